@@ -50,6 +50,8 @@ ENV WEBOID_REPLAY_PYTHON=/opt/replay/bin/python
 FROM base AS replay
 COPY --from=replay-packages /opt/replay /opt/replay
 COPY core core
+COPY net net
+COPY warc warc
 COPY playback playback
 ENV PATH=/opt/replay/bin:$PATH
 USER weboid

@@ -12,7 +12,7 @@ ABREAST := -n auto $(BY_FILE)
 PYTHON := .venv/bin/python
 # What was compiled is kept, whatever the environment says: the suite starts thousands of interpreters.
 unexport PYTHONDONTWRITEBYTECODE
-SOURCES := bench core crawler links playback proxy render scripts tests wiki
+SOURCES := bench classify core crawler links net playback proxy qa render scripts tests warc weboid wiki
 
 .DEFAULT_GOAL := help
 .PHONY: help setup archive serve test check format messages demo bench lock fresh clean

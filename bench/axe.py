@@ -27,15 +27,15 @@ from typing import Any
 
 from warcio.archiveiterator import ArchiveIterator
 
+from core.config.settings import EgressSettings, ProxySettings, Settings
 from core.errors import WeboidError
 from core.layout import OPEN_SUFFIX, Layout
-from core.pages import Outcome, PageInfo
-from core.settings import EgressSettings, ProxySettings, Settings
+from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import warc_date
-from proxy.client import NewArtifact, ProxyVisit
-from proxy.ledger import Kept
-from proxy.rebuilding import rebuild
+from proxy.control.client import NewArtifact, ProxyVisit
+from proxy.request_log import RequestOutcome
 from tests.proxy.conftest import ROOT, Answer, Browser, Origin, Proxy, ok
+from warc.rebuild import rebuild_index
 
 WORKERS = 4  # at each proxy
 SITE = "http://origin.example"
@@ -235,10 +235,10 @@ class Axe:
         self.toll.promises += [
             Promise(e.url, e.kept, e.filename, e.offset, e.length, body_of(e.url), e.record_id)
             for e in entries
-            if e.kept in (Kept.RESPONSE, Kept.REVISIT) and not e.truncated
+            if e.kept in (RequestOutcome.RESPONSE, RequestOutcome.REVISIT) and not e.truncated
         ]
         url = f"{SITE}{paths[0]}"
-        info = PageInfo(page_id, url, url, warc_date(begun), Outcome.COMPLETE)
+        info = PageInfo(page_id, url, url, warc_date(begun), VisitOutcome.COMPLETE)
         artifacts = [
             NewArtifact(f"urn:pageinfo:{url}", "application/json", info.to_json()),
             NewArtifact(f"urn:text:{url}", "text/plain", self._dice.randbytes(3000)),
@@ -324,7 +324,7 @@ class Axe:
         beside = Layout(self._folder / f"rebuilt{self._serial}")
         beside.databases.mkdir(parents=True)
         beside.archive.symlink_to(self.layout.archive)
-        rebuild(beside, bucket="default")
+        rebuild_index(beside, bucket="default")
         for table, query in _TABLES.items():
             old, new = (
                 Counter(self._rows(query, each.captures_db)) for each in (self.layout, beside)

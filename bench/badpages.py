@@ -28,8 +28,7 @@ import psutil
 from bench import report
 from bench.crew import archivists
 from core.clock import SystemClock
-from core.pages import Outcome
-from core.settings import (
+from core.config.settings import (
     BehaviourSettings,
     BrowserSettings,
     EgressSettings,
@@ -38,7 +37,8 @@ from core.settings import (
     Settings,
     VisitSettings,
 )
-from crawler.events import Event, PageDone, PageTriedAgain
+from core.page_manifest import VisitOutcome
+from crawler.worker.crawl_events import Event, PageDone, PageRetried
 
 CLOCK = SystemClock()
 AT_A_TIME = 4
@@ -121,7 +121,7 @@ class Told:
         """Keep pages by URL."""
         if isinstance(event, PageDone):
             self.done[event.url] = event
-        self.again += isinstance(event, PageTriedAgain)
+        self.again += isinstance(event, PageRetried)
 
     def seconds(self, part: str) -> list[float]:
         """Of the pages with `part` in their URL that have a manifest."""
@@ -207,7 +207,9 @@ async def main() -> None:
             own = max(told.seconds("bad.test"), default=0.0)
             beside = report.median(told.seconds("good.test"))
             pages = [event.page for url, event in told.done.items() if "good.test" in url]
-            whole = sum(page is not None and page.outcome is Outcome.COMPLETE for page in pages)
+            whole = sum(
+                page is not None and page.outcome is VisitOutcome.COMPLETE for page in pages
+            )
             incomplete += len(good) - whole
             overrun = max(overrun, own - DEADLINE_S)
             slowdown = max(slowdown, beside / alone)

@@ -17,10 +17,10 @@ from collections.abc import Sequence
 
 from bench import report
 from core.clock import SystemClock
-from core.settings import BehaviourSettings, BrowserSettings, VisitSettings
-from render.behaviours.kinds import NAMES, load_behaviours
+from core.config.settings import BehaviourSettings, BrowserSettings, VisitSettings
+from render.behaviours.catalog import NAMES, load_behaviours
 from render.browser import Browser
-from render.executable import find_browser
+from render.chromium import find_browser
 from render.visit import VisitRequest, visit
 
 CLOCK = SystemClock()

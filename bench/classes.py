@@ -14,8 +14,8 @@ if not __package__:  # run as a file: its folder must not hide our packages
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from bench import report
-from core.classes import PageClass
-from render.classify import classify
+from classify.page_classifier import classify
+from core.page_classes import PageClass
 from tests.render.labelled import LABELLED
 
 _KINDS = tuple(each for each in PageClass if each is not PageClass.UNJUDGED)

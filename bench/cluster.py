@@ -36,10 +36,10 @@ if not __package__:  # run as a file: its folder must not hide our packages
 from bench import report
 from bench.gaps import Proof, Rules, Span, prove
 from core.clock import SystemClock
+from core.config.settings import FrontierSettings, PolitenessSettings
 from core.layout import Layout
-from core.settings import FrontierSettings, PolitenessSettings
+from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import Frontier, FrontierStats, NewItem
-from crawler.frontier.opening import open_frontier
 from tests.services.postgres import PostgresServer
 from tests.services.redis_server import RedisServer
 

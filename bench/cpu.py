@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from render.steps import Steps
+from render.visit_steps import VisitSteps
 
 ROLES = ("worker", "browser", "proxy")
 AROUND = "between"  # what belongs to no step: claims, records, the index, the manifest
@@ -98,10 +98,10 @@ class Meter:
         return self._last
 
 
-def metered(meter: Meter) -> type[Steps]:
+def metered(meter: Meter) -> type[VisitSteps]:
     """A kind of `Steps` that tells the meter, which has begun, of each step."""
 
-    class MeteredSteps(Steps):
+    class MeteredSteps(VisitSteps):
         @contextmanager
         def step(self, name: str) -> Iterator[None]:
             outer = meter.turn(name)

@@ -6,21 +6,21 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 from core.clock import Clock
-from core.settings import Settings
+from core.config.settings import Settings
 from crawler.collection import open_collection
-from crawler.composing import Stores, compose
-from crawler.events import Event
 from crawler.frontier.base import Frontier, NewItem
-from crawler.frontier.sqlite import SqliteFrontier
-from crawler.supervisor import running
-from crawler.worker import Crew
-from proxy.index.sqlite import SqliteCaptureIndex
+from crawler.frontier.sqlite_frontier import SqliteFrontier
+from crawler.pools.resource_pool import open_local_pool
+from crawler.run.context_builder import CrawlResources, build_crawl_context
+from crawler.worker.crawl_events import Event
+from crawler.worker.worker_pool import WorkerPool
+from warc.index.sqlite import SqliteCaptureIndex
 
 
 class Archivists:
     """A crew and its empty frontier, ready to work; browser and proxies run."""
 
-    def __init__(self, crew: Crew, frontier: Frontier, clock: Clock) -> None:
+    def __init__(self, crew: WorkerPool, frontier: Frontier, clock: Clock) -> None:
         self._crew = crew
         self._frontier = frontier
         self._clock = clock
@@ -39,7 +39,7 @@ async def archivists(
     with tempfile.TemporaryDirectory() as folder:
         async with (
             open_collection(Path(folder) / "collection", clock=clock) as collection,
-            running(collection, settings, clock=clock) as supervisor,
+            open_local_pool(collection, settings, clock=clock) as supervisor,
         ):
             layout = collection.layout
             with (
@@ -48,7 +48,7 @@ async def archivists(
                     layout.frontier_db, settings=settings.frontier, politeness=settings.politeness
                 ) as frontier,
             ):
-                stores = Stores(frontier, supervisor, index, disk=None)
-                means = compose(stores, settings, clock=clock, report=report)
-                crew = Crew(means, lease_s=settings.frontier.lease_s, name="bench")
+                stores = CrawlResources(frontier, supervisor, index, disk=None)
+                means = build_crawl_context(stores, settings, clock=clock, report=report)
+                crew = WorkerPool(means, lease_s=settings.frontier.lease_s, name="bench")
                 yield Archivists(crew, frontier, clock)

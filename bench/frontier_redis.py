@@ -15,9 +15,9 @@ from redis.backoff import ConstantBackoff
 from redis.retry import Retry
 
 from bench.frontier_load import HOSTS, JOB, KNOWN, VIA, url_of
-from core.redis_url import RedisUse, parse_redis_url
-from crawler.frontier.packing import identity_of
-from crawler.frontier.redis import RedisFrontier
+from core.config.database_urls import RedisUse, parse_redis_url
+from crawler.frontier.redis_codec import identity_of
+from crawler.frontier.redis_frontier import RedisFrontier
 
 _AT_ONCE = 20_000
 _FILL = """

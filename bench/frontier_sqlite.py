@@ -5,9 +5,9 @@ from pathlib import Path
 
 from bench.frontier_load import HOSTS, JOB, KNOWN, VIA, url_of
 from core.urls import identity_key
-from crawler.frontier.books import DONE
-from crawler.frontier.slots import EPOCH_BITS
-from crawler.frontier.sqlite import SqliteFrontier
+from crawler.frontier.host_slots import EPOCH_BITS
+from crawler.frontier.item_rows import DONE
+from crawler.frontier.sqlite_frontier import SqliteFrontier
 
 _FILL = f"""
 INSERT INTO jobs (id, job, began_ms) VALUES (1, '{JOB}', 0);

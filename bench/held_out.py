@@ -19,11 +19,11 @@ from hashlib import sha256
 
 from bench import report
 from bench.pixel_only import picture_match
-from core.quality import Verdict
-from render.compare.judging import Judgement, judge
-from render.compare.pictures import PictureComparison, compare_pictures
-from render.compare.resources import ResourceComparison, compare_resources
-from render.compare.texts import TextComparison, compare_texts
+from core.playback_check import QaVerdict
+from qa.compare.picture_comparison import PictureComparison, compare_pictures
+from qa.compare.resource_comparison import ResourceComparison, compare_resources
+from qa.compare.text_comparison import TextComparison, compare_texts
+from qa.compare.verdict_rules import CopyJudgement, judge_copy
 from tests.heldout.kinds import Label
 from tests.heldout.pairs import HeldOut, read_held_out, sites
 
@@ -57,13 +57,13 @@ class Judged:
         """For people."""
         return f"{self.site}: {self.kind}"
 
-    def by_picture(self) -> Judgement:
+    def by_picture(self) -> CopyJudgement:
         """What `weboid diff` says, which has nothing else."""
-        return judge(self.picture)
+        return judge_copy(self.picture)
 
-    def by_all(self) -> Judgement:
+    def by_all(self) -> CopyJudgement:
         """What `weboid qa` says."""
-        return judge(self.picture, self.text, self.parts)
+        return judge_copy(self.picture, self.text, self.parts)
 
 
 def judged(pair: HeldOut, *, pixels: bool) -> Judged:
@@ -106,22 +106,22 @@ class Shares:
         return self.rightly / max(self.rightly + self.missed, 1)
 
 
-def shares(rows: Iterable[Judged], said: Callable[[Judged], Verdict]) -> Shares:
+def shares(rows: Iterable[Judged], said: Callable[[Judged], QaVerdict]) -> Shares:
     """Hold what is said of each against its label."""
     pairs = [(said(row), row.label) for row in rows]
-    broken, good = Verdict.BROKEN, [verdict for verdict, label in pairs if label is Label.GOOD]
+    broken, good = QaVerdict.BROKEN, [verdict for verdict, label in pairs if label is Label.GOOD]
     return Shares(
         rightly=sum(v is broken and each is Label.BROKEN for v, each in pairs),
         wrongly=sum(v is broken and each is not Label.BROKEN for v, each in pairs),
         missed=sum(v is not broken and each is Label.BROKEN for v, each in pairs),
-        doubted=sum(verdict is not Verdict.GOOD for verdict in good),
+        doubted=sum(verdict is not QaVerdict.GOOD for verdict in good),
         good=len(good),
     )
 
 
-def by_pixels(least: float) -> Callable[[Judged], Verdict]:
+def by_pixels(least: float) -> Callable[[Judged], QaVerdict]:
     """The baseline."""
-    return lambda row: Verdict.BROKEN if row.pixels < least else Verdict.GOOD
+    return lambda row: QaVerdict.BROKEN if row.pixels < least else QaVerdict.GOOD
 
 
 def best_pixels(rows: Sequence[Judged]) -> tuple[float, Shares]:
@@ -136,18 +136,18 @@ def best_pixels(rows: Sequence[Judged]) -> tuple[float, Shares]:
 
 
 _ALL = "ours, texts and parts too"
-JUDGES: dict[str, Callable[[Judged], Verdict]] = {
+JUDGES: dict[str, Callable[[Judged], QaVerdict]] = {
     "ours, pictures alone": lambda row: row.by_picture().verdict,
     _ALL: lambda row: row.by_all().verdict,
 }
 
 
-def wrong(rows: Iterable[Judged], said: Callable[[Judged], Verdict]) -> list[str]:
+def wrong(rows: Iterable[Judged], said: Callable[[Judged], QaVerdict]) -> list[str]:
     """Pairs of which broken is said and not meant, or meant and not said."""
     return [
         f"{row.name} ({row.label}) {said(row)}"
         for row in rows
-        if (said(row) is Verdict.BROKEN) != (row.label is Label.BROKEN)
+        if (said(row) is QaVerdict.BROKEN) != (row.label is Label.BROKEN)
     ]
 
 

@@ -32,10 +32,10 @@ from h2.events import DataReceived, StreamEnded
 from h2.settings import SettingCodes
 
 from bench.certificate import write_certificate
-from core.settings import EgressSettings, ProxySettings
-from proxy.egress import Egress
-from proxy.http1 import find_head_end, parse_response_head
-from proxy.upstream import Upstream
+from core.config.settings import EgressSettings, ProxySettings
+from net.egress import Egress
+from net.http1 import find_head_end, parse_response_head
+from proxy.upstream import UpstreamConnector
 
 HOST = "origin.example"
 BROWSER_CONNECTIONS = 6
@@ -97,7 +97,7 @@ def http1(port: int, certificate: str, paths: Sequence[str]) -> Callable[[], int
         allow=("127.0.0.0/8",), resolve={HOST: f"127.0.0.1:{port}"}, ca_file=certificate
     )
     egress = Egress(settings, connect_timeout_s=10)
-    upstream = Upstream(egress, ProxySettings(), settings)
+    upstream = UpstreamConnector(egress, ProxySettings(), settings)
     left, received = deque(paths), [0] * BROWSER_CONNECTIONS
 
     def work(number: int) -> None:
@@ -118,7 +118,7 @@ def http1(port: int, certificate: str, paths: Sequence[str]) -> Callable[[], int
     return load
 
 
-def ask(upstream: Upstream, path: str) -> int:
+def ask(upstream: UpstreamConnector, path: str) -> int:
     """One exchange; bytes of the body."""
     connection = upstream.lend((HOST, 443, True))
     connection.send(f"GET {path} HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode())

@@ -23,21 +23,20 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from bench import report
-from core.index_url import parse_index_url
-from core.pages import Outcome, PageInfo
-from core.timestamps import milliseconds, warc_date
-from core.urls import replay_key
-from playback.database import Database, KeptSqliteDatabase
-from playback.postgres import PostgresDatabase
-from playback.replay.index import CaptureIndex as Lookup
-from proxy.builder import Original
-from proxy.index.batch import Batch
-from proxy.index.postgres import PostgresCaptureIndex
-from proxy.index.protocol import CaptureIndex
-from proxy.index.rows import CaptureRow
-from proxy.index.sqlite import SqliteCaptureIndex
-from proxy.payloads.protocol import PayloadKey
+from core.config.database_urls import parse_index_url
+from core.page_manifest import PageInfo, VisitOutcome
+from core.timestamps import unix_milliseconds, warc_date
+from core.url_keys import replay_key
+from playback.replay.capture_lookup import CaptureLookup as Lookup
+from proxy.index_batch import IndexBatch
 from tests.services.postgres import PostgresServer
+from warc.dedup.payloads import PayloadKey
+from warc.index.database import IndexDatabase, PersistentSqliteDatabase
+from warc.index.postgres import PostgresCaptureIndex
+from warc.index.postgres_database import PostgresDatabase
+from warc.index.protocol import CaptureIndex, CaptureRow
+from warc.index.sqlite import SqliteCaptureIndex
+from warc.record_builder import OriginalRecord
 
 ROWS_A_PAGE = 60
 FULL, QUICK = 5_000, 500  # pages
@@ -50,14 +49,14 @@ def url_of(page: int, row: int) -> str:
     return f"https://www{page % 997}.example.org/static/assets/{page}/part-{row:04}.html?v={page}"
 
 
-def batch_of(page: int) -> Batch:
+def batch_of(page: int) -> IndexBatch:
     """What a page's visit brings."""
     at = BEGUN + timedelta(seconds=page)
-    batch, filename = Batch(), f"weboid-20260101000000-abcdefgh-{page // 500:05}.warc.gz"
+    batch, filename = IndexBatch(), f"weboid-20260101000000-abcdefgh-{page // 500:05}.warc.gz"
     for row in range(ROWS_A_PAGE):
         url, offset = url_of(page, row), ((page % 500) * ROWS_A_PAGE + row) * 20_000
         digest = f"sha256:{hashlib.sha256(url.encode()).hexdigest()}"
-        ms = milliseconds(at) + row
+        ms = unix_milliseconds(at) + row
         place = (filename, offset, 20_000)
         batch.rows.append(
             CaptureRow(
@@ -77,12 +76,12 @@ def batch_of(page: int) -> Batch:
                 None,
             )
         )
-        original = Original(digest, url, ms, *place)
+        original = OriginalRecord(digest, url, ms, *place)
         batch.originals[PayloadKey(digest, "default")] = original
     page_url = url_of(page, 0)
     batch.pages.append(
         PageInfo(
-            f"{page:032x}", page_url, page_url, warc_date(at), Outcome.COMPLETE, title="A page"
+            f"{page:032x}", page_url, page_url, warc_date(at), VisitOutcome.COMPLETE, title="A page"
         )
     )
     batch.ends[filename] = (page % 500 + 1) * ROWS_A_PAGE * 20_000
@@ -96,7 +95,7 @@ def timed(call: Callable[[], object]) -> float:
     return time.perf_counter() - begun
 
 
-def write(index: CaptureIndex, batch: Batch) -> None:
+def write(index: CaptureIndex, batch: IndexBatch) -> None:
     """One transaction."""
     with index.transaction():
         batch.write(index)
@@ -127,7 +126,7 @@ def filled(indexes: dict[str, CaptureIndex], pages: int) -> dict[str, float]:
     return found
 
 
-def looked_up(databases: dict[str, Database], pages: int) -> dict[str, float]:
+def looked_up(databases: dict[str, IndexDatabase], pages: int) -> dict[str, float]:
     """Look rows up in both by turns; milliseconds each."""
     chosen, found = random.Random(1), {}
     took: dict[str, list[float]] = {name: [] for name in databases}
@@ -154,8 +153,8 @@ def measured(pages: int) -> dict[str, float]:
             "sqlite": SqliteCaptureIndex(path),
             "postgresql": PostgresCaptureIndex(address),
         }
-        databases: dict[str, Database] = {
-            "sqlite": KeptSqliteDatabase(path),
+        databases: dict[str, IndexDatabase] = {
+            "sqlite": PersistentSqliteDatabase(path),
             "postgresql": PostgresDatabase(address),
         }
         for index in indexes.values():

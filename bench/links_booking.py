@@ -17,17 +17,15 @@ from datetime import UTC, datetime, timedelta
 
 from bench import report
 from core.layout import Layout
-from links.books.urls import ensure_urls
-from links.checking.booking import Result, book
-from links.checking.judging import Rules
-from links.checking.keeping import BATCH
-from links.findings import Finding, How, Verdict
-from links.presets import DEFAULT
-from links.status import Code
-from links.store.store import open_store
+from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCode
+from links.checker.result_store import CheckRules, UrlCheckResult, record_results
+from links.checker.result_writer import BATCH
+from links.registry.database import open_registry_store
+from links.registry.urls import ensure_urls
+from links.states import DEFAULT
 
-FINE = Finding(Code.FINE, Verdict.OK, How.HEAD, http=200, mime="text/html")
-GONE = Finding(Code.NOT_FOUND, Verdict.GONE, How.GET, http=404)
+FINE = CheckResult(StatusCode.FINE, CheckVerdict.OK, CheckMethod.HEAD, http=200, mime="text/html")
+GONE = CheckResult(StatusCode.NOT_FOUND, CheckVerdict.GONE, CheckMethod.GET, http=404)
 BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
 ROUNDS = 3
 
@@ -35,10 +33,10 @@ ROUNDS = 3
 def figures(*, quick: bool) -> dict[str, float]:
     """Measure, and print a table."""
     count = 10_000 if quick else 50_000
-    rules = Rules(DEFAULT, browser=True)
+    rules = CheckRules(DEFAULT, browser=True)
     with (
         tempfile.TemporaryDirectory() as folder,
-        closing(open_store(Layout(Path(folder)))) as store,
+        closing(open_registry_store(Layout(Path(folder)))) as store,
     ):
         with store.writing() as rows:
             names = [f"http://h{number % 2_000}.example/{number}" for number in range(count)]
@@ -49,11 +47,11 @@ def figures(*, quick: bool) -> dict[str, float]:
             began = time.perf_counter()
             for start in range(0, count, BATCH):
                 results = [
-                    Result(id_, GONE if id_ % 200 == 0 else FINE, moment)
+                    UrlCheckResult(id_, GONE if id_ % 200 == 0 else FINE, moment)
                     for id_ in ids[start : start + BATCH]
                 ]
                 with store.writing() as rows:
-                    book(rows, results, rules)
+                    record_results(rows, results, rules)
             best = max(best, count / (time.perf_counter() - began))
     print(f"Results kept in a second, SQLite, batches of {BATCH}: {best:,.0f}")
     return {"bookings_per_s": round(best)}

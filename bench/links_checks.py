@@ -26,10 +26,10 @@ import psutil
 import uvloop
 
 from bench import report
-from core.settings import EgressSettings, LinksSettings, Settings
-from links.asking.names import Names
-from links.asking.prober import Prober
-from links.findings import Verdict
+from core.config.settings import EgressSettings, LinksSettings, Settings
+from links.check_result import CheckVerdict
+from links.checker.dns_resolver import DnsResolver
+from links.checker.http_probe import HttpProber
 
 AT_ONCE = 2_000
 BASELINE_AT_ONCE = 300  # more are slower: it looks through all its connections for each request
@@ -37,7 +37,12 @@ HOSTS = 1_000
 DELAY_S = 0.9
 SECONDS, QUICK_S = 20.0, 6.0
 KINDS = ("fine",) * 7 + ("get", "moved", "gone")
-EXPECTED = {"fine": Verdict.OK, "get": Verdict.OK, "moved": Verdict.OK, "gone": Verdict.GONE}
+EXPECTED = {
+    "fine": CheckVerdict.OK,
+    "get": CheckVerdict.OK,
+    "moved": CheckVerdict.OK,
+    "gone": CheckVerdict.GONE,
+}
 _MIB = 1 << 20
 
 
@@ -98,11 +103,11 @@ async def _side_by_side(
 
 async def ours(ports: dict[str, int], seconds: float) -> dict[str, float]:
     """Our prober's figures."""
-    names = Names(nameservers=[("127.0.0.1", ports["names"])], hosts={})
+    names = DnsResolver(nameservers=[("127.0.0.1", ports["names"])], hosts={})
     settings = Settings(
         egress=EgressSettings(allow=("127.0.0.0/8",)), links=LinksSettings(timeout_s=60.0)
     )
-    prober = Prober(settings, is_own=lambda _: False, names=names)
+    prober = HttpProber(settings, is_own=lambda _: False, names=names)
     wrong: Counter[str] = Counter()
 
     async def one(number: int) -> None:

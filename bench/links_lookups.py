@@ -27,13 +27,13 @@ from sqlalchemy import text
 
 from bench import report
 from core.layout import Layout
-from links.books.dumps import BadLine, read_links
-from links.books.importing import Importer, Spool
-from links.books.looking import page_facts
-from links.books.pages import number_of
-from links.books.wikis import ensure_wiki, parse_wiki
-from links.locator import bucket_of, domain_index, key_of
-from links.store.store import Store, open_store
+from links.registry.database import RegistryStore, open_registry_store
+from links.registry.dump_reader import MalformedLine, read_links
+from links.registry.link_import import LinkImporter, PageSpool
+from links.registry.lookups import page_facts
+from links.registry.pages import number_of
+from links.registry.wikis import ensure_wiki, parse_wiki
+from links.url_parts import bucket_of, domain_index, key_of
 from tests.services.postgres import PostgresServer
 
 DAY = 3_000
@@ -46,10 +46,10 @@ def figures(*, quick: bool) -> dict[str, float]:
     """All figures; a table of them is printed."""
     urls, lookups, pages = _FIGURES[quick]
     with tempfile.TemporaryDirectory() as folder:
-        with closing(open_store(Layout(Path(folder, "looked")))) as store:
+        with closing(open_registry_store(Layout(Path(folder, "looked")))) as store:
             fill(store, urls)
             per_s, p99_ms = look(store, urls // URLS_A_PAGE, lookups)
-        with closing(open_store(Layout(Path(folder, "imported")))) as store:
+        with closing(open_registry_store(Layout(Path(folder, "imported")))) as store:
             per_minute = bring_in(store, pages)
             of_url, of_ref, of_page = sizes(store)
     found = {
@@ -72,7 +72,7 @@ def figures(*, quick: bool) -> dict[str, float]:
     return found
 
 
-def fill(store: Store, count: int) -> None:
+def fill(store: RegistryStore, count: int) -> None:
     """So many URLs, three to a page, into an empty registry."""
     with store.writing() as rows:
         wiki = ensure_wiki(rows, WIKI, day=DAY)
@@ -179,7 +179,7 @@ def _urls(count: int, hosts: int) -> _Rows:
         yield (number + 1, key, host + 1, 1, path, 5, 1, 9, 9, 9, 1, 1, history)
 
 
-def look(store: Store, pages: int, count: int) -> tuple[float, float]:
+def look(store: RegistryStore, pages: int, count: int) -> tuple[float, float]:
     """Look-ups of random pages: how many a second, and milliseconds that 99 of 100 take at most."""
     with store.snapshot() as reader:
         wiki_id = ensure_known(reader)
@@ -201,7 +201,7 @@ def look(store: Store, pages: int, count: int) -> tuple[float, float]:
 
 def ensure_known(reader) -> int:  # type: ignore[no-untyped-def]
     """The number of the wiki."""
-    from links.books.wikis import known_wiki
+    from links.registry.wikis import known_wiki
 
     return known_wiki(reader, WIKI).id
 
@@ -221,20 +221,20 @@ def lines(pages: int) -> Iterator[str]:
             yield f"{page}\tTitle of page {page}\t0\t{url}\n"
 
 
-def bring_in(store: Store, pages: int) -> float:
+def bring_in(store: RegistryStore, pages: int) -> float:
     """Import so many pages; pages a minute."""
     stream = io.BytesIO("".join(lines(pages)).encode())
     begun = time.perf_counter()
-    with closing(Spool()) as spool:
+    with closing(PageSpool()) as spool:
         for row in read_links(stream, one_wiki=True):
-            assert not isinstance(row, BadLine)
+            assert not isinstance(row, MalformedLine)
             spool.add(row, WIKI)
-        done = Importer(store, day=DAY, digest=b"x" * 16).run(spool)
+        done = LinkImporter(store, day=DAY, digest=b"x" * 16).run(spool)
     assert done.pages == pages
     return pages / (time.perf_counter() - begun) * 60
 
 
-def sizes(store: Store) -> tuple[float, float, float]:
+def sizes(store: RegistryStore) -> tuple[float, float, float]:
     """Bytes of a URL with its share of a host, of a reference, of a page; with their indexes."""
     with store.reading() as rows:
         count = {
@@ -275,10 +275,10 @@ def on_postgresql(urls: int, lookups: int, pages: int) -> dict[str, float]:
     server = PostgresServer()
     try:
         with tempfile.TemporaryDirectory() as folder:
-            with closing(open_store(Layout(Path(folder)), server.database())) as store:
+            with closing(open_registry_store(Layout(Path(folder)), server.database())) as store:
                 fill(store, urls)
                 per_s, p99_ms = look(store, urls // URLS_A_PAGE, lookups)
-            with closing(open_store(Layout(Path(folder)), server.database())) as store:
+            with closing(open_registry_store(Layout(Path(folder)), server.database())) as store:
                 per_minute = bring_in(store, pages)
                 of_url, of_ref, of_page = sizes(store)
     finally:

@@ -23,22 +23,21 @@ from bench import report
 from bench.certificate import write_certificate
 from bench.links_checks import origin
 from core.clock import SystemClock
+from core.config.settings import EgressSettings, LinksSettings, Settings
 from core.layout import Layout
-from core.settings import EgressSettings, LinksSettings, Settings
-from links.asking.names import Names
-from links.asking.prober import Prober
-from links.books.urls import ensure_urls
-from links.checking.desk import Desk
-from links.checking.keeping import Tenure
-from links.checking.parts import WHOLE
-from links.checking.passing import Passing
-from links.checking.plans import Means, Tally
-from links.checking.turns import HostTurns
-from links.checking.working import fit_to_files, plan_of
-from links.days import day_of
-from links.marks import LiveMarks
-from links.store.schema import urls
-from links.store.store import Store, open_store
+from links.check_history import day_of
+from links.checker.check_leases import ALL_HOSTS
+from links.checker.check_run import CheckContext, CheckRun, CheckTally
+from links.checker.check_worker import fit_to_files, plan_from_settings
+from links.checker.dns_resolver import DnsResolver
+from links.checker.host_turns import HostTurns
+from links.checker.http_probe import HttpProber
+from links.checker.result_writer import LeaseHolder
+from links.feedback.marks import LiveMarks
+from links.registry.database import RegistryStore, open_registry_store
+from links.registry.schema import urls
+from links.registry.thread import RegistryThread
+from links.registry.urls import ensure_urls
 
 HOSTS, QUICK_HOSTS = 2_000, 500
 EACH = 2  # URLs of a host
@@ -48,18 +47,18 @@ CONNECTIONS = 500
 CLOCK = SystemClock()
 
 
-async def one_pass(store: Store, settings: Settings, ports: dict[str, int]) -> Tally:
+async def one_pass(store: RegistryStore, settings: Settings, ports: dict[str, int]) -> CheckTally:
     """Make a pass over all that is due."""
-    names = Names(nameservers=[("127.0.0.1", ports["names"])], hosts={})
-    desk = Desk(store, monotonic=CLOCK.monotonic)
+    names = DnsResolver(nameservers=[("127.0.0.1", ports["names"])], hosts={})
+    desk = RegistryThread(store, monotonic=CLOCK.monotonic)
     links = settings.links
     turns = HostTurns(links.host_gap_s, monotonic=CLOCK.monotonic)
-    tenure = Tenure(desk, [WHOLE], "bench", clock=CLOCK)
+    tenure = LeaseHolder(desk, [ALL_HOSTS], "bench", clock=CLOCK)
     with closing(desk):
-        async with Prober(settings, is_own=lambda _: False, names=names, turns=turns) as prober:
+        async with HttpProber(settings, is_own=lambda _: False, names=names, turns=turns) as prober:
             await tenure.take()
-            means = Means(desk, prober, turns, tenure, CLOCK, LiveMarks(store, CLOCK))
-            tally = await Passing(means, plan_of(links, WHOLE)).run(asyncio.Event())
+            means = CheckContext(desk, prober, turns, tenure, CLOCK, LiveMarks(store, CLOCK))
+            tally = await CheckRun(means, plan_from_settings(links, ALL_HOSTS)).run(asyncio.Event())
             await tenure.give_back()
         await names.close()
     return tally
@@ -84,7 +83,7 @@ def figures(*, quick: bool) -> dict[str, float]:
             print,
         )
         with (
-            closing(open_store(Layout(Path(folder)))) as store,
+            closing(open_registry_store(Layout(Path(folder)))) as store,
             origin(DELAY_S, certificate) as ports,
         ):
             cited = [

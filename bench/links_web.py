@@ -11,9 +11,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from links.findings import Finding, How, Verdict
-from links.locator import key_of
-from links.status import Code, verdict_of
+from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCode, verdict_of
+from links.url_parts import key_of
 
 DAYS = 365
 APART_DAYS = 14.0  # between two outages of a host, or of a host and one of its links
@@ -22,9 +21,9 @@ _MIX = 0x9E3779B97F4A7C15
 _MASK = (1 << 64) - 1
 
 
-def _finding(code: Code, *, wide: bool = False, retry_s: float | None = None) -> Finding:
-    verdict = Verdict.UNDECIDED if retry_s is not None else verdict_of(code)
-    return Finding(code, verdict, How.GET, whole_host=wide, retry_after_s=retry_s)
+def _finding(code: StatusCode, *, wide: bool = False, retry_s: float | None = None) -> CheckResult:
+    verdict = CheckVerdict.UNDECIDED if retry_s is not None else verdict_of(code)
+    return CheckResult(code, verdict, CheckMethod.GET, whole_host=wide, retry_after_s=retry_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,43 +36,49 @@ class Sight:
         seconds: how long the checker's look takes.
     """
 
-    plain: Finding
-    seen: Finding
+    plain: CheckResult
+    seen: CheckResult
     seconds: float
 
 
 def _sight(
-    code: Code, seen: Code | None = None, *, seconds: float = 0.4, wide: bool = False
+    code: StatusCode, seen: StatusCode | None = None, *, seconds: float = 0.4, wide: bool = False
 ) -> Sight:
     by_eye = code if seen is None else seen
-    verdict = Verdict.GONE if by_eye is Code.SOFT_404 else verdict_of(by_eye)
+    verdict = CheckVerdict.GONE if by_eye is StatusCode.SOFT_404 else verdict_of(by_eye)
     return Sight(
-        _finding(code, wide=wide), Finding(by_eye, verdict, How.BROWSER, whole_host=wide), seconds
+        _finding(code, wide=wide),
+        CheckResult(by_eye, verdict, CheckMethod.BROWSER, whole_host=wide),
+        seconds,
     )
 
 
 FINE = Sight(
-    Finding(Code.FINE, Verdict.OK, How.HEAD, http=200),
-    Finding(Code.FINE, Verdict.OK, How.BROWSER),
+    CheckResult(StatusCode.FINE, CheckVerdict.OK, CheckMethod.HEAD, http=200),
+    CheckResult(StatusCode.FINE, CheckVerdict.OK, CheckMethod.BROWSER),
     0.3,
 )
-MOVED = Sight(Finding(Code.MOVED, Verdict.OK, How.HEAD, http=200), FINE.seen, 0.6)
-NOT_FOUND = _sight(Code.NOT_FOUND)
-GONE = _sight(Code.GONE)
-NO_NAME = _sight(Code.DNS_UNKNOWN, wide=True, seconds=0.1)
-REFUSED = _sight(Code.REFUSED, wide=True, seconds=0.1)
-NO_ROUTE = _sight(Code.NO_ROUTE, wide=True, seconds=10.0)
-TIMEOUT = _sight(Code.TIMEOUT, seconds=60.0)
-BAD_GATEWAY = _sight(Code.BAD_GATEWAY)
-BROKEN = _sight(Code.BAD_REQUEST)  # 500
-DOWN = _sight(Code.UNAVAILABLE)
-BLOCKED = _sight(Code.NO_ACCESS, Code.FINE)
-CHALLENGE = _sight(Code.CHALLENGE)
-PARKED = _sight(Code.TO_THE_ROOT, Code.PARKED)
-SOFT = _sight(Code.TO_THE_ROOT, Code.SOFT_404)
-MAINTAINED = Sight(_finding(Code.UNAVAILABLE, retry_s=7200.0), _sight(Code.UNAVAILABLE).seen, 0.4)
-SLOW_DOWN = Sight(_finding(Code.TOO_MANY, retry_s=30.0), FINE.seen, 0.2)
-TOO_MANY = Sight(_finding(Code.TOO_MANY), FINE.seen, 0.2)
+MOVED = Sight(
+    CheckResult(StatusCode.MOVED, CheckVerdict.OK, CheckMethod.HEAD, http=200), FINE.seen, 0.6
+)
+NOT_FOUND = _sight(StatusCode.NOT_FOUND)
+GONE = _sight(StatusCode.GONE)
+NO_NAME = _sight(StatusCode.DNS_UNKNOWN, wide=True, seconds=0.1)
+REFUSED = _sight(StatusCode.REFUSED, wide=True, seconds=0.1)
+NO_ROUTE = _sight(StatusCode.NO_ROUTE, wide=True, seconds=10.0)
+TIMEOUT = _sight(StatusCode.TIMEOUT, seconds=60.0)
+BAD_GATEWAY = _sight(StatusCode.BAD_GATEWAY)
+BROKEN = _sight(StatusCode.BAD_REQUEST)  # 500
+DOWN = _sight(StatusCode.UNAVAILABLE)
+BLOCKED = _sight(StatusCode.NO_ACCESS, StatusCode.FINE)
+CHALLENGE = _sight(StatusCode.CHALLENGE)
+PARKED = _sight(StatusCode.TO_THE_ROOT, StatusCode.PARKED)
+SOFT = _sight(StatusCode.TO_THE_ROOT, StatusCode.SOFT_404)
+MAINTAINED = Sight(
+    _finding(StatusCode.UNAVAILABLE, retry_s=7200.0), _sight(StatusCode.UNAVAILABLE).seen, 0.4
+)
+SLOW_DOWN = Sight(_finding(StatusCode.TOO_MANY, retry_s=30.0), FINE.seen, 0.2)
+TOO_MANY = Sight(_finding(StatusCode.TOO_MANY), FINE.seen, 0.2)
 
 _OUTAGES = (NO_NAME, REFUSED, NO_ROUTE, TIMEOUT, BAD_GATEWAY, BROKEN, DOWN, MAINTAINED)
 _ENDS_OF_HOSTS = (NO_NAME, REFUSED, NO_ROUTE, TIMEOUT, PARKED, BAD_GATEWAY)

@@ -1,6 +1,6 @@
 """A year of a small wiki's links by the rules themselves, with the clock as argument.
 
-The real rules (`links.states`, `links.schedule`, `links.timetable`, `links.presets`) look at the links of
+The real rules (`links.states`, `links.checker.check_schedule`, `links.checker.timetable`, `links.states`) look at the links of
 a simulated web (`bench.links_web`) for 365 days: who is due is asked, one request a host with its gap;
 what the browser must see, it sees on the same day. Then what they said is held against the truth.
 
@@ -28,12 +28,19 @@ from multiprocessing import get_context
 
 from bench import report
 from bench.links_web import DAYS, FINE, SLOW_DOWN, TOO_MANY, Link, Sight, web
-from links.findings import Finding
-from links.locator import bucket_of
-from links.presets import PRESETS, Preset
-from links.schedule import next_due
-from links.states import Standing, State, after, may_infer, needs_browser
-from links.timetable import Added, Move, Timetable, Turn
+from links.check_result import CheckResult
+from links.checker.check_schedule import next_due
+from links.checker.timetable import AddOutcome, CheckTurn, Timetable, TurnAction
+from links.states import (
+    PRESETS,
+    CheckPreset,
+    LinkHealth,
+    LinkState,
+    may_infer,
+    needs_browser,
+    next_health,
+)
+from links.url_parts import bucket_of
 
 GAP_S = 6.0
 CONNECTIONS = 500
@@ -42,8 +49,8 @@ _TICK_S = 0.2  # looks that end so close to one another are followed by others t
 LIMIT_DAYS = 28
 _LONG_S = 300.0  # longer than any gap that a host is owed
 _FULL, _QUICK = (100_000, 10_000), (3_000, 1_500)  # links by our preset, and by the baseline's
-_ALIVE = Standing(State.ALIVE)  # of which a good look makes the same, as tests hold
-_FOUND = frozenset({State.DEAD, State.USURPED})
+_ALIVE = LinkHealth(LinkState.ALIVE)  # of which a good look makes the same, as tests hold
+_FOUND = frozenset({LinkState.DEAD, LinkState.USURPED})
 
 
 @dataclass(slots=True)
@@ -92,18 +99,18 @@ class Tally:
 class Year:
     """One year of one web by one preset."""
 
-    def __init__(self, links: list[Link], preset: Preset) -> None:
+    def __init__(self, links: list[Link], preset: CheckPreset) -> None:
         for link in links:
             link.host.asked = -math.inf
         self._links = links
         self._preset = preset
         self._tally = Tally()
-        self._standings = [Standing()] * len(links)
+        self._standings = [LinkHealth()] * len(links)
         self._plain = [link.plain for link in links]
         self._due: dict[int, list[int]] = defaultdict(list)
         self._due[0] = list(range(len(links)))
         self._table: Timetable[Link] = Timetable(gaps=GAP_S, tries=3)
-        self._running: list[tuple[float, Turn[Link], Sight]] = []
+        self._running: list[tuple[float, CheckTurn[Link], Sight]] = []
         self._called: dict[int, float] = {}  # of the links that are called dead: when
         self._calls: dict[int, list[tuple[float, float]]] = defaultdict(list)  # from when to when
         self._found: set[tuple[int, float]] = set()
@@ -154,7 +161,7 @@ class Year:
             link = links[number]
             host = link.host
             inferable = plain[number] or may_infer(standings[number])
-            if table.add(number, host.name, link, inferable=inferable) is Added.HOST_FULL:
+            if table.add(number, host.name, link, inferable=inferable) is AddOutcome.HOST_FULL:
                 self._left.append(number)
 
     def _start(self, now: float, day: int) -> float:
@@ -163,9 +170,9 @@ class Year:
             turn = self._table.next(now)
             if isinstance(turn, float):
                 return turn
-            if turn.move is Move.ASK:
+            if turn.move is TurnAction.ASK:
                 self._ask(turn, now)
-            elif turn.move is Move.INFER:
+            elif turn.move is TurnAction.INFER:
                 assert turn.finding is not None
                 self._tally.inferred += 1
                 self._book(turn.url_id, turn.finding, now, day)
@@ -174,7 +181,7 @@ class Year:
                 self._due[max(day + 1, int(turn.until / DAY_S))].append(turn.url_id)
         return math.inf
 
-    def _ask(self, turn: Turn[Link], now: float) -> None:
+    def _ask(self, turn: CheckTurn[Link], now: float) -> None:
         host = turn.payload.host
         self._tally.requests += 1
         gap = now - host.asked
@@ -203,16 +210,16 @@ class Year:
         if self._table.done(turn, now, sight.plain):
             self._book(turn.url_id, sight.plain, now, day)
 
-    def _book(self, number: int, finding: Finding, now: float, day: int) -> None:
+    def _book(self, number: int, finding: CheckResult, now: float, day: int) -> None:
         preset = self._preset
         before = standing = self._standings[number]
         if finding is not FINE.plain or before is not _ALIVE:
-            standing = after(before, finding, day, preset, browser=preset.needs_browser)
+            standing = next_health(before, finding, day, preset, browser=preset.needs_browser)
         if standing is not before:
             if preset.needs_browser and needs_browser(standing, preset, day):
                 finding = self._links[number].sight(now / DAY_S).seen
                 self._tally.opinions += 1
-                standing = after(standing, finding, day, preset, browser=True)
+                standing = next_health(standing, finding, day, preset, browser=True)
             self._standings[number] = standing if standing != _ALIVE else _ALIVE
             if (standing.state in _FOUND) != (before.state in _FOUND):
                 self._call(number, now / DAY_S, dead=standing.state in _FOUND)
@@ -255,7 +262,7 @@ class Year:
                 self._tally.found.append(end - each.start)
 
 
-def year(links: list[Link], preset: Preset) -> Tally:
+def year(links: list[Link], preset: CheckPreset) -> Tally:
     """What a year of these links shows."""
     return Year(links, preset).run()
 

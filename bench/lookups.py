@@ -22,11 +22,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bench import report
-from core.index_schema import CAPTURES_DDL
-from core.records import ArtifactKind, artifact_uri
-from core.timestamps import milliseconds, timestamp14
-from playback.database import KeptSqliteDatabase
-from playback.replay.index import CaptureIndex
+from core.captures import ArtifactKind, artifact_uri
+from core.timestamps import timestamp14, unix_milliseconds
+from playback.replay.capture_lookup import CaptureLookup
+from warc.index.database import PersistentSqliteDatabase
+from warc.index.schema import CAPTURES_DDL
 
 PARTS = 9  # and the DOM
 SMALL, QUICK, FULL = 10_000, 1_000_000, 10_000_000  # captures
@@ -67,7 +67,7 @@ def _captures(pages: int) -> Iterator[tuple[Any, ...]]:
     number = 0
     for page in range(pages):
         url, key, at = _place(page)
-        ms, stamp, page_id = milliseconds(at), timestamp14(at), f"{page:032x}"
+        ms, stamp, page_id = unix_milliseconds(at), timestamp14(at), f"{page:032x}"
         urls = [
             (artifact_uri(ArtifactKind.DOM, url), f"urn:dom:{url}", "resource", None),
             (url, key, "response", 200),
@@ -87,12 +87,12 @@ def _pages(pages: int) -> Iterator[tuple[Any, ...]]:
     for page in range(pages):
         url, key, at = _place(page)
         yield (
-            f"{page:032x}", url, key, timestamp14(at), milliseconds(at), url, "complete", "", 200,
+            f"{page:032x}", url, key, timestamp14(at), unix_milliseconds(at), url, "complete", "", 200,
             "text/html", "A page", 10, 9_000, 1.0, "ok", 0.9, "", "desktop", "en", "",
         )  # fmt: skip
 
 
-def questions(index: CaptureIndex, pages: int) -> Callable[[random.Random], None]:
+def questions(index: CaptureLookup, pages: int) -> Callable[[random.Random], None]:
     """One question, drawn by the generator."""
 
     def ask(chosen: random.Random) -> None:
@@ -120,8 +120,8 @@ def lookup_us(rows: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "captures.sqlite"
         build(path, rows)
-        with closing(KeptSqliteDatabase(path)) as database:
-            ask = questions(CaptureIndex(database), rows // (PARTS + 1))
+        with closing(PersistentSqliteDatabase(path)) as database:
+            ask = questions(CaptureLookup(database), rows // (PARTS + 1))
             for _ in range(LOOKUPS // 4):  # warm
                 ask(random.Random(0))
             chosen, rounds = random.Random(1), []

@@ -29,8 +29,7 @@ from unittest.mock import patch
 from bench import cpu, report
 from bench.crew import archivists
 from core.clock import SystemClock
-from core.pages import Outcome
-from core.settings import (
+from core.config.settings import (
     BehaviourSettings,
     EgressSettings,
     PolitenessSettings,
@@ -38,10 +37,11 @@ from core.settings import (
     Settings,
     VisitSettings,
 )
-from crawler.events import Event, PageDone
-from render.behaviours.running import load_behaviours
+from core.page_manifest import VisitOutcome
+from crawler.worker.crawl_events import Event, PageDone
+from render.behaviours.catalog import load_behaviours
 from render.browser import Browser
-from render.executable import find_browser
+from render.chromium import find_browser
 from render.visit import VisitRequest, visit
 from tests.sites.web import TestWeb
 
@@ -98,7 +98,7 @@ async def unarchived(
                 seen = await visit(
                     browser, VisitRequest(url), load.visit, behaviours=behaviours, clock=CLOCK
                 )
-                assert seen.outcome is Outcome.COMPLETE, (url, seen.outcome, seen.reason)
+                assert seen.outcome is VisitOutcome.COMPLETE, (url, seen.outcome, seen.reason)
 
         with timing(meter) as took:
             await asyncio.gather(*(work() for _ in range(at_a_time)))
@@ -121,7 +121,7 @@ async def archived(
     def note(event: Event) -> None:
         assert isinstance(event, PageDone), event
         assert event.page is not None, event
-        assert event.page.outcome is Outcome.COMPLETE, (event.url, event.page.reason)
+        assert event.page.outcome is VisitOutcome.COMPLETE, (event.url, event.page.reason)
         done.append(event)
 
     async with archivists(settings, note, clock=CLOCK) as crew:
@@ -170,7 +170,7 @@ async def by_step(load: Load, web: TestWeb) -> tuple[cpu.Meter, cpu.Meter]:
     """CPU seconds by step, archived and not, of pages visited one at a time."""
     meters = (cpu.Meter(), cpu.Meter())
     for meter, make in zip(meters, (archived, unarchived), strict=True):
-        with patch("render.visit.Steps", cpu.metered(meter)):
+        with patch("render.visit.VisitSteps", cpu.metered(meter)):
             await make(load, web, 1, meter)
         meter.visits = len(load.urls)
     return meters

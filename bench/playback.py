@@ -43,7 +43,7 @@ from bench.playback_client import Client
 from bench.proxy import HOST, child, our_proxy, settings
 from bench.proxy_client import Client as ProxyClient
 from core.timestamps import timestamp14
-from playback.server import find_replay_python
+from playback.playback_server import find_replay_python
 from tests.playback.conftest import CollectionBuilder, png
 from tests.services.ports import free_port
 

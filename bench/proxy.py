@@ -31,8 +31,8 @@ from warcio.archiveiterator import ArchiveIterator
 
 from bench import report
 from bench.certificate import write_certificate
-from core.settings import EgressSettings, ProxySettings, Settings
-from proxy.client import ProxyClient, ProxyVisit
+from core.config.settings import EgressSettings, ProxySettings, Settings
+from proxy.control.client import ProxyClient, ProxyVisit
 
 HOST = "origin.example"
 ROOT = Path(__file__).resolve().parent.parent

@@ -23,8 +23,8 @@ import numpy as np
 from PIL import Image, ImageChops
 
 from bench import report
-from render.compare.opening import open_picture
-from render.compare.pictures import compare_pictures
+from qa.compare.picture_comparison import compare_pictures
+from qa.compare.picture_decoder import decode_picture
 from tests.render.compare.drawing import Pixels, banner, browsers_png, noisy, packed, page, photo
 
 TALL_PX = 10_000
@@ -81,7 +81,7 @@ def measured(
         seen, shown = (pack(each) for each in pictures)
         found[name] = (
             milliseconds(lambda a=seen, b=shown: compare_pictures(a, b), rounds),  # type: ignore[misc]
-            milliseconds(lambda a=seen, b=shown: (open_picture(a), open_picture(b)), rounds),  # type: ignore[misc]
+            milliseconds(lambda a=seen, b=shown: (decode_picture(a), decode_picture(b)), rounds),  # type: ignore[misc]
             milliseconds(lambda a=seen, b=shown: baseline(a, b), rounds),  # type: ignore[misc]
             compare_pictures(seen, shown).score,
             baseline(seen, shown),

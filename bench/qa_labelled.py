@@ -22,10 +22,10 @@ from itertools import islice
 from bench import held_out as unseen
 from bench import report
 from bench.pixel_only import MODERATE, SEVERE, picture_match, text_match
-from core.quality import Verdict
-from render.compare.judging import BOUNDS, Bounds, judge
-from render.compare.pictures import PictureComparison, compare_pictures
-from render.compare.texts import TextComparison, compare_texts
+from core.playback_check import QaVerdict
+from qa.compare.picture_comparison import PictureComparison, compare_pictures
+from qa.compare.text_comparison import TextComparison, compare_texts
+from qa.compare.verdict_rules import THRESHOLDS, VerdictThresholds, judge_copy
 from tests.labelled.kinds import RULES, Kind
 from tests.labelled.pairs import Pair, read_pairs, sites
 
@@ -93,14 +93,14 @@ def count(rows: Iterable[Compared], called: Callable[[Compared], bool]) -> Found
     return Found(tally[True, True], tally[True, False], tally[False, True])
 
 
-def by_pictures(bounds: Bounds = BOUNDS) -> Callable[[Compared], bool]:
+def by_pictures(bounds: VerdictThresholds = THRESHOLDS) -> Callable[[Compared], bool]:
     """Ours, by pictures alone."""
-    return lambda row: judge(row.picture, bounds=bounds).verdict is Verdict.BROKEN
+    return lambda row: judge_copy(row.picture, bounds=bounds).verdict is QaVerdict.BROKEN
 
 
-def by_both(bounds: Bounds = BOUNDS) -> Callable[[Compared], bool]:
+def by_both(bounds: VerdictThresholds = THRESHOLDS) -> Callable[[Compared], bool]:
     """Ours, by pictures and texts."""
-    return lambda row: judge(row.picture, row.text, bounds=bounds).verdict is Verdict.BROKEN
+    return lambda row: judge_copy(row.picture, row.text, bounds=bounds).verdict is QaVerdict.BROKEN
 
 
 def by_pixels(least: float) -> Callable[[Compared], bool]:
@@ -114,14 +114,18 @@ def by_pixels_and_letters(least: float, least_letters: float) -> Callable[[Compa
 
 
 def fitted(
-    rows: Sequence[Compared], called: Callable[[Bounds], Callable[[Compared], bool]]
-) -> Bounds:
+    rows: Sequence[Compared], called: Callable[[VerdictThresholds], Callable[[Compared], bool]]
+) -> VerdictThresholds:
     """Bounds that suit the rows best, found from far too strict ones, a bound at a time."""
-    best = Bounds(**{each.name: getattr(BOUNDS, each.name) * 0.5 for each in fields(Bounds)})
-    best = replace(best, kept=BOUNDS.kept, parts=BOUNDS.parts, doubt=BOUNDS.doubt)
+    best = VerdictThresholds(
+        **{each.name: getattr(THRESHOLDS, each.name) * 0.5 for each in fields(VerdictThresholds)}
+    )
+    best = replace(best, kept=THRESHOLDS.kept, parts=THRESHOLDS.parts, doubt=THRESHOLDS.doubt)
     for _ in range(2):
         for name in ("lost", "changed", "harm", "rewritten", "wall", "emptied"):
-            tried = [replace(best, **{name: getattr(BOUNDS, name) * factor}) for factor in _FACTORS]
+            tried = [
+                replace(best, **{name: getattr(THRESHOLDS, name) * factor}) for factor in _FACTORS
+            ]
             scored = [(count(rows, called(each)).middle, each) for each in tried]
             most = max(score for score, _ in scored)
             fitting = [each for score, each in scored if score == most]
@@ -130,7 +134,7 @@ def fitted(
 
 
 def held_out(
-    rows: Sequence[Compared], called: Callable[[Bounds], Callable[[Compared], bool]]
+    rows: Sequence[Compared], called: Callable[[VerdictThresholds], Callable[[Compared], bool]]
 ) -> Found:
     """What bounds fitted on other sites say of each site."""
     names = sorted({row.site for row in rows})

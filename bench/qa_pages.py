@@ -27,23 +27,20 @@ import psutil
 
 from bench import report
 from core.clock import SystemClock
+from core.config.settings import EgressSettings, PolitenessSettings, ProxySettings, Settings
 from core.layout import Layout
-from core.pages import Outcome
-from core.quality import Verdict
-from core.settings import EgressSettings, PolitenessSettings, ProxySettings, Settings
-from crawler.archiving import Order, archive
-from crawler.cli.qa.candidates import Wanted, candidates
-from crawler.cli.qa.opening import looking_browsers, opened_checkers
-from crawler.cli.qa.playing import ENGINE
-from crawler.quality.checking import Checked
-from crawler.quality.keeping import keep
-from crawler.quality.running import Tally, check_pages
-from crawler.quality.sampling import suspected
-from crawler.stored_levels import everything_stored
-from links.store.store import Store, open_store
-from playback.database import open_database
-from playback.decisions.levels import DEFAULT_LEVEL
+from core.page_manifest import VisitOutcome
+from core.playback_check import QaVerdict
+from crawler.capture.page_capture import store_everything
+from crawler.run.crawl_run import ArchiveOptions, archive_urls
+from links.registry.database import RegistryStore, open_registry_store
+from playback.access.levels import DEFAULT_LEVEL
+from qa.check_run import CheckRunTally, check_pages, store_check
+from qa.checker import CheckOutcome
+from qa.local_replay import ENGINE, open_browsers, open_checkers
+from qa.sample import CandidateFilter, read_candidates, weigh_candidate
 from tests.sites.web import TestWeb
+from warc.index.database import open_database
 
 CLOCK = SystemClock()
 JOBS = 1 + (os.cpu_count() or 1)
@@ -62,7 +59,7 @@ class Round:
         steps: seconds by step, summed over the pages; those at the same time count each.
     """
 
-    tally: Tally = field(default_factory=Tally)
+    tally: CheckRunTally = field(default_factory=CheckRunTally)
     cpu: dict[str, float] = field(default_factory=dict)
     steps: dict[str, float] = field(default_factory=dict)
 
@@ -86,27 +83,27 @@ async def _archived(urls: Sequence[str], web: TestWeb, layout: Layout) -> None:
         proxy=ProxySettings(disk_reserve_bytes=0),
         politeness=PolitenessSettings(min_delay_s=0.0, max_delay_s=0.0, visits_per_host=JOBS),
     )
-    done = await archive(
-        Order(urls, layout.root, settings, JOBS, stored_level_of=everything_stored),
+    done = await archive_urls(
+        ArchiveOptions(urls, layout.root, settings, JOBS, stored_level_of=store_everything),
         clock=CLOCK,
         started=lambda _added, _left: None,
         report=lambda _event: None,
     )
-    assert done.outcomes[Outcome.COMPLETE] == len(urls), done
+    assert done.outcomes[VisitOutcome.COMPLETE] == len(urls), done
 
 
 async def _checked(layout: Layout, *, rounds: int) -> list[Round]:
     found = []
     async with (
-        looking_browsers(Settings().browser, clock=CLOCK) as lend,
-        opened_checkers(layout, "", (DEFAULT_LEVEL,), lend, clock=CLOCK) as checkers,
+        open_browsers(Settings().browser, clock=CLOCK) as lend,
+        open_checkers(layout, "", (DEFAULT_LEVEL,), lend, clock=CLOCK) as checkers,
     ):
         with (
             closing(open_database(layout, "")) as database,
-            closing(open_store(layout, "")) as store,
+            closing(open_registry_store(layout, "")) as store,
         ):
-            wanted = Wanted(str(DEFAULT_LEVEL), ENGINE, again=True)
-            pages = list(map(suspected, candidates(database, store, wanted)))
+            wanted = CandidateFilter(str(DEFAULT_LEVEL), ENGINE, again=True)
+            pages = list(map(weigh_candidate, read_candidates(database, store, wanted)))
             for _ in range(rounds):
                 taken = Round()
                 before = _used()
@@ -124,12 +121,12 @@ async def _checked(layout: Layout, *, rounds: int) -> list[Round]:
     return found
 
 
-def _keeper(store: Store, layout: Layout, taken: Round) -> Callable[[Checked], None]:
+def _keeper(store: RegistryStore, layout: Layout, taken: Round) -> Callable[[CheckOutcome], None]:
     """Keeps what a check found, and counts its steps."""
 
-    def kept(checked: Checked) -> None:
+    def kept(checked: CheckOutcome) -> None:
         began = time.perf_counter()
-        keep(store, layout.quality_pictures, checked, now=CLOCK.now())
+        store_check(store, layout.quality_pictures, checked, now=CLOCK.now())
         for step, spent_s in (*checked.timings.items(), ("keep", time.perf_counter() - began)):
             taken.steps[step] = taken.steps.get(step, 0.0) + spent_s
 
@@ -167,7 +164,7 @@ def _figures(rounds: Sequence[Round]) -> dict[str, float]:
         found[f"{name}_per_minute"] = taken.tally.per_minute
         found[f"{name}_cpu_s"] = sum(taken.cpu.values()) / pages
         found[f"{name}_per_minute_by_cpu"] = 60 * CORES * pages / sum(taken.cpu.values())
-    found["good_share"] = rounds[0].tally.verdicts[Verdict.GOOD] / rounds[0].tally.done
+    found["good_share"] = rounds[0].tally.verdicts[QaVerdict.GOOD] / rounds[0].tally.done
     return found
 
 

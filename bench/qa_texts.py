@@ -19,7 +19,7 @@ from collections.abc import Callable
 from difflib import SequenceMatcher
 
 from bench import report
-from render.compare.texts import compare_texts
+from qa.compare.text_comparison import compare_texts
 from tests.sites.articles import articles
 from tests.sites.docs import library
 

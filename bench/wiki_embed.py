@@ -21,9 +21,8 @@ from bench import report
 from tests.wiki.embedding.conftest import running_proxy
 from tests.wiki.embedding.front import running_front
 from tests.wiki.embedding.upstream import page, running_upstream
-from wiki.embedding.addresses import Surroundings
-from wiki.embedding.answers import Answer
-from wiki.embedding.rewriting import marked, read_page, unmarked
+from wiki.embed.link_lookup import LinkAnswer, PageLocation
+from wiki.embed.page_marker import insert_marks, read_page, remove_marks
 
 LINKS = 100
 ROUNDS = 5
@@ -54,15 +53,15 @@ def a_page() -> bytes:
 def figures(*, quick: bool) -> dict[str, float]:
     """All figures; a table of them is printed."""
     html = a_page()
-    around = Surroundings("https://wiki.test/wiki/A", (), (ARCHIVE,))
+    around = PageLocation("https://wiki.test/wiki/A", (), (ARCHIVE,))
     views = 60 if quick else 200
     answers = {
-        url: Answer(url, "copy", f"{ARCHIVE}/x", f"{ARCHIVE}/x", "2026-01-01", "working")
+        url: LinkAnswer(url, "copy", f"{ARCHIVE}/x", f"{ARCHIVE}/x", "2026-01-01", "working")
         for url in read_page(html, around).urls(LINKS)
     }
     read_s = _lowest(lambda: read_page(html, around))
-    marked_s = _lowest(lambda: marked(read_page(html, around), answers))
-    made = marked(read_page(html, around), answers)
+    marked_s = _lowest(lambda: insert_marks(read_page(html, around), answers))
+    made = insert_marks(read_page(html, around), answers)
     plain = (_PARAGRAPH * 5_000).replace(b"<a href", b"<i title").replace(b"</a>", b"</i>")
     plain_s = _lowest(lambda: read_page(plain, around))
     without, with_marks = _views(html, views)
@@ -72,7 +71,7 @@ def figures(*, quick: bool) -> dict[str, float]:
         "page_kb": len(html) / 1e3,
         "page_read_ms": read_s * 1e3,
         "page_marked_ms": marked_s * 1e3,
-        "page_unmarked_ms": _lowest(lambda: unmarked(made)) * 1e3,
+        "page_unmarked_ms": _lowest(lambda: remove_marks(made)) * 1e3,
         "embed_view_ms": without * 1e3,
         "embed_view_marked_ms": with_marks * 1e3,
         "embed_view_added_ms": (with_marks - without) * 1e3,

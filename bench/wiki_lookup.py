@@ -33,25 +33,24 @@ from starlette.types import ASGIApp
 
 from bench import links_lookups, report
 from core.clock import SystemClock
-from core.index_schema import CAPTURES_DDL
+from core.config.settings import Settings
 from core.layout import Layout
-from core.replay_keys import replay_key
-from core.settings import Settings
-from core.timestamps import milliseconds, timestamp14
-from crawler.cli.standings import FrontierStatus
+from core.timestamps import timestamp14, unix_milliseconds
+from core.url_keys import replay_key
+from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import NewItem
-from crawler.frontier.opening import open_frontier
-from links.history import Run, pack
-from links.states import State
-from links.status import Code
-from links.store.store import open_store
-from playback.database import open_database
-from playback.decisions.store import open_decisions
-from playback.front.app import Around, create_app
-from playback.front.readers import parse_networks
-from playback.front.registry.access import Access
-from playback.front.registry.desk import LinkRegistry
-from playback.front.registry.source import OpenedWhenAsked
+from links.check_history import HistoryRun, pack_history
+from links.check_result import StatusCode
+from links.registry.database import open_registry_store
+from links.states import LinkState
+from playback.access.decision_store import open_decisions
+from playback.web.asgi_app import WebOptions, create_app
+from playback.web.client_address import parse_networks
+from playback.web.rate_limits import RateLimitPolicy
+from playback.web.registry.registry_service import LazyRegistrySource, LinkRegistry
+from warc.index.database import open_database
+from warc.index.schema import CAPTURES_DDL
+from weboid.app.reader_queue_status import ReaderQueueStatus
 
 SIZES = (1, 100, 500, 1_000)
 EVERYBODY = parse_networks(
@@ -100,13 +99,13 @@ def figures(*, quick: bool) -> dict[str, float]:
         with (
             closing(open_database(layout, "")) as database,
             closing(open_decisions(layout, "")) as decisions,
-            closing(OpenedWhenAsked(layout)) as source,
-            closing(FrontierStatus(layout, settings, clock=SystemClock())) as status,
+            closing(LazyRegistrySource(layout)) as source,
+            closing(ReaderQueueStatus(layout, settings, clock=SystemClock())) as status,
         ):
             app = create_app(
                 database, decisions, replay_origin="http://127.0.0.1:8081",
                 origin="http://127.0.0.1:8080",
-                around=Around(links=LinkRegistry(source, Access(internal=EVERYBODY)), status=status),
+                around=WebOptions(links=LinkRegistry(source, RateLimitPolicy(internal=EVERYBODY)), status=status),
             )  # fmt: skip
             return asyncio.run(measure(app, kinds, rounds))
 
@@ -114,15 +113,20 @@ def figures(*, quick: bool) -> dict[str, float]:
 def fill(layout: Layout, count: int, queued: int) -> Kinds:
     """A registry, captures and a frontier; every second URL has a copy, every tenth is dead."""
     hosts = max(count // 20, 1)
-    with closing(open_store(layout)) as store:
+    with closing(open_registry_store(layout)) as store:
         links_lookups.fill(store, count)
         with closing(store.engine.raw_connection()) as held:
             disk = held.driver_connection
             assert disk is not None
-            history = pack((Run(Code.FINE, 2_000, 2_800), Run(Code.NOT_FOUND, 2_810, 2_990)))
+            history = pack_history(
+                (
+                    HistoryRun(StatusCode.FINE, 2_000, 2_800),
+                    HistoryRun(StatusCode.NOT_FOUND, 2_810, 2_990),
+                )
+            )
             disk.execute("UPDATE link_urls SET history = ?", (history,))
             disk.execute(
-                f"UPDATE link_urls SET state = {State.DEAD:d}, fails = 5, first_fail_day = 2900"
+                f"UPDATE link_urls SET state = {LinkState.DEAD:d}, fails = 5, first_fail_day = 2900"
                 " WHERE id % 10 = 4"
             )
             held.commit()
@@ -154,7 +158,7 @@ def fill(layout: Layout, count: int, queued: int) -> Kinds:
 
 
 def _pages(numbers: range, hosts: int) -> Iterator[tuple[object, ...]]:
-    stamp, ms = timestamp14(CAPTURED), milliseconds(CAPTURED)
+    stamp, ms = timestamp14(CAPTURED), unix_milliseconds(CAPTURED)
     for number in numbers:
         url = url_of(number, hosts)
         # Identifiers come in no order, as real ones do.
@@ -163,7 +167,7 @@ def _pages(numbers: range, hosts: int) -> Iterator[tuple[object, ...]]:
 
 
 def _captures(numbers: range, hosts: int) -> Iterator[tuple[object, ...]]:
-    stamp, ms = timestamp14(CAPTURED), milliseconds(CAPTURED)
+    stamp, ms = timestamp14(CAPTURED), unix_milliseconds(CAPTURED)
     for number in numbers:
         url = url_of(number, hosts)
         page_id = f"{number * 2654435761 % 2**32:08x}-{number:x}"

@@ -25,8 +25,8 @@ import mwparserfromhell
 from bench import report
 from tests.sites.articles import articles
 from tests.sites.docs import library
-from wiki.wikitext.reading import read_citations
-from wiki.wikitext.rules import rules_for
+from wiki.wikitext.citation_reader import read_citations
+from wiki.wikitext.template_map import rules_for
 
 TODAY = date(2026, 11, 21)
 RULES = rules_for("en")

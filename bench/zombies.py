@@ -25,13 +25,13 @@ import psutil
 
 from bench import report
 from core.clock import SystemClock
+from core.config.settings import BrowserSettings
 from core.errors import TransientError
-from core.settings import BrowserSettings
 from render.browser import Browser
-from render.executable import find_browser
+from render.browser_process import HOME_PREFIX
+from render.chromium import find_browser
 from render.identity import PageOptions
 from render.page import open_page
-from render.process import HOME_PREFIX
 
 CLOCK = SystemClock()
 OPTIONS = PageOptions(800, 600, "bench", "en", "1")

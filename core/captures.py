@@ -1,9 +1,83 @@
-"""A capture: one response archived at one moment, and where its record lies."""
+"""Captures, WARC record types, artifact URIs and the logins of visits.
+
+Artifacts are ``resource`` records whose target is ``urn:KIND:URL``; lower-case ``urn:`` is what
+pywb keys and replays, and the kinds are browsertrix's where it has one.
+
+What a visit with a login receives is that person's own. It shares no payload with other visits: a
+public capture that referred to it would not be whole without it.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
-from core.records import RecordType
+from core.layout import check_name
+
+
+class RecordType(StrEnum):
+    """The record types that we write (WARC/1.1, 5.5)."""
+
+    WARCINFO = "warcinfo"
+    REQUEST = "request"
+    RESPONSE = "response"
+    REVISIT = "revisit"
+    RESOURCE = "resource"
+    METADATA = "metadata"
+
+
+class ArtifactKind(StrEnum):
+    """What we make of a page, besides its captures."""
+
+    VIEW = "view"
+    FULL_PAGE = "fullPage"
+    THUMBNAIL = "thumbnail"
+    DOM = "dom"
+    TEXT = "text"
+    PDF = "pdf"
+    PAGEINFO = "pageinfo"
+
+
+def artifact_uri(kind: ArtifactKind, url: str) -> str:
+    """The target URI of a page's artifact.
+
+    >>> artifact_uri(ArtifactKind.VIEW, "https://example.org/")
+    'urn:view:https://example.org/'
+    """
+    return f"urn:{kind}:{url}"
+
+
+def parse_artifact_uri(uri: str) -> tuple[ArtifactKind, str] | None:
+    """The kind and page URL of an artifact's target URI; None when it names no artifact.
+
+    >>> parse_artifact_uri("urn:dom:https://example.org/")
+    (<ArtifactKind.DOM: 'dom'>, 'https://example.org/')
+    """
+    parts = uri.split(":", 2)
+    if len(parts) != 3 or parts[0] != "urn" or parts[1] not in set(ArtifactKind):
+        return None
+    return ArtifactKind(parts[1]), parts[2]
+
+
+LOGIN_HEADER = "WARC-Login"  # in each record of such a visit, so that an index made anew knows
+LOGIN_NAME_LIMIT_CHARS = 64
+
+
+def check_login_name(name: str) -> str:
+    """The name of a login.
+
+    Raises:
+        InputError: it is no name.
+    """
+    return check_name(name, of="a login", limit=LOGIN_NAME_LIMIT_CHARS)
+
+
+def dedup_bucket(bucket: str, login: str) -> str:
+    """The dedup bucket of a visit: `bucket`, or within it the login's own.
+
+    >>> dedup_bucket("default", ""), dedup_bucket("default", "wiki")
+    ('default', 'default/login:wiki')
+    """
+    return f"{bucket}/login:{login}" if login else bucket
 
 
 @dataclass(frozen=True, slots=True)

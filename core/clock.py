@@ -1,4 +1,4 @@
-"""Time as an argument: the only file that reads the clock."""
+"""System clock, the only module that reads the time."""
 
 import os
 import time
@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Protocol
 
-from core.durations import parse_duration
+from core.timestamps import parse_duration
 
 CLOCK_OFFSET = "WEBOID_CLOCK_OFFSET"  # how far the clock is moved, on the copy of a trial: 10d
 

@@ -1,4 +1,4 @@
-"""Digests of payloads and blocks: three spellings read, one written.
+"""Payload and block digests: three spellings read, one written.
 
     sha256:7e537e90…            hexadecimal, with its algorithm: what we write, and warcprox
     sha1:B2LTWWPUOYAH7UIPQ7…    base32, with its algorithm: warcio, pywb, Heritrix
@@ -23,7 +23,7 @@ _SIZES = {"md5": 16, "sha1": 20, "sha256": 32, "sha512": 64}  # bytes
 _HEX = frozenset(string.hexdigits)
 
 
-class Hash(Protocol):
+class HashObject(Protocol):
     """What `hashlib.sha256` returns."""
 
     @property
@@ -94,7 +94,7 @@ class Digest:
         return f"{self.algorithm}:{self.value}"
 
 
-def sha256_digest(payload: bytes | bytearray | memoryview | Hash) -> str:
+def sha256_digest(payload: bytes | bytearray | memoryview | HashObject) -> str:
     """The SHA-256 digest in the spelling that we write (module docstring).
 
     Args:

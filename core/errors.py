@@ -1,4 +1,4 @@
-"""The one exception tree. A class says what the caller does next.
+"""Exception tree; each class says what its caller can do next.
 
 WeboidError
 ├── InputError              the user mends what was typed or written

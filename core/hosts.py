@@ -1,4 +1,4 @@
-"""Hosts and ports by rule: one spelling for each host, patterns of hosts, ports that are no web.
+"""Hosts: canonical spelling, host patterns, endpoints, blocked ports, upstream proxies.
 
 What a page names and what a profile names meet here, so both are spelled the same way first: a
 rule for ``93.184.216.34`` holds for ``0x5db8d822`` and for ``93.184.216.34.`` too.
@@ -7,11 +7,41 @@ rule for ``93.184.216.34`` holds for ``0x5db8d822`` and for ``93.184.216.34.`` t
 import ipaddress
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import lru_cache
 from typing import Generic, TypeVar
+from urllib.parse import unquote, urlsplit
 
 from core.errors import BadUrlError, ConfigError
 from core.urls import UrlFault, host_of
+
+_FORM = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})")
+
+
+def split_host_port(text: str) -> tuple[str, int]:
+    """Host and port; an IPv6 address stands in brackets, port 0 means any free one.
+
+    Raises:
+        ConfigError: it is no such text.
+
+    >>> split_host_port("proxy-1:8000"), split_host_port("[::1]:0")
+    (('proxy-1', 8000), ('::1', 0))
+    """
+    match = _FORM.fullmatch(text)
+    if match is None or int(match[3]) > 65_535:
+        raise ConfigError(f"{text!r} is no host and port: write 192.0.2.7:8000 or [::1]:8000.")
+    return match[1] or match[2], int(match[3])
+
+
+def join_host_port(host: str, port: int) -> str:
+    """The inverse of `split_host_port`.
+
+    >>> join_host_port("::1", 8000)
+    '[::1]:8000'
+    """
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
 
 T = TypeVar("T")
 
@@ -151,3 +181,59 @@ def _pattern_host(pattern: str, host: str) -> str:
 
 def _no_host(host: str) -> BadUrlError:
     return BadUrlError(f"{host[:200]!r} is no host.", reason=UrlFault.LABEL.value)
+
+
+DIRECT = "direct"
+_REMEDY = "write socks5://host:port, socks5h://host:port, http://host:port or direct."
+
+
+class UpstreamProxyScheme(StrEnum):
+    """How a proxy is spoken to, and who resolves names."""
+
+    SOCKS5 = "socks5"  # RFC 1928; we resolve, and the proxy gets an address that was checked
+    SOCKS5H = "socks5h"  # the proxy resolves
+    HTTP = "http"  # CONNECT to a checked address (RFC 9110); absolute form by setting (RFC 9112)
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamProxy:
+    """A proxy on the way out. Its text never shows the password."""
+
+    scheme: UpstreamProxyScheme
+    host: str
+    port: int
+    username: str = ""
+    password: str = field(default="", repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.host}:{self.port}"
+
+
+def parse_upstream_proxy(text: str) -> UpstreamProxy | None:
+    """The proxy that ``[egress] via`` names; None for ``direct``.
+
+    Raises:
+        ConfigError: it names none; the text holds no password.
+    """
+    if text == DIRECT:
+        return None
+    try:
+        parts = urlsplit(text)
+        scheme, host, port = UpstreamProxyScheme(parts.scheme), parts.hostname or "", parts.port
+        if parts.path.strip("/") or parts.query or parts.fragment or not host or not port:
+            raise ConfigError(f"[egress] via: host and port and nothing more: {_REMEDY}")
+        via = UpstreamProxy(
+            scheme,
+            canonical_host(host),
+            port,
+            unquote(parts.username or ""),
+            unquote(parts.password or ""),
+        )
+    except (ValueError, BadUrlError):
+        # No cause is kept: its text could show the password.
+        raise ConfigError(f"[egress] via: that is no proxy: {_REMEDY}") from None
+    if not via.username and via.password:
+        raise ConfigError("[egress] via: a password needs a user name.")
+    if max(len(via.username.encode()), len(via.password.encode())) > 255:  # RFC 1929
+        raise ConfigError("[egress] via: user name and password have at most 255 bytes each.")
+    return via

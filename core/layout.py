@@ -1,8 +1,32 @@
-"""Where things lie inside a collection: paths only, nothing is opened here."""
+"""Paths of files inside a collection, and names that may be part of one."""
 
 import re
 from dataclasses import dataclass
 from pathlib import Path
+
+from core.errors import InputError
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
+
+
+def check_name(name: str, *, of: str, limit: int) -> str:
+    """The name, which may be a part of a path.
+
+    Args:
+        name: as given.
+        of: whose, for the error: ``a crawl``.
+        limit: its most characters.
+
+    Raises:
+        InputError: it is no name.
+    """
+    if len(name) > limit or not _NAME.fullmatch(name):
+        raise InputError(
+            f"{name[:limit]!r} is no name for {of}: letters, digits, dots, hyphens and underscores, "
+            f"at most {limit}."
+        )
+    return name
+
 
 COLLECTION_VERSION = 1
 OPEN_SUFFIX = ".open"
@@ -48,7 +72,7 @@ class Layout:
 
     @property
     def captures_db(self) -> Path:
-        """The captures index (`core.index_schema`)."""
+        """The captures index (`warc.index.schema`)."""
         return self.databases / "captures.sqlite"
 
     @property
@@ -88,7 +112,7 @@ class Layout:
 
     @property
     def quality_pictures(self) -> Path:
-        """Pictures of checks that found something, as `core.quality.picture_name` names them."""
+        """Pictures of checks that found something, as `core.playback_check.picture_name` names them."""
         return self.root / "cache" / "quality"
 
     @property

@@ -1,4 +1,4 @@
-"""14-digit timestamp <-> aware datetime <-> WARC-Date.
+"""Timestamps and durations: 14 digits, WARC-Date, Unix milliseconds, `1h30m`.
 
 >>> from datetime import UTC, datetime, timedelta
 >>> when = datetime(2026, 11, 21, 9, 5, 7, 123456, tzinfo=UTC)
@@ -6,12 +6,19 @@
 '20261121090507'
 >>> warc_date(when)
 '2026-11-21T09:05:07.123Z'
->>> parse_warc_date('2026-11-21T09:05:07.123Z') == to_milliseconds(when)
+>>> parse_warc_date('2026-11-21T09:05:07.123Z') == truncate_to_milliseconds(when)
 True
->>> moment(milliseconds(when)) == to_milliseconds(when)
+>>> from_unix_milliseconds(unix_milliseconds(when)) == truncate_to_milliseconds(when)
 True
->>> warc_date_at(milliseconds(when)), timestamp14_at(milliseconds(when))
+>>> warc_date_at(unix_milliseconds(when)), timestamp14_at(unix_milliseconds(when))
 ('2026-11-21T09:05:07.123Z', '20261121090507')
+
+>>> parse_duration("1h30m"), parse_duration("30d").days, parse_duration("45").seconds
+(datetime.timedelta(seconds=5400), 30, 45)
+>>> format_duration(5400), format_duration(0.25), format_duration(86400 * 12)
+('1 h 30 min', '0.2 s', '12 d')
+>>> parse_moment("2026-12-01").isoformat(), parse_moment("2026-12-01T10:00+02:00").isoformat()
+('2026-12-01T00:00:00+00:00', '2026-12-01T08:00:00+00:00')
 """
 
 import re
@@ -27,28 +34,28 @@ _DIGITS_ONLY = str.maketrans("", "", "-:T")
 _WARC_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?Z", re.ASCII)
 
 
-def to_milliseconds(when: datetime) -> datetime:
+def truncate_to_milliseconds(when: datetime) -> datetime:
     """The moment in UTC, cut (not rounded) to whole milliseconds, the precision we archive."""
     when = _utc(when)
     return when.replace(microsecond=when.microsecond // 1000 * 1000)
 
 
-def milliseconds(when: datetime) -> int:
+def unix_milliseconds(when: datetime) -> int:
     """The moment as whole milliseconds since 1970 UTC, cut: how stores keep moments."""
     return (_utc(when) - _EPOCH) // _MILLISECOND
 
 
-def milliseconds_up(when: datetime) -> int:
+def unix_milliseconds_ceil(when: datetime) -> int:
     """The same rounded up: how stores keep a moment before which nothing may happen."""
     return -((_EPOCH - _utc(when)) // _MILLISECOND)
 
 
-def microseconds(when: datetime) -> int:
+def unix_microseconds(when: datetime) -> int:
     """The moment as whole microseconds since 1970 UTC."""
     return (_utc(when) - _EPOCH) // _MICROSECOND
 
 
-def moment(count: int) -> datetime:
+def from_unix_milliseconds(count: int) -> datetime:
     """The moment so many milliseconds after 1970 UTC."""
     return _EPOCH + count * _MILLISECOND
 
@@ -118,3 +125,59 @@ def _utc(when: datetime) -> datetime:
     if when.tzinfo is None:
         raise InputError("A moment needs a time zone; this datetime is naive.")
     return when if when.tzinfo is UTC else when.astimezone(UTC)
+
+
+LONGEST_DURATION = timedelta(
+    days=36_525
+)  # what a calendar can hold when it is added to any moment of ours
+_UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "min": 60, "s": 1, "": 1}
+_DURATION = re.compile(r"(?:\d{1,9}(?:w|d|h|min|m|s))+|\d{1,9}", re.ASCII)
+_PART = re.compile(r"(\d+)([a-z]*)", re.ASCII)
+_STEPS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+def parse_duration(text: str) -> timedelta:
+    """The length that ``45``, ``90s``, ``15m``, ``1h30m``, ``30d`` or ``4w`` names.
+
+    Raises:
+        InputError: it names none, or more than a century.
+    """
+    compact = "".join(text.split()).lower()
+    if not _DURATION.fullmatch(compact):
+        raise InputError(f"{text[:40]!r} is no duration: write 90s, 15m, 2h, 30d or 4w.")
+    seconds = sum(int(count) * _UNITS[unit] for count, unit in _PART.findall(compact))
+    if seconds > LONGEST_DURATION.total_seconds():
+        raise InputError(f"{text[:40]!r} is too long: a century is the most.")
+    return timedelta(seconds=seconds)
+
+
+def parse_moment(text: str) -> datetime:
+    """The moment that an ISO 8601 date, or date and time, names; without a zone it is in UTC.
+
+    Raises:
+        InputError: it names none.
+    """
+    try:
+        moment = datetime.fromisoformat(text.strip())
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise InputError(
+            f"{text[:40]!r} is no moment: write 2026-12-31 or 2026-12-31T18:00 (UTC)."
+        ) from error
+
+
+def format_duration(seconds: float) -> str:
+    """The length for people, in two units at most; tenths below ten seconds."""
+    if seconds < 10:
+        return f"{max(seconds, 0.0):.1f} s"
+    left = round(seconds)
+    for number, (step, unit) in enumerate(_STEPS):
+        if left >= step:
+            whole, rest = divmod(left, step)
+            smaller, small_unit = _STEPS[min(number + 1, len(_STEPS) - 1)]
+            more = rest // smaller if unit != "s" else 0
+            # Days are told with hours only while there are few of them.
+            if not more or (unit == "d" and whole >= 10):
+                return f"{whole} {unit}"
+            return f"{whole} {unit} {more} {small_unit}"
+    return "0 s"

@@ -1,4 +1,4 @@
-"""Patterns that name URLs.
+"""URL patterns (host, SURT, prefix, regex, exact) and a table that matches millions.
 
     example.org                       that host and all below it, any port, http and https
     =example.org                      that host alone
@@ -13,17 +13,22 @@ URLs are compared by their identity keys (`core.urls.identity_key`), so that no 
 what is named slips through; beyond that every byte counts, and letter case does. **The most specific
 pattern decides**: an exact URL before a prefix, a longer prefix before a shorter, one for a scheme
 before one for both, then regular expressions, then exact hosts, then hosts from long to short.
+
+A look-up takes some dictionary look-ups for the host, a few steps of binary search for the prefixes,
+and one pass of the URL through each set of expressions, however many patterns there are.
 """
 
 import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from core.errors import BadUrlError, InputError
-from core.expressions import check_regex
 from core.hosts import canonical_host
+from core.regexes import RegexList, check_regex
 from core.urls import MAX_URL_LENGTH, fetch_key, host_of, identity_key
 
 REGEX_PREFIX = "re:"
@@ -41,7 +46,7 @@ _SURT = re.compile(
 )
 
 
-class Form(IntEnum):
+class PatternForm(IntEnum):
     """The forms of patterns, from the least specific to the most."""
 
     HOST_TREE = 0
@@ -51,16 +56,16 @@ class Form(IntEnum):
     EXACT = 4
 
 
-class Rank(NamedTuple):
+class PatternRank(NamedTuple):
     """How specific a pattern is; the greatest decides."""
 
-    form: Form
+    form: PatternForm
     length: int
     one_scheme: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class UrlPattern:
     """A pattern that was understood.
 
     Attributes:
@@ -69,25 +74,25 @@ class Pattern:
         scheme: ``http`` or ``https``; empty when both are meant.
     """
 
-    form: Form
+    form: PatternForm
     text: str
     scheme: str = ""
 
     @property
-    def rank(self) -> Rank:
+    def rank(self) -> PatternRank:
         """How specific it is."""
-        length = 0 if self.form is Form.REGEX else len(self.text)
-        return Rank(self.form, length, bool(self.scheme))
+        length = 0 if self.form is PatternForm.REGEX else len(self.text)
+        return PatternRank(self.form, length, bool(self.scheme))
 
     @property
     def names_site(self) -> bool:
         """Whether it names a host with all that is on it."""
-        return self.form in (Form.HOST, Form.HOST_TREE)
+        return self.form in (PatternForm.HOST, PatternForm.HOST_TREE)
 
 
 @dataclass(frozen=True)
-class Target:
-    """A URL that is looked up. `target_of` makes it."""
+class PatternTarget:
+    """A URL that is looked up. `pattern_target` makes it."""
 
     url: str
     scheme: str
@@ -100,17 +105,17 @@ class Target:
         return f"{self.scheme}://{self.rest}"
 
 
-def target_of(url: str) -> Target:
+def pattern_target(url: str) -> PatternTarget:
     """The URL as patterns see it.
 
     Raises:
         BadUrlError: it is no http(s) URL.
     """
     scheme, _, rest = identity_key(url).partition("://")
-    return Target(url, scheme, rest, host_of(url))
+    return PatternTarget(url, scheme, rest, host_of(url))
 
 
-def parse_pattern(text: str) -> Pattern:
+def parse_pattern(text: str) -> UrlPattern:
     """The pattern that the text means; see the module.
 
     Raises:
@@ -122,9 +127,9 @@ def parse_pattern(text: str) -> Pattern:
     text = text.strip()
     plain = _PLAIN.fullmatch(text) if len(text) <= PLAIN_LIMIT_CHARS else None
     if plain is not None:
-        return Pattern(Form.PREFIX if plain[1] else Form.HOST_TREE, text)
+        return UrlPattern(PatternForm.PREFIX if plain[1] else PatternForm.HOST_TREE, text)
     if text.startswith(REGEX_PREFIX):
-        return Pattern(Form.REGEX, check_regex(text.removeprefix(REGEX_PREFIX)))
+        return UrlPattern(PatternForm.REGEX, check_regex(text.removeprefix(REGEX_PREFIX)))
     if not text or len(text) > MAX_URL_LENGTH + 1:
         raise _bad(text, f"a pattern has 1 to {MAX_URL_LENGTH} characters")
     exact, named = text.startswith("="), text.removeprefix("=")
@@ -136,7 +141,7 @@ def parse_pattern(text: str) -> Pattern:
         raise _bad(text, str(error).removesuffix(".")) from error
 
 
-def _plain(text: str) -> Pattern:
+def _plain(text: str) -> UrlPattern:
     authority = _URL.sub("", text, count=1).partition("/")[0]
     if "," in authority or authority.endswith(")"):
         return _surt(text)
@@ -144,31 +149,33 @@ def _plain(text: str) -> Pattern:
     if scheme is not None:
         bare = "/" not in text[scheme.end() :] and "?" not in text[scheme.end() :]
         if text.endswith(("/", "*")) or bare:
-            return Pattern(Form.PREFIX, _prefix(text), scheme[1].lower())
+            return UrlPattern(PatternForm.PREFIX, _prefix(text), scheme[1].lower())
         return _exact(text)
     if "/" in text:
-        return Pattern(Form.PREFIX, _prefix(f"http://{text}"))
+        return UrlPattern(PatternForm.PREFIX, _prefix(f"http://{text}"))
     return _host(text)
 
 
-def _exact(text: str) -> Pattern:
+def _exact(text: str) -> UrlPattern:
     scheme = _URL.match(text)
     if scheme is not None:
         key = identity_key(_fetch(text))
-        return Pattern(Form.EXACT, key.partition("://")[2], scheme[1].lower())
+        return UrlPattern(PatternForm.EXACT, key.partition("://")[2], scheme[1].lower())
     if "/" in text:
-        return Pattern(Form.EXACT, identity_key(_fetch(f"http://{text}")).partition("://")[2])
-    return Pattern(Form.HOST, canonical_host(text))
+        return UrlPattern(
+            PatternForm.EXACT, identity_key(_fetch(f"http://{text}")).partition("://")[2]
+        )
+    return UrlPattern(PatternForm.HOST, canonical_host(text))
 
 
-def _host(text: str) -> Pattern:
+def _host(text: str) -> UrlPattern:
     bare = text.removeprefix("*.").removeprefix(".")
     if re.fullmatch(r"[^\[\]:]+:\d{1,5}|\[.*\]:\d{1,5}", bare):  # with a port
-        return Pattern(Form.PREFIX, _prefix(f"http://{bare}/"))
-    return Pattern(Form.HOST_TREE, canonical_host(bare))
+        return UrlPattern(PatternForm.PREFIX, _prefix(f"http://{bare}/"))
+    return UrlPattern(PatternForm.HOST_TREE, canonical_host(bare))
 
 
-def _surt(text: str) -> Pattern:
+def _surt(text: str) -> UrlPattern:
     found = _SURT.fullmatch(text)
     if found is None:
         raise _bad(text, "a SURT prefix reads org,example)/path")
@@ -177,12 +184,12 @@ def _surt(text: str) -> Pattern:
     if not closed:
         if path or port:
             raise _bad(text, "in a SURT prefix the host is closed before the path: org,example)/x")
-        return Pattern(Form.HOST_TREE, canonical_host(host))
+        return UrlPattern(PatternForm.HOST_TREE, canonical_host(host))
     if not path and not port and not scheme:
-        return Pattern(Form.HOST, canonical_host(host))
+        return UrlPattern(PatternForm.HOST, canonical_host(host))
     authority = f"{canonical_host(host)}:{port}" if port else canonical_host(host)
     written = f"{scheme or 'http'}://{authority}{path or '/'}"
-    return Pattern(Form.PREFIX, _prefix(written), (scheme or "").lower())
+    return UrlPattern(PatternForm.PREFIX, _prefix(written), (scheme or "").lower())
 
 
 def _prefix(text: str) -> str:
@@ -199,3 +206,160 @@ def _fetch(text: str) -> str:
 def _bad(text: str, why: str) -> InputError:
     shown = text if len(text) <= 200 else text[:200] + "…"
     return InputError(f"{shown!r} is no pattern: {why}.")
+
+
+T = TypeVar("T")
+
+HOST_LABELS = 128  # more than a host name can have
+
+
+class PatternMatch(NamedTuple, Generic[T]):
+    """A pattern that matched, by how specific it is, and what was kept under it."""
+
+    rank: PatternRank
+    value: T
+
+
+class PatternTable(Generic[T]):
+    """Values, which are never None, by pattern.
+
+    Fill it with `add`, then ask it; once `ready`, it may be asked from any thread.
+    """
+
+    def __init__(self) -> None:
+        self._exact: dict[str, T | _ValueList[T]] = {}
+        self._hosts: dict[str, T | _ValueList[T]] = {}
+        self._trees: dict[str, T | _ValueList[T]] = {}
+        self._prefixes: dict[str, _PrefixTable[T]] = {}
+        self._regexes: list[tuple[str, T]] = []
+        self._expressions: RegexList | None = None
+        self.size = 0
+
+    def add(self, pattern: UrlPattern, value: T) -> None:
+        """Keep the value under the pattern, beside others that are there."""
+        self.size += 1
+        match pattern.form:
+            case PatternForm.EXACT:
+                _put(self._exact, f"{pattern.scheme}://{pattern.text}", value)
+            case PatternForm.PREFIX:
+                self._prefixes.setdefault(pattern.scheme, _PrefixTable()).add(pattern.text, value)
+            case PatternForm.REGEX:
+                self._regexes.append((pattern.text, value))
+                self._expressions = None
+            case PatternForm.HOST:
+                _put(self._hosts, pattern.text, value)
+            case PatternForm.HOST_TREE:
+                _put(self._trees, pattern.text, value)
+
+    def ready(self) -> None:
+        """Sort and compile now what the first look-up would have to."""
+        for prefixes in self._prefixes.values():
+            prefixes.ready()
+        self._compiled()
+
+    def find(self, target: PatternTarget) -> list[PatternMatch[T]]:
+        """What matches the URL, the most specific first."""
+        found = [*self._find_plain(target), *self._find_regexes(target)]
+        found.sort(key=lambda match: match.rank, reverse=True)
+        return found
+
+    def _find_plain(self, target: PatternTarget) -> Iterator[PatternMatch[T]]:
+        for scheme in (target.scheme, ""):
+            rank = PatternRank(PatternForm.EXACT, len(target.rest), bool(scheme))
+            yield from _each(self._exact, f"{scheme}://{target.rest}", rank)
+            prefixes = self._prefixes.get(scheme)
+            if prefixes is not None:
+                for text, value in prefixes.of(target.rest):
+                    yield PatternMatch(
+                        PatternRank(PatternForm.PREFIX, len(text), bool(scheme)), value
+                    )
+        yield from _each(self._hosts, target.host, PatternRank(PatternForm.HOST, len(target.host)))
+        domain = target.host
+        for _ in range(HOST_LABELS):
+            yield from _each(self._trees, domain, PatternRank(PatternForm.HOST_TREE, len(domain)))
+            _, dot, domain = domain.partition(".")
+            if not dot:
+                break
+
+    def _find_regexes(self, target: PatternTarget) -> Iterator[PatternMatch[T]]:
+        if self._regexes:
+            for number in self._compiled().search(target.text):
+                yield PatternMatch(PatternRank(PatternForm.REGEX, 0), self._regexes[number][1])
+
+    def _compiled(self) -> RegexList:
+        if self._expressions is None:
+            self._expressions = RegexList([text for text, _ in self._regexes])
+        return self._expressions
+
+
+class _ValueList(list[T]):
+    """The values under one pattern, when there are several."""
+
+
+def _put(values: "dict[str, T | _ValueList[T]]", key: str, value: T) -> None:
+    there = values.get(key)
+    if there is None:
+        values[key] = value
+    elif isinstance(there, _ValueList):
+        there.append(value)
+    else:
+        values[key] = _ValueList((there, value))
+
+
+def _each(
+    values: "dict[str, T | _ValueList[T]]", key: str, rank: PatternRank
+) -> Iterator[PatternMatch[T]]:
+    found = values.get(key)
+    if isinstance(found, _ValueList):
+        for value in found:
+            yield PatternMatch(rank, value)
+    elif found is not None:
+        yield PatternMatch(rank, found)
+
+
+class _PrefixTable(Generic[T]):
+    """Values by prefix."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, T | _ValueList[T]] = {}
+        self._sorted: list[str] | None = None
+
+    def add(self, prefix: str, value: T) -> None:
+        _put(self._values, prefix, value)
+        self._sorted = None
+
+    def ready(self) -> list[str]:
+        """The prefixes in order."""
+        if self._sorted is None:
+            self._sorted = sorted(self._values)
+        return self._sorted
+
+    def of(self, text: str) -> Iterator[tuple[str, T]]:
+        """The prefixes that the text begins with, longest first.
+
+        The greatest prefix that is not after the text is one of its own or differs from it
+        somewhere; what it is a prefix of, too, can only be found among what both have in common.
+        """
+        keys = self.ready()
+        end = bisect_right(keys, text)
+        while end:
+            key = keys[end - 1]
+            if text.startswith(key):
+                for match in _each(self._values, key, PatternRank(PatternForm.PREFIX, 0)):
+                    yield key, match.value
+                end = bisect_left(keys, key, 0, end)
+            else:
+                text = text[: _in_common(text, key)]
+                end = bisect_right(keys, text, 0, end)
+
+
+def _in_common(one: str, other: str) -> int:
+    """How many characters two texts have in common at their beginnings."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,8 +1,8 @@
-"""Three keys of a URL, never mixed.
+"""URLs: repair, fetch key, identity key and host by the WHATWG URL Standard.
 
 fetch key     what is asked for: the WHATWG serialisation of the repaired text.
 identity key  what counts as one URL: the fetch key without spelling that carries no meaning.
-replay key    where an index files its captures (`core.replay_keys`): it merges distinct pages, so
+replay key    where an index files its captures (`core.url_keys`): it merges distinct pages, so
               it serves index look-ups and nothing else.
 """
 
@@ -13,20 +13,7 @@ from urllib.parse import unquote_to_bytes
 import can_ada
 
 from core.errors import BadUrlError
-from core.identities import PATH_PLAIN, PLAIN_URL, QUERY_PLAIN, plain
-from core.replay_keys import replay_key
-
-__all__ = [
-    "MAX_URL_LENGTH",
-    "UrlFault",
-    "authority_of",
-    "fetch_key",
-    "host_of",
-    "identity_and_host",
-    "identity_key",
-    "repair",
-    "replay_key",
-]
+from core.url_keys import PATH_PLAIN, PLAIN_URL, QUERY_PLAIN, normalize_escapes
 
 # Far beyond what servers accept (8 KiB is common), short enough to be stored ten million times.
 MAX_URL_LENGTH = 65_536
@@ -217,8 +204,8 @@ def _identity_of(parsed: can_ada.URL) -> str:
     if PLAIN_URL.fullmatch(href):
         return href
     _strip(parsed)
-    path = plain(parsed.pathname, PATH_PLAIN)
-    query = plain(parsed.search, QUERY_PLAIN)
+    path = normalize_escapes(parsed.pathname, PATH_PLAIN)
+    query = normalize_escapes(parsed.search, QUERY_PLAIN)
     port = f":{parsed.port}" if parsed.port else ""
     host = parsed.hostname.removesuffix(".")
     return f"{parsed.protocol}//{host}{port}{path}{query}{parsed.hash}"

@@ -1,4 +1,4 @@
-"""A collection that this process may write: made when missing, checked, and locked.
+"""Collection folder: creation, version check, lock, and the mark of trial copies.
 
 The lock is inherited by every process that writes for us, so it is free again only when the last of
 them has written what it had: whoever opens the collection next finds it at rest. The proxies of a
@@ -12,18 +12,75 @@ import secrets
 import tomllib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from core.clock import Clock
+from core.clock import Clock, clock_offset
+from core.config.settings import Settings
 from core.errors import (
     CollectionInUseError,
     CollectionVersionError,
+    ConfigError,
     DiskFullError,
     UnavailableError,
 )
 from core.layout import COLLECTION_VERSION, Layout
 from core.timestamps import warc_date
+
+
+def trial_mark_path(layout: Layout) -> Path:
+    """Return the file whose presence makes a collection a trial's."""
+    return layout.root / "trial.json"
+
+
+def is_trial(root: Path) -> bool:
+    """Return whether the collection is a trial's copy."""
+    return trial_mark_path(Layout(root)).exists()
+
+
+def trial_settings(settings: Settings) -> Settings:
+    """Return the settings of a trial, whose stores are its own whatever the profile names."""
+    return replace(
+        settings,
+        index=replace(settings.index, url=""),
+        frontier=replace(settings.frontier, url=""),
+        proxy=replace(settings.proxy, dedup_url=""),
+    )
+
+
+def check_trial_clock(root: Path) -> None:
+    """Return when the clock is not moved, or the collection is a trial's.
+
+    Raises:
+        ConfigError: a real collection would be written with a wrong time.
+    """
+    if clock_offset() and not is_trial(root):
+        raise ConfigError(
+            f"The clock is moved, and {root} is no copy for a trial: make one with `weboid wiki trial "
+            "--keep DIR`, or leave out --clock-offset and WEBOID_CLOCK_OFFSET."
+        )
+
+
+def check_trial_stores(settings: Settings) -> None:
+    """Return when the clock is not moved, or no store of several machines is written with its time.
+
+    Raises:
+        ConfigError: a trial would write into a database or a queue that is no copy.
+    """
+    if not clock_offset():
+        return
+    named = {
+        "--database (WEBOID_DATABASE, [index] url)": settings.index.url,
+        "--frontier (WEBOID_FRONTIER, [frontier] url)": settings.frontier.url,
+        "--dedup (WEBOID_DEDUP, [proxy] dedup_url)": settings.proxy.dedup_url,
+    }
+    for name, url in named.items():
+        if url:
+            raise ConfigError(
+                f"The clock is moved, and {name} names a store that is no copy: leave it out, or leave "
+                "out --clock-offset and WEBOID_CLOCK_OFFSET."
+            )
+
 
 LOCK_WAIT_S = 10.0  # proxies of a killed run may still be writing their last records
 LOCK_POLL_S = 0.1
@@ -76,7 +133,7 @@ async def open_collection(
         make_collection(layout, clock)
         lock_fd = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise _told(root, error) from error
+        raise _unusable(root, error) from error
     try:
         await _lock(lock_fd, layout, clock, shared=shared)
         _check_version(layout)
@@ -173,7 +230,7 @@ def _check_version(layout: Layout) -> None:
         )
 
 
-def _told(root: Path, error: OSError) -> UnavailableError:
+def _unusable(root: Path, error: OSError) -> UnavailableError:
     if error.errno == 28:  # ENOSPC
         return DiskFullError(f"The disk that holds {root} is full: free some space.")
     return UnavailableError(f"{root} cannot be used: {error.strerror or error}.")

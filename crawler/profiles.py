@@ -1,21 +1,24 @@
-"""Finding a crawl profile by name or path, and reading it.
+"""Crawl profiles: lookup by name or path, inheritance, and checks with line numbers.
 
 A profile may extend another (``extends = "default"``): what it says is laid over what that one says,
 key by key; its sheets follow that one's. The chain is short, and ends at the defaults.
+
+Each key is tried alone, so that one fault does not hide the next; what only keys together can do wrong
+is looked at when each of them is right.
 """
 
 import tomllib
 import zoneinfo
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from core.config.profile import check_settings, settings_from
+from core.config.settings import Settings
 from core.errors import ConfigError
-from core.profile import check_settings, settings_from
-from core.settings import Settings
-from render.behaviours.running import load_behaviours
+from render.behaviours.catalog import load_behaviours
 
 FOLDER = Path(__file__).resolve().parent.parent / "profiles"
 EXTENDS = "extends"
@@ -26,7 +29,7 @@ _FILES = (("behaviours", "scripts"), ("login", "key_file"))
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class ProfileLayer:
     """One profile of a chain.
 
     Attributes:
@@ -40,7 +43,7 @@ class Layer:
     document: Mapping[str, Any] = field(repr=False)
 
 
-def names() -> list[str]:
+def builtin_profiles() -> list[str]:
     """The profiles that come with the program."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
@@ -54,23 +57,23 @@ def load_profile(name: str) -> Settings:
     Raises:
         ConfigError: there is none of that name, or it says something unknown or impossible.
     """
-    return settings_of(layers(name))
+    return chain_settings(load_chain(name))
 
 
-def settings_of(chain: tuple[Layer, ...]) -> Settings:
+def chain_settings(chain: tuple[ProfileLayer, ...]) -> Settings:
     """The settings that a chain of profiles says, the last one first.
 
     Raises:
         ConfigError: as `load_profile`.
     """
     source = chain[0].source
-    settings = settings_from(merged(chain), source=source)
+    settings = settings_from(merge_chain(chain), source=source)
     check_settings(settings, source=source)
-    check_world(settings, source)
+    check_environment(settings, source)
     return settings
 
 
-def laid_over(settings: Settings, name: str, groups: Collection[str]) -> Settings:
+def overlay_profile(settings: Settings, name: str, groups: Collection[str]) -> Settings:
     """The settings with what a profile says of these groups laid over them, key by key.
 
     Raises:
@@ -85,8 +88,8 @@ def laid_over(settings: Settings, name: str, groups: Collection[str]) -> Setting
 @cache
 def _changes(name: str) -> dict[str, dict[str, Any]]:
     """What a profile says, by group, types checked."""
-    chain = layers(name)
-    said, whole = merged(chain), settings_of(chain)
+    chain = load_chain(name)
+    said, whole = merge_chain(chain), chain_settings(chain)
     return {
         group: {key: getattr(getattr(whole, group), key) for key in table}
         for group, table in said.items()
@@ -94,7 +97,7 @@ def _changes(name: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def check_world(settings: Settings, source: str) -> None:
+def check_environment(settings: Settings, source: str) -> None:
     """Refuse what is well-formed, and is not there: behaviours, time zones.
 
     Raises:
@@ -112,13 +115,13 @@ def check_world(settings: Settings, source: str) -> None:
         )
 
 
-def layers(name: str) -> tuple[Layer, ...]:
+def load_chain(name: str) -> tuple[ProfileLayer, ...]:
     """The profile, and what it extends, one after the other.
 
     Raises:
         ConfigError: one of them is not there, is no TOML, or the chain does not end.
     """
-    chain: list[Layer] = []
+    chain: list[ProfileLayer] = []
     path = _path(name)
     while True:
         source = _source(path)
@@ -129,7 +132,7 @@ def layers(name: str) -> tuple[Layer, ...]:
             raise ConfigError(f"{source} is no TOML: {error}.") from error
         parent = document.pop(EXTENDS, None)
         _place_files(document, path.resolve().parent)
-        chain.append(Layer(source, text, document))
+        chain.append(ProfileLayer(source, text, document))
         if parent is None:
             return tuple(chain)
         if not isinstance(parent, str) or not parent:
@@ -155,7 +158,7 @@ def _place_files(document: dict[str, Any], folder: Path) -> None:
             table[key] = [str(folder / each) if isinstance(each, str) else each for each in value]
 
 
-def merged(chain: tuple[Layer, ...]) -> dict[str, Any]:
+def merge_chain(chain: tuple[ProfileLayer, ...]) -> dict[str, Any]:
     """What the chain says as one document.
 
     Raises:
@@ -176,21 +179,21 @@ def merged(chain: tuple[Layer, ...]) -> dict[str, Any]:
     return {**whole, "sheet": sheets} if sheets else whole
 
 
-def said_by(chain: tuple[Layer, ...], group: str, key: str) -> str:
+def source_of_key(chain: tuple[ProfileLayer, ...], group: str, key: str) -> str:
     """The source of the profile that says the key; empty when none does."""
-    return next((layer.source for layer in chain if _says(layer, group, key)), "")
+    return next((layer.source for layer in chain if _layer_sets(layer, group, key)), "")
 
 
-def profile_says(name: str, group: str, key: str) -> bool:
+def profile_sets(name: str, group: str, key: str) -> bool:
     """Whether the profile, or what it extends, says something about a key.
 
     Raises:
         ConfigError: there is none of that name, or it is no TOML.
     """
-    return bool(said_by(layers(name), group, key))
+    return bool(source_of_key(load_chain(name), group, key))
 
 
-def _says(layer: Layer, group: str, key: str) -> bool:
+def _layer_sets(layer: ProfileLayer, group: str, key: str) -> bool:
     table = layer.document.get(group)
     return isinstance(table, dict) and key in table
 
@@ -220,7 +223,7 @@ def _text(path: Path, name: str) -> str:
             raise ConfigError(f"{path} is too large for a profile.")
         return data.decode()
     except (OSError, UnicodeDecodeError) as error:
-        known = ", ".join(names())
+        known = ", ".join(builtin_profiles())
         raise ConfigError(
             f"There is no profile {name!r}: name one of {known}, or the path of a TOML file."
         ) from error
@@ -239,3 +242,152 @@ def lines_of(text: str) -> Iterator[tuple[str, str, int]]:
             yield table, "", number
         elif "=" in bare and not bare.startswith("#"):
             yield table, bare.partition("=")[0].strip().strip("\"'"), number
+
+
+_WIDE_PHONE_PX = 1_000
+_LONG_VISIT_S = 600.0
+_GENTLE_S = 0.5
+_MANY_AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileFinding:
+    """Something about a profile.
+
+    Attributes:
+        where: its source and, when it is known, the line.
+        text: a sentence, with the next step.
+        line: in the file; 0 when it is not known.
+    """
+
+    where: str
+    text: str
+    line: int = 0
+
+
+def profile_faults(chain: tuple[ProfileLayer, ...]) -> list[ProfileFinding]:
+    """Everything that makes the profile, or what it extends, unusable."""
+    found = [fault for layer in chain for fault in _faults_of(layer)]
+    if found:
+        return found
+    try:
+        chain_settings(chain)
+    except ConfigError as error:
+        return [ProfileFinding(chain[0].source, str(error))]
+    return []
+
+
+def profile_warnings(chain: tuple[ProfileLayer, ...], settings: Settings) -> list[ProfileFinding]:
+    """What can be used, and is seldom what somebody wants."""
+    found = []
+    for group, key, text in _suspicions(settings):
+        layer = next((each for each in chain if key in each.document.get(group, {})), None)
+        if layer is None:
+            continue  # nobody has said it: it is a default
+        line = _line(layer, group, key)
+        found.append(ProfileFinding(_place(layer, line), f"[{group}] {key}: {text}", line))
+    return found
+
+
+def _faults_of(layer: ProfileLayer) -> Iterator[ProfileFinding]:
+    known = {each.name for each in fields(Settings)} - set(_SHEETS)
+    for group, table in layer.document.items():
+        if group not in known or not isinstance(table, dict):
+            yield from _tried(layer, {group: table}, group, "")
+            continue
+        for key, value in table.items():
+            yield from _tried(layer, {group: {key: value}}, group, key)
+
+
+def _tried(
+    layer: ProfileLayer, document: dict[str, Any], group: str, key: str
+) -> Iterator[ProfileFinding]:
+    try:
+        settings = settings_from(document, source=layer.source)
+        if group == "index" and settings.index.url:
+            # The one key that another must go with; the whole is checked when the rest is right.
+            settings = replace(settings, proxy=replace(settings.proxy, dedup_url="redis://a:1/0"))
+        check_settings(settings, source=layer.source)
+        check_environment(settings, layer.source)
+    except ConfigError as error:
+        line = _line(layer, group, key)
+        text = str(error).removeprefix(layer.source).strip().removeprefix(":").strip()
+        yield ProfileFinding(_place(layer, line), text, line)
+
+
+def _place(layer: ProfileLayer, line: int) -> str:
+    return f"{layer.source}, line {line}" if line else layer.source
+
+
+def _line(layer: ProfileLayer, group: str, key: str) -> int:
+    """Where the profile says it; 0 when it is written in another way than most write it."""
+    wanted = f"{group}[]" if group in _SHEETS else group
+    for table, name, number in lines_of(layer.text):
+        dotted = not table and name in (f"{group}.{key}", group)
+        if (table == wanted and name == key) or dotted:
+            return number
+    return 0
+
+
+def _suspicions(settings: Settings) -> Iterator[tuple[str, str, str]]:
+    """(group, key, sentence) of all that is seldom meant, whoever has said it."""
+    yield from _of_visits(settings)
+    yield from _of_identity(settings)
+    polite = settings.politeness
+    if polite.min_delay_s < _GENTLE_S:
+        yield (
+            "politeness",
+            "min_delay_s",
+            "sites may take so many visits for an attack; 1.0 is usual.",
+        )
+    if polite.visits_per_host > _MANY_AT_ONCE:
+        yield "politeness", "visits_per_host", "more than browsers of one reader ever are."
+    if settings.proxy.disk_reserve_bytes == 0:
+        yield "proxy", "disk_reserve_bytes", "a full disk will break WARCs off; keep some free."
+    if settings.egress.allow:
+        yield "egress", "allow", "pages of these networks can be reached by whatever a page loads."
+    if settings.login.key_file and not settings.login.names:
+        yield "login", "key_file", "no login is named, so it opens nothing."
+
+
+def _of_visits(settings: Settings) -> Iterator[tuple[str, str, str]]:
+    visit = settings.visit
+    if visit.timeout_s == 0:
+        yield "visit", "timeout_s", "no page is ever loaded in no time."
+    if visit.timeout_s > _LONG_VISIT_S:
+        yield "visit", "timeout_s", "one page may keep a browser for more than ten minutes."
+    if visit.settle_limit_s >= visit.timeout_s:
+        yield (
+            "visit",
+            "settle_limit_s",
+            "waiting for quiet leaves no time for behaviours and pictures.",
+        )
+    if settings.behaviours.limit_s >= visit.timeout_s:
+        yield "behaviours", "limit_s", "behaviours leave no time for pictures and text."
+    if not visit.dom:
+        yield "visit", "dom", "playback without scripts is made of the DOM, and will have none."
+    if visit.rendered_share > 1:
+        yield "visit", "rendered_share", "a share is at most 1."
+    if visit.device_scale > 1 and visit.full_page:
+        yield (
+            "visit",
+            "device_scale",
+            f"pictures have {visit.device_scale**2:.0f} times as many pixels.",
+        )
+
+
+def _of_identity(settings: Settings) -> Iterator[tuple[str, str, str]]:
+    visit = settings.visit
+    if visit.mobile and visit.viewport_width > _WIDE_PHONE_PX:
+        yield "visit", "mobile", "no phone is so wide; viewport_width = 412 is usual."
+    if visit.user_agent and not visit.contact:
+        yield "visit", "user_agent", "sites cannot ask whose it is; say contact, too."
+    first = visit.language.partition(",")[0].partition(";")[0].strip().partition("-")[0].lower()
+    if visit.locale and first not in (
+        "",
+        "*",
+        visit.locale.replace("_", "-").split("-")[0].lower(),
+    ):
+        yield "visit", "locale", "another language than the first of `language`; sites notice."
+    if settings.policy.robots == "obey" and not visit.contact and visit.user_agent:
+        yield "policy", "robots_agent", "must be part of user_agent (RFC 9309, 2.2.1)."

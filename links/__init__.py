@@ -1,1 +1,1 @@
-"""The link registry: which URLs are cited where, what state each is in, its history."""
+"""Registry of the links on wiki pages, link checker, and copies in other web archives."""

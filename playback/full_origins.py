@@ -1,4 +1,4 @@
-"""The origins of the level "full": one for each capture of a page; pure.
+"""Origins of the level "full", one per capture, and the permission to open them.
 
 A capture that runs scripts gets a host of its own, ``<mac><page id>.<suffix>``. The page's identifier
 says which capture answers there, so that no table is needed; the code before it is made with a secret
@@ -24,6 +24,8 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from core.errors import ConfigError
+from playback.access.level_store import LevelStore
+from playback.access.levels import Level
 
 FULL_SECRET = "WEBOID_FULL_SECRET"  # noqa: S105 the environment variable's name
 
@@ -143,3 +145,34 @@ def full_pattern(host: str, port: int) -> str:
 def host_of(origin: str) -> str:
     """The Host header that belongs to an origin."""
     return urlsplit(origin).netloc
+
+
+class FullPermission:
+    """Asks the levels. From any thread."""
+
+    def __init__(self, book: LevelStore) -> None:
+        self._book = book
+
+    def allows(self, url: str, final_url: str, wiki: str = "") -> bool:
+        """True when readers of that wiki (empty: of none) may see the page in full.
+
+        Raises:
+            TransientError: the decisions cannot be read.
+        """
+        return self._book.now().of_page((url, final_url), wiki) is Level.FULL
+
+    def knows(self, wiki: str) -> bool:
+        """True when that wiki has rules of its own; else its readers are as good as anybody.
+
+        Raises:
+            TransientError: the decisions cannot be read.
+        """
+        return self._book.now().speak_of(wiki)
+
+    def wikis(self) -> tuple[str, ...]:
+        """The wikis that have rules of their own, and first none at all.
+
+        Raises:
+            TransientError: the decisions cannot be read.
+        """
+        return ("", *sorted(self._book.now().wikis))

@@ -1,29 +1,41 @@
-"""Mementos: which copies of a page there are, in the order of time.
+"""Mementos of a page in order of time, and their Link headers (RFC 7089, RFC 8288).
 
-A memento is a visit that brought a usable copy of the page (`core.classes.is_usable`; RFC 7089 calls its
+A memento is a visit that brought a usable copy of the page (`core.page_classes.is_usable`; RFC 7089 calls its
 address URI-M); of one visit there is one. A visit that failed or was skipped, a check for robots and an
 error page are none: a TimeMap has no place for a status, so whoever reads one takes every line for a copy.
 What a take-down hides is as if it had never been captured. What a take-down blocks stays listed.
 
 A URL's mementos are those of the very URL and of its twin under the other scheme. Only where there are
-none, those of its other equals by replay key, which merges distinct pages: as `playback.choosing` has it.
+none, those of its other equals by replay key, which merges distinct pages: as `warc.index.page_choice` has it.
+
+URI-M, the address of a memento, is replay's: ``/c/<timestamp>/<url>``, the copy itself without a frame.
+TimeGate and TimeMaps are the front's.
+
+>>> places = MementoEndpoints("https://archive.example", "https://copies.example")
+>>> places.timegate("https://example.org/a?b#!c")
+'https://archive.example/timegate/https://example.org/a?b%23!c'
+>>> format_link("https://example.org/", "original")
+'<https://example.org/>; rel="original"'
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from email.utils import format_datetime
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
+from urllib.parse import quote
 
-from core.classes import rank_sql
+from core.captures import ArtifactKind, artifact_uri
 from core.errors import BadUrlError, InputError
-from core.records import ArtifactKind, artifact_uri
-from core.replay_keys import replay_key
-from core.timestamps import milliseconds, parse_timestamp14, timestamp14
-from playback.choosing import BEST_FIRST, EXACT_FIRST, USABLE, distance_of, twin_of
-from playback.database import key_values
-from playback.decisions.takedowns import Effect, Takedown
-from playback.kinds import SHOWN_TYPES
+from core.page_classes import rank_sql
+from core.timestamps import parse_timestamp14, timestamp14, unix_milliseconds
+from core.url_keys import replay_key
+from playback.access.takedowns import Takedown, TakedownEffect
+from playback.media_types import SHOWN_TYPES
+from playback.url_paths import Memento, MementoModifier, escape_url, memento_path
+from warc.index.database import key_values
+from warc.index.page_choice import BEST_FIRST, EXACT_FIRST, USABLE, distance_of, other_scheme
 
 MOST_MEMENTOS = 100_000  # of one URL; what lies beyond is not listed
 _LATEST_MS = 2**53
@@ -48,8 +60,8 @@ _DOWN = (
 )
 
 
-class Asked(Protocol):
-    """Whatever answers questions to a captures index; see `playback.database.Database`."""
+class QueryableIndex(Protocol):
+    """Whatever answers questions to a captures index; see `warc.index.database.IndexDatabase`."""
 
     @property
     def has_key(self) -> str:
@@ -61,7 +73,7 @@ class Asked(Protocol):
         ...
 
 
-class Visit(NamedTuple):
+class MementoVisit(NamedTuple):
     """What take-downs must know of a page."""
 
     page_id: str
@@ -71,10 +83,10 @@ class Visit(NamedTuple):
     login: str
 
 
-class PagePermits(Protocol):
+class MementoAccess(Protocol):
     """Whoever knows which pages may be shown."""
 
-    def pages(self, pages: Iterable[Visit]) -> Mapping[str, Takedown]:
+    def pages(self, pages: Iterable[MementoVisit]) -> Mapping[str, Takedown]:
         """The take-downs of those pages that have one, by `page_id`."""
         ...
 
@@ -88,7 +100,7 @@ class PageMemento:
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
+class MementoNeighbours:
     """The mementos around one of them; `previous` and `next` are None at the ends."""
 
     first: PageMemento | None = None
@@ -97,14 +109,14 @@ class Neighbours:
     last: PageMemento | None = None
 
 
-class Mementos:
+class MementoIndex:
     """Questions for mementos. From any thread that may ask the index.
 
     Every question raises TransientError when the index or the take-downs cannot be read, and finds
     nothing for what is no URL.
     """
 
-    def __init__(self, index: Asked, permits: PagePermits) -> None:
+    def __init__(self, index: QueryableIndex, permits: MementoAccess) -> None:
         """Take the captures index, and who knows what of it may be shown."""
         self._index = index
         self._permits = permits
@@ -115,7 +127,7 @@ class Mementos:
         if values is None:
             return None
         values |= {
-            "at": _LATEST_MS if at is None else milliseconds(at),
+            "at": _LATEST_MS if at is None else unix_milliseconds(at),
             "timestamp": "" if at is None else timestamp14(at),
         }
         found = self._exact(values) if at is not None else None
@@ -127,7 +139,7 @@ class Mementos:
         if values is None:
             return False
         try:
-            at = milliseconds(parse_timestamp14(memento.timestamp))
+            at = unix_milliseconds(parse_timestamp14(memento.timestamp))
         except InputError:
             return False
         found = self._of_second({**values, "at": at})
@@ -151,7 +163,7 @@ class Mementos:
     def _good(self, values: dict[str, Any]) -> PageMemento | None:
         """Return the nearest good one of the very URL, without a look at all there are; None: look."""
         for limit in _CHUNKS[:2]:
-            nearest: list[tuple[int, int, Visit]] = []
+            nearest: list[tuple[int, int, MementoVisit]] = []
             reach = _LATEST_MS * 2  # behind what was read of either side a nearer one may lie
             for side in _SIDES:
                 rows = self._index.rows(
@@ -198,22 +210,22 @@ class Mementos:
                 yield from islice(found, MOST_MEMENTOS - 1)
                 return
 
-    def around(self, url: str, timestamp: str) -> Neighbours:
+    def around(self, url: str, timestamp: str) -> MementoNeighbours:
         """The first and the last, and those before and after the second that `timestamp` names."""
         try:
-            start = milliseconds(parse_timestamp14(timestamp))
+            start = unix_milliseconds(parse_timestamp14(timestamp))
         except InputError:
-            return Neighbours()
+            return MementoNeighbours()
         for condition in _WHOSE:
             first = next(self._walk(url, condition, _UP, (-_LATEST_MS, "")), None)
             if first is not None:
-                return Neighbours(
+                return MementoNeighbours(
                     first,
                     next(self._walk(url, condition, _DOWN, (start, "")), None),
                     next(self._walk(url, condition, _UP, (start + 999, "\U0010ffff")), None),
                     next(self._walk(url, condition, _DOWN, (_LATEST_MS, "")), None),
                 )
-        return Neighbours()
+        return MementoNeighbours()
 
     def _walk(
         self, url: str, condition: str, direction: str, after: tuple[int, str]
@@ -242,13 +254,13 @@ class Mementos:
                 return
             after = rows[-1]["captured_ms"], rows[-1]["page_id"]
 
-    def _listed(self, rows: list[Any]) -> Iterator[Visit]:
+    def _listed(self, rows: list[Any]) -> Iterator[MementoVisit]:
         """The pages of those rows that no take-down hides."""
-        visits = [Visit(*(row[name] for name in Visit._fields)) for row in rows]
+        visits = [MementoVisit(*(row[name] for name in MementoVisit._fields)) for row in rows]
         takedowns = self._permits.pages(visits)
         for visit in visits:
             takedown = takedowns.get(visit.page_id)
-            if takedown is None or takedown.effect is not Effect.HIDE:
+            if takedown is None or takedown.effect is not TakedownEffect.HIDE:
                 yield visit
 
 
@@ -256,6 +268,99 @@ def _values(url: str) -> dict[str, Any] | None:
     """The values that every query needs; None when nothing can be filed under the URL."""
     try:
         keys = key_values(replay_key(url))
-        return {**keys, "url": url, "twin": twin_of(url), "dom": artifact_uri(ArtifactKind.DOM, "")}
+        return {
+            **keys,
+            "url": url,
+            "twin": other_scheme(url),
+            "dom": artifact_uri(ArtifactKind.DOM, ""),
+        }
     except BadUrlError:
         return None
+
+
+LINK_FORMAT = "application/link-format"
+# RFC 3986, 2.2 and 2.3, and the percent sign of what is already encoded.
+_URI = "!#$&'()*+,/:;=?@[]~%-._"
+# Reverse proxies give an answer's head 4 or 8 kB; the other headers need two.
+_MOST_CHARACTERS = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class MementoEndpoints:
+    """The origins of front and replay, and what lies there."""
+
+    front: str
+    replay: str
+
+    def timegate(self, url: str) -> str:
+        """Where the memento nearest to a moment is asked for (URI-G)."""
+        return f"{self.front}/timegate/{escape_url(url)}"
+
+    def timemap(self, url: str, *, form: str = "link", page: int | None = None) -> str:
+        """Where all mementos are listed (URI-T)."""
+        number = "" if page is None else f"{page}/"
+        return f"{self.front}/timemap/{form}/{number}{escape_url(url)}"
+
+    def memento(self, memento: PageMemento) -> str:
+        """The memento's address (URI-M)."""
+        path = memento_path(Memento(memento.timestamp, MementoModifier.PAGE, memento.url))
+        return self.replay + path
+
+
+def http_date(moment: datetime) -> str:
+    """The moment as HTTP writes it: ``Sun, 01 Mar 2026 12:00:00 GMT``."""
+    return format_datetime(moment, usegmt=True)
+
+
+def memento_date(memento: PageMemento) -> str:
+    """The value of Memento-Datetime."""
+    return http_date(parse_timestamp14(memento.timestamp))
+
+
+def format_link(target: str, rel: str, **parameters: str) -> str:
+    """One link; the target keeps every character that a URI may have."""
+    more = "".join(f'; {name}="{value}"' for name, value in parameters.items() if value)
+    return f'<{quote(target, safe=_URI, errors="replace")}>; rel="{rel}"{more}'
+
+
+def page_links(places: MementoEndpoints, url: str) -> list[str]:
+    """Those that do not depend on a moment: the original, its TimeGate and its TimeMap."""
+    return [
+        format_link(url, "original"),
+        format_link(places.timegate(url), "timegate"),
+        format_link(places.timemap(url), "timemap", type=LINK_FORMAT),
+    ]
+
+
+def memento_links(
+    places: MementoEndpoints, shown: PageMemento, around: MementoNeighbours
+) -> list[str]:
+    """Those to the memento itself and to its neighbours; one link for each memento, the nearest first."""
+    roles: dict[PageMemento, list[str]] = {shown: []}
+    for role, each in (
+        ("prev", around.previous),
+        ("next", around.next),
+        ("first", around.first),
+        ("last", around.last),
+    ):
+        if each is not None:
+            roles.setdefault(each, []).append(role)
+    return [memento_link(places, each, *names) for each, names in roles.items()]
+
+
+def memento_link(places: MementoEndpoints, memento: PageMemento, *roles: str) -> str:
+    """The link to one memento; `roles` are first, prev, next and last, as they apply."""
+    rel = " ".join((*roles, "memento"))
+    return format_link(places.memento(memento), rel, datetime=memento_date(memento))
+
+
+def link_header(needed: Iterable[str], more: Iterable[str] = ()) -> str:
+    """The value of Link: all that is needed, and of the rest what a proxy's buffer has room for."""
+    links = list(needed)
+    room = _MOST_CHARACTERS - sum(map(len, links))
+    for each in more:
+        room -= len(each)
+        if room < 0:
+            break
+        links.append(each)
+    return ", ".join(links)

@@ -1,4 +1,4 @@
-"""The proxy process: ``python -m proxy --collection DIR --control SOCKET``.
+"""Recorder process: python -m proxy --collection DIR --control SOCKET.
 
 Reads its settings as one JSON line from standard input, recovers what a crash left, prints one JSON
 line ``{"ready": true, "port": …, "spki": …, "recovered": […]}`` and serves until standard input
@@ -15,11 +15,11 @@ import threading
 from functools import partial
 from pathlib import Path
 
+from core.config.profile import settings_from
 from core.errors import WeboidError
 from core.layout import Layout
-from core.profile import settings_from
-from proxy.running import running, tune
-from proxy.tally import Tally
+from proxy.limits import ByteCounter
+from proxy.process import run_proxy, tune_interpreter
 
 
 def main() -> None:
@@ -35,11 +35,11 @@ def main() -> None:
     # parent: it finishes the pages in progress, which need this proxy, and then closes our input.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    tune()
+    tune_interpreter()
     settings = settings_from(json.loads(sys.stdin.readline()))
-    tally = partial(Tally, arguments.tally, arguments.slot)
+    tally = partial(ByteCounter, arguments.tally, arguments.slot)
     try:
-        with running(
+        with run_proxy(
             Layout(arguments.collection), settings, control=arguments.control, tally=tally
         ) as started:
             ready = {

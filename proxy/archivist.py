@@ -1,4 +1,4 @@
-"""The one stage that decides and writes: dedup, WARC, disk, index, acknowledgement, in that order.
+"""Archivist: the one thread that dedups, writes WARCs and commits index rows.
 
 One thread a process takes what has gathered (group commit) and, holding the index's write lock:
 claims each payload, writes `response` or `revisit`, forces the files to disk, settles the claims,
@@ -9,54 +9,77 @@ acknowledged before that.
 A record whose payload another machine is writing waits for a later batch, and whoever asks for all
 to be on disk waits with it. Nothing is claimed while it waits. A batch that fails is taken back
 whole, and every visit in it is told. An index of several machines that is out of reach is waited
-for (`proxy.index.batch`).
+for (`proxy.index_batch`).
 """
 
 import logging
 import os
 import threading
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 
-from core.captures import RecordLocation
+from core.captures import ArtifactKind, RecordLocation, RecordType, parse_artifact_uri
+from core.config.settings import IndexSettings, ProxySettings
 from core.digests import sha256_digest
-from core.errors import (
-    DedupUnavailableError,
-    IndexUnavailableError,
-)
+from core.errors import DedupUnavailableError, IndexUnavailableError
 from core.layout import Layout
-from core.pages import PageInfo
-from core.quality import Check, parse_manifest
-from core.records import ArtifactKind, RecordType, parse_artifact_uri
-from core.settings import IndexSettings, ProxySettings
+from core.page_manifest import PageInfo
+from core.playback_check import PlaybackCheck, parse_manifest
 from core.timestamps import timestamp14_at
-from proxy.artifacts import artifact_member, artifact_row
-from proxy.blame import as_ours, blamed, log_failure
-from proxy.builder import (
-    Original,
-    response_members,
-    revisit_members,
-    user_agent_of,
+from proxy.archivist_jobs import (
+    FlushBarrier,
+    Job,
+    PendingArtifact,
+    PostponedJobs,
+    SortedBatch,
+    WriteJob,
+    artifact_member,
+    artifact_row,
 )
-from proxy.checksums import Checksums
-from proxy.exchange import Recorded
-from proxy.index.batch import Batch, Reach
-from proxy.index.opening import open_index
-from proxy.index.rows import CaptureRow, key_or_empty, quality_row
-from proxy.jobs import Artifact, Barrier, Job, PutOff, Sorted, Write
-from proxy.ledger import Kept, LedgerEntry
-from proxy.payloads.opening import open_payloads
-from proxy.payloads.protocol import Claim, LostClaimsError, PayloadKey
-from proxy.record_ids import RecordIds
-from proxy.warcfile import WarcFile
+from proxy.exchange import RecordedExchange
+from proxy.exchange_records import response_members, revisit_members, user_agent_of
+from proxy.index_batch import IndexBacklog, IndexBatch
+from proxy.request_log import RequestLogEntry, RequestOutcome
+from warc.checksums import ChecksumWorker
+from warc.dedup.payloads import Claim, LostClaimsError, PayloadKey
+from warc.index.opener import open_index, open_payloads
+from warc.index.protocol import CaptureRow, key_or_empty, quality_row
+from warc.local_storage import failed_component, log_failure, to_weboid_error
+from warc.record_builder import OriginalRecord
+from warc.writer import WarcFile
+
+RECORD_ID_LIMIT = 10_000  # a page's revisits mostly refer to what the same run has written
+
+
+class RecordIds:
+    """Record identifiers by file and offset, the last `limit` ones. Used from one thread."""
+
+    def __init__(self, limit: int = RECORD_ID_LIMIT) -> None:
+        self._limit = limit
+        self._ids: OrderedDict[tuple[str, int], str] = OrderedDict()
+
+    def note(self, at: RecordLocation, record_id: str) -> None:
+        """Remember the identifier of the record that was written there."""
+        self._ids[at.filename, at.offset] = record_id
+        if len(self._ids) > self._limit:
+            self._ids.popitem(last=False)
+
+    def find(self, original: OriginalRecord) -> str:
+        """Return the identifier of the record that holds the payload; empty when it is not known."""
+        return self._ids.get((original.filename, original.offset), "")
+
+    def clear(self) -> None:
+        """Forget all: records were taken back, and others may take their places."""
+        self._ids.clear()
+
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 1.0  # how often files are looked at when nothing comes
-LINGER_S = 0.05  # how long a batch waits for company when nobody waits for it
+CHECK_S = 1.0  # how often files are looked at when nothing comes
+BATCH_WAIT_S = 0.05  # how long a batch waits for company when nobody waits for it
 BATCH_BYTES = 16 << 20  # a batch of so many bytes waits no longer
 # Handed over and not yet on disk: more than that, and a slow disk slows the crawl instead of
 # filling the memory.
@@ -88,10 +111,10 @@ class Archivist:
         self._facts = dict(facts)
         self._ids = RecordIds()
         self._index = open_index(layout, index)
-        self._reach = Reach(self._index, index.patience_s)
+        self._reach = IndexBacklog(self._index, index.patience_s)
         self._payloads = open_payloads(layout, settings, self._index)
-        self._put_off = PutOff()
-        self._checksums = Checksums(layout, lambda: open_index(layout, index))
+        self._put_off = PostponedJobs()
+        self._checksums = ChecksumWorker(layout, lambda: open_index(layout, index))
         self._captures, self._artifacts = (
             WarcFile(
                 layout.archive,
@@ -114,7 +137,7 @@ class Archivist:
         self._thread = threading.Thread(target=self._run, name="archivist", daemon=True)
         self._thread.start()
 
-    def hand_over(self, recorded: Recorded) -> None:
+    def hand_over(self, recorded: RecordedExchange) -> None:
         """Take an exchange; its ledger entry says later how it was kept."""
         with self._lock:
             while self._backlog > BACKLOG_BYTES or len(self._jobs) > BACKLOG_RECORDS:
@@ -128,20 +151,20 @@ class Archivist:
         if not self._arrived.is_set():
             self._arrived.set()
 
-    def write(self, artifacts: tuple[Artifact, ...]) -> list[RecordLocation]:
+    def write(self, artifacts: tuple[PendingArtifact, ...]) -> list[RecordLocation]:
         """Write artifacts; returns when they are on disk and in the index.
 
         Raises:
             DiskFullError: the disk is full.
             WeboidError: they could not be written.
         """
-        job = Write(artifacts)
+        job = WriteJob(artifacts)
         self._ask(job)
         return job.done.result()
 
     def flush(self) -> None:
         """Return when all that was handed over before is on disk and in the index."""
-        barrier = Barrier()
+        barrier = FlushBarrier()
         self._ask(barrier)
         barrier.done.result()
 
@@ -175,8 +198,8 @@ class Archivist:
         while True:
             if self._put_off:
                 self._await_others()
-            elif self._arrived.wait(LOOK_S):
-                self._urgent.wait(LINGER_S)
+            elif self._arrived.wait(CHECK_S):
+                self._urgent.wait(BATCH_WAIT_S)
             else:
                 self._reach.look()
                 self._roll_over()  # a file that nobody writes any more comes of age, too
@@ -199,7 +222,7 @@ class Archivist:
 
     def _await_others(self) -> None:
         try:
-            self._payloads.wait(self._put_off.keys, LINGER_S)
+            self._payloads.wait(self._put_off.keys, BATCH_WAIT_S)
         except DedupUnavailableError:
             return  # the next claim says so to those whom it concerns
 
@@ -245,7 +268,7 @@ class Archivist:
             self._tell(done, locations)
         return True
 
-    def _tell(self, done: Sorted, locations: dict[int, list[RecordLocation]]) -> None:
+    def _tell(self, done: SortedBatch, locations: dict[int, list[RecordLocation]]) -> None:
         """Tell everyone whose records are on disk; keep for later what waits for others."""
         put_off = self._put_off.add(done.put_off)
         with self._lock:
@@ -253,9 +276,9 @@ class Archivist:
         for recorded in done.overdue:
             self._tell_failure(recorded, self._put_off.too_late())
         for job in done.ready:
-            if isinstance(job, Recorded):
+            if isinstance(job, RecordedExchange):
                 job.spool.close()
-            elif isinstance(job, Write):
+            elif isinstance(job, WriteJob):
                 job.done.set_result(locations[id(job)])
             else:
                 job.done.set_result(None)
@@ -265,27 +288,31 @@ class Archivist:
         log.warning("archivist.unclaimed error=%s", error)
         rest: list[Job] = []
         for job in batch:
-            if isinstance(job, Recorded) and self._payload_key(job) is not None:
+            if isinstance(job, RecordedExchange) and self._payload_key(job) is not None:
                 self._tell_failure(job, error)
             else:
                 rest.append(job)
         if rest:
             self._settle(rest)
 
-    def _commit(self, batch: list[Job]) -> tuple[Sorted, dict[int, list[RecordLocation]]]:
-        found = Batch()
+    def _commit(self, batch: list[Job]) -> tuple[SortedBatch, dict[int, list[RecordLocation]]]:
+        found = IndexBatch()
         locations: dict[int, list[RecordLocation]] = {}
-        kept: list[tuple[LedgerEntry, Kept, RecordLocation]] = []
-        keys = {id(job): self._payload_key(job) for job in batch if isinstance(job, Recorded)}
+        kept: list[tuple[RequestLogEntry, RequestOutcome, RecordLocation]] = []
+        keys = {
+            id(job): self._payload_key(job) for job in batch if isinstance(job, RecordedExchange)
+        }
         asked = {key for key in keys.values() if key is not None}
         with self._certainly(), self._claimed(asked) as answers:
-            originals = {key: each for key, each in answers.items() if isinstance(each, Original)}
+            originals = {
+                key: each for key, each in answers.items() if isinstance(each, OriginalRecord)
+            }
             known = set(originals)
             done = self._put_off.sort(batch, keys, answers, time.monotonic())
             for job in done.ready:
-                if isinstance(job, Recorded):
+                if isinstance(job, RecordedExchange):
                     kept.append(self._write_exchange(job, keys[id(job)], originals, found.rows))
-                elif isinstance(job, Write):
+                elif isinstance(job, WriteJob):
                     locations[id(job)] = [self._write_artifact(a, found) for a in job.artifacts]
             self._captures.sync()
             self._artifacts.sync()
@@ -332,7 +359,7 @@ class Archivist:
     @contextmanager
     def _claimed(
         self, keys: Collection[PayloadKey]
-    ) -> Iterator[dict[PayloadKey, Original | Claim]]:
+    ) -> Iterator[dict[PayloadKey, OriginalRecord | Claim]]:
         """Whose the payloads are; the claims are given up when the batch fails."""
         answers = self._payloads.claim(keys, self._settings.dedup_also)
         try:
@@ -341,7 +368,7 @@ class Archivist:
             self._payloads.release([key for key, each in answers.items() if each is Claim.YOURS])
             raise
 
-    def _settle_claims(self, originals: dict[PayloadKey, Original]) -> None:
+    def _settle_claims(self, originals: dict[PayloadKey, OriginalRecord]) -> None:
         """Say that these records are on disk.
 
         Raises:
@@ -356,7 +383,7 @@ class Archivist:
         self._captures.keep()
         self._artifacts.keep()
 
-    def _payload_key(self, recorded: Recorded) -> PayloadKey | None:
+    def _payload_key(self, recorded: RecordedExchange) -> PayloadKey | None:
         """What dedup knows the payload by; None when it is not to be shared."""
         if recorded.payload is None or recorded.entry.truncated or recorded.entry.status == 304:
             return None
@@ -366,11 +393,11 @@ class Archivist:
 
     def _write_exchange(
         self,
-        recorded: Recorded,
+        recorded: RecordedExchange,
         key: PayloadKey | None,
-        originals: dict[PayloadKey, Original],
+        originals: dict[PayloadKey, OriginalRecord],
         rows: list[CaptureRow],
-    ) -> tuple[LedgerEntry, Kept, RecordLocation]:
+    ) -> tuple[RequestLogEntry, RequestOutcome, RecordLocation]:
         """Write `response` or `revisit` with its `request`; add its row, and its payload's."""
         entry = recorded.entry
         original = None if key is None else originals.get(key)
@@ -391,7 +418,7 @@ class Archivist:
         self._captures.append((request,))
         if original is None and key is not None:
             self._ids.note(location, entry.record_id)
-            originals[key] = Original(
+            originals[key] = OriginalRecord(
                 entry.digest,
                 entry.url,
                 entry.started_ms,
@@ -401,13 +428,17 @@ class Archivist:
             )
         if entry.status != 304:  # it has no payload of its own to play back
             rows.append(_exchange_row(recorded, location, original))
-        return entry, Kept.RESPONSE if original is None else Kept.REVISIT, location
+        return (
+            entry,
+            RequestOutcome.RESPONSE if original is None else RequestOutcome.REVISIT,
+            location,
+        )
 
-    def _write_artifact(self, artifact: Artifact, found: Batch) -> RecordLocation:
+    def _write_artifact(self, artifact: PendingArtifact, found: IndexBatch) -> RecordLocation:
         digest, record = artifact_member(artifact)
         location = self._artifacts.append((record,))
         named = parse_artifact_uri(artifact.uri)
-        said: PageInfo | Check | None = None
+        said: PageInfo | PlaybackCheck | None = None
         if named is not None and named[0] is ArtifactKind.PAGEINFO:
             said = parse_manifest(artifact.data)
         if isinstance(said, PageInfo):
@@ -415,7 +446,7 @@ class Archivist:
         elif said is not None:
             found.qualities.append(quality_row(said, location))
         row = artifact_row(artifact, digest, location)
-        found.rows.append(row._replace(urlkey="") if isinstance(said, Check) else row)
+        found.rows.append(row._replace(urlkey="") if isinstance(said, PlaybackCheck) else row)
         return location
 
     def _take_back(self) -> None:
@@ -429,17 +460,19 @@ class Archivist:
             os._exit(EXIT_DISK)
 
     def _tell_failure(self, job: Job, error: Exception) -> None:
-        told = as_ours(error)
-        if isinstance(job, Recorded):
-            job.entry.kept = Kept.FAILED
-            job.entry.reason = f"{blamed(told)}: {told}"
+        told = to_weboid_error(error)
+        if isinstance(job, RecordedExchange):
+            job.entry.kept = RequestOutcome.FAILED
+            job.entry.reason = f"{failed_component(told)}: {told}"
             job.visit.failure = told
             job.spool.close()
         else:
             job.done.set_exception(told)
 
 
-def _exchange_row(recorded: Recorded, at: RecordLocation, original: Original | None) -> CaptureRow:
+def _exchange_row(
+    recorded: RecordedExchange, at: RecordLocation, original: OriginalRecord | None
+) -> CaptureRow:
     """The row of a record just written; straight, since there is one for each request."""
     entry = recorded.entry
     return CaptureRow(

@@ -1,4 +1,4 @@
-"""One request and its response: sent on, passed back, hashed, and handed over to be written.
+"""One request and its response: forwarded, relayed, hashed and handed over.
 
 The browser gets the response as it comes. When the browser goes away the rest is still fetched, up
 to the limits: a download that the browser refuses is kept from the response that announced it.
@@ -12,15 +12,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from core.settings import ProxySettings
-from core.sniffing import HEADER_BYTES, SNIFF_BYTES
-from core.stored_levels import DEFAULT_STORED_LEVEL, StoredLevel
-from proxy.beginnings import identify
-from proxy.cuts import Cut, CutError
-from proxy.http1 import HEAD_LIMIT_BYTES as HEAD_LIMIT
-from proxy.http1 import (
-    Body,
-    Framing,
+from isal import isal_zlib
+
+from core.config.settings import ProxySettings
+from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
+from core.mime_sniffer import HEADER_BYTES, SNIFF_BYTES, sniff
+from net.connect_errors import BlockedError, ConnectError, UnknownHostError
+from net.http1 import HEAD_LIMIT_BYTES as HEAD_LIMIT
+from net.http1 import (
+    BodyFraming,
+    BodyParser,
     MalformedMessageError,
     ResponseHead,
     find_head_end,
@@ -29,17 +30,54 @@ from proxy.http1 import (
     response_framing,
     reusable,
 )
-from proxy.ledger import Kept, LedgerEntry
-from proxy.limits import Limits
-from proxy.secrecy import withheld_request, withheld_response
-from proxy.spool import Spool, SpoolSpace
-from proxy.upstream import Connection, Origin, Upstream
-from proxy.visits import Visit
-from proxy.ways_out import BlockedError, ConnectError, UnknownHostError
-from proxy.wire import ConnectionLostError, Wire
+from net.timeouts import CancelSignal, WaitCancelledError
+from proxy.browser_connection import BrowserConnection, ConnectionLostError
+from proxy.limits import ReceiveLimits
+from proxy.redaction import redact_request, redact_response
+from proxy.request_log import RequestLogEntry, RequestOutcome
+from proxy.spool import BodySpool, SpoolSpace
+from proxy.upstream import Origin, OriginConnection, UpstreamConnector
+from proxy.visit_registry import VisitSession
+
+_IDENTITY_CODINGS = (b"", b"identity")
+_GZIP_CODINGS = (b"gzip", b"x-gzip")
+_GZIP_WRAPPER, _ZLIB_WRAPPER = 31, 15  # window bits, as zlib has them
+
+
+def identify_payload(head: ResponseHead, beginning: bytes) -> str:
+    """The media type of the payload by itself, as `core.mime_sniffer.sniff` names it.
+
+    Args:
+        head: of its response.
+        beginning: the body's first bytes without their transfer coding.
+
+    Returns:
+        Empty when nobody can tell: there is no payload, a part from its midst, or a coding that is
+        not read here (br).
+    """
+    if not beginning or (head.status == 206 and not _is_from_start(head)):
+        return ""
+    coding = (head.get(b"content-encoding") or b"").strip().lower()
+    if coding in _IDENTITY_CODINGS:
+        return sniff(beginning)
+    if coding not in _GZIP_CODINGS and coding != b"deflate":
+        return ""
+    try:
+        wrapper = _GZIP_WRAPPER if coding in _GZIP_CODINGS else _ZLIB_WRAPPER
+        return sniff(isal_zlib.decompressobj(wrapper).decompress(beginning, HEADER_BYTES))
+    except isal_zlib.IsalError:  # type: ignore[misc] # the stub makes it an instance
+        return sniff(beginning)  # it is not what its header says: browsers fail, archives keep
+
+
+def _is_from_start(head: ResponseHead) -> bool:
+    said = (head.get(b"content-range") or b"").strip().lower()
+    return said.startswith(b"bytes 0-")
+
 
 Bytes = bytes | bytearray
-Answer = tuple[ResponseHead, Connection, bytes]  # and what came of the body together with the head
+Answer = tuple[
+    ResponseHead, OriginConnection, bytes
+]  # and what came of the body together with the head
 # RFC 9110 9.2.2: only these may be sent again when a reused connection closes without an answer.
 _IDEMPOTENT = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
 # What has come is hashed and passed on together, up to so much.
@@ -50,7 +88,7 @@ MAX_INTERIM = 20  # responses with 1xx before the one that counts
 
 
 @dataclass(slots=True)
-class Recorded:
+class RecordedExchange:
     """A finished exchange, for whoever writes it.
 
     Attributes:
@@ -65,11 +103,11 @@ class Recorded:
         payload_size: bytes of the body without its transfer coding.
     """
 
-    entry: LedgerEntry
-    visit: Visit
+    entry: RequestLogEntry
+    visit: VisitSession
     request: bytes
     head: ResponseHead
-    spool: Spool
+    spool: BodySpool
     block: Any
     payload: Any
     body: Any
@@ -77,14 +115,14 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchanges:
+class ExchangeContext:
     """What every exchange needs: the way out, the limits, and where records go."""
 
-    upstream: Upstream
+    upstream: UpstreamConnector
     settings: ProxySettings
-    limits: Limits
+    limits: ReceiveLimits
     space: SpoolSpace
-    hand_over: Callable[[Recorded], None]
+    hand_over: Callable[[RecordedExchange], None]
     now_ms: Callable[[], int]
     monotonic: Callable[[], float] = time.monotonic
 
@@ -119,7 +157,13 @@ class Exchange:
     switches: ClassVar[bool] = False
 
     def __init__(
-        self, tools: Exchanges, visit: Visit, url: str, method: str, *, awaited: bool = False
+        self,
+        tools: ExchangeContext,
+        visit: VisitSession,
+        url: str,
+        method: str,
+        *,
+        awaited: bool = False,
     ) -> None:
         self.url = url
         self.awaited = awaited
@@ -129,12 +173,12 @@ class Exchange:
         self._tools = tools
         self.visit = visit
         self._started = tools.monotonic()
-        self.entry = LedgerEntry(url=url, method=method, started_ms=tools.now_ms())
-        self._connection: Connection | None = None
-        self._browser: Wire | None = None
+        self.entry = RequestLogEntry(url=url, method=method, started_ms=tools.now_ms())
+        self._connection: OriginConnection | None = None
+        self._browser: BrowserConnection | None = None
         self._failure: OSError | ValueError | None = None
         self._cut_for = ""
-        self._waiting = Cut()
+        self._waiting = CancelSignal()
 
     def cut(self, reason: str) -> None:
         """End it now; what came so far is recorded as truncated for `reason`."""
@@ -147,7 +191,7 @@ class Exchange:
             browser.abort()  # one that takes nothing must not hold up the end
 
     def run(
-        self, origin: Origin, request: bytes, browser: Wire | None, *, keep_alive: bool
+        self, origin: Origin, request: bytes, browser: BrowserConnection | None, *, keep_alive: bool
     ) -> bool:
         """Send the request, pass the response back, hand the record over.
 
@@ -183,11 +227,11 @@ class Exchange:
         self._check_type(head, connection)
         kept = head
         if self.visit.login:
-            request, kept = withheld_request(request), withheld_response(head)
-        spool = Spool(self._tools.space)
-        relay = _Relay(self, spool, self._browser, coded=framing is Framing.CHUNKED)
-        keep_alive = keep_alive and framing is not Framing.CLOSE
-        body = Body(framing, length)
+            request, kept = redact_request(request), redact_response(head)
+        spool = BodySpool(self._tools.space)
+        relay = _ResponseRelay(self, spool, self._browser, coded=framing is BodyFraming.CHUNKED)
+        keep_alive = keep_alive and framing is not BodyFraming.CLOSE
+        body = BodyParser(framing, length)
         try:
             relay.start(head, kept, keep_alive=keep_alive)
             relay.body(body, rest, connection)
@@ -202,7 +246,7 @@ class Exchange:
             return keep_alive
         plain = head.is_plain
         self._tools.hand_over(
-            Recorded(
+            RecordedExchange(
                 entry=self.entry,
                 visit=self.visit,
                 request=request,
@@ -211,7 +255,7 @@ class Exchange:
                 block=relay.block,
                 # A chunked body cut short has no payload that two readers would agree on.
                 payload=relay.payload
-                if plain and (body.done or framing is not Framing.CHUNKED)
+                if plain and (body.done or framing is not BodyFraming.CHUNKED)
                 else None,
                 body=(relay.coded or relay.payload) if plain else None,
                 payload_size=relay.payload_size,
@@ -219,7 +263,7 @@ class Exchange:
         )
         return keep_alive
 
-    def _check_type(self, head: ResponseHead, connection: Connection) -> None:
+    def _check_type(self, head: ResponseHead, connection: OriginConnection) -> None:
         """Refuse a response whose type the visit's stored level leaves out.
 
         Raises:
@@ -232,7 +276,7 @@ class Exchange:
     def leave_out(self, head: ResponseHead, mime: str) -> NoResponseError:
         """Note that the response is not recorded for its type; return what says so to the browser."""
         entry = self.entry
-        entry.kept, entry.status, entry.mime = Kept.LEFT_OUT, head.status, head.mime
+        entry.kept, entry.status, entry.mime = RequestOutcome.LEFT_OUT, head.status, head.mime
         entry.truncated, entry.reason = "", left_out_reason(mime, self.visit.stored)
         return NoResponseError(403, entry.reason)
 
@@ -266,7 +310,7 @@ class Exchange:
                 raise NoResponseError(502, f"connect: {fault}")
             return head, connection, rest
 
-    def _send(self, connection: Connection, request: bytes) -> None:
+    def _send(self, connection: OriginConnection, request: bytes) -> None:
         try:
             connection.send(request)
         except OSError:
@@ -274,7 +318,7 @@ class Exchange:
             if connection.reused or not connection.readable():
                 raise
 
-    def _connect(self, origin: Origin, *, fresh: bool) -> Connection:
+    def _connect(self, origin: Origin, *, fresh: bool) -> OriginConnection:
         try:
             connection = self._tools.upstream.lend(
                 origin,
@@ -284,11 +328,11 @@ class Exchange:
                 cut=self._waiting,
             )
         except BlockedError as error:
-            self.entry.kept = Kept.BLOCKED
+            self.entry.kept = RequestOutcome.BLOCKED
             raise NoResponseError(403, f"{error.reason}: {error}") from error
         except (UnknownHostError, ConnectError) as error:
             raise NoResponseError(502, f"{error.reason}: {error}") from error
-        except CutError as error:
+        except WaitCancelledError as error:
             raise NoResponseError(502, f"cut: {self._cut_for}") from error
         self._connection = connection
         self.entry.tls_error = connection.tls.error
@@ -300,7 +344,7 @@ class Exchange:
             connection.abort()
         return connection
 
-    def _read_head(self, connection: Connection) -> tuple[ResponseHead, bytes]:
+    def _read_head(self, connection: OriginConnection) -> tuple[ResponseHead, bytes]:
         buffer, interim, searched = bytearray(), 0, 0
         deadline = self._started + self._tools.settings.response_limit_s
         while True:
@@ -327,7 +371,7 @@ class Exchange:
                 raise ConnectionLostError("closed before a response")
             buffer += piece
 
-    def read_more(self, connection: Connection, body: Body, received: int) -> Bytes:
+    def read_more(self, connection: OriginConnection, body: BodyParser, received: int) -> Bytes:
         """What has come of the body; empty when it is over, whole or not (then truncated says)."""
         limits, entry = self._tools.limits, self.entry
         excess = limits.excess(self.visit, received, self._tools.monotonic() - self._started)
@@ -352,7 +396,7 @@ class Exchange:
         room = limits.room(received)
         return data if len(data) <= room else data[:room]
 
-    def _gather(self, connection: Connection, left: int | None) -> Bytes:
+    def _gather(self, connection: OriginConnection, left: int | None) -> Bytes:
         """What is there, up to `GATHER_BYTES`; waits for the first of it only.
 
         Of a body that is known to go on, whole records are read as long as they come.
@@ -397,7 +441,11 @@ class Exchange:
         self._tools.limits.count(self.visit, size)
 
     def _settle(
-        self, connection: Connection, head: ResponseHead, body: Body, relay: "_Relay"
+        self,
+        connection: OriginConnection,
+        head: ResponseHead,
+        body: BodyParser,
+        relay: "_ResponseRelay",
     ) -> None:
         """Fill in the ledger and give the connection back."""
         entry = self.entry
@@ -405,7 +453,7 @@ class Exchange:
         entry.mime = head.mime
         entry.size = len(head.raw) + relay.body_size
         entry.payload_bytes = relay.payload_size
-        entry.identified = identify(head, relay.beginning)
+        entry.identified = identify_payload(head, relay.beginning)
         entry.seconds = round(self._tools.monotonic() - self._started, 6)
         if body.malformed and not entry.truncated:
             entry.truncated, entry.reason = "unspecified", "malformed: its chunks make no sense"
@@ -419,11 +467,16 @@ class Exchange:
             connection.close()
 
 
-class _Relay:
+class _ResponseRelay:
     """Passes a response to the browser and keeps it, counting and hashing on the way."""
 
     def __init__(
-        self, exchange: Exchange, spool: Spool, browser: Wire | None, *, coded: bool
+        self,
+        exchange: Exchange,
+        spool: BodySpool,
+        browser: BrowserConnection | None,
+        *,
+        coded: bool,
     ) -> None:
         self._exchange = exchange
         self._spool = spool
@@ -444,12 +497,12 @@ class _Relay:
     def start(self, head: ResponseHead, kept: ResponseHead, *, keep_alive: bool) -> None:
         self._head = head
         self.block = hashlib.sha256(kept.raw)
-        self._held = _shown(head, keep_alive=keep_alive)
+        self._held = _browser_head(head, keep_alive=keep_alive)
         if self._exchange.ranged:
-            self._held = _as_part(self._held, head)
+            self._held = _as_partial(self._held, head)
         self._exchange.count(len(head.raw))
 
-    def body(self, body: Body, piece: Bytes, connection: Connection) -> None:
+    def body(self, body: BodyParser, piece: Bytes, connection: OriginConnection) -> None:
         left = body.left
         short = left is not None and 0 < len(piece) < left <= GATHER_BYTES
         if short and connection.readable():
@@ -469,7 +522,7 @@ class _Relay:
         if self._held:
             self._send(b"")
 
-    def _take(self, body: Body, piece: Bytes) -> None:
+    def _take(self, body: BodyParser, piece: Bytes) -> None:
         taken, payload = body.feed(piece)
         if taken != len(piece):
             self.surplus = True
@@ -501,7 +554,7 @@ class _Relay:
         if len(self.beginning) < HEADER_BYTES and not is_over:
             return
         self._is_sniffed = True
-        mime = identify(head, self.beginning)
+        mime = identify_payload(head, self.beginning)
         # Browsers take no other type for an SVG image than its own; in a document it is text.
         self.is_excluded = mime != "image/svg+xml" and stored.excludes_type(mime)
         if self.is_excluded and self._held:
@@ -517,7 +570,7 @@ class _Relay:
                 self.browser_listens = False
 
 
-def _shown(head: ResponseHead, *, keep_alive: bool) -> bytes:
+def _browser_head(head: ResponseHead, *, keep_alive: bool) -> bytes:
     """The response's head as the browser is shown it.
 
     An origin's 407 is recorded as it came. The browser would take it for ours and forget the
@@ -531,7 +584,7 @@ def _shown(head: ResponseHead, *, keep_alive: bool) -> bytes:
     return first + forwarded[forwarded.index(b"\r\n") :]
 
 
-def _as_part(shown: bytes, head: ResponseHead) -> bytes:
+def _as_partial(shown: bytes, head: ResponseHead) -> bytes:
     """A whole response as the part that the browser asked for, ``bytes=0-`` (RFC 9110, 14.2).
 
     Only of an origin that gives parts and said how much there is: a player then asks it for others.

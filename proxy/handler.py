@@ -1,4 +1,4 @@
-"""One connection from a browser: kept alive, authorised, and led to its origins.
+"""Handler of one browser connection: authorisation, tunnels, requests.
 
 warcprox serves one request a connection and takes orders from request headers. Here a connection
 carries as many requests as the browser likes, in the clear or inside a CONNECT tunnel; whose they
@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING
 
 from warcprox.warcproxy import WarcProxyHandler
 
-from proxy.blame import as_ours, log_failure
-from proxy.exchange import Exchange, NoResponseError, left_out_reason
-from proxy.http1 import (
-    Body,
-    Framing,
+from net.http1 import (
+    BodyFraming,
+    BodyParser,
     MalformedMessageError,
     RequestHead,
     forwarded_request,
@@ -28,15 +26,23 @@ from proxy.http1 import (
     request_framing,
     with_headers,
 )
-from proxy.ledger import Kept, LedgerEntry
-from proxy.targets import TargetTooLongError, absolute, authority, host_header, tunnelled
+from proxy.browser_connection import BrowserConnection, ConnectionLostError
+from proxy.exchange import Exchange, NoResponseError, left_out_reason
+from proxy.request_log import RequestLogEntry, RequestOutcome
+from proxy.request_target import (
+    TargetTooLongError,
+    host_header,
+    parse_absolute,
+    parse_authority,
+    parse_tunnelled,
+)
 from proxy.upstream import Origin
-from proxy.visits import Visit
+from proxy.visit_registry import VisitSession
 from proxy.websocket import WebSocketExchange, asks_for_websocket, upgrade_request
-from proxy.wire import ConnectionLostError, Wire
+from warc.local_storage import log_failure, to_weboid_error
 
 if TYPE_CHECKING:
-    from proxy.server import ArchivingProxy
+    from proxy.archiving_proxy import ArchivingProxy
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +51,7 @@ REQUEST_BODY_LIMIT_BYTES = 64 << 20
 IDLE_TIMEOUT_S = 120.0
 
 
-class RefusedError(Exception):
+class RequestRefusedError(Exception):
     """The request is answered by us; the connection ends when `close` is set."""
 
     def __init__(self, status: int, reason: str, *, close: bool = False) -> None:
@@ -66,9 +72,9 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
         sock: socket.socket = self.request
         sock.settimeout(IDLE_TIMEOUT_S)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._wire = Wire(sock)
+        self._wire = BrowserConnection(sock)
         self._tunnel: Origin | None = None
-        self._visit: Visit | None = None
+        self._visit: VisitSession | None = None
         self._borrowed = 0
         self.server.open_handlers.add(self)
 
@@ -108,16 +114,16 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             return self._open_tunnel(head, visit)
         return self._forward(head, visit, keep_alive=keep_alive)
 
-    def _authorised(self, head: RequestHead) -> Visit | None:
+    def _authorised(self, head: RequestHead) -> VisitSession | None:
         """Whose request it is. Inside a tunnel the CONNECT has said so."""
         if self._tunnel is not None:
             return self._visit
         return self.server.visits.authorised(head.get(b"proxy-authorization"))
 
-    def _open_tunnel(self, head: RequestHead, visit: Visit) -> bool:
+    def _open_tunnel(self, head: RequestHead, visit: VisitSession) -> bool:
         if self._tunnel is not None:
             raise MalformedMessageError("CONNECT inside a tunnel.")
-        host, port = authority(head.target, 443)
+        host, port = parse_authority(head.target, 443)
         self._send(200, b"", keep_alive=True, length=False)
         self._tunnel, self._visit = (host, port, self._wire.speaks_tls()), visit
         if not self._tunnel[2]:  # browsers ask for a tunnel for ws:// too (RFC 6455, 4.1)
@@ -128,10 +134,10 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
         except (OSError, ValueError) as error:
             raise ConnectionLostError(f"The browser ended the handshake: {error}.") from error
         self.request = self.connection = secured
-        self._wire = Wire(secured)
+        self._wire = BrowserConnection(secured)
         return True
 
-    def _forward(self, head: RequestHead, visit: Visit, *, keep_alive: bool) -> bool:
+    def _forward(self, head: RequestHead, visit: VisitSession, *, keep_alive: bool) -> bool:
         origin, target, url = self._locate(head)
         head = with_headers(head, visit.headers)
         kind = WebSocketExchange if asks_for_websocket(head) else Exchange
@@ -145,7 +151,9 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             head = self._for_the_whole(exchange, head)
         try:
             keep_alive = self._exchange(exchange, head, origin, target, keep_alive=keep_alive)
-            is_part = exchange.entry.status == 206 and exchange.entry.kept is not Kept.LEFT_OUT
+            is_part = (
+                exchange.entry.status == 206 and exchange.entry.kept is not RequestOutcome.LEFT_OUT
+            )
             if is_part and self.server.exchanges.settings.whole_ranges:
                 self._fetch_whole(exchange.entry, visit, head, origin, target)
             return keep_alive
@@ -169,7 +177,12 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
         return replace(head, headers=tuple(h for h in head.headers if h[0] != b"range"))
 
     def _fetch_whole(
-        self, part: LedgerEntry, visit: Visit, head: RequestHead, origin: Origin, target: str
+        self,
+        part: RequestLogEntry,
+        visit: VisitSession,
+        head: RequestHead,
+        origin: Origin,
+        target: str,
     ) -> None:
         """Ask once for all of what a page has asked for a part of; nobody waits for it but the seal."""
         if head.method != "GET" or not visit.wants_whole(part.url):
@@ -194,11 +207,11 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
         entry = exchange.entry
         refusal = self.server.limits.refusal(exchange.visit)
         if refusal:
-            entry.kept, entry.reason = Kept.BLOCKED, refusal
+            entry.kept, entry.reason = RequestOutcome.BLOCKED, refusal
             self._answer_error(403, refusal, keep_alive=False)
             return False
         if exchange.switches and not self.server.exchanges.settings.websockets:
-            entry.kept, entry.reason = Kept.BLOCKED, "websocket"
+            entry.kept, entry.reason = RequestOutcome.BLOCKED, "websocket"
             self._answer_error(501, entry.reason, keep_alive=False)
             return False
         try:
@@ -217,7 +230,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             entry.reason = error.reason
             self._answer_error(error.status, error.reason, keep_alive=keep_alive)
             return keep_alive
-        except RefusedError as error:
+        except RequestRefusedError as error:
             entry.reason = error.reason
             self._answer_error(error.status, error.reason, keep_alive=not error.close)
             return keep_alive and not error.close
@@ -225,7 +238,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             entry.reason = entry.reason or f"request: {error}"
             raise
         except OSError as error:  # the spool's disk, not the browser
-            _fail(exchange, error)
+            _fail_visit(exchange, error)
             return False
 
     def _locate(self, head: RequestHead) -> tuple[Origin, str, str]:
@@ -235,8 +248,8 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             MalformedMessageError: it is no request that a proxy can serve.
         """
         if self._tunnel is None:
-            return absolute(head.target)
-        return self._tunnel, *tunnelled(head.target, self._tunnel)
+            return parse_absolute(head.target)
+        return self._tunnel, *parse_tunnelled(head.target, self._tunnel)
 
     def _read_body(self, head: RequestHead) -> bytes | None:
         """The request's body without its transfer coding; None when it has none.
@@ -246,11 +259,11 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             MalformedMessageError, ConnectionLostError: it cannot be read.
         """
         framing, length = request_framing(head)
-        if framing is Framing.NONE:
+        if framing is BodyFraming.NONE:
             return None
         if (head.get(b"expect") or b"").lower() == b"100-continue":
             self._wire.send(b"HTTP/1.1 100 Continue\r\n\r\n")
-        body, pieces, size = Body(framing, length), [], 0
+        body, pieces, size = BodyParser(framing, length), [], 0
         while not body.done:
             piece = self._wire.read_piece()
             if not piece or body.malformed:
@@ -260,7 +273,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             pieces.append(payload)
             size += len(payload)
             if size > REQUEST_BODY_LIMIT_BYTES or not self._borrow(len(payload)):
-                raise RefusedError(413, "request-too-large", close=True)
+                raise RequestRefusedError(413, "request-too-large", close=True)
         return b"".join(pieces)
 
     def _borrow(self, size: int) -> bool:
@@ -276,7 +289,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
     def _discard_body(self, head: RequestHead) -> None:
         try:
             self._read_body(head)
-        except RefusedError as error:
+        except RequestRefusedError as error:
             raise ConnectionLostError("A body that nobody wanted was too long.") from error
         finally:
             self._return_what_was_borrowed()
@@ -295,14 +308,14 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
         self._wire.send(lines + headers + b"\r\n")
 
 
-def _run_alone(exchange: Exchange, origin: Origin, request: bytes, visit: Visit) -> None:
+def _run_alone(exchange: Exchange, origin: Origin, request: bytes, visit: VisitSession) -> None:
     """Run an exchange that no browser waits for."""
     try:
         exchange.run(origin, request, None, keep_alive=True)
     except NoResponseError as error:
         exchange.entry.reason = error.reason
     except OSError as error:
-        _fail(exchange, error)
+        _fail_visit(exchange, error)
     finally:
         visit.end(exchange)
 
@@ -314,9 +327,9 @@ def _check_handshake(exchange: Exchange, head: RequestHead) -> None:
         RefusedError: it has one.
         MalformedMessageError: nobody can tell.
     """
-    if request_framing(head)[0] is not Framing.NONE:
-        exchange.entry.kept = Kept.BLOCKED
-        raise RefusedError(400, "websocket: a handshake has no body", close=True)
+    if request_framing(head)[0] is not BodyFraming.NONE:
+        exchange.entry.kept = RequestOutcome.BLOCKED
+        raise RequestRefusedError(400, "websocket: a handshake has no body", close=True)
 
 
 def _check_level(exchange: Exchange, head: RequestHead) -> None:
@@ -330,15 +343,15 @@ def _check_level(exchange: Exchange, head: RequestHead) -> None:
     destination = (head.get(b"sec-fetch-dest") or b"").decode("latin-1").strip().lower()
     stored = exchange.visit.stored
     if stored.excludes_destination(destination):
-        exchange.entry.kept = Kept.LEFT_OUT
-        raise RefusedError(403, left_out_reason(destination, stored))
+        exchange.entry.kept = RequestOutcome.LEFT_OUT
+        raise RequestRefusedError(403, left_out_reason(destination, stored))
 
 
-def _fail(exchange: Exchange, error: OSError) -> None:
+def _fail_visit(exchange: Exchange, error: OSError) -> None:
     """Fail the whole visit: something came that could not be kept."""
     log_failure(log, "exchange.failed", error)
     exchange.entry.reason = f"disk: {error}"
-    exchange.visit.failure = as_ours(error)
+    exchange.visit.failure = to_weboid_error(error)
 
 
 _PHRASES = {

@@ -1,22 +1,63 @@
-"""How much one response, one visit and one run may receive, asked for after every piece (C-08, C-10).
+"""Byte and time limits for a response, a visit and a run.
+
+A file of one 64-bit number a proxy; each adds to its own and reads all, so nobody waits for a lock.
 
 Counting when a request is over would be too late: the ones that matter never end.
 """
 
+import mmap
+import threading
 from dataclasses import dataclass
+from pathlib import Path
 
+from core.config.settings import ProxySettings
 from core.errors import DiskFullError, WeboidError
-from core.settings import ProxySettings
-from proxy.disk import Disk
-from proxy.tally import Tally
-from proxy.visits import Visit
+from proxy.visit_registry import VisitSession
+from warc.local_storage import DiskReserve
+
+_SLOT_BYTES = 8
+
+
+def create_counter_file(path: Path, proxies: int) -> None:
+    """Make the file that so many proxies count in."""
+    path.write_bytes(bytes(_SLOT_BYTES * proxies))
+
+
+class ByteCounter:
+    """One proxy's place in the count; without a file it counts alone. Thread-safe; `close` it."""
+
+    def __init__(self, path: Path | None = None, slot: int = 0) -> None:
+        self._slot = slot
+        self._lock = threading.Lock()
+        if path is None:
+            self._map = mmap.mmap(-1, _SLOT_BYTES)
+        else:
+            with path.open("r+b") as file:
+                self._map = mmap.mmap(file.fileno(), 0)
+        self._numbers = memoryview(self._map).cast("Q")
+
+    def add(self, count: int) -> int:
+        """Add bytes; how many there are in all."""
+        with self._lock:
+            self._numbers[self._slot] += count
+        return self.total()
+
+    def total(self) -> int:
+        """How many bytes all proxies have received."""
+        return sum(self._numbers)
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        self._numbers.release()
+        self._map.close()
+
 
 _VISIT = "limit: visit_limit_bytes"
 _CRAWL = "limit: crawl_limit_bytes"
 
 
 @dataclass(frozen=True, slots=True)
-class Excess:
+class LimitExcess:
     """A limit that was reached.
 
     Attributes:
@@ -30,10 +71,10 @@ class Excess:
     failure: WeboidError | None = None
 
 
-class Limits:
+class ReceiveLimits:
     """The limits of a proxy process. Thread-safe."""
 
-    def __init__(self, settings: ProxySettings, tally: Tally, disk: Disk) -> None:
+    def __init__(self, settings: ProxySettings, tally: ByteCounter, disk: DiskReserve) -> None:
         self._body_bytes = settings.body_limit_bytes
         self._visit_bytes = settings.visit_limit_bytes
         self._crawl_bytes = settings.crawl_limit_bytes
@@ -41,7 +82,7 @@ class Limits:
         self._tally = tally
         self._disk = disk
 
-    def count(self, visit: Visit, received: int) -> None:
+    def count(self, visit: VisitSession, received: int) -> None:
         """Note bytes that a visit received."""
         visit.receive(received)
         if self._crawl_bytes:
@@ -51,24 +92,24 @@ class Limits:
         """Whether the run has received all that it may."""
         return bool(self._crawl_bytes) and self._tally.total() >= self._crawl_bytes
 
-    def refusal(self, visit: Visit) -> str:
+    def refusal(self, visit: VisitSession) -> str:
         """Why a new request of the visit must not even be sent; empty when it may."""
         if visit.received >= self._visit_bytes:
             return _VISIT
         return _CRAWL if self.crawl_is_over() else ""
 
-    def excess(self, visit: Visit, body_bytes: int, seconds: float) -> Excess | None:
+    def excess(self, visit: VisitSession, body_bytes: int, seconds: float) -> LimitExcess | None:
         """The limit that a response of so many bytes and seconds has reached; None when none."""
         if body_bytes >= self._body_bytes:
-            return Excess("length", "limit: body_limit_bytes")
+            return LimitExcess("length", "limit: body_limit_bytes")
         if seconds > self._seconds:
-            return Excess("time", "limit: response_limit_s")
+            return LimitExcess("time", "limit: response_limit_s")
         used_up = self.refusal(visit)
         if used_up:
-            return Excess("length", used_up)
+            return LimitExcess("length", used_up)
         if self._disk.is_low():
             failure = DiskFullError("Half of the reserve is gone: free some space, then go on.")
-            return Excess("unspecified", "limit: disk_reserve_bytes", failure)
+            return LimitExcess("unspecified", "limit: disk_reserve_bytes", failure)
         return None
 
     def room(self, body_bytes: int) -> int:

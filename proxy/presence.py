@@ -1,4 +1,4 @@
-"""Which proxies write a shared collection, and whether their locks are seen from here.
+"""Presence files of recorders that share a collection; proof that file locks work.
 
 Everything that several proxies must not do at once is held by a lock on a file of the collection
 (flock(2)): a WARC by who writes it, recovery, the authority's keys, SHA256SUMS. On one machine that
@@ -29,8 +29,8 @@ WATCH_S = 10.0  # three beats: a proxy that is silent for so long is dead
 _SIZE = 512
 
 
-class Presence:
-    """This process's file. `join` makes one; `close` it when nothing of the process is left."""
+class ProxyPresence:
+    """This process's file. `join_collection` makes one; `close` it when nothing of the process is left."""
 
     def __init__(self, path: Path, machine: str) -> None:
         self._machine = machine
@@ -76,12 +76,12 @@ def this_machine() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
-def join(
+def join_collection(
     folder: Path,
     *,
     machine: str | None = None,
     wait: Callable[[float], object] | None = None,
-) -> Presence:
+) -> ProxyPresence:
     """Be seen, and see that the others' locks hold here; what dead proxies left is removed.
 
     Args:
@@ -96,7 +96,7 @@ def join(
     wait = wait or threading.Event().wait
     folder.mkdir(parents=True, exist_ok=True)
     ours = folder / secrets.token_hex(8)
-    presence = Presence(ours, machine)
+    presence = ProxyPresence(ours, machine)
     try:
         silent = {}
         for path in sorted(folder.glob("[!.]*")):
@@ -109,14 +109,14 @@ def join(
         if silent:
             wait(WATCH_S)
         for path, before in silent.items():
-            _bury(path, before)
+            _remove_dead(path, before)
     except BaseException:
         presence.close()
         raise
     return presence
 
 
-def _bury(path: Path, before: dict[str, Any]) -> None:
+def _remove_dead(path: Path, before: dict[str, Any]) -> None:
     """Remove the file of a dead proxy of another machine.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Bodies kept until they are written: in memory while there is room, in a file when there is none."""
+"""Response bodies held in memory or in a file until they are written."""
 
 import fcntl
 import os
@@ -69,7 +69,7 @@ class SpoolSpace:
             self._left += size
 
 
-class Spool:
+class BodySpool:
     """A body as it came. Written by one thread, then read by another, then closed."""
 
     __slots__ = ("_file", "_held", "_pieces", "_space", "size")

@@ -1,4 +1,4 @@
-"""WebSockets (RFC 6455): led through to a checked address, not recorded.
+"""WebSocket relay to a checked address, logged but not recorded (RFC 6455).
 
 What passes is no HTTP, and WARC/1.1 has no form for it: the ledger says that there was one, how long
 it lasted and how many bytes went each way. An origin that answers the upgrade with an ordinary
@@ -12,12 +12,11 @@ import time
 from collections.abc import Callable
 from typing import ClassVar
 
-from proxy.connection import Connection
+from net.http1 import HOP_BY_HOP, RequestHead, ResponseHead
+from proxy.browser_connection import BrowserConnection, ConnectionLostError
 from proxy.exchange import Exchange
-from proxy.http1 import HOP_BY_HOP, RequestHead, ResponseHead
-from proxy.ledger import Kept
-from proxy.upstream import Origin
-from proxy.wire import ConnectionLostError, Wire
+from proxy.request_log import RequestOutcome
+from proxy.upstream import Origin, OriginConnection
 
 # Servers ping every 20 to 60 s; who keeps silent longer has gone.
 IDLE_S = 120.0
@@ -59,7 +58,7 @@ class WebSocketExchange(Exchange):
     switches: ClassVar[bool] = True
 
     def run(
-        self, origin: Origin, request: bytes, browser: Wire | None, *, keep_alive: bool
+        self, origin: Origin, request: bytes, browser: BrowserConnection | None, *, keep_alive: bool
     ) -> bool:
         """Lead it through; an answer other than 101 is delivered and recorded as `Exchange` does."""
         self._browser = browser
@@ -67,7 +66,7 @@ class WebSocketExchange(Exchange):
         if head.status != 101 or browser is None:
             return self._deliver((head, connection, rest), request, keep_alive=keep_alive)
         entry = self.entry
-        entry.kept, entry.status = Kept.TUNNELLED, head.status
+        entry.kept, entry.status = RequestOutcome.TUNNELLED, head.status
         entry.size = len(head.raw)
         try:
             browser.send(_switching(head))
@@ -79,7 +78,7 @@ class WebSocketExchange(Exchange):
             entry.seconds = round(self._tools.monotonic() - self._started, 6)
         return False
 
-    def _relay(self, connection: Connection, browser: Wire, rest: bytes) -> None:
+    def _relay(self, connection: OriginConnection, browser: BrowserConnection, rest: bytes) -> None:
         def count(sent: int, received: int) -> str:
             self.entry.sent += sent
             self.entry.size += received
@@ -88,12 +87,14 @@ class WebSocketExchange(Exchange):
             excess = self._tools.limits.excess(self.visit, self.entry.size, seconds)
             return "" if excess is None else excess.reason
 
-        relay = Relay(browser.sock, connection.sock, count, monotonic=self._tools.monotonic)
+        relay = WebSocketRelay(
+            browser.sock, connection.sock, count, monotonic=self._tools.monotonic
+        )
         reason = relay.run(early=browser.read_piece() if browser.has_unread else b"", rest=rest)
         self.entry.reason = "cut: the visit ended" if self._cut_for else reason
 
 
-class Relay:
+class WebSocketRelay:
     """Passes bytes between two sockets until one ends; one thread, since TLS allows no two."""
 
     def __init__(
@@ -115,8 +116,8 @@ class Relay:
             idle_s: silence of both for so long ends it.
             monotonic: the clock.
         """
-        self._browser = _Side(browser)
-        self._origin = _Side(origin)
+        self._browser = _RelaySide(browser)
+        self._origin = _RelaySide(origin)
         self._count = count
         self._idle_s = idle_s
         self._monotonic = monotonic
@@ -166,7 +167,7 @@ class Relay:
         return bool(poller.poll(timeout_s * 1000 + 1))
 
 
-class _Side:
+class _RelaySide:
     """One socket of a relay, and what it has yet to be sent."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -185,7 +186,7 @@ class _Side:
         """Whether TLS has decrypted more than was read."""
         return isinstance(self.sock, ssl.SSLSocket) and self.sock.pending() > 0
 
-    def read(self, other: "_Side") -> bytes:
+    def read(self, other: "_RelaySide") -> bytes:
         """What has come for the other; empty when nothing has, or when it has ended."""
         if self.ended or not other.has_room:
             return b""

@@ -1,4 +1,9 @@
-"""One running browser: launched, lent as contexts, watched, ended."""
+"""Running browser: launch, contexts, proxy endpoint and proxy login, health, shutdown.
+
+Chromium answers a proxy's 407 only through a person or an interceptor, and an interceptor holds up
+every request. So requests are intercepted up to the first 407 and no further: from then on the
+context knows the credentials for every frame, worker and tunnel.
+"""
 
 import asyncio
 import contextlib
@@ -11,19 +16,18 @@ from typing import Any
 import psutil
 
 from core.clock import Clock
+from core.config.settings import BrowserSettings
 from core.errors import BrowserUnavailableError
-from core.settings import BrowserSettings
-from render.cdp import CdpConnection, CommandError
-from render.executable import BrowserExecutable
-from render.flags import command_line
-from render.guarding import Guardian
-from render.process import (
+from render.browser_process import (
     NOBODY,
+    BrowserGuardian,
     BrowserHome,
     BrowserProcess,
     privilege_prefix,
     shared_memory_suffices,
 )
+from render.cdp import CdpConnection, CommandError
+from render.chromium import BrowserExecutable, command_line
 
 # A healthy browser makes or disposes of a context in some 20 ms; after so long it is ill.
 ANSWER_LIMIT_S = 10.0
@@ -102,7 +106,7 @@ class Browser:
         settings: BrowserSettings,
         process: BrowserProcess,
         home: BrowserHome,
-        guardian: Guardian,
+        guardian: BrowserGuardian,
         clock: Clock,
     ) -> None:
         self._settings = settings
@@ -170,7 +174,7 @@ class Browser:
             )
             process = BrowserProcess([*prefix, *line], home=home.inside)
             try:
-                guardian = Guardian(
+                guardian = BrowserGuardian(
                     process.pid,
                     home.root,
                     silence_limit_s=settings.hang_limit_s,
@@ -365,3 +369,42 @@ class Browser:
             for context in list(self._contexts.values()):
                 if context.on_detached is not None:
                     context.on_detached(params["sessionId"])
+
+
+class ProxyLogin:
+    """Answers the proxy of one tab's context."""
+
+    def __init__(
+        self, endpoint: ProxyEndpoint | None, post: Callable[[str, dict[str, Any]], None]
+    ) -> None:
+        self._endpoint = endpoint if endpoint is not None and endpoint.username else None
+        self._post = post
+        self._intercepting = False
+
+    def start(self) -> None:
+        """Intercept, when there are credentials to give."""
+        if self._endpoint is not None:
+            self._intercepting = True
+            everything = {"handleAuthRequests": True, "patterns": [{"urlPattern": "*"}]}
+            self._post("Fetch.enable", everything)
+
+    def stop(self) -> None:
+        """Hold up no more requests: the credentials are known, or nobody asks for them."""
+        if self._intercepting:
+            self._intercepting = False
+            self._post("Fetch.disable", {})
+
+    def asked(self, params: dict[str, Any]) -> None:
+        """Somebody wants credentials: the proxy gets them once, a site never."""
+        answer: dict[str, Any] = {"response": "CancelAuth"}
+        if params["authChallenge"].get("source") == "Proxy" and self._endpoint is not None:
+            answer = {
+                "response": "ProvideCredentials",
+                "username": self._endpoint.username,
+                "password": self._endpoint.password,
+            }
+            # Asked again, we have nothing else to say.
+            self._endpoint = None
+        facts = {"requestId": params["requestId"], "authChallengeResponse": answer}
+        self._post("Fetch.continueWithAuth", facts)
+        self.stop()

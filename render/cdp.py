@@ -1,4 +1,4 @@
-"""The Chrome DevTools protocol over the browser's debugging pipe.
+"""Chrome DevTools Protocol client over the browser's debugging pipe.
 
 Messages are JSON, each ended by a NUL byte. One connection serves every tab: a message that
 belongs to an attached target carries its session id ("flat" sessions). A page makes some six
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from core.errors import BrowserUnavailableError, TransientError
-from core.texts import parse_json
+from core.storable_text import parse_json
 
 EventHandler = Callable[[str, dict[str, Any]], None]
 

@@ -1,4 +1,4 @@
-"""The guardian of one browser: a process of its own, because whoever hangs cannot watch himself.
+"""Watchdog program of one browser: kills its process group when the worker is gone.
 
 It reads a pipe whose other end only the worker holds. A byte means that the browser answered.
 When bytes stop coming, because the browser, the connection or the worker's event loop is stuck, or
@@ -26,7 +26,7 @@ KILL_ROUNDS = 40
 KILL_PAUSE_S = 0.05
 
 
-def members(session: int) -> Iterator[int]:
+def session_processes(session: int) -> Iterator[int]:
     """The processes of the session that have not ended, its leader among them."""
     for name in (each.name for each in Path("/proc").iterdir()):
         if name.isdigit():
@@ -35,10 +35,10 @@ def members(session: int) -> Iterator[int]:
                     yield int(name)
 
 
-def end(session: int) -> bool:
+def kill_session(session: int) -> bool:
     """Kill all of the session, also what is stopped or starts meanwhile; whether nothing is left."""
     for _ in range(KILL_ROUNDS):
-        left = list(members(session))
+        left = list(session_processes(session))
         if not left:
             return True
         for pid in left:
@@ -48,9 +48,9 @@ def end(session: int) -> bool:
     return False
 
 
-def restrain(session: int, limit_bytes: int) -> Iterator[int]:
+def kill_oversized_renderers(session: int, limit_bytes: int) -> Iterator[int]:
     """Kill the pages' processes that hold more memory of their own; their numbers."""
-    for pid in members(session):
+    for pid in session_processes(session):
         with contextlib.suppress(OSError, ValueError, IndexError):
             if own_bytes(pid) > limit_bytes and is_renderer(pid):
                 os.kill(pid, signal.SIGKILL)
@@ -77,7 +77,7 @@ def watch(session: int, folder: str, silence_limit_s: float, memory_limit_bytes:
         now = time.monotonic()
         if ready:
             if not os.read(0, 4096):
-                end(session)
+                kill_session(session)
                 rmtree(folder, ignore_errors=True)
                 return
             heard = now
@@ -86,9 +86,9 @@ def watch(session: int, folder: str, silence_limit_s: float, memory_limit_bytes:
         looked = now
         if heard is not None and now - heard > silence_limit_s:
             _say(f"hung {now - heard:.0f}")
-            end(session)
+            kill_session(session)
             heard = None
-        for pid in restrain(session, memory_limit_bytes):
+        for pid in kill_oversized_renderers(session, memory_limit_bytes):
             _say(f"memory {pid}")
 
 

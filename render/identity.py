@@ -1,4 +1,4 @@
-"""How a page presents itself to the sites that it asks, and to their scripts.
+"""User agent, locale, screen and client hints that a page presents to sites and scripts.
 
 One `PageOptions` says it for the tab and for all that the tab spawns: frames of other sites run in
 processes of their own and workers in sessions of their own, and each is told the same, or a site
@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from core.settings import VisitSettings
-from render.flags import user_agent
+from core.config.settings import VisitSettings
+from render.chromium import user_agent
 
 # What the browser is without being told: it is started with LANG=C.UTF-8 and TZ=UTC.
 OWN_LOCALE = "en-US"
@@ -124,7 +124,7 @@ def page_options(settings: VisitSettings, *, browser_said: str, version: str) ->
     return PageOptions(
         width=settings.viewport_width,
         height=settings.viewport_height,
-        user_agent=agent_for(settings, browser_said=browser_said, version=version),
+        user_agent=visit_user_agent(settings, browser_said=browser_said, version=version),
         language=settings.language,
         version=version,
         device_scale=settings.device_scale,
@@ -135,7 +135,7 @@ def page_options(settings: VisitSettings, *, browser_said: str, version: str) ->
     )
 
 
-def agent_for(settings: VisitSettings, *, browser_said: str, version: str) -> str:
+def visit_user_agent(settings: VisitSettings, *, browser_said: str, version: str) -> str:
     """The User-Agent that pages are visited with: the profile's or the browser's, and whom to ask.
 
     With a purpose page it names our product, too, so that a site sees who comes, why, and for which

@@ -1,4 +1,4 @@
-"""One tab and all that it spawns: frames of other sites, workers, dialogs.
+"""Browser tab: commands, scripts in the isolated world, dialogs, child targets.
 
 A page is hostile. It may close itself, crash, navigate for ever, open windows and dialogs without
 end; here each of these becomes a fact that the visit reads.
@@ -13,13 +13,18 @@ from typing import Any
 
 from core.clock import Clock
 from core.errors import TransientError
-from render.browser import BrowserContext, ProxyEndpoint
+from render.browser import BrowserContext, ProxyEndpoint, ProxyLogin
 from render.cdp import CommandError
-from render.children import AUTO_ATTACH, NETWORK, Children
+from render.child_targets import (
+    AUTO_ATTACH,
+    LONGEST_MS,
+    NETWORK_LIMITS,
+    TIMER_BINDING,
+    ChildTargets,
+    PageTimers,
+)
 from render.identity import PageOptions
-from render.login import ProxyLogin
-from render.network import NetworkLog
-from render.timers import BINDING, LONGEST_MS, Timers
+from render.network_log import NetworkLog
 
 WORLD = "weboid"
 COMMIT_LIMIT = 20
@@ -30,7 +35,7 @@ _INCLUDE = re.compile(r"include\(\"(\w+)\"\)")
 _DOCUMENTS = [{"urlPattern": "*", "resourceType": "Document"}]
 
 
-class PageGoneError(TransientError):
+class PageClosedError(TransientError):
     """The page ended before its visit did; `reason` is ``crashed`` or ``closed``."""
 
     def __init__(self, reason: str) -> None:
@@ -38,7 +43,7 @@ class PageGoneError(TransientError):
         self.reason = reason
 
 
-class Page:
+class BrowserPage:
     """A tab. `open_page` makes one.
 
     Attributes:
@@ -90,8 +95,8 @@ class Page:
         self.gone = ""
         self.console: list[str] = []
         self.tried: Counter[str] = Counter()
-        self.timers = Timers(clock)
-        self.children = Children(
+        self.timers = PageTimers(clock)
+        self.children = ChildTargets(
             self._connection,
             options,
             self.log,
@@ -133,12 +138,12 @@ class Page:
             BrowserUnavailableError: the browser is gone.
         """
         if self.gone:
-            raise PageGoneError(self.gone)
+            raise PageClosedError(self.gone)
         try:
             return await self._connection.send(method, params, session or self._session)
         except CommandError:
             if self.gone:
-                raise PageGoneError(self.gone) from None
+                raise PageClosedError(self.gone) from None
             raise
 
     def post(self, method: str, params: dict[str, Any] | None = None) -> None:
@@ -154,7 +159,7 @@ class Page:
             PageGoneError, BrowserUnavailableError: as `send`.
             CommandError: the script failed, or the page never stood still.
         """
-        return await self.run(name, script(name), *arguments)
+        return await self.run(name, load_script(name), *arguments)
 
     async def run(self, name: str, source: str, *arguments: object) -> Any:
         """What a function expression of ours returns, run as `call` does.
@@ -219,7 +224,7 @@ class Page:
         while not self.dom_ready or self.log.arriving(held_at, self.commits):
             await self.wait_changed()
             if self.gone:
-                raise PageGoneError(self.gone)
+                raise PageClosedError(self.gone)
 
     def halt(self) -> None:
         """Stop the page's scripts, even one that never ends, and what is loading; go nowhere else.
@@ -245,9 +250,9 @@ class Page:
         self.post("Page.setInterceptFileChooserDialog", {"enabled": True})
         self.post("Inspector.enable")
         self.post("Runtime.enable")
-        self.post("Network.enable", NETWORK)
+        self.post("Network.enable", NETWORK_LIMITS)
         self.post("Network.setBypassServiceWorker", {"bypass": True})
-        self.post("Runtime.addBinding", {"name": BINDING})
+        self.post("Runtime.addBinding", {"name": TIMER_BINDING})
         self.post("Page.addScriptToEvaluateOnNewDocument", {"source": guard})
         for method, params in self._options.commands("page"):
             self.post(method, params)
@@ -416,10 +421,10 @@ class Page:
 
 
 @cache
-def script(name: str) -> str:
+def load_script(name: str) -> str:
     """The function expression in ``scripts/NAME.js``; where it says ``include("OTHER")``, that one is put."""
     source = files("render.scripts").joinpath(f"{name}.js").read_text(encoding="utf-8")
-    return _INCLUDE.sub(lambda found: f"({script(found[1])})", source)
+    return _INCLUDE.sub(lambda found: f"({load_script(found[1])})", source)
 
 
 async def open_page(
@@ -429,7 +434,7 @@ async def open_page(
     clock: Clock,
     *,
     patience_s: float = 2.0,
-) -> Page:
+) -> BrowserPage:
     """A blank tab in the context, heard and harmless, which has not yet gone anywhere.
 
     Args:
@@ -443,7 +448,7 @@ async def open_page(
         CommandError, BrowserUnavailableError: the browser makes none.
     """
     arrived: asyncio.Future[tuple[str, dict[str, Any]]] = asyncio.get_running_loop().create_future()
-    page: Page | None = None
+    page: BrowserPage | None = None
 
     def targeted(session_id: str, info: dict[str, Any]) -> None:
         if not arrived.done() and info["type"] == "page" and not info.get("openerId"):
@@ -456,9 +461,11 @@ async def open_page(
         "Target.createTarget", {"url": "about:blank", "browserContextId": context.id}
     )
     session_id, info = await arrived
-    page = Page(context, info["targetId"], session_id, proxy=proxy, options=options, clock=clock)
+    page = BrowserPage(
+        context, info["targetId"], session_id, proxy=proxy, options=options, clock=clock
+    )
     context.on_detached = page.target_gone
     patience_ms = round(patience_s * 1000)
-    timers = f'({script("timers")})("{BINDING}", {patience_ms}, {LONGEST_MS})'
-    await page.start(f"({script('guard')})();{timers}")
+    timers = f'({load_script("timers")})("{TIMER_BINDING}", {patience_ms}, {LONGEST_MS})'
+    await page.start(f"({load_script('guard')})();{timers}")
     return page

@@ -1,4 +1,4 @@
-"""Has the page come to rest? As soon as it has, and not after any limit.
+"""Navigation to a URL, and the wait until the page is at rest.
 
 A page is at rest when it has loaded, waits for no request and no timer, and what it shows has not
 changed for a moment (``scripts/rest.js``). Long polls, streams and clocks do not hold it.
@@ -10,9 +10,53 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.clock import Clock
-from core.settings import VisitSettings
+from core.config.settings import VisitSettings
 from render.cdp import CommandError
-from render.page import COMMIT_LIMIT, Page
+from render.page import COMMIT_LIMIT, BrowserPage
+
+ABORTED = "net::ERR_ABORTED"
+
+
+@dataclass(frozen=True, slots=True)
+class NavigationResult:
+    """How a navigation ended.
+
+    Attributes:
+        loader: the browser's name for the document.
+        shown: True when there is a page to look at.
+        error: the browser's reason when nothing came, e.g. ``net::ERR_CONNECTION_REFUSED``.
+    """
+
+    loader: str
+    shown: bool
+    error: str = ""
+
+
+async def navigate(page: BrowserPage, url: str) -> NavigationResult:
+    """Go to the URL, until its document is there or it is clear that none will be.
+
+    A response that the browser would save instead of showing (a PDF, an archive) is turned down:
+    the first response decides, and the proxy keeps it whole without the browser.
+
+    Raises:
+        PageGoneError, CommandError, BrowserUnavailableError: as `Page.send`.
+    """
+    try:
+        answer = await page.send("Page.navigate", {"url": url})
+    finally:
+        page.login.stop()
+    loader = answer.get("loaderId", "")
+    error = answer.get("errorText", "")
+    if not error:
+        return NavigationResult(loader, shown=True)
+    document = page.log.documents.get(loader)
+    if document is None and page.log.documents:
+        loader, document = list(page.log.documents.items())[-1]
+    if document is None:
+        return NavigationResult(loader, shown=False, error=error)
+    # A download, or an HTTP error without a body, for which the browser has a page of its own.
+    return NavigationResult(loader, shown=False)
+
 
 # The page is asked for so long at a time; the network is looked at in between.
 SLICE_S = 1.0
@@ -25,7 +69,7 @@ ASK_LIMIT = 100
 
 
 @dataclass(slots=True)
-class Rest:
+class SettleResult:
     """How a page came to rest, or did not; filled in as it is waited for.
 
     Attributes:
@@ -52,7 +96,7 @@ class Rest:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SettleLimits:
     """How long to wait, in seconds.
 
     Attributes:
@@ -68,25 +112,29 @@ class Limits:
     answer_s: float
 
     @classmethod
-    def of(cls, settings: VisitSettings, *, limit_s: float, answer_s: float) -> "Limits":
+    def of(cls, settings: VisitSettings, *, limit_s: float, answer_s: float) -> "SettleLimits":
         """As the settings say."""
         return cls(settings.settle_s, limit_s, settings.patience_s, answer_s)
 
 
-async def settle(page: Page, limits: Limits, rest: Rest, *, clock: Clock) -> None:
+async def settle(
+    page: BrowserPage, limits: SettleLimits, rest: SettleResult, *, clock: Clock
+) -> None:
     """Wait until the page is at rest, or a limit is reached; what came of it is in `rest`.
 
     Raises:
         PageGoneError: it crashed or closed.
         BrowserUnavailableError: the browser is gone.
     """
-    await _Settling(page, limits, rest, clock).run()
+    await _SettleWait(page, limits, rest, clock).run()
 
 
-class _Settling:
+class _SettleWait:
     """The waiting for one page."""
 
-    def __init__(self, page: Page, limits: Limits, rest: Rest, clock: Clock) -> None:
+    def __init__(
+        self, page: BrowserPage, limits: SettleLimits, rest: SettleResult, clock: Clock
+    ) -> None:
         self._page = page
         self._limits = limits
         self._rest = rest

@@ -1,32 +1,76 @@
-"""One visit: a URL in, what the browser saw and what we made of it out.
+"""Visit of one URL: navigation, behaviours, artifacts, classification, request log.
 
 One deadline rules every step. What was gathered before it is kept, and the outcome says so.
 """
 
 import asyncio
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
+from typing import Any
 
+from classify.evidence import TEXT_LIMIT_CHARS, PageEvidence, PageTraits
+from classify.page_classifier import MARKS, NEEDLES, NOT_JUDGED, PageClassification, classify
+from core.captures import ArtifactKind
 from core.clock import Clock
+from core.config.settings import BehaviourSettings, VisitSettings
 from core.errors import BadUrlError, BrowserUnavailableError
-from core.facts import Fact
-from core.pages import Outcome, PageLink, Picture, Screen
-from core.settings import BehaviourSettings, VisitSettings
-from render.behaviours.running import Behaviours, Done, behave, load_behaviours
+from core.page_facts import PageFact
+from core.page_manifest import PageLink, PagePicture, PageScreen, VisitOutcome
+from render.artifacts import ArtifactSet, PageArtifact, SourceResponse, make_artifacts
+from render.behaviours.catalog import BehaviourSet, load_behaviours
+from render.behaviours.runner import BehaviourResult, run_behaviours
 from render.browser import DISPOSE_WAIT_S, Browser, BrowserContext, ProxyEndpoint
 from render.cdp import CommandError
-from render.classify import NOT_JUDGED, Classification, classify
-from render.classing.evidence import Evidence, Traits
-from render.classing.looking import look
-from render.gathering import Artifact, Gathered, Source, gather
 from render.identity import page_options
-from render.navigation import ABORTED, Arrival, arrive
-from render.network import DocumentResponse, RequestLog
-from render.page import COMMIT_LIMIT, Page, PageGoneError, open_page
-from render.session import Session, carry_in
-from render.settle import Limits, Rest, settle
-from render.steps import Steps
+from render.network_log import DocumentResponse, RequestLog
+from render.page import COMMIT_LIMIT, BrowserPage, PageClosedError, open_page
+from render.settle import ABORTED, NavigationResult, SettleLimits, SettleResult, navigate, settle
+from render.site_session import SiteSession, restore_session
+from render.visit_steps import VisitSteps
+
+_LIMIT_S = 3.0
+_NAMES = {each.name for each in fields(PageTraits)}
+
+
+async def read_page_traits(
+    page: BrowserPage, mime: str, found: ArtifactSet, steps: VisitSteps
+) -> PageTraits | None:
+    """The page's traits; None when it has none, or does not answer in time.
+
+    Args:
+        page: at rest.
+        mime: its document's bare media type.
+        found: what was made of the page; its text is not read a second time.
+        steps: time. A page that cannot be looked at is not judged, and nothing is missing.
+
+    Raises:
+        PageGoneError, BrowserUnavailableError: as `Page.send`.
+    """
+    if mime not in ("text/html", "application/xhtml+xml"):
+        return None
+    text = next((a.data for a in found.artifacts if a.kind is ArtifactKind.TEXT), None)
+    call = page.call("traits", MARKS, list(NEEDLES), text is None)
+    answer = await steps.attempt(call, steps.share_s(_LIMIT_S))
+    if answer is None:
+        return None
+    traits = parse_page_traits(answer)
+    if text is None:
+        return traits
+    # Of UTF-8 a character has at most four bytes.
+    said = text[: 4 * TEXT_LIMIT_CHARS].decode("utf-8", "replace")[:TEXT_LIMIT_CHARS]
+    return replace(traits, text=said)
+
+
+def parse_page_traits(answer: dict[str, Any]) -> PageTraits:
+    """What ``traits.js`` returned."""
+    given = {name: value for name, value in answer.items() if name in _NAMES}
+    for name in ("headings", "frames"):
+        given[name] = tuple(given[name])
+    for name in ("marks", "needles"):
+        given[name] = frozenset(given[name])
+    return PageTraits(**given)
+
 
 # After behaviours, what came into sight loads within this.
 RESETTLE_LIMIT_S = 5.0
@@ -48,7 +92,7 @@ class VisitRequest:
 
     url: str
     proxy: ProxyEndpoint | None = None
-    session: Session | None = None
+    session: SiteSession | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +123,7 @@ class Visit:
         pictures: sizes of the pictures that were made.
         favicon: URL of the page's icon; empty when none was loaded.
         notes: what is less than whole in an artifact, a sentence each.
-        settled: seconds that it took to come to rest, by what held it; see `render.settle.Rest`.
+        settled: seconds that it took to come to rest, by what held it; see `render.settle.SettleResult`.
         restless: what did not come to rest within its limit, by the same names.
         classification: what sort of page it is, and why.
         timings: seconds by step.
@@ -92,7 +136,7 @@ class Visit:
     url: str
     final_url: str
     started_at: datetime
-    outcome: Outcome
+    outcome: VisitOutcome
     reason: str
     status: int | None
     mime: str
@@ -100,23 +144,23 @@ class Visit:
     title: str
     redirects: tuple[str, ...]
     requests: tuple[RequestLog, ...]
-    artifacts: tuple[Artifact, ...]
+    artifacts: tuple[PageArtifact, ...]
     outlinks: tuple[str, ...]
     timings: dict[str, float]
     console: tuple[str, ...]
     seconds: float
     robots_meta: tuple[tuple[str, str], ...] = ()
-    behaviours: tuple[Done, ...] = ()
-    facts: tuple[Fact, ...] = ()
+    behaviours: tuple[BehaviourResult, ...] = ()
+    facts: tuple[PageFact, ...] = ()
     links: tuple[PageLink, ...] = ()
-    pictures: tuple[Picture, ...] = ()
+    pictures: tuple[PagePicture, ...] = ()
     favicon: str = ""
     notes: tuple[str, ...] = ()
     tried: dict[str, int] | None = None
     settled: dict[str, float] = field(default_factory=dict)
     restless: tuple[str, ...] = ()
-    classification: Classification = NOT_JUDGED
-    screen: Screen | None = None
+    classification: PageClassification = NOT_JUDGED
+    screen: PageScreen | None = None
 
 
 async def visit(
@@ -124,7 +168,7 @@ async def visit(
     request: VisitRequest,
     settings: VisitSettings,
     *,
-    behaviours: Behaviours | None = None,
+    behaviours: BehaviourSet | None = None,
     clock: Clock,
 ) -> Visit:
     """Load the URL as a reader would, and keep what there is to see.
@@ -142,7 +186,7 @@ async def visit(
     """
     if not request.url.lower().startswith(("http://", "https://")):
         raise BadUrlError(f"Only http and https are visited, not {request.url!r}.", reason="scheme")
-    run = _Run(
+    run = _VisitRun(
         browser, request, settings, behaviours or load_behaviours(BehaviourSettings()), clock
     )
     try:
@@ -159,9 +203,9 @@ async def visit(
     return run.result()
 
 
-def screen_of(settings: VisitSettings, css: str = "") -> Screen:
+def screen_from_settings(settings: VisitSettings, css: str = "") -> PageScreen:
     """The screen that these settings make; `css` are rules for pictures only."""
-    return Screen(
+    return PageScreen(
         settings.viewport_width,
         settings.viewport_height,
         settings.device_scale,
@@ -173,7 +217,7 @@ def screen_of(settings: VisitSettings, css: str = "") -> Screen:
     )
 
 
-class _Run:
+class _VisitRun:
     """A visit while it is being made."""
 
     def __init__(
@@ -181,7 +225,7 @@ class _Run:
         browser: Browser,
         request: VisitRequest,
         settings: VisitSettings,
-        behaviours: Behaviours,
+        behaviours: BehaviourSet,
         clock: Clock,
     ) -> None:
         self._request = request
@@ -190,13 +234,13 @@ class _Run:
         self._clock = clock
         self._started_at = clock.now()
         self._icons = browser.icons
-        self._arrival: Arrival | None = None
-        self._found = Gathered()
-        self._done: tuple[Done, ...] = ()
-        self._rest = Rest()
-        self._traits: Traits | None = None
-        self.steps = Steps(settings.timeout_s, clock)
-        self.page: Page | None = None
+        self._arrival: NavigationResult | None = None
+        self._found = ArtifactSet()
+        self._done: tuple[BehaviourResult, ...] = ()
+        self._rest = SettleResult()
+        self._traits: PageTraits | None = None
+        self.steps = VisitSteps(settings.timeout_s, clock)
+        self.page: BrowserPage | None = None
         self._options = page_options(
             settings, browser_said=browser.user_agent, version=browser.version
         )
@@ -220,56 +264,56 @@ class _Run:
                         patience_s=self._settings.patience_s,
                     )
                     if self._request.session is not None:
-                        await carry_in(self._request.session, context, self.page)
+                        await restore_session(self._request.session, context, self.page)
                 await self._perform(self.page)
         except TimeoutError:
             self.steps.fall_short(f"deadline: {self.steps.current}")
-        except PageGoneError as error:
+        except PageClosedError as error:
             self.steps.fall_short(error.reason)
         finally:
             if self.page is not None:
                 self.page.end("visited")
 
-    async def _perform(self, page: Page) -> None:
+    async def _perform(self, page: BrowserPage) -> None:
         """Make every step; what fails on its own leaves the others be."""
         with self.steps.step("navigate"):
-            self._arrival = await arrive(page, self._request.url)
+            self._arrival = await navigate(page, self._request.url)
         if not self._arrival.shown:
             return
         await self._come_to_rest(page)
         if not self._document_stands(page):
             return
         document = self._document(page)
-        source = Source(
+        source = SourceResponse(
             url=document.url if document is not None else self._request.url,
             status=document.status if document is not None else None,
             mime=document.mime if document is not None else "text/html",
             headers=document.headers if document is not None else {},
             icons=self._icons,
         )
-        await gather(page, source, self._settings, self.steps, self._found)
+        await make_artifacts(page, source, self._settings, self.steps, self._found)
         with self.steps.step("classify"):
-            self._traits = await look(page, source.mime, self._found, self.steps)
+            self._traits = await read_page_traits(page, source.mime, self._found, self.steps)
 
-    async def _come_to_rest(self, page: Page) -> None:
+    async def _come_to_rest(self, page: BrowserPage) -> None:
         """Settle, behave, and settle again; a page that is ill is stopped and kept as it is."""
         settings, steps = self._settings, self.steps
         await self._settle(page, settings.settle_limit_s)
         await self._examine(page)
         if steps.shortfall or self._rest.inert:
             return
-        self._done = await behave(page, self._behaviours, steps)
+        self._done = await run_behaviours(page, self._behaviours, steps)
         if any(each.again for each in self._done):
             await self._settle(page, RESETTLE_LIMIT_S)
 
-    async def _settle(self, page: Page, limit_s: float) -> None:
+    async def _settle(self, page: BrowserPage, limit_s: float) -> None:
         share_s = self.steps.share_s
         answer_s = share_s(ANSWER_LIMIT_S)
-        limits = Limits.of(self._settings, limit_s=share_s(limit_s), answer_s=answer_s)
+        limits = SettleLimits.of(self._settings, limit_s=share_s(limit_s), answer_s=answer_s)
         with self.steps.step("settle"):
             await settle(page, limits, self._rest, clock=self._clock)
 
-    async def _examine(self, page: Page) -> None:
+    async def _examine(self, page: BrowserPage) -> None:
         fall_short = self.steps.fall_short
         if page.log.overflowed:
             fall_short("too-many-requests")
@@ -286,17 +330,17 @@ class _Run:
             fall_short("unfinished")
             page.post("Page.stopLoading")
 
-    def _document_stands(self, page: Page) -> bool:
+    def _document_stands(self, page: BrowserPage) -> bool:
         """Whether there is a page to keep; a script may have led to where there is none."""
         return not (page.unreachable or self._document_error(page))
 
-    def _loader(self, page: Page) -> str:
+    def _loader(self, page: BrowserPage) -> str:
         """The document that the visit ended at."""
         if page.commits:
             return page.commits[-1]
         return self._arrival.loader if self._arrival is not None else ""
 
-    def _document(self, page: Page) -> DocumentResponse | None:
+    def _document(self, page: BrowserPage) -> DocumentResponse | None:
         documents = page.log.documents
         found = documents.get(self._loader(page))
         if found is None and documents:
@@ -304,7 +348,7 @@ class _Run:
             return list(documents.values())[-1]
         return found
 
-    def _document_error(self, page: Page) -> str:
+    def _document_error(self, page: BrowserPage) -> str:
         """Why there is no document, as far as the network is to blame; else empty."""
         document = page.log.documents.get(self._loader(page))
         if document is not None:
@@ -331,7 +375,7 @@ class _Run:
             title=self._found.title,
             redirects=self._redirects(page, final) if page is not None else (),
             requests=page.log.entries() if page is not None else (),
-            artifacts=() if outcome is Outcome.FAILED else tuple(self._found.artifacts),
+            artifacts=() if outcome is VisitOutcome.FAILED else tuple(self._found.artifacts),
             outlinks=self._found.outlinks,
             timings={name: round(spent, 4) for name, spent in self.steps.timings.items()},
             console=tuple(page.console) if page is not None else (),
@@ -347,16 +391,20 @@ class _Run:
             settled={name: round(spent, 4) for name, spent in self._rest.held.items()},
             restless=tuple(self._rest.restless),
             classification=self._classified(document, page)
-            if outcome is not Outcome.FAILED
+            if outcome is not VisitOutcome.FAILED
             else NOT_JUDGED,
-            screen=screen_of(self._settings, page.picture_css) if page is not None else None,
+            screen=screen_from_settings(self._settings, page.picture_css)
+            if page is not None
+            else None,
         )
 
-    def _classified(self, document: DocumentResponse | None, page: Page | None) -> Classification:
+    def _classified(
+        self, document: DocumentResponse | None, page: BrowserPage | None
+    ) -> PageClassification:
         if document is None or page is None:
             return NOT_JUDGED
         return classify(
-            Evidence(
+            PageEvidence(
                 url=self._request.url,
                 final_url=document.url,
                 status=document.status,
@@ -368,24 +416,26 @@ class _Run:
             )
         )
 
-    def _verdict(self, page: Page | None, document: DocumentResponse | None) -> tuple[Outcome, str]:
+    def _verdict(
+        self, page: BrowserPage | None, document: DocumentResponse | None
+    ) -> tuple[VisitOutcome, str]:
         error = self._document_error(page) if page is not None else ""
         if error:
-            return Outcome.FAILED, error
+            return VisitOutcome.FAILED, error
         cut = page.log.document_errors.get(self._loader(page), "") if page is not None else ""
         if cut and cut != ABORTED:
             # It answered, and then the connection broke.
             self.steps.fall_short(f"cut: {cut}")
         if not self.steps.shortfall:
-            return Outcome.COMPLETE, ""
+            return VisitOutcome.COMPLETE, ""
         crashed = (
             page is not None and page.gone in ("crashed", "closed") and not self._found.artifacts
         )
         if document is None or crashed:
-            return Outcome.FAILED, self.steps.shortfall
-        return Outcome.PARTIAL, self.steps.shortfall
+            return VisitOutcome.FAILED, self.steps.shortfall
+        return VisitOutcome.PARTIAL, self.steps.shortfall
 
-    def _redirects(self, page: Page, final: str) -> tuple[str, ...]:
+    def _redirects(self, page: BrowserPage, final: str) -> tuple[str, ...]:
         log = page.log
         passed: list[str] = []
         for loader in page.commits or [self._loader(page)]:

@@ -1,10 +1,9 @@
-"""The table of web archives in docs/archives.md, from `links.archives.services`."""
+"""The table of web archives in docs/archives.md, from `links.archives.archive_services`."""
 
 from pathlib import Path
 
-from links.archives.directory import KNOWN
-from links.archives.mementos import KNOWN_TIMEMAPS
-from links.archives.services import SERVICES, Service
+from links.archives.adapters import KNOWN_ADAPTERS, KNOWN_TIMEMAPS
+from links.archives.archive_services import SERVICES, ArchiveService
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "archives.md"
 BEGIN = "<!-- made by python -m scripts.reference -->"
@@ -26,7 +25,7 @@ def _table() -> list[str]:
     ]
 
 
-def _row(service: Service) -> str:
+def _row(service: ArchiveService) -> str:
     hosts = dict.fromkeys(
         (*service.hosts, *(host for form in service.forms for host in form.hosts))
     )
@@ -35,7 +34,9 @@ def _row(service: Service) -> str:
     if service.fault:
         kept = f"none: it is {service.fault}"
     names = [
-        name for name in (*KNOWN, *KNOWN_TIMEMAPS) if name.removesuffix("-cdx") == service.name
+        name
+        for name in (*KNOWN_ADAPTERS, *KNOWN_TIMEMAPS)
+        if name.removesuffix("-cdx") == service.name
     ]
     asked = ", ".join(f"`{name}`" for name in names) or "-"
     return f"| `{service.name}` | {service.title} | {shown} | {kept} | {asked} |"

@@ -6,15 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from links import states
-from links.findings import Verdict
-from links.presets import PRESETS, Preset
-from links.states import MARKS, TRANSITIONS, Rule, State
-from links.status import TABLE
+from links.check_result import STATUS_TABLE, CheckVerdict
+from links.states import MARKS, PRESETS, TRANSITIONS, CheckPreset, LinkState, TransitionRule
 
 _HEAD = """\
 # States of a link
 
-Made from `links/states.py`, `links/presets.py` and `links/status.py` by `python -m scripts.reference`.
+Made from `links/states.py`, `links/states.py` and `links/check_result.py` by `python -m scripts.reference`.
 
 A state is a function of a history of looks, never of one. A look finds a verdict; the table says what is
 done about it, the preset says how many failures over how many days are too many.
@@ -35,14 +33,14 @@ done about it, the preset says how many failures over how many days are too many
   wrote is no evidence.
 """
 _TARGETS = {
-    Rule.CLEAR: State.ALIVE,
-    Rule.COUNT: State.DYING,
-    Rule.BLOCK: State.BLOCKED,
-    Rule.USURP: State.USURPED,
-    Rule.DEVIATE: State.DEVIATED,
-    Rule.VOID: State.INVALID,
+    TransitionRule.CLEAR: LinkState.ALIVE,
+    TransitionRule.COUNT: LinkState.DYING,
+    TransitionRule.BLOCK: LinkState.BLOCKED,
+    TransitionRule.USURP: LinkState.USURPED,
+    TransitionRule.DEVIATE: LinkState.DEVIATED,
+    TransitionRule.VOID: LinkState.INVALID,
 }
-_BY_BROWSER = (Rule.SEEN, Rule.USURP, Rule.DEVIATE)
+_BY_BROWSER = (TransitionRule.SEEN, TransitionRule.USURP, TransitionRule.DEVIATE)
 _FALSE = """\
 ## False statuses
 
@@ -76,37 +74,41 @@ def page() -> str:
     return "\n".join(parts) + "\n"
 
 
-def edges() -> Iterator[tuple[State, State, str]]:
+def edges() -> Iterator[tuple[LinkState, LinkState, str]]:
     """From which state to which a look leads, and by which verdict."""
     for (state, verdict), rule in TRANSITIONS.items():
         target = _TARGETS.get(rule)
         words = str(verdict)
-        if rule is Rule.SEEN:
-            target = State.ALIVE if verdict is Verdict.OK else State.DYING
+        if rule is TransitionRule.SEEN:
+            target = LinkState.ALIVE if verdict is CheckVerdict.OK else LinkState.DYING
         if rule in _BY_BROWSER:
             words += " by the browser"
-        if state is State.DYING and rule is Rule.COUNT:
-            target, words = State.DEAD, f"{words}, too often and too long"
-        if state is State.DEAD and rule is Rule.COUNT:
+        if state is LinkState.DYING and rule is TransitionRule.COUNT:
+            target, words = LinkState.DEAD, f"{words}, too often and too long"
+        if state is LinkState.DEAD and rule is TransitionRule.COUNT:
             target = None
         if target is not None and target is not state:
             yield state, target, words
 
 
-def _node(state: State) -> str:
+def _node(state: LinkState) -> str:
     """States with the same rules share a node."""
     rules = _row(state)
-    same = [other for other in State if _row(other) == rules and _is_drawn(other)]
+    same = [other for other in LinkState if _row(other) == rules and _is_drawn(other)]
     return "_or_".join(other.name for other in same) if state in same else state.name
 
 
-def _row(state: State) -> tuple[Rule, ...]:
-    return tuple(TRANSITIONS[state, verdict] for verdict in Verdict)
+def _row(state: LinkState) -> tuple[TransitionRule, ...]:
+    return tuple(TRANSITIONS[state, verdict] for verdict in CheckVerdict)
 
 
-def _is_drawn(state: State) -> bool:
+def _is_drawn(state: LinkState) -> bool:
     """Whether a look at it may change anything, and it looks like another one that does."""
-    return set(_row(state)) != {Rule.KEEP} and state not in (State.ALIVE, State.DYING, State.DEAD)
+    return set(_row(state)) != {TransitionRule.KEEP} and state not in (
+        LinkState.ALIVE,
+        LinkState.DYING,
+        LinkState.DEAD,
+    )
 
 
 def _diagram() -> list[str]:
@@ -125,7 +127,7 @@ def _diagram() -> list[str]:
 
 
 def _meanings() -> list[str]:
-    source = inspect.getsource(states.State)
+    source = inspect.getsource(states.LinkState)
     rows = re.findall(r"^    (\w+) = (\d+)(?:  # (.+))?$", source, re.MULTILINE)
     above = {
         "ALIVE": "it works",
@@ -144,14 +146,14 @@ def _table() -> list[str]:
     lines = [
         "## What a look does",
         "",
-        "| state | " + " | ".join(verdict.value for verdict in Verdict) + " |",
-        "|---" * (len(Verdict) + 1) + "|",
+        "| state | " + " | ".join(verdict.value for verdict in CheckVerdict) + " |",
+        "|---" * (len(CheckVerdict) + 1) + "|",
     ]
-    for state in State:
-        cells = [TRANSITIONS[state, verdict].name.lower() for verdict in Verdict]
+    for state in LinkState:
+        cells = [TRANSITIONS[state, verdict].name.lower() for verdict in CheckVerdict]
         lines.append(f"| `{state.name}` | " + " | ".join(cells) + " |")
     lines += ["", "| rule | what is done |", "|---|---|"]
-    return [*lines, *(f"| {rule.name.lower()} | {rule.value} |" for rule in Rule), ""]
+    return [*lines, *(f"| {rule.name.lower()} | {rule.value} |" for rule in TransitionRule), ""]
 
 
 def _presets() -> list[str]:
@@ -177,11 +179,11 @@ def _yes(value: object) -> str:
     return "yes" if value else "no"
 
 
-def _spread(preset: Preset, days: int) -> str:
+def _spread(preset: CheckPreset, days: int) -> str:
     return f"{days} or {days + preset.spread_days} days" if preset.spread_days else f"{days} days"
 
 
-def _dead(preset: Preset) -> str:
+def _dead(preset: CheckPreset) -> str:
     if not preset.dead_growth:
         return f"{preset.dead_days} days"
     return f"{preset.dead_days} days, {preset.dead_growth} more each time, {preset.dead_limit_days} at most"
@@ -222,7 +224,7 @@ def _bytes() -> list[str]:
         "| byte | HTTP | verdict | told | words |",
         "|---|---|---|---|---|",
     ]
-    for entry in TABLE.values():
+    for entry in STATUS_TABLE.values():
         told = str(entry.outward or "-")
         lines.append(
             f"| {int(entry.code)} | {entry.statuses or '-'} | {entry.verdict} | {told} | {entry.words} |"

@@ -17,10 +17,10 @@ from babel.messages.catalog import Catalog, Message
 from babel.messages.extract import extract_from_dir
 from babel.messages.pofile import read_po, write_po
 
-from playback.front.languages import DOMAIN, LOCALES, SOURCE
+from playback.web.i18n import DOMAIN, LOCALES, SOURCE
 
 ROOT = Path(__file__).parents[1]
-FRONT = ROOT / "playback" / "front"
+SITES = (ROOT / "playback" / "web", ROOT / "qa" / "web")
 _METHODS = [("**.html", "jinja2"), ("**.py", "python")]
 _KEYWORDS = {"_": None, "translate": None, "ngettext": (1, 2), "noop": None}
 _OPTIONS = {"**.html": {"trimmed": "true", "silent": "false"}}
@@ -33,17 +33,20 @@ _HEADER = """\
 def extracted() -> Catalog:
     """Every text of the front, with the files it stands in."""
     catalog = Catalog(project="Weboid", header_comment=_HEADER)
-    found = extract_from_dir(
-        FRONT,
-        method_map=_METHODS,
-        options_map=_OPTIONS,
-        keywords=_KEYWORDS,
-        comment_tags=("Translators:",),
-        strip_comment_tags=True,
-    )
-    for filename, _line, message, comments, context in found:
-        # Without the line: else every edit of a template would change every catalogue.
-        catalog.add(message, None, [(filename, 0)], auto_comments=comments, context=context)
+    for site in SITES:
+        found = extract_from_dir(
+            site,
+            method_map=_METHODS,
+            options_map=_OPTIONS,
+            keywords=_KEYWORDS,
+            comment_tags=("Translators:",),
+            strip_comment_tags=True,
+        )
+        folder = site.relative_to(ROOT)
+        for filename, _line, message, comments, context in found:
+            # Without the line: else every edit of a template would change every catalogue.
+            place = (f"{folder}/{filename}", 0)
+            catalog.add(message, None, [place], auto_comments=comments, context=context)
     return catalog
 
 

@@ -1,10 +1,10 @@
-"""Write the migration from the registry's last one to `links.store.schema`: what has changed there.
+"""Write the migration from the registry's last one to `links.registry.schema`: what has changed there.
 
     python -m scripts.migration "Keep the length of a body"
     python -m scripts.migration --first     # before the first release: writes the first step anew
 
 Look at what it wrote: a library finds tables, columns and indexes, but knows nothing of what lies in
-them, and nothing of indexes on expressions. The test of the steps says what is missing. Then raise `links.store.upgrading.HEAD`.
+them, and nothing of indexes on expressions. The test of the steps says what is missing. Then raise `links.registry.database.HEAD`.
 """
 
 import argparse
@@ -18,8 +18,8 @@ from alembic.operations import ops
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine
 
-from links.store.schema import metadata
-from links.store.upgrading import FOLDER, VERSION_TABLE, bring_up_to_date, steps
+from links.registry.database import MIGRATIONS_FOLDER, VERSION_TABLE, steps, upgrade_schema
+from links.registry.schema import metadata
 
 _PAGE = '''"""{text}."""
 
@@ -48,7 +48,7 @@ def _everything() -> ops.UpgradeOps:
 def _changes_since(before: str) -> ops.UpgradeOps:
     engine = create_engine("sqlite://")
     with engine.begin() as connection:
-        bring_up_to_date(connection, "memory", to=before)
+        upgrade_schema(connection, "memory", to=before)
         options = {"version_table": VERSION_TABLE, "compare_type": False}
         found = produce_migrations(MigrationContext.configure(connection, opts=options), metadata)
     engine.dispose()
@@ -73,7 +73,7 @@ def main() -> None:
         "Boolean(), server_default=sa.text('0')", "Boolean(), server_default=sa.false()"
     )
     word = re.sub(r"\W+", "_", arguments.text.lower()).strip("_")[:40]
-    path = Path(FOLDER / "versions" / f"v{revision}_{word}.py")
+    path = Path(MIGRATIONS_FOLDER / "versions" / f"v{revision}_{word}.py")
     path.write_text(
         _PAGE.format(text=arguments.text, revision=revision, before=before, body=body.strip()),
         encoding="utf-8",

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import click
 
-from core import settings as settings_module
-from crawler.cli import weboid
-from crawler.cli.exits import Exit
+from core.config import settings as settings_module
 from scripts import archive_services, link_states
+from weboid.cli.main import weboid
+from weboid.cli.support.command_base import ExitCode
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 WIDTH = 100
@@ -50,7 +50,7 @@ def _help(command: click.Command, path: tuple[str, ...]) -> list[str]:
 
 
 def _exit_rows() -> list[str]:
-    source = inspect.getsource(Exit)
+    source = inspect.getsource(ExitCode)
     rows = re.findall(r"^    (\w+) = (\d+)  # (.+)$", source, re.MULTILINE)
     return [f"| {code} | `{name}` | {meaning} |" for name, code, meaning in rows]
 
@@ -61,7 +61,7 @@ def settings_page() -> str:
         "# Settings",
         "",
         "What a profile may say, with its default. A profile is a TOML file: one table a group.",
-        "Made from `core/settings.py` by `python -m scripts.reference`.",
+        "Made from `core/config/settings.py` by `python -m scripts.reference`.",
     ]
     source = inspect.getsource(settings_module)
     groups = {node.name: node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)}

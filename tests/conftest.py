@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.examples import register
-from tests.reports import pytest_assertrepr_compare as pytest_assertrepr_compare
-from tests.reports import pytest_runtest_makereport as pytest_runtest_makereport
 from tests.services.postgres import PostgresServer
 from tests.sites.web import TestWeb
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 import pytest
 
-from core.settings import Settings
-from crawler.cli import weboid
-from links.store.schema import metadata
+from core.config.settings import Settings
+from links.registry.schema import metadata
+from weboid.cli.main import weboid
 
 ROOT = Path(__file__).resolve().parents[1]
 STATES = {"done", "partly", "planned"}
@@ -146,7 +146,7 @@ def test_settings_that_rows_name_exist() -> None:
 
 def test_addresses_that_rows_name_are_served() -> None:
     """As the front's source has them, before placeholders and parameters."""
-    source = _sources("playback/front", ".py")
+    source = _sources("playback/web", ".py") + _sources("qa/web", ".py")
     paths = {re.split(r"[?]|/[A-Z]", span)[0] for _, span in _reached_by("/")}
 
     assert {path for path in paths if not re.search(rf'"{re.escape(path)}["/]', source)} == set()

@@ -1,6 +1,9 @@
-"""What an operator says of a wiki (W35): JSON in the registry, read anew before each batch (B01).
+"""Settings of a wiki, stored as JSON in the registry: sync, bot and template map.
 
-The registry's own keys (`links.rulebook`) live in the same object; these are under ``feed``, ``show``
+``P31``: the item has a statement of that property. ``P31=Q5``: one whose value is that item; after ``=``
+may also stand another entity, a string, a URL, a file's name or an identifier elsewhere.
+
+The registry's own keys (`links.rules.wiki_rules`) live in the same object; these are under ``feed``, ``show``
 and ``bot``. What is not said has the default here. Unknown keys are errors: a misspelt exclusion would
 archive what nobody wanted. So is a value of another kind, or out of its range.
 """
@@ -8,19 +11,40 @@ archive what nobody wanted. So is a value of another kind, or out of its range.
 import json
 import math
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from core.errors import BadUrlError, ConfigError
 from core.urls import fetch_key
-from wiki.statements import parse_entry
-from wiki.wikitext.mapping import checked
+from wiki.wikitext.template_map import check_map
+
+STATEMENT_FORM: Final = "P31, or P31=Q5 with a value"
+_ENTRY: Final = re.compile(r"(P[1-9][0-9]{0,9})\s*(?:=(.*))?", re.DOTALL)
+
+
+def parse_statement(text: str) -> str:
+    """The entry in the form in which two are compared: without spaces around its parts.
+
+    Raises:
+        ConfigError: it is none; the text names the form.
+
+    >>> parse_statement(" P31 = Q5"), parse_statement("P856=https://a.org/?b=c"), parse_statement("P31")
+    ('P31=Q5', 'P856=https://a.org/?b=c', 'P31')
+    """
+    found = _ENTRY.fullmatch(text.strip())
+    name, value = found.groups() if found else ("", None)
+    plain = None if value is None else unicodedata.normalize("NFC", value).strip()
+    if not name or plain == "":
+        raise ConfigError(f"{text[:80]!r} names no property: write {STATEMENT_FORM}.")
+    return name if plain is None else f"{name}={plain}"
+
 
 GRACE_PRESETS_H = (0, 24, 48)
-TEXTS_MOST: Final = 1_000  # entries of a list
+TEXTS_LIMIT: Final = 1_000  # entries of a list
 TEXT_CHARS: Final = 1_000
-TALK = ("never", "beside", "only")
+TALK_MODES = ("never", "beside", "only")
 _API: Final = re.compile(r"https?://[^@?#\s]+\.php")
 
 
@@ -89,7 +113,7 @@ _RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "edits_per_minute": (0.01, 600),
     "maxlag_s": (0, 3_600),
 }
-_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {"talk": TALK}
+_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {"talk": TALK_MODES}
 
 
 @dataclass(frozen=True)
@@ -110,7 +134,7 @@ class WikiSettings:
         found = _object(text)
         templates = found.get("templates")
         if templates is not None:
-            checked(templates, "templates")
+            check_map(templates, "templates")
         return cls(
             _group(FeedSettings, found.get("feed", {}), "feed"),
             _group(BotSettings, found.get("bot", {}), "bot"),
@@ -149,7 +173,7 @@ def to_json(group: FeedSettings | BotSettings) -> dict[str, Any]:
     }
 
 
-def changed(group: _Group, name: str, **values: Any) -> _Group:
+def replace_settings(group: _Group, name: str, **values: Any) -> _Group:
     """The group with other values, held to the same rules; what is None stays.
 
     Args:
@@ -195,8 +219,8 @@ def _value(kind: Any, value: Any, group: str, key: str) -> Any:
     where = f"{group}.{key}"
     if get_origin(kind) is tuple:
         of = get_args(kind)[0]
-        if not isinstance(value, list | tuple) or len(value) > TEXTS_MOST:
-            raise ConfigError(f"{where} must be a list of at most {TEXTS_MOST:,} entries.")
+        if not isinstance(value, list | tuple) or len(value) > TEXTS_LIMIT:
+            raise ConfigError(f"{where} must be a list of at most {TEXTS_LIMIT:,} entries.")
         return tuple(_single(of, each, where, key) for each in value)
     return _single(kind, value, where, key)
 
@@ -225,7 +249,7 @@ def _check_form(value: str, where: str, key: str) -> None:
     """
     if key in {"properties", "not_properties"}:
         try:
-            parse_entry(value)
+            parse_statement(value)
         except ConfigError as error:
             raise ConfigError(f"{where}: {error}") from error
     if key in {"item_api", "farm_spam_api"} and value and not _is_api(value):

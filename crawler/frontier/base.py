@@ -1,4 +1,4 @@
-"""The frontier: which URLs are to be visited, by whom, and not before when.
+"""Frontier protocol and its values: items, claims, leases, host slots, statistics.
 
 A host has one slot; a slot says when the host may next be asked. An item waits in a lane of its
 host's queue, is claimed under a lease, and ends done, skipped or dead: it never leaves the books.
@@ -152,7 +152,7 @@ class FrontierItem:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class ClaimAttempt:
     """A claim that did not complete its item.
 
     Attributes:
@@ -194,7 +194,7 @@ class ItemRecord:
     ended_at: datetime | None
     outcome: str
     due_at: datetime | None
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[ClaimAttempt, ...]
     worker: str = ""
     lease_until: datetime | None = None
     claimed_at: datetime | None = None
@@ -302,7 +302,7 @@ class HostOrder(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Minute:
+class MinuteCounts:
     """What ended in one minute."""
 
     begins_at: datetime
@@ -528,7 +528,7 @@ class Frontier(Protocol):
         """The counts of one job; zeros for one that is unknown. A lost lease counts as claimed."""
         ...
 
-    def minutes(self, now: datetime, *, count: int = 60) -> Sequence[Minute]:
+    def minutes(self, now: datetime, *, count: int = 60) -> Sequence[MinuteCounts]:
         """What ended in each of the last `count` (at most 60) minutes, oldest first, gaps filled.
 
         The last one is the current, unfinished minute.

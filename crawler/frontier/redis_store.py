@@ -1,10 +1,15 @@
-"""The Redis that keeps a frontier: opened, checked, asked by scripts; its errors mapped to ours."""
+"""Redis connection of the frontier: key space, Lua scripts, server clock, error mapping.
+
+Invariant: the answer is never older than a minute, nor from before our clock was set.
+"""
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from core.config.database_urls import RedisAddress
+from core.config.settings import FrontierSettings, PolitenessSettings
 from core.errors import (
     CollectionVersionError,
     DiskFullError,
@@ -13,18 +18,80 @@ from core.errors import (
     UnavailableError,
     WeboidError,
 )
-from core.redis_url import RedisAddress
-from core.settings import FrontierSettings, PolitenessSettings
 from crawler.frontier.base import CLOCK_MARGIN, CLOCK_SLACK
-from crawler.frontier.packing import pack
-from crawler.politeness import longest_back_off, longest_rest, longest_wait
-from proxy.redis_server import Fault, Manners, RedisServer
+from crawler.frontier.politeness import longest_back_off, longest_rest, longest_wait
+from crawler.frontier.redis_codec import pack
+from net.redis_client import RedisClient, RedisClientOptions, RedisFault
+
+CHECK_EVERY_S = 60.0
+# Our clock and the monotonic one part by more only when somebody set ours.
+CLOCK_STEP = timedelta(seconds=1)
+_SAMPLES = 3
+
+
+class ServerClock:
+    """The server's clock, looked at now and then.
+
+    Args:
+        server_now: what it says; None: reckon in our own time.
+        monotonic: a clock that nobody sets, in seconds.
+    """
+
+    def __init__(
+        self, server_now: Callable[[], datetime] | None, monotonic: Callable[[], float]
+    ) -> None:
+        self._server_now = server_now
+        self._monotonic = monotonic
+        self._seen: tuple[datetime, float] | None = None
+        self._checked = 0.0
+        self._offset = timedelta(0)
+
+    @property
+    def last(self) -> timedelta:
+        """The last `offset`, for verbs to which no moment is told."""
+        return self._offset
+
+    def offset(self, now: datetime) -> timedelta:
+        """What to add to our moments; `now` is the present one.
+
+        Raises:
+            whatever asking the server raises.
+        """
+        if self._server_now is None:
+            return self._offset
+        tick = self._monotonic()
+        if self._is_due(now, tick):
+            self._offset = self._measured(now, tick, self._server_now)
+            self._checked = tick
+        self._seen = now, tick
+        return self._offset
+
+    def _is_due(self, now: datetime, tick: float) -> bool:
+        if self._seen is None or tick - self._checked > CHECK_EVERY_S:
+            return True
+        seen, then = self._seen
+        return abs(now - seen - timedelta(seconds=tick - then)) > CLOCK_STEP
+
+    def _measured(
+        self, now: datetime, tick: float, server_now: Callable[[], datetime]
+    ) -> timedelta:
+        """Of some looks the quickest; it was answered half-way between question and answer."""
+        quickest, offset = float("inf"), timedelta(0)
+        for _ in range(_SAMPLES):
+            asked = self._monotonic()
+            said = server_now()
+            answered = self._monotonic()
+            if answered - asked < quickest:
+                quickest = answered - asked
+                offset = said - (now + timedelta(seconds=(asked + answered) / 2 - tick))
+        return offset
+
 
 # Another version's keys mean something else.
 SCHEMA_VERSION = 1
 _MADE = f"weboid-frontier {SCHEMA_VERSION} "
 _ANSWER_TIMEOUT_S = 5.0
-_SAVE_LOOK_S = 0.2  # between two looks whether a dump file is written
+_SAVE_POLL_S = 0.2  # between two looks whether a dump file is written
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -50,7 +117,7 @@ class RedisStore:
         self._keys = [address.tag.encode()]
         self._settings = pack(_settings(politeness, settings))
         self._made = b""
-        self._server = RedisServer(address, _manners(address))
+        self._server = RedisClient(address, _connection_options(address))
         try:
             self._made = self._open(salt)
         except BaseException:
@@ -99,7 +166,7 @@ class RedisStore:
                 )
             if is_over and int(info["rdb_last_save_time"]) >= int(began):
                 return self._dump_file()
-            wait(_SAVE_LOOK_S)
+            wait(_SAVE_POLL_S)
 
     def _dump_file(self) -> str:
         try:
@@ -109,7 +176,7 @@ class RedisStore:
         return f"{folder[0]}/{name[0]}" if folder and name else ""
 
     def warnings(self) -> list[str]:
-        """See `look_at`."""
+        """See `durability_warnings`."""
         return _warnings(self._server, self._address)
 
     def close(self) -> None:
@@ -131,7 +198,7 @@ class RedisStore:
         )
 
 
-def look_at(address: RedisAddress) -> list[str]:
+def durability_warnings(address: RedisAddress) -> list[str]:
     """What in the server's configuration may lose a frontier, as sentences; nothing is left behind.
 
     Servers that keep their configuration to themselves are believed.
@@ -139,11 +206,11 @@ def look_at(address: RedisAddress) -> list[str]:
     Raises:
         TransientError, UnavailableError: as `RedisStore`.
     """
-    with closing(RedisServer(address, _manners(address))) as server:
+    with closing(RedisClient(address, _connection_options(address))) as server:
         return _warnings(server, address)
 
 
-def _warnings(server: RedisServer, address: RedisAddress) -> list[str]:
+def _warnings(server: RedisClient, address: RedisAddress) -> list[str]:
     found = []
     said = server.call("INFO")
     info = said if isinstance(said, dict) else {}
@@ -164,14 +231,14 @@ def _warnings(server: RedisServer, address: RedisAddress) -> list[str]:
     return found
 
 
-def _snapshots(server: RedisServer) -> bool:
+def _snapshots(server: RedisClient) -> bool:
     try:
         return any(_configured(server, "save"))
     except UnavailableError:
         return True
 
 
-def _configured(server: RedisServer, key: str) -> list[str]:
+def _configured(server: RedisClient, key: str) -> list[str]:
     """Return what the server's configuration says for the key, if anything.
 
     Raises:
@@ -182,34 +249,34 @@ def _configured(server: RedisServer, key: str) -> list[str]:
     return [each.decode("utf-8", "replace") if isinstance(each, bytes) else each for each in values]
 
 
-def _manners(address: RedisAddress) -> Manners:
+def _connection_options(address: RedisAddress) -> RedisClientOptions:
     place = f"The frontier {address.name} at {address}"
-    return Manners(
-        "crawler.frontier", lambda fault, words: _as_error(place, fault, words), _ANSWER_TIMEOUT_S
+    return RedisClientOptions(
+        "crawler.frontier", lambda fault, words: _map_fault(place, fault, words), _ANSWER_TIMEOUT_S
     )
 
 
-def _as_error(place: str, fault: Fault, words: str) -> WeboidError:
+def _map_fault(place: str, fault: RedisFault, words: str) -> WeboidError:
     match fault:
-        case Fault.MISSING:
+        case RedisFault.MISSING:
             return UnavailableError(f"[frontier] url needs the Redis client: {words}.")
-        case Fault.REFUSED:
+        case RedisFault.REFUSED:
             return UnavailableError(
                 f"{place} refuses us: {words}. Correct user and password in [frontier] url."
             )
-        case Fault.SILENT | Fault.SOON:
+        case RedisFault.SILENT | RedisFault.SOON:
             return TransientError(
                 f"{place} does not answer: {words}. Start Redis there, or correct [frontier] url."
             )
-        case Fault.FULL:
+        case RedisFault.FULL:
             return DiskFullError(
                 f"{place} cannot grow: {words}. Give Redis more memory or disk, then go on."
             )
-        case Fault.OTHER:
-            return _as_other(place, words)
+        case RedisFault.OTHER:
+            return _map_other_fault(place, words)
 
 
-def _as_other(place: str, words: str) -> WeboidError:
+def _map_other_fault(place: str, words: str) -> WeboidError:
     if "WEBOID-BROKEN" in words:
         return InvariantError(
             f"{place}: its books contradict: {words}. Has Redis thrown keys away, or did somebody"

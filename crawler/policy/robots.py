@@ -1,24 +1,36 @@
-"""robots.txt (RFC 9309): what its bytes say to one robot. Pure; `crawler.policy.origins` fetches it.
+"""Parsers of robots.txt (RFC 9309) and of noarchive directives in headers and pages.
 
 The parser is our own: protego matches product tokens by their beginnings and reads ``$`` inside a
 rule twice (docs/decisions/013-robots.md). Where the standard leaves something open we do what most
 site operators mean: lines that end in CR, a space instead of the colon, common misspellings of
 ``Disallow``, and ``Crawl-delay``, which the standard does not know.
+
+A directive counts when it is meant for everybody or for our product token. It may stand
+
+    in a header        X-Robots-Tag: noarchive
+                       X-Robots-Tag: weboid: noarchive, nofollow
+    in the page        <meta name="robots" content="noarchive">, <meta name="weboid" …>
+                       <meta http-equiv="X-Robots-Tag" content="noarchive">
+
+``noarchive`` and ``nocache`` forbid archiving, and so does ``unavailable_after`` once its moment is
+over. ``noindex``, ``nofollow`` and ``none``, which is both of them, speak of searching, and do not.
 """
 
 import codecs
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from core.errors import InputError
+from core.web_dates import parse_web_date
 
-LIMIT_BYTES = 500 * 1024  # RFC 9309, 2.5: at least so much is parsed; we parse no more
+ROBOTS_LIMIT_BYTES = 500 * 1024  # RFC 9309, 2.5: at least so much is parsed; we parse no more
 SITEMAPS_KEPT = 1_000
-PATH = "/robots.txt"
+ROBOTS_PATH = "/robots.txt"
 _LINE_ENDS = re.compile(rb"\r\n|\r|\n")
 _TOKEN = re.compile(r"[a-z_-]+", re.IGNORECASE)  # RFC 9309, 2.2.1
 _ESCAPE_OR_UNSAFE = re.compile(rb'%([0-9A-Fa-f]{2})|[\x00-\x20"<>\[\\\]^`{|}\x7f-\xff]')
@@ -60,12 +72,12 @@ class Robots:
     rules: tuple[RobotsRule, ...] = ()
     crawl_delay_s: float | None = None
     sitemaps: tuple[str, ...] = ()
-    _compiled: list["_Compiled"] = field(default_factory=list, repr=False, compare=False)
+    _compiled: list["_CompiledRule"] = field(default_factory=list, repr=False, compare=False)
 
     def rule_for(self, url: str) -> RobotsRule | None:
         """The rule that decides on the URL (a fetch key): the longest that matches, or None."""
         path = _path_of(url)
-        if path == PATH.encode():  # RFC 9309, 2.2.2: it may always be read
+        if path == ROBOTS_PATH.encode():  # RFC 9309, 2.2.2: it may always be read
             return None
         if self.rules and not self._compiled:
             compiled = sorted(map(_compile, self.rules), key=lambda each: each.order, reverse=True)
@@ -84,7 +96,7 @@ class Robots:
         return closed and not any(rule.allow for rule in self.rules)
 
     def to_facts(self) -> dict[str, Any]:
-        """It as JSON values; `robots_from` reads them."""
+        """It as JSON values; `robots_from_facts` reads them."""
         return {
             "rules": [[int(rule.allow), rule.pattern] for rule in self.rules],
             "delay": self.crawl_delay_s,
@@ -92,7 +104,7 @@ class Robots:
         }
 
 
-def robots_from(facts: dict[str, Any]) -> Robots:
+def robots_from_facts(facts: dict[str, Any]) -> Robots:
     """What `Robots.to_facts` said.
 
     Raises:
@@ -111,22 +123,22 @@ def parse_robots(data: bytes, agent: str) -> Robots:
     """What the file says to the robot whose product token is `agent`. No bytes are too odd.
 
     The groups that name it hold, all of them together; those for ``*`` when none does. Groups end
-    where a new one begins, not at empty or unknown lines. Beyond `LIMIT_BYTES` nothing is read.
+    where a new one begins, not at empty or unknown lines. Beyond `ROBOTS_LIMIT_BYTES` nothing is read.
     """
-    reader = _Reader(agent)
+    reader = _RobotsReader(agent)
     for key, value in _records(data):
         reader.take(key, value)
     return reader.read()
 
 
-class _Reader:
+class _RobotsReader:
     """Takes the lines one after the other."""
 
     def __init__(self, agent: str) -> None:
         self._agent = agent.lower()
-        self._named, self._everybody = _Group(), _Group()
+        self._named, self._everybody = _RobotsGroup(), _RobotsGroup()
         self._sitemaps: list[str] = []
-        self._open: list[_Group] = []
+        self._open: list[_RobotsGroup] = []
         self._begins = True  # whether the next User-agent line begins a group
 
     def take(self, key: bytes, value: bytes) -> None:
@@ -162,7 +174,7 @@ class _Reader:
         return Robots(tuple(group.rules), group.crawl_delay_s, sitemaps)
 
 
-class _Group:
+class _RobotsGroup:
     """The lines that are meant for one robot."""
 
     def __init__(self) -> None:
@@ -201,8 +213,8 @@ def _records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _lines(data: bytes) -> Sequence[bytes]:
-    cut = len(data) > LIMIT_BYTES
-    data = data[:LIMIT_BYTES]
+    cut = len(data) > ROBOTS_LIMIT_BYTES
+    data = data[:ROBOTS_LIMIT_BYTES]
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         data = data.decode("utf-16", "replace").encode("utf-8", "replace")
     lines = _LINE_ENDS.split(data.removeprefix(codecs.BOM_UTF8))
@@ -226,7 +238,7 @@ def _printable(pattern: str) -> str:
     )
 
 
-class _Compiled(NamedTuple):
+class _CompiledRule(NamedTuple):
     """A rule that is ready to be matched."""
 
     order: tuple[int, bool]  # the longest first; of two equal ones the one that allows (2.2.2)
@@ -253,12 +265,12 @@ class _Compiled(NamedTuple):
         return path.find(last, at) >= 0
 
 
-def _compile(rule: RobotsRule) -> _Compiled:
+def _compile(rule: RobotsRule) -> _CompiledRule:
     text = rule.pattern.encode("utf-8", "replace")
     anchored = text.endswith(b"$")
     spelled = _spelled(text[:-1] if anchored else text).replace(b"$", b"%24")
     parts = tuple(re.sub(rb"\*+", b"*", spelled).split(b"*"))
-    return _Compiled((len(spelled) + anchored, rule.allow), rule, parts, anchored)
+    return _CompiledRule((len(spelled) + anchored, rule.allow), rule, parts, anchored)
 
 
 def _path_of(url: str) -> bytes:
@@ -284,3 +296,105 @@ def _part(text: bytes, plain: frozenset[int]) -> bytes:
         return bytes((value,)) if value in plain else match[0].upper()
 
     return _ESCAPE_OR_UNSAFE.sub(spelled, text)
+
+
+FORBIDDING = frozenset(("noarchive", "nocache"))
+UNAVAILABLE_AFTER = "unavailable_after"
+ANY_ROBOT = frozenset(("", "*", "robots"))
+ROBOTS_HEADER = "x-robots-tag"
+META_HEADER = f"http-equiv:{ROBOTS_HEADER}"
+LINE_LIMIT_CHARS = 8_000
+LINES_LIMIT = 200
+# Directives that have a value after a colon; any other word before one names a robot.
+_WITH_VALUE = frozenset(
+    (UNAVAILABLE_AFTER, "max-snippet", "max-image-preview", "max-video-preview", "revisit-after")
+)
+_NAMED = re.compile(r"\s*([A-Za-z0-9_*-]+)\s*:\s*(.*)", re.DOTALL)
+_DATE_TOKENS = 3  # "Fri, 25 Jun 2010 …" has one comma, and a broken one may have two
+
+
+def forbidding_reason(
+    headers: Iterable[str], metas: Iterable[tuple[str, str]], *, agent: str, now: datetime
+) -> str:
+    """Why the page must not be archived; empty when nothing forbids it.
+
+    Args:
+        headers: the values of its X-Robots-Tag headers; several may be joined by newlines.
+        metas: names in lower case and contents, as `render.visit.Visit.robots_meta` has them.
+        agent: our product token.
+        now: the moment.
+
+    Returns:
+        A constant, then the place and the word, e.g. ``noarchive: X-Robots-Tag says nocache``.
+    """
+    meant = ANY_ROBOT | {agent.lower()}
+    for value in headers:
+        for line in value.split("\n")[:LINES_LIMIT]:
+            said = _forbidding(line, meant, now)
+            if said:
+                return f"noarchive: X-Robots-Tag says {said}"
+    for name, content in metas:
+        if name == META_HEADER:
+            said = _forbidding(content, meant, now)
+        elif name in meant - {"", "*"}:
+            said = _forbidding(content, None, now)
+        else:
+            continue
+        if said:
+            where = f"http-equiv={ROBOTS_HEADER}" if name == META_HEADER else f"name={name}"
+            return f"noarchive: <meta {where}> says {said}"
+    return ""
+
+
+def _forbidding(line: str, meant: frozenset[str] | set[str] | None, now: datetime) -> str:
+    """The directive of the line that forbids archiving; empty when none does.
+
+    Args:
+        line: directives, parted by commas.
+        meant: whom directives must be for, in lower case; None: nobody is named in the line.
+        now: the moment.
+    """
+    for agent, word, value in _directives(line, named=meant is not None):
+        if meant is not None and agent not in meant:
+            continue
+        if word in FORBIDDING:
+            return word
+        if word == UNAVAILABLE_AFTER:
+            moment = _moment(value)
+            if moment is not None and moment <= now:
+                return f"{word} {moment:%Y-%m-%d}"
+    return ""
+
+
+def _directives(line: str, *, named: bool) -> Iterator[tuple[str, str, str]]:
+    """(robot or nothing, directive, its value), in lower case but for the value.
+
+    A robot's name holds for all that follows it, up to the next name.
+    """
+    tokens = line[:LINE_LIMIT_CHARS].split(",")
+    agent = ""
+    for place, token in enumerate(tokens):
+        word, value = token, ""
+        found = _NAMED.fullmatch(token)
+        if found is not None and named and found[1].lower() not in _WITH_VALUE:
+            agent, word = found[1].lower(), found[2]
+            found = _NAMED.fullmatch(word)
+        if found is not None and found[1].lower() in _WITH_VALUE:
+            word = found[1]
+            value = ",".join([found[2], *tokens[place + 1 : place + _DATE_TOKENS]])
+        # Some part directives by white space only.
+        for each in [word] if value else word.split() or [""]:
+            yield agent, each.strip().lower(), value
+
+
+def _moment(text: str) -> datetime | None:
+    """The moment at the beginning of the text, as RFC 822, RFC 850 or ISO 8601 write it, or None.
+
+    What follows the first comma may belong to the date or be the next directive.
+    """
+    tokens = text.split(",")
+    for count in range(len(tokens), 0, -1):
+        candidate = ",".join(tokens[:count]).strip()
+        if (moment := parse_web_date(candidate)) is not None:
+            return moment
+    return None

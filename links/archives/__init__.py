@@ -1,1 +1,1 @@
-"""Archives elsewhere: what their addresses mean, what copies they have, and which of these is chosen."""
+"""Copies in other web archives: recognition, search, checks, storage."""

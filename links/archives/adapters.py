@@ -1,138 +1,447 @@
-"""What it takes to ask an archive for copies of a URL, and to hold its answers to that (B07).
+"""Lookup adapters: CDX servers, Memento TimeMaps and TimeGates, Wayback Machine.
 
-    copies = await adapter.find("http://a.test/", at)     # [] when there are none
+    wayback                                   availability, then its own addresses
+    wayback-cdx  arquivo                      captures by CDX, with their statuses
+    archive-today  perma  loc  …              TimeMaps of that archive
+    time-travel                               the Memento project's service: many archives at once
+    timemap https://…/timemap/json/{url}      any aggregator or archive with TimeMaps
+    timegate https://…/timegate/{url}         one with a TimeGate alone
+    cdx https://…/cdx https://…/{ts}/{url}    pywb or another CDX server, and where its copies are
+    weboid https://front.example https://copies.example
 
-What an archive answers about another page is dropped, and an answer that is wholly about another page
-is none. An adapter that has no answer raises `ArchiveTroubleError`: that an archive cannot be asked now
-says nothing of its copies. The ways of asking are in `mementos`, `wayback` and `cdx`.
+Nobody is asked unless a setting names them.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Final, Protocol
-from urllib.parse import quote
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from types import MappingProxyType
+from typing import Final
+from urllib.parse import urlencode
 
-from core.errors import BadUrlError
+from core.errors import BadUrlError, ConfigError
+from core.timestamps import timestamp14
 from core.urls import authority_of, fetch_key
-from links.archives.asking import ArchiveTroubleError, Reply, Trouble, is_refusal
-from links.archives.formats import Entry
-from links.archives.recognising import belongs, is_same_page, recognise
-from links.archives.services import OTHER
-
-NOT_THERE: Final = frozenset((404, 410))
-REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
-
-
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """A copy in an archive.
-
-    Attributes:
-        service: the archive's name.
-        address: the copy's, in the form that the archive prefers.
-        timestamp: when it was taken, 14 digits; empty when that is unknown.
-        status: what the original answered then; None when nobody said.
-        mime: its type, when somebody said it.
-    """
-
-    service: str
-    address: str
-    timestamp: str
-    status: int | None = None
-    mime: str = ""
+from links.archives.archive_answers import (
+    NOT_THERE,
+    REDIRECTS,
+    AnswerFilter,
+    ArchiveAdapter,
+    ArchiveMemento,
+    FormatError,
+    ListedCopy,
+    ParsedTimeMap,
+    TimeMapSegment,
+    escape_for_path,
+    expect_status,
+    malformed_answer_error,
+    parse_links,
+    read_availability,
+    read_cdx,
+    read_json_timemap,
+    read_link_timemap,
+    timestamp_of,
+)
+from links.archives.archive_client import ArchiveClient, ArchiveRequest, ArchiveUnavailableError
+from links.archives.archive_urls import is_same_page, make_archive_url, recognise
 
 
-class Adapter(Protocol):
-    """One way to ask an archive, or several archives at once."""
+class CdxAdapter:
+    """A CDX server: the Internet Archive's, pywb's, arquivo.pt's, another Weboid's."""
 
-    @property
-    def name(self) -> str:
-        """What it is called in `[links] archives`, and which service is asked."""
-        ...
+    def __init__(self, asker: ArchiveClient, name: str, endpoint: str, *, copies: str = "") -> None:
+        """Take who asks, the service, its CDX address, and where its copies are.
 
-    async def find(self, url: str, at: datetime | None) -> list[Copy]:
-        """Copies of the URL, the archive's choice for that moment among them; [] when it has none.
+        `copies` is an address with ``{ts}`` and ``{url}``; empty: the service is a known one.
+        """
+        self.name = name
+        self._asker = asker
+        self._endpoint = endpoint
+        self._copies = copies
+        self._held = AnswerFilter(name, (copies or endpoint,))
+
+    async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
+        """Captures with a good status, of a long list those nearest to the moment."""
+        pairs = {"url": url, "output": "json", "limit": "500"}
+        if at is not None:
+            pairs |= {"closest": timestamp14(at), "sort": "closest"}
+        address = f"{self._endpoint}?{urlencode(pairs)}"
+        reply = await self._asker.ask(self.name, ArchiveRequest(address, hops=2))
+        if reply.status in NOT_THERE:
+            return []
+        expect_status(self.name, reply, (200,))
+        try:
+            entries = read_cdx(reply.text)
+        except FormatError as error:
+            raise malformed_answer_error(self.name, str(error)) from error
+        placed = [
+            ListedCopy(
+                self._place(entry, url), entry.timestamp, entry.original, entry.status, entry.mime
+            )
+            for entry in entries
+        ]
+        return self._held.copies(placed, url)
+
+    def _place(self, entry: ListedCopy, url: str) -> str:
+        original = entry.original or url
+        if self._copies:
+            return self._copies.replace("{ts}", entry.timestamp).replace("{url}", original)
+        try:
+            return make_archive_url(self.name, original, entry.timestamp)
+        except BadUrlError:
+            return ""
+
+
+PARTS_READ: Final = 3  # of a long TimeMap
+KNOWN_TIMEMAPS: Final[Mapping[str, str]] = {
+    "archive-today": "https://archive.ph/timemap/{url}",
+    "perma": "https://perma.cc/timemap/link/{url}",
+    "loc": "https://webarchive.loc.gov/all/timemap/link/{url}",
+    "archive-it": "https://wayback.archive-it.org/all/timemap/link/{url}",
+    "stanford": "https://swap.stanford.edu/timemap/link/{url}",
+    "uk-national-archives": "https://webarchive.nationalarchives.gov.uk/ukgwa/timemap/link/{url}",
+    "uk-parliament": "https://webarchive.parliament.uk/timemap/link/{url}",
+    "ukwa": "https://www.webarchive.org.uk/wayback/archive/timemap/link/{url}",
+    "vefsafn": "https://wayback.vefsafn.is/wayback/timemap/link/{url}",
+    "bibalex": "http://web.archive.bibalex.org/web/timemap/link/{url}",
+    "nla": "https://webarchive.nla.gov.au/awa/timemap/link/{url}",
+}
+
+
+class TimeMapAdapter:
+    """Any archive or aggregator with TimeMaps (RFC 7089), in link format or the aggregators' JSON."""
+
+    def __init__(
+        self, asker: ArchiveClient, name: str, template: str, *, homes: Sequence[str] = ()
+    ) -> None:
+        """Take who asks, the service, the address of a TimeMap with ``{url}`` in it, and where copies are."""
+        self.name = name
+        self._asker = asker
+        self._template = template
+        self._held = AnswerFilter(name, (template, *homes))
+
+    async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
+        """All copies that the TimeMap lists, or of a long one those around the moment."""
+        read = await self._read(self._template.replace("{url}", escape_for_path(url)), url)
+        if read is None:
+            return []
+        entries = list(read.entries)
+        for part in _nearest(read.parts, at):
+            if authority_of(part.address) != authority_of(self._template):
+                continue
+            more = await self._read(part.address, url)
+            entries += more.entries if more is not None else ()
+        return self._held.copies(entries, url)
+
+    async def _read(self, address: str, url: str) -> ParsedTimeMap | None:
+        reply = await self._asker.ask(self.name, ArchiveRequest(address, hops=3))
+        if reply.status in NOT_THERE:
+            return None
+        expect_status(self.name, reply, (200,))
+        try:
+            is_json = reply.text.lstrip()[:1] == "{"
+            read = (read_json_timemap if is_json else read_link_timemap)(reply.text)
+        except FormatError as error:
+            raise malformed_answer_error(self.name, str(error)) from error
+        if read.original and not is_same_page(read.original, url):
+            raise malformed_answer_error(self.name, f"it is about {read.original[:200]}")
+        return read
+
+
+class TimeGateAdapter:
+    """A TimeGate alone (RFC 7089, 4): the copy nearest to a moment."""
+
+    def __init__(
+        self, asker: ArchiveClient, name: str, template: str, *, homes: Sequence[str] = ()
+    ) -> None:
+        """Take who asks, the service, the TimeGate's address with ``{url}`` in it, and where copies are."""
+        self.name = name
+        self._asker = asker
+        self._template = template
+        self._held = AnswerFilter(name, (template, *homes))
+
+    async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
+        """The copy that it leads to."""
+        headers = {} if at is None else {"Accept-Datetime": http_date(at)}
+        address = self._template.replace("{url}", escape_for_path(url))
+        reply = await self._asker.ask(
+            self.name, ArchiveRequest(address, headers=headers, is_head_enough=True)
+        )
+        if reply.status in NOT_THERE:
+            return []
+        expect_status(self.name, reply, (200, *REDIRECTS))
+        stamp = timestamp_of(reply.headers.get("memento-datetime", ""))
+        place = reply.headers.get(
+            "location" if reply.status in REDIRECTS else "content-location", ""
+        )
+        for link in parse_links(reply.headers.get("link", "")):
+            if "original" in link.rels and not is_same_page(link.target, url):
+                raise malformed_answer_error(self.name, f"it is about {link.target[:200]}")
+            if "memento" in link.rels and link.target == place:
+                stamp = stamp or timestamp_of(link.parameters.get("datetime", ""))
+        if reply.status == 200 and not stamp:
+            raise malformed_answer_error(self.name, "it shows a page, and no copy")
+        target = place or reply.url
+        found = recognise(target)
+        if found is None and not self._held.is_at_home(target):
+            raise malformed_answer_error(self.name, f"it leads to {target[:200]}")
+        stamp = stamp or (found.timestamp if found is not None else "")
+        return self._held.copies([ListedCopy(target, stamp)], url)
+
+
+class TimeTravelAdapter:
+    """Time Travel's JSON about one moment, as the Memento project's service gives it."""
+
+    def __init__(self, asker: ArchiveClient, name: str, template: str) -> None:
+        """Take who asks, the service, and the address with ``{ts}`` and ``{url}`` in it."""
+        self.name = name
+        self._asker = asker
+        self._template = template
+        self._held = AnswerFilter(name, (template,))
+
+    async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
+        """The closest copy in each archive that it knows, and its neighbours."""
+        stamp = timestamp14(at) if at is not None else "29991231235959"
+        address = self._template.replace("{ts}", stamp).replace("{url}", escape_for_path(url))
+        reply = await self._asker.ask(self.name, ArchiveRequest(address, hops=3))
+        if reply.status in NOT_THERE:
+            return []
+        expect_status(self.name, reply, (200,))
+        try:
+            read = read_json_timemap(reply.text)
+        except FormatError as error:
+            raise malformed_answer_error(self.name, str(error)) from error
+        if read.original and not is_same_page(read.original, url):
+            raise malformed_answer_error(self.name, f"it is about {read.original[:200]}")
+        return self._held.copies(read.entries, url)
+
+
+def http_date(at: datetime) -> str:
+    """The moment as HTTP writes it."""
+    return format_datetime(at.astimezone(UTC), usegmt=True)
+
+
+def _nearest(parts: Sequence[TimeMapSegment], at: datetime | None) -> Sequence[TimeMapSegment]:
+    """The parts of a long list that the moment may be in, or the last ones."""
+    if at is None or not any(part.begins for part in parts):
+        return parts[-PARTS_READ:]
+    stamp = timestamp14(at)
+    ordered = sorted(parts, key=lambda part: (not _covers(part, stamp), _apart(part, stamp)))
+    return ordered[:PARTS_READ]
+
+
+def _covers(part: TimeMapSegment, stamp: str) -> bool:
+    return bool(part.begins) and part.begins <= stamp <= (part.ends or stamp)
+
+
+def _apart(part: TimeMapSegment, stamp: str) -> int:
+    ends = [abs(int(each) - int(stamp)) for each in (part.begins, part.ends) if each]
+    return min(ends, default=10**15)
+
+
+AT_ONCE: Final = 50  # URLs in one question
+_GOOD: Final = (200, 203, 206)
+
+
+class AvailabilityAdapter:
+    """The Wayback Machine's availability, many URLs at once (version 2): before the moment, then after."""
+
+    name = "wayback"
+
+    def __init__(
+        self, asker: ArchiveClient, address: str = "https://archive.org/wayback/available"
+    ) -> None:
+        """Take who asks."""
+        self._asker = asker
+        self._address = address
+        self._held = AnswerFilter(self.name, ("https://web.archive.org/",))
+
+    async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
+        """The copy nearest before the moment; nearest after it when there is none."""
+        return (await self.find_many([(url, at)]))[url]
+
+    async def find_many(
+        self, asked: Sequence[tuple[str, datetime | None]]
+    ) -> dict[str, list[ArchiveMemento]]:
+        """The same for many URLs.
 
         Raises:
             ArchiveTroubleError: there is no answer.
         """
-        ...
+        found: dict[str, list[ArchiveMemento]] = {url: [] for url, _ in asked}
+        for start in range(0, len(asked), AT_ONCE):
+            left = list(asked[start : start + AT_ONCE])
+            for closest in ("before", "after"):
+                if left:
+                    found |= await self._ask(left, closest)
+                    left = [(url, at) for url, at in left if not found[url] and at is not None]
+        return found
+
+    async def _ask(
+        self, asked: Sequence[tuple[str, datetime | None]], closest: str
+    ) -> dict[str, list[ArchiveMemento]]:
+        lines = []
+        for tag, (url, at) in enumerate(asked):
+            pairs = [("url", url)]
+            if at is not None:
+                pairs += [("timestamp", timestamp14(at)), ("closest", closest)]
+            pairs += [("statuscodes", str(code)) for code in _GOOD]
+            lines.append(urlencode([*pairs, ("tag", str(tag))]))
+        reply = await self._asker.ask(
+            self.name,
+            ArchiveRequest(
+                self._address,
+                "POST",
+                {
+                    "Wayback-Api-Version": "2",
+                    "Content-Type": "application/x-www-form-urlencoded",
+                },
+                "\n".join(lines).encode(),
+            ),
+        )
+        expect_status(self.name, reply, (200,))
+        try:
+            answers = read_availability(reply.text)
+        except FormatError as error:
+            raise malformed_answer_error(self.name, str(error)) from error
+        if asked and not answers.keys() & {str(tag) for tag in range(len(asked))}:
+            raise malformed_answer_error(self.name, "it answers other questions")
+        found: dict[str, list[ArchiveMemento]] = {}
+        for tag, (url, _) in enumerate(asked):
+            entry = answers.get(str(tag))
+            found[url] = self._held.copies([entry] if entry is not None else [], url)
+        return found
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """What holds an archive's answers to the URL that was asked about.
+class WaybackRedirectAdapter:
+    """The Wayback Machine by its own addresses: where ``/web/<url>`` leads (without following).
 
-    Attributes:
-        name: the service that was asked.
-        homes: addresses of it: copies at their hosts are its own.
-        own: origins of our own pages.
+    For when the availability service says nothing of pages that are there.
     """
 
-    name: str
-    homes: tuple[str, ...]
-    own: tuple[str, ...] = ()
+    name = "wayback"
 
-    def copies(self, entries: Iterable[Entry], url: str) -> list[Copy]:
-        """The entries that are of the URL; each address once."""
-        found: dict[str, Copy] = {}
-        for entry in entries:
-            copy = self._copy(entry, url)
-            if copy is not None:
-                found.setdefault(copy.address, copy)
-        return list(found.values())
+    def __init__(self, asker: ArchiveClient, origin: str = "https://web.archive.org") -> None:
+        """Take who asks."""
+        self._asker = asker
+        self._origin = origin
+        self._held = AnswerFilter(self.name, ("https://web.archive.org/",))
 
-    def is_at_home(self, address: str) -> bool:
-        """Whether the address is at one of the service's hosts."""
-        try:
-            return authority_of(fetch_key(address)) in {authority_of(home) for home in self.homes}
-        except BadUrlError:
-            return False
-
-    def _copy(self, entry: Entry, url: str) -> Copy | None:
-        if entry.original and not is_same_page(entry.original, url):
-            return None
-        found = recognise(entry.address, own=self.own)
-        if found is not None and found.is_known:
-            # What does not say what it is of was listed by the archive that knows.
-            if not found.is_usable or belongs(found, url) is False:
-                return None
-            stamp = found.timestamp if len(_whole(found.timestamp)) == 14 else entry.timestamp
-            return Copy(found.service, found.address, stamp, entry.status, entry.mime)
-        if not self.is_at_home(entry.address):
-            return None
-        if found is not None and not is_same_page(found.original, url):
-            return None
-        address = fetch_key(entry.address)
-        name = self.name or OTHER
-        return Copy(name, address, entry.timestamp, entry.status, entry.mime)
+    async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
+        """The copy that it leads to for the moment."""
+        stamp = f"{timestamp14(at)}/" if at is not None else ""
+        address = f"{self._origin}/web/{stamp}{escape_for_path(url)}"
+        reply = await self._asker.ask(self.name, ArchiveRequest(address, is_head_enough=True))
+        if reply.status in NOT_THERE:
+            return []
+        expect_status(self.name, reply, (200, *REDIRECTS))
+        target = reply.headers.get("location", "") if reply.status in REDIRECTS else address
+        stamped = timestamp_of(reply.headers.get("memento-datetime", ""))
+        if reply.status == 200 and not stamped:
+            raise malformed_answer_error(self.name, "it shows a page, and no copy")
+        if target.startswith("/"):
+            target = self._origin + target
+        # Under another origin it answers with its own; what it means is the Wayback Machine's.
+        if target.startswith(self._origin + "/"):
+            target = "https://web.archive.org" + target.removeprefix(self._origin)
+        if recognise(target) is None:
+            raise malformed_answer_error(self.name, f"it leads to {target[:200]}")
+        return self._held.copies([ListedCopy(target, stamped)], url)
 
 
-def expect(service: str, reply: Reply, statuses: tuple[int, ...]) -> None:
-    """Take an answer with one of these statuses for an answer, and no other.
+TIME_TRAVEL: Final = "http://timetravel.mementoweb.org/api/json/{ts}/{url}"
+_Made = Callable[[ArchiveClient], ArchiveAdapter]
+
+
+class FallbackAdapter:
+    """Several ways to ask one archive: the next when one finds nothing or gives no answer."""
+
+    def __init__(self, adapters: Sequence[ArchiveAdapter]) -> None:
+        """Take the ways, the best first."""
+        self.name = adapters[0].name
+        self._adapters = tuple(adapters)
+
+    async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
+        """What the first way finds that finds something.
+
+        Raises:
+            ArchiveTroubleError: none found anything, and one of them gave no answer.
+        """
+        trouble: ArchiveUnavailableError | None = None
+        for adapter in self._adapters:
+            try:
+                found = await adapter.find(url, at)
+            except ArchiveUnavailableError as error:
+                trouble = trouble or error
+                continue
+            if found:
+                return found
+        if trouble is not None:
+            raise trouble
+        return []
+
+
+KNOWN_ADAPTERS: Final[Mapping[str, _Made]] = MappingProxyType(
+    {
+        "wayback": lambda asker: FallbackAdapter(
+            (AvailabilityAdapter(asker), WaybackRedirectAdapter(asker))
+        ),
+        "wayback-cdx": lambda asker: CdxAdapter(
+            asker, "wayback", "https://web.archive.org/cdx/search/cdx"
+        ),
+        "arquivo": lambda asker: CdxAdapter(asker, "arquivo", "https://arquivo.pt/wayback/cdx"),
+        "time-travel": lambda asker: TimeTravelAdapter(asker, "memento", TIME_TRAVEL),
+    }
+)
+
+
+def adapters_of(names: Sequence[str], asker: ArchiveClient) -> list[ArchiveAdapter]:
+    """The adapters that the setting names, in its order.
 
     Raises:
-        ArchiveTroubleError: the answer has one.
+        ConfigError: it names one that there is not.
     """
-    if reply.status in statuses:
-        return
-    said = f"it answered {reply.status}"
-    raise ArchiveTroubleError(
-        service, Trouble.REFUSED if is_refusal(reply) else Trouble.NONSENSE, said
+    return [_adapter(" ".join(name.split()), asker) for name in names]
+
+
+def _adapter(name: str, asker: ArchiveClient) -> ArchiveAdapter:
+    if name in KNOWN_ADAPTERS:
+        return KNOWN_ADAPTERS[name](asker)
+    if name in KNOWN_TIMEMAPS:
+        return TimeMapAdapter(asker, name, KNOWN_TIMEMAPS[name])
+    kind, *places = name.split(" ")
+    match kind, places:
+        case "timemap", [place] if "{url}" in place:
+            return TimeMapAdapter(asker, _host(place, name), place)
+        case "timegate", [place] if "{url}" in place:
+            return TimeGateAdapter(asker, _host(place, name), place)
+        case "cdx", [place, copies] if "{url}" in copies and "{ts}" in copies:
+            _host(copies, name)
+            return CdxAdapter(asker, _host(place, name), place, copies=copies)
+        case "weboid", [front, *replay] if len(replay) <= 1:
+            front = front.rstrip("/")
+            homes = [front, *replay]
+            for home in homes:
+                _host(home, name)
+            template = f"{front}/timemap/json/{{url}}"
+            return TimeMapAdapter(asker, _host(front, name), template, homes=homes)
+    known = ", ".join(sorted((*KNOWN_ADAPTERS, *KNOWN_TIMEMAPS)))
+    raise ConfigError(
+        f"[links] archives names {name[:200]!r}, which is none. Known are {known}; others are written "
+        "as docs/archives.md says: timemap URL, timegate URL, cdx URL URL, weboid URL."
     )
 
 
-def nonsense(service: str, said: str) -> ArchiveTroubleError:
-    """The error for an answer that says nothing that was asked for."""
-    return ArchiveTroubleError(service, Trouble.NONSENSE, said.rstrip("."))
+def _host(place: str, name: str) -> str:
+    """What the archive is called: its host.
 
-
-def in_path(url: str) -> str:
-    """The URL as it stands in an archive's path: a fragment would be cut off on the way."""
-    return quote(url, safe="!$&'()*+,/:;=?@[]~%-._")
-
-
-def _whole(timestamp: str) -> str:
-    """The timestamp, when it names a second; empty when its end was filled up."""
-    return "" if timestamp.endswith("0000000000") else timestamp
+    Raises:
+        ConfigError: it is no address.
+    """
+    try:
+        plain = place.replace("{url}", "").replace("{ts}", "")
+        return authority_of(fetch_key(plain, allow_single_label=True))
+    except BadUrlError as error:
+        raise ConfigError(
+            f"[links] archives: {name[:200]!r} has no address that can be asked: {error}"
+        ) from error

@@ -1,1 +1,1 @@
-"""Replay: pywb's classes in one WSGI process, in an environment of its own."""
+"""Replay: one WSGI process that answers for archived pages and their parts."""

@@ -22,23 +22,22 @@ import gevent
 
 from core.clock import SystemClock
 from core.layout import Layout
-from playback.database import INDEX_URL, KeptSqliteDatabase, open_database
-from playback.decisions.lists import folder_of
-from playback.decisions.store import CalledStore, open_decisions
-from playback.holds import Holds, Unscanned
-from playback.outback import CAPTURES_INDEX, OutbackCdx, parse_outback_url
-from playback.permits import Permits
-from playback.replay.archive import Archive
-from playback.replay.asking import AskedOnce
-from playback.replay.cache import MadeCache
-from playback.replay.context import Context, Limits
-from playback.replay.files import FileCache
-from playback.replay.full import with_full
-from playback.replay.gate import Policy
-from playback.replay.index import Beyond, CaptureIndex, call_here
-from playback.replay.making import Makers
-from playback.replay.service import Replay
-from playback.replay.serving import MOST_CONNECTIONS, ReplayServer, on_end_of
+from playback.access.control import AccessControl
+from playback.access.decision_store import OffloadedStore, open_decisions
+from playback.access.holds import HoldIndex, UnscannedPolicy
+from playback.access.threat_lists import lists_folder
+from playback.replay.archive import CaptureArchive
+from playback.replay.capture_lookup import Beyond, CaptureLookup, call_inline
+from playback.replay.file_cache import FileCache
+from playback.replay.full.full_copies import with_full
+from playback.replay.header_gate import Policy
+from playback.replay.memory_cache import MadeCache
+from playback.replay.replay_context import PerRequestStore, ReplayContext, ReplayLimits
+from playback.replay.replay_server import MOST_CONNECTIONS, ReplayServer, call_on_eof
+from playback.replay.sanitizer_pool import MakerPool
+from playback.replay.wsgi_app import Replay
+from warc.index.database import INDEX_URL, PersistentSqliteDatabase, open_database
+from warc.index.outback import CAPTURES_INDEX, OutbackCdx, parse_outback_url
 
 _OTHER_FILES = 100  # the index, WARCs, makers' pipes
 
@@ -52,25 +51,25 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     layout = Layout(options.collection)
     url = _index_url(os.environ.get(INDEX_URL, ""))
-    database = open_database(layout, url) if url else KeptSqliteDatabase(layout.captures_db)
+    database = open_database(layout, url) if url else PersistentSqliteDatabase(layout.captures_db)
     # A file answers sooner than another thread could be asked to ask it.
-    call = gevent.get_hub().threadpool.apply if database.shared else call_here
+    call = gevent.get_hub().threadpool.apply if database.shared else call_inline
     kept = open_decisions(layout, url)
-    decisions = AskedOnce(CalledStore(kept, call) if database.shared else kept)
-    permits = Permits(
+    decisions = PerRequestStore(OffloadedStore(kept, call) if database.shared else kept)
+    permits = AccessControl(
         decisions,
         lambda query, values: call(database.rows, (query, values)),
         SystemClock().now,
-        Holds(decisions, folder_of(layout.decisions_db), unscanned=options.unscanned),
+        HoldIndex(decisions, lists_folder(layout.decisions_db), unscanned=options.unscanned),
         show_logins=options.show_logins,
     )
-    index = CaptureIndex(database, permits=permits, call=call, beyond=_beyond())
-    limits = Limits(window=timedelta(days=options.window_days))
-    makers = Makers(options.makers, deadline_s=options.deadline_s)
+    index = CaptureLookup(database, permits=permits, call=call, beyond=_beyond())
+    limits = ReplayLimits(window=timedelta(days=options.window_days))
+    makers = MakerPool(options.makers, deadline_s=options.deadline_s)
     server = ReplayServer(_address(options), most=_most_connections())
-    context = Context(
+    context = ReplayContext(
         index,
-        Archive(layout, permits, index.twins),
+        CaptureArchive(layout, permits, index.twins),
         decisions,
         permits,
         front=options.front_origin,
@@ -91,7 +90,7 @@ def main() -> None:
     for name in (signal.SIGTERM, signal.SIGINT):
         gevent.signal_handler(name, server.stop)
     if not options.keep_running:
-        on_end_of(sys.stdin.fileno(), server.stop)
+        call_on_eof(sys.stdin.fileno(), server.stop)
     server.start()
     print(json.dumps({"ready": True, "port": server.port}), flush=True)  # noqa: T201 the contract
     try:
@@ -142,8 +141,8 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument(
         "--unscanned",
-        type=Unscanned,
-        default=Unscanned.ALLOW,
+        type=UnscannedPolicy,
+        default=UnscannedPolicy.ALLOW,
         help="hold-downloads: no file leaves that was not scanned",
     )
     parser.add_argument("--fonts", action="store_true", help="copies load their own fonts")

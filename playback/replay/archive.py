@@ -1,4 +1,4 @@
-"""Records out of WARCs, fenced in.
+"""Payloads of captures, read from the WARCs within access rules.
 
 A WARC is named by the index, and an index can be poisoned: only plain names inside ``archive/`` are
 opened, only at the place the index says, and only when the record found there is the one that was
@@ -14,15 +14,20 @@ from itertools import islice
 
 import gevent
 
-from core.captures import Capture, RecordLocation
+from core.captures import LOGIN_HEADER, Capture, RecordLocation, RecordType
 from core.errors import BodyTooLargeError, PermanentError
 from core.layout import OPEN_SUFFIX, Layout, is_warc_name
-from core.logins import LOGIN_HEADER
-from core.records import RecordType
-from playback.permits import Permits, TakenDownError, digests_of
-from playback.replay.decode import codings_of, decode_blocks
-from playback.replay.records import LONGEST_HEAD, Fields, Record, dechunked, read_record
-from playback.replay.twins import Twins, holds_payload
+from playback.access.control import AccessControl, TakenDownError, digests_of
+from warc.content_decoder import codings_of, decode_blocks
+from warc.record_reader import (
+    LONGEST_HEAD,
+    FindTwins,
+    HeaderFields,
+    Record,
+    dechunked,
+    holds_payload,
+    read_record,
+)
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _LOGIN = LOGIN_HEADER.lower()
@@ -47,7 +52,7 @@ class Payload:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartialPayload:
     """A payload of which some is read.
 
     Attributes:
@@ -59,14 +64,14 @@ class Part:
     blocks: Iterator[bytes]
 
 
-class Archive:
+class CaptureArchive:
     """The WARCs of one collection, for reading."""
 
     def __init__(
         self,
         layout: Layout,
-        permits: Permits | None = None,
-        twins: Twins = lambda _digest: (),
+        permits: AccessControl | None = None,
+        twins: FindTwins = lambda _digest: (),
     ) -> None:
         """Take the folder.
 
@@ -127,7 +132,7 @@ class Archive:
             return _payload(capture, shown, record, limit)
 
     @contextmanager
-    def open(self, capture: Capture, *, limit: int) -> Iterator[Part]:
+    def open(self, capture: Capture, *, limit: int) -> Iterator[PartialPayload]:
         """The capture's payload as it comes, for what is too large to be held; `limit` bytes at most.
 
         Whoever reads gives others a turn between blocks. A payload under a content coding has no
@@ -152,15 +157,15 @@ class Archive:
             if record.size > limit:
                 raise BodyTooLargeError(f"A body of {record.size} bytes is not shown.")
             if is_coded:
-                yield Part(None, iter(()))
+                yield PartialPayload(None, iter(()))
                 return
             if self._permits is None or not self._permits.depend_on_payloads():
-                yield Part(record.size, _by_turns(record.content))
+                yield PartialPayload(record.size, _yield_turns(record.content))
                 return
             # What leaves is held against the digests, so all of it is read once before.
-            self._permits.check_digests(digests_of(_by_turns(record.content)))
+            self._permits.check_digests(digests_of(_yield_turns(record.content)))
         with self._playable_record(capture, limit) as record:
-            yield Part(record.size, _by_turns(record.content))
+            yield PartialPayload(record.size, _yield_turns(record.content))
 
     @contextmanager
     def _payload_record(self, capture: Capture) -> Iterator[Record]:
@@ -203,7 +208,7 @@ class Archive:
                 continue
             with suppress(PermanentError), self._record(place) as record:
                 self._check_record(each, record)
-                if record.size <= limit and holds_payload(record, capture.digest, _by_turns):
+                if record.size <= limit and holds_payload(record, capture.digest, _yield_turns):
                     return place
         return None
 
@@ -247,8 +252,8 @@ class Archive:
         raise PermanentError("A WARC that the index names is not there.")
 
 
-def _payload(capture: Capture, shown: Fields | None, record: Record, limit: int) -> Payload:
-    content = _by_turns(record.content)
+def _payload(capture: Capture, shown: HeaderFields | None, record: Record, limit: int) -> Payload:
+    content = _yield_turns(record.content)
     if capture.record_type is RecordType.RESOURCE:
         body = decode_blocks(content, "", limit=limit)
         return Payload(body, record.warc.get("content-type"))
@@ -267,7 +272,7 @@ def _payload(capture: Capture, shown: Fields | None, record: Record, limit: int)
     )
 
 
-def _by_turns(blocks: Iterator[bytes]) -> Iterator[bytes]:
+def _yield_turns(blocks: Iterator[bytes]) -> Iterator[bytes]:
     """The blocks; other readers have their turns in between."""
     while turn := list(islice(blocks, _BLOCKS_A_TURN)):
         yield from turn

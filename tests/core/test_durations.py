@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.durations import LONGEST, parse_duration, parse_moment, told
 from core.errors import InputError
+from core.timestamps import LONGEST_DURATION, format_duration, parse_duration, parse_moment
 
 
 @pytest.mark.parametrize(
@@ -47,13 +47,13 @@ def test_any_text_names_a_length_or_is_refused(text: str) -> None:
     except InputError:
         return
 
-    assert timedelta(0) <= length <= LONGEST
+    assert timedelta(0) <= length <= LONGEST_DURATION
 
 
-@given(st.integers(0, int(LONGEST.total_seconds())))
+@given(st.integers(0, int(LONGEST_DURATION.total_seconds())))
 def test_what_is_told_can_be_typed(seconds: int) -> None:
     """It is rounded down to its second unit, never up."""
-    text = told(seconds)
+    text = format_duration(seconds)
     again = float(text.removesuffix(" s")) if seconds < 10 else parse_duration(text).total_seconds()
 
     assert again <= seconds
@@ -66,7 +66,7 @@ def test_what_is_told_can_be_typed(seconds: int) -> None:
 )
 def test_a_length_is_told_in_two_units(seconds: float, text: str) -> None:
     """The largest that it fills, and the next."""
-    assert told(seconds) == text
+    assert format_duration(seconds) == text
 
 
 def test_a_moment_without_a_zone_is_in_utc() -> None:

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.facts import VALUE_LIMIT_CHARS, Fact, fact, read_facts
-from core.json_ld import main_work
-from core.said_dates import LONGEST, iso_date
+from core.page_facts import VALUE_LIMIT_CHARS, PageFact, fact_value, main_work, read_facts
+from core.web_dates import PAGE_DATE_LIMIT_CHARS, iso_date
 
 URL = "https://example.org/a/b"
 JSON = st.recursive(
@@ -30,7 +29,7 @@ JSON = st.recursive(
 )
 
 
-def read(headers: dict[str, str] | None = None, **raw: Any) -> tuple[Fact, ...]:
+def read(headers: dict[str, str] | None = None, **raw: Any) -> tuple[PageFact, ...]:
     return read_facts(raw, url=URL, headers=headers or {})
 
 
@@ -66,7 +65,7 @@ def test_any_text_is_a_date_or_stays(text: str) -> None:
     """It never raises, is bounded, and is read the same a second time."""
     once = iso_date(text)
 
-    assert len(once) <= LONGEST
+    assert len(once) <= PAGE_DATE_LIMIT_CHARS
     assert iso_date(once) == once
 
 
@@ -102,12 +101,12 @@ def test_the_work_is_found_among_the_nodes() -> None:
         )
     )  # fmt: skip
 
-    assert fact(facts, "title") == "News"
+    assert fact_value(facts, "title") == "News"
     assert [each.value for each in facts if each.name == "author"] == ["Ann", "Bob"]
-    assert fact(facts, "published") == "2024-05-01T08:00:00+02:00"
-    assert fact(facts, "modified") == "2024-05-02"
-    assert (fact(facts, "publisher"), fact(facts, "language")) == ("The Paper", "en")
-    assert next(each for each in facts if each.name == "type") == Fact(
+    assert fact_value(facts, "published") == "2024-05-01T08:00:00+02:00"
+    assert fact_value(facts, "modified") == "2024-05-02"
+    assert (fact_value(facts, "publisher"), fact_value(facts, "language")) == ("The Paper", "en")
+    assert next(each for each in facts if each.name == "type") == PageFact(
         "type", "NewsArticle", "ld:@type"
     )
 
@@ -124,10 +123,10 @@ def test_highwire_is_trusted_before_the_rest() -> None:
         html=[["title", "On Links - Publisher"]],
     )  # fmt: skip
 
-    assert Fact("title", "On Links", "meta:citation_title") in facts
+    assert PageFact("title", "On Links", "meta:citation_title") in facts
     assert [each.value for each in facts if each.name == "author"] == ["Doe, Jane", "Roe, R."]
-    assert fact(facts, "published") == "2020-03-04"
-    assert (fact(facts, "journal"), fact(facts, "doi")) == ("J. Links", "10.1234/ab.c")
+    assert fact_value(facts, "published") == "2020-03-04"
+    assert (fact_value(facts, "journal"), fact_value(facts, "doi")) == ("J. Links", "10.1234/ab.c")
 
 
 @pytest.mark.parametrize(
@@ -148,15 +147,15 @@ def test_highwire_is_trusted_before_the_rest() -> None:
 )  # fmt: skip
 def test_every_source_is_read(raw: dict[str, Any], name: str, value: str) -> None:
     """One fact from each."""
-    assert fact(read(**raw), name) == value
+    assert fact_value(read(**raw), name) == value
 
 
 def test_headers_say_what_the_page_does_not() -> None:
     """The language, and the canonical address of a file (RFC 6596)."""
     facts = read(headers={"content-language": "fr, en", "link": '</x>; rel="canonical"'})
 
-    assert fact(facts, "language") == "fr"
-    assert fact(facts, "canonical") == "https://example.org/x"
+    assert fact_value(facts, "language") == "fr"
+    assert fact_value(facts, "canonical") == "https://example.org/x"
 
 
 @given(
@@ -186,4 +185,4 @@ def test_deep_and_long_data_costs_no_more_than_its_limit() -> None:
         "author": {"@id": "#a"},
         "@graph": [{"@id": "#a", "name": {"@id": "#a"}}],
     }
-    assert fact(read(scripts=ld(loop)), "author") == ""
+    assert fact_value(read(scripts=ld(loop)), "author") == ""

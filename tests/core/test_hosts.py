@@ -5,8 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import BadUrlError, ConfigError
-from core.hosts import BAD_PORTS, HostPatterns, canonical_host, parse_endpoint
-from core.via import Via, ViaScheme, parse_via
+from core.hosts import (
+    BAD_PORTS,
+    HostPatterns,
+    UpstreamProxy,
+    UpstreamProxyScheme,
+    canonical_host,
+    parse_endpoint,
+    parse_upstream_proxy,
+)
 
 
 @pytest.mark.parametrize(
@@ -159,14 +166,20 @@ def test_an_endpoint_is_never_a_name(text: str) -> None:
     ("text", "via"),
     [
         ("direct", None),
-        ("socks5://127.0.0.1:1080", Via(ViaScheme.SOCKS5, "127.0.0.1", 1080)),
-        ("socks5h://tor.example:9050", Via(ViaScheme.SOCKS5H, "tor.example", 9050)),
-        ("http://a%40b:p%3Aw@[::1]:3128/", Via(ViaScheme.HTTP, "[::1]", 3128, "a@b", "p:w")),
+        ("socks5://127.0.0.1:1080", UpstreamProxy(UpstreamProxyScheme.SOCKS5, "127.0.0.1", 1080)),
+        (
+            "socks5h://tor.example:9050",
+            UpstreamProxy(UpstreamProxyScheme.SOCKS5H, "tor.example", 9050),
+        ),
+        (
+            "http://a%40b:p%3Aw@[::1]:3128/",
+            UpstreamProxy(UpstreamProxyScheme.HTTP, "[::1]", 3128, "a@b", "p:w"),
+        ),
     ],
 )
-def test_a_proxy_is_named_by_its_url(text: str, via: Via | None) -> None:
+def test_a_proxy_is_named_by_its_url(text: str, via: UpstreamProxy | None) -> None:
     """User name and password are percent-decoded (RFC 3986, 3.2.1)."""
-    assert parse_via(text) == via
+    assert parse_upstream_proxy(text) == via
 
 
 @pytest.mark.parametrize(
@@ -186,7 +199,7 @@ def test_a_proxy_is_named_by_its_url(text: str, via: Via | None) -> None:
 def test_what_is_no_proxy_is_refused_without_telling_its_password(text: str) -> None:
     """The error goes to screens and logs."""
     with pytest.raises(ConfigError) as caught:
-        parse_via(text)
+        parse_upstream_proxy(text)
 
     assert "secret" not in str(caught.value)
     assert caught.value.__cause__ is None
@@ -194,7 +207,7 @@ def test_what_is_no_proxy_is_refused_without_telling_its_password(text: str) -> 
 
 def test_a_proxys_text_has_no_password() -> None:
     """Neither as text nor as Python shows it."""
-    via = parse_via("socks5://user:hidden@127.0.0.1:1080")
+    via = parse_upstream_proxy("socks5://user:hidden@127.0.0.1:1080")
 
     assert str(via) == "socks5://127.0.0.1:1080"
     assert "hidden" not in repr(via)

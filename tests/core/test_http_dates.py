@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.http_dates import parse_http_date, parse_mail_date, parse_retry_after, parse_web_date
+from core.web_dates import parse_http_date, parse_mail_date, parse_retry_after, parse_web_date
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 LIMIT = timedelta(days=1)

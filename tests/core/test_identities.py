@@ -7,7 +7,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from core.errors import BadUrlError
-from core.identities import spelled_identity
+from core.url_keys import browser_identity
 from core.urls import fetch_key, identity_and_host
 
 _HOST = st.sampled_from(
@@ -30,7 +30,7 @@ def test_what_a_browser_spelled_has_the_same_identity(
     assume(url is not None)
     assert url is not None
 
-    assert spelled_identity(url) == identity_and_host(url)
+    assert browser_identity(url) == identity_and_host(url)
 
 
 @given(_HOST, _PORT, st.text(st.sampled_from("aZ0-._~:/?@!'();=%2F%7e%c3\\[|é"), max_size=30))
@@ -39,7 +39,7 @@ def test_what_a_person_spelled_mostly_has(host: str, port: str, rest: str) -> No
     """Case, default ports, dots, user names and letters of other scripts are put right as well."""
     url = f"http://User@{host}{port}/{rest}"
 
-    assert spelled_identity(url) == identity_and_host(url)
+    assert browser_identity(url) == identity_and_host(url)
 
 
 @pytest.mark.parametrize(
@@ -48,4 +48,4 @@ def test_what_a_person_spelled_mostly_has(host: str, port: str, rest: str) -> No
 def test_what_is_no_url_of_the_web_has_none(url: str) -> None:
     """An error, not an identity that something else could have."""
     with pytest.raises(BadUrlError):
-        spelled_identity(url)
+        browser_identity(url)

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from core.config.database_urls import IndexAddress, parse_index_url
+from core.config.profile import parse_settings
 from core.errors import ConfigError
-from core.index_url import IndexAddress, parse_index_url
-from core.profile import parse_settings
 
 REDIS = '[proxy]\ndedup_url = "redis://127.0.0.1"\n'
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import ConfigError
-from core.patterns import PATTERN_LIMIT_CHARS, PATTERNS_LIMIT, Patterns
+from core.regexes import PATTERN_LIMIT_CHARS, PATTERNS_LIMIT, PatternList
 
 URL = "https://www.example.org/wiki/Some_Page?action=edit&section=2"
 # Patterns that RE2 and Python's own library read alike.
@@ -29,7 +29,7 @@ SIMPLE = st.text("abc./?=[]()|*+\\Q^$-", min_size=1, max_size=12)
 )
 def test_a_pattern_is_searched_for_anywhere_case_as_given(text: str, found: bool) -> None:
     """As browsertrix's and Heritrix's users expect of a pattern without anchors."""
-    assert Patterns([text]).first_in(URL) == (text if found else None)
+    assert PatternList([text]).first_in(URL) == (text if found else None)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_a_pattern_is_searched_for_anywhere_case_as_given(text: str, found: bool
 def test_a_pattern_that_re2_cannot_run_is_refused_by_name(text: str, word: str) -> None:
     """The error names where the pattern comes from and why it cannot be run."""
     with pytest.raises(ConfigError, match=word) as caught:
-        Patterns(["fine", text], where="mine.toml [scope] exclude")
+        PatternList(["fine", text], where="mine.toml [scope] exclude")
 
     assert str(caught.value).startswith("mine.toml [scope] exclude: ")
     assert len(str(caught.value)) < 500
@@ -56,12 +56,12 @@ def test_a_pattern_that_re2_cannot_run_is_refused_by_name(text: str, word: str) 
 def test_there_may_not_be_too_many() -> None:
     """Each costs memory."""
     with pytest.raises(ConfigError, match="at most"):
-        Patterns(map(str, range(PATTERNS_LIMIT + 1)))
+        PatternList(map(str, range(PATTERNS_LIMIT + 1)))
 
 
 def test_a_quoting_pattern_does_not_swallow_its_neighbours() -> None:
     r"""Without an end, \Q would take the patterns after it as text."""
-    patterns = Patterns([r"x\Qa.b", "wiki"])
+    patterns = PatternList([r"x\Qa.b", "wiki"])
 
     assert patterns.first_in("http://a.example/xa.b") == r"x\Qa.b"
     assert patterns.first_in("http://a.example/wiki") == "wiki"
@@ -74,18 +74,18 @@ def test_many_are_found_where_one_of_them_is(texts: list[str], url: str) -> None
     usable = []
     for text in texts:
         try:
-            Patterns([text])
+            PatternList([text])
         except ConfigError:
             continue
         usable.append(text)
-    expected = next((text for text in usable if Patterns([text]).first_in(url)), None)
+    expected = next((text for text in usable if PatternList([text]).first_in(url)), None)
 
-    assert Patterns(usable).first_in(url) == expected
+    assert PatternList(usable).first_in(url) == expected
 
 
 def test_patterns_that_hang_other_engines_do_not_hang_this_one() -> None:
     """Nested repetition over a URL of the longest kind; the suite's time limit is the judge."""
-    patterns = Patterns(["^(a+)+$", "(a|aa)+$", "(.*a){12}x"])
+    patterns = PatternList(["^(a+)+$", "(a|aa)+$", "(.*a){12}x"])
 
     assert patterns.first_in("a" * 8_000 + "!") is None
     assert re.compile("^(a+)+$").search("a" * 20) is not None

@@ -7,55 +7,57 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError
-from core.pages import Outcome, PageInfo, parse_pageinfo
-from core.quality import (
-    Check,
-    Fault,
-    Judge,
+from core.page_manifest import PageInfo, VisitOutcome, parse_pageinfo
+from core.playback_check import (
     LostPart,
-    Verdict,
+    PlaybackCheck,
+    PlaybackFault,
+    QaVerdict,
+    VerdictSource,
     check_record,
+    choice_penalty,
     parse_check,
-    penalty,
     picture_name,
 )
 
-CHECK = Check("p1", "https://example.org/", "2026-01-01T00:00:00.000Z", "images",
-              "2026-01-02T00:00:00.000Z", "1", Verdict.GOOD)  # fmt: skip
+CHECK = PlaybackCheck("p1", "https://example.org/", "2026-01-01T00:00:00.000Z", "images",
+              "2026-01-02T00:00:00.000Z", "1", QaVerdict.GOOD)  # fmt: skip
 _words = st.text(st.characters(codec="utf-8"), max_size=60)
 _scores = st.none() | st.floats(0, 1)
 
 
 @given(
     st.builds(
-        Check,
+        PlaybackCheck,
         page_id=_words,
         url=_words,
         captured_at=_words,
         level=_words,
         checked_at=_words,
         engine=_words,
-        verdict=st.sampled_from(Verdict),
-        judge=st.sampled_from(Judge),
+        verdict=st.sampled_from(QaVerdict),
+        judge=st.sampled_from(VerdictSource),
         score=_scores,
         picture=_scores,
         text=_scores,
         resources=_scores,
-        faults=st.lists(st.sampled_from(Fault), max_size=3).map(tuple),
+        faults=st.lists(st.sampled_from(PlaybackFault), max_size=3).map(tuple),
         lost=st.lists(st.builds(LostPart, _words, _words), max_size=3).map(tuple),
         reason=_words,
         better=_words,
         note=_words,
     )
 )
-def test_a_record_says_what_was_found(check: Check) -> None:
+def test_a_record_says_what_was_found(check: PlaybackCheck) -> None:
     """`parse_check` is the inverse of `check_record`."""
     assert parse_check(check_record(check, "own")) == check
 
 
 def test_a_check_is_no_manifest_and_a_manifest_no_check() -> None:
     """Who reads one kind is not given the other."""
-    page = PageInfo("p1", "https://example.org/", "https://example.org/", "x", Outcome.COMPLETE)
+    page = PageInfo(
+        "p1", "https://example.org/", "https://example.org/", "x", VisitOutcome.COMPLETE
+    )
 
     assert parse_check(page.to_json()) is None
     with pytest.raises(InputError):
@@ -82,8 +84,8 @@ def test_a_check_that_cannot_be_read_is_told(changed: dict[str, object]) -> None
 def test_what_is_broken_is_moved_back() -> None:
     """And further, whatever it is, when something better is known."""
     found = [
-        penalty(Check("p", "u", "", "images", "", "", verdict, better=better))
-        for verdict in Verdict
+        choice_penalty(PlaybackCheck("p", "u", "", "images", "", "", verdict, better=better))
+        for verdict in QaVerdict
         for better in ("", "q")
     ]
 
@@ -92,9 +94,11 @@ def test_what_is_broken_is_moved_back() -> None:
 
 def test_what_a_person_finds_good_is_not_moved_back() -> None:
     """Whatever a machine has found better."""
-    check = Check("p", "u", "", "images", "", "", Verdict.GOOD, Judge.PERSON, better="q")
+    check = PlaybackCheck(
+        "p", "u", "", "images", "", "", QaVerdict.GOOD, VerdictSource.PERSON, better="q"
+    )
 
-    assert penalty(check) == 0
+    assert choice_penalty(check) == 0
 
 
 @pytest.mark.parametrize("page_id", ["../x", "", "a/b", "a.b", "é"])

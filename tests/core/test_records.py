@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.captures import ArtifactKind, artifact_uri, parse_artifact_uri
 from core.errors import InputError
-from core.pages import Outcome, PageInfo, PageResource, parse_pageinfo
-from core.records import ArtifactKind, artifact_uri, parse_artifact_uri
+from core.page_manifest import PageInfo, PageResource, VisitOutcome, parse_pageinfo
 
 
 @given(st.sampled_from(ArtifactKind), st.text())
@@ -37,7 +37,7 @@ RESOURCES = st.builds(
         url=TEXT,
         final_url=TEXT,
         captured_at=TEXT,
-        outcome=st.sampled_from(Outcome),
+        outcome=st.sampled_from(VisitOutcome),
         title=TEXT,
         resources=st.lists(RESOURCES, max_size=3).map(tuple),
         outlinks=st.lists(TEXT, max_size=3).map(tuple),

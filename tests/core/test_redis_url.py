@@ -2,9 +2,9 @@
 
 import pytest
 
+from core.config.database_urls import RedisUse, parse_redis_url
+from core.config.profile import parse_settings
 from core.errors import ConfigError
-from core.profile import parse_settings
-from core.redis_url import RedisUse, parse_redis_url
 
 
 def test_an_address_is_shown_without_its_secrets() -> None:

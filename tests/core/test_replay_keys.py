@@ -11,10 +11,10 @@ import surt
 from hypothesis import given
 from hypothesis import strategies as st
 
-import core.replay_keys
+import core.url_keys
+from core.captures import ArtifactKind, artifact_uri
 from core.errors import BadUrlError
-from core.records import ArtifactKind, artifact_uri
-from core.replay_keys import replay_key
+from core.url_keys import replay_key
 
 VECTORS = [
     "http://www.Example.org:80/",
@@ -193,7 +193,7 @@ def test_pieced_urls_have_the_key_that_the_library_computes(url: str) -> None:
     assert _ours(url) == _by_the_library(url)
 
 
-@given(st.from_regex(core.replay_keys._PLAIN, fullmatch=True))
+@given(st.from_regex(core.url_keys._PLAIN, fullmatch=True))
 def test_the_short_way_gives_the_key_that_the_library_computes(url: str) -> None:
     """Most URLs are plain, and are not taken apart."""
     assert _ours(url) == _by_the_library(url)
@@ -238,7 +238,7 @@ def test_what_pywb_refuses_is_refused(url: str) -> None:
 
 def test_the_examples_in_the_docstrings_of_replay_keys_hold() -> None:
     """Documentation is run, so it stays true."""
-    result = doctest.testmod(core.replay_keys)
+    result = doctest.testmod(core.url_keys)
 
     assert result.attempted > 0
     assert result.failed == 0

@@ -6,10 +6,10 @@ from types import ModuleType
 
 import pytest
 
-from core import digests, hosts, records, replay_keys, timestamps, urls
+from core import captures, digests, hosts, timestamps, url_keys, urls
+from core.config.profile import parse_settings, settings_from
+from core.config.settings import Settings
 from core.errors import ConfigError
-from core.profile import parse_settings, settings_from
-from core.settings import Settings
 
 
 def test_an_empty_profile_is_every_default() -> None:
@@ -80,7 +80,7 @@ def test_settings_are_frozen() -> None:
         Settings().visit.timeout_s = 1.0  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("module", [digests, hosts, records, replay_keys, timestamps, urls])
+@pytest.mark.parametrize("module", [digests, hosts, captures, url_keys, timestamps, urls])
 def test_the_examples_in_the_docstrings_are_true(module: ModuleType) -> None:
     """Each `>>>` gives what stands below it."""
     assert doctest.testmod(module).failed == 0

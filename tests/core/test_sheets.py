@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core import sheets
+from core.config import sheets
+from core.config.profile import parse_settings, settings_from, with_sheets
+from core.config.settings import Settings
+from core.config.sheets import SurtPrefixMap, surt, surt_prefix
 from core.errors import ConfigError
-from core.profile import parse_settings, settings_from, with_sheets
-from core.settings import Settings
-from core.sheets import ByPrefix, surt, surt_prefix
 
 LABEL = st.text("abcxyz09", min_size=1, max_size=4)
 HOST = st.lists(LABEL, min_size=1, max_size=4).map(lambda labels: ".".join([*labels, "org"]))
@@ -75,7 +75,7 @@ def test_a_look_up_finds_each_prefix_the_longest_last(prefixes: list[str], text:
     pairs = [(prefix, number) for number, prefix in enumerate(prefixes)]
     expected = sorted((pair for pair in pairs if text.startswith(pair[0])), key=lambda p: len(p[0]))
 
-    assert ByPrefix(pairs).of(text) == tuple(number for _, number in expected)
+    assert SurtPrefixMap(pairs).of(text) == tuple(number for _, number in expected)
 
 
 def test_the_longest_prefix_holds() -> None:
@@ -84,7 +84,7 @@ def test_the_longest_prefix_holds() -> None:
         '[[sheet]]\nprefix = "org,example,)/wiki/"\nvisit.timeout_s = 90\n'
         '[[sheet]]\nmatch = "example.org"\nvisit.timeout_s = 10\nvisit.language = "de"\n'
     )
-    by_prefix = ByPrefix((sheet.prefix, sheet) for sheet in profile.sheets)
+    by_prefix = SurtPrefixMap((sheet.prefix, sheet) for sheet in profile.sheets)
 
     found = with_sheets(profile, by_prefix.of(surt("https://example.org/wiki/A")))
 

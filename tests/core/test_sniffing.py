@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import core.formats
-import core.sniffing
-from core.formats import agree, format_name, identified_type, true_type
-from core.sniffing import BINARY, OLE, SNIFF_BYTES, TEXT, ZIP, sniff
+import core.media_types
+import core.mime_sniffer
+from core.media_types import effective_type, format_name, identified_type, types_agree
+from core.mime_sniffer import BINARY, OLE, SNIFF_BYTES, TEXT, ZIP, sniff
 
 
 def archive(*names: str, mimetype: str = "") -> bytes:
@@ -133,10 +133,12 @@ def test_what_comes_after_the_first_bytes_does_not_matter(head: bytes, tail: byt
     assert sniff(head) == sniff(head + tail)
 
 
-@given(st.sampled_from([magic for magic, mime in core.sniffing._MAGIC if mime != OLE]), st.binary())
+@given(
+    st.sampled_from([magic for magic, mime in core.mime_sniffer._MAGIC if mime != OLE]), st.binary()
+)
 def test_a_magic_number_decides_whatever_follows_it(magic: bytes, rest: bytes) -> None:
     """A polyglot is what it begins as: never a page, when it begins as none."""
-    kinds = {mime for start, mime in core.sniffing._MAGIC if (magic + rest).startswith(start)}
+    kinds = {mime for start, mime in core.mime_sniffer._MAGIC if (magic + rest).startswith(start)}
     assert sniff(magic + rest) in {*kinds, "video/x-matroska"}
 
 
@@ -166,14 +168,14 @@ def test_bytes_are_believed_where_they_say_otherwise(
     sniffed: str, declared: str, true: str
 ) -> None:
     """A declared name stands only when the payload may be what it names."""
-    assert true_type(sniffed, declared) == true
+    assert effective_type(sniffed, declared) == true
 
 
 @given(st.text(max_size=60), st.sampled_from([TEXT, BINARY, ZIP, OLE, "text/html", ""]))
 def test_any_declared_type_is_borne(declared: str, sniffed: str) -> None:
     """It is from the web."""
-    assert true_type(sniffed, declared) in (sniffed, declared)
-    assert not (agree(sniffed, declared) and not declared)
+    assert effective_type(sniffed, declared) in (sniffed, declared)
+    assert not (types_agree(sniffed, declared) and not declared)
 
 
 def test_a_declared_type_is_never_promoted() -> None:
@@ -224,5 +226,5 @@ def test_unusual_types_have_the_names_that_citations_use(mime: str, name: str) -
 
 def test_the_documentation_tells_the_truth() -> None:
     """Its examples run."""
-    assert doctest.testmod(core.sniffing).failed == 0
-    assert doctest.testmod(core.formats).failed == 0
+    assert doctest.testmod(core.mime_sniffer).failed == 0
+    assert doctest.testmod(core.media_types).failed == 0

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.texts import parse_json, replace_surrogates, storable
+from core.storable_text import parse_json, replace_surrogates, storable
 
 ANY = st.text(st.characters(exclude_categories=[]))
 

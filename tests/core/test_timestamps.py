@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from core.errors import InputError
 from core.timestamps import (
-    milliseconds,
-    moment,
+    from_unix_milliseconds,
     parse_timestamp14,
     parse_warc_date,
     timestamp14,
-    to_milliseconds,
+    truncate_to_milliseconds,
+    unix_milliseconds,
     warc_date,
 )
 
@@ -24,14 +24,14 @@ MOMENTS = st.datetimes(min_value=datetime(1, 1, 2), timezones=st.just(UTC))  # n
 def test_each_form_reads_back_to_its_precision(when: datetime) -> None:
     """14 digits keep the second; WARC-Date and milliseconds keep the millisecond."""
     assert parse_timestamp14(timestamp14(when)) == when.replace(microsecond=0)
-    assert parse_warc_date(warc_date(when)) == to_milliseconds(when)
-    assert moment(milliseconds(when)) == to_milliseconds(when)
+    assert parse_warc_date(warc_date(when)) == truncate_to_milliseconds(when)
+    assert from_unix_milliseconds(unix_milliseconds(when)) == truncate_to_milliseconds(when)
 
 
 @given(MOMENTS, MOMENTS)
 def test_the_forms_sort_as_the_moments_do(one: datetime, other: datetime) -> None:
     """Text order is time order, so an index needs no parsing."""
-    early, late = sorted((to_milliseconds(one), to_milliseconds(other)))
+    early, late = sorted((truncate_to_milliseconds(one), truncate_to_milliseconds(other)))
 
     assert timestamp14(early) <= timestamp14(late)
     assert warc_date(early) <= warc_date(late)
@@ -44,7 +44,7 @@ def test_another_time_zone_is_the_same_moment() -> None:
     assert warc_date(datetime(2026, 7, 1, 1, 30, tzinfo=berlin)) == "2026-06-30T23:30:00.000Z"
 
 
-@pytest.mark.parametrize("form", [timestamp14, warc_date, milliseconds])
+@pytest.mark.parametrize("form", [timestamp14, warc_date, unix_milliseconds])
 def test_a_naive_moment_is_refused(form: object) -> None:
     """Nobody knows when it was."""
     assert callable(form)

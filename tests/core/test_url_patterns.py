@@ -4,11 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core import expressions
+from core import regexes
 from core.errors import InputError
-from core.expressions import Expressions
-from core.pattern_table import PatternTable
-from core.url_patterns import Form, Pattern, parse_pattern, target_of
+from core.regexes import RegexList
+from core.url_patterns import PatternForm, PatternTable, UrlPattern, parse_pattern, pattern_target
 from core.urls import MAX_URL_LENGTH
 
 
@@ -16,7 +15,7 @@ def matches(pattern: str, url: str) -> bool:
     """Whether the pattern names the URL."""
     table: PatternTable[str] = PatternTable()
     table.add(parse_pattern(pattern), pattern)
-    return bool(table.find(target_of(url)))
+    return bool(table.find(pattern_target(url)))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +124,7 @@ def test_the_most_specific_comes_first() -> None:
     table: PatternTable[str] = PatternTable()
     for name in reversed(names):
         table.add(parse_pattern(name), name)
-    found = table.find(target_of("https://a.example.org/x/y"))
+    found = table.find(pattern_target("https://a.example.org/x/y"))
     assert [match.value for match in found] == names
 
 
@@ -135,7 +134,7 @@ def test_several_values_of_one_pattern_are_all_found() -> None:
     for pattern in ("example.org", "=example.org", "example.org/x", "http://example.org/x", "re:x"):
         for value in (1, 2, 3):
             table.add(parse_pattern(pattern), value)
-    found = table.find(target_of("http://example.org/x"))
+    found = table.find(pattern_target("http://example.org/x"))
     assert len(found) == 15
     assert sum(match.value for match in found) == 30
 
@@ -165,7 +164,7 @@ def test_a_table_finds_what_each_pattern_alone_would(patterns: list[str], url: s
     table: PatternTable[int] = PatternTable()
     for number, pattern in enumerate(patterns):
         table.add(parse_pattern(pattern), number)
-    found = table.find(target_of(url))
+    found = table.find(pattern_target(url))
     alone = {number for number, pattern in enumerate(patterns) if matches(pattern, url)}
     assert {match.value for match in found} == alone
     ranks = [match.rank for match in found]
@@ -179,9 +178,9 @@ def test_whatever_is_typed_is_understood_or_refused(text: str) -> None:
         pattern = parse_pattern(text)
     except InputError:
         return
-    table: PatternTable[Pattern] = PatternTable()
+    table: PatternTable[UrlPattern] = PatternTable()
     table.add(pattern, pattern)
-    table.find(target_of("http://example.org/x"))
+    table.find(pattern_target("http://example.org/x"))
 
 
 def test_expressions_that_need_too_much_memory_together_are_found_all_the_same(
@@ -190,12 +189,12 @@ def test_expressions_that_need_too_much_memory_together_are_found_all_the_same(
     """A set that cannot be made or runs out of memory is searched one by one, never silently empty."""
     patterns = [rf"a.{{0,20}}x{number}[0-9]+b" for number in range(60)]
     text = "zz" + "a" * 50 + "x5" + "77b" + "a" * 500
-    wanted = list(Expressions(patterns).search(text))
+    wanted = list(RegexList(patterns).search(text))
     assert wanted == [5, 57]
     for limit in (1 << 12, 1 << 15, 1 << 17, 1 << 19):
-        monkeypatch.setattr(expressions, "SET_LIMIT_BYTES", limit)
-        assert list(Expressions(patterns).search(text)) == wanted
-        assert list(Expressions(patterns).search("nothing")) == []
+        monkeypatch.setattr(regexes, "SET_LIMIT_BYTES", limit)
+        assert list(RegexList(patterns).search(text)) == wanted
+        assert list(RegexList(patterns).search("nothing")) == []
 
 
 def test_an_automaton_that_gives_up_is_told_from_one_that_finds_nothing() -> None:
@@ -205,7 +204,7 @@ def test_an_automaton_that_gives_up_is_told_from_one_that_finds_nothing() -> Non
         def Match(self, _text: str) -> None:  # noqa: N802 as the library names it
             return None
 
-    found = Expressions(["a+b", "c"])
+    found = RegexList(["a+b", "c"])
     found._sets[0]._set = GivesUp()  # type: ignore[union-attr]
     assert list(found.search("xaab")) == [0]
 
@@ -213,6 +212,6 @@ def test_an_automaton_that_gives_up_is_told_from_one_that_finds_nothing() -> Non
 def test_an_expression_takes_time_that_grows_with_the_text_alone() -> None:
     """What would hang another engine for ever is answered."""
     table: PatternTable[int] = PatternTable()
-    table.add(Pattern(Form.REGEX, "(a+)+$"), 1)
+    table.add(UrlPattern(PatternForm.REGEX, "(a+)+$"), 1)
     table.add(parse_pattern("re:(a|aa)+b(a|aa)+c"), 2)
-    assert table.find(target_of(f"http://example.org/{'a' * 60_000}!")) == []
+    assert table.find(pattern_target(f"http://example.org/{'a' * 60_000}!")) == []

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import core.urls
 from core.errors import BadUrlError
+from core.url_keys import replay_key
 from core.urls import (
     MAX_URL_LENGTH,
     UrlFault,
@@ -19,7 +20,6 @@ from core.urls import (
     identity_and_host,
     identity_key,
     repair,
-    replay_key,
 )
 
 WHATWG = [  # what people type, the WHATWG serialisation, the replay key of that

@@ -12,14 +12,14 @@ from urllib.parse import urlsplit
 import httpx
 from PIL import Image
 
+from core.captures import ArtifactKind
 from core.clock import SystemClock
-from core.pages import PageInfo, parse_pageinfo
-from core.records import ArtifactKind
-from core.settings import BrowserSettings, VisitSettings
+from core.config.settings import BrowserSettings, VisitSettings
+from core.page_manifest import PageInfo, parse_pageinfo
 from core.timestamps import parse_warc_date, timestamp14
-from render.behaviours.running import NO_BEHAVIOURS
+from render.behaviours.catalog import NO_BEHAVIOURS
 from render.browser import Browser
-from render.executable import find_browser
+from render.chromium import find_browser
 from render.visit import VisitRequest, visit
 from tests.crawler.conftest import Ran, Weboid
 from tests.crawler.test_archive_command import index, records

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from core.pages import Outcome
+from core.page_manifest import VisitOutcome
 from tests.crawler.acid_run import Result, archive, play, served
 from tests.crawler.conftest import Weboid, profile_for
 from tests.crawler.test_archive_command import check
@@ -46,7 +46,7 @@ def test_a_cell_was_seen_when_it_was_archived(results: dict[str, Result], cell: 
     result = results[cell.name]
 
     assert result.page is not None
-    assert (result.page.outcome, result.page.reason) == (Outcome.COMPLETE, "")
+    assert (result.page.outcome, result.page.reason) == (VisitOutcome.COMPLETE, "")
     assert result.page.final_url == (cell.end or cell.url)
     assert [share > GREEN for share in result.seen] == [True] * cell.marks, result.seen
     assert cell.text in result.text

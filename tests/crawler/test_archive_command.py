@@ -17,7 +17,7 @@ from warcio.archiveiterator import ArchiveIterator
 from core.clock import SystemClock
 from core.layout import Layout
 from core.urls import host_of
-from crawler.frontier.sqlite import SqliteFrontier
+from crawler.frontier.sqlite_frontier import SqliteFrontier
 from tests.crawler.conftest import Weboid
 from tests.sites import hosts
 from tests.sites.web import TestWeb

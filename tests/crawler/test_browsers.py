@@ -10,19 +10,21 @@ from typing import Any
 import pytest
 
 from core.clock import SystemClock
-from core.settings import BrowserSettings
-from crawler.browsers import Browsers
-from crawler.lending import Needs
+from core.config.settings import BrowserSettings
+from crawler.pools.proxy_pool import ProxyAccess
+from crawler.pools.resource_pool import BrowserPool
 from render.browser import Browser
-from render.executable import find_browser
+from render.chromium import find_browser
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio]
 
 
 @asynccontextmanager
-async def pool(**changes: Any) -> AsyncIterator[Browsers]:
+async def pool(**changes: Any) -> AsyncIterator[BrowserPool]:
     """A pool that has started."""
-    browsers = Browsers(BrowserSettings(**changes), find_browser(), SystemClock(), needs=Needs)
+    browsers = BrowserPool(
+        BrowserSettings(**changes), find_browser(), SystemClock(), needs=ProxyAccess
+    )
     try:
         await browsers.start()
         yield browsers

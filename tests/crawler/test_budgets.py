@@ -11,14 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.clock import SystemClock
-from core.profile import parse_settings
-from core.settings import FrontierSettings, PolitenessSettings, Settings
-from crawler.budgets import BudgetRule
+from core.config.profile import parse_settings
+from core.config.settings import FrontierSettings, PolitenessSettings, Settings
+from crawler.capture.visit_rule import RuleAction
 from crawler.frontier.base import Frontier, ItemState, Lane, NewItem
-from crawler.job import JOB_ORDER, Job
-from crawler.jobs import Jobs
-from crawler.patience import Patience
-from crawler.rules import Action
+from crawler.jobs.crawl_job import JOB_ORDER, Job
+from crawler.jobs.job_settings import JobSettings
+from crawler.rules.budget_rule import BudgetRule
+from net.backoff import StoreRetry
 from tests.crawler.frontier.conftest import NewPlace
 from tests.crawler.frontier.support import Place
 from tests.examples import examples
@@ -39,9 +39,9 @@ class Machine:
     def __init__(self, place: Place) -> None:
         self.frontier: Frontier = place.open(POLITENESS, FrontierSettings(lease_s=1e6))
         clock = SystemClock()
-        self.jobs = Jobs(self.frontier, Settings(), clock=clock)
+        self.jobs = JobSettings(self.frontier, Settings(), clock=clock)
         self.rule = BudgetRule(
-            self.jobs, self.frontier, Patience(clock, lambda _: None), sleep=at_once
+            self.jobs, self.frontier, StoreRetry(clock, lambda _: None), sleep=at_once
         )
 
 
@@ -78,9 +78,9 @@ async def work(
         item = claimed[0]
         verdict = await machine.rule.before(item, now=now)
         await asyncio.sleep(0)
-        if verdict.action is Action.SKIP:
+        if verdict.action is RuleAction.SKIP:
             machine.frontier.skip(item, now=now, reason=verdict.reason, delay=timedelta(0))
-        elif verdict.action is Action.LATER:
+        elif verdict.action is RuleAction.LATER:
             machine.frontier.release(item, now=now, not_before=verdict.until)
         elif chance.random() < dying:
             machine.frontier.release(item, now=now, reason="the browser died")
@@ -133,11 +133,11 @@ async def test_who_waits_looks_again_before_giving_back(machine: Machine) -> Non
     machine.rule = BudgetRule(
         machine.jobs,
         machine.frontier,
-        Patience(SystemClock(), lambda _: None),
+        StoreRetry(SystemClock(), lambda _: None),
         sleep=first_one_fails,
     )
 
-    assert (await machine.rule.before(second, now=NOW)).action is Action.VISIT
+    assert (await machine.rule.before(second, now=NOW)).action is RuleAction.VISIT
 
 
 async def test_a_host_s_budget_is_the_host_s(machine: Machine) -> None:
@@ -178,8 +178,8 @@ async def test_a_page_that_may_be_too_many_waits_for_the_older_ones(machine: Mac
     begin(machine.frontier, "pages = 1", urls=2)
     older, newer = machine.frontier.claim(now=NOW, worker="w", limit=2)
 
-    assert (await machine.rule.before(newer, now=NOW)).action is Action.LATER
-    assert (await machine.rule.before(older, now=NOW)).action is Action.VISIT
+    assert (await machine.rule.before(newer, now=NOW)).action is RuleAction.LATER
+    assert (await machine.rule.before(older, now=NOW)).action is RuleAction.VISIT
 
 
 async def test_what_is_left_over_is_skipped_together(machine: Machine) -> None:
@@ -191,7 +191,7 @@ async def test_what_is_left_over_is_skipped_together(machine: Machine) -> None:
 
     verdict = await machine.rule.before(second, now=NOW)
 
-    assert (verdict.action, verdict.reason) == (Action.SKIP, "budget: 1 page")
+    assert (verdict.action, verdict.reason) == (RuleAction.SKIP, "budget: 1 page")
     counts = machine.frontier.job_counts("mine")
     assert (counts.queued, counts.skipped) == (0, 2_998)
     assert machine.frontier.stats(NOW).queued == 1
@@ -202,4 +202,4 @@ async def test_a_list_has_no_budget(machine: Machine) -> None:
     machine.frontier.add([NewItem(SEED), NewItem(f"{SEED}x", job="gone")], now=NOW)
 
     for item in machine.frontier.claim(now=NOW, worker="w", limit=2):
-        assert (await machine.rule.before(item, now=NOW)).action is Action.VISIT
+        assert (await machine.rule.before(item, now=NOW)).action is RuleAction.VISIT

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from crawler.cli import weboid
-from playback.replay.files import FileCache
+from playback.replay.file_cache import FileCache
+from weboid.cli.main import weboid
 
 Run = Callable[..., str]
 

@@ -7,7 +7,7 @@ import pytest
 
 from bench.cluster import follow, look, running
 from core.clock import SystemClock
-from crawler.registry import PROXY, WORKER
+from crawler.pools.cluster import PROXY_SERVICE, WORKER_SERVICE
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.slow]
 
@@ -39,7 +39,10 @@ def test_two_hundred_pages_survive_the_death_of_each_part_each_once() -> None:
         found = look(cluster)
         with cluster.frontier() as frontier:
             # Who ended took its announcement back; that of one who was killed runs out by itself.
-            notes = [frontier.notes(kind, now=SystemClock().now()) for kind in (PROXY, WORKER)]
+            notes = [
+                frontier.notes(kind, now=SystemClock().now())
+                for kind in (PROXY_SERVICE, WORKER_SERVICE)
+            ]
             pids = {json.loads(each)["pid"] for some in notes for each in some.values()}
 
     assert (stats.done, stats.dead, stats.skipped) == (PAGES, 0, 0)

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from core.clock import SystemClock
+from core.config.settings import FrontierSettings, PolitenessSettings
 from core.errors import CollectionInUseError
 from core.layout import Layout
-from core.settings import FrontierSettings, PolitenessSettings
 from crawler import collection as collections
 from crawler.collection import open_collection
+from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import Frontier, NewItem
-from crawler.frontier.opening import open_frontier
-from crawler.reporting import in_use
+from crawler.status.collection_status import is_in_use
 from tests.crawler.conftest import WEBOID, Weboid
 from tests.crawler.test_archive_command import RULES, check, records
 from tests.services.redis_server import RedisServer
@@ -222,8 +222,8 @@ async def test_a_cluster_shares_a_collection_and_a_run_does_not(
                     raise AssertionError("opened")
         first.layout.proxies.mkdir()
         (first.layout.proxies / "one").touch()
-        assert in_use(first.layout)
-    assert not in_use(first.layout)
+        assert is_in_use(first.layout)
+    assert not is_in_use(first.layout)
     async with open_collection(root, clock=CLOCK):
         with pytest.raises(CollectionInUseError, match="Another process"):
             async with open_collection(root, clock=CLOCK, shared=True):

@@ -22,23 +22,23 @@ import redis
 
 from bench.cluster import Cluster, Member, Origin, follow
 from core.clock import SystemClock
+from core.config.database_urls import RedisUse, parse_redis_url
+from core.config.settings import FrontierSettings, LinksSettings, PolitenessSettings
+from core.config.stored_level import StoredLevel
 from core.layout import Layout
-from core.redis_url import RedisUse, parse_redis_url
-from core.settings import FrontierSettings, LinksSettings, PolitenessSettings
-from core.stored_levels import StoredLevel
-from crawler.cli.together import Home, parts_of
+from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import NewItem
-from crawler.frontier.opening import open_frontier
-from playback.decisions.level_book import LevelBook
-from playback.decisions.level_targets import target_of
-from playback.decisions.levels import Actor
-from playback.decisions.store import open_decisions
-from playback.front.registry.shared_throttle import SharedBuckets
-from playback.server import find_replay_python
+from playback.access.decision_store import open_decisions
+from playback.access.level_store import LevelStore
+from playback.access.level_targets import target_of
+from playback.access.levels import LevelActor
+from playback.playback_server import find_replay_python
+from playback.web.rate_limits import SharedBuckets
 from tests.proxy.conftest import records
 from tests.services.ports import free_port
 from tests.services.postgres import PostgresServer, programs
 from tests.services.redis_server import RedisServer, wait_until
+from weboid.cli.support.child_commands import ChildCommandOptions, watch_children
 
 ROOT = Path(__file__).resolve().parents[2]
 URL = "http://h00.example/page/0"
@@ -304,7 +304,9 @@ def parts(deployment: Deployment) -> Iterator[Parts]:
         nowhere = Layout(folder / "none")
         with closing(open_decisions(nowhere, deployment.addresses[WRITE])) as store:
             domain, now = target_of(domain="h00.example"), SystemClock().now()
-            LevelBook(store).decide_stored([domain], StoredLevel.TEXT, actor=Actor("root"), now=now)
+            LevelStore(store).decide_stored(
+                [domain], StoredLevel.TEXT, actor=LevelActor("root"), now=now
+            )
         cluster.members["proxy0"].env = deployment.environment(WEBOID_DATABASE=WRITE, **shared)
         # The dedup index is the proxies': a worker only knows that there is one.
         cluster.members["worker0"].env = {
@@ -378,7 +380,7 @@ def started(member: Member, ready: str, stack: ExitStack) -> str:
 def test_the_front_tells_what_waits_and_replay_plays_with_rights_to_read(parts: Parts) -> None:
     """Queued, and until when, from a frontier that the front cannot change; the copy itself."""
     collection = f"--collection={parts.cluster.collection}"
-    weboid = [sys.executable, "-m", "crawler.cli"]
+    weboid = [sys.executable, "-m", "weboid"]
     front_port, replay_port = (free_port() for _ in range(2))
     front_at, replay_at = (f"http://127.0.0.1:{port}" for port in (front_port, replay_port))
     folder, origins = parts.cluster.folder, (f"--origin={front_at}", f"--replay-origin={replay_at}")
@@ -429,15 +431,15 @@ def test_what_the_watcher_runs_now_and_then_works_with_its_secrets(parts: Parts)
         **parts.environment(WEBOID_FRONTIER="frontier", WEBOID_DATABASE=WRITE),
         "WEBOID_DEDUP": "redis://127.0.0.1:1/0",
     }
-    home = Home(
+    home = ChildCommandOptions(
         parts.cluster.collection,
         "default",
         frontier_url=environment["WEBOID_FRONTIER"],
         database_url=environment["WEBOID_DATABASE"],
         without=frozenset({"check", "confirm"}),
     )
-    commands = [part.command for part in parts_of(home, LinksSettings()) if part.every_s]
-    watch = (sys.executable, "-m", "crawler.cli", "wiki", "watch", "--once")
+    commands = [part.command for part in watch_children(home, LinksSettings()) if part.every_s]
+    watch = (sys.executable, "-m", "weboid", "wiki", "watch", "--once")
     for command in [(*watch, f"--collection={home.collection}"), *commands]:
         done = subprocess.run(
             command, env=environment, capture_output=True, text=True, check=False, timeout=120

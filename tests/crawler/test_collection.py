@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from core.clock import SystemClock
+from core.config.settings import Settings
 from core.errors import CollectionInUseError, CollectionVersionError, UnavailableError
-from core.settings import Settings
 from crawler import collection as collection_module
 from crawler.collection import open_collection, read_collection
-from crawler.reporting import in_use, status_of
+from crawler.status.collection_status import is_in_use, read_status
 
 CLOCK = SystemClock()
 
@@ -43,12 +43,12 @@ async def test_a_collection_in_use_is_refused(
     """Two processes never write one collection; the error says what to do."""
     monkeypatch.setattr(collection_module, "LOCK_WAIT_S", 0.2)
     async with open_collection(tmp_path / "c", clock=CLOCK) as collection:
-        assert in_use(collection.layout)
+        assert is_in_use(collection.layout)
         with pytest.raises(CollectionInUseError, match="--collection"):
             async with open_collection(tmp_path / "c", clock=CLOCK):
                 raise AssertionError("opened twice")
 
-    assert not in_use(collection.layout)
+    assert not is_in_use(collection.layout)
 
 
 async def test_a_child_that_still_writes_keeps_the_lock(
@@ -104,7 +104,7 @@ def test_reading_what_is_not_there_says_how_to_make_it(tmp_path: Path) -> None:
 async def test_the_status_of_an_empty_collection_is_all_zero(tmp_path: Path) -> None:
     """Nothing archived yet is no error."""
     async with open_collection(tmp_path / "c", clock=CLOCK) as collection:
-        status = status_of(collection.layout, None, settings=Settings(), now=CLOCK.now())
+        status = read_status(collection.layout, None, settings=Settings(), now=CLOCK.now())
 
     assert status.holdings is not None
     assert status.frontier is None

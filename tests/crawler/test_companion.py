@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from core.clock import SystemClock
-from crawler.archiving import Order, archive
-from crawler.companion import Beside
-from crawler.events import Event, PageDone
+from crawler.capture.page_capture import store_everything
 from crawler.frontier.base import NewItem
 from crawler.profiles import load_profile
-from crawler.stored_levels import everything_stored
+from crawler.run.crawl_run import ArchiveOptions, archive_urls
+from crawler.worker.crawl_events import Event, PageDone, RunContext
 from tests.crawler.linked_site import LinkedSite, page, weboid_for
 from tests.sites.web import TestWeb
 
@@ -27,7 +26,7 @@ class Asking:
 
     def __init__(self) -> None:
         self.lived: list[str] = []
-        self._desk: Beside | None = None
+        self._desk: RunContext | None = None
 
     def note(self, event: Event) -> None:
         """A page is over."""
@@ -35,7 +34,7 @@ class Asking:
             self.lived.append(event.url)
 
     @asynccontextmanager
-    async def beside(self, desk: Beside) -> AsyncIterator[None]:
+    async def beside(self, desk: RunContext) -> AsyncIterator[None]:
         """The proxies of the run are lent for as long as this lasts."""
         self._desk = desk
         async with desk.supervisor.proxy() as proxy:
@@ -62,16 +61,16 @@ async def test_a_crew_works_on_until_its_companion_has_nothing_more(
     with LinkedSite({"site.example/": page(), "site.example/second": page()}) as site:
         weboid = weboid_for(site, web, tmp_path)
         settings = load_profile(str(weboid.profile))
-        order = Order(
+        order = ArchiveOptions(
             [FIRST],
             weboid.collection,
             settings,
             2,
             companion=companion,
-            stored_level_of=everything_stored,
+            stored_level_of=store_everything,
         )
 
-        account = await archive(
+        account = await archive_urls(
             order, clock=CLOCK, started=lambda *_: None, report=lambda _event: None
         )
 
@@ -85,15 +84,15 @@ async def test_a_companion_with_nothing_to_do_is_not_begun(web: TestWeb, tmp_pat
     with LinkedSite({"site.example/": page()}) as site:
         weboid = weboid_for(site, web, tmp_path)
         settings = load_profile(str(weboid.profile))
-        order = Order(
+        order = ArchiveOptions(
             [],
             weboid.collection,
             settings,
             1,
             companion=companion,
-            stored_level_of=everything_stored,
+            stored_level_of=store_everything,
         )
 
-        await archive(order, clock=CLOCK, started=lambda *_: None, report=lambda _event: None)
+        await archive_urls(order, clock=CLOCK, started=lambda *_: None, report=lambda _event: None)
 
     assert companion.lived == []

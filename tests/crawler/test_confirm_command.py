@@ -12,26 +12,26 @@ import pytest
 from sqlalchemy import bindparam, insert, select, update
 
 from core.clock import SystemClock
+from core.config.settings import PolitenessSettings, Settings
 from core.layout import Layout
-from core.settings import PolitenessSettings, Settings
-from crawler.cli.exits import Exit
-from crawler.cli.links import confirm
-from crawler.cli.wiki.archiving import FrontierArchive
-from crawler.errand import ONE_ATTEMPT
 from crawler.frontier.base import ItemState, NewItem
-from crawler.frontier.sqlite import SqliteFrontier
-from links.books.pages import PageName, PutPage, put_pages
-from links.books.urls import ensure_urls
-from links.books.wikis import WikiName, ensure_wiki
-from links.checking.opining import Awaiting
-from links.days import day_of
-from links.sorting import Sort, Sorted
-from links.states import Proof, State
-from links.store.schema import hosts, observations, urls
+from crawler.frontier.sqlite_frontier import SqliteFrontier
+from crawler.worker.page_task import ONE_ATTEMPT
+from links.check_history import day_of
+from links.checker.due_urls import AwaitingLink
+from links.registry.pages import PageName, PutPage, put_pages
+from links.registry.schema import hosts, observations, urls
+from links.registry.urls import ensure_urls
+from links.registry.wikis import WikiName, ensure_wiki
+from links.rules.link_class import ClassifiedLink, LinkClass
+from links.states import FailureProof, LinkState
 from tests.crawler.linked_site import LinkedSite, file, page, weboid_for
 from tests.links.test_drift import ARTICLE, GAMBLING, OTHER
 from tests.services.registries import open_registry
 from tests.sites.web import TestWeb
+from weboid.app.wiki_intake import FrontierArchive
+from weboid.cli.links import link_confirmation
+from weboid.cli.support.command_base import ExitCode
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.slow]
 
@@ -65,11 +65,11 @@ def watched(collection: Path, addresses: Iterable[str]) -> None:
             [
                 {
                     "b_id": number,
-                    "state": int(State.DYING),
+                    "state": int(LinkState.DYING),
                     "fails": 6,
                     "first_fail_day": TODAY - 30,
                     "last_fail_day": TODAY - 3,
-                    "proofs": int(Proof.GET),
+                    "proofs": int(FailureProof.GET),
                     "opinion_day": TODAY,
                 }
                 for number in found.values()
@@ -84,13 +84,13 @@ def looked_at(number: int) -> dict[str, int | str]:
     return {"url_id": number, "moment": now, "how": 2, "code": 18, "verdict": "gone"}
 
 
-def states(collection: Path) -> dict[str, State]:
+def states(collection: Path) -> dict[str, LinkState]:
     """By host and path."""
     with closing(open_registry(Layout(collection))) as store, store.reading() as rows:
         asked = select(hosts.c.name, urls.c.path, urls.c.state).join_from(
             urls, hosts, hosts.c.id == urls.c.host_id
         )
-        return {row.name + row.path: State(row.state) for row in rows.execute(asked)}
+        return {row.name + row.path: LinkState(row.state) for row in rows.execute(asked)}
 
 
 def test_the_browser_decides_what_becomes_of_a_link(
@@ -112,11 +112,11 @@ def test_the_browser_decides_what_becomes_of_a_link(
     assert len(listed.out.splitlines()) == 5, listed
     assert ran.code == 0, ran
     assert states(weboid.collection) == {
-        "fine.example.net/a": State.ALIVE,
-        "sold.example.net/a": State.USURPED,
-        "other.example.net/a": State.DEVIATED,
-        gone: State.DEAD,
-        away: State.DEAD,
+        "fine.example.net/a": LinkState.ALIVE,
+        "sold.example.net/a": LinkState.USURPED,
+        "other.example.net/a": LinkState.DEVIATED,
+        gone: LinkState.DEAD,
+        away: LinkState.DEAD,
     }
     assert {each["url"]: each["verdict"] for each in ran.events}[f"http://{gone}"] == "gone"
     assert again.out == ""
@@ -133,7 +133,7 @@ def test_a_link_is_visited_as_its_page_spells_it(
     watched(weboid.collection, [key])
     with closing(open_registry(Layout(weboid.collection))) as store, store.writing() as rows:
         wiki = ensure_wiki(rows, WikiName("dewiki"), day=TODAY)
-        link = Sorted(spelled, Sort.WATCHED, key, spelling=spelled)
+        link = ClassifiedLink(spelled, LinkClass.WATCHED, key, spelling=spelled)
         put_pages(rows, wiki.id, [PutPage(PageName(1, "A"), (link,))], day=TODAY)
 
     listed = weboid.run("links", "confirm", "--dry-run")
@@ -157,8 +157,11 @@ def test_a_dead_host_is_confirmed_by_one_visit(
 
     assert ran.code == 0, ran
     found = states(weboid.collection)
-    assert {state for name, state in found.items() if name.startswith("away.")} == {State.DEAD}
-    assert (found["fine.example.net/a"], found["fine.example.net/b"]) == (State.ALIVE, State.DEAD)
+    assert {state for name, state in found.items() if name.startswith("away.")} == {LinkState.DEAD}
+    assert (found["fine.example.net/a"], found["fine.example.net/b"]) == (
+        LinkState.ALIVE,
+        LinkState.DEAD,
+    )
     with SqliteFrontier(
         Layout(weboid.collection).frontier_db, politeness=PolitenessSettings()
     ) as frontier:
@@ -187,7 +190,7 @@ def test_a_host_that_is_down_already_speaks_for_its_links(
 
     assert asked.code == booked.code == 0, (asked, booked)
     found = states(weboid.collection)
-    assert {found[each.removeprefix("http://")] for each in dead} == {State.DEAD}
+    assert {found[each.removeprefix("http://")] for each in dead} == {LinkState.DEAD}
     with SqliteFrontier(
         Layout(weboid.collection).frontier_db, politeness=PolitenessSettings()
     ) as frontier:
@@ -241,8 +244,8 @@ def test_what_is_captured_anyway_is_held_against_its_first_copy(
 
     assert ran.code == 0, ran
     assert states(weboid.collection) == {
-        "fine.example.net/a": State.ALIVE,
-        "sold.example.net/a": State.USURPED,
+        "fine.example.net/a": LinkState.ALIVE,
+        "sold.example.net/a": LinkState.USURPED,
     }
 
 
@@ -260,7 +263,7 @@ def test_it_goes_on_until_it_is_stopped(site: LinkedSite, web: TestWeb, tmp_path
         code = process.wait(120)
 
     assert json.loads(first)["after"] == "alive"
-    assert code in (Exit.OK, Exit.STOPPED)  # before it rests, or while it does
+    assert code in (ExitCode.OK, ExitCode.STOPPED)  # before it rests, or while it does
 
 
 def test_visits_are_left_to_whoever_works_there(
@@ -287,10 +290,10 @@ def test_visits_are_left_to_whoever_works_there(
         "http://gone.example.net/a",
     }
     assert states(weboid.collection) == {
-        "fine.example.net/a": State.ALIVE,
-        "gone.example.net/a": State.DEAD,
+        "fine.example.net/a": LinkState.ALIVE,
+        "gone.example.net/a": LinkState.DEAD,
     }
-    assert code == Exit.OK
+    assert code == ExitCode.OK
 
 
 def _until(lines: Iterator[str], event: str, count: int) -> Iterator[str]:
@@ -319,9 +322,9 @@ def test_what_was_visited_is_to_be_kept_elsewhere_too(
         ran = weboid.run("links", "mirror", "--dry-run", "--profile", str(profile))
         told[setting] = (ran.code, sorted(ran.out.split()))
 
-    assert told["never"][0] == Exit.INPUT
-    assert told["failed"] == (Exit.OK, sorted(["gone", cited[1]]))
-    assert told["always"] == (Exit.OK, sorted(["good", cited[0], "gone", cited[1]]))
+    assert told["never"][0] == ExitCode.INPUT
+    assert told["failed"] == (ExitCode.OK, sorted(["gone", cited[1]]))
+    assert told["always"] == (ExitCode.OK, sorted(["good", cited[0], "gone", cited[1]]))
 
 
 def test_a_capture_of_an_error_is_no_copy(site: LinkedSite, web: TestWeb, tmp_path: Path) -> None:
@@ -367,7 +370,9 @@ def test_a_host_that_gives_no_robots_txt_because_it_is_away_is_an_opinion(
         frontier.release(item, now=now, reason=reason, not_before=now + timedelta(hours=1))
         record = frontier.find(url)
 
-    opinion = confirm._queue_opinion(Awaiting(1, url, now - timedelta(minutes=1), url), record)
+    opinion = link_confirmation._queue_opinion(
+        AwaitingLink(1, url, now - timedelta(minutes=1), url), record
+    )
     assert (opinion is not None and opinion[0].whole_host) is is_gone
 
 
@@ -381,6 +386,8 @@ def test_an_end_by_a_host_that_was_down_already_is_an_opinion(tmp_path: Path) ->
         frontier.fail(item, now=now, reason=reason)
         record = frontier.find(url)
 
-    opinion = confirm._queue_opinion(Awaiting(1, url, now - timedelta(minutes=1), url), record)
+    opinion = link_confirmation._queue_opinion(
+        AwaitingLink(1, url, now - timedelta(minutes=1), url), record
+    )
     assert opinion is not None
     assert opinion[0].whole_host

@@ -15,15 +15,15 @@ import httpx
 import pytest
 
 from core.clock import SystemClock
+from core.config.settings import FrontierSettings, PolitenessSettings
 from core.layout import Layout
-from core.settings import FrontierSettings, PolitenessSettings
-from crawler.cli.mend import retried
 from crawler.collection import open_collection
+from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import Frontier, FrontierItem, ItemState, NewItem
-from crawler.frontier.opening import open_frontier
 from tests.crawler.conftest import WEBOID, Ran, Weboid
 from tests.crawler.test_archive_command import RULES
 from tests.services.redis_server import RedisServer
+from weboid.cli.crawl.frontier_items import requeue
 
 pytestmark = pytest.mark.slow  # each command is a process of its own
 
@@ -277,7 +277,7 @@ def test_what_fails_again_while_it_is_retried_is_not_met_twice(frontier: Frontie
         now = CLOCK.now() + timedelta(hours=len(counts))
         for item in frontier.claim(now=now, worker="w", limit=1):
             frontier.fail(item, now=now, reason="again")
-        counts.append(retried(frontier, frontier.ls(ItemState.DEAD), seen, dry_run=False))
+        counts.append(requeue(frontier, frontier.ls(ItemState.DEAD), seen, dry_run=False))
 
     assert counts == [1, 0, 0]
     assert frontier.counts()[ItemState.DEAD] == 1

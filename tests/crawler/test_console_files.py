@@ -16,17 +16,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.config.settings import FrontierSettings, PolitenessSettings
 from core.errors import InputError, UnavailableError
 from core.layout import Layout
-from core.pages import Outcome, PageInfo
-from core.settings import FrontierSettings, PolitenessSettings
-from crawler.crawllog import CrawlLog, rotate, rotate_older
-from crawler.events import LinksAdded, PageDone, PageSkipped, PageTriedAgain, SnapshotMade
+from core.page_manifest import PageInfo, VisitOutcome
+from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import Frontier, ItemState, Lane, NewItem
-from crawler.frontier.opening import open_frontier
-from crawler.ledger import LINE_LIMIT_BYTES, Taken, export, take_in
-from crawler.selecting import Selection, select
-from crawler.snapshot import copy_database, take
+from crawler.frontier.frontier_export import (
+    LINE_LIMIT_BYTES,
+    FrontierImport,
+    ItemSelection,
+    export_lines,
+    import_items,
+    select_items,
+)
+from crawler.worker.crawl_events import (
+    CrawlLog,
+    LinksAdded,
+    PageDone,
+    PageRetried,
+    PageSkipped,
+    SnapshotMade,
+    rotate_crawl_log,
+    rotate_older_crawl_log,
+)
+from weboid.app.collection_snapshot import copy_database, snapshot_frontier
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 UNFINISHED = frozenset({ItemState.QUEUED, ItemState.CLAIMED})
@@ -80,15 +94,15 @@ def other(tmp_path: Path) -> Iterator[Frontier]:
 
 def lines_of(frontier: Frontier) -> list[str]:
     """A whole export."""
-    return [line for state in ItemState for line in export(frontier, state)]
+    return [line for state in ItemState for line in export_lines(frontier, state)]
 
 
 def import_lines(
     frontier: Frontier, text: str | bytes, states: frozenset[ItemState] = UNFINISHED
-) -> Taken:
+) -> FrontierImport:
     """What an import of the text did."""
     data = text.encode() if isinstance(text, str) else text
-    return take_in(frontier, io.BytesIO(data), states, now=lambda: NOW)
+    return import_items(frontier, io.BytesIO(data), states, now=lambda: NOW)
 
 
 def one_in_each_state(frontier: Frontier) -> None:
@@ -194,7 +208,7 @@ def test_items_are_selected_by_all_that_is_asked(frontier: Frontier) -> None:
     one_in_each_state(frontier)
 
     def selected(state: ItemState, **wanted: object) -> list[str]:
-        batches = select(frontier, state, Selection(**wanted))  # type: ignore[arg-type]
+        batches = select_items(frontier, state, ItemSelection(**wanted))  # type: ignore[arg-type]
         return [record.item.host for batch in batches for record in batch]
 
     assert selected(ItemState.DEAD, reason="NO SUCH") == ["dead.example"]
@@ -223,13 +237,13 @@ def test_a_snapshot_is_a_collection_with_the_frontier_of_one_moment(
     adding.start()
     try:
         assert made.wait(30)
-        snapshot = take(layout, tmp_path / "copy", now=NOW)
+        snapshot = snapshot_frontier(layout, tmp_path / "copy", now=NOW)
     finally:
         stop.set()
         adding.join()
     with open_frontier(Layout(tmp_path / "copy"), FrontierSettings(), PolitenessSettings()) as copy:
         queued = copy.stats(NOW).queued
-        listed = sum(len(batch) for batch in select(copy, ItemState.QUEUED, Selection()))
+        listed = sum(len(batch) for batch in select_items(copy, ItemState.QUEUED, ItemSelection()))
 
     assert snapshot.log is None
     assert queued == listed
@@ -242,7 +256,7 @@ def test_a_crawl_can_go_on_from_a_snapshot(
 ) -> None:
     """The copy is written like any frontier; the original does not notice."""
     one_in_each_state(frontier)
-    take(layout, tmp_path / "copy", now=NOW)
+    snapshot_frontier(layout, tmp_path / "copy", now=NOW)
     later = NOW + timedelta(hours=1)
     with open_frontier(Layout(tmp_path / "copy"), FrontierSettings(), PolitenessSettings()) as copy:
         claimed = {item.host for item in copy.claim(now=later, worker="v", limit=9)}
@@ -255,13 +269,13 @@ def test_a_folder_with_something_in_it_is_left_alone(
     frontier: Frontier, layout: Layout, tmp_path: Path
 ) -> None:
     """Nobody's earlier snapshot is written over, and one without a marker is no collection."""
-    take(layout, tmp_path / "copy", now=NOW)
+    snapshot_frontier(layout, tmp_path / "copy", now=NOW)
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "thesis.txt").write_text("x")
 
     for name in ("copy", "notes"):
         with pytest.raises(InputError, match="already"):
-            take(layout, tmp_path / name, now=NOW)
+            snapshot_frontier(layout, tmp_path / name, now=NOW)
 
 
 PAGE = PageInfo(
@@ -269,7 +283,7 @@ PAGE = PageInfo(
     url="https://a.example/",
     final_url="https://a.example/home",
     captured_at="2026-11-21T12:00:00.000Z",
-    outcome=Outcome.COMPLETE,
+    outcome=VisitOutcome.COMPLETE,
     status=200,
     mime="text/html",
     records=3,
@@ -287,7 +301,7 @@ def test_each_attempt_has_a_line_with_its_result(layout: Layout) -> None:
     """Done, tried again, given up, skipped; what ends no attempt has none."""
     with closing(CrawlLog(layout.crawl_log, clock=StoppedClock())) as log:
         log.note(PageDone(PAGE.url, PAGE, "", 1))
-        log.note(PageTriedAgain("https://b.example/", "net: reset", 2))
+        log.note(PageRetried("https://b.example/", "net: reset", 2))
         log.note(PageDone("https://b.example/", None, "net: reset", 3))
         log.note(PageSkipped("https://c.example/", "robots: /"))
         log.note(LinksAdded(PAGE.url, 7))
@@ -305,8 +319,8 @@ def test_a_log_that_is_rotated_by_another_process_goes_on_in_a_new_file(
     """`snapshot` rotates it; no line is lost or in both."""
     with closing(CrawlLog(layout.crawl_log, clock=StoppedClock())) as log:
         log.note(PageSkipped("https://a.example/", "x"))
-        snapshot = take(layout, tmp_path / "copy", now=NOW)
-        again = rotate(layout.crawl_log, now=NOW)
+        snapshot = snapshot_frontier(layout, tmp_path / "copy", now=NOW)
+        again = rotate_crawl_log(layout.crawl_log, now=NOW)
         log.note(PageSkipped("https://b.example/", "x"))
     assert snapshot.log is not None
     assert snapshot.log.name == "crawl-20261121120000.jsonl"
@@ -338,8 +352,8 @@ def test_log_that_cannot_be_read_is_rotated_too(layout: Layout) -> None:
     """A line that was cut by a full disk is older than any snapshot."""
     layout.crawl_log.write_text('{"time": 1')
 
-    assert rotate_older(layout.crawl_log, NOW) is not None
-    assert rotate_older(layout.crawl_log, NOW) is None
+    assert rotate_older_crawl_log(layout.crawl_log, NOW) is not None
+    assert rotate_older_crawl_log(layout.crawl_log, NOW) is None
 
 
 def test_a_log_is_rotated_at_its_size_and_no_name_is_used_twice(layout: Layout) -> None:
@@ -368,8 +382,8 @@ _WRITER = """
 import sys
 from pathlib import Path
 from core.clock import SystemClock
-from crawler.crawllog import CrawlLog
-from crawler.events import PageSkipped
+from crawler.worker.crawl_events import CrawlLog
+from crawler.worker.crawl_events import PageSkipped
 
 log = CrawlLog(Path(sys.argv[1]), clock=SystemClock(), limit_bytes=20_000)
 for number in range(200):
@@ -388,7 +402,7 @@ def test_processes_share_a_log_line_by_line(layout: Layout) -> None:
         for name in "ab"
     ]
     while any(writer.poll() is None for writer in writers):
-        rotate(layout.crawl_log, now=NOW)
+        rotate_crawl_log(layout.crawl_log, now=NOW)
     urls = [str(line["url"]) for path in layout.reports.iterdir() for line in logged(path)]
 
     assert [writer.returncode for writer in writers] == [0, 0]

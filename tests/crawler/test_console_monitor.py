@@ -13,14 +13,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from core.clock import SystemClock
+from core.config.settings import Settings
 from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
-from core.settings import Settings
 from crawler.collection import open_collection
+from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import Frontier, NewItem
-from crawler.frontier.opening import open_frontier
-from crawler.monitoring import parse_listen, serve_metrics
-from crawler.reporting import StatusReader
+from crawler.status.collection_status import StatusReader
+from crawler.status.status_server import parse_listen_address, serve_status
 
 SETTINGS = Settings()
 
@@ -76,7 +76,7 @@ async def monitored(layout: Layout, frontier: Frontier) -> AsyncIterator[Monitor
         return frontier
 
     reader = StatusReader(layout, ask, settings=SETTINGS, clock=clock)
-    async with serve_metrics(reader, "127.0.0.1:0", names=["monitor.example"]) as address:
+    async with serve_status(reader, "127.0.0.1:0", names=["monitor.example"]) as address:
         yield Monitored(address, frontier, clock, away)
 
 
@@ -177,7 +177,7 @@ async def test_a_port_that_is_taken_is_named(layout: Layout, monitored: Monitore
     taken = monitored.address.removeprefix("http://")
     reader = StatusReader(layout, lambda: None, settings=SETTINGS, clock=SetClock())
     with pytest.raises(UnavailableError, match=taken.rpartition(":")[2]):
-        async with serve_metrics(reader, taken):
+        async with serve_status(reader, taken):
             raise AssertionError("it listens")
 
 
@@ -187,14 +187,14 @@ async def test_a_port_that_is_taken_is_named(layout: Layout, monitored: Monitore
 )
 def test_where_to_listen_is_a_host_and_a_port(text: str, expected: tuple[str, int]) -> None:
     """Without a host: every address."""
-    assert parse_listen(text) == expected
+    assert parse_listen_address(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "9464", "host", "host:port", "a:1/x", "u@h:1", "h:99999"])
 def test_what_is_no_host_and_port_is_refused(text: str) -> None:
     """Before anything listens anywhere else."""
     with pytest.raises(ConfigError, match="HOST:PORT"):
-        parse_listen(text)
+        parse_listen_address(text)
 
 
 async def test_the_status_is_json_all_the_way(layout: Layout, frontier: Frontier) -> None:

@@ -10,22 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from core.config.settings import FrontierSettings, PolitenessSettings
 from core.layout import Layout
-from core.settings import FrontierSettings, PolitenessSettings
-from crawler.frontier.base import Frontier, Lane, Minute, NewItem
-from crawler.frontier.opening import open_frontier
-from crawler.metrics import exposition
-from crawler.overview import (
-    ENDED_LOOKED_AT,
+from crawler.frontier.backend import open_frontier
+from crawler.frontier.base import Frontier, Lane, MinuteCounts, NewItem
+from crawler.status.collection_status import (
+    ENDED_SAMPLED,
     HOSTS_SHOWN,
-    PROXY,
+    PROXY_SERVICE,
     REASONS_SHOWN,
-    WORKER,
-    members,
-    overview,
-    rate,
+    WORKER_SERVICE,
+    CollectionStatus,
+    pages_per_minute,
+    parse_members,
+    read_overview,
 )
-from crawler.reporting import Status
+from crawler.status.status_server import exposition
 
 NOW = datetime(2026, 11, 21, 12, 0, 30, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -46,14 +46,14 @@ def _add(frontier: Frontier, count: int, *, job: str = "", host: str = "a.exampl
     frontier.add([NewItem(url, job=job) for url in urls], now=NOW - 30 * MINUTE)
 
 
-def _minute(ago: int, done: int) -> Minute:
+def _minute(ago: int, done: int) -> MinuteCounts:
     begins_at = NOW.replace(second=0) - ago * MINUTE
-    return Minute(begins_at, done=done, skipped=0, dead=0, bytes=0)
+    return MinuteCounts(begins_at, done=done, skipped=0, dead=0, bytes=0)
 
 
 def test_an_empty_frontier_has_an_overview_of_zeros(frontier: Frontier) -> None:
     """No rate, no prediction, empty lists; it is JSON."""
-    view = overview(frontier, now=NOW)
+    view = read_overview(frontier, now=NOW)
 
     assert (view.stats.queued, view.eta, view.stopping) == (0, None, None)
     assert set(view.per_minute.values()) == {0.0}
@@ -66,9 +66,9 @@ def test_rates_are_measured_from_the_first_minute_with_anything_in_it() -> None:
     minutes = [_minute(ago, 0) for ago in range(59, 2, -1)]
     minutes += [_minute(2, 30), _minute(1, 60), _minute(0, 30)]
 
-    assert rate(minutes, 60, now=NOW) == pytest.approx(60.0)
-    assert rate(minutes, 1, now=NOW) == pytest.approx(60.0)
-    assert rate([_minute(ago, 0) for ago in range(59, -1, -1)], 10, now=NOW) == 0.0
+    assert pages_per_minute(minutes, 60, now=NOW) == pytest.approx(60.0)
+    assert pages_per_minute(minutes, 1, now=NOW) == pytest.approx(60.0)
+    assert pages_per_minute([_minute(ago, 0) for ago in range(59, -1, -1)], 10, now=NOW) == 0.0
 
 
 @given(st.lists(st.integers(0, 500), min_size=60, max_size=60), st.sampled_from([1, 10, 60]))
@@ -76,7 +76,7 @@ def test_a_rate_lies_between_nothing_and_the_best_minute(counts: list[int], wind
     """A part of a minute counts for half a minute at least, so it may double."""
     minutes = [_minute(59 - place, count) for place, count in enumerate(counts)]
 
-    assert 0.0 <= rate(minutes, window, now=NOW) <= 2 * max(counts)
+    assert 0.0 <= pages_per_minute(minutes, window, now=NOW) <= 2 * max(counts)
 
 
 def test_what_is_left_is_predicted_from_the_last_ten_minutes(frontier: Frontier) -> None:
@@ -85,9 +85,9 @@ def test_what_is_left_is_predicted_from_the_last_ten_minutes(frontier: Frontier)
     for number, item in enumerate(frontier.claim(now=NOW - 10 * MINUTE, worker="w", limit=10)):
         ended = NOW - 10 * MINUTE + number * MINUTE
         frontier.complete(item, now=ended, outcome="complete", duration=timedelta(seconds=1))
-    view = overview(frontier, now=NOW)
+    view = read_overview(frontier, now=NOW)
     frontier.pause("lunch")
-    paused = overview(frontier, now=NOW)
+    paused = read_overview(frontier, now=NOW)
 
     assert view.stats.queued == 100
     assert view.eta is not None
@@ -101,7 +101,7 @@ def test_the_longest_queue_bounds_what_is_left(frontier: Frontier) -> None:
     for item in frontier.claim(now=NOW - MINUTE, worker="w", limit=10):
         took = timedelta(hours=1)
         frontier.complete(item, now=NOW - MINUTE, outcome="complete", duration=took)
-    view = overview(frontier, now=NOW)
+    view = read_overview(frontier, now=NOW)
 
     assert view.per_minute[10] > 5
     assert view.eta == timedelta(hours=40)
@@ -114,7 +114,7 @@ def test_reasons_are_grouped_by_what_stands_before_the_colon(frontier: Frontier)
     for number, item in enumerate(frontier.claim(now=NOW, worker="w", limit=5)):
         reason = f"dns: no such name {number}" if number < 3 else "tls: expired"
         frontier.fail(item, now=NOW, reason=reason)
-    view = overview(frontier, now=NOW)
+    view = read_overview(frontier, now=NOW)
 
     assert [(group.reason, group.count) for group in view.dead] == [("dns", 3), ("tls", 2)]
     assert all(reason.startswith("dns: ") for _, reason in view.dead[0].examples)
@@ -126,7 +126,7 @@ def test_a_lease_says_who_holds_what_since_when(frontier: Frontier) -> None:
     _add(frontier, 1)
     (item,) = frontier.claim(now=NOW - MINUTE, worker="host:7.1")
     frontier.renew(item, now=NOW)
-    (lease,) = overview(frontier, now=NOW).leases
+    (lease,) = read_overview(frontier, now=NOW).leases
 
     assert (lease.worker, lease.url, lease.since) == ("host:7.1", item.url, NOW - MINUTE)
     assert lease.until == NOW + timedelta(seconds=FrontierSettings().lease_s)
@@ -139,11 +139,11 @@ def test_jobs_orders_and_members_are_told(frontier: Frontier) -> None:
     frontier.give_order("job", "news", "{}")
     frontier.give_order("job", "later", "{}")
     frontier.give_order("stop", "", "")
-    frontier.put_note(PROXY, "p1", '{"visits": 3, "free_bytes": 5}', now=NOW)
-    frontier.put_note(PROXY, "p2", "nonsense", now=NOW)
-    frontier.put_note(WORKER, "w1", "[1]", now=NOW, until=NOW + MINUTE)
-    frontier.put_note(WORKER, "w2", "{}", now=NOW - MINUTE, until=NOW - MINUTE / 2)
-    view = overview(frontier, now=NOW)
+    frontier.put_note(PROXY_SERVICE, "p1", '{"visits": 3, "free_bytes": 5}', now=NOW)
+    frontier.put_note(PROXY_SERVICE, "p2", "nonsense", now=NOW)
+    frontier.put_note(WORKER_SERVICE, "w1", "[1]", now=NOW, until=NOW + MINUTE)
+    frontier.put_note(WORKER_SERVICE, "w2", "{}", now=NOW - MINUTE, until=NOW - MINUTE / 2)
+    view = read_overview(frontier, now=NOW)
 
     assert {name: each.queued for name, each in view.jobs.items()} == {
         "": 2,
@@ -158,7 +158,7 @@ def test_jobs_orders_and_members_are_told(frontier: Frontier) -> None:
 @given(st.dictionaries(st.text(max_size=5), st.text(max_size=20), max_size=5))
 def test_whatever_a_member_says_is_no_reason_to_fail(notes: dict[str, str]) -> None:
     """It is there; what it says counts only when it is an object."""
-    found = members(notes)
+    found = parse_members(notes)
 
     assert found.keys() == notes.keys()
     assert all(isinstance(facts, dict) for facts in found.values())
@@ -171,12 +171,12 @@ def test_every_list_is_bounded(frontier: Frontier) -> None:
     frontier.add(items, now=NOW)
     for number, item in enumerate(frontier.claim(now=NOW, worker="w", limit=hosts)):
         frontier.fail(item, now=NOW, reason=f"reason {number}: x")
-    view = overview(frontier, now=NOW)
-    text = exposition(Status(NOW, None, view), version="1").decode()
+    view = read_overview(frontier, now=NOW)
+    text = exposition(CollectionStatus(NOW, None, view), version="1").decode()
 
     assert len(view.slowest) <= HOSTS_SHOWN
     assert len(view.dead) == REASONS_SHOWN
-    assert sum(group.count for group in view.dead) <= ENDED_LOOKED_AT
+    assert sum(group.count for group in view.dead) <= ENDED_SAMPLED
     assert len(text.splitlines()) < 300
 
 
@@ -186,8 +186,8 @@ def test_metrics_are_what_prometheus_reads(frontier: Frontier) -> None:
     frontier.give_order("job", 'we"ird\n\\name', "{}")
     (item,) = frontier.claim(now=NOW, worker="w")
     frontier.complete(item, now=NOW, outcome="complete", stored_bytes=1_000)
-    frontier.put_note(PROXY, "p1", '{"visits": 3, "free_bytes": true}', now=NOW)
-    status = Status(NOW, None, overview(frontier, now=NOW))
+    frontier.put_note(PROXY_SERVICE, "p1", '{"visits": 3, "free_bytes": true}', now=NOW)
+    status = CollectionStatus(NOW, None, read_overview(frontier, now=NOW))
     text = exposition(status, version="1.2").decode()
     found = {family.name: family for family in text_string_to_metric_families(text)}
     samples = {
@@ -217,7 +217,9 @@ def test_no_url_is_a_label(frontier: Frontier) -> None:
     for item in frontier.claim(now=NOW, worker="w", limit=3):
         frontier.fail(item, now=NOW, reason="broken")
 
-    text = exposition(Status(NOW, None, overview(frontier, now=NOW)), version="1").decode()
+    text = exposition(
+        CollectionStatus(NOW, None, read_overview(frontier, now=NOW)), version="1"
+    ).decode()
 
     assert "https://" not in text
 

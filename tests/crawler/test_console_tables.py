@@ -11,20 +11,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from core.config.settings import FrontierSettings, PolitenessSettings
 from core.layout import Layout
-from core.settings import FrontierSettings, PolitenessSettings
-from crawler.cli.status_lines import lines
-from crawler.cli.tables import clean, fitted, sparkline, table
+from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import Frontier, NewItem
-from crawler.frontier.opening import open_frontier
-from crawler.metrics import families
-from crawler.overview import PROXY, WORKER, overview
-from crawler.reporting import Checks, Holdings, Status
+from crawler.status.collection_status import (
+    PROXY_SERVICE,
+    WORKER_SERVICE,
+    CollectionHoldings,
+    CollectionStatus,
+    CopyCheckSummary,
+    read_overview,
+)
+from crawler.status.status_server import families
+from weboid.app.text_table import clean, fitted, sparkline, table
+from weboid.cli.crawl.crawl_status import status_lines
 
 NOW = datetime(2026, 11, 21, 12, 0, 30, tzinfo=UTC)
 ROOT = Path(__file__).resolve().parents[2]
-CHECKS = Checks({"good": 1}, {1: {"good": 1.0}}, {"begun": 1}, {1: {"done": 1.0}}, 1)
-HOLDINGS = Holdings("collection", True, {"complete": 1}, 1, 2, 3, 4, 5, 6, 7)
+CHECKS = CopyCheckSummary({"good": 1}, {1: {"good": 1.0}}, {"begun": 1}, {1: {"done": 1.0}}, 1)
+HOLDINGS = CollectionHoldings("collection", True, {"complete": 1}, 1, 2, 3, 4, 5, 6, 7)
 
 
 @given(st.text(), st.integers(1, 30))
@@ -96,17 +102,19 @@ def frontier(tmp_path: Path) -> Iterator[Frontier]:
         opened.block_until(hosts[11], NOW.replace(year=2100), long, now=NOW)
         for number in range(7):
             opened.put_note(
-                PROXY, f"{long}{number}", '{"free_bytes": 1, "reserve_bytes": 2}', now=NOW
+                PROXY_SERVICE, f"{long}{number}", '{"free_bytes": 1, "reserve_bytes": 2}', now=NOW
             )
-            opened.put_note(WORKER, f"w{number}", '{"visits": "many", "address": [1]}', now=NOW)
+            opened.put_note(
+                WORKER_SERVICE, f"w{number}", '{"visits": "many", "address": [1]}', now=NOW
+            )
         yield opened
 
 
 @pytest.mark.parametrize("columns", [40, 80, 200])
 def test_the_status_fits_any_terminal(frontier: Frontier, columns: int) -> None:
     """However long names and reasons are; each section is cut, and says how much is not shown."""
-    status = Status(NOW, HOLDINGS, overview(frontier, now=NOW))
-    found = lines(status, columns=columns)
+    status = CollectionStatus(NOW, HOLDINGS, read_overview(frontier, now=NOW))
+    found = status_lines(status, columns=columns)
 
     assert max(map(cell_len, found)) <= columns
     assert "  and 2 more" in found
@@ -116,9 +124,17 @@ def test_the_status_fits_any_terminal(frontier: Frontier, columns: int) -> None:
 def test_the_status_says_what_is_wrong(frontier: Frontier) -> None:
     """A disk below the reserve, a pause, a stop."""
     frontier.give_order("stop", "", "now")
-    stopping = "\n".join(lines(Status(NOW, HOLDINGS, overview(frontier, now=NOW)), columns=None))
+    stopping = "\n".join(
+        status_lines(
+            CollectionStatus(NOW, HOLDINGS, read_overview(frontier, now=NOW)), columns=None
+        )
+    )
     frontier.pause("the disk is moved")
-    paused = "\n".join(lines(Status(NOW, HOLDINGS, overview(frontier, now=NOW)), columns=None))
+    paused = "\n".join(
+        status_lines(
+            CollectionStatus(NOW, HOLDINGS, read_overview(frontier, now=NOW)), columns=None
+        )
+    )
 
     assert "no page begins before there is more" in stopping
     assert "stopping at once" in stopping
@@ -129,7 +145,7 @@ def test_the_status_says_what_is_wrong(frontier: Frontier) -> None:
 
 def test_the_page_about_monitoring_names_every_metric(frontier: Frontier) -> None:
     """No more, no less."""
-    status = Status(NOW, HOLDINGS, overview(frontier, now=NOW), CHECKS)
+    status = CollectionStatus(NOW, HOLDINGS, read_overview(frontier, now=NOW), CHECKS)
     made = {
         f"{family.name}_total" if family.type == "counter" else family.name
         for family in families(status, version="1")

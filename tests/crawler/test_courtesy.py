@@ -2,13 +2,13 @@
 
 from datetime import UTC, datetime, timedelta
 
-from core.classes import PageClass
-from core.pages import Outcome, PageInfo, PageResource
-from core.settings import PolitenessSettings, Settings
-from crawler.courtesy import HOSTS_LIMIT, CourtesyRule
+from core.config.settings import PolitenessSettings, Settings
+from core.page_classes import PageClass
+from core.page_manifest import PageInfo, PageResource, VisitOutcome
+from crawler.capture.page_capture import CaptureResult
+from crawler.capture.visit_rule import FollowUp, HostBackOff
 from crawler.frontier.base import FrontierItem, Lane
-from crawler.rules import Aftermath, BackOff
-from crawler.visiting import Captured
+from crawler.rules.after_visit import HOSTS_LIMIT, PolitenessRule
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 POLITENESS = PolitenessSettings(delay_factor=2, min_delay_s=3, max_delay_s=30)
@@ -25,7 +25,7 @@ def page(**changes: object) -> PageInfo:
         "url": URL,
         "final_url": URL,
         "captured_at": "2026-11-21T00:00:00.000Z",
-        "outcome": Outcome.COMPLETE,
+        "outcome": VisitOutcome.COMPLETE,
         "status": 200,
         "seconds": 5.0,
     }
@@ -34,10 +34,10 @@ def page(**changes: object) -> PageInfo:
 
 async def after(
     info: PageInfo, *, not_before: datetime | None = None, host: str = "www.a.test"
-) -> Aftermath:
-    rule = CourtesyRule(lambda _: Settings(politeness=POLITENESS))
-    item, aftermath = FrontierItem("id", URL, host, Lane.NOW, 0, "", 1, 1), Aftermath()
-    captured = Captured(info, again=not_before is not None, not_before=not_before)
+) -> FollowUp:
+    rule = PolitenessRule(lambda _: Settings(politeness=POLITENESS))
+    item, aftermath = FrontierItem("id", URL, host, Lane.NOW, 0, "", 1, 1), FollowUp()
+    captured = CaptureResult(info, again=not_before is not None, not_before=not_before)
     await rule.after(item, captured, aftermath, now=NOW)
     return aftermath
 
@@ -66,7 +66,7 @@ async def test_a_host_that_refuses_a_part_is_blocked() -> None:
     parts = (resource("https://cdn.test/a.js", 429), resource("https://cdn.test/b.js"))
     aftermath = await after(page(resources=parts))
 
-    assert aftermath.back_offs == [BackOff("cdn.test", "status 429 for a part of a page")]
+    assert aftermath.back_offs == [HostBackOff("cdn.test", "status 429 for a part of a page")]
 
 
 async def test_a_page_that_names_thousands_of_hosts_moves_a_bounded_number() -> None:
@@ -81,14 +81,14 @@ async def test_a_refusal_blocks_the_turn_that_the_item_took_for_as_long_as_the_h
     then = NOW + timedelta(hours=1)
     aftermath = await after(page(status=429), not_before=then, host="192.0.2.1")
 
-    assert aftermath.back_offs == [BackOff("192.0.2.1", "Retry-After, status 429", then)]
+    assert aftermath.back_offs == [HostBackOff("192.0.2.1", "Retry-After, status 429", then)]
 
 
 async def test_a_check_for_robots_blocks_the_host_as_a_refusal_does() -> None:
     """Whatever its status; the next block in a row is longer."""
     aftermath = await after(page(status=200, page_class=PageClass.CHALLENGE))
 
-    assert aftermath.back_offs == [BackOff("www.a.test", "challenge")]
+    assert aftermath.back_offs == [HostBackOff("www.a.test", "challenge")]
 
 
 async def test_a_refusal_after_a_redirect_blocks_the_host_that_refused() -> None:
@@ -100,8 +100,8 @@ async def test_a_refusal_after_a_redirect_blocks_the_host_that_refused() -> None
 
 async def test_a_host_that_cannot_be_reached_counts_as_down() -> None:
     """No name, or no connection; an answer of any kind is another matter."""
-    failed = page(outcome=Outcome.FAILED, status=None, reason="dns: a.test does not resolve.")
-    reset = page(outcome=Outcome.FAILED, status=None, reason="net::ERR_EMPTY_RESPONSE")
+    failed = page(outcome=VisitOutcome.FAILED, status=None, reason="dns: a.test does not resolve.")
+    reset = page(outcome=VisitOutcome.FAILED, status=None, reason="net::ERR_EMPTY_RESPONSE")
 
-    assert (await after(failed)).back_offs == [BackOff("www.a.test", failed.reason, down=True)]
+    assert (await after(failed)).back_offs == [HostBackOff("www.a.test", failed.reason, down=True)]
     assert (await after(reset)).back_offs == []

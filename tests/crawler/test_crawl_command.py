@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from core.pages import parse_pageinfo
-from core.redis_url import RedisUse, parse_redis_url
-from crawler.frontier.redis import RedisFrontier
-from crawler.worker import STOP_ORDER
+from core.config.database_urls import RedisUse, parse_redis_url
+from core.page_manifest import parse_pageinfo
+from crawler.frontier.redis_frontier import RedisFrontier
+from crawler.worker.worker_pool import STOP_ORDER
 from tests.crawler.conftest import Ran, Weboid
 from tests.crawler.linked_site import Answer, LinkedSite, file, moved, page, weboid_for
 from tests.crawler.test_archive_command import check, index, records

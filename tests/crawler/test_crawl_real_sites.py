@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core.pages import PageInfo, parse_pageinfo
+from core.page_manifest import PageInfo, parse_pageinfo
 from core.urls import fetch_key, identity_key
 from tests.crawler.conftest import Weboid, profile_for
 from tests.crawler.test_archive_command import check, records

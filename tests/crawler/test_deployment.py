@@ -15,15 +15,15 @@ import yaml  # type: ignore[import-untyped]
 from click.testing import CliRunner
 
 from core.clock import SystemClock
-from core.settings import LinksSettings
-from crawler.cli import weboid
-from crawler.cli.together import Home, parts_of
+from core.config.settings import LinksSettings
 from crawler.collection import open_collection
 from crawler.profiles import load_profile
-from render.process import privilege_prefix
+from render.browser_process import privilege_prefix
+from weboid.cli.main import weboid
+from weboid.cli.support.child_commands import ChildCommandOptions, watch_children
 
 ROOT = Path(__file__).resolve().parents[2]
-ALONE = Home(Path("c"), "default")
+ALONE = ChildCommandOptions(Path("c"), "default")
 OURS = (
     *("proxy", "worker", "replay", "front", "checker", "confirmer", "watcher", "scanner", "lists"),
     "qa",
@@ -63,7 +63,7 @@ def test_whatever_runs_on_one_machine_runs_here(services: dict[str, Any]) -> Non
     """Each part that watching a wiki starts is the watcher's, or a service of its own; not both."""
     command = services["watcher"]["command"]
     without = {each.partition("=")[2] for each in command if each.startswith("--without=")}
-    shared = Home(
+    shared = ChildCommandOptions(
         Path("c"),
         "default",
         frontier_url="redis://r",
@@ -71,8 +71,8 @@ def test_whatever_runs_on_one_machine_runs_here(services: dict[str, Any]) -> Non
         without=frozenset(without),
     )
     links = LinksSettings(archives=("wayback",), mirror="failed")
-    here = {part.name for part in parts_of(shared, links)}
-    alone = {part.name for part in parts_of(replace(ALONE, serve=("127.0.0.1", 1)), links)}
+    here = {part.name for part in watch_children(shared, links)}
+    alone = {part.name for part in watch_children(replace(ALONE, serve=("127.0.0.1", 1)), links)}
 
     assert "--feed-only" not in command
     # Lists of bad addresses are files beside a collection's own index: docs/cluster.md.

@@ -9,9 +9,9 @@ from click.testing import CliRunner, Result
 from PIL import Image
 
 from core.errors import InputError
-from crawler.cli import weboid
-from crawler.cli.exits import Exit
 from tests.render.compare.drawing import banner, packed, page
+from weboid.cli.main import weboid
+from weboid.cli.support.command_base import ExitCode
 
 PAGE = page(1, 500)
 
@@ -33,7 +33,7 @@ def test_alike_pictures_end_with_0(folder: Path) -> None:
     """A banner and another format are no difference that counts."""
     done = run(folder / "seen.png", folder / "banner.webp")
 
-    assert done.return_value == Exit.OK
+    assert done.return_value == ExitCode.OK
     assert done.output.startswith("good, score 0.9")
     assert "of the rows stand elsewhere" in done.output
     assert "1280 x 580" in done.output
@@ -43,7 +43,7 @@ def test_unlike_pictures_end_with_1(folder: Path) -> None:
     """And the worst regions are named."""
     done = run(folder / "seen.png", folder / "other.jpg")
 
-    assert done.return_value == Exit.SOME_FAILED
+    assert done.return_value == ExitCode.SOME_FAILED
     assert done.output.startswith("broken")
     assert "region" in done.output
 
@@ -53,7 +53,7 @@ def test_figures_are_there_as_json(folder: Path) -> None:
     done = run(folder / "seen.png", folder / "seen.png", "--json")
     found = json.loads(done.output)
 
-    assert done.return_value == Exit.OK
+    assert done.return_value == ExitCode.OK
     assert (found["score"], found["verdict"], found["size_seen"]) == (1, "good", [1280, 500])
     assert found["sentence"] == "Nothing differs."
     assert "heat" not in found
@@ -62,7 +62,7 @@ def test_figures_are_there_as_json(folder: Path) -> None:
 def test_a_heat_map_is_written_where_it_is_asked_for(folder: Path) -> None:
     """As PNG; a picture that is compared is not written over."""
     done = run(folder / "seen.png", folder / "other.jpg", "--heat", folder / "heat.png")
-    assert done.return_value == Exit.SOME_FAILED
+    assert done.return_value == ExitCode.SOME_FAILED
     with Image.open(folder / "heat.png") as heat:
         assert (heat.format, heat.size) == ("PNG", (1280, 500))
 

@@ -9,31 +9,30 @@ from typing import Any, cast
 
 import pytest
 
+from core.config.settings import FrontierSettings, PolitenessSettings, RecrawlSettings, Settings
 from core.errors import InputError, InvariantError, UnavailableError
-from core.pages import Outcome, PageInfo
-from core.settings import FrontierSettings, PolitenessSettings, RecrawlSettings, Settings
+from core.page_manifest import PageInfo, VisitOutcome
 from core.urls import identity_key
-from crawler import errand, worker
-from crawler.browsers import Browsers
-from crawler.composing import Stores, compose
-from crawler.errand import NO_REST, ONE_ATTEMPT, Errand, Means
-from crawler.events import (
+from crawler.capture.page_capture import CaptureResult
+from crawler.capture.visit_rule import FollowUp, RuleAction, RuleDecision
+from crawler.frontier.base import Frontier, FrontierItem, ItemState, NewItem
+from crawler.frontier.sqlite_frontier import SqliteFrontier
+from crawler.pools.proxy_pool import ProxyAccess, ProxyPool
+from crawler.pools.resource_pool import BrowserPool, ResourcePool
+from crawler.run.context_builder import CrawlResources, build_crawl_context
+from crawler.worker import page_task, worker_pool
+from crawler.worker.crawl_events import (
     Event,
+    PageDeferred,
     PageDone,
-    PagePutOff,
+    PageRetried,
     PageSkipped,
-    PageTriedAgain,
     SnapshotMade,
 )
-from crawler.frontier.base import Frontier, FrontierItem, ItemState, NewItem
-from crawler.frontier.sqlite import SqliteFrontier
-from crawler.lending import Needs, Proxies
-from crawler.rules import Action, Aftermath, Verdict
-from crawler.supervisor import Supervisor
-from crawler.visiting import Captured
-from crawler.worker import SNAPSHOT_ORDER, STOP_ORDER, Crew
-from proxy.index.sqlite import SqliteCaptureIndex
-from render.executable import BrowserExecutable
+from crawler.worker.page_task import NO_REST, ONE_ATTEMPT, CrawlContext, PageTask
+from crawler.worker.worker_pool import SNAPSHOT_ORDER, STOP_ORDER, WorkerPool
+from render.chromium import BrowserExecutable
+from warc.index.sqlite import SqliteCaptureIndex
 
 URL, OTHER = "https://a.test/page", "https://a.test/other"
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -55,11 +54,11 @@ class Still:
 class Says:
     """A rule that says one thing."""
 
-    def __init__(self, verdict: Verdict | Exception) -> None:
+    def __init__(self, verdict: RuleDecision | Exception) -> None:
         self.verdict = verdict
         self.asked = 0
 
-    async def before(self, item: FrontierItem, *, now: datetime) -> Verdict:
+    async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
         """Say it."""
         self.asked += 1
         if isinstance(self.verdict, Exception):
@@ -67,7 +66,7 @@ class Says:
         return self.verdict
 
     async def after(
-        self, item: FrontierItem, captured: Captured, aftermath: Aftermath, *, now: datetime
+        self, item: FrontierItem, captured: CaptureResult, aftermath: FollowUp, *, now: datetime
     ) -> None:
         """Nobody may ask."""
         raise AssertionError("nothing was visited")
@@ -83,9 +82,13 @@ class Desk:
         self.index = index
         self.events: list[Event] = []
         nothing = cast(BrowserExecutable, None)
-        browsers = Browsers(settings.browser, nothing, Still(), needs=Needs)
-        stores = Stores(frontier, Supervisor(cast(Proxies, None), browsers), index, disk=None)
-        self.means: Means = compose(stores, settings, clock=Still(), report=self.events.append)
+        browsers = BrowserPool(settings.browser, nothing, Still(), needs=ProxyAccess)
+        stores = CrawlResources(
+            frontier, ResourcePool(cast(ProxyPool, None), browsers), index, disk=None
+        )
+        self.means: CrawlContext = build_crawl_context(
+            stores, settings, clock=Still(), report=self.events.append
+        )
         frontier.add([NewItem(URL), NewItem(OTHER)], now=NOW)
 
     def claim(self) -> FrontierItem:
@@ -97,7 +100,7 @@ class Desk:
         """Run an errand under these rules."""
         item = self.claim()
         self.means.rules = rules
-        await Errand(item, self.means).run()
+        await PageTask(item, self.means).run()
         return item
 
     def state(self, url: str = URL) -> tuple[ItemState, str]:
@@ -128,7 +131,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 async def test_a_rule_against_it_skips_the_item_and_the_books_say_why(desk: Desk) -> None:
     """The host was not asked, so it does not rest."""
-    await desk.run(Says(Verdict(Action.SKIP, "policy: no")))
+    await desk.run(Says(RuleDecision(RuleAction.SKIP, "policy: no")))
 
     assert desk.state() == (ItemState.SKIPPED, "policy: no")
     assert desk.events == [PageSkipped(URL, "policy: no")]
@@ -137,8 +140,8 @@ async def test_a_rule_against_it_skips_the_item_and_the_books_say_why(desk: Desk
 
 async def test_the_first_rule_against_it_decides(desk: Desk) -> None:
     """The others are not asked any more."""
-    last = Says(Verdict(Action.FAIL, "c"))
-    await desk.run(Says(Verdict()), Says(Verdict(Action.SKIP, "b")), last)
+    last = Says(RuleDecision(RuleAction.FAIL, "c"))
+    await desk.run(Says(RuleDecision()), Says(RuleDecision(RuleAction.SKIP, "b")), last)
 
     assert desk.state() == (ItemState.SKIPPED, "b")
     assert last.asked == 0
@@ -146,7 +149,7 @@ async def test_the_first_rule_against_it_decides(desk: Desk) -> None:
 
 async def test_a_host_that_was_asked_by_a_rule_rests(desk: Desk) -> None:
     """Whichever rule asked it, and whichever said no."""
-    await desk.run(Says(Verdict(asked=True)), Says(Verdict(Action.SKIP, "no")))
+    await desk.run(Says(RuleDecision(asked=True)), Says(RuleDecision(RuleAction.SKIP, "no")))
 
     assert not desk.is_ready()
 
@@ -156,18 +159,18 @@ async def test_an_item_put_off_waits_for_its_moment_and_its_attempt_does_not_cou
 ) -> None:
     """The host's other items go on."""
     until = NOW + timedelta(hours=1)
-    await desk.run(Says(Verdict(Action.LATER, "robots: 503", until)))
+    await desk.run(Says(RuleDecision(RuleAction.LATER, "robots: 503", until)))
     record = desk.frontier.find(URL)
 
     assert record is not None
     assert (record.state, record.due_at, record.item.attempts) == (ItemState.QUEUED, until, 0)
-    assert desk.events == [PagePutOff(URL, "robots: 503", until)]
+    assert desk.events == [PageDeferred(URL, "robots: 503", until)]
     assert desk.claim().url == OTHER
 
 
 async def test_what_cannot_be_visited_is_a_dead_letter(desk: Desk) -> None:
     """With the rule's reason."""
-    await desk.run(Says(Verdict(Action.FAIL, "address: private")))
+    await desk.run(Says(RuleDecision(RuleAction.FAIL, "address: private")))
 
     assert desk.state() == (ItemState.DEAD, "address: private")
     assert desk.events == [PageDone(URL, None, "address: private", 1)]
@@ -177,7 +180,7 @@ async def test_a_rule_that_breaks_costs_an_attempt_and_not_the_crawl(desk: Desk)
     """It is tried again, and the reason is in the log."""
     await desk.run(Says(InputError("The rule is odd.")))
 
-    assert desk.events == [PageTriedAgain(URL, "The rule is odd.", 1)]
+    assert desk.events == [PageRetried(URL, "The rule is odd.", 1)]
 
 
 @pytest.mark.parametrize("error", [OverflowError("int\ntoo large"), InvariantError("A bug.")])
@@ -188,7 +191,7 @@ async def test_an_error_nobody_foresaw_costs_its_page_an_attempt(
     await desk.run(Says(error))
     said = " ".join(f"{type(error).__name__}: {error}".split())
 
-    assert desk.events == [PageTriedAgain(URL, f"internal error: {said}", 1)]
+    assert desk.events == [PageRetried(URL, f"internal error: {said}", 1)]
     assert "Traceback" in caplog.text
 
 
@@ -201,7 +204,7 @@ async def test_a_page_that_ends_so_each_time_is_given_up(desk: Desk) -> None:
             for _ in (URL, OTHER)
             for item in desk.frontier.claim(now=NOW + timedelta(days=days), worker="w")
         ]
-        await Errand(next(item for item in items if item.url == URL), desk.means).run()
+        await PageTask(next(item for item in items if item.url == URL), desk.means).run()
 
     assert desk.state() == (ItemState.DEAD, "internal error: OverflowError: x")
 
@@ -210,8 +213,8 @@ async def test_page_after_page_that_ends_so_ends_the_run(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One sentence says it; a page that ends well in between begins the count anew."""
-    monkeypatch.setattr(errand, "INTERNAL_ERRORS", 2)
-    broken, sound = Says(OverflowError("x")), Says(Verdict(Action.SKIP, "no"))
+    monkeypatch.setattr(page_task, "MAX_INTERNAL_ERRORS", 2)
+    broken, sound = Says(OverflowError("x")), Says(RuleDecision(RuleAction.SKIP, "no"))
     desk.frontier.add([NewItem(f"https://{name}.test/") for name in "bcd"], now=NOW)
     for rule in (broken, sound, broken):
         await desk.run(rule)
@@ -222,7 +225,7 @@ async def test_page_after_page_that_ends_so_ends_the_run(
 async def test_what_waits_for_a_host_that_is_down_ends_unvisited(desk: Desk) -> None:
     """All of it, at once, with the host's reason; no rule is asked."""
     desk.frontier.back_off("a.test", "dns: no such name", now=NOW, down=True)
-    rule = Says(Verdict())
+    rule = Says(RuleDecision())
     await desk.run(rule)
     await desk.run(rule)
 
@@ -243,7 +246,7 @@ async def test_what_waits_for_its_site_is_put_off_until_the_host_is_no_longer_le
     patient(desk)
     desk.frontier.back_off("a.test", "dns: no such name", now=NOW, down=True)
     over = desk.frontier.host("a.test", now=NOW)
-    await desk.run(Says(Verdict()))
+    await desk.run(Says(RuleDecision()))
     record = desk.frontier.find(URL)
 
     assert over is not None
@@ -257,7 +260,7 @@ async def test_what_has_one_attempt_is_not_put_off(desk: Desk) -> None:
     patient(desk)
     desk.frontier.put_note(ONE_ATTEMPT, identity_key(URL), "", now=NOW)
     desk.frontier.back_off("a.test", "dns: no such name", now=NOW, down=True)
-    await desk.run(Says(Verdict()))
+    await desk.run(Says(RuleDecision()))
 
     assert desk.state() == (ItemState.DEAD, "host down: dns: no such name")
     assert desk.frontier.note(ONE_ATTEMPT, identity_key(URL), now=NOW) is None
@@ -266,23 +269,23 @@ async def test_what_has_one_attempt_is_not_put_off(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("outcome", "state"),
     [
-        (Outcome.COMPLETE, ItemState.DONE),
-        (Outcome.PARTIAL, ItemState.DONE),
-        (Outcome.FAILED, ItemState.DEAD),
-        (Outcome.SKIPPED, ItemState.SKIPPED),
+        (VisitOutcome.COMPLETE, ItemState.DONE),
+        (VisitOutcome.PARTIAL, ItemState.DONE),
+        (VisitOutcome.FAILED, ItemState.DEAD),
+        (VisitOutcome.SKIPPED, ItemState.SKIPPED),
     ],
 )
 async def test_a_page_whose_manifest_is_there_is_not_visited_again(
-    desk: Desk, outcome: Outcome, state: ItemState
+    desk: Desk, outcome: VisitOutcome, state: ItemState
 ) -> None:
     """Its worker died between the manifest and the end; it is still due again when it was kept."""
     item = desk.claim()
     moment = "2026-11-21T11:00:00.000Z"
     with desk.index.transaction():
         desk.index.add_page(PageInfo(item.id, URL, URL, moment, outcome))
-    rule = Says(Verdict())
+    rule = Says(RuleDecision())
     desk.means.rules = [rule]
-    await Errand(item, desk.means).run()
+    await PageTask(item, desk.means).run()
     record = desk.frontier.find(URL)
 
     assert record is not None
@@ -294,8 +297,8 @@ async def test_a_page_whose_manifest_is_there_is_not_visited_again(
 async def test_a_stop_order_ends_a_crew(desk: Desk) -> None:
     """It comes through the frontier, from any process."""
     until = NOW + timedelta(hours=1)
-    desk.means.rules = [Says(Verdict(Action.LATER, "wait", until))]
-    crew = Crew(desk.means, lease_s=60, name="crew")
+    desk.means.rules = [Says(RuleDecision(RuleAction.LATER, "wait", until))]
+    crew = WorkerPool(desk.means, lease_s=60, name="crew")
     running = asyncio.create_task(crew.run(2))
     while desk.frontier.stats(NOW).later < 2:
         await asyncio.sleep(0.01)
@@ -315,7 +318,7 @@ async def test_a_run_that_was_called_for_does_not_wait_for_weeks(desk: Desk) -> 
             item, now=NOW, reason=url, not_before=NOW + timedelta(days=7), delay=NO_REST
         )
     async with asyncio.timeout(30):
-        await Crew(desk.means, lease_s=60, name="crew").run(1)
+        await WorkerPool(desk.means, lease_s=60, name="crew").run(1)
 
     assert desk.frontier.unfinished(NOW) == 2
 
@@ -323,8 +326,8 @@ async def test_a_run_that_was_called_for_does_not_wait_for_weeks(desk: Desk) -> 
 async def test_a_run_that_was_called_for_takes_an_old_stop_order_back(desk: Desk) -> None:
     """Whoever starts a crawl wants it to run."""
     desk.frontier.give_order(STOP_ORDER, "", "")
-    desk.means.rules = [Says(Verdict(Action.SKIP, "no"))]
-    await Crew(desk.means, lease_s=60, name="crew").run(1)
+    desk.means.rules = [Says(RuleDecision(RuleAction.SKIP, "no"))]
+    await WorkerPool(desk.means, lease_s=60, name="crew").run(1)
 
     assert desk.frontier.orders(STOP_ORDER) == {}
     assert desk.frontier.counts()[ItemState.SKIPPED] == 2
@@ -333,8 +336,8 @@ async def test_a_run_that_was_called_for_takes_an_old_stop_order_back(desk: Desk
 async def test_a_worker_that_stays_waits_while_a_stop_order_stands(desk: Desk) -> None:
     """And begins when another run has taken it back."""
     desk.frontier.give_order(STOP_ORDER, "", "")
-    desk.means.rules = [Says(Verdict(Action.SKIP, "no"))]
-    crew = Crew(desk.means, lease_s=60, name="crew", endless=True)
+    desk.means.rules = [Says(RuleDecision(RuleAction.SKIP, "no"))]
+    crew = WorkerPool(desk.means, lease_s=60, name="crew", endless=True)
     running = asyncio.create_task(crew.run(1))
     await asyncio.sleep(0)
     assert desk.frontier.counts()[ItemState.SKIPPED] == 0
@@ -369,20 +372,20 @@ async def test_cancellation_that_escapes_from_a_library_costs_an_attempt(desk: D
     """Nobody cancelled the page: given back without an attempt it would come again for ever."""
     item = desk.claim()
     desk.means.rules = [cast(Says, Cancels())]
-    await asyncio.create_task(Errand(item, desk.means).run())
+    await asyncio.create_task(PageTask(item, desk.means).run())
 
-    assert desk.events == [PageTriedAgain(URL, "internal error: CancelledError:", 1)]
+    assert desk.events == [PageRetried(URL, "internal error: CancelledError:", 1)]
 
 
 class Cancels:
     """A rule out of which a cancellation comes that nobody asked for."""
 
-    async def before(self, item: FrontierItem, *, now: datetime) -> Verdict:
+    async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
         """Raise it."""
         raise asyncio.CancelledError
 
     async def after(
-        self, item: FrontierItem, captured: Captured, aftermath: Aftermath, *, now: datetime
+        self, item: FrontierItem, captured: CaptureResult, aftermath: FollowUp, *, now: datetime
     ) -> None:
         """Nobody may ask."""
         raise AssertionError("nothing was visited")
@@ -407,9 +410,9 @@ async def test_error_of_the_frontiers_own_costs_an_attempt(desk: Desk, verb: str
     if verb == "note":
         desk.frontier.back_off("a.test", "dns: no such name", now=NOW, down=True)
         patient(desk)
-    await desk.run(Says(Verdict(Action.SKIP, "no")))
+    await desk.run(Says(RuleDecision(RuleAction.SKIP, "no")))
 
-    assert desk.events == [PageTriedAgain(URL, "internal error: OverflowError: x", 1)]
+    assert desk.events == [PageRetried(URL, "internal error: OverflowError: x", 1)]
 
 
 async def test_frontier_that_cannot_be_used_ends_the_run(desk: Desk) -> None:
@@ -422,15 +425,15 @@ async def test_frontier_that_cannot_be_used_ends_the_run(desk: Desk) -> None:
 @pytest.fixture
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let workers go on at once after an internal error."""
-    monkeypatch.setattr(worker, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(worker_pool, "BACKOFF_INITIAL_S", 0.0)
 
 
 @pytest.mark.usefixtures("no_pause")
 @pytest.mark.parametrize("verb", ["claim", "unfinished", "next_wakeup", "stats"])
 async def test_internal_error_of_a_worker_ends_no_other(desk: Desk, verb: str) -> None:
     """Each seam of the loop around pages: the crew does all that is to be done."""
-    desk.means.rules = [Says(Verdict(Action.SKIP, "no"))]
-    crew = Crew(desk.means, lease_s=60, name="crew")
+    desk.means.rules = [Says(RuleDecision(RuleAction.SKIP, "no"))]
+    crew = WorkerPool(desk.means, lease_s=60, name="crew")
     with_faults(desk, verb, OverflowError("x"))
     desk.frontier.add([NewItem("https://b.test/"), NewItem("https://c.test/")], now=NOW)
     await crew.run(2)
@@ -443,10 +446,10 @@ async def test_worker_that_fails_each_time_ends_the_run(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A crash loop is broken, with one sentence."""
-    monkeypatch.setattr(worker, "INTERNAL_ERRORS", 3)
+    monkeypatch.setattr(worker_pool, "MAX_INTERNAL_ERRORS", 3)
     with_faults(desk, "claim", *[OverflowError("x")] * 4)
     with pytest.raises(ExceptionGroup) as caught:
-        await Crew(desk.means, lease_s=60, name="crew").run(1)
+        await WorkerPool(desk.means, lease_s=60, name="crew").run(1)
 
     assert caught.group_contains(InvariantError, match="3 internal errors .* OverflowError: x")
 
@@ -454,10 +457,10 @@ async def test_worker_that_fails_each_time_ends_the_run(
 async def test_order_to_stop_arrives_after_an_error_while_looking_for_orders(desk: Desk) -> None:
     """Who looks for orders goes on looking."""
     until = NOW + timedelta(hours=1)
-    desk.means.rules = [Says(Verdict(Action.LATER, "wait", until))]
+    desk.means.rules = [Says(RuleDecision(RuleAction.LATER, "wait", until))]
     with_faults(desk, "orders", OverflowError("x"))
     desk.frontier.give_order("job", "j", "")  # so that orders are asked for
-    running = asyncio.create_task(Crew(desk.means, lease_s=60, name="crew").run(1))
+    running = asyncio.create_task(WorkerPool(desk.means, lease_s=60, name="crew").run(1))
     while desk.frontier.stats(NOW).later < 2:
         await asyncio.sleep(0.01)
     desk.frontier.give_order(STOP_ORDER, "", "")
@@ -470,7 +473,7 @@ async def test_lease_that_could_not_be_renewed_once_is_renewed_again(desk: Desk)
     renewals = asyncio.Event()
 
     class Waits(Says):
-        async def before(self, item: FrontierItem, *, now: datetime) -> Verdict:
+        async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
             while len(errors):
                 await asyncio.sleep(0.01)
             renewals.set()
@@ -478,8 +481,8 @@ async def test_lease_that_could_not_be_renewed_once_is_renewed_again(desk: Desk)
 
     errors: list[Exception] = [OverflowError("x")]
     desk.means.frontier = cast(Frontier, Faulty(desk.frontier, "renew", errors))
-    desk.means.rules = [Waits(Verdict(Action.SKIP, "no"))]
-    await Crew(desk.means, lease_s=0.1, name="crew").run(1)
+    desk.means.rules = [Waits(RuleDecision(RuleAction.SKIP, "no"))]
+    await WorkerPool(desk.means, lease_s=0.1, name="crew").run(1)
 
     assert renewals.is_set()
     assert desk.state() == (ItemState.SKIPPED, "no")
@@ -487,9 +490,9 @@ async def test_lease_that_could_not_be_renewed_once_is_renewed_again(desk: Desk)
 
 async def test_snapshot_is_told_once_to_each_process(desk: Desk) -> None:
     """Also to one that begins after it."""
-    desk.means.rules = [Says(Verdict(Action.SKIP, "no"))]
+    desk.means.rules = [Says(RuleDecision(RuleAction.SKIP, "no"))]
     desk.frontier.give_order(SNAPSHOT_ORDER, "", "2026-11-21T12:00:00Z")
-    crew = Crew(desk.means, lease_s=60, name="crew", endless=True)
+    crew = WorkerPool(desk.means, lease_s=60, name="crew", endless=True)
     running = asyncio.create_task(crew.run(1))
     while SnapshotMade(NOW) not in desk.events:
         await asyncio.sleep(0.01)

@@ -10,16 +10,15 @@ from contextlib import asynccontextmanager
 import pytest
 
 from core.layout import Layout
-from crawler.fetching import CA_FILE, Fetcher
-from proxy.client import ProxyVisit
-from tests.proxy.conftest import Origin, Proxy, check, ok, records
-from tests.proxy.conftest import certificate as certificate
-from tests.proxy.conftest import layout as layout
-from tests.proxy.conftest import origin as origin
-from tests.proxy.conftest import proxy as proxy
-from tests.proxy.conftest import secure_origin as secure_origin
-from tests.proxy.conftest import settings as settings
-from tests.proxy.conftest import start as start
+from crawler.capture.proxy_fetcher import CA_FILE, ProxyFetcher
+from proxy.control.client import ProxyVisit
+from tests.proxy.conftest import (
+    Origin,
+    Proxy,
+    check,
+    ok,
+    records,
+)
 
 pytestmark = pytest.mark.proxy
 URL = "http://origin.example/robots.txt"
@@ -27,7 +26,7 @@ AGENT = "Mozilla/5.0 (test)"
 
 
 @pytest.fixture
-def fetcher(proxy: Proxy, layout: Layout) -> Fetcher:
+def fetcher(proxy: Proxy, layout: Layout) -> ProxyFetcher:
     """Fetches through the one proxy."""
 
     @asynccontextmanager
@@ -35,11 +34,11 @@ def fetcher(proxy: Proxy, layout: Layout) -> Fetcher:
         async with proxy.client.visit(page_id, bucket="default") as kept:
             yield kept
 
-    return Fetcher(visits, ca=layout.ca / CA_FILE, agent=AGENT)
+    return ProxyFetcher(visits, ca=layout.ca / CA_FILE, agent=AGENT)
 
 
 async def test_a_file_is_read_and_lies_in_the_warc(
-    fetcher: Fetcher, origin: Origin, proxy: Proxy, layout: Layout
+    fetcher: ProxyFetcher, origin: Origin, proxy: Proxy, layout: Layout
 ) -> None:
     """What the crawl read is in the archive, with a page id of its own, and whole."""
     origin.answers["/robots.txt"] = ok(
@@ -62,7 +61,7 @@ async def test_a_file_is_read_and_lies_in_the_warc(
 
 
 async def test_https_is_trusted_by_the_proxys_authority(
-    fetcher: Fetcher, secure_origin: Origin
+    fetcher: ProxyFetcher, secure_origin: Origin
 ) -> None:
     """The client trusts the proxy's certificates and reads what the origin said."""
     secure_origin.answers["/robots.txt"] = ok(b"Disallow:")
@@ -70,7 +69,9 @@ async def test_https_is_trusted_by_the_proxys_authority(
     assert (found.status, found.body) == (200, b"Disallow:")
 
 
-async def test_the_request_is_spelled_as_the_fetch_key(fetcher: Fetcher, origin: Origin) -> None:
+async def test_the_request_is_spelled_as_the_fetch_key(
+    fetcher: ProxyFetcher, origin: Origin
+) -> None:
     """The target is sent byte by byte, with the page's User-Agent and nothing that names a robot."""
     await fetcher.get("http://origin.example/a|b?c=[d]^%7e", limit_bytes=99, timeout_s=20)
     head = origin.requests[0]
@@ -79,7 +80,7 @@ async def test_the_request_is_spelled_as_the_fetch_key(fetcher: Fetcher, origin:
     assert b"httpx" not in head.lower()
 
 
-async def test_redirects_are_followed_to_other_hosts(fetcher: Fetcher, origin: Origin) -> None:
+async def test_redirects_are_followed_to_other_hosts(fetcher: ProxyFetcher, origin: Origin) -> None:
     """Five redirects are followed, relative ones and those to other hosts (RFC 9309, 2.3.1.2)."""
     hops = ["/1", "//other.example/2", "http://origin.example/3", "4", "/5"]
     for at, to in zip(["/robots.txt", "/1", "/2", "/3", "/4"], hops, strict=True):
@@ -93,7 +94,7 @@ async def test_redirects_are_followed_to_other_hosts(fetcher: Fetcher, origin: O
     )
 
 
-async def test_a_redirect_loop_ends(fetcher: Fetcher, origin: Origin) -> None:
+async def test_a_redirect_loop_ends(fetcher: ProxyFetcher, origin: Origin) -> None:
     """Redirects without end are an error after so many requests."""
     origin.answers["/robots.txt"] = ok(b"", status="301 Moved", more=f"Location: {URL}\r\n")
     found = await fetcher.get(URL, limit_bytes=99, timeout_s=20)
@@ -102,7 +103,9 @@ async def test_a_redirect_loop_ends(fetcher: Fetcher, origin: Origin) -> None:
 
 
 @pytest.mark.parametrize("to", ["ftp://origin.example/", "http://[", "javascript:1", "http://a b/"])
-async def test_a_redirect_to_nowhere_is_an_error(fetcher: Fetcher, origin: Origin, to: str) -> None:
+async def test_a_redirect_to_nowhere_is_an_error(
+    fetcher: ProxyFetcher, origin: Origin, to: str
+) -> None:
     """A Location that is no web URL is named, and not followed."""
     origin.answers["/robots.txt"] = ok(b"", status="301 Moved", more=f"Location: {to}\r\n")
     found = await fetcher.get(URL, limit_bytes=99, timeout_s=20)
@@ -121,14 +124,16 @@ def endless(piece: bytes, head: str = "") -> Callable[[socket.socket, bytes], No
     return answer
 
 
-async def test_a_body_without_end_is_cut_at_the_limit(fetcher: Fetcher, origin: Origin) -> None:
+async def test_a_body_without_end_is_cut_at_the_limit(
+    fetcher: ProxyFetcher, origin: Origin
+) -> None:
     """No more than the limit is read, and what was read counts."""
     origin.answers["/robots.txt"] = endless(b"x" * 65536)
     found = await fetcher.get(URL, limit_bytes=500_000, timeout_s=60)
     assert (found.status, len(found.body), found.truncated) == (200, 500_000, True)
 
 
-async def test_a_gzip_bomb_is_cut_at_the_limit(fetcher: Fetcher, origin: Origin) -> None:
+async def test_a_gzip_bomb_is_cut_at_the_limit(fetcher: ProxyFetcher, origin: Origin) -> None:
     """A body that decodes to a thousand times its size is decoded up to the limit."""
     bomb = gzip.compress(b"a" * 50_000_000)
     origin.answers["/robots.txt"] = ok(bomb, more="Content-Encoding: gzip\r\n")
@@ -136,7 +141,7 @@ async def test_a_gzip_bomb_is_cut_at_the_limit(fetcher: Fetcher, origin: Origin)
     assert (len(found.body), found.truncated, found.error) == (100_000, True, "")
 
 
-async def test_a_gzip_body_is_decoded(fetcher: Fetcher, origin: Origin) -> None:
+async def test_a_gzip_body_is_decoded(fetcher: ProxyFetcher, origin: Origin) -> None:
     """What comes compressed is read as what it means."""
     origin.answers["/robots.txt"] = ok(gzip.compress(b"hello"), more="Content-Encoding: gzip\r\n")
     found = await fetcher.get(URL, limit_bytes=100, timeout_s=20)
@@ -146,7 +151,7 @@ async def test_a_gzip_body_is_decoded(fetcher: Fetcher, origin: Origin) -> None:
 
 @pytest.mark.parametrize("encoding", ["gzip", "br"])
 async def test_an_encoding_that_cannot_be_read_is_an_error(
-    fetcher: Fetcher, origin: Origin, encoding: str
+    fetcher: ProxyFetcher, origin: Origin, encoding: str
 ) -> None:
     """A body that is not what it says, or coded as we did not ask for, is no body to go by."""
     origin.answers["/robots.txt"] = ok(b"plain", more=f"Content-Encoding: {encoding}\r\n")
@@ -154,7 +159,7 @@ async def test_an_encoding_that_cannot_be_read_is_an_error(
     assert found.error.startswith("encoding: ")
 
 
-async def test_a_drip_ends_at_the_deadline(fetcher: Fetcher, origin: Origin) -> None:
+async def test_a_drip_ends_at_the_deadline(fetcher: ProxyFetcher, origin: Origin) -> None:
     """A server that sends a byte now and then is left at the deadline, what it said is kept."""
     over = threading.Event()
 
@@ -175,7 +180,7 @@ async def test_a_drip_ends_at_the_deadline(fetcher: Fetcher, origin: Origin) -> 
     [("http://refused.example/robots.txt", "connect"), ("http://private.example/", "address")],
 )
 async def test_no_answer_is_told_in_the_proxys_words(
-    fetcher: Fetcher, url: str, constant: str
+    fetcher: ProxyFetcher, url: str, constant: str
 ) -> None:
     """A host that does not answer, or may not be asked, has no status but a reason."""
     found = await fetcher.get(url, limit_bytes=99, timeout_s=20)
@@ -183,7 +188,7 @@ async def test_no_answer_is_told_in_the_proxys_words(
     assert found.error.startswith(constant)
 
 
-async def test_many_at_once(fetcher: Fetcher, origin: Origin) -> None:
+async def test_many_at_once(fetcher: ProxyFetcher, origin: Origin) -> None:
     """Fetches at the same time do not mix."""
     for number in range(20):
         origin.answers[f"/{number}"] = ok(str(number).encode())

@@ -8,21 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from core.classes import WALLS, PageClass
 from core.clock import SystemClock
-from core.pages import Outcome, PageInfo
-from core.profile import parse_settings
-from core.settings import FrontierSettings, PolitenessSettings, Settings
-from crawler.following import LINKS_LIMIT, ScopeRule, link_counts
+from core.config.profile import parse_settings
+from core.config.settings import FrontierSettings, PolitenessSettings, Settings
+from core.page_classes import WALLS, PageClass
+from core.page_manifest import PageInfo, VisitOutcome
+from crawler.capture.page_capture import CaptureResult
+from crawler.capture.visit_rule import ALLOW_VISIT, FollowUp, RuleAction
 from crawler.frontier.base import Frontier, FrontierItem, Lane, NewItem
-from crawler.frontier.sqlite import SqliteFrontier
-from crawler.job import JOB_ORDER, Job
-from crawler.jobs import SHEET_ORDER, Jobs
-from crawler.linklog import LinkLog, PageLinks
-from crawler.patience import Patience
-from crawler.rules import VISIT, Action, Aftermath
-from crawler.scope import Decision
-from crawler.visiting import Captured
+from crawler.frontier.sqlite_frontier import SqliteFrontier
+from crawler.jobs.crawl_job import JOB_ORDER, Job
+from crawler.jobs.job_settings import SHEET_ORDER, JobSettings
+from crawler.jobs.scope import LinkDecision
+from crawler.rules.scope_rule import LINKS_LIMIT, LinkLog, PageLinks, ScopeRule, link_counts
+from net.backoff import StoreRetry
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 SEED = "https://a.example/docs/"
@@ -36,9 +35,9 @@ class Crawl:
         self.frontier = frontier
         self.folder = folder
         self.rule = ScopeRule(
-            Jobs(frontier, Settings(), clock=clock),
+            JobSettings(frontier, Settings(), clock=clock),
             frontier,
-            Patience(clock, lambda _: None),
+            StoreRetry(clock, lambda _: None),
             name="here",
             record=LinkLog(folder),
         )
@@ -54,11 +53,11 @@ class Crawl:
     ) -> list[NewItem]:
         """What joins after a visit to a page with these links."""
         page = PageInfo(
-            item.id, item.url, final or item.url, "2026-11-21T12:00:00Z", Outcome.COMPLETE
+            item.id, item.url, final or item.url, "2026-11-21T12:00:00Z", VisitOutcome.COMPLETE
         )
         page = replace(page, outlinks=links, **facts)  # type: ignore[arg-type]
-        aftermath = Aftermath()
-        await self.rule.after(item, Captured(page, again=again), aftermath, now=NOW)
+        aftermath = FollowUp()
+        await self.rule.after(item, CaptureResult(page, again=again), aftermath, now=NOW)
         return aftermath.links
 
 
@@ -92,10 +91,10 @@ async def test_a_link_in_scope_joins_once_with_its_way(crawl: Crawl) -> None:
 @pytest.mark.parametrize(
     ("facts", "joined"),
     [
-        ({"outcome": Outcome.COMPLETE}, 1),
-        ({"outcome": Outcome.PARTIAL}, 1),
-        ({"outcome": Outcome.FAILED}, 0),
-        ({"outcome": Outcome.SKIPPED}, 0),
+        ({"outcome": VisitOutcome.COMPLETE}, 1),
+        ({"outcome": VisitOutcome.PARTIAL}, 1),
+        ({"outcome": VisitOutcome.FAILED}, 0),
+        ({"outcome": VisitOutcome.SKIPPED}, 0),
         ({"again": True}, 0),
         ({"page_class": PageClass.HTTP_ERROR}, 1),
         ({"page_class": PageClass.CHALLENGE}, 0),
@@ -208,18 +207,18 @@ async def test_what_is_excluded_by_now_is_skipped_before_its_visit(crawl: Crawl)
         )
     ]
 
-    assert words[0] == VISIT
+    assert words[0] == ALLOW_VISIT
     assert [(word.action, word.reason) for word in words[1:3]] == [
-        (Action.SKIP, "scope: exclude /x"),
-        (Action.SKIP, "scope: exclude ."),
+        (RuleAction.SKIP, "scope: exclude /x"),
+        (RuleAction.SKIP, "scope: exclude ."),
     ]
-    assert words[3].action is Action.LATER
+    assert words[3].action is RuleAction.LATER
 
 
 def test_a_line_is_bounded_whatever_the_page(tmp_path: Path) -> None:
     """Long URLs, thousands of reasons."""
     decisions = [
-        (f"https://b.example/{n}" + "x" * 5_000, Decision(False, f"exclude: {n}" + "y" * 5_000))
+        (f"https://b.example/{n}" + "x" * 5_000, LinkDecision(False, f"exclude: {n}" + "y" * 5_000))
         for n in range(2_000)
     ]
 
@@ -261,7 +260,10 @@ def test_log_of_decisions_is_bounded(tmp_path: Path) -> None:
     """Its lines, its files and their number, as those of the pages."""
     log = LinkLog(tmp_path, limit_bytes=50_000)
     decisions = [
-        (f"https://b.example/{n}" + "x" * 50_000, Decision(False, f"exclude: {n}" + "y" * 5_000))
+        (
+            f"https://b.example/{n}" + "x" * 50_000,
+            LinkDecision(False, f"exclude: {n}" + "y" * 5_000),
+        )
         for n in range(20)
     ]
     for _ in range(15):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from core.clock import SystemClock
-from crawler.household import Ended, Household, Part, Said
+from net.process_supervisor import ManagedProcess, ProcessExit, ProcessOutput, ProcessSupervisor
 
 STAYS = "import signal, time\nprint('here', flush=True)\nsignal.pause()"
 
@@ -23,11 +23,11 @@ class Ear:
     """Hears what is reported, and stops the household when it has heard enough."""
 
     def __init__(self, enough: int) -> None:
-        self.heard: list[Said | Ended] = []
+        self.heard: list[ProcessOutput | ProcessExit] = []
         self.stopping = asyncio.Event()
         self._enough = enough
 
-    def __call__(self, event: Said | Ended) -> None:
+    def __call__(self, event: ProcessOutput | ProcessExit) -> None:
         """Hear it."""
         self.heard.append(event)
         if len(self.heard) >= self._enough:
@@ -38,28 +38,33 @@ async def test_what_parts_say_is_passed_on_with_their_names() -> None:
     """Each line, from whichever of its two streams."""
     ear = Ear(2)
     text = "import sys\nprint('one', file=sys.stderr)\n" + STAYS
-    await Household([Part("a", python(text))], clock=SystemClock(), report=ear).run(ear.stopping)
-    assert ear.heard == [Said("a", "one"), Said("a", "here")]
+    await ProcessSupervisor(
+        [ManagedProcess("a", python(text))], clock=SystemClock(), report=ear
+    ).run(ear.stopping)
+    assert ear.heard == [ProcessOutput("a", "one"), ProcessOutput("a", "here")]
 
 
 @pytest.mark.slow
 async def test_a_part_that_dies_is_started_again() -> None:
     """It is told why, and the others do not notice."""
     ear = Ear(4)
-    parts = [Part("ends", python("raise SystemExit(3)")), Part("stays", python(STAYS))]
-    await Household(parts, clock=SystemClock(), report=ear).run(ear.stopping)
-    ends = [event for event in ear.heard if isinstance(event, Ended)]
+    parts = [
+        ManagedProcess("ends", python("raise SystemExit(3)")),
+        ManagedProcess("stays", python(STAYS)),
+    ]
+    await ProcessSupervisor(parts, clock=SystemClock(), report=ear).run(ear.stopping)
+    ends = [event for event in ear.heard if isinstance(event, ProcessExit)]
     assert [(each.part, each.code) for each in ends[:2]] == [("ends", 3), ("ends", 3)]
     assert ends[0].again_s < ends[1].again_s
-    assert ear.heard.count(Said("stays", "here")) == 1
+    assert ear.heard.count(ProcessOutput("stays", "here")) == 1
 
 
 async def test_a_part_that_comes_again_is_not_told_of_when_it_did_well() -> None:
     """Only what it says."""
     ear = Ear(2)
-    part = Part("daily", python("print('done')"), every_s=0.01)
-    await Household([part], clock=SystemClock(), report=ear).run(ear.stopping)
-    assert ear.heard == [Said("daily", "done")] * 2
+    part = ManagedProcess("daily", python("print('done')"), every_s=0.01)
+    await ProcessSupervisor([part], clock=SystemClock(), report=ear).run(ear.stopping)
+    assert ear.heard == [ProcessOutput("daily", "done")] * 2
 
 
 async def test_nobody_is_left_behind() -> None:
@@ -67,12 +72,14 @@ async def test_nobody_is_left_behind() -> None:
     ear = Ear(2)
     deaf = "import signal, os\nsignal.signal(15, lambda *_: None)\nprint(os.getpid(), flush=True)\nwhile 1: signal.pause()"
     mild = "import signal, os\nprint(os.getpid(), flush=True)\nsignal.pause()"
-    parts = [Part("deaf", python(deaf)), Part("mild", python(mild))]
-    task = asyncio.create_task(Household(parts, clock=SystemClock(), report=ear).run(ear.stopping))
+    parts = [ManagedProcess("deaf", python(deaf)), ManagedProcess("mild", python(mild))]
+    task = asyncio.create_task(
+        ProcessSupervisor(parts, clock=SystemClock(), report=ear).run(ear.stopping)
+    )
     await ear.stopping.wait()
-    pids = [int(event.line) for event in ear.heard if isinstance(event, Said)]
+    pids = [int(event.line) for event in ear.heard if isinstance(event, ProcessOutput)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("crawler.household.LONGEST_PAUSE_S", 0.5)
+        patch.setattr("net.process_supervisor.LONGEST_PAUSE_S", 0.5)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -84,10 +91,10 @@ def test_parts_end_with_their_parent() -> None:
     program = f"""
 import asyncio, os
 from core.clock import SystemClock
-from crawler.household import Household, Part
-part = Part("a", ({sys.executable!r}, "-S", "-c", "import os, signal; print(os.getpid(), flush=True); signal.pause()"))
+from net.process_supervisor import ProcessSupervisor, ManagedProcess
+part = ManagedProcess("a", ({sys.executable!r}, "-S", "-c", "import os, signal; print(os.getpid(), flush=True); signal.pause()"))
 async def main():
-    await Household([part], clock=SystemClock(), report=lambda said: print(said.line, flush=True)).run(asyncio.Event())
+    await ProcessSupervisor([part], clock=SystemClock(), report=lambda said: print(said.line, flush=True)).run(asyncio.Event())
 asyncio.run(main())
 """
     parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)

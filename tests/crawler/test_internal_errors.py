@@ -10,21 +10,20 @@ import pytest
 
 from core.clock import SystemClock
 from core.layout import Layout
-from crawler import visiting
-from crawler.archiving import Order, archive
-from crawler.courtesy import CourtesyRule
-from crawler.events import Event, PageDone, PageTriedAgain
-from crawler.following import ScopeRule
+from crawler.capture import page_capture
+from crawler.capture.page_capture import store_everything
 from crawler.frontier.base import ItemState
-from crawler.frontier.sqlite import SqliteFrontier
+from crawler.frontier.sqlite_frontier import SqliteFrontier
 from crawler.profiles import load_profile
-from crawler.running import Account
-from crawler.stored_levels import everything_stored
-from proxy.client import ProxyClient, ProxyVisit
-from proxy.index.sqlite import SqliteCaptureIndex
+from crawler.rules.after_visit import PolitenessRule
+from crawler.rules.scope_rule import ScopeRule
+from crawler.run.crawl_run import ArchiveOptions, RunSummary, archive_urls
+from crawler.worker.crawl_events import Event, PageDone, PageRetried
+from proxy.control.client import ProxyClient, ProxyVisit
 from tests.crawler.conftest import profile_for
 from tests.sites import hosts
 from tests.sites.web import TestWeb
+from warc.index.sqlite import SqliteCaptureIndex
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.slow]
 
@@ -46,12 +45,12 @@ SEAMS = {
     "before": Seam(ScopeRule, "before"),
     "manifest found": Seam(SqliteCaptureIndex, "page_outcome", is_asynchronous=False),
     "proxy opened": Seam(ProxyClient, "visit", is_asynchronous=False),
-    "render": Seam(visiting, "visit"),
-    "refetching": Seam(visiting, "check"),
+    "render": Seam(page_capture, "visit"),
+    "refetching": Seam(page_capture, "check"),
     "artifacts": Seam(ProxyVisit, "write"),
-    "seal": Seam(visiting, "_keep"),
-    "manifest made": Seam(visiting, "page_info", is_asynchronous=False),
-    "after": Seam(CourtesyRule, "after"),
+    "seal": Seam(page_capture, "_keep"),
+    "manifest made": Seam(page_capture, "page_info", is_asynchronous=False),
+    "after": Seam(PolitenessRule, "after"),
     "end": Seam(SqliteFrontier, "complete", is_asynchronous=False),
 }
 
@@ -83,7 +82,7 @@ def break_seam(
 class Outcome:
     """How a run went."""
 
-    account: Account
+    account: RunSummary
     events: list[Event]
     states: dict[str, ItemState]
     attempts: dict[str, int]
@@ -94,8 +93,8 @@ async def run(web: TestWeb, folder: Path) -> Outcome:
     settings = load_profile(str(profile_for(web, folder / "profile.toml")))
     events: list[Event] = []
     root = folder / "collection"
-    account = await archive(
-        Order(URLS, root, settings, 2, stored_level_of=everything_stored),
+    account = await archive_urls(
+        ArchiveOptions(URLS, root, settings, 2, stored_level_of=store_everything),
         clock=SystemClock(),
         started=lambda _added, _left: None,
         report=events.append,
@@ -147,7 +146,7 @@ async def test_internal_error_at_a_seam_costs_its_page_one_attempt(
 
     assert left == 0, "the seam was met"
     assert outcome.states == dict.fromkeys(URLS, ItemState.DONE)
-    tried_again = [each for each in outcome.events if isinstance(each, PageTriedAgain)]
+    tried_again = [each for each in outcome.events if isinstance(each, PageRetried)]
     assert [each.reason for each in tried_again] == ["internal error: OverflowError: int too large"]
     assert sorted(outcome.attempts.values()) == [1, 1, 2]
     assert outcome.attempts[tried_again[0].url] == 2

@@ -9,20 +9,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import ConfigError, InputError
-from core.profile import parse_settings
-from core.settings import (
+from core.config.profile import parse_settings
+from core.config.settings import (
     PolitenessSettings,
     RecrawlSettings,
     ScopeSettings,
     Settings,
     VisitSettings,
 )
-from crawler import job as job_module
-from crawler.crawling import give
+from core.errors import ConfigError, InputError
 from crawler.frontier.base import Frontier, ItemState, Lane, NewItem
-from crawler.job import JOB_ORDER, Job, check_job_name, name_for, parse_job, settings_text
-from crawler.jobs import LOOK_S, SHEET_ORDER, Jobs, parse_live_sheet
+from crawler.jobs import crawl_job as job_module
+from crawler.jobs.crawl_job import (
+    JOB_ORDER,
+    Job,
+    check_job_name,
+    derive_job_name,
+    parse_job,
+    settings_text,
+)
+from crawler.jobs.job_settings import ORDERS_POLL_S, SHEET_ORDER, JobSettings, parse_live_sheet
+from crawler.run.job_run import submit_job
 from tests.crawler.frontier.conftest import NewPlace
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -119,10 +126,10 @@ def test_names_are_short_and_plain_and_made_from_the_seeds() -> None:
     for bad in ("", "a b", "../x", "-x", "ü", "x" * 101):
         with pytest.raises(InputError):
             check_job_name(bad)
-    assert check_job_name(name_for([SEED])).startswith("a.example-")
-    assert name_for(two).rpartition("-")[2] == name_for(two[::-1]).rpartition("-")[2]
-    assert name_for([SEED]) != name_for(["https://a.example/"])
-    assert check_job_name(name_for(["http://[::1]/"]))
+    assert check_job_name(derive_job_name([SEED])).startswith("a.example-")
+    assert derive_job_name(two).rpartition("-")[2] == derive_job_name(two[::-1]).rpartition("-")[2]
+    assert derive_job_name([SEED]) != derive_job_name(["https://a.example/"])
+    assert check_job_name(derive_job_name(["http://[::1]/"]))
 
 
 def test_a_job_s_settings_hold_for_its_pages_and_the_machine_s_for_lists(
@@ -132,7 +139,7 @@ def test_a_job_s_settings_hold_for_its_pages_and_the_machine_s_for_lists(
     local = parse_settings("[visit]\ntimeout_s = 7\n[proxy]\nprocesses = 3\n")
     job = job_of("[visit]\ntimeout_s = 9\n[proxy]\nprocesses = 8\n")
     frontier.give_order(JOB_ORDER, "mine", job.to_json())
-    jobs = Jobs(frontier, local, clock=clock)
+    jobs = JobSettings(frontier, local, clock=clock)
 
     assert jobs.settings_for(SEED, "").visit.timeout_s == 7
     assert jobs.settings_for(SEED, "unknown").visit.timeout_s == 7
@@ -146,12 +153,12 @@ def test_a_sheet_holds_below_its_prefix_within_half_a_second(
     """Set while workers run; the longest prefix holds, a live one beats the profile's."""
     job = job_of('[[sheet]]\nmatch = "a.example"\nvisit.timeout_s = 1\nvisit.language = "de"\n')
     frontier.give_order(JOB_ORDER, "mine", job.to_json())
-    jobs = Jobs(frontier, Settings(), clock=clock)
+    jobs = JobSettings(frontier, Settings(), clock=clock)
     assert jobs.settings_for(SEED, "mine").visit.timeout_s == 1
 
     frontier.give_order(SHEET_ORDER, "example,a,", '{"visit": {"timeout_s": 2}}')
     frontier.give_order(SHEET_ORDER, "example,a,)/docs/", '{"scope": {"exclude": ["x"]}}')
-    clock.seconds += LOOK_S
+    clock.seconds += ORDERS_POLL_S
 
     found = jobs.settings_for(SEED, "mine")
     assert (found.visit.timeout_s, found.visit.language) == (2, "de")
@@ -161,7 +168,7 @@ def test_a_sheet_holds_below_its_prefix_within_half_a_second(
     assert jobs.scope_for(SEED + "x", "mine").excluded(SEED + "x") == "x"
 
     frontier.take_back(SHEET_ORDER, "example,a,")
-    clock.seconds += LOOK_S
+    clock.seconds += ORDERS_POLL_S
     assert jobs.settings_for(SEED, "mine").visit.timeout_s == 1
 
 
@@ -170,7 +177,7 @@ def test_what_cannot_be_read_is_left_out_and_told(frontier: Frontier, clock: Han
     frontier.give_order(SHEET_ORDER, "example,", '{"future": {"x": 1}}')
     frontier.give_order(JOB_ORDER, "newer", '{"version": 99}')
     frontier.give_order(JOB_ORDER, "mine", job_of().to_json())
-    jobs = Jobs(frontier, Settings(), clock=clock)
+    jobs = JobSettings(frontier, Settings(), clock=clock)
 
     assert jobs.job("mine") is not None
     assert jobs.job("newer") is None
@@ -185,7 +192,7 @@ def test_where_a_seed_redirects_to_is_in_scope_on_all_machines(
 ) -> None:
     """Only of a seed; telling it twice changes nothing."""
     frontier.give_order(JOB_ORDER, "mine", job_of("[scope]\nkind = 'host'\n").to_json())
-    here, there = (Jobs(frontier, Settings(), clock=clock) for _ in range(2))
+    here, there = (JobSettings(frontier, Settings(), clock=clock) for _ in range(2))
     here.look()
     there.look()
 
@@ -193,7 +200,7 @@ def test_where_a_seed_redirects_to_is_in_scope_on_all_machines(
     here.move_seed("mine", SEED, "https://new.example/home")
     version = frontier.stats(NOW).version
     here.move_seed("mine", SEED, "https://new.example/home")
-    clock.seconds += LOOK_S
+    clock.seconds += ORDERS_POLL_S
 
     assert frontier.stats(NOW).version == version
     for jobs in (here, there):
@@ -205,10 +212,10 @@ async def test_a_crawl_given_again_goes_on_and_other_seeds_join_it(
     frontier: Frontier, clock: Hands
 ) -> None:
     """The order is given once; what is known is left alone."""
-    first = await give(job_of(), frontier, local=Settings(), clock=clock)
+    first = await submit_job(job_of(), frontier, local=Settings(), clock=clock)
     version = frontier.stats(NOW).version
-    again = await give(job_of(), frontier, local=Settings(), clock=clock)
-    more = await give(
+    again = await submit_job(job_of(), frontier, local=Settings(), clock=clock)
+    more = await submit_job(
         job_of(seeds=("https://b.example/",)), frontier, local=Settings(), clock=clock
     )
 
@@ -223,11 +230,11 @@ async def test_a_narrower_scope_drops_what_waits_and_a_wider_one_brings_it_back(
     frontier: Frontier, clock: Hands
 ) -> None:
     """Depth, kind and exclude patterns; a seed always belongs to its crawl."""
-    await give(job_of("[scope]\nkind = 'any'\n"), frontier, local=Settings(), clock=clock)
+    await submit_job(job_of("[scope]\nkind = 'any'\n"), frontier, local=Settings(), clock=clock)
     links = {"https://a.example/docs/x": 1, "https://a.example/y": 1, "https://a.example/docs/z": 3}
     frontier.add((NewItem(url, hops=hops, job="mine") for url, hops in links.items()), now=NOW)
 
-    narrow = await give(
+    narrow = await submit_job(
         job_of("[scope]\nkind = 'prefix'\ndepth = 2\n"), frontier, local=Settings(), clock=clock
     )
     assert narrow.dropped == 2
@@ -236,7 +243,7 @@ async def test_a_narrower_scope_drops_what_waits_and_a_wider_one_brings_it_back(
         "scope: depth: more than 2 links",
     }
 
-    excluding = await give(
+    excluding = await submit_job(
         job_of("[scope]\nkind = 'any'\nexclude = ['/y', 'docs/$']\n"),
         frontier,
         local=Settings(),
@@ -244,7 +251,9 @@ async def test_a_narrower_scope_drops_what_waits_and_a_wider_one_brings_it_back(
     )
     assert (excluding.revived, excluding.dropped) == (1, 1)
 
-    wide = await give(job_of("[scope]\nkind = 'any'\n"), frontier, local=Settings(), clock=clock)
+    wide = await submit_job(
+        job_of("[scope]\nkind = 'any'\n"), frontier, local=Settings(), clock=clock
+    )
     assert wide.revived == 2
     assert {record.item.url: record.item.hops for record in frontier.ls(ItemState.QUEUED)} == {
         SEED: 0,
@@ -264,7 +273,7 @@ async def test_a_crawl_takes_its_seeds_over_from_lists_and_other_crawls(
         else:
             frontier.release(item, now=NOW)
 
-    given_ = await give(job_of(seeds=(SEED, done)), frontier, local=Settings(), clock=clock)
+    given_ = await submit_job(job_of(seeds=(SEED, done)), frontier, local=Settings(), clock=clock)
 
     assert given_.added.requeued == 2
     assert {record.item.job for record in frontier.ls(ItemState.QUEUED)} == {"mine"}

@@ -17,20 +17,22 @@ import pytest
 import pytest_asyncio
 
 from core.clock import SystemClock
+from core.config.settings import BrowserSettings, Settings, VisitSettings
 from core.layout import Layout
-from core.pages import Outcome, PageInfo
-from core.settings import BrowserSettings, Settings, VisitSettings
-from crawler.visiting import Wanted, capture
-from proxy.client import ProxyClient, ProxyVisit
+from core.page_manifest import PageInfo, VisitOutcome
+from crawler.capture.page_capture import CaptureRequest, capture
+from proxy.control.client import ProxyClient, ProxyVisit
 from render.browser import Browser
-from render.executable import find_browser
-from tests.proxy.conftest import Answer, Origin, Proxy, Record, check, ok, records
-from tests.proxy.conftest import certificate as certificate
-from tests.proxy.conftest import layout as layout
-from tests.proxy.conftest import origin as origin
-from tests.proxy.conftest import secure_origin as secure_origin
-from tests.proxy.conftest import settings as settings
-from tests.proxy.conftest import start as start
+from render.chromium import find_browser
+from tests.proxy.conftest import (
+    Answer,
+    Origin,
+    Proxy,
+    Record,
+    check,
+    ok,
+    records,
+)
 
 pytestmark = [
     pytest.mark.browser,
@@ -96,7 +98,7 @@ def take(browser: Browser, start: Callable[..., Proxy], settings: Settings) -> T
             return None
 
         captured = await capture(
-            Wanted(SITE + path, "p", last_attempt=True),
+            CaptureRequest(SITE + path, "p", last_attempt=True),
             supervisor=Lender(proxies[0].client, browser),  # type: ignore[arg-type]
             settings=chosen,
             clock=CLOCK,
@@ -238,7 +240,9 @@ async def test_a_download_by_any_way_is_fetched_once_and_whole(
 
     assert [len(asked(origin, f"/fil{number}")) for number in range(len(PAGES))] == [1] * len(PAGES)
     assert [[each.payload == PDF for each in one] for one in found] == [[True]] * len(PAGES)
-    assert [(page.outcome, page.reason) for page in pages] == [(Outcome.COMPLETE, "")] * len(PAGES)
+    assert [(page.outcome, page.reason) for page in pages] == [(VisitOutcome.COMPLETE, "")] * len(
+        PAGES
+    )
     assert (pages[0].final_url, pages[0].format) == (f"{SITE}/fil0", "pdf")
 
 
@@ -266,7 +270,7 @@ async def test_what_broke_is_asked_for_again(take: Take, origin: Origin, layout:
     page = await take("/it")
     first, again = asked(origin, "/a.png")
 
-    assert (page.outcome, page.reason, page.missing) == (Outcome.COMPLETE, "", ())
+    assert (page.outcome, page.reason, page.missing) == (VisitOutcome.COMPLETE, "", ())
     assert [(gap.url, gap.kept) for gap in page.refetched] == [(f"{SITE}/a.png", "response")]
     assert page.refetched[0].reason.startswith("disconnected:")
     assert again == first
@@ -285,7 +289,7 @@ async def test_a_download_that_broke_is_asked_for_again(
     origin.answers["/it"] = once_broken(answer, cut_at=5_000)
     page = await take("/it")
 
-    assert (page.outcome, page.reason, page.size) == (Outcome.COMPLETE, "", len(PDF))
+    assert (page.outcome, page.reason, page.size) == (VisitOutcome.COMPLETE, "", len(PDF))
     assert [len(each.payload) == len(PDF) for each in kept(layout, "/it")] == [False, True]
 
 
@@ -299,7 +303,7 @@ async def test_what_stays_missing_is_listed_and_makes_the_page_partial(
     # Chromium asks again by itself when a connection ends without an answer.
     by_browser = len(asked(origin, "/a.png")) - 1
 
-    assert page.outcome is Outcome.PARTIAL
+    assert page.outcome is VisitOutcome.PARTIAL
     assert page.reason.startswith("missing: 1 of ")
     assert [(gap.url, gap.kept) for gap in page.missing] == [(f"{SITE}/a.png", "failed")]
     assert page.missing[0].reason.startswith("disconnected:")
@@ -317,7 +321,7 @@ async def test_the_origins_own_errors_are_answers(take: Take, origin: Origin) ->
     page = await take("/it")
 
     assert [len(asked(origin, f"/{status}.png")) for status in (403, 404, 410, 500, 503)] == [1] * 5
-    assert (page.outcome, page.refetched, page.missing) == (Outcome.COMPLETE, (), ())
+    assert (page.outcome, page.refetched, page.missing) == (VisitOutcome.COMPLETE, (), ())
 
 
 async def test_a_part_that_the_page_gave_up_is_fetched_but_no_call(
@@ -346,7 +350,7 @@ async def test_a_part_that_the_page_gave_up_is_fetched_but_no_call(
     page = await take("/it")
     found = {each.url.removeprefix(SITE): each.kept for each in page.resources}
 
-    assert (page.outcome, page.missing) == (Outcome.COMPLETE, ())
+    assert (page.outcome, page.missing) == (VisitOutcome.COMPLETE, ())
     assert found["/late.png"] == "response"
     assert len(asked(origin, "/late.png")) == 1
     assert len(asked(origin, "/late.json")) == 1
@@ -364,7 +368,7 @@ async def test_a_part_that_never_ends_is_cut_and_named(take: Take, origin: Origi
     page = await take("/it", settle_limit_s=1.0, refetch_s=1.0)
 
     assert len(asked(origin, "/a.png")) == 1
-    assert page.outcome is Outcome.PARTIAL
+    assert page.outcome is VisitOutcome.PARTIAL
     assert [(gap.url, gap.reason) for gap in page.missing] == [(f"{SITE}/a.png", "unfinished")]
 
 
@@ -387,7 +391,7 @@ async def test_no_more_bytes_come_of_asking_again_than_allowed(take: Take, origi
     origin.answers["/a.png"] = once_broken(image, cut_at=300)
     page = await take("/it", refetch_bytes=100_000)
 
-    assert page.outcome is Outcome.PARTIAL
+    assert page.outcome is VisitOutcome.PARTIAL
     assert [gap.reason for gap in page.missing] == ["limit: refetch_limit_bytes"]
 
 
@@ -408,7 +412,7 @@ async def test_redirects_of_what_is_asked_again_are_followed(
     origin.answers["/b.png"] = ok(PNG, mime="image/png")
     page = await take("/it")
 
-    assert (page.outcome, page.missing) == (Outcome.COMPLETE, ())
+    assert (page.outcome, page.missing) == (VisitOutcome.COMPLETE, ())
     assert [each.payload for each in kept(layout, "/b.png")] == [PNG]
 
 
@@ -429,7 +433,7 @@ async def test_what_the_deadline_left_unasked_is_asked_for_and_the_rest_named(
     (head,) = asked(origin, "/good.png")
     (again,) = (each for each in page.refetched if each.url.endswith("good.png"))
 
-    assert page.outcome is Outcome.PARTIAL
+    assert page.outcome is VisitOutcome.PARTIAL
     assert {gap.url: gap.reason for gap in page.missing} == dict.fromkeys(
         [SITE + name for name in names], "unfinished"
     )
@@ -479,7 +483,7 @@ async def test_media_asked_for_in_parts_is_one_whole_record(
     assert b"range:" not in asked(origin, "/a.wav")[0].lower()
     assert len(asked(origin, "/a.wav")) == 1
     assert text == b"2"
-    assert (page.outcome, page.missing) == (Outcome.COMPLETE, ())
+    assert (page.outcome, page.missing) == (VisitOutcome.COMPLETE, ())
 
 
 async def test_a_page_with_all_its_parts_costs_one_question(
@@ -499,5 +503,5 @@ async def test_a_page_with_all_its_parts_costs_one_question(
     page = await take("/it")
 
     assert questions == [{}]
-    assert page.outcome is Outcome.COMPLETE
+    assert page.outcome is VisitOutcome.COMPLETE
     json.loads(page.to_json())

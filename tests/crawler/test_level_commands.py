@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from core.layout import COLLECTION_VERSION, Layout
-from crawler.cli import main
-from crawler.cli.exits import Exit
+from weboid.cli.main import main
+from weboid.cli.support.command_base import ExitCode
 
 LINK = "https://a.example.org/page"
 Level = Callable[..., tuple[int, str, str]]
@@ -38,7 +38,7 @@ def level(
 def facts(ran: tuple[int, str, str]) -> Any:
     """The command's JSON."""
     code, out, err = ran
-    assert code == Exit.OK, err
+    assert code == ExitCode.OK, err
     return json.loads(out)
 
 
@@ -67,7 +67,7 @@ def test_without_rules_everything_is_shown_with_images(level: Level) -> None:
     """And the command says that nothing decided it."""
     code, told, _ = level("show", LINK)
 
-    assert (code, "at the level images" in told, "No rule" in told) == (Exit.OK, True, True)
+    assert (code, "at the level images" in told, "No rule" in told) == (ExitCode.OK, True, True)
     assert "There is no rule" in level("list")[1]
     assert "No editor" in level("rights")[1]
     assert "Nothing was decided" in level("history")[1]
@@ -97,10 +97,14 @@ def test_editors_do_what_they_were_allowed_and_are_told_what_not(level: Level) -
     """Refusals say what would be allowed, or who may; nothing is changed by them."""
     ask = ("--link", LINK, "--wiki", "w", "--actor", "Ann Lee@w")
     code, _, told = level("set", "text", *ask)
-    assert (code, "no right" in told, "rights allow --wiki w" in told) == (Exit.INPUT, True, True)
+    assert (code, "no right" in told, "rights allow --wiki w" in told) == (
+        ExitCode.INPUT,
+        True,
+        True,
+    )
 
-    assert level("rights", "allow", "--wiki", "w", "--most", "html")[0] == Exit.OK
-    assert level("set", "html", *ask)[0] == Exit.OK
+    assert level("rights", "allow", "--wiki", "w", "--most", "html")[0] == ExitCode.OK
+    assert level("set", "html", *ask)[0] == ExitCode.OK
     for arguments, reason in (
         (("set", "images", *ask), "html at most"),
         (("set", "text", "--domain", "a.example", "--wiki", "w", "--actor", "Ann Lee@w"), "links"),
@@ -109,11 +113,11 @@ def test_editors_do_what_they_were_allowed_and_are_told_what_not(level: Level) -
         (("rights", "allow", "--wiki", "w", "--most", "full", "--actor", "Ann@w"), "an operator"),
     ):
         code, _, told = level(*arguments)
-        assert (code, reason in told) == (Exit.INPUT, True), told
+        assert (code, reason in told) == (ExitCode.INPUT, True), told
     assert facts(level("show", LINK, "--wiki", "w", "--json"))["level"] == "html"
 
     level("rights", "allow", "--wiki", "w", "--editor", "Ann Lee", "--most", "full", "--domains")
-    assert level("set", "full", "--domain", "a.example", *ask[2:])[0] == Exit.OK
+    assert level("set", "full", "--domain", "a.example", *ask[2:])[0] == ExitCode.OK
     rights = facts(level("rights", "--json"))["rights"]
     assert [(each["editor"], each["scope"], each["most"]) for each in rights] == [
         (None, "link", "html"),
@@ -131,7 +135,7 @@ def test_lowered_rights_show_in_what_counts(level: Level) -> None:
 
     assert (told["level"], told["is_capped"], told["rule"]["level"]) == ("limited", True, "full")
     assert "more than editors" in level("show", LINK, "--wiki", "w")[1]
-    assert level("rights", "withdraw", "--wiki", "w")[0] == Exit.OK
+    assert level("rights", "withdraw", "--wiki", "w")[0] == ExitCode.OK
     assert facts(level("show", LINK, "--wiki", "w", "--json"))["level"] == "images"
     assert len(facts(level("rights", "--history", "--json"))["rights"]) == 3
 
@@ -147,8 +151,8 @@ def test_several_change_together_and_a_dry_run_changes_nothing(level: Level) -> 
     changes = facts(level("set", "text", *both, "--json"))["changes"]
 
     assert [(each["before"], each["level"]) for each in changes] == [("html", "text")] * 2
-    assert level("clear", *both, "--domain", "c.example", "--dry-run")[0] == Exit.INPUT
-    assert level("clear", *both, "--domain", "c.example")[0] == Exit.INPUT
+    assert level("clear", *both, "--domain", "c.example", "--dry-run")[0] == ExitCode.INPUT
+    assert level("clear", *both, "--domain", "c.example")[0] == ExitCode.INPUT
     assert len(facts(level("list", "--json"))["rules"]) == 2
 
 
@@ -174,7 +178,7 @@ def test_what_cannot_be_meant_is_refused(
     """With a sentence, and the exit code for what must be mended."""
     code, _, told = level(*arguments)
 
-    assert (code, reason in told) == (Exit.INPUT, True), told
+    assert (code, reason in told) == (ExitCode.INPUT, True), told
 
 
 def test_a_name_cannot_steer_the_terminal(level: Level) -> None:
@@ -207,7 +211,7 @@ def test_stored_levels_are_set_shown_listed_and_cleared(level: Level) -> None:
         each["level"] for each in facts(level("list", "--level", "no-media", "--json"))["rules"]
     ] == ["no-media"]
 
-    assert level("clear", "--store", "--wiki", "w")[0] == Exit.OK
+    assert level("clear", "--store", "--wiki", "w")[0] == ExitCode.OK
     assert facts(level("show", "https://b.example/", "--wiki", "w", "--json"))["level"] == "html"
     history = facts(level("history", "--wiki", "w", "--json"))["decisions"]
     assert [(each["kind"], each["level"]) for each in history] == [
@@ -221,5 +225,5 @@ def test_stored_levels_are_set_shown_listed_and_cleared(level: Level) -> None:
 def test_a_level_is_set_of_one_kind_at_a_time(level: Level, words: tuple[str, ...]) -> None:
     """Neither and both are refused with what to say instead."""
     code, _, err = level("set", *words, "--default")
-    assert code == Exit.INPUT
+    assert code == ExitCode.INPUT
     assert "Say either how much is shown" in err

@@ -20,17 +20,16 @@ from sqlalchemy import update
 from core.clock import SystemClock
 from core.errors import WeboidError
 from core.layout import Layout
-from crawler.cli import weboid
-from crawler.cli.exits import Exit, exit_for
-from links.checking.leases import take
-from links.checking.parts import WHOLE
-from links.days import day_of
-from links.locator import locate
-from links.store.schema import urls
-from links.store.store import Store
+from links.check_history import day_of
+from links.checker.check_leases import ALL_HOSTS, take_check_lease
+from links.registry.database import RegistryStore
+from links.registry.schema import urls
+from links.url_parts import url_parts_of
 from tests.links.checking.farm import Farm, farming, gone
 from tests.links.checking.rows import watch
 from tests.services.registries import open_registry
+from weboid.cli.main import weboid
+from weboid.cli.support.command_base import ExitCode, exit_code_for
 
 TODAY = day_of(SystemClock().now())
 NAMES = [f"h{number}.example" for number in range(12)]
@@ -66,7 +65,7 @@ def _fine_again(farm: Farm) -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+def store(tmp_path: Path) -> Iterator[RegistryStore]:
     """The registry of the collection that commands work on."""
     with closing(open_registry(Layout(tmp_path / "collection"))) as opened:
         yield opened
@@ -92,19 +91,21 @@ def _run(tmp_path: Path, profile: Path, *words: str) -> Result:
     return CliRunner().invoke(weboid, _arguments(tmp_path, profile, *words))
 
 
-def _refused(tmp_path: Path, profile: Path, *words: str) -> tuple[Exit, str]:
+def _refused(tmp_path: Path, profile: Path, *words: str) -> tuple[ExitCode, str]:
     """How a command ends that fails, and what it says."""
     done = _run(tmp_path, profile, *words)
     if isinstance(done.exception, WeboidError):
-        return exit_for(done.exception), str(done.exception)
-    return Exit(done.exit_code), done.output
+        return exit_code_for(done.exception), str(done.exception)
+    return ExitCode(done.exit_code), done.output
 
 
 def _json_lines(result: Result) -> list[dict[str, Any]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def test_what_is_due_is_looked_at(store: Store, farm: Farm, tmp_path: Path, profile: Path) -> None:
+def test_what_is_due_is_looked_at(
+    store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path
+) -> None:
     """What has changed is shown, and how it went; a second run finds nothing due."""
     farm.hosts["h1.example"] = gone
     watch(store, [f"http://{name}/x" for name in NAMES], day=TODAY)
@@ -112,7 +113,7 @@ def test_what_is_due_is_looked_at(store: Store, farm: Farm, tmp_path: Path, prof
     done = _run(tmp_path, profile, "check")
     again = _run(tmp_path, profile, "check")
 
-    assert done.exit_code == Exit.OK, done.output
+    assert done.exit_code == ExitCode.OK, done.output
     assert "unknown -> dying  http://h1.example/x" in done.stdout
     assert len(done.stdout.splitlines()) == 1
     assert "12 URLs looked at: 11 alive, 1 dying." in done.stderr
@@ -120,7 +121,7 @@ def test_what_is_due_is_looked_at(store: Store, farm: Farm, tmp_path: Path, prof
 
 
 def test_machines_get_a_line_for_each_url(
-    store: Store, farm: Farm, tmp_path: Path, profile: Path
+    store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path
 ) -> None:
     """With what was found, and when it is looked at again."""
     farm.hosts["h1.example"] = gone
@@ -136,37 +137,41 @@ def test_machines_get_a_line_for_each_url(
 
 
 def test_named_urls_are_looked_at_at_once(
-    store: Store, farm: Farm, tmp_path: Path, profile: Path
+    store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path
 ) -> None:
     """Whether they are due or not, in any spelling."""
     watch(store, ["http://h1.example/x", "http://h2.example/y"], day=TODAY + 5)
 
     done = _run(tmp_path, profile, "check", "HTTP://H1.example/x#top", "--json")
 
-    assert done.exit_code == Exit.OK, done.output
+    assert done.exit_code == ExitCode.OK, done.output
     assert [each["url"] for each in _json_lines(done)] == ["http://h1.example/x"]
     assert {each.host for each in farm.asked} == {"h1.example"}
 
 
-def test_a_url_that_is_not_watched_is_refused(store: Store, tmp_path: Path, profile: Path) -> None:
+def test_a_url_that_is_not_watched_is_refused(
+    store: RegistryStore, tmp_path: Path, profile: Path
+) -> None:
     """Nobody can have us ask for anything: only what a page has."""
     code, said = _refused(tmp_path, profile, "check", "http://h1.example/other")
 
-    assert code is Exit.INPUT
+    assert code is ExitCode.INPUT
     assert "does not watch" in said
 
 
 def test_named_urls_are_left_to_the_checker_at_work(
-    store: Store, farm: Farm, tmp_path: Path, profile: Path
+    store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path
 ) -> None:
     """Two would ask their hosts faster than allowed; it looks at them before all else."""
     ids = watch(store, ["http://h1.example/x"], day=TODAY + 5)
     with store.writing() as rows:
-        take(rows, WHOLE, "another", now=int(SystemClock().now().timestamp()), length_s=3600)
+        take_check_lease(
+            rows, ALL_HOSTS, "another", now=int(SystemClock().now().timestamp()), length_s=3600
+        )
 
     done = _run(tmp_path, profile, "check", "http://h1.example/x")
 
-    assert done.exit_code == Exit.OK
+    assert done.exit_code == ExitCode.OK
     assert "(another)" in done.stderr
     assert farm.asked == []
     with store.reading() as rows:
@@ -175,7 +180,7 @@ def test_named_urls_are_left_to_the_checker_at_work(
 
 
 def test_a_dry_run_says_what_is_due(
-    store: Store, farm: Farm, tmp_path: Path, profile: Path
+    store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path
 ) -> None:
     """By host, and asks nobody."""
     watch(store, [f"http://h1.example/{n}" for n in range(3)] + ["http://h2.example/"], day=TODAY)
@@ -191,11 +196,11 @@ def test_a_dry_run_says_what_is_due(
     assert farm.asked == []
 
 
-def test_a_limit_is_kept(store: Store, farm: Farm, tmp_path: Path, profile: Path) -> None:
+def test_a_limit_is_kept(store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path) -> None:
     """The rest stays due."""
     watch(store, [f"http://{name}/x" for name in NAMES], day=TODAY)
 
-    assert _run(tmp_path, profile, "check", "--limit", "5").exit_code == Exit.OK
+    assert _run(tmp_path, profile, "check", "--limit", "5").exit_code == ExitCode.OK
     assert "7 URLs looked at" in _run(tmp_path, profile, "check").stderr
 
 
@@ -205,22 +210,22 @@ def test_a_limit_is_kept(store: Store, farm: Farm, tmp_path: Path, profile: Path
     ids=["no-part", "named-watch", "named-part"],
 )
 def test_what_does_not_go_together_is_refused(
-    store: Store, tmp_path: Path, profile: Path, words: tuple[str, ...]
+    store: RegistryStore, tmp_path: Path, profile: Path, words: tuple[str, ...]
 ) -> None:
     """Before anything is asked."""
-    assert _refused(tmp_path, profile, "check", *words)[0] is Exit.INPUT
+    assert _refused(tmp_path, profile, "check", *words)[0] is ExitCode.INPUT
 
 
 def test_without_a_registry_it_says_how_to_make_one(tmp_path: Path, profile: Path) -> None:
     """And makes none by itself."""
     code, said = _refused(tmp_path, profile, "check")
 
-    assert code is Exit.UNAVAILABLE
+    assert code is ExitCode.UNAVAILABLE
     assert "weboid links import" in said
     assert not (tmp_path / "collection").exists()
 
 
-def test_passes_are_shown(store: Store, farm: Farm, tmp_path: Path, profile: Path) -> None:
+def test_passes_are_shown(store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path) -> None:
     """With how much was due, and how much was done."""
     watch(store, [f"http://{name}/x" for name in NAMES], day=TODAY)
     empty = _run(tmp_path, profile, "passes")
@@ -244,7 +249,7 @@ def test_passes_are_shown(store: Store, farm: Farm, tmp_path: Path, profile: Pat
 
 
 def test_urls_that_wait_too_long_are_told(
-    store: Store, farm: Farm, tmp_path: Path, profile: Path
+    store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path
 ) -> None:
     """A pass that takes longer than its four weeks is a warning, with what would help (W38)."""
     ids = watch(store, [f"http://{name}/x" for name in NAMES], day=TODAY)
@@ -261,13 +266,13 @@ def test_urls_that_wait_too_long_are_told(
 
 @pytest.mark.slow
 def test_sigint_ends_a_watching_check_gracefully(
-    store: Store, farm: Farm, tmp_path: Path, profile: Path
+    store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path
 ) -> None:
     """What was begun is noted, its hosts are free for the next one at once."""
     begun = threading.Event()
     farm.on_request = begun.set
     watch(store, [f"http://{name}/x" for name in NAMES], day=TODAY)
-    command = [sys.executable, "-c", "from crawler.cli import main; main()"]
+    command = [sys.executable, "-c", "from weboid.cli.main import main; main()"]
     command += _arguments(tmp_path, profile, "check", "--watch")
     root = str(Path(__file__).parents[2])
     with subprocess.Popen(
@@ -279,13 +284,13 @@ def test_sigint_ends_a_watching_check_gracefully(
             process.kill()
         _, errors = process.communicate(timeout=60)
 
-    assert process.returncode == Exit.OK, errors
+    assert process.returncode == ExitCode.OK, errors
     assert "Stopping" in errors
     with store.reading() as rows:
         looked = {row.id for row in rows.execute(urls.select()) if row.checked_day is not None}
         by_key = {row.key: row.id for row in rows.execute(urls.select())}
-    assert {by_key[locate(f"http://{each.host}/x").key] for each in farm.asked} == looked
-    assert _run(tmp_path, profile, "check").exit_code == Exit.OK
+    assert {by_key[url_parts_of(f"http://{each.host}/x").key] for each in farm.asked} == looked
+    assert _run(tmp_path, profile, "check").exit_code == ExitCode.OK
 
 
 @pytest.mark.slow
@@ -317,20 +322,18 @@ def test_a_registry_in_a_database_needs_no_collection(
 @pytest.mark.parametrize(
     ("limits", "code", "said"),
     [
-        ("ulimit -Sn 120", Exit.OK, ""),
-        ("ulimit -n 400", Exit.OK, "so 100 links are asked for at the same time and not 500"),
-        ("ulimit -n 80", Exit.INPUT, "too few for any check: raise it to 1,600"),
+        ("ulimit -Sn 120", ExitCode.OK, ""),
+        ("ulimit -n 400", ExitCode.OK, "so 100 links are asked for at the same time and not 500"),
+        ("ulimit -n 80", ExitCode.INPUT, "too few for any check: raise it to 1,600"),
     ],
     ids=["raised", "fewer", "refused"],
 )
 def test_the_limit_of_open_files_fits_the_connections(
-    store: Store, tmp_path: Path, profile: Path, limits: str, code: Exit, said: str
+    store: RegistryStore, tmp_path: Path, profile: Path, limits: str, code: ExitCode, said: str
 ) -> None:
     """The soft limit is raised; where the hard one forbids it, that is said (W41)."""
     watch(store, [], day=TODAY)
-    words = shlex.join(
-        [sys.executable, "-m", "crawler.cli", *_arguments(tmp_path, profile, "check")]
-    )
+    words = shlex.join([sys.executable, "-m", "weboid", *_arguments(tmp_path, profile, "check")])
 
     done = subprocess.run(
         ["bash", "-c", f"{limits}; exec {words}"], capture_output=True, text=True, check=False

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from core.layout import COLLECTION_VERSION, Layout
-from crawler.cli import main
-from crawler.cli.exits import Exit
-from links.books.pages import PageName, PutPage, put_pages
-from links.sorting import MISSING_TARGET, Sort, Sorted
+from links.registry.pages import PageName, PutPage, put_pages
+from links.rules.link_class import MISSING_TARGET, ClassifiedLink, LinkClass
 from tests.services.registries import open_registry
+from weboid.cli.main import main
+from weboid.cli.support.command_base import ExitCode
 
 Links = Callable[..., tuple[int, str, str]]
 PAGES = (
@@ -49,13 +49,13 @@ def links(
 @pytest.fixture
 def filled(links: Links) -> Links:
     """The same, on a registry with two pages."""
-    assert links("import", "-", "--json", given=PAGES.encode())[0] == Exit.OK
+    assert links("import", "-", "--json", given=PAGES.encode())[0] == ExitCode.OK
     return links
 
 
 def _objects(ran: tuple[int, str, str]) -> list[Any]:
     code, out, err = ran
-    assert code == Exit.OK, err
+    assert code == ExitCode.OK, err
     return [json.loads(line) for line in out.splitlines()]
 
 
@@ -66,7 +66,7 @@ def test_import_names_bad_lines_and_writes_the_rest(links: Links, tmp_path: Path
 
     code, out, err = links("import", str(file))
 
-    assert code == Exit.SOME_FAILED
+    assert code == ExitCode.SOME_FAILED
     assert "Line 4 is passed over: 'x' is no number" in err
     assert "Wrote 2 pages with 3 links." in out
 
@@ -92,7 +92,7 @@ def test_import_of_what_is_not_there_says_so(links: Links) -> None:
     """The user mends what was typed."""
     code, _, err = links("import", "nowhere.tsv")
 
-    assert code == Exit.INPUT
+    assert code == ExitCode.INPUT
     assert "nowhere.tsv cannot be read" in err
 
 
@@ -102,15 +102,15 @@ def test_a_page_is_added_with_its_links(filled: Links) -> None:
         "add-page", "dewiki", "Foo bar", "--add", "https://c.net/", "http://http://x/"
     )
 
-    assert code == Exit.OK
+    assert code == ExitCode.OK
     assert "Foo bar has 3 links that are watched." in out
     assert "http://http://x/: invalid, doubled-scheme" in out
-    assert filled("add-page", "dewiki", "New", "https://c.net/")[0] == Exit.INPUT
+    assert filled("add-page", "dewiki", "New", "https://c.net/")[0] == ExitCode.INPUT
     found = _objects(
         filled("add-page", "dewiki", "New", "--id", "11", "--json", given=b"https://d.net/\n")
     )
     assert found[0]["links"] == [{"url": "https://d.net/", "sort": "watched", "note": ""}]
-    assert filled("add-page", "dewiki", "New", "https://e.net/")[0] == Exit.OK
+    assert filled("add-page", "dewiki", "New", "https://e.net/")[0] == ExitCode.OK
     pages = _objects(filled("show", "https://d.net/", "--json"))[0]["pages"]
     assert [page["gone"] is not None for page in pages] == [True]
 
@@ -135,22 +135,22 @@ def test_ls_lists_and_goes_on(filled: Links) -> None:
     pages = _objects(filled("ls", "--wiki", "dewiki", "--pages", "--json"))[:-1]
     assert [each["page_id"] for each in pages] == [7, 9]
     assert "None is like that." in filled("ls", "--state", "dead")[1]
-    assert filled("ls", "--after", "x")[0] == Exit.INPUT
-    assert filled("ls", "--wiki", "frwiki")[0] == Exit.INPUT
+    assert filled("ls", "--after", "x")[0] == ExitCode.INPUT
+    assert filled("ls", "--wiki", "frwiki")[0] == ExitCode.INPUT
 
 
 def test_show_says_all_that_is_known(filled: Links) -> None:
     """Another spelling of the URL is the same URL."""
     code, out, _ = filled("show", "HTTPS://A.net:443/1#top")
 
-    assert code == Exit.OK
+    assert code == ExitCode.OK
     lines = out.splitlines()
     assert lines[:2] == ["https://a.net/1", "  unknown"]
     assert [line.split(",")[0] for line in lines if "dewiki" in line] == [
         "  dewiki@WMF: Foo bar",
         "  dewiki@WMF: Baz",
     ]
-    assert filled("show", "https://nobody.net/")[0] == Exit.INPUT
+    assert filled("show", "https://nobody.net/")[0] == ExitCode.INPUT
 
 
 def test_show_tells_of_links_that_are_not_watched(filled: Links, tmp_path: Path) -> None:
@@ -158,8 +158,8 @@ def test_show_tells_of_links_that_are_not_watched(filled: Links, tmp_path: Path)
     lost, bad = "https://de.wikipedia.org/wiki/Nowhere", "http://a.net:8o8o/"
     with closing(open_registry(Layout(tmp_path))) as store, store.writing() as rows:
         links = (
-            Sorted(lost, Sort.MISSING, note=MISSING_TARGET),
-            Sorted(bad, Sort.INVALID, note="port"),
+            ClassifiedLink(lost, LinkClass.MISSING, note=MISSING_TARGET),
+            ClassifiedLink(bad, LinkClass.INVALID, note="port"),
         )
         put_pages(rows, 1, [PutPage(PageName(77, "Linking"), links)], day=3_000)
 
@@ -172,7 +172,7 @@ def test_show_tells_of_links_that_are_not_watched(filled: Links, tmp_path: Path)
 
 def test_wikis_are_added_with_their_farms(links: Links) -> None:
     """A farm is made when it is asked for."""
-    assert links("wiki", "my@home")[0] == Exit.INPUT
+    assert links("wiki", "my@home")[0] == ExitCode.INPUT
     made = links("wiki", "my@home", "--new-farm", "--set", "namespaces=[0, 4]", "--json")
     assert _objects(made)[0]["settings"] == {"namespaces": [0, 4]}
     changed = links("wiki", "my@home", "--url", "https://w.home.net/api.php", "--json")
@@ -183,7 +183,7 @@ def test_wikis_are_added_with_their_farms(links: Links) -> None:
 def test_what_a_feed_cannot_use_is_not_stored(links: Links) -> None:
     """W35: the entry is named, and the form that is expected."""
     code, _, err = links("wiki", "my@home", "--new-farm", "--set", 'feed={"properties": ["Q5"]}')
-    assert (code, "'Q5'" in err, "P31=Q5" in err) == (Exit.INPUT, True, True)
+    assert (code, "'Q5'" in err, "P31=Q5" in err) == (ExitCode.INPUT, True, True)
     assert "my@home" not in links("wiki")[1]
 
 

@@ -13,22 +13,22 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, update
 
-from core.classes import PageClass
 from core.layout import COLLECTION_VERSION, Layout
-from core.pages import Outcome
+from core.page_classes import PageClass
+from core.page_manifest import VisitOutcome
 from core.timestamps import timestamp14
-from crawler.cli import main
-from crawler.cli.exits import Exit
-from links.books.citing import CitingRow, put_citations
-from links.books.pages import Ref, number_of
-from links.books.urls import ensure_urls
-from links.books.wanted import due_links
-from links.books.wikis import change_wiki, ensure_wiki, parse_wiki
-from links.days import day_of_date
-from links.states import State
-from links.store.schema import copies, refs, urls
+from links.check_history import day_of_date
+from links.registry.archive_backlog import due_links
+from links.registry.citations import CitationRow, put_citations
+from links.registry.pages import LinkRef, number_of
+from links.registry.schema import copies, refs, urls
+from links.registry.urls import ensure_urls
+from links.registry.wikis import change_wiki, ensure_wiki, parse_wiki
+from links.states import LinkState
 from tests.playback.conftest import NOW, CollectionBuilder
 from tests.services.registries import open_registry
+from weboid.cli.main import main
+from weboid.cli.support.command_base import ExitCode
 
 pytestmark = pytest.mark.slow
 
@@ -92,7 +92,7 @@ def links(
     store = open_registry(Layout(tmp_path))
     with store.writing() as rows:
         ensure_urls(rows, [A, B], day=3_000)
-        rows.execute(update(urls).values(state=int(State.DEAD)))
+        rows.execute(update(urls).values(state=int(LinkState.DEAD)))
     store.close()
 
     def run(*arguments: str) -> tuple[int, str, str]:
@@ -122,7 +122,7 @@ def profile(tmp_path: Path, archive: int) -> str:
 
 def _told(ran: tuple[int, str, str]) -> list[Any]:
     code, out, err = ran
-    assert code == Exit.OK, err
+    assert code == ExitCode.OK, err
     return [json.loads(line) for line in out.splitlines()]
 
 
@@ -140,7 +140,7 @@ def cited_on(tmp_path: Path, links: Links) -> Callable[..., None]:
                     insert(refs), [{"page": page, "url_id": number, "first_day": 9_500 + page}]
                 )
                 day = None if year is None else day_of_date(date(year, 6, 1))
-                cited.append(CitingRow(Ref(page, number), "citation", day))
+                cited.append(CitationRow(LinkRef(page, number), "citation", day))
             put_citations(rows, [row.link.page for row in cited], cited, day=9_600)
         store.close()
 
@@ -179,7 +179,7 @@ def test_our_own_crawler_archives_a_living_link_that_no_archive_has(
             rows, ensure_wiki(rows, parse_wiki("w@WMF"), day=1), url="https://w.example/api.php"
         )
         found = ensure_urls(rows, [B], day=3_000)
-        rows.execute(update(urls).where(urls.c.id == found[B]).values(state=int(State.ALIVE)))
+        rows.execute(update(urls).where(urls.c.id == found[B]).values(state=int(LinkState.ALIVE)))
         page = number_of(wiki.id, 7)
         rows.execute(insert(refs), [{"page": page, "url_id": found[B], "first_day": 9_000}])
 
@@ -199,7 +199,7 @@ def test_an_admin_is_told_that_nobody_is_asked(
     """Dead links without a copy, and no archive in the profile: the setting is named."""
     code, out, err = links(*command, "--collection", str(tmp_path))
 
-    assert code == Exit.OK
+    assert code == ExitCode.OK
     assert "2 dead links have no copy; no archive is configured: [links] archives" in out + err
 
 
@@ -225,7 +225,7 @@ def test_a_capture_of_an_error_ends_no_search(
     cited_on(2014)
     with closing(CollectionBuilder(tmp_path, is_there=True)) as builder:
         builder.page(A, "<p>Not found</p>", status=404, page_class=PageClass.HTTP_ERROR)
-        builder.page(B, None, outcome=Outcome.FAILED, status=None)
+        builder.page(B, None, outcome=VisitOutcome.FAILED, status=None)
     found = _told(links("copies", "--find", "--profile", profile, "--json"))
 
     kept = f"http://archive.example:{archive}/20130115102033/{A}"
@@ -254,7 +254,7 @@ def test_people_are_told_what_was_found(links: Links, profile: str) -> None:
     """A line a link, the best copy marked."""
     code, out, _ = links("copies", "--find", "--profile", profile)
 
-    assert code == Exit.OK
+    assert code == ExitCode.OK
     assert f"{A}: found" in out
     assert " * archive.example" in out
     assert f"{B}: dead, and nobody has a copy" in out
@@ -264,21 +264,21 @@ def test_nobody_is_asked_without_a_setting(links: Links) -> None:
     """And that is said."""
     code, out, err = links("copies", A, "--find")
 
-    assert code == Exit.OK
+    assert code == ExitCode.OK
     assert "ask again later" in out
     assert "1 dead link has no copy; no archive is configured: [links] archives" in err
 
 
 def test_a_version_is_chosen_locked_and_dropped(links: Links) -> None:
     """By an administrator, who is whoever has the command line."""
-    assert links("copies", A, "--choose", "wayback", W)[0] == Exit.OK
-    assert links("copies", A, "--lock")[0] == Exit.OK
+    assert links("copies", A, "--choose", "wayback", W)[0] == ExitCode.OK
+    assert links("copies", A, "--lock")[0] == ExitCode.OK
     (shown,) = _told(links("copies", A, "--json"))
     (copy,) = shown["copies"]
     assert (copy["archive"], copy["address"], copy["is_locked"]) == ("wayback", W, True)
     assert copy["chosen_by"]
     assert "(locked)" in links("copies", A)[1]
-    assert links("copies", A, "--choose", "wayback", "")[0] == Exit.OK
+    assert links("copies", A, "--choose", "wayback", "")[0] == ExitCode.OK
     assert "(no version is chosen)" in links("copies", A, "--unlock")[1]
 
     assert links("copies", A, "--drop", "wayback")[1] == "No copy is known.\n"
@@ -302,7 +302,7 @@ def test_mistakes_are_told_with_the_next_step(
     """Exit code 2, nothing changed."""
     code, _, err = links(*arguments)
 
-    assert code == Exit.INPUT
+    assert code == ExitCode.INPUT
     assert said in " ".join(err.split())
 
 
@@ -324,14 +324,14 @@ def test_copies_are_looked_at(links: Links, profile: str, tmp_path: Path) -> Non
 def test_an_address_is_recognised(links: Links) -> None:
     """What archive, of what, when; and whether it is of the page that it should be of."""
     code, out, _ = links("recognise", f"archive.is/2013.01.15-102033/{A}", "--of", A)
-    assert code == Exit.OK
+    assert code == ExitCode.OK
     assert "archive.today" in out
     assert f"https://archive.today/20130115102033/{A}" in out
     assert "yes" in out
 
     code, out, _ = links("recognise", W, "https://example.org/", "--json", "--of", B)
 
-    assert code == Exit.SOME_FAILED
+    assert code == ExitCode.SOME_FAILED
     told = [json.loads(line) for line in out.splitlines()]
     assert [(each["service"], each["belongs"]) for each in told] == [
         ("wayback", False),

@@ -11,12 +11,12 @@ import pytest
 from sqlalchemy import select
 
 from core.layout import COLLECTION_VERSION, Layout
-from crawler.cli import main
-from crawler.cli.exits import Exit
-from links.states import State
-from links.store.schema import copies, urls
+from links.registry.schema import copies, urls
+from links.states import LinkState
 from tests.links.saying import watch
 from tests.services.registries import open_registry
+from weboid.cli.main import main
+from weboid.cli.support.command_base import ExitCode
 
 DEAD = "https://gone.example.net/a"
 Links = Callable[..., tuple[int, str, str]]
@@ -47,15 +47,16 @@ def links(
 def facts(ran: tuple[int, str, str]) -> Any:
     """The command's JSON."""
     code, out, err = ran
-    assert code == Exit.OK, err
+    assert code == ExitCode.OK, err
     return json.loads(out)
 
 
-def states(folder: Path) -> list[State]:
+def states(folder: Path) -> list[LinkState]:
     """Where the links stand."""
     with closing(open_registry(Layout(folder))) as store, store.reading() as rows:
         return [
-            State(each) for each in rows.execute(select(urls.c.state).order_by(urls.c.id)).scalars()
+            LinkState(each)
+            for each in rows.execute(select(urls.c.state).order_by(urls.c.id)).scalars()
         ]
 
 
@@ -73,10 +74,10 @@ def test_a_report_is_made_and_withdrawn(links: Links) -> None:
 def test_reports_that_cannot_be_made_say_why(links: Links) -> None:
     """Unknown URLs are wrong input; too often is worth another try."""
     code, _, err = links("report", "https://unknown.example.net/")
-    assert (code, "is not watched" in err) == (Exit.INPUT, True)
+    assert (code, "is not watched" in err) == (ExitCode.INPUT, True)
     links("report", DEAD)
     code, _, err = links("report", f"{DEAD}/b")
-    assert (code, "try again in" in err) == (Exit.UNAVAILABLE, True)
+    assert (code, "try again in" in err) == (ExitCode.UNAVAILABLE, True)
 
 
 def test_a_replacement_is_proposed_seen_and_removed(links: Links, tmp_path: Path) -> None:
@@ -95,7 +96,7 @@ def test_a_replacement_is_proposed_seen_and_removed(links: Links, tmp_path: Path
     assert kept == "20150102030405"
     other = "https://web.archive.org/web/2015/https://other.example.net/"
     for wrong in ("http://10.0.0.1/", DEAD, other):
-        assert links("replace", DEAD, wrong, "--actor", "eve")[0] == Exit.INPUT
+        assert links("replace", DEAD, wrong, "--actor", "eve")[0] == ExitCode.INPUT
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_a_replacement_is_proposed_seen_and_removed(links: Links, tmp_path: Path
 def test_replace_wants_one_thing_at_a_time(words: tuple[str, ...], links: Links) -> None:
     """What is typed otherwise is answered with what can be."""
     code, _, err = links("replace", *words)
-    assert (code, "replace URL NEW" in err) == (Exit.INPUT, True)
+    assert (code, "replace URL NEW" in err) == (ExitCode.INPUT, True)
 
 
 def test_marks_change_states_and_are_lifted(links: Links, tmp_path: Path) -> None:
@@ -112,12 +113,12 @@ def test_marks_change_states_and_are_lifted(links: Links, tmp_path: Path) -> Non
     made = ("mark", "permadead", "example.net", "--reason", "sold", "--actor", "ann")
     foreseen = facts(links(*made, "--dry-run", "--json"))
     assert foreseen["changed"] == {"permadead": 3}
-    assert states(tmp_path) == [State.DEAD] * 3
+    assert states(tmp_path) == [LinkState.DEAD] * 3
 
     assert facts(links(*made, "--until", "90d", "--json"))["changed"] == {"permadead": 3}
     links("mark", "permalive", DEAD, "--reason", "seen")
     links("mark", "always", "www.example.net", "--reason", "theirs")
-    assert states(tmp_path) == [State.PERMALIVE, State.PERMADEAD, State.UNKNOWN]
+    assert states(tmp_path) == [LinkState.PERMALIVE, LinkState.PERMADEAD, LinkState.UNKNOWN]
     listed = facts(links("mark", "list", "--json"))
     assert next((each["kind"], each["actor"], each["settled"]) for each in listed) == (
         "permadead", "ann", True
@@ -128,7 +129,7 @@ def test_marks_change_states_and_are_lifted(links: Links, tmp_path: Path) -> Non
     back = facts(links("mark", "lift", "example.net", "1", DEAD, "--dry-run", "--json"))
     assert back["changed"] == {"unknown": 2}
     facts(links("mark", "lift", "example.net", "--json"))
-    assert states(tmp_path) == [State.PERMALIVE, State.UNKNOWN, State.UNKNOWN]
+    assert states(tmp_path) == [LinkState.PERMALIVE, LinkState.UNKNOWN, LinkState.UNKNOWN]
     assert len(facts(links("mark", "list", "--all", "--json"))) == 3
     assert "permadead" not in links("mark", "list")[1]
 
@@ -147,5 +148,5 @@ def test_marks_change_states_and_are_lifted(links: Links, tmp_path: Path) -> Non
 def test_marks_that_cannot_be_made_change_nothing(words: tuple[str, ...], links: Links) -> None:
     """With a sentence about what is wrong."""
     code, _, err = links("mark", *words)
-    assert (code, err.startswith("weboid: ")) == (Exit.INPUT, True)
+    assert (code, err.startswith("weboid: ")) == (ExitCode.INPUT, True)
     assert facts(links("mark", "list", "--all", "--json")) == []

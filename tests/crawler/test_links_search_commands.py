@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from core.layout import COLLECTION_VERSION, Layout
-from crawler.cli import main
-from crawler.cli.exits import Exit
-from links.books.pages import PageName, PutPage, drop_pages, find_pages, put_pages
-from links.books.wikis import WikiName, ensure_wiki, find_wiki
-from links.rulebook import RuleBook
-from links.sorting import sort_link
-from links.store.store import Store
+from links.registry.database import RegistryStore
+from links.registry.pages import PageName, PutPage, drop_pages, find_pages, put_pages
+from links.registry.wikis import WikiName, ensure_wiki, find_wiki
+from links.rules.link_class import classify_link
+from links.rules.wiki_rules import RuleBook
 from tests.services.registries import open_registry
+from weboid.cli.main import main
+from weboid.cli.support.command_base import ExitCode
 
 TODAY = 3_600
 CC = "https://creativecommons.org/licenses/by-sa/4.0"
@@ -25,7 +25,7 @@ Links = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+def store(tmp_path: Path) -> Iterator[RegistryStore]:
     """The registry of a collection, with a wiki."""
     Layout(tmp_path).marker.write_text(f"version = {COLLECTION_VERSION}\n")
     with closing(open_registry(Layout(tmp_path))) as opened:
@@ -36,7 +36,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def links(
-    store: Store,
+    store: RegistryStore,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -56,13 +56,13 @@ def links(
     return run
 
 
-def facts(ran: tuple[int, str, str], code: Exit = Exit.OK) -> Any:
+def facts(ran: tuple[int, str, str], code: ExitCode = ExitCode.OK) -> Any:
     """The command's JSON."""
     assert ran[0] == code, ran[2]
     return json.loads(ran[1])
 
 
-def feed(store: Store, pages: dict[int, list[str]], *, day: int = TODAY) -> None:
+def feed(store: RegistryStore, pages: dict[int, list[str]], *, day: int = TODAY) -> None:
     """Put pages as a feeder does, by the wiki's rules of now."""
     with store.writing() as rows:
         wiki = find_wiki(rows, WikiName("dewiki"))
@@ -70,14 +70,15 @@ def feed(store: Store, pages: dict[int, list[str]], *, day: int = TODAY) -> None
         rules = RuleBook().rules_of(rows, wiki.id)
         put = [
             PutPage(
-                PageName(number, f"Page {number}"), tuple(sort_link(url, rules) for url in cited)
+                PageName(number, f"Page {number}"),
+                tuple(classify_link(url, rules) for url in cited),
             )
             for number, cited in pages.items()
         ]
         put_pages(rows, wiki.id, put, day=day)
 
 
-def stale(store: Store) -> list[int]:
+def stale(store: RegistryStore) -> list[int]:
     """The pages that must be read again."""
     with store.reading() as rows:
         wiki = find_wiki(rows, WikiName("dewiki"))
@@ -86,7 +87,7 @@ def stale(store: Store) -> list[int]:
     return sorted(number for number, page in found.items() if page.is_stale)
 
 
-def test_a_search_finds_links_with_their_pages(store: Store, links: Links) -> None:
+def test_a_search_finds_links_with_their_pages(store: RegistryStore, links: Links) -> None:
     """As JSON with what is needed to go on, and as lines for people."""
     feed(store, {1: ["http://far.org/a", "https://www.far.org/b"], 2: ["http://far.org/a"]})
 
@@ -98,7 +99,7 @@ def test_a_search_finds_links_with_their_pages(store: Store, links: Links) -> No
     assert [page["title"] for page in first["links"][0]["pages"]] == ["Page 1", "Page 2"]
     assert [link["url"] for link in rest["links"]] == ["https://www.far.org/b"]
     assert (rest["after"], rest["warnings"]) == ("", [])
-    assert (code, err) == (Exit.OK, "")
+    assert (code, err) == (ExitCode.OK, "")
     assert "Page 1 (dewiki@WMF), Page 2 (dewiki@WMF)" in out
     assert facts(links("search", "far.org", "--state", "working", "--json"))["links"] == []
 
@@ -122,11 +123,11 @@ def test_what_cannot_be_done_is_said(links: Links, arguments: tuple[str, ...], s
     """With the cause or the next step, as what the user has to mend."""
     code, _, err = links(*arguments)
 
-    assert code == Exit.INPUT
+    assert code == ExitCode.INPUT
     assert said in " ".join(err.split())
 
 
-def test_an_excluded_host_is_counted_and_told_of(store: Store, links: Links) -> None:
+def test_an_excluded_host_is_counted_and_told_of(store: RegistryStore, links: Links) -> None:
     """From suggestion to entry to warning, and back (X04 to X07, X10)."""
     feed(store, {number: [CC, f"{CC}/deed", f"http://far.org/{number}"] for number in range(1, 6)})
 
@@ -170,7 +171,7 @@ def test_an_excluded_host_is_counted_and_told_of(store: Store, links: Links) -> 
 
 
 def test_spam_lists_are_kept_and_their_hits_shown(
-    store: Store, links: Links, tmp_path: Path
+    store: RegistryStore, links: Links, tmp_path: Path
 ) -> None:
     """A farm's list and a wiki's: loaded, tried, scanned for, listed, forgotten (W52, W05)."""
     black, white, blocked = (
@@ -182,14 +183,15 @@ def test_spam_lists_are_kept_and_their_hits_shown(
     feed(store, {1: ["http://casino.org/", "http://far.org/"], 2: ["http://far.org/"]})
 
     tried = facts(
-        links("spam", "load", str(black), "--farm", "WMF", "--dry-run", "--json"), Exit.SOME_FAILED
+        links("spam", "load", str(black), "--farm", "WMF", "--dry-run", "--json"),
+        ExitCode.SOME_FAILED,
     )
     assert ([each["line"] for each in tried["problems"]], tried["lines"]) == ([2], 1)
     assert facts(links("spam", "lists", "--json"))["lists"] == []
     code, out, err = links("spam", "load", str(black), "--farm", "WMF")
-    assert (code, "lines in use: 1." in out, "line 2" in err) == (Exit.SOME_FAILED, True, True)
+    assert (code, "lines in use: 1." in out, "line 2" in err) == (ExitCode.SOME_FAILED, True, True)
     for file in (white, blocked):
-        assert links("spam", "load", str(file), "--wiki", "dewiki")[0] == Exit.OK
+        assert links("spam", "load", str(file), "--wiki", "dewiki")[0] == ExitCode.OK
     kept = facts(links("spam", "lists", "--json"))["lists"]
     assert [(each["of"], each["kind"]) for each in kept] == [
         ("WMF", "blacklist"),
@@ -225,7 +227,7 @@ def test_spam_lists_are_kept_and_their_hits_shown(
     on_wiki = facts(links("search", "casino.org", "--wiki", "dewiki", "--json"))
     assert on_wiki["links"] == []
 
-    assert links("spam", "unload", "Spam-blacklist", "--farm", "WMF")[0] == Exit.OK
+    assert links("spam", "unload", "Spam-blacklist", "--farm", "WMF")[0] == ExitCode.OK
     feed(store, {1: ["http://casino.org/"]}, day=TODAY + 2)
     assert (
         links("spam", "hits", "--wiki", "dewiki")[1] == "No page of dewiki@WMF has such a link.\n"
@@ -233,7 +235,7 @@ def test_spam_lists_are_kept_and_their_hits_shown(
 
 
 def test_interwiki_links_become_urls_that_are_imported(
-    store: Store, links: Links, tmp_path: Path
+    store: RegistryStore, links: Links, tmp_path: Path
 ) -> None:
     """Direct links and indirect ones of a page, in one import (W49)."""
     known, table = tmp_path / "map.json", tmp_path / "iwlinks.tsv"
@@ -251,7 +253,7 @@ def test_interwiki_links_become_urls_that_are_imported(
     found = facts(links("search", "*.org", "--wiki", "dewiki", "--json"))["links"]
 
     assert (code, err) == (
-        Exit.SOME_FAILED,
+        ExitCode.SOME_FAILED,
         "Line 4 is no page id, prefix and title between tabs.\n",
     )
     assert out == '{"page_id": 7, "url": "https://dx.doi.org/10.1000/a_b"}\n'

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from core.clock import SystemClock
+from crawler.capture.site_logins import Login, make_key_file, write_login
 from crawler.collection import open_collection
-from crawler.login_file import Login, make_key_file, write_login
-from render.session import Session
+from render.site_session import SiteSession
 from tests.crawler.conftest import Weboid
 from tests.crawler.test_archive_command import check, index, records
 from tests.proxy.tls_origins import server_context, write_leaf
@@ -96,7 +96,7 @@ def test_named_hosts_are_visited_with_the_login_and_the_archive_holds_no_secret(
         'visit.headers = { X-Archive = "weboid" }\nvisit.contact = "a@example.org"\n',
     )
     cookie = {"name": "sid", "value": SECRET, "domain": "members.test", "path": "/"}
-    login = Login("club", ("members.test",), datetime.now(UTC), session=Session((cookie,)))
+    login = Login("club", ("members.test",), datetime.now(UTC), session=SiteSession((cookie,)))
     asyncio.run(make_collection(weboid.collection))
     write_login(weboid.collection / "logins", login, make_key_file(tmp_path / "key"))
     ran = weboid.archive("http://members.test/private", "http://other.test/private")
@@ -163,7 +163,7 @@ def test_a_login_reaches_no_server_whose_certificate_does_not_verify(
         ("members.test",),
         datetime.now(UTC),
         unverified_tls=allowed,
-        session=Session((cookie,)),
+        session=SiteSession((cookie,)),
     )
     asyncio.run(make_collection(weboid.collection))
     write_login(weboid.collection / "logins", login, make_key_file(tmp_path / "key"))

@@ -9,32 +9,38 @@ import pytest
 from hypothesis import HealthCheck, given, strategies
 from hypothesis import settings as budget
 
+from core.config.settings import LoginSettings
 from core.errors import ConfigError, InputError
-from core.settings import LoginSettings
-from crawler.login_file import (
-    Key,
+from crawler.capture.site_logins import (
     Login,
+    LoginKey,
+    SiteLogins,
     make_key_file,
-    passphrase,
-    read_head,
+    open_logins,
+    passphrase_key,
     read_key_file,
     read_login,
-    seal,
-    unseal,
+    read_login_head,
+    seal_login,
+    unseal_login,
     write_login,
 )
-from crawler.logins import Logins, open_logins
-from render.session import Session
+from render.site_session import SiteSession
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-KEY = Key("file", bytes(32))
+KEY = LoginKey("file", bytes(32))
 COOKIE = {"name": "sid", "value": "s3cr3t", "domain": "wiki.example.org", "path": "/"}
 LOGIN = Login(
-    "wiki", ("wiki.example.org",), NOW, session=Session((COOKIE,), {"https://wiki.example.org": {}})
+    "wiki",
+    ("wiki.example.org",),
+    NOW,
+    session=SiteSession((COOKIE,), {"https://wiki.example.org": {}}),
 )
 
 
-def opened(folder: Path, *names: str, key: Key = KEY, said: list[str] | None = None) -> Logins:
+def opened(
+    folder: Path, *names: str, key: LoginKey = KEY, said: list[str] | None = None
+) -> SiteLogins:
     """The logins of a folder, as a run opens them."""
     warned = [] if said is None else said
     settings = LoginSettings(names, "" if key.kind == "passphrase" else str(folder / "key"))
@@ -51,8 +57,8 @@ def test_what_was_sealed_is_what_is_opened(
     cookies: list[dict[str, str]], storage: dict[str, dict[str, str]]
 ) -> None:
     """Whatever a site had stored, lone surrogates as well."""
-    login = Login("a", ("a.example",), NOW, session=Session(tuple(cookies), storage))
-    found = unseal(seal(login, KEY), KEY)
+    login = Login("a", ("a.example",), NOW, session=SiteSession(tuple(cookies), storage))
+    found = unseal_login(seal_login(login, KEY), KEY)
 
     assert (found.name, found.hosts, found.made_at) == (login.name, login.hosts, login.made_at)
     assert found.session == login.session
@@ -60,21 +66,21 @@ def test_what_was_sealed_is_what_is_opened(
 
 def test_no_secret_can_be_read_in_the_file_or_in_a_message() -> None:
     """The head names hosts, the rest is sealed; a second sealing looks different."""
-    data = seal(LOGIN, KEY)
+    data = seal_login(LOGIN, KEY)
 
     assert b"s3cr3t" not in data
     assert b"sid" not in data
-    assert read_head(data).hosts == ("wiki.example.org",)
-    assert json.loads(data)["sealed"] != json.loads(seal(LOGIN, KEY))["sealed"]
+    assert read_login_head(data).hosts == ("wiki.example.org",)
+    assert json.loads(data)["sealed"] != json.loads(seal_login(LOGIN, KEY))["sealed"]
     assert "s3cr3t" not in repr(LOGIN)
-    assert "x" * 9 not in repr(passphrase("x" * 9))
+    assert "x" * 9 not in repr(passphrase_key("x" * 9))
 
 
 @given(strategies.data())
 @budget(suppress_health_check=[HealthCheck.too_slow])
 def test_a_file_that_was_changed_does_not_open(data: strategies.DataObject) -> None:
     """A host added, a date, a byte of what is sealed: the reader says so, and gives nothing."""
-    document = json.loads(seal(LOGIN, KEY))
+    document = json.loads(seal_login(LOGIN, KEY))
     key = data.draw(strategies.sampled_from(sorted(document)))
     value = document[key]
     if isinstance(value, list):
@@ -89,21 +95,21 @@ def test_a_file_that_was_changed_does_not_open(data: strategies.DataObject) -> N
     if key == "sealed" and value.rstrip("=")[:-1] == str(changed).rstrip("=")[:-1]:
         return  # the last digit may hold bits that mean nothing
     with pytest.raises(InputError):
-        unseal(text, KEY)
+        unseal_login(text, KEY)
 
 
 def test_another_passphrase_opens_nothing_and_the_next_step_is_said(tmp_path: Path) -> None:
     """The message names the login; a key of another kind is told apart."""
-    right = passphrase("correct horse")
+    right = passphrase_key("correct horse")
     write_login(tmp_path, LOGIN, right)
 
     assert opened(tmp_path, "wiki", key=right).of("https://wiki.example.org/a") is not None
     with pytest.raises(InputError, match="wiki does not open: the passphrase is another one"):
-        opened(tmp_path, "wiki", key=passphrase("battery staple"))
+        opened(tmp_path, "wiki", key=passphrase_key("battery staple"))
     with pytest.raises(InputError, match="made with a passphrase"):
-        unseal(read_login(tmp_path, "wiki"), KEY)
+        unseal_login(read_login(tmp_path, "wiki"), KEY)
     with pytest.raises(InputError, match="at least 8"):
-        passphrase("short")
+        passphrase_key("short")
 
 
 def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
@@ -113,7 +119,7 @@ def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600
-    assert unseal(path.read_bytes(), read_key_file(tmp_path / "key")).session == LOGIN.session
+    assert unseal_login(path.read_bytes(), read_key_file(tmp_path / "key")).session == LOGIN.session
     (tmp_path / "key").chmod(0o640)
     with pytest.raises(ConfigError, match="chmod 600"):
         read_key_file(tmp_path / "key")
@@ -124,7 +130,7 @@ def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
 def test_a_login_is_for_the_hosts_that_it_names() -> None:
     """Exactly, or all below; of two the first is used."""
     wide = Login("wide", ("*.example.org",), NOW)
-    logins = Logins([LOGIN, wide])
+    logins = SiteLogins([LOGIN, wide])
     of = {
         url: login.name if (login := logins.of(url)) else ""
         for url in (
@@ -150,10 +156,10 @@ def test_expired_cookies_are_left_out_and_told(tmp_path: Path) -> None:
             {**COOKIE, "name": str(number), "expires": date.timestamp()}
             for number, date in enumerate(dates)
         )
-        login = Login(name, LOGIN.hosts, NOW, session=Session(cookies))
-        write_login(tmp_path, login, passphrase("correct horse"))
+        login = Login(name, LOGIN.hosts, NOW, session=SiteSession(cookies))
+        write_login(tmp_path, login, passphrase_key("correct horse"))
     said: list[str] = []
-    logins = opened(tmp_path, "some", "none", key=passphrase("correct horse"), said=said)
+    logins = opened(tmp_path, "some", "none", key=passphrase_key("correct horse"), said=said)
 
     assert said[0] == "Of the login some 1 cookies have expired, 1 are left."
     assert "make it anew with weboid login URL --name none" in said[1]
@@ -164,7 +170,7 @@ def test_expired_cookies_are_left_out_and_told(tmp_path: Path) -> None:
 
 def test_a_login_that_is_not_there_or_is_none_is_refused_by_name(tmp_path: Path) -> None:
     """Also a name that leads elsewhere, another's file under that name, and what is no login at all."""
-    write_login(tmp_path, LOGIN, passphrase("correct horse"))
+    write_login(tmp_path, LOGIN, passphrase_key("correct horse"))
     (tmp_path / "other.login").write_bytes((tmp_path / "wiki.login").read_bytes())
     (tmp_path / "empty.login").write_bytes(b"{}")
     for name, said in (
@@ -174,16 +180,16 @@ def test_a_login_that_is_not_there_or_is_none_is_refused_by_name(tmp_path: Path)
         ("empty", "no login file"),
     ):
         with pytest.raises(InputError, match=said):
-            opened(tmp_path, name, key=passphrase("correct horse"))
+            opened(tmp_path, name, key=passphrase_key("correct horse"))
 
 
 def test_leave_to_trust_any_certificate_is_part_of_what_is_sealed() -> None:
     """It cannot be added to a login that was made without it, nor taken away unseen."""
-    lenient = seal(replace(LOGIN, unverified_tls=True), KEY)
-    changed = json.loads(seal(LOGIN, KEY))
+    lenient = seal_login(replace(LOGIN, unverified_tls=True), KEY)
+    changed = json.loads(seal_login(LOGIN, KEY))
     changed["unverified_tls"] = True
 
-    assert unseal(lenient, KEY).unverified_tls
-    assert not unseal(seal(LOGIN, KEY), KEY).unverified_tls
+    assert unseal_login(lenient, KEY).unverified_tls
+    assert not unseal_login(seal_login(LOGIN, KEY), KEY).unverified_tls
     with pytest.raises(InputError, match="does not open"):
-        unseal(json.dumps(changed).encode(), KEY)
+        unseal_login(json.dumps(changed).encode(), KEY)

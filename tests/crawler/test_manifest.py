@@ -6,26 +6,33 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from core.classes import PageClass
-from core.pages import Outcome, PageBehaviour, PageInfo, parse_pageinfo
-from crawler.manifest import match, page_info
-from crawler.visiting import retry_decision, retry_moment
-from proxy.ledger import Kept, LedgerEntry
-from render.behaviours.running import Done
-from render.classify import Classification
-from render.network import RequestLog
+from classify.page_classifier import PageClassification
+from core.page_classes import PageClass
+from core.page_manifest import PageBehaviour, PageInfo, VisitOutcome, parse_pageinfo
+from crawler.capture.page_capture import retry_decision, retry_moment
+from crawler.capture.reconciliation import build_page_info, match_requests
+from proxy.request_log import RequestLogEntry, RequestOutcome
+from render.behaviours.runner import BehaviourResult
+from render.network_log import RequestLog
 from render.visit import Visit
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 PAGE = "https://example.org/"
-MAIN = LedgerEntry(
-    PAGE, "GET", 0, Kept.RESPONSE, status=200, digest="sha256:aa", filename="a.warc.gz", length=7
+MAIN = RequestLogEntry(
+    PAGE,
+    "GET",
+    0,
+    RequestOutcome.RESPONSE,
+    status=200,
+    digest="sha256:aa",
+    filename="a.warc.gz",
+    length=7,
 )
 VISIT = Visit(
     url=PAGE,
     final_url=PAGE,
     started_at=NOW,
-    outcome=Outcome.COMPLETE,
+    outcome=VisitOutcome.COMPLETE,
     reason="",
     status=200,
     mime="text/html",
@@ -43,9 +50,9 @@ VISIT = Visit(
 
 def test_what_was_loaded_and_kept_is_complete() -> None:
     """The manifest counts records and bytes, and names how each request was kept."""
-    page = page_info("p", VISIT, [MAIN], [])
+    page = build_page_info("p", VISIT, [MAIN], [])
 
-    assert (page.outcome, page.records, page.stored_bytes) == (Outcome.COMPLETE, 1, 7)
+    assert (page.outcome, page.records, page.stored_bytes) == (VisitOutcome.COMPLETE, 1, 7)
     assert [(each.kept, each.digest) for each in page.resources] == [("response", "sha256:aa")]
     assert page.tls_verified is True
 
@@ -53,22 +60,22 @@ def test_what_was_loaded_and_kept_is_complete() -> None:
 def test_what_was_loaded_but_not_kept_makes_the_page_partial() -> None:
     """A response that the browser got and the archive has not is a gap, and is said so."""
     image = RequestLog("https://example.org/a.png", status=200, resource_type="Image")
-    judged = Classification(PageClass.SOFT_404, 0.8, ("Its title is “404”.",))
+    judged = PageClassification(PageClass.SOFT_404, 0.8, ("Its title is “404”.",))
     visit = replace(VISIT, requests=(*VISIT.requests, image), classification=judged)
-    page = page_info("p", visit, [MAIN], [])
+    page = build_page_info("p", visit, [MAIN], [])
 
     assert (page.page_class, page.class_score) == (judged.kind, judged.score)
     assert page.class_evidence == judged.evidence
-    assert (page.outcome, page.reason) == (Outcome.PARTIAL, "missing: 1 of 2 resources")
+    assert (page.outcome, page.reason) == (VisitOutcome.PARTIAL, "missing: 1 of 2 resources")
     assert page.resources[1].kept == "missing"
 
 
 def test_what_never_answered_is_no_gap() -> None:
     """A failed request is listed with its reason; there was nothing to keep."""
     image = RequestLog("https://example.org/a.png", failed="net::ERR_BLOCKED_BY_CSP")
-    page = page_info("p", replace(VISIT, requests=(*VISIT.requests, image)), [MAIN], [])
+    page = build_page_info("p", replace(VISIT, requests=(*VISIT.requests, image)), [MAIN], [])
 
-    assert page.outcome is Outcome.COMPLETE
+    assert page.outcome is VisitOutcome.COMPLETE
     assert (page.resources[1].kept, page.resources[1].reason) == (
         "failed",
         "net::ERR_BLOCKED_BY_CSP",
@@ -77,37 +84,37 @@ def test_what_never_answered_is_no_gap() -> None:
 
 def test_a_document_that_was_cut_makes_the_page_partial() -> None:
     """The reason is WARC-Truncated's."""
-    page = page_info("p", VISIT, [replace(MAIN, truncated="length")], [])
+    page = build_page_info("p", VISIT, [replace(MAIN, truncated="length")], [])
 
-    assert (page.outcome, page.reason) == (Outcome.PARTIAL, "truncated: length")
+    assert (page.outcome, page.reason) == (VisitOutcome.PARTIAL, "truncated: length")
 
 
 def test_a_status_of_the_proxys_own_is_never_the_pages() -> None:
     """A failure has no status: nobody answered."""
-    failed = replace(MAIN, kept=Kept.FAILED, status=None, reason="dns: no", filename="")
-    visit = replace(VISIT, outcome=Outcome.FAILED, reason="dns: no", status=502)
+    failed = replace(MAIN, kept=RequestOutcome.FAILED, status=None, reason="dns: no", filename="")
+    visit = replace(VISIT, outcome=VisitOutcome.FAILED, reason="dns: no", status=502)
 
-    assert page_info("p", visit, [failed], []).status is None
+    assert build_page_info("p", visit, [failed], []).status is None
 
 
 def test_a_certificate_that_did_not_verify_is_in_the_manifest() -> None:
     """The reader is told."""
-    page = page_info("p", VISIT, [replace(MAIN, tls_error="expired")], [])
+    page = build_page_info("p", VISIT, [replace(MAIN, tls_error="expired")], [])
 
     assert page.tls_verified is False
 
 
 def test_equal_urls_are_matched_in_order_and_the_cache_knows_its_source() -> None:
     """Two requests to one URL are two entries; one from the cache was kept the first time."""
-    first = LedgerEntry("http://a/x", "GET", 0, Kept.RESPONSE, digest="sha256:1")
-    second = LedgerEntry("http://a/x", "GET", 1, Kept.REVISIT, digest="sha256:2")
+    first = RequestLogEntry("http://a/x", "GET", 0, RequestOutcome.RESPONSE, digest="sha256:1")
+    second = RequestLogEntry("http://a/x", "GET", 1, RequestOutcome.REVISIT, digest="sha256:2")
     requests = [
         RequestLog("http://a/x", status=200),
         RequestLog("http://a/x", status=200),
         RequestLog("http://a/x", status=200, from_cache=True),
     ]
 
-    assert [each.digest for each in match(requests, [first, second])] == [
+    assert [each.digest for each in match_requests(requests, [first, second])] == [
         "sha256:1",
         "sha256:2",
         "sha256:2",
@@ -116,17 +123,19 @@ def test_equal_urls_are_matched_in_order_and_the_cache_knows_its_source() -> Non
 
 def test_what_only_the_proxy_saw_is_listed_too() -> None:
     """A prefetch, or a request after the page was left."""
-    hidden = LedgerEntry("http://a/beacon", "POST", 0, Kept.RESPONSE)
+    hidden = RequestLogEntry("http://a/beacon", "POST", 0, RequestOutcome.RESPONSE)
 
-    assert [each.url for each in match([], [hidden])] == ["http://a/beacon"]
+    assert [each.url for each in match_requests([], [hidden])] == ["http://a/beacon"]
 
 
 def test_a_manifest_reads_back_as_it_was_written() -> None:
     """JSON and back gives the same value."""
     image = RequestLog("https://example.org/ä.png", status=200)
-    done = (Done("consent", 1, 1, again=True, seconds=0.1, notes=("OneTrust: refused",)),)
+    done = (
+        BehaviourResult("consent", 1, 1, again=True, seconds=0.1, notes=("OneTrust: refused",)),
+    )
     seen = replace(VISIT, requests=(*VISIT.requests, image), behaviours=done)
-    page = page_info("p", seen, [MAIN], [])
+    page = build_page_info("p", seen, [MAIN], [])
 
     assert parse_pageinfo(page.to_json()) == page
     assert isinstance(page, PageInfo)
@@ -135,7 +144,7 @@ def test_a_manifest_reads_back_as_it_was_written() -> None:
 
 def test_a_manifest_of_another_version_is_read() -> None:
     """One without a class, or with one that is not known here, was not judged."""
-    page = json.loads(page_info("p", VISIT, [MAIN], []).to_json())
+    page = json.loads(build_page_info("p", VISIT, [MAIN], []).to_json())
     unknown = page | {"page_class": "from tomorrow"}
     older = {
         name: value for name, value in page.items() if not name.startswith(("page_c", "class"))
@@ -171,10 +180,14 @@ def test_a_retry_after_that_says_nothing_is_none(value: str) -> None:
 def test_what_a_limit_of_ours_cut_makes_the_page_partial() -> None:
     """Blocked or truncated by a limit: the page is not what a visitor saw, and says why."""
     image = RequestLog("https://example.org/a.png", status=403, resource_type="Image")
-    entry = LedgerEntry(image.url, "GET", 0, Kept.BLOCKED, reason="limit: visit_limit_bytes")
-    page = page_info("p", replace(VISIT, requests=(*VISIT.requests, image)), [MAIN, entry], [])
+    entry = RequestLogEntry(
+        image.url, "GET", 0, RequestOutcome.BLOCKED, reason="limit: visit_limit_bytes"
+    )
+    page = build_page_info(
+        "p", replace(VISIT, requests=(*VISIT.requests, image)), [MAIN, entry], []
+    )
 
-    assert (page.outcome, page.reason) == (Outcome.PARTIAL, "limit: 1 of 2 resources")
+    assert (page.outcome, page.reason) == (VisitOutcome.PARTIAL, "limit: 1 of 2 resources")
     assert page.resources[1].reason == "limit: visit_limit_bytes"
 
 
@@ -193,6 +206,6 @@ def test_a_partial_capture_is_tried_once_more_where_the_machine_failed(
     reason: str, *, first: bool, again: bool
 ) -> None:
     """A killed renderer or a missing picture is chance; a deadline is not, and is not paid twice."""
-    partial = replace(VISIT, outcome=Outcome.PARTIAL, reason=reason)
+    partial = replace(VISIT, outcome=VisitOutcome.PARTIAL, reason=reason)
 
     assert retry_decision(partial, now=NOW, first=first) == (again, None)

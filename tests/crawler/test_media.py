@@ -17,20 +17,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.clock import SystemClock
-from core.pages import Outcome, PageInfo, Played, parse_pageinfo
-from core.settings import MediaSettings
-from crawler.media import (
-    Player,
-    Through,
+from core.config.settings import MediaSettings
+from core.page_manifest import PageInfo, PlayerMedia, VisitOutcome, parse_pageinfo
+from crawler.capture.media_download import (
+    MediaPlayer,
+    MediaRoute,
     _command,
     _environment,
-    _played,
+    _parse_output,
     bootstrap,
     fetch_media,
     player_of,
 )
-from proxy.client import Credentials
-from render.network import RequestLog
+from proxy.control.client import VisitCredentials
+from render.network_log import RequestLog
 from render.visit import Visit
 from tests.crawler.conftest import Weboid
 from tests.crawler.test_archive_command import check, index, records
@@ -38,7 +38,7 @@ from tests.sites import hosts
 
 PLAYER = f"https://{hosts.ACID}/player/"
 PLAIN = f"http://{hosts.RULES}/page/plain"
-SECRET = Credentials("127.0.0.1", 8_000, "visit", "not:for/everybody")
+SECRET = VisitCredentials("127.0.0.1", 8_000, "visit", "not:for/everybody")
 
 
 def manifests(weboid: Weboid) -> dict[str, PageInfo]:
@@ -124,8 +124,8 @@ async def test_a_playlist_leads_nowhere_but_to_the_proxy(scheme: str, playlist: 
         url = f"{scheme}://127.0.0.1:{listener.getsockname()[1]}"
         PlaylistProxy.playlist = f"#EXTM3U\n#EXT-X-VERSION:3\n{playlist.format(url=url)}".encode()
         PlaylistProxy.asked.clear()
-        through = Through(Credentials("127.0.0.1", proxy.server_port, "visit", "x"), "")
-        asked = Player("http://player.test/s.m3u8", "http://player.test/")
+        through = MediaRoute(VisitCredentials("127.0.0.1", proxy.server_port, "visit", "x"), "")
+        asked = MediaPlayer("http://player.test/s.m3u8", "http://player.test/")
         played = await fetch_media(asked, through, MediaSettings(players=True), clock=SystemClock())
         proxy.shutdown()
         with pytest.raises(BlockingIOError):
@@ -157,7 +157,9 @@ attempt("shell", lambda: os.system("true"))
     with socket.create_server(("127.0.0.1", 0)) as proxy:
         port = proxy.getsockname()[1]
         (tmp_path / "tries.py").write_text(tries.replace("PORT", str(port)))
-        source = bootstrap(MediaSettings(), Credentials("127.0.0.1", port, "", ""), module="tries")
+        source = bootstrap(
+            MediaSettings(), VisitCredentials("127.0.0.1", port, "", ""), module="tries"
+        )
         command = [sys.executable, "-c", source]
         ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
 
@@ -169,10 +171,10 @@ attempt("shell", lambda: os.system("true"))
 )
 async def test_a_failure_is_told(limit_s: float, reason: str) -> None:
     """A proxy that is gone, a time that is up: no error is raised, nothing is left running."""
-    through = Through(Credentials("127.0.0.1", 9, "visit", "x"), "")
+    through = MediaRoute(VisitCredentials("127.0.0.1", 9, "visit", "x"), "")
     media = MediaSettings(players=True, limit_s=limit_s)
 
-    played = await fetch_media(Player(PLAYER, PLAYER), through, media, clock=SystemClock())
+    played = await fetch_media(MediaPlayer(PLAYER, PLAYER), through, media, clock=SystemClock())
 
     assert played.urls == ()
     assert played.reason.startswith(reason)
@@ -184,7 +186,7 @@ def seen(*requests: RequestLog, url: str = "https://page.example/", status: int 
         url=url,
         final_url=url,
         started_at=datetime(2026, 11, 1, tzinfo=UTC),
-        outcome=Outcome.COMPLETE,
+        outcome=VisitOutcome.COMPLETE,
         reason="",
         status=status,
         mime="text/html",
@@ -236,7 +238,7 @@ def test_its_command_line_tells_no_secret_and_takes_no_orders(
     tmp_path: Path,
 ) -> None:
     """The login is in its environment alone, and a URL cannot be read as an option."""
-    command = _command("python", Player("--exec=x", PLAYER), tmp_path, MediaSettings(), SECRET)
+    command = _command("python", MediaPlayer("--exec=x", PLAYER), tmp_path, MediaSettings(), SECRET)
     environment = _environment(SECRET, tmp_path, tmp_path)
 
     assert not any(SECRET.password in each or "everybody" in each for each in command)
@@ -260,7 +262,7 @@ _NAMES = st.sampled_from(["url", "manifest_url", "title", "id", "duration", "hei
 )
 def test_whatever_it_says_the_manifest_holds(lines: list[str]) -> None:
     """Hostile words become bounded text, and go through a manifest unharmed."""
-    played = _played("\n".join(lines).encode(errors="replace"), "", seconds=1.0)
+    played = _parse_output("\n".join(lines).encode(errors="replace"), "", seconds=1.0)
     said = json.dumps({"urls": played.urls, "title": played.title, "duration": played.duration_s})
 
     assert all(url.startswith(("http://", "https://")) for url in played.urls)
@@ -275,6 +277,8 @@ def test_a_manifest_with_media_reads_back() -> None:
         b'{"version": 1, "page_id": "p", "url": "u", "final_url": "u", "captured_at": "c",'
         b' "outcome": "complete"}'
     )
-    page = replace(page, media=Played(urls=("https://a.example/v.mp4",), title="T", duration_s=1.5))
+    page = replace(
+        page, media=PlayerMedia(urls=("https://a.example/v.mp4",), title="T", duration_s=1.5)
+    )
 
     assert parse_pageinfo(page.to_json()) == page

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from core.clock import SystemClock
-from core.pages import Outcome, PageInfo
-from crawler import network
-from crawler.network import Network, NetworkAwayError
-from crawler.waiting import GoingOn, Waiting
+from core.page_manifest import PageInfo, VisitOutcome
+from crawler.worker import backpressure
+from crawler.worker.backpressure import NetworkAwayError, NetworkMonitor
+from net.backoff import WaitEnded, WaitStarted
 
 
 class Cable:
@@ -17,8 +17,8 @@ class Cable:
     def __init__(self) -> None:
         self.pulled = False
         self.asked: list[tuple[str, int]] = []
-        self.told: list[Waiting | GoingOn] = []
-        self.network = Network(self.reach, SystemClock(), self.told.append)
+        self.told: list[WaitStarted | WaitEnded] = []
+        self.network = NetworkMonitor(self.reach, SystemClock(), self.told.append)
 
     async def reach(self, host: str, port: int) -> bool:
         """Whether it is in."""
@@ -28,13 +28,13 @@ class Cable:
 
 @pytest.fixture
 def cable(monkeypatch: pytest.MonkeyPatch) -> Cable:
-    monkeypatch.setattr(network, "BELIEVED_S", 0.0)
-    monkeypatch.setattr(network, "LOOK_S", 0.001)
+    monkeypatch.setattr(backpressure, "BELIEVED_S", 0.0)
+    monkeypatch.setattr(backpressure, "NETWORK_POLL_S", 0.001)
     return Cable()
 
 
 def page(url: str, *, reason: str = "") -> PageInfo:
-    outcome = Outcome.FAILED if reason else Outcome.COMPLETE
+    outcome = VisitOutcome.FAILED if reason else VisitOutcome.COMPLETE
     status = 502 if reason else 200
     moment = "2026-11-21T00:00:00.000Z"
     return PageInfo("id", url, url, moment, outcome, reason=reason, status=status)
@@ -92,7 +92,7 @@ async def test_work_waits_for_the_network_and_goes_on(cable: Cable) -> None:
     cable.pulled = False
     await asyncio.gather(*waiting)
 
-    assert [type(each) for each in cable.told] == [Waiting, GoingOn]
+    assert [type(each) for each in cable.told] == [WaitStarted, WaitEnded]
 
 
 async def test_who_waits_for_the_network_can_be_stopped(cable: Cable) -> None:
@@ -107,4 +107,4 @@ async def test_who_waits_for_the_network_can_be_stopped(cable: Cable) -> None:
     stopping.set()
     await waiting
 
-    assert [type(each) for each in cable.told] == [Waiting]
+    assert [type(each) for each in cable.told] == [WaitStarted]

@@ -10,24 +10,24 @@ import pytest
 from click.testing import CliRunner
 from setuptools import find_namespace_packages  # type: ignore[import-untyped]
 
-import crawler.cli.archive as archive_command
-import crawler.cli.crawl as crawl_command
-import crawler.cli.worker as worker_command
+from core.config.settings import PURPOSE_PAGE, LinksSettings, Settings, VisitSettings
 from core.errors import ConfigError, InputError
-from core.settings import PURPOSE_PAGE, LinksSettings, Settings, VisitSettings
-from crawler.cli import weboid
-from crawler.cli.together import Home, parts_of
-from crawler.cli.wiki import add, sweep, watch
-from crawler.operator import (
-    Operator,
+from links.checker.http_exchange import user_agent as checker_agent
+from render.identity import visit_user_agent
+from weboid.app.operator_identity import (
+    OperatorIdentity,
     check_operator,
     collection_settings,
     contact_notice,
     read_operator,
     write_operator,
 )
-from links.asking.requests import user_agent as checker_agent
-from render.identity import agent_for
+from weboid.cli.crawl import cluster_processes as worker_command
+from weboid.cli.crawl import crawl_runs as archive_command
+from weboid.cli.crawl import crawl_runs as crawl_command
+from weboid.cli.main import weboid
+from weboid.cli.support.child_commands import ChildCommandOptions, watch_children
+from weboid.cli.wiki import wiki_add, wiki_sweep, wiki_watch
 from wiki.api.client import user_agent as wiki_agent
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,10 +53,12 @@ def profile_in(folder: Path, text: str) -> str:
 
 def test_the_contact_of_a_collection_is_in_every_user_agent(root: Path) -> None:
     """Of the browser, of the checker and of who asks wikis and archives."""
-    write_operator(root, Operator(contact=CONTACT))
-    assert read_operator(root) == Operator(contact=CONTACT)
+    write_operator(root, OperatorIdentity(contact=CONTACT))
+    assert read_operator(root) == OperatorIdentity(contact=CONTACT)
     settings = collection_settings("default", root)
-    assert agent_for(settings.visit, browser_said=BROWSER, version="140").endswith(f"(+{CONTACT})")
+    assert visit_user_agent(settings.visit, browser_said=BROWSER, version="140").endswith(
+        f"(+{CONTACT})"
+    )
     assert checker_agent(settings.links).endswith(f"; +{PURPOSE_PAGE}; +{CONTACT})")
     assert wiki_agent(settings.links.contact, settings.links.purpose_page).endswith(
         f"; +{PURPOSE_PAGE}; +{CONTACT})"
@@ -67,18 +69,18 @@ def test_a_contact_is_changed_and_the_rest_of_the_file_stays(root: Path) -> None
     """Whatever else an operator wrote into its table, too."""
     marker = root / "collection.toml"
     marker.write_text(marker.read_text() + '\n[operator]\npurpose_page = "https://a.example/why"\n')
-    write_operator(root, Operator("a@b.example", read_operator(root).purpose_page))
+    write_operator(root, OperatorIdentity("a@b.example", read_operator(root).purpose_page))
     assert marker.read_text().startswith('version = 1\nname = "c"')
-    assert read_operator(root) == Operator("a@b.example", "https://a.example/why")
-    write_operator(root, Operator())
-    assert read_operator(root) == Operator()
+    assert read_operator(root) == OperatorIdentity("a@b.example", "https://a.example/why")
+    write_operator(root, OperatorIdentity())
+    assert read_operator(root) == OperatorIdentity()
 
 
 def test_a_profile_goes_before_the_environment_and_that_before_the_collection(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where each of them says something."""
-    write_operator(root, Operator(contact="collection@a.example"))
+    write_operator(root, OperatorIdentity(contact="collection@a.example"))
     monkeypatch.setenv("WEBOID_CONTACT", "environment@a.example")
     profile = profile_in(tmp_path, 'links.contact = "profile@a.example"')
     settings = collection_settings(profile, root)
@@ -90,21 +92,21 @@ def test_a_profile_goes_before_the_environment_and_that_before_the_collection(
 def test_an_address_that_no_user_agent_can_name_is_refused(root: Path, wrong: str) -> None:
     """Before it is kept: a checker that finds it later would not start."""
     with pytest.raises(ConfigError):
-        check_operator(Operator(contact=wrong))
+        check_operator(OperatorIdentity(contact=wrong))
     with pytest.raises(ConfigError):
-        write_operator(root, Operator(contact=wrong))
-    assert read_operator(root) == Operator()
+        write_operator(root, OperatorIdentity(contact=wrong))
+    assert read_operator(root) == OperatorIdentity()
 
 
 def test_unattended_runs_name_the_purpose_page_in_the_browsers_user_agent(tmp_path: Path) -> None:
     """Unless the profile says otherwise; what a person archives keeps the browser's own."""
     named = collection_settings("default", unattended=True).visit
-    agent = agent_for(named, browser_said=BROWSER, version="140")
+    agent = visit_user_agent(named, browser_said=BROWSER, version="140")
     assert agent == f"Mozilla/5.0 Chrome/140.0.0.0 Weboid/0.1 (+{PURPOSE_PAGE})"
     attended = collection_settings("default").visit
-    assert "Weboid" not in agent_for(attended, browser_said=BROWSER, version="140")
+    assert "Weboid" not in visit_user_agent(attended, browser_said=BROWSER, version="140")
     silent = collection_settings(profile_in(tmp_path, 'visit.purpose_page = ""'), unattended=True)
-    assert "Weboid" not in agent_for(silent.visit, browser_said=BROWSER, version="140")
+    assert "Weboid" not in visit_user_agent(silent.visit, browser_said=BROWSER, version="140")
     assert PURPOSE_PAGE in checker_agent(LinksSettings())
     assert PURPOSE_PAGE not in checker_agent(LinksSettings(purpose_page=""))
 
@@ -144,9 +146,9 @@ def settings_of(
     def settings_in(given: Any) -> Settings | None:
         return given if isinstance(given, Settings) else getattr(given, "settings", None)
 
-    monkeypatch.setattr(archive_command, "archive", reached)
-    monkeypatch.setattr(crawl_command, "crawl", lambda job, *_, **__: reached(job))
-    monkeypatch.setattr(worker_command, "work", reached)
+    monkeypatch.setattr(archive_command, "archive_urls", reached)
+    monkeypatch.setattr(crawl_command, "run_crawl_job", lambda job, *_, **__: reached(job))
+    monkeypatch.setattr(worker_command, "run_worker", reached)
     argv = [*command.split(), "--collection", str(tmp_path / "c"), *options]
     if command == "worker":
         monkeypatch.setenv("WEBOID_SECRET", "s" * 32)
@@ -180,8 +182,8 @@ def test_the_table_of_who_obeys_what_is_true(
 ) -> None:
     """Each command of docs/policy.md with the profile that it uses by itself, and no option."""
     rows = rows_of((ROOT / "docs" / "policy.md").read_text())
-    home = Home(tmp_path, _default_profile(watch.command))
-    crew = next(part for part in parts_of(home, LinksSettings()) if part.name == "archive")
+    home = ChildCommandOptions(tmp_path, _default_profile(wiki_watch.command))
+    crew = next(part for part in watch_children(home, LinksSettings()) if part.name == "archive")
     assert {"--stay", "--profile=wiki"} <= set(crew.command)
     compose = str(ROOT / "deploy" / "profile.toml")
     found = {
@@ -208,7 +210,9 @@ def test_the_table_of_who_obeys_what_is_true(
 
 def test_wikis_are_added_watched_and_swept_with_the_profile_for_them() -> None:
     """By default: what a wiki's editors cite is asked for by nobody who looks at it."""
-    assert {_default_profile(each.command) for each in (add, watch, sweep)} == {"wiki"}
+    assert {_default_profile(each.command) for each in (wiki_add, wiki_watch, wiki_sweep)} == {
+        "wiki"
+    }
 
 
 def _default_profile(command: click.Command) -> str:
@@ -244,33 +248,33 @@ def test_at_a_terminal_a_new_wiki_asks_for_a_contact(
 
     monkeypatch.setattr(click, "prompt", prompt)
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
-    operator = add._operator(root, "wiki", None, "-", as_json=False)
-    assert operator == Operator(contact="a@b.example")
+    operator = wiki_add._operator(root, "wiki", None, "-", as_json=False)
+    assert operator == OperatorIdentity(contact="a@b.example")
     write_operator(root, operator)
-    assert add._operator(root, "wiki", None, "-", as_json=False) == operator
+    assert wiki_add._operator(root, "wiki", None, "-", as_json=False) == operator
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: False))
-    write_operator(root, Operator())
-    assert add._operator(root, "wiki", None, "-", as_json=False) == Operator()
+    write_operator(root, OperatorIdentity())
+    assert wiki_add._operator(root, "wiki", None, "-", as_json=False) == OperatorIdentity()
     assert len(asked) == 1
 
 
 def test_a_collection_says_that_pages_are_archived_again(root: Path, tmp_path: Path) -> None:
     """To unattended runs, where the profile says nothing."""
-    write_operator(root, Operator(recrawl="90d"))
+    write_operator(root, OperatorIdentity(recrawl="90d"))
     assert collection_settings("wiki", root, unattended=True).recrawl.every == "90d"
     assert collection_settings("wiki", root).recrawl.every == ""
     never = profile_in(tmp_path, "recrawl.enabled = false")
     assert collection_settings(never, root, unattended=True).recrawl.every == ""
     with pytest.raises(ConfigError):
-        write_operator(root, Operator(recrawl="often"))
+        write_operator(root, OperatorIdentity(recrawl="often"))
 
 
 def test_pages_are_not_archived_again_while_they_count_as_archived() -> None:
     """An interval within `archived_days` would do what re-citing must not (A02)."""
-    add._check_recrawl("30d", 30)
-    add._check_recrawl("", 30)
+    wiki_add._check_recrawl("30d", 30)
+    wiki_add._check_recrawl("", 30)
     with pytest.raises(InputError, match="30d or more"):
-        add._check_recrawl("7d", 30)
+        wiki_add._check_recrawl("7d", 30)
 
 
 def test_visits_have_no_purpose_page_unless_a_run_is_unattended() -> None:

@@ -4,19 +4,18 @@ import pytest
 
 from core.clock import SystemClock
 from core.errors import TransientError, UnavailableError
-from crawler import patience
-from crawler.patience import Patience
-from crawler.waiting import GoingOn, Waiting
+from net import backoff
+from net.backoff import StoreRetry, WaitEnded, WaitStarted
 
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(backoff, "STORE_FIRST_PAUSE_S", 0.001)
 
 
 async def test_a_store_that_is_away_is_asked_until_it_answers() -> None:
     """It is told once that it is away, and once that it is back."""
-    told: list[Waiting | GoingOn] = []
+    told: list[WaitStarted | WaitEnded] = []
     failures = [TransientError("Redis does not answer."), TransientError("Nor now.")]
 
     def verb() -> str:
@@ -24,11 +23,11 @@ async def test_a_store_that_is_away_is_asked_until_it_answers() -> None:
             raise failures.pop(0)
         return "answer"
 
-    asking = Patience(SystemClock(), told.append)
+    asking = StoreRetry(SystemClock(), told.append)
 
     assert await asking.ask(verb) == "answer"
-    assert [type(each) for each in told] == [Waiting, GoingOn]
-    assert told[0] == Waiting("store", "Redis does not answer.")
+    assert [type(each) for each in told] == [WaitStarted, WaitEnded]
+    assert told[0] == WaitStarted("store", "Redis does not answer.")
 
 
 async def test_a_store_that_cannot_be_used_is_not_waited_for() -> None:
@@ -38,4 +37,4 @@ async def test_a_store_that_cannot_be_used_is_not_waited_for() -> None:
         raise UnavailableError("The password is wrong.")
 
     with pytest.raises(UnavailableError):
-        await Patience(SystemClock(), lambda _: None).ask(verb)
+        await StoreRetry(SystemClock(), lambda _: None).ask(verb)

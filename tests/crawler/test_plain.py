@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.classes import PageClass
-from crawler.fetching import Fetched
-from crawler.plain import PARTS_LIMIT, classified, is_rendered, read_page
+from core.page_classes import PageClass
+from crawler.capture.plain_visit import PARTS_LIMIT, classify_plain, is_rendered, read_page
+from crawler.capture.proxy_fetcher import FetchedFile
 
 PAGE = """<!doctype html><title> A
 page </title><base href="/sub/"><link rel="Stylesheet" href="s.css"><link rel=canonical href="c">
@@ -50,8 +50,10 @@ def test_a_larger_share_holds_the_smaller(url: str, one: float, other: float) ->
 def test_a_document_is_judged_by_its_source() -> None:
     """Its words and what it names; a script's empty page is not called empty."""
     page = read_page(b"<title>404 Not Found</title><h1>404 Not Found</h1>", "", "https://a.test/")
-    document = Fetched(200, final_url="https://a.test/x")
+    document = FetchedFile(200, final_url="https://a.test/x")
 
     assert page.traits is not None
     assert page.traits.headings == ("404 Not Found",)
-    assert classified("https://a.test/x", document, "text/html", page).kind is PageClass.SOFT_404
+    assert (
+        classify_plain("https://a.test/x", document, "text/html", page).kind is PageClass.SOFT_404
+    )

@@ -7,13 +7,21 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from core.config.settings import Settings
 from core.errors import ConfigError
-from core.settings import Settings
-from crawler.cli import weboid
 from crawler.frontier.base import ItemState, NewItem
-from crawler.frontier.sqlite import SqliteFrontier
-from crawler.profile_check import faults, warnings
-from crawler.profiles import layers, load_profile, names, profile_says, said_by, settings_of
+from crawler.frontier.sqlite_frontier import SqliteFrontier
+from crawler.profiles import (
+    builtin_profiles,
+    chain_settings,
+    load_chain,
+    load_profile,
+    profile_faults,
+    profile_sets,
+    profile_warnings,
+    source_of_key,
+)
+from weboid.cli.main import weboid
 
 
 def ran(*arguments: str) -> Result:
@@ -30,13 +38,13 @@ def written(folder: Path, text: str, name: str = "mine.toml") -> str:
 
 def test_every_profile_that_comes_along_can_be_used_and_says_what_for() -> None:
     """Nothing in them is suspicious but what their comment explains."""
-    assert names() == ["default", "gentle", "mobile", "text-only", "thorough", "wiki"]
-    for name in names():
-        chain = layers(name)
-        assert faults(chain) == [], name
-        assert {each.text.partition(":")[0] for each in warnings(chain, settings_of(chain))} <= {
-            "[visit] device_scale"
-        }
+    assert builtin_profiles() == ["default", "gentle", "mobile", "text-only", "thorough", "wiki"]
+    for name in builtin_profiles():
+        chain = load_chain(name)
+        assert profile_faults(chain) == [], name
+        assert {
+            each.text.partition(":")[0] for each in profile_warnings(chain, chain_settings(chain))
+        } <= {"[visit] device_scale"}
         assert chain[0].text.startswith("# "), name
     assert load_profile("default") == Settings()
     assert ran("list").output.splitlines()[1].startswith("default")
@@ -54,7 +62,7 @@ def test_a_profile_says_only_what_it_changes(tmp_path: Path) -> None:
         tmp_path, 'extends = "./base.toml"\nvisit.contact = "a@b.org"\n' + sheet.format("b.org", 2)
     )
     settings = load_profile(mine)
-    chain = layers(mine)
+    chain = load_chain(mine)
 
     assert (settings.visit.mobile, settings.visit.timeout_s) == (True, 7.0)
     assert settings.visit.contact == "a@b.org"
@@ -65,9 +73,9 @@ def test_a_profile_says_only_what_it_changes(tmp_path: Path) -> None:
         "profile mobile",
         "profile default",
     ]
-    assert said_by(chain, "visit", "mobile") == "profile mobile"
-    assert profile_says(mine, "visit", "timeout_s")
-    assert not profile_says(mine, "policy", "robots")
+    assert source_of_key(chain, "visit", "mobile") == "profile mobile"
+    assert profile_sets(mine, "visit", "timeout_s")
+    assert not profile_sets(mine, "policy", "robots")
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from crawler.cli.exits import Exit
 from tests.crawler.conftest import Ran, Weboid
 from tests.crawler.linked_site import Answer, LinkedSite, file, weboid_for
 from tests.crawler.quality.test_changes import drawn, other_picture
 from tests.links.test_drift import ARTICLE
 from tests.sites.web import TestWeb
+from weboid.cli.support.command_base import ExitCode
 
 pytestmark = [
     pytest.mark.browser,
@@ -86,10 +86,10 @@ def test_a_sanitiser_that_loses_images_is_found(
     same = weboid.run("qa", "baseline", "check", "spring", "--json")
 
     assert len(planned.events) == 3, planned
-    assert (saved.code, saved.events[0]["looked_at"]) == (Exit.OK, 3), saved
+    assert (saved.code, saved.events[0]["looked_at"]) == (ExitCode.OK, 3), saved
     assert saved.events[0]["verdicts"]["good"] == 3
-    assert twice.code == Exit.INPUT, twice
-    assert (same.code, set(courses(same).values())) == (Exit.OK, {"unchanged"}), same
+    assert twice.code == ExitCode.INPUT, twice
+    assert (same.code, set(courses(same).values())) == (ExitCode.OK, {"unchanged"}), same
 
     path = os.environ.get("PYTHONPATH", "")
     broken = broken_playback(tmp_path / "broken")
@@ -100,11 +100,11 @@ def test_a_sanitiser_that_loses_images_is_found(
     removed = weboid.run("qa", "baseline", "rm", "spring")
     missing = weboid.run("qa", "baseline", "check", "spring")
 
-    assert worse.code == Exit.SOME_FAILED, worse
+    assert worse.code == ExitCode.SOME_FAILED, worse
     assert courses(worse) == {"words": "unchanged", "one": "worse", "two": "worse"}
     summary = worse.events[-1]
     assert summary["before"] != summary["after"]
     assert report.count("data:image/webp;base64,") == 6
     assert not re.search(r"<script|(src|href)=\"(?!data:)", report)
     assert [each["name"] for each in json.loads(listed.out)] == ["spring"]
-    assert (removed.code, missing.code) == (Exit.OK, Exit.UNAVAILABLE)
+    assert (removed.code, missing.code) == (ExitCode.OK, ExitCode.UNAVAILABLE)

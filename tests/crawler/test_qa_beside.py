@@ -16,13 +16,14 @@ import pytest
 
 from core.clock import SystemClock
 from core.layout import Layout
-from core.quality import Verdict
+from core.playback_check import QaVerdict
 from crawler.collection import open_collection
-from links.books.quality import CheckedPage, checks_of
-from playback.decisions.level_book import LevelBook
-from playback.decisions.level_targets import target_of
-from playback.decisions.levels import Actor, Level
-from playback.decisions.store import open_decisions
+from playback.access.decision_store import open_decisions
+from playback.access.level_store import LevelStore
+from playback.access.level_targets import target_of
+from playback.access.levels import Level, LevelActor
+from qa.check_store import find_checks
+from qa.check_table import CheckedPage
 from tests.crawler.conftest import Weboid
 from tests.crawler.linked_site import LinkedSite, weboid_for
 from tests.crawler.quality.paged_site import answers_of
@@ -57,7 +58,7 @@ def weboid(site: LinkedSite, web: TestWeb, tmp_path: Path) -> Weboid:
 def kept(weboid: Weboid, page_ids: list[str]) -> list[CheckedPage]:
     """What the registry says of these captures."""
     with closing(open_registry(Layout(weboid.collection))) as store, store.reading() as rows:
-        return checks_of(rows, page_ids)
+        return find_checks(rows, page_ids)
 
 
 def of(events: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
@@ -73,7 +74,9 @@ async def test_copies_are_looked_at_while_a_run_goes_on(weboid: Weboid) -> None:
     async with open_collection(weboid.collection, clock=CLOCK) as made:
         with closing(open_decisions(made.layout)) as decisions:
             target = target_of(link=URLS[0])
-            LevelBook(decisions).decide([target], Level.FULL, actor=Actor("me"), now=CLOCK.now())
+            LevelStore(decisions).decide(
+                [target], Level.FULL, actor=LevelActor("me"), now=CLOCK.now()
+            )
 
     ran = await asyncio.to_thread(weboid.archive, "--qa", *URLS)
 
@@ -82,7 +85,7 @@ async def test_copies_are_looked_at_while_a_run_goes_on(weboid: Weboid) -> None:
     assert looked == {(URLS[0], "full"), *((url, "images") for url in URLS)}
     assert ran.summary["checked"] == {"good": 4}
     rows = kept(weboid, [each["page_id"] for each in of(ran.events, "page")])
-    assert [row.verdict for row in rows] == [Verdict.GOOD] * 4
+    assert [row.verdict for row in rows] == [QaVerdict.GOOD] * 4
     assert all(row.is_recorded for row in rows)
     later = await asyncio.to_thread(weboid.run, "qa", "--all", "--json", "--no-repair")
     assert later.summary["checked"] == 0
@@ -91,9 +94,9 @@ async def test_copies_are_looked_at_while_a_run_goes_on(weboid: Weboid) -> None:
 def test_a_run_without_it_loads_nothing_of_it() -> None:
     """Starting is quick, and no playback is started."""
     code = (
-        "import sys; from crawler.cli import weboid; import crawler.cli.archive;"
+        "import sys; from weboid.cli.main import weboid; import weboid.cli.crawl.crawl_runs;"
         " print([each for each in sys.modules if each.startswith(('crawler.quality', 'render.compare',"
-        " 'playback.server', 'sqlalchemy', 'uvicorn'))])"
+        " 'playback.playback_server', 'sqlalchemy', 'uvicorn'))])"
     )
     told = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120

@@ -10,9 +10,10 @@ import pytest
 
 from core.clock import SystemClock
 from core.layout import Layout
-from core.quality import Verdict
+from core.playback_check import QaVerdict
 from crawler.frontier.base import NewItem
-from links.books.quality import CheckedPage, RepairState, checks_of_urls, review
+from qa.check_store import find_checks_of_urls, record_review
+from qa.check_table import CheckedPage, RepairState
 from tests.crawler.conftest import Ran, Weboid
 from tests.crawler.linked_site import LinkedSite, weboid_for
 from tests.crawler.quality.paged_site import answers_of
@@ -70,7 +71,7 @@ def start(weboid: Weboid, redis: RedisServer) -> Iterator[Callable[..., Started]
 def checks(weboid: Weboid) -> list[CheckedPage]:
     """What is known of the page's captures, the oldest first."""
     with closing(open_registry(Layout(weboid.collection))) as store, store.reading() as rows:
-        return checks_of_urls(rows, [URL])[::-1]
+        return find_checks_of_urls(rows, [URL])[::-1]
 
 
 def written(weboid: Weboid) -> int:
@@ -101,14 +102,16 @@ def test_checks_are_written_and_repairs_made_by_a_cluster(
     assert page.is_recorded
 
     with closing(open_registry(Layout(weboid.collection))) as store, store.writing() as rows:
-        review(rows, page.check.page_id, "images", Verdict.BROKEN, by="Ada", now=CLOCK.now())
+        record_review(
+            rows, page.check.page_id, "images", QaVerdict.BROKEN, by="Ada", now=CLOCK.now()
+        )
     begun = qa("repair")
     assert (begun.summary["left"], begun.summary["why_left"]) == (1, "shared")
     worker.until("page")
     ended = qa("repair", "--secret-file", "secret")
     assert (ended.code, ended.summary["repaired"]) == (0, {"done-better": 1})
     old, new = checks(weboid)
-    assert (old.repair, new.verdict) == (RepairState.DONE_BETTER, Verdict.GOOD)
+    assert (old.repair, new.verdict) == (RepairState.DONE_BETTER, QaVerdict.GOOD)
     assert old.repair_page_id == new.check.page_id
     assert old.is_recorded
     assert new.is_recorded

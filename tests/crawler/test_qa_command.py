@@ -17,22 +17,22 @@ import pytest
 from click.testing import CliRunner, Result
 from PIL import Image
 
+from core.captures import ArtifactKind
 from core.errors import InputError, UnavailableError
-from core.quality import Verdict, picture_name
-from core.records import ArtifactKind
-from crawler.cli import weboid
-from crawler.cli.qa.group import command as qa
+from core.playback_check import QaVerdict, picture_name
 from crawler.frontier.base import NewItem
-from crawler.frontier.sqlite import SqliteFrontier
-from links.books.quality import checks_of
-from playback.decisions.level_book import LevelBook
-from playback.decisions.levels import Actor, Level, Scope, Target
-from playback.decisions.store import open_decisions
+from crawler.frontier.sqlite_frontier import SqliteFrontier
+from playback.access.decision_store import open_decisions
+from playback.access.level_store import LevelStore
+from playback.access.levels import Level, LevelActor, LevelScope, LevelTarget
+from qa.check_store import find_checks
 from tests.crawler.quality.conftest import drawn_page
 from tests.playback.conftest import NOW, CollectionBuilder, collection  # noqa: F401 fixtures
 from tests.render.compare.drawing import packed
 from tests.services.registries import open_registry
 from tests.sites.acid_parts import typeface
+from weboid.cli.main import weboid
+from weboid.cli.qa.qa_check import command as qa
 
 pytestmark = [pytest.mark.browser, pytest.mark.playback, pytest.mark.slow]
 
@@ -84,8 +84,8 @@ def test_a_copy_that_lost_its_look_is_broken_and_the_others_are_not(
     assert lines[-1]["event"] == "summary"
     assert (lines[-1]["good"], lines[-1]["broken"]) == (1, 1)
     with closing(open_registry(made.layout, "")) as store, store.reading() as reader:
-        kept = {each.check.page_id: each.verdict for each in checks_of(reader, [good, bad])}
-    assert kept == {good: Verdict.GOOD, bad: Verdict.BROKEN}
+        kept = {each.check.page_id: each.verdict for each in find_checks(reader, [good, bad])}
+    assert kept == {good: QaVerdict.GOOD, bad: QaVerdict.BROKEN}
     for kind in ("seen", "shown"):
         path = made.layout.quality_pictures / picture_name(bad, "images", kind)
         with Image.open(io.BytesIO(path.read_bytes())) as image:
@@ -125,8 +125,8 @@ def test_copies_are_looked_at_in_full_where_rules_show_them_so(made: CollectionB
     for name in ("full", "other"):
         drawn_page(made, f"https://{name}.example/")
     with closing(open_decisions(made.layout)) as decisions:
-        target = Target(Scope.DOMAIN, what="full.example")
-        LevelBook(decisions).decide([target], Level.FULL, actor=Actor("me"), now=NOW)
+        target = LevelTarget(LevelScope.DOMAIN, what="full.example")
+        LevelStore(decisions).decide([target], Level.FULL, actor=LevelActor("me"), now=NOW)
 
     _, planned = run(made, "--dry-run")
     _, lines = run(made, "--no-record", "--no-repair")
@@ -168,7 +168,7 @@ def test_a_run_that_is_cut_short_loses_nothing(
     urls = {f"https://h{each}.example/" for each in range(8)}
     page_ids = [drawn_page(made, url) for url in urls]
     arguments = ["qa", "--json", "--no-record", "--no-repair", "--jobs=1"]
-    command = [sys.executable, "-m", "crawler.cli", *arguments]
+    command = [sys.executable, "-m", "weboid", *arguments]
     with subprocess.Popen(
         [*command, "--collection", str(made.layout.root)],
         stdout=subprocess.PIPE,
@@ -183,7 +183,7 @@ def test_a_run_that_is_cut_short_loses_nothing(
             os.killpg(process.pid, number)
         told += [json.loads(line) for line in process.stdout if line.endswith("}\n")]
     with closing(open_registry(made.layout, "")) as store, store.reading() as reader:
-        kept = {each.check.url for each in checks_of(reader, page_ids)}
+        kept = {each.check.url for each in find_checks(reader, page_ids)}
     _, rest = run(made, "--no-record", "--no-repair")
 
     assert process.returncode == (-9 if number is signal.SIGKILL else 6)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from crawler.cli.exits import Exit
 from tests.crawler.conftest import Weboid
 from tests.crawler.linked_site import Answer, LinkedSite, file, weboid_for
 from tests.links.test_drift import ARTICLE, GAMBLING, OTHER
 from tests.sites.web import TestWeb
+from weboid.cli.support.command_base import ExitCode
 
 pytestmark = [
     pytest.mark.browser,
@@ -65,7 +65,7 @@ def test_what_became_of_pages_is_told(twice: Weboid, tmp_path: Path) -> None:
 
     assert little.code == 0, little
     (told,) = little.events
-    assert (little.code, told["drift"]) == (Exit.OK, "changed a little"), little
+    assert (little.code, told["drift"]) == (ExitCode.OK, "changed a little"), little
     assert told["paragraphs"]["changed"] >= 1
     assert any("Closed today" in row["after"] for row in told["paragraphs"]["rows"])
     assert told["links"]["added"] == ["http://little.example.net/shop"]
@@ -74,7 +74,7 @@ def test_what_became_of_pages_is_told(twice: Weboid, tmp_path: Path) -> None:
     assert plain.out.startswith("changed a little: http://little.example.net/a\n"), plain
     (changed,) = other.events
     assert (changed["drift"], changed["now"]["title"]) == ("another page", "Tax advice")
-    assert (once.code, "--live" in once.err) == (Exit.UNAVAILABLE, True), once
+    assert (once.code, "--live" in once.err) == (ExitCode.UNAVAILABLE, True), once
     assert [(each["drift"], each["url"].split(".")[0][7:]) for each in drift.events] == [
         ("another owner", "sold"),
         ("gone", "gone"),
@@ -109,9 +109,9 @@ def test_a_capture_is_held_against_the_page_of_now(
     del site.answers["once.example.net/a"]
     gone = twice.run("qa", "compare", url, "--live", "--json", *profile)
 
-    assert (live.code, told["drift"]) == (Exit.OK, "another owner"), live
+    assert (live.code, told["drift"]) == (ExitCode.OK, "another owner"), live
     assert site.asked["once.example.net/a"] == asked + 2  # both live looks asked the site
     assert told["owner_signs"]
     assert [each["now"]["page_id"] for each in back.events] == [told["now"]["page_id"]], back
-    assert (both.code, bad.code) == (Exit.INPUT, Exit.INPUT), (both, bad)
+    assert (both.code, bad.code) == (ExitCode.INPUT, ExitCode.INPUT), (both, bad)
     assert gone.events[0]["drift"] == "gone", gone

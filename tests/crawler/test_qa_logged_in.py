@@ -13,11 +13,11 @@ import pytest
 
 from core.clock import SystemClock
 from core.layout import Layout
-from core.quality import Verdict
-from crawler.login_file import Login, make_key_file, write_login
-from links.books.quality import review
-from links.store.store import open_store
-from render.session import Session
+from core.playback_check import QaVerdict
+from crawler.capture.site_logins import Login, make_key_file, write_login
+from links.registry.database import open_registry_store
+from qa.check_store import record_review
+from render.site_session import SiteSession
 from tests.crawler.test_logged_in_visits import (
     SECRET,
     make_collection,
@@ -44,7 +44,7 @@ def test_a_run_that_stays_captures_a_members_page_again_as_a_member(
     login = f'login = {{ names = ["club"], key_file = "{tmp_path / "key"}" }}\n'
     weboid = weboid_for(members, tmp_path, login)
     cookie = {"name": "sid", "value": SECRET, "domain": "members.test", "path": "/"}
-    club = Login("club", ("members.test",), datetime.now(UTC), session=Session((cookie,)))
+    club = Login("club", ("members.test",), datetime.now(UTC), session=SiteSession((cookie,)))
     asyncio.run(make_collection(weboid.collection))
     write_login(weboid.collection / "logins", club, make_key_file(tmp_path / "key"))
     process = weboid.start(
@@ -54,9 +54,12 @@ def test_a_run_that_stays_captures_a_members_page_again_as_a_member(
         assert process.stdout is not None
         events = map(json.loads, process.stdout)
         checked = next(each for each in events if each["event"] == "checked")
-        with closing(open_store(Layout(weboid.collection))) as store, store.writing() as rows:
+        with (
+            closing(open_registry_store(Layout(weboid.collection))) as store,
+            store.writing() as rows,
+        ):
             page_id, now = checked["page_id"], SystemClock().now()
-            assert review(rows, page_id, "images", Verdict.BROKEN, by="Ada", now=now)
+            assert record_review(rows, page_id, "images", QaVerdict.BROKEN, by="Ada", now=now)
         repaired = next(each for each in events if each["event"] == "repaired")
         process.terminate()
         process.communicate()

@@ -10,21 +10,22 @@ from typing import Any
 import pytest
 
 from core.clock import SystemClock
+from core.config.settings import PolitenessSettings
 from core.layout import Layout
-from core.quality import Verdict
-from core.settings import PolitenessSettings
+from core.playback_check import QaVerdict
 from crawler.frontier.base import NewItem
-from crawler.frontier.sqlite import SqliteFrontier
-from links.books.quality import CheckedPage, RepairState, checks_of_urls, review
-from playback.addresses import Memento, Modifier, memento_path
-from playback.database import open_database
-from playback.front.pages import Page, PageStore
+from crawler.frontier.sqlite_frontier import SqliteFrontier
+from playback.url_paths import Memento, MementoModifier, memento_path
+from playback.web.page_store import CapturedPage, PageStore
+from qa.check_store import find_checks_of_urls, record_review
+from qa.check_table import CheckedPage, RepairState
 from tests.crawler.conftest import Ran, Weboid
 from tests.crawler.linked_site import LinkedSite, weboid_for
 from tests.crawler.quality.paged_site import answers_of, damage
 from tests.playback.conftest import running_replay
 from tests.services.registries import open_registry
 from tests.sites.web import TestWeb
+from warc.index.database import open_database
 
 pytestmark = [
     pytest.mark.browser,
@@ -60,10 +61,10 @@ def qa(weboid: Weboid, *arguments: str) -> Ran:
 def checks(weboid: Weboid, url: str) -> list[CheckedPage]:
     """What is known of the URL's captures, the oldest first."""
     with closing(open_registry(Layout(weboid.collection))) as store, store.reading() as rows:
-        return checks_of_urls(rows, [url])[::-1]
+        return find_checks_of_urls(rows, [url])[::-1]
 
 
-def offered(weboid: Weboid, url: str, **when: Any) -> Page:
+def offered(weboid: Weboid, url: str, **when: Any) -> CapturedPage:
     """The capture that readers are offered."""
     with closing(open_database(Layout(weboid.collection), "")) as database:
         page = PageStore(database).nearest(url, when.get("at"))
@@ -100,7 +101,7 @@ def test_what_failed_is_captured_again_and_the_better_capture_is_offered(
     }
     assert ran.code == 1
     old, new = checks(weboid, BACK)
-    assert (old.verdict, new.verdict) == (Verdict.BROKEN, Verdict.GOOD)
+    assert (old.verdict, new.verdict) == (QaVerdict.BROKEN, QaVerdict.GOOD)
     assert old.repair_page_id == new.check.page_id
     assert offered(weboid, BACK).page_id == new.check.page_id
     assert offered(weboid, GONE).page_id == before[GONE].page_id
@@ -117,7 +118,7 @@ def test_what_failed_is_captured_again_and_the_better_capture_is_offered(
     assert offered(weboid, BACK, at=at).page_id == before[BACK].page_id
     with running_replay(weboid.collection) as replay:
         moment = before[BACK].timestamp
-        shown = replay.get(memento_path(Memento(moment, Modifier.VERY, BACK)))
+        shown = replay.get(memento_path(Memento(moment, MementoModifier.VERY, BACK)))
     assert shown.status == 200
     assert "ships and harbours" in shown.text
 
@@ -129,7 +130,9 @@ def test_a_persons_word_has_a_page_captured_again(weboid: Weboid, site: LinkedSi
     (page,) = checks(weboid, BACK)
     store = open_registry(Layout(weboid.collection))
     with closing(store), store.writing() as rows:
-        review(rows, page.check.page_id, "images", Verdict.BROKEN, by="Ada", now=CLOCK.now())
+        record_review(
+            rows, page.check.page_id, "images", QaVerdict.BROKEN, by="Ada", now=CLOCK.now()
+        )
     listed = qa(weboid, "repair", "--dry-run")
     assert [each["url"] for each in listed.events] == [BACK]
 

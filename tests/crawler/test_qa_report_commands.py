@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from core.classes import PageClass
 from core.clock import SystemClock
 from core.layout import COLLECTION_VERSION
-from core.quality import LostPart, Verdict
-from crawler.cli import main
-from crawler.cli.exits import Exit
-from links.books.quality import RepairState
-from playback.decisions import takedown_book
-from playback.decisions.store import open_decisions
-from playback.decisions.takedowns import Effect, Takedown, TakedownKind
+from core.page_classes import PageClass
+from core.playback_check import LostPart, QaVerdict
+from playback.access import takedowns
+from playback.access.decision_store import open_decisions
+from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
+from qa.check_table import RepairState
 from tests.playback.conftest import NOW
 from tests.playback.quality.hall import Hall, open_hall, webp
+from weboid.cli.main import main
+from weboid.cli.support.command_base import ExitCode
 
 Qa = Callable[..., tuple[int, str, str]]
 SITE = "https://quality.example"
@@ -34,10 +34,10 @@ def hall(tmp_path: Path) -> Iterator[Hall]:
     """A collection with three checked pages."""
     with open_hall(tmp_path) as it:
         it.builder.layout.marker.write_text(f"version = {COLLECTION_VERSION}\n")
-        it.check(f"{SITE}/good", Verdict.GOOD, 0.99)
+        it.check(f"{SITE}/good", QaVerdict.GOOD, 0.99)
         lost = (LostPart(f"{SITE}/x.css", "missing"),)
         it.check(f"{SITE}/bad", score=0.2, lost=lost, pictures={"seen": webp(), "shown": webp()})
-        it.check("https://other.example/doubt", Verdict.DOUBTFUL, 0.7, reason="=cmd()")
+        it.check("https://other.example/doubt", QaVerdict.DOUBTFUL, 0.7, reason="=cmd()")
         yield it
 
 
@@ -73,7 +73,7 @@ def test_ls_lists_the_worst_first(qa: Qa) -> None:
         json.loads(line)["url"] for line in qa("ls", "--json", "--below", "80%")[1].splitlines()
     ]
 
-    assert code == Exit.OK
+    assert code == ExitCode.OK
     assert [line.split()[0] for line in table.splitlines()] == ["score", "0.200", "0.700", "0.990"]
     assert [each["verdict"] for each in objects] == ["broken", "doubtful", "good"]
     assert objects[0]["lost"] == [{"url": f"{SITE}/x.css", "reason": "missing"}]
@@ -82,8 +82,8 @@ def test_ls_lists_the_worst_first(qa: Qa) -> None:
     assert narrow == [f"{SITE}/bad", "https://other.example/doubt"]
     assert len(qa("ls", "--json", "--host", "other.example")[1].splitlines()) == 1
     assert len(qa("ls", "--json", "--limit", "2")[1].splitlines()) == 2
-    assert qa("ls", "--host", "a b")[0] == Exit.INPUT
-    assert qa("ls", "--json", "--csv")[0] == Exit.INPUT
+    assert qa("ls", "--host", "a b")[0] == ExitCode.INPUT
+    assert qa("ls", "--json", "--csv")[0] == ExitCode.INPUT
 
 
 def test_report_writes_one_file(qa: Qa, tmp_path: Path) -> None:
@@ -104,22 +104,22 @@ def test_report_writes_one_file(qa: Qa, tmp_path: Path) -> None:
         "de",
     )
 
-    assert code == Exit.OK
+    assert code == ExitCode.OK
     assert "3 results" in said
     assert 'id="p0-seen"' in text
     assert f"{SITE}/good" in text
     assert 'id="p0-' not in fewer.read_text()
     assert f"{SITE}/good" not in fewer.read_text()
     assert "Güte der Kopien" in fewer.read_text()
-    assert qa("report", "--out", str(tmp_path / "no" / "x.html"))[0] == Exit.INPUT
-    assert qa("report", "--out", str(out), "--origin", "archive.example")[0] == Exit.INPUT
+    assert qa("report", "--out", str(tmp_path / "no" / "x.html"))[0] == ExitCode.INPUT
+    assert qa("report", "--out", str(out), "--origin", "archive.example")[0] == ExitCode.INPUT
     assert sorted(path.name for path in tmp_path.glob("*.html")) == ["fewer.html", "report.html"]
     assert list(tmp_path.glob(".*part*")) == []
 
 
-@pytest.mark.parametrize("effect", Effect)
+@pytest.mark.parametrize("effect", TakedownEffect)
 def test_report_leaves_out_what_was_taken_down(
-    effect: Effect, qa: Qa, hall: Hall, tmp_path: Path
+    effect: TakedownEffect, qa: Qa, hall: Hall, tmp_path: Path
 ) -> None:
     """Rows and pictures; the operator's own list has it until it is erased."""
     takedown = Takedown(
@@ -127,7 +127,7 @@ def test_report_leaves_out_what_was_taken_down(
         ticket="T", actor="anna", decided_at=SystemClock().now() - timedelta(days=1), expires_at=None,
     )  # fmt: skip
     with closing(open_decisions(hall.builder.layout)) as store:
-        takedown_book.add(store, [takedown])
+        takedowns.add_takedowns(store, [takedown])
     out = tmp_path / "report.html"
     said = qa("report", "--out", str(out))[1]
 
@@ -139,8 +139,8 @@ def test_report_leaves_out_what_was_taken_down(
 
 def test_marks_count_as_if_given_on_the_front(qa: Qa, hall: Hall, tmp_path: Path) -> None:
     """Verdicts with their note and name, what is taken back, what is to be captured again."""
-    good = hall.check(f"{SITE}/one", Verdict.DOUBTFUL, 0.8)
-    again = hall.check(f"{SITE}/two", Verdict.GOOD, 0.95)
+    good = hall.check(f"{SITE}/one", QaVerdict.DOUBTFUL, 0.8)
+    again = hall.check(f"{SITE}/two", QaVerdict.GOOD, 0.95)
     path = marks_file(
         tmp_path,
         {"page_id": good, "level": "images", "verdict": "good", "recrawl": False, "note": "Fine."},
@@ -148,14 +148,14 @@ def test_marks_count_as_if_given_on_the_front(qa: Qa, hall: Hall, tmp_path: Path
     )
     code, said, _ = qa("marks", str(path))
 
-    assert (code, said.strip()) == (Exit.OK, "good 1, recrawl 1")
-    assert hall.row(good).review is Verdict.GOOD
+    assert (code, said.strip()) == (ExitCode.OK, "good 1, recrawl 1")
+    assert hall.row(good).review is QaVerdict.GOOD
     assert (hall.row(good).reviewed_by, hall.row(good).note) == ("Ada", "Fine.")
-    assert hall.row(again).review is Verdict.UNCHECKED
+    assert hall.row(again).review is QaVerdict.UNCHECKED
     assert hall.row(again).repair is RepairState.WANTED
     clear = {"page_id": good, "level": "images", "verdict": "", "recrawl": False}
     qa("marks", str(marks_file(tmp_path, clear)), "--by", "Bo")
-    assert hall.row(good).review is Verdict.UNCHECKED
+    assert hall.row(good).review is QaVerdict.UNCHECKED
 
 
 def test_marks_of_unknown_captures_are_told(qa: Qa, tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_marks_of_unknown_captures_are_told(qa: Qa, tmp_path: Path) -> None:
     mark = {"page_id": "feedbeef", "level": "images", "verdict": "good", "recrawl": True}
     code, said, _ = qa("marks", str(marks_file(tmp_path, mark)))
 
-    assert (code, said.strip()) == (Exit.SOME_FAILED, "unknown 2")
+    assert (code, said.strip()) == (ExitCode.SOME_FAILED, "unknown 2")
 
 
 @pytest.mark.parametrize(
@@ -186,6 +186,6 @@ def test_what_is_no_file_of_marks_changes_nothing(
     path.write_text(text, encoding="latin-1")
     code, _, said = qa("marks", str(path))
 
-    assert code == Exit.INPUT
+    assert code == ExitCode.INPUT
     assert said.startswith("weboid: ")
-    assert hall.row(page_id).review is Verdict.UNCHECKED
+    assert hall.row(page_id).review is QaVerdict.UNCHECKED

@@ -23,14 +23,14 @@ import pytest
 import pytest_asyncio
 from PIL import Image, ImageChops, ImageFilter, ImageStat
 
+from core.captures import ArtifactKind
 from core.clock import SystemClock
-from core.pages import Outcome, PageInfo, parse_pageinfo
-from core.records import ArtifactKind
-from core.settings import BrowserSettings, VisitSettings
+from core.config.settings import BrowserSettings, VisitSettings
+from core.page_manifest import PageInfo, VisitOutcome, parse_pageinfo
 from core.timestamps import parse_warc_date, timestamp14
-from render.behaviours.running import NO_BEHAVIOURS
+from render.behaviours.catalog import NO_BEHAVIOURS
 from render.browser import Browser
-from render.executable import find_browser
+from render.chromium import find_browser
 from render.visit import Visit, VisitRequest, visit
 from tests.crawler.conftest import Ran, Weboid, profile_for
 from tests.crawler.test_archive_command import check, index, records
@@ -266,12 +266,12 @@ async def test_every_page_opens_in_serve_and_looks_as_it_was_captured(
     async def read() -> None:
         for url in todo:
             page = await look(browser, f"{served}/page/{archived.timestamp(url)}/{url}")
-            assert (page.outcome, page.status) == (Outcome.COMPLETE, 200), (url, page.reason)
+            assert (page.outcome, page.status) == (VisitOutcome.COMPLETE, 200), (url, page.reason)
             copies = [each for each in page.requests if "/c/" in urlsplit(each.url).path]
             framed = [each for each in copies if each.mime == "text/html"]
             assert [each.status for each in framed] == [200], (url, copies)
             copy = await look(browser, framed[0].url)
-            assert (copy.outcome, copy.status) == (Outcome.COMPLETE, 200), (url, copy.reason)
+            assert (copy.outcome, copy.status) == (VisitOutcome.COMPLETE, 200), (url, copy.reason)
             shot = next(each for each in copy.artifacts if each.kind is ArtifactKind.VIEW)
             scores[url] = difference(archived.picture(url), Image.open(io.BytesIO(shot.data)))
 

@@ -7,13 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.classes import NOT_THE_PAGE, PageClass
-from core.pages import Outcome, PageInfo
-from core.settings import RecrawlSettings, Settings
+from core.config.settings import RecrawlSettings, Settings
+from core.page_classes import NOT_THE_PAGE, PageClass
+from core.page_manifest import PageInfo, VisitOutcome
+from crawler.capture.page_capture import CaptureResult
+from crawler.capture.visit_rule import FollowUp, RuleAction
 from crawler.frontier.base import FrontierItem, Lane
-from crawler.recrawl import Memo, RecrawlRule, next_memo, parse_memo
-from crawler.rules import Action, Aftermath
-from crawler.visiting import Captured
+from crawler.rules.after_visit import (
+    RecrawlRule,
+    RecrawlState,
+    next_recrawl_state,
+    parse_recrawl_state,
+)
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 SETTINGS = RecrawlSettings(
@@ -28,7 +33,7 @@ def item(memo: str = "") -> FrontierItem:
 
 
 def page(
-    digest: str, outcome: Outcome = Outcome.COMPLETE, page_class: PageClass = PageClass.OK
+    digest: str, outcome: VisitOutcome = VisitOutcome.COMPLETE, page_class: PageClass = PageClass.OK
 ) -> PageInfo:
     return PageInfo(
         "id", "https://a.test/", "https://a.test/", "2026-11-21T00:00:00.000Z", outcome,
@@ -39,18 +44,20 @@ def page(
 async def visited(
     memo: str,
     digest: str,
-    outcome: Outcome = Outcome.COMPLETE,
+    outcome: VisitOutcome = VisitOutcome.COMPLETE,
     page_class: PageClass = PageClass.OK,
-) -> Aftermath:
-    rule, aftermath = RecrawlRule(lambda _: Settings(recrawl=SETTINGS)), Aftermath()
-    await rule.after(item(memo), Captured(page(digest, outcome, page_class)), aftermath, now=NOW)
+) -> FollowUp:
+    rule, aftermath = RecrawlRule(lambda _: Settings(recrawl=SETTINGS)), FollowUp()
+    await rule.after(
+        item(memo), CaptureResult(page(digest, outcome, page_class)), aftermath, now=NOW
+    )
     return aftermath
 
 
 @given(intervals, digests)
 def test_a_memo_comes_back_from_its_text(interval_s: float, digest: str) -> None:
     """To a thousandth of a second."""
-    memo = parse_memo(str(Memo(interval_s, digest)))
+    memo = parse_recrawl_state(str(RecrawlState(interval_s, digest)))
 
     assert memo is not None
     assert memo.digest == digest
@@ -60,19 +67,19 @@ def test_a_memo_comes_back_from_its_text(interval_s: float, digest: str) -> None
 @given(st.text())
 def test_what_is_no_memo_is_none_or_a_memo(text: str) -> None:
     """Whatever another version wrote, nothing is raised."""
-    assert parse_memo(text) is None or isinstance(parse_memo(text), Memo)
+    assert parse_recrawl_state(text) is None or isinstance(parse_recrawl_state(text), RecrawlState)
 
 
 @pytest.mark.parametrize("text", ['[NaN,""]', '[Infinity,""]', '[1e999,""]', "[1]", "{}", "7"])
 def test_a_memo_without_a_time_is_none(text: str) -> None:
     """JSON as Python reads it has numbers that no calendar has."""
-    assert parse_memo(text) is None
+    assert parse_recrawl_state(text) is None
 
 
-@given(st.none() | st.builds(Memo, intervals, digests), digests)
-def test_the_interval_stays_within_its_bounds(old: Memo | None, digest: str) -> None:
+@given(st.none() | st.builds(RecrawlState, intervals, digests), digests)
+def test_the_interval_stays_within_its_bounds(old: RecrawlState | None, digest: str) -> None:
     """However often a page has changed, or not."""
-    memo = next_memo(old, digest, SETTINGS)
+    memo = next_recrawl_state(old, digest, SETTINGS)
 
     assert SETTINGS.min_s <= memo.interval_s <= SETTINGS.max_s
 
@@ -111,13 +118,13 @@ async def test_a_wall_in_the_place_of_a_page_is_no_change(page_class: PageClass)
 
 async def test_a_page_that_failed_is_not_due() -> None:
     """It is a dead letter."""
-    assert (await visited("", "text:1", Outcome.FAILED)).due is None
+    assert (await visited("", "text:1", VisitOutcome.FAILED)).due is None
 
 
 async def test_without_recrawl_nothing_is_due_and_the_memo_is_kept() -> None:
     """What was learned is not lost while it is switched off."""
-    rule, aftermath = RecrawlRule(lambda _: Settings()), Aftermath()
-    await rule.after(item("memo"), Captured(page("text:1")), aftermath, now=NOW)
+    rule, aftermath = RecrawlRule(lambda _: Settings()), FollowUp()
+    await rule.after(item("memo"), CaptureResult(page("text:1")), aftermath, now=NOW)
 
     assert (aftermath.due, aftermath.memo) == (None, "memo")
 
@@ -127,8 +134,8 @@ async def test_an_interval_of_ones_own_is_kept_whatever_has_changed() -> None:
     settings = Settings(recrawl=RecrawlSettings(every="90d"))
     rule, memo = RecrawlRule(lambda _: settings), ""
     for digest in ("text:1", "text:1", "text:2"):
-        aftermath = Aftermath()
-        await rule.after(item(memo), Captured(page(digest)), aftermath, now=NOW)
+        aftermath = FollowUp()
+        await rule.after(item(memo), CaptureResult(page(digest)), aftermath, now=NOW)
         assert aftermath.due == NOW + timedelta(days=90)
         memo = aftermath.memo
 
@@ -136,20 +143,22 @@ async def test_an_interval_of_ones_own_is_kept_whatever_has_changed() -> None:
 @pytest.mark.parametrize("status", [404, 410])
 async def test_a_page_that_is_gone_is_not_due(status: int) -> None:
     """What is kept of it is the capture before; only living pages are captured again."""
-    rule, aftermath = RecrawlRule(lambda _: Settings(recrawl=SETTINGS)), Aftermath()
+    rule, aftermath = RecrawlRule(lambda _: Settings(recrawl=SETTINGS)), FollowUp()
     gone = replace(page("text:1"), status=status)
-    await rule.after(item("memo"), Captured(gone), aftermath, now=NOW)
+    await rule.after(item("memo"), CaptureResult(gone), aftermath, now=NOW)
     assert (aftermath.due, aftermath.memo) == (None, "memo")
 
 
 async def test_captures_again_have_a_share_of_each_hour() -> None:
     """What comes for the first time is never put off by it."""
     rule = RecrawlRule(lambda _: Settings(recrawl=RecrawlSettings(every="90d", per_hour=2)))
-    due = replace(item(str(Memo(100, "text:1"))), lane=Lane.HIGH)
+    due = replace(item(str(RecrawlState(100, "text:1"))), lane=Lane.HIGH)
     for minutes in (0, 1):
-        assert (await rule.before(due, now=NOW + timedelta(minutes=minutes))).action is Action.VISIT
+        assert (
+            await rule.before(due, now=NOW + timedelta(minutes=minutes))
+        ).action is RuleAction.VISIT
     verdict = await rule.before(due, now=NOW + timedelta(minutes=2))
-    assert (verdict.action, verdict.until) == (Action.LATER, NOW + timedelta(hours=1))
+    assert (verdict.action, verdict.until) == (RuleAction.LATER, NOW + timedelta(hours=1))
     new = replace(due, memo="")
-    assert (await rule.before(new, now=NOW + timedelta(minutes=2))).action is Action.VISIT
-    assert (await rule.before(due, now=NOW + timedelta(hours=1))).action is Action.VISIT
+    assert (await rule.before(new, now=NOW + timedelta(minutes=2))).action is RuleAction.VISIT
+    assert (await rule.before(due, now=NOW + timedelta(hours=1))).action is RuleAction.VISIT

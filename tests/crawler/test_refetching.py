@@ -7,27 +7,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import crawler.dispositions
-import crawler.refetching
-from core.pages import Gap, Outcome, parse_pageinfo
-from crawler.dispositions import NAME_LIMIT_CHARS, attachment_name
-from crawler.manifest import page_info
-from crawler.refetching import find_gaps
-from proxy.client import LedgerSoFar
-from proxy.ledger import Kept, LedgerEntry
-from render.network import RequestLog
+import crawler.capture.reconciliation
+from core.page_manifest import MissingResource, VisitOutcome, parse_pageinfo
+from crawler.capture.reconciliation import (
+    NAME_LIMIT_CHARS,
+    attachment_name,
+    build_page_info,
+    find_gaps,
+)
+from proxy.control.client import RequestLogSnapshot
+from proxy.request_log import RequestLogEntry, RequestOutcome
+from render.network_log import RequestLog
 from tests.crawler.test_manifest import MAIN, VISIT
 
 URL = "https://example.org/a.png"
 IMAGE = RequestLog(URL, status=200, resource_type="Image")
-GOOD = LedgerEntry(URL, "GET", 0, status=200)
-CUT = LedgerEntry(URL, "GET", 0, status=200, truncated="disconnect", reason="disconnected: early")
-RESET = LedgerEntry(URL, "GET", 0, reason="disconnected: reset")
+GOOD = RequestLogEntry(URL, "GET", 0, status=200)
+CUT = RequestLogEntry(
+    URL, "GET", 0, status=200, truncated="disconnect", reason="disconnected: early"
+)
+RESET = RequestLogEntry(URL, "GET", 0, reason="disconnected: reset")
 
 
-def reason(request: RequestLog, *entries: LedgerEntry, going: frozenset[str] = frozenset()) -> str:
+def reason(
+    request: RequestLog, *entries: RequestLogEntry, going: frozenset[str] = frozenset()
+) -> str:
     """Why the request is a gap; empty when it is none."""
-    return "".join(gap.reason for gap in find_gaps([request], LedgerSoFar(list(entries), going)))
+    return "".join(
+        gap.reason for gap in find_gaps([request], RequestLogSnapshot(list(entries), going))
+    )
 
 
 @pytest.mark.parametrize(
@@ -45,12 +53,14 @@ def reason(request: RequestLog, *entries: LedgerEntry, going: frozenset[str] = f
         ([replace(RESET, reason="dns: no")], ""),
         ([replace(RESET, reason="connect: refused")], ""),
         ([replace(RESET, reason="malformed: no")], ""),
-        ([replace(RESET, reason="address: private", kept=Kept.BLOCKED)], ""),
+        ([replace(RESET, reason="address: private", kept=RequestOutcome.BLOCKED)], ""),
         ([replace(CUT, truncated="length", reason="limit: body_limit_bytes")], ""),
         ([], "unrecorded"),
     ],
 )
-def test_what_may_come_the_next_time_is_a_gap(entries: list[LedgerEntry], expected: str) -> None:
+def test_what_may_come_the_next_time_is_a_gap(
+    entries: list[RequestLogEntry], expected: str
+) -> None:
     """An answer of the origin's is an answer; a limit, a block and a dead host stay what they are."""
     assert reason(IMAGE, *entries) == expected
 
@@ -91,21 +101,23 @@ def test_only_what_may_be_asked_twice_is() -> None:
 
 def test_without_a_browser_the_ledger_names_the_parts() -> None:
     """A page fetched without one has no log of its own."""
-    assert find_gaps([], LedgerSoFar([RESET, MAIN], frozenset())) == [
-        Gap(URL, "disconnected: reset")
+    assert find_gaps([], RequestLogSnapshot([RESET, MAIN], frozenset())) == [
+        MissingResource(URL, "disconnected: reset")
     ]
-    assert find_gaps([], LedgerSoFar([RESET], frozenset()), spared=[URL]) == []
+    assert find_gaps([], RequestLogSnapshot([RESET], frozenset()), spared=[URL]) == []
 
 
 def test_a_filled_gap_leaves_the_page_complete() -> None:
     """The resource is kept as the second answer was, with the reason of asking twice."""
-    second = replace(GOOD, kept=Kept.RESPONSE, digest="sha256:bb", again="disconnected: reset")
+    second = replace(
+        GOOD, kept=RequestOutcome.RESPONSE, digest="sha256:bb", again="disconnected: reset"
+    )
     visit = replace(VISIT, requests=(*VISIT.requests, IMAGE))
-    gaps = [Gap(URL, "disconnected: reset")]
-    page = page_info("p", visit, [MAIN, RESET, second], [], gaps=gaps)
+    gaps = [MissingResource(URL, "disconnected: reset")]
+    page = build_page_info("p", visit, [MAIN, RESET, second], [], gaps=gaps)
 
-    assert (page.outcome, page.missing) == (Outcome.COMPLETE, ())
-    assert page.refetched == (Gap(URL, "disconnected: reset", "response"),)
+    assert (page.outcome, page.missing) == (VisitOutcome.COMPLETE, ())
+    assert page.refetched == (MissingResource(URL, "disconnected: reset", "response"),)
     assert [(each.url, each.kept, each.digest, each.refetched) for each in page.resources[1:]] == [
         (URL, "response", "sha256:bb", "disconnected: reset")
     ]
@@ -116,10 +128,13 @@ def test_an_open_gap_is_named_once() -> None:
     """However often the page asked for it; with the last reason."""
     second = replace(RESET, reason="timeout", again="disconnected: reset")
     visit = replace(VISIT, requests=(*VISIT.requests, IMAGE, IMAGE))
-    gaps = [Gap(URL, "disconnected: reset")]
-    page = page_info("p", visit, [MAIN, RESET, RESET, second], [], gaps=gaps)
+    gaps = [MissingResource(URL, "disconnected: reset")]
+    page = build_page_info("p", visit, [MAIN, RESET, RESET, second], [], gaps=gaps)
 
-    assert (page.outcome, page.missing) == (Outcome.PARTIAL, (Gap(URL, "timeout", "failed"),))
+    assert (page.outcome, page.missing) == (
+        VisitOutcome.PARTIAL,
+        (MissingResource(URL, "timeout", "failed"),),
+    )
     assert page.reason == "missing: 1 of 3 resources"
 
 
@@ -154,5 +169,5 @@ def test_whatever_the_header_says_nothing_is_raised(value: str) -> None:
 
 def test_the_documentation_tells_the_truth() -> None:
     """Its examples run."""
-    assert doctest.testmod(crawler.refetching).failed == 0
-    assert doctest.testmod(crawler.dispositions).failed == 0
+    assert doctest.testmod(crawler.capture.reconciliation).failed == 0
+    assert doctest.testmod(crawler.capture.reconciliation).failed == 0

@@ -13,30 +13,35 @@ from typing import Any
 import pytest
 
 from core.clock import SystemClock
-from core.errors import ConfigError, ProxyUnavailableError
-from core.hostport import join_host_port, split_host_port
-from core.layout import Layout
-from core.settings import (
+from core.config.settings import (
     EgressSettings,
     FrontierSettings,
     PolitenessSettings,
     ProxySettings,
     Settings,
 )
-from crawler import remote
-from crawler.frontier.sqlite import SqliteFrontier
-from crawler.lending import Needs
-from crawler.registry import PROXY, AnnouncedProxy, Announcer, living_proxies
-from crawler.remote import RemoteProxies
-from crawler.standing import Describer, check_family
-from crawler.waiting import GoingOn, Waiting
-from proxy.handshake import Secret
-from proxy.running import Running, TcpControl, running
+from core.errors import ConfigError, ProxyUnavailableError
+from core.hosts import join_host_port, split_host_port
+from core.layout import Layout
+from crawler.frontier.sqlite_frontier import SqliteFrontier
+from crawler.pools import cluster
+from crawler.pools.cluster import (
+    PROXY_SERVICE,
+    AnnouncedProxy,
+    RemoteProxyPool,
+    ServiceAnnouncer,
+    living_proxies,
+)
+from crawler.pools.proxy_pool import ProxyAccess
+from net.backoff import WaitEnded, WaitStarted
+from proxy.control.frames import ClusterSecret
+from proxy.process import RunningProxy, TcpControl, run_proxy
+from weboid.app.proxy_service import ProxyDescription, check_same_collection
 
 pytestmark = pytest.mark.proxy
 
 CLOCK = SystemClock()
-SECRET = Secret.of("s" * 32)
+SECRET = ClusterSecret.of("s" * 32)
 SETTINGS = Settings(
     egress=EgressSettings(allow=("127.0.0.0/8",)), proxy=ProxySettings(disk_reserve_bytes=0)
 )
@@ -53,11 +58,11 @@ def frontier(tmp_path: Path) -> Iterator[SqliteFrontier]:
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[[], Running]]:
+def start(tmp_path: Path) -> Iterator[Callable[[], RunningProxy]]:
     """Starts proxies of one collection."""
     with ExitStack() as stack:
         yield lambda: stack.enter_context(
-            running(
+            run_proxy(
                 Layout(tmp_path / "collection"),
                 SETTINGS,
                 control=TcpControl("127.0.0.1", 0, SECRET),
@@ -68,11 +73,11 @@ def start(tmp_path: Path) -> Iterator[Callable[[], Running]]:
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nobody wait for seconds."""
-    monkeypatch.setattr(remote, "LOOK_S", 0.02)
-    monkeypatch.setattr(remote, "SHUN_S", 0.05)
+    monkeypatch.setattr(cluster, "PROXIES_POLL_S", 0.02)
+    monkeypatch.setattr(cluster, "AVOID_S", 0.05)
 
 
-def note(name: str = "a:1", by: Secret = SECRET, **changed: Any) -> str:
+def note(name: str = "a:1", by: ClusterSecret = SECRET, **changed: Any) -> str:
     """What a proxy says."""
     said = {
         "address": name,
@@ -88,18 +93,20 @@ def note(name: str = "a:1", by: Secret = SECRET, **changed: Any) -> str:
     return signed(name, {**said, **changed}, by)
 
 
-def signed(name: str, said: dict[str, Any], secret: Secret = SECRET) -> str:
+def signed(name: str, said: dict[str, Any], secret: ClusterSecret = SECRET) -> str:
     """A note as a proxy of the cluster with that secret puts it: as an `Announcer` writes it."""
-    message = json.dumps([PROXY, name, said], sort_keys=True, separators=(",", ":")).encode()
+    message = json.dumps(
+        [PROXY_SERVICE, name, said], sort_keys=True, separators=(",", ":")
+    ).encode()
     return json.dumps({**said, "signature": secret.signature(message)})
 
 
-def announce(frontier: SqliteFrontier, started: Running, **changed: Any) -> str:
+def announce(frontier: SqliteFrontier, started: RunningProxy, **changed: Any) -> str:
     """Note a proxy that runs, once; its name."""
     name = join_host_port("127.0.0.1", started.control_port)
-    said = {**Describer(started, name, CLOCK)(), "beat": 1, **changed}
+    said = {**ProxyDescription(started, name, CLOCK)(), "beat": 1, **changed}
     until = CLOCK.now() + timedelta(minutes=5)
-    frontier.put_note(PROXY, name, signed(name, said), now=CLOCK.now(), until=until)
+    frontier.put_note(PROXY_SERVICE, name, signed(name, said), now=CLOCK.now(), until=until)
     return name
 
 
@@ -108,10 +115,10 @@ class Borrower:
 
     def __init__(self, frontier: SqliteFrontier, folder: Path) -> None:
         self.stopping = asyncio.Event()
-        self.told: list[Waiting | GoingOn] = []
+        self.told: list[WaitStarted | WaitEnded] = []
         self.changed = asyncio.Event()
         self.authority = folder / "authority.pem"
-        self.proxies = RemoteProxies(
+        self.proxies = RemoteProxyPool(
             frontier,
             SECRET,
             CLOCK,
@@ -121,12 +128,12 @@ class Borrower:
             report=self.hear,
         )
 
-    def hear(self, event: Waiting | GoingOn) -> None:
+    def hear(self, event: WaitStarted | WaitEnded) -> None:
         """Note it."""
         self.told.append(event)
         self.changed.set()
 
-    async def __aenter__(self) -> RemoteProxies:
+    async def __aenter__(self) -> RemoteProxyPool:
         """Find the first proxy."""
         await self.proxies.start()
         return self.proxies
@@ -137,7 +144,7 @@ class Borrower:
 
 
 async def test_visits_are_spread_over_the_proxies(
-    frontier: SqliteFrontier, start: Callable[[], Running], tmp_path: Path
+    frontier: SqliteFrontier, start: Callable[[], RunningProxy], tmp_path: Path
 ) -> None:
     """Each goes where least is to be done; what others do there counts, too."""
     busy, first, second = (start() for _ in range(3))
@@ -157,7 +164,7 @@ async def test_visits_are_spread_over_the_proxies(
 
 
 async def test_a_proxy_without_room_is_left_out(
-    frontier: SqliteFrontier, start: Callable[[], Running], tmp_path: Path
+    frontier: SqliteFrontier, start: Callable[[], RunningProxy], tmp_path: Path
 ) -> None:
     """A visit there would be refused."""
     full, other = start(), start()
@@ -170,7 +177,7 @@ async def test_a_proxy_without_room_is_left_out(
 
 
 async def test_a_proxy_that_is_gone_is_left_alone_and_another_taken(
-    frontier: SqliteFrontier, start: Callable[[], Running], tmp_path: Path
+    frontier: SqliteFrontier, start: Callable[[], RunningProxy], tmp_path: Path
 ) -> None:
     """Its note lives on for a while; the visit is told, and the next goes elsewhere."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -179,7 +186,7 @@ async def test_a_proxy_that_is_gone_is_left_alone_and_another_taken(
     living = start()
     announce(frontier, living, visits=50)
     frontier.put_note(
-        PROXY,
+        PROXY_SERVICE,
         gone,
         note(gone, spki=living.proxy.ca.spki, authority=living.proxy.ca.certificate),
         now=CLOCK.now(),
@@ -194,7 +201,7 @@ async def test_a_proxy_that_is_gone_is_left_alone_and_another_taken(
 
 
 async def test_whoever_finds_no_proxy_waits_and_says_so_once(
-    frontier: SqliteFrontier, start: Callable[[], Running], tmp_path: Path
+    frontier: SqliteFrontier, start: Callable[[], RunningProxy], tmp_path: Path
 ) -> None:
     """Work goes on by itself when one announces itself; the authority is then at hand."""
     borrower = Borrower(frontier, tmp_path)
@@ -207,10 +214,10 @@ async def test_whoever_finds_no_proxy_waits_and_says_so_once(
     needs = borrower.proxies.needs
     await borrower.proxies.stop()
 
-    assert [type(each) for each in borrower.told] == [Waiting, GoingOn]
+    assert [type(each) for each in borrower.told] == [WaitStarted, WaitEnded]
     assert "weboid proxy" in borrower.told[0].text  # type: ignore[union-attr]
     host_port = join_host_port(*started.proxy.reached_at)
-    assert needs == Needs(started.proxy.ca.spki, {host_port: host_port})
+    assert needs == ProxyAccess(started.proxy.ca.spki, {host_port: host_port})
     assert borrower.authority.read_text() == started.proxy.ca.certificate
     assert "PRIVATE" not in borrower.authority.read_text()
 
@@ -232,9 +239,9 @@ def test_a_note_is_there_while_its_process_lives_and_gone_after(frontier: Sqlite
     """It is taken back at the end, and expires when nobody could."""
     said = json.loads(note())
     del said["signature"]
-    announcer = Announcer(frontier, PROXY, "a:1", lambda: said, CLOCK, SECRET)
+    announcer = ServiceAnnouncer(frontier, PROXY_SERVICE, "a:1", lambda: said, CLOCK, SECRET)
     (living,) = living_proxies(frontier, CLOCK, SECRET)
-    later = frontier.notes(PROXY, now=CLOCK.now() + timedelta(seconds=16))
+    later = frontier.notes(PROXY_SERVICE, now=CLOCK.now() + timedelta(seconds=16))
     announcer.close()
 
     assert living.control == ("a", 1)
@@ -261,7 +268,7 @@ def test_a_note_that_says_nothing_useful_is_passed_over(
 ) -> None:
     """Another version wrote it, or somebody by hand."""
     now = datetime.now(UTC)
-    frontier.put_note(PROXY, "x", text, now=now, until=now + timedelta(minutes=1))
+    frontier.put_note(PROXY_SERVICE, "x", text, now=now, until=now + timedelta(minutes=1))
 
     assert living_proxies(frontier, CLOCK, SECRET) == []
     assert AnnouncedProxy.parse("x", text, SECRET) is None
@@ -274,7 +281,7 @@ def test_a_note_that_says_nothing_useful_is_passed_over(
         json.dumps({**json.loads(note("a:1")), "signature": "00"}),
         json.dumps({**json.loads(note("a:1")), "signature": "\u00e9"}),
         json.dumps({k: v for k, v in json.loads(note("a:1")).items() if k != "signature"}),
-        note("a:1", by=Secret.of("t" * 32)),
+        note("a:1", by=ClusterSecret.of("t" * 32)),
         note("b:1"),
     ],
     ids=["changed", "wrong", "odd", "none", "another secret", "another proxy's"],
@@ -284,8 +291,8 @@ def test_a_note_that_no_holder_of_the_secret_wrote_is_ignored(
 ) -> None:
     """Who can write into Redis alone gives browsers no authority; the log has one line of it."""
     now, ignored = CLOCK.now(), set[str]()
-    frontier.put_note(PROXY, "a:1", text, now=now, until=now + timedelta(minutes=1))
-    frontier.put_note(PROXY, "c:1", note("c:1"), now=now, until=now + timedelta(minutes=1))
+    frontier.put_note(PROXY_SERVICE, "a:1", text, now=now, until=now + timedelta(minutes=1))
+    frontier.put_note(PROXY_SERVICE, "c:1", note("c:1"), now=now, until=now + timedelta(minutes=1))
     for _ in range(3):
         found = living_proxies(frontier, CLOCK, SECRET, ignored)
         assert [each.name for each in found] == ["c:1"]
@@ -295,20 +302,20 @@ def test_a_note_that_no_holder_of_the_secret_wrote_is_ignored(
 def test_a_proxy_of_another_collection_is_refused(frontier: SqliteFrontier) -> None:
     """One frontier is one collection's; a proxy's own old note is no hindrance."""
     now = CLOCK.now()
-    frontier.put_note(PROXY, "a:1", note("a:1"), now=now, until=now + timedelta(minutes=1))
-    check_family(frontier, "key", "b:1", CLOCK, SECRET)
-    check_family(frontier, "other", "a:1", CLOCK, SECRET)
+    frontier.put_note(PROXY_SERVICE, "a:1", note("a:1"), now=now, until=now + timedelta(minutes=1))
+    check_same_collection(frontier, "key", "b:1", CLOCK, SECRET)
+    check_same_collection(frontier, "other", "a:1", CLOCK, SECRET)
     with pytest.raises(ConfigError, match="same shared folder"):
-        check_family(frontier, "other", "b:1", CLOCK, SECRET)
+        check_same_collection(frontier, "other", "b:1", CLOCK, SECRET)
 
 
 def test_a_browser_needs_replacing_only_for_a_proxy_that_it_cannot_reach() -> None:
     """One that went is no reason; a new one is, and another authority."""
-    both = Needs("k", {"a:1": "10.0.0.1:1", "b:1": "10.0.0.2:1"})
-    assert Needs("k", {"a:1": "10.0.0.1:1"}).are_met_by(both)
-    assert not both.are_met_by(Needs("k", {"a:1": "10.0.0.1:1"}))
-    assert not Needs("k", {"a:1": "10.0.0.9:1"}).are_met_by(both)
-    assert not Needs("other").are_met_by(both)
+    both = ProxyAccess("k", {"a:1": "10.0.0.1:1", "b:1": "10.0.0.2:1"})
+    assert ProxyAccess("k", {"a:1": "10.0.0.1:1"}).are_met_by(both)
+    assert not both.are_met_by(ProxyAccess("k", {"a:1": "10.0.0.1:1"}))
+    assert not ProxyAccess("k", {"a:1": "10.0.0.9:1"}).are_met_by(both)
+    assert not ProxyAccess("other").are_met_by(both)
 
 
 @pytest.mark.parametrize("text", ["a:1", "10.0.0.1:65535", "[::1]:8000", "proxy-1.lan:0"])

@@ -10,38 +10,38 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import InputError
-from core.pages import Outcome, PageInfo
-from core.settings import (
+from core.config.settings import (
     BehaviourSettings,
     PolitenessSettings,
     ProxySettings,
     Settings,
     VisitSettings,
 )
-from crawler import repairs as repairs_module
+from core.errors import InputError
+from core.page_manifest import PageInfo, VisitOutcome
+from crawler.capture.page_capture import CaptureResult
+from crawler.capture.site_logins import NO_LOGINS, Login, SiteLogins
+from crawler.capture.visit_rule import ALLOW_VISIT, FollowUp, RuleAction
 from crawler.frontier.base import Frontier, FrontierItem, Lane, NewItem
-from crawler.jobs import LOOK_S, Jobs
-from crawler.login_file import Login
-from crawler.logins import NO_LOGINS, Logins
-from crawler.profiles import laid_over, load_profile
-from crawler.repairs import (
+from crawler.jobs import job_settings as repairs_module
+from crawler.jobs.job_settings import (
+    ORDERS_POLL_S,
     REPAIR_ORDER,
-    Repair,
+    JobSettings,
     RepairRule,
-    give_repair,
+    RepairVisit,
+    cancel_repair,
+    order_repair,
     parse_repair,
     read_repairs,
-    take_back_repair,
 )
-from crawler.rules import VISIT, Action, Aftermath
-from crawler.visiting import Captured
-from render.session import Session
+from crawler.profiles import load_profile, overlay_profile
+from render.site_session import SiteSession
 from tests.crawler.frontier.conftest import NewPlace
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 URL = "https://a.example/page"
-REPAIR = Repair("0f3c", "repair-1")
+REPAIR = RepairVisit("0f3c", "repair-1")
 
 
 class Hands:
@@ -74,24 +74,24 @@ def test_the_bucket_of_a_repair_is_as_documented() -> None:
 def test_a_repair_reaches_workers_and_is_forgotten(frontier: Frontier) -> None:
     """However its URL is spelled; the other URLs of the site are visited as ever."""
     clock = Hands()
-    jobs = Jobs(frontier, Settings(), clock=clock)
+    jobs = JobSettings(frontier, Settings(), clock=clock)
     assert jobs.repair_of(URL) is None
 
-    give_repair(frontier, "https://a.example:443/page#part", REPAIR)
-    clock.seconds += 2 * LOOK_S
+    order_repair(frontier, "https://a.example:443/page#part", REPAIR)
+    clock.seconds += 2 * ORDERS_POLL_S
 
     assert jobs.repair_of(URL) == REPAIR
     assert jobs.repair_of(f"{URL}/other") is None
 
-    take_back_repair(frontier, URL)
-    clock.seconds += 2 * LOOK_S
+    cancel_repair(frontier, URL)
+    clock.seconds += 2 * ORDERS_POLL_S
 
     assert jobs.repair_of(URL) is None
 
 
 def test_what_is_no_repair_is_left_out(frontier: Frontier) -> None:
     """An order of another version, or of somebody else, ends no worker."""
-    give_repair(frontier, URL, REPAIR)
+    order_repair(frontier, URL, REPAIR)
     for number, text in enumerate(("", "[]", "[" * 5_000, '{"page_id": 1, "bucket": "b"}', "{}")):
         frontier.give_order(REPAIR_ORDER, f"https://b.example/{number}", text)
 
@@ -101,7 +101,7 @@ def test_what_is_no_repair_is_left_out(frontier: Frontier) -> None:
 @given(st.text(), st.text(), st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,50}\Z"))
 def test_a_repair_is_read_as_it_was_written(page_id: str, login: str, bucket: str) -> None:
     """Reading is the inverse of writing."""
-    repair = Repair(page_id, bucket, login)
+    repair = RepairVisit(page_id, bucket, login)
 
     assert parse_repair(repair.to_json()) == repair
 
@@ -136,8 +136,8 @@ def test_the_thorough_profile_is_laid_over_the_settings_and_the_rest_stays() -> 
 
 def test_of_a_profile_only_the_groups_that_were_asked_for_are_laid_over() -> None:
     """A gentle profile's politeness stays away where visits alone are meant."""
-    assert laid_over(Settings(), "gentle", ("visit",)).politeness == Settings().politeness
-    assert laid_over(Settings(), "gentle", ("politeness",)).politeness.min_delay_s == 5.0
+    assert overlay_profile(Settings(), "gentle", ("visit",)).politeness == Settings().politeness
+    assert overlay_profile(Settings(), "gentle", ("politeness",)).politeness.min_delay_s == 5.0
 
 
 def test_a_profile_that_is_missing_leaves_a_fresh_bucket() -> None:
@@ -148,21 +148,21 @@ def test_a_profile_that_is_missing_leaves_a_fresh_bucket() -> None:
 
 
 ITEM = FrontierItem("id", URL, "a.example", Lane.STANDARD, 0, "", 1)
-CLUB = Logins([Login("club", ("a.example",), NOW, session=Session())])
+CLUB = SiteLogins([Login("club", ("a.example",), NOW, session=SiteSession())])
 
 
 @pytest.mark.parametrize(
     ("captured_with", "logins", "action"),
     [
-        ("", NO_LOGINS, Action.VISIT),
-        ("club", CLUB, Action.VISIT),
-        ("club", NO_LOGINS, Action.FAIL),
-        ("", CLUB, Action.FAIL),
-        ("other", CLUB, Action.FAIL),
+        ("", NO_LOGINS, RuleAction.VISIT),
+        ("club", CLUB, RuleAction.VISIT),
+        ("club", NO_LOGINS, RuleAction.FAIL),
+        ("", CLUB, RuleAction.FAIL),
+        ("other", CLUB, RuleAction.FAIL),
     ],
 )
 async def test_a_page_is_repaired_as_whom_it_was_captured_or_not_at_all(
-    captured_with: str, logins: Logins, action: Action
+    captured_with: str, logins: SiteLogins, action: RuleAction
 ) -> None:
     """What a member sees takes the place of nothing public, nor the other way round."""
     rule = RepairRule(lambda _: replace(REPAIR, login=captured_with), logins)
@@ -170,17 +170,17 @@ async def test_a_page_is_repaired_as_whom_it_was_captured_or_not_at_all(
     verdict = await rule.before(ITEM, now=NOW)
 
     assert verdict.action is action
-    assert verdict.reason.startswith("login:") is (action is Action.FAIL)
+    assert verdict.reason.startswith("login:") is (action is RuleAction.FAIL)
 
 
 @pytest.mark.parametrize("repair", [REPAIR, None])
-async def test_a_repair_leads_nowhere(repair: Repair | None) -> None:
+async def test_a_repair_leads_nowhere(repair: RepairVisit | None) -> None:
     """Its links were decided on when it was captured first; those of other pages are followed."""
     rule = RepairRule(lambda _: repair, NO_LOGINS)
-    aftermath = Aftermath(links=[NewItem("https://a.example/next")])
-    page = PageInfo("id", URL, URL, "2026-11-21T12:00:00Z", Outcome.COMPLETE)
+    aftermath = FollowUp(links=[NewItem("https://a.example/next")])
+    page = PageInfo("id", URL, URL, "2026-11-21T12:00:00Z", VisitOutcome.COMPLETE)
 
-    await rule.after(ITEM, Captured(page), aftermath, now=NOW)
+    await rule.after(ITEM, CaptureResult(page), aftermath, now=NOW)
 
     assert bool(aftermath.links) is (repair is None)
-    assert await RepairRule(lambda _: None, CLUB).before(ITEM, now=NOW) == VISIT
+    assert await RepairRule(lambda _: None, CLUB).before(ITEM, now=NOW) == ALLOW_VISIT

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.memory import free_bytes
-from crawler.room import CALM_S, FIRST_VISIT_BYTES, GROWN_S, Room
-from crawler.waiting import GoingOn, Waiting
+from crawler.worker.backpressure import CALM_S, FIRST_VISIT_BYTES, GROWN_S, MemoryLimit, free_bytes
+from net.backoff import WaitEnded, WaitStarted
 
 MB = 1_000_000
 
@@ -34,11 +33,11 @@ class Machine:
     free: int | None = 10_000 * MB
     held: int = 0
     clock: Hand = field(default_factory=Hand)
-    told: list[Waiting | GoingOn] = field(default_factory=list)
+    told: list[WaitStarted | WaitEnded] = field(default_factory=list)
 
-    def room(self) -> Room:
+    def room(self) -> MemoryLimit:
         """Its room for visits."""
-        return Room(
+        return MemoryLimit(
             lambda: self.free,
             lambda: self.held,
             reserve_bytes=500 * MB,
@@ -47,7 +46,7 @@ class Machine:
         )
 
 
-async def admitted(room: Room, wanted: int) -> int:
+async def admitted(room: MemoryLimit, wanted: int) -> int:
     """How many of so many visits are begun when none ends."""
     stopping, begun = asyncio.Event(), 0
 
@@ -117,11 +116,11 @@ async def test_a_shortage_is_told_once_and_its_end_once() -> None:
     await _pass(room, stopping)
     await _pass(room, stopping)
 
-    assert [type(event) for event in machine.told] == [Waiting, GoingOn]
+    assert [type(event) for event in machine.told] == [WaitStarted, WaitEnded]
     assert machine.told[0].reason == "memory"
 
 
-async def _pass(room: Room, stopping: asyncio.Event) -> None:
+async def _pass(room: MemoryLimit, stopping: asyncio.Event) -> None:
     async with room.take(stopping):
         pass
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.config.settings import SCOPE_KINDS, ScopeSettings
 from core.errors import BadUrlError
-from core.settings import SCOPE_KINDS, ScopeSettings
 from core.urls import fetch_key
-from crawler import scope as scope_module
-from crawler.scope import Scope, Territory, in_words, link_key
+from crawler.jobs import scope as scope_module
+from crawler.jobs.scope import Scope, SeedTerritory, describe_scope, link_key
 
 SEEDS = st.sampled_from(
     [
@@ -32,7 +32,7 @@ LINKS = st.builds(
 def why(kind: str, seed: str, link: str, **settings: object) -> str:
     """The reason of the decision on a link of the seed."""
     scope = Scope(
-        Territory(kind, [fetch_key(seed)]),
+        SeedTerritory(kind, [fetch_key(seed)]),
         ScopeSettings(kind=kind, **settings),  # type: ignore[arg-type]
     )
     return scope.decide(fetch_key(link), hops=1, hops_off=0).reason
@@ -80,14 +80,16 @@ def test_exclude_beats_include_and_scope_and_names_its_pattern() -> None:
 )
 def test_depth_counts_links_from_a_seed(depth: int, hops: int, followed: bool) -> None:
     """Minus one is any number."""
-    scope = Scope(Territory("any", []), ScopeSettings(kind="any", depth=depth))
+    scope = Scope(SeedTerritory("any", []), ScopeSettings(kind="any", depth=depth))
 
     assert scope.decide("https://a.org/", hops=hops, hops_off=0).followed is followed
 
 
 def test_extra_hops_lead_so_far_beyond_the_scope_and_begin_anew_inside() -> None:
     """A link back into the scope counts no hop."""
-    scope = Scope(Territory("host", ["https://a.org/"]), ScopeSettings(kind="host", extra_hops=2))
+    scope = Scope(
+        SeedTerritory("host", ["https://a.org/"]), ScopeSettings(kind="host", extra_hops=2)
+    )
 
     first = scope.decide("https://b.org/", hops=1, hops_off=0)
     second = scope.decide("https://c.org/", hops=2, hops_off=first.hops_off)
@@ -103,15 +105,15 @@ def test_extra_hops_lead_so_far_beyond_the_scope_and_begin_anew_inside() -> None
 @given(st.lists(SEEDS, min_size=1, max_size=4), LINKS, st.sampled_from(SCOPE_KINDS))
 def test_several_seeds_span_what_any_of_them_spans(seeds: list[str], link: str, kind: str) -> None:
     """A look-up in all at once says the same as one after the other."""
-    together = Territory(kind, map(fetch_key, seeds))
+    together = SeedTerritory(kind, map(fetch_key, seeds))
 
-    assert (link in together) == any(link in Territory(kind, [fetch_key(s)]) for s in seeds)
+    assert (link in together) == any(link in SeedTerritory(kind, [fetch_key(s)]) for s in seeds)
 
 
 @given(SEEDS, LINKS)
 def test_each_kind_spans_all_that_a_narrower_one_does(seed: str, link: str) -> None:
     """A page lies within prefix within host within domain within any."""
-    spans = [link in Territory(kind, [fetch_key(seed)]) for kind in SCOPE_KINDS]
+    spans = [link in SeedTerritory(kind, [fetch_key(seed)]) for kind in SCOPE_KINDS]
 
     assert spans == sorted(spans)
 
@@ -138,7 +140,7 @@ def test_any_text_is_a_link_or_refused_with_a_reason(text: str) -> None:
         key = link_key(text)
     except BadUrlError:
         return
-    assert Territory("domain", ["https://a.org/"]).why(key) in (None, "domain", "seed")
+    assert SeedTerritory("domain", ["https://a.org/"]).why(key) in (None, "domain", "seed")
 
 
 def test_a_link_that_is_too_long_is_refused() -> None:
@@ -153,7 +155,7 @@ def test_the_scope_is_said_in_words() -> None:
         kind="domain", depth=1, extra_hops=2, include=("a", "b"), exclude=tuple("cdefghi")
     )
 
-    assert in_words(settings, 3) == (
+    assert describe_scope(settings, 3) == (
         "Pages of the host of any of the 3 seeds and of all hosts below it, and those in which a or b "
         "is found, at most 1 link away, and 2 links beyond these; never those in which c or d or e or "
         "f or g or one of 2 more is found."

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from crawler import sitemap_walk
-from crawler.fetching import Fetched
-from crawler.sitemap_walk import DEPTH_LIMIT, SitemapWalk, Walked
-from crawler.sitemaps import SitemapUrl
+from crawler.capture.proxy_fetcher import FetchedFile
+from crawler.rules import sitemap_rule
+from crawler.rules.sitemap_parser import SitemapUrl
+from crawler.rules.sitemap_rule import DEPTH_LIMIT, SitemapWalk, SitemapWalkResult
 
 
 class Files:
@@ -18,12 +18,12 @@ class Files:
         self.files = files
         self.asked: Counter[str] = Counter()
 
-    async def get(self, url: str, *, limit_bytes: int, timeout_s: float) -> Fetched:
+    async def get(self, url: str, *, limit_bytes: int, timeout_s: float) -> FetchedFile:
         """The file, or 404."""
         self.asked[url] += 1
         if url not in self.files:
-            return Fetched(404, final_url=url)
-        return Fetched(200, body=self.files[url][:limit_bytes], final_url=url)
+            return FetchedFile(404, final_url=url)
+        return FetchedFile(200, body=self.files[url][:limit_bytes], final_url=url)
 
 
 class Rests:
@@ -53,7 +53,7 @@ def pages(*urls: str) -> bytes:
     return f"<urlset>{''.join(f'<url><loc>{u}</loc></url>' for u in urls)}</urlset>".encode()
 
 
-async def walk(files: Files, rests: Rests | None = None) -> tuple[Walked, list[str]]:
+async def walk(files: Files, rests: Rests | None = None) -> tuple[SitemapWalkResult, list[str]]:
     """Walk through the files of a.org: what came of it, and the pages."""
     rests = rests or Rests()
     found: list[str] = []
@@ -173,12 +173,12 @@ async def test_files_and_time_have_limits(monkeypatch: pytest.MonkeyPatch) -> No
         {"https://a.org/sitemap.xml": index(*names)}
         | {name: pages(f"https://a.org/{number}") for number, name in enumerate(names)}
     )
-    monkeypatch.setattr(sitemap_walk, "FILES_LIMIT", 4)
+    monkeypatch.setattr(sitemap_rule, "FILES_LIMIT", 4)
     few, found = await walk(files)
     assert (few.files, len(found)) == (4, 3)
     assert "more than 4 sitemaps" in few.problems[0]
 
-    monkeypatch.setattr(sitemap_walk, "TIME_LIMIT_S", 2.5)
+    monkeypatch.setattr(sitemap_rule, "TIME_LIMIT_S", 2.5)
     short, _ = await walk(files)
     assert short.files == 3
     assert "take longer" in short.problems[0]
@@ -188,8 +188,8 @@ async def test_a_host_that_does_not_answer_is_told_apart() -> None:
     """So that its sitemaps are asked for again."""
 
     class Dead(Files):
-        async def get(self, url: str, *, limit_bytes: int, timeout_s: float) -> Fetched:
-            return Fetched(0, error="timeout")
+        async def get(self, url: str, *, limit_bytes: int, timeout_s: float) -> FetchedFile:
+            return FetchedFile(0, error="timeout")
 
     walked, _ = await walk(Dead({}))
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler import sitemaps
-from crawler.sitemaps import (
+from crawler.rules import sitemap_parser
+from crawler.rules.sitemap_parser import (
     BYTES_LIMIT,
     URLS_LIMIT,
     parse_moment,
@@ -184,4 +184,4 @@ def test_robots_name_sitemaps() -> None:
 
 def test_the_examples_in_the_docstrings_are_true() -> None:
     """Each `>>>` gives what stands below it."""
-    assert doctest.testmod(sitemaps).failed == 0
+    assert doctest.testmod(sitemap_parser).failed == 0

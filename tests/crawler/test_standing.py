@@ -8,23 +8,23 @@ from pathlib import Path
 import pytest
 
 from core.clock import SystemClock
+from core.config.settings import FrontierSettings, PolitenessSettings, ProxySettings, Settings
 from core.layout import Layout
-from core.settings import FrontierSettings, PolitenessSettings, ProxySettings, Settings
-from crawler import standing
-from crawler.frontier.sqlite import SqliteFrontier
-from crawler.proxies import FileRecovered
-from crawler.standing import Describer, Stand, _Service
-from crawler.waiting import GoingOn, Waiting
-from proxy.client import NewArtifact, ProxyClient
-from proxy.handshake import Secret
-from proxy.recovery import interrupted
-from proxy.running import Running, TcpControl, running
+from crawler.frontier.sqlite_frontier import SqliteFrontier
+from crawler.pools.proxy_pool import FileRecovered
+from net.backoff import WaitEnded, WaitStarted
+from proxy.control.client import NewArtifact, ProxyClient
+from proxy.control.frames import ClusterSecret
+from proxy.process import RunningProxy, TcpControl, run_proxy
 from tests.proxy.conftest import Proxy, check
+from warc.recovery import interrupted
+from weboid.app import proxy_service
+from weboid.app.proxy_service import ProxyDescription, ProxyServiceOptions, _ProxyService
 
 pytestmark = pytest.mark.proxy
 
 CLOCK = SystemClock()
-SECRET = Secret.of("s" * 32)
+SECRET = ClusterSecret.of("s" * 32)
 URL = "http://origin.example/"
 
 
@@ -36,11 +36,13 @@ async def written(client: ProxyClient) -> None:
         await visit.seal(grace_s=0)
 
 
-def stand_at(layout: Layout, settings: Settings, **changed: str) -> Stand:
+def stand_at(layout: Layout, settings: Settings, **changed: str) -> ProxyServiceOptions:
     """Where a proxy stands."""
     listen = (changed.get("listen", "127.0.0.1"), 0)
     advertise = changed.get("advertise", "")
-    return Stand(layout.root, settings, listen, ("127.0.0.1", 0), advertise, SECRET, 1.0)
+    return ProxyServiceOptions(
+        layout.root, settings, listen, ("127.0.0.1", 0), advertise, SECRET, 1.0
+    )
 
 
 @pytest.fixture
@@ -56,9 +58,9 @@ def settings() -> Settings:
 
 
 @pytest.fixture
-def started(layout: Layout, settings: Settings) -> Iterator[Running]:
+def started(layout: Layout, settings: Settings) -> Iterator[RunningProxy]:
     """A proxy with control over TCP, in this process."""
-    with running(layout, settings, control=TcpControl("127.0.0.1", 0, SECRET)) as found:
+    with run_proxy(layout, settings, control=TcpControl("127.0.0.1", 0, SECRET)) as found:
         yield found
 
 
@@ -75,24 +77,24 @@ async def test_a_living_proxy_puts_in_order_what_a_dead_one_left(
     tmp_path: Path,
     layout: Layout,
     settings: Settings,
-    started: Running,
+    started: RunningProxy,
     frontier: SqliteFrontier,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its machine may never come back. What the living write is left alone."""
-    monkeypatch.setattr(standing, "LOOK_S", 0.02)
+    monkeypatch.setattr(proxy_service, "RECOVERY_INTERVAL_S", 0.02)
     dead = Proxy(layout, settings, "dead", tmp_path)
     await written(dead.client)
     dead.kill()
     await written(ProxyClient(("127.0.0.1", started.control_port), SECRET))
     before = interrupted(layout)
-    told: asyncio.Queue[FileRecovered | Waiting | GoingOn] = asyncio.Queue()
+    told: asyncio.Queue[FileRecovered | WaitStarted | WaitEnded] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 
-    def hear(event: FileRecovered | Waiting | GoingOn) -> None:
+    def hear(event: FileRecovered | WaitStarted | WaitEnded) -> None:
         loop.call_soon_threadsafe(told.put_nowait, event)
 
-    service = _Service(stand_at(layout, settings), layout, started, frontier, CLOCK, hear)
+    service = _ProxyService(stand_at(layout, settings), layout, started, frontier, CLOCK, hear)
     looking = asyncio.create_task(service._look())
     async with asyncio.timeout(60):
         event = await told.get()
@@ -108,9 +110,9 @@ async def test_a_living_proxy_puts_in_order_what_a_dead_one_left(
     check(layout)
 
 
-async def test_a_note_says_where_it_is_and_how_busy(started: Running) -> None:
+async def test_a_note_says_where_it_is_and_how_busy(started: RunningProxy) -> None:
     """What workers choose by, and what people look at."""
-    about = Describer(started, "a:1", CLOCK)
+    about = ProxyDescription(started, "a:1", CLOCK)
     client = ProxyClient(("127.0.0.1", started.control_port), SECRET)
     async with client.visit("page", bucket="default"):
         said = about()

@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
+from core.config.profile import check_settings
+from core.config.settings import BehaviourSettings, MediaSettings, Settings, VisitSettings
+from core.config.stored_level import StoredLevel
 from core.errors import ConfigError
 from core.layout import COLLECTION_VERSION, Layout
-from core.pages import Outcome, PageInfo, PageResource, parse_pageinfo
-from core.profile import check_settings
-from core.settings import BehaviourSettings, MediaSettings, Settings, VisitSettings
-from core.stored_levels import StoredLevel
-from crawler.cli.stored_levels import opened_stored_levels, with_store
+from core.page_manifest import PageInfo, PageResource, VisitOutcome, parse_pageinfo
+from crawler.capture.page_capture import StoredLevelLookup, announce_wikis, limit_settings, wiki_of
 from crawler.frontier.base import Frontier, FrontierItem, NewItem
-from crawler.frontier.sqlite import SqliteFrontier
+from crawler.frontier.sqlite_frontier import SqliteFrontier
 from crawler.profiles import load_profile
-from crawler.stored_levels import StoredLevels, announce_wikis, limited_to, wiki_of
-from playback.decisions.level_book import LevelBook
-from playback.decisions.level_targets import target_of
-from playback.decisions.levels import Actor
-from playback.decisions.store import open_decisions
-from render.compare.resources import compare_resources, part_seen
+from playback.access.decision_store import open_decisions
+from playback.access.level_store import LevelStore
+from playback.access.level_targets import target_of
+from playback.access.levels import LevelActor
+from qa.compare.resource_comparison import compare_resources, part_at_capture
+from weboid.cli.support.run_options import open_stored_levels, with_store
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 WIKIS = {
@@ -72,14 +72,14 @@ def test_stored_level_is_that_of_the_wiki_that_cites_the_link(
     layout.root.mkdir()
     layout.marker.write_text(f"version = {COLLECTION_VERSION}\n")
     item = queued(frontier, "https://wiki.example/wiki/Main_Page")
-    with opened_stored_levels(layout, "") as level_of:
-        levels = StoredLevels(frontier, level_of)
+    with open_stored_levels(layout, "") as level_of:
+        levels = StoredLevelLookup(frontier, level_of)
         assert levels.of(item, Settings()) is StoredLevel.EVERYTHING
 
         store = open_decisions(layout)
-        book = LevelBook(store)
+        book = LevelStore(store)
         wiki = target_of(wiki="handbook")
-        book.decide_stored([wiki], StoredLevel.TEXT, actor=Actor("root"), now=NOW)
+        book.decide_stored([wiki], StoredLevel.TEXT, actor=LevelActor("root"), now=NOW)
         store.close()
 
         assert levels.of(item, Settings()) is StoredLevel.TEXT
@@ -108,16 +108,16 @@ def test_settings_of_a_level_make_nothing_that_it_leaves_out() -> None:
         behaviours=BehaviourSettings(run=("consent", "scroll", "lazy", "media", "play")),
         media=MediaSettings(players=True),
     )
-    assert limited_to(full, StoredLevel.EVERYTHING) == full
+    assert limit_settings(full, StoredLevel.EVERYTHING) == full
 
-    no_media = limited_to(full, StoredLevel.NO_MEDIA)
+    no_media = limit_settings(full, StoredLevel.NO_MEDIA)
     assert no_media.visit == full.visit
     assert (no_media.media.players, no_media.behaviours.run) == (
         False,
         ("consent", "scroll", "lazy"),
     )
 
-    text = limited_to(full, StoredLevel.TEXT)
+    text = limit_settings(full, StoredLevel.TEXT)
     made = (text.visit.view, text.visit.full_page, text.visit.thumbnail, text.visit.pdf)
     assert not any((*made, text.visit.favicon, text.media.players))
     assert (text.visit.dom, text.visit.text) == (True, True)
@@ -142,7 +142,7 @@ def test_what_was_left_out_is_no_part_that_a_copy_lacks() -> None:
     image = PageResource(
         "https://a.example/i.png", "GET", 403, "text/plain", "Image", "left-out", "level: image"
     )
-    seen = part_seen(image)
+    seen = part_at_capture(image)
     compared = compare_resources([seen], [replace(seen, status=404)])
     assert (compared.seen, compared.lost, compared.score) == (0, (), 1.0)
 
@@ -150,7 +150,11 @@ def test_what_was_left_out_is_no_part_that_a_copy_lacks() -> None:
 def test_manifests_of_before_were_recorded_whole() -> None:
     """A manifest without the fields says everything; one with them comes back as it was."""
     page = PageInfo(
-        "p", "https://a.example/", "https://a.example/", "2026-03-01T12:00:00Z", Outcome.COMPLETE
+        "p",
+        "https://a.example/",
+        "https://a.example/",
+        "2026-03-01T12:00:00Z",
+        VisitOutcome.COMPLETE,
     )
     lines = page.to_json().replace(b',\n "stored": "everything",\n "left_out": 0', b"")
     assert b'stored"' not in lines

@@ -6,21 +6,21 @@ from dataclasses import replace
 import pytest
 
 from core.clock import SystemClock
+from core.config.settings import BrowserSettings, Settings, VisitSettings
+from core.config.stored_level import StoredLevel
 from core.layout import Layout
-from core.pages import Outcome, PageInfo
-from core.settings import BrowserSettings, Settings, VisitSettings
-from core.stored_levels import StoredLevel
-from crawler.visiting import Wanted, capture
+from core.page_manifest import PageInfo, VisitOutcome
+from crawler.capture.page_capture import CaptureRequest, capture
 from render.browser import Browser
-from render.executable import find_browser
+from render.chromium import find_browser
 from tests.crawler.test_keeping import PNG, Lender
-from tests.proxy.conftest import Origin, Proxy, check, ok, records
-from tests.proxy.conftest import certificate as certificate
-from tests.proxy.conftest import layout as layout
-from tests.proxy.conftest import origin as origin
-from tests.proxy.conftest import secure_origin as secure_origin
-from tests.proxy.conftest import settings as settings
-from tests.proxy.conftest import start as start
+from tests.proxy.conftest import (
+    Origin,
+    Proxy,
+    check,
+    ok,
+    records,
+)
 from tests.sites.acid_parts import film
 
 pytestmark = [
@@ -94,7 +94,7 @@ def take(start: Callable[..., Proxy], settings: Settings) -> Take:
             patient, find_browser(), ca_spki=spki, clock=CLOCK
         ) as browser:
             captured = await capture(
-                Wanted(url, "p", last_attempt=True, stored=level),
+                CaptureRequest(url, "p", last_attempt=True, stored=level),
                 supervisor=Lender(proxy.client, browser),  # type: ignore[arg-type]
                 settings=replace(settings, visit=visit),
                 clock=CLOCK,
@@ -120,7 +120,7 @@ async def test_stored_level_limits_what_a_page_leaves_in_the_archive(
     paths = {each.url.removeprefix(site) for each in written if each.url.startswith("http")}
     assert paths == RECORDED[level]
     check(layout)
-    assert (page.outcome, page.reason, page.missing) == (Outcome.COMPLETE, "", ())
+    assert (page.outcome, page.reason, page.missing) == (VisitOutcome.COMPLETE, "", ())
     assert page.stored == str(level)
     out = {each.url.removeprefix(site) for each in page.resources if each.kept == "left-out"}
     assert out == RECORDED[StoredLevel.EVERYTHING] - RECORDED[level] - (
@@ -155,6 +155,6 @@ async def test_stored_level_skips_a_link_to_what_it_leaves_out(
     build(origin)
     build(secure_origin)
     page = await take(f"{site}/picture.png", StoredLevel.TEXT)
-    assert page.outcome is Outcome.SKIPPED
+    assert page.outcome is VisitOutcome.SKIPPED
     assert page.reason.startswith("level: image/png is not recorded at text")
     assert not [each for each in records(layout) if each.kind == "response"]

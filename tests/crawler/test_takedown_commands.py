@@ -14,17 +14,18 @@ from click.testing import CliRunner, Result
 
 from core.errors import CollectionInUseError, InputError
 from core.layout import COLLECTION_VERSION, Layout
-from core.quality import Check, Verdict, picture_name
+from core.playback_check import PlaybackCheck, QaVerdict, picture_name
 from core.timestamps import timestamp14, warc_date
 from crawler import collection
-from crawler.cli import weboid
-from links.books.quality import CheckedPage, checks_of, keep_checks
-from proxy.checksums import complete
-from proxy.index.sqlite import SqliteCaptureIndex
-from proxy.rebuilding import rebuild
-from proxy.verify import verify
+from qa.check_store import find_checks, store_checks
+from qa.check_table import CheckedPage
 from tests.playback.conftest import NOW, CollectionBuilder, fetch, png, serving
 from tests.services.registries import open_registry
+from warc.checksums import add_missing_sums
+from warc.index.sqlite import SqliteCaptureIndex
+from warc.rebuild import rebuild_index
+from warc.verification import verify_collection
+from weboid.cli.main import weboid
 
 pytestmark = pytest.mark.playback
 
@@ -48,7 +49,7 @@ def layout(tmp_path: Path) -> Iterator[Layout]:
         with closing(SqliteCaptureIndex(builder.layout.captures_db)) as index:
             for path in builder.layout.archive.glob("*.gz"):
                 index.cover(path.name, path.stat().st_size)
-            complete(builder.layout, index)
+            add_missing_sums(builder.layout, index)
         yield builder.layout
 
 
@@ -177,10 +178,10 @@ def test_erase_takes_the_payloads_and_leaves_the_collection_sound(layout: Layout
     assert "--yes" in told
     assert {path: path.read_bytes() for path in layout.archive.iterdir()} == before
     assert said(layout, "erase", "1", "--yes")["erased"] == 2
-    assert verify(layout).faults == []
+    assert verify_collection(layout).faults == []
     run(layout, "add", URL, "--hide")
     assert said(layout, "erase", "2", "--yes")["erased"] == 7
-    assert verify(layout).faults == []
+    assert verify_collection(layout).faults == []
     with pytest.raises(InputError, match="no take-down 9"):
         run(layout, "erase", "9", "--yes")
     run(layout, "lift", "2", "--reason", "x")
@@ -195,7 +196,9 @@ def test_what_checks_kept_of_an_erased_page_goes_with_it(layout: Layout) -> None
     with closing(sqlite3.connect(layout.captures_db)) as index:
         ids = dict(index.execute("SELECT url, page_id FROM pages").fetchall())
     checks = [
-        Check(ids[url], url, warc_date(NOW), level, warc_date(NOW), "e", Verdict.BROKEN, score=0.0)
+        PlaybackCheck(
+            ids[url], url, warc_date(NOW), level, warc_date(NOW), "e", QaVerdict.BROKEN, score=0.0
+        )
         for url, level in ((URL, "images"), (URL, "full"), ("https://b.example/", "images"))
     ]
     with closing(CollectionBuilder(layout.root, is_there=True)) as builder:
@@ -208,23 +211,23 @@ def test_what_checks_kept_of_an_erased_page_goes_with_it(layout: Layout) -> None
         path = layout.archive / "artifacts-00000.warc.gz"
         index_.cover(path.name, path.stat().st_size)
         layout.checksums.unlink()
-        complete(layout, index_)
+        add_missing_sums(layout, index_)
     with closing(open_registry(layout)) as store, store.writing() as rows:
-        keep_checks(rows, [CheckedPage(check, "host") for check in checks], NOW)
+        store_checks(rows, [CheckedPage(check, "host") for check in checks], NOW)
     run(layout, "add", "--capture", timestamp14(NOW), URL)
     run(layout, "erase", "1", "--yes")
 
     with closing(sqlite3.connect(layout.captures_db)) as index:
         assert index.execute("SELECT page_id FROM qualities").fetchall() == [(checks[2].page_id,)]
     with closing(open_registry(layout)) as store, store.snapshot() as reader:
-        found = checks_of(reader, [check.page_id for check in checks])
+        found = find_checks(reader, [check.page_id for check in checks])
     assert [row.check.url for row in found] == ["https://b.example/"]
     assert [path.name for path in layout.quality_pictures.rglob("*.webp")] == [
         f"{checks[2].page_id}.images.shown.webp"
     ]
-    assert verify(layout).faults == []
+    assert verify_collection(layout).faults == []
     before = rows_of(layout)
-    rebuild(layout, bucket="default")
+    rebuild_index(layout, bucket="default")
     assert rows_of(layout) == before
 
 

@@ -8,15 +8,21 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from core.config.settings import LinksSettings
 from core.errors import ConfigError, InputError
-from core.settings import LinksSettings
-from crawler.cli import weboid
-from crawler.cli.together import PART_NAMES, Home, environment_of, parts_of, speaker
-from crawler.household import Ended, Part, Said
+from net.process_supervisor import ManagedProcess, ProcessExit, ProcessOutput
 from tests.wiki.feeding.conftest import Ticking
+from weboid.cli.main import weboid
+from weboid.cli.support.child_commands import (
+    CHILD_NAMES,
+    ChildCommandOptions,
+    child_environment,
+    child_output_printer,
+    watch_children,
+)
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
-HOME = Home(Path("c"), "default", workers=3)
+HOME = ChildCommandOptions(Path("c"), "default", workers=3)
 SERVE_OPTIONS = (
     "--replay-port=8091",
     "--origin=https://archive.example",
@@ -29,22 +35,22 @@ SERVE_OPTIONS = (
 ALWAYS = {"archive", "check", "confirm", "bot", "copies", "replace", "purge", "lists"}
 
 
-def named(parts: list[Part]) -> dict[str, Part]:
+def named(parts: list[ManagedProcess]) -> dict[str, ManagedProcess]:
     return {part.name: part for part in parts}
 
 
 def test_one_machine_does_all_that_links_need() -> None:
     """Archives elsewhere are asked only where the profile names some; readers are served on request."""
-    assert set(named(parts_of(HOME, LinksSettings()))) == ALWAYS
+    assert set(named(watch_children(HOME, LinksSettings()))) == ALWAYS
     served = replace(HOME, serve=("127.0.0.1", 8080))
     asked = LinksSettings(archives=("wayback",), mirror="failed")
-    assert set(named(parts_of(served, asked))) == ALWAYS | {"verify", "mirror", "serve"}
+    assert set(named(watch_children(served, asked))) == ALWAYS | {"verify", "mirror", "serve"}
 
 
 def test_what_is_archived_is_scanned_where_there_is_a_scanner() -> None:
     """Once: readers are served by a part that leaves it to the household."""
     home = replace(HOME, clamd="127.0.0.1:3310", serve=("127.0.0.1", 8080))
-    parts = named(parts_of(home, LinksSettings()))
+    parts = named(watch_children(home, LinksSettings()))
     assert {"--watch", "--clamd=127.0.0.1:3310"} <= set(parts["scan"].command)
     assert "--no-scan" in parts["serve"].command
 
@@ -52,7 +58,7 @@ def test_what_is_archived_is_scanned_where_there_is_a_scanner() -> None:
 def test_workers_of_a_shared_frontier_archive() -> None:
     """Then nobody here does."""
     shared = replace(HOME, frontier_url="redis://127.0.0.1:1/0?frontier=a")
-    assert set(named(parts_of(shared, LinksSettings()))) == ALWAYS - {"archive"}
+    assert set(named(watch_children(shared, LinksSettings()))) == ALWAYS - {"archive"}
 
 
 @pytest.mark.parametrize("as_json", [False, True])
@@ -65,7 +71,7 @@ def test_each_part_is_a_command_that_knows_its_options(as_json: bool) -> None:
         as_json=as_json,
         clamd="unix:/run/clamd.ctl",
     )
-    for part in parts_of(home, LinksSettings(archives=("wayback",), mirror="always")):
+    for part in watch_children(home, LinksSettings(archives=("wayback",), mirror="always")):
         words = list(part.command[3:])
         told = CliRunner().invoke(weboid, [*words, "--help"])
         assert told.exit_code == 0, told.output
@@ -76,15 +82,15 @@ def test_each_part_is_a_command_that_knows_its_options(as_json: bool) -> None:
 @pytest.mark.parametrize(("qa", "words"), [(None, ""), (True, "--qa"), (False, "--no-qa")])
 def test_who_archives_is_told_whether_to_look_at_copies(qa: bool | None, words: str) -> None:
     """Where nothing is said, the profile decides."""
-    command = named(parts_of(replace(HOME, qa=qa), LinksSettings()))["archive"].command
+    command = named(watch_children(replace(HOME, qa=qa), LinksSettings()))["archive"].command
     assert [each for each in command if each.endswith("qa")] == ([words] if words else [])
 
 
 def test_addresses_of_shared_stores_stand_in_no_command_line() -> None:
     """They may hold passwords, and everybody sees command lines."""
     home = replace(HOME, database_url="postgresql://u:hidden@h/d", frontier_url="redis://:hidden@h")
-    assert "hidden" not in str(parts_of(home, LinksSettings()))
-    assert environment_of(home) == {
+    assert "hidden" not in str(watch_children(home, LinksSettings()))
+    assert child_environment(home) == {
         "WEBOID_DATABASE": home.database_url,
         "WEBOID_FRONTIER": home.frontier_url,
     }
@@ -92,9 +98,9 @@ def test_addresses_of_shared_stores_stand_in_no_command_line() -> None:
 
 def test_parts_speak_behind_their_names(capsys: pytest.CaptureFixture[str]) -> None:
     """With what would move the cursor taken out."""
-    tell = speaker(as_json=False, clock=Ticking(NOW))
-    tell(Said("check", "a\x1b[2Jb"))
-    tell(Ended("archive", -9, 2.0))
+    tell = child_output_printer(as_json=False, clock=Ticking(NOW))
+    tell(ProcessOutput("check", "a\x1b[2Jb"))
+    tell(ProcessExit("archive", -9, 2.0))
     first, second = capsys.readouterr().out.splitlines()
     assert first.startswith("2026-11-22 12:00:00    check | a")
     assert "\x1b" not in first
@@ -104,14 +110,16 @@ def test_parts_speak_behind_their_names(capsys: pytest.CaptureFixture[str]) -> N
 def test_retries_of_a_host_do_not_flood_the_log(capsys: pytest.CaptureFixture[str]) -> None:
     """The first is told, then one an hour, which says how many there were; all else is told always."""
     clock = Ticking(NOW)
-    tell = speaker(as_json=False, clock=clock)
+    tell = child_output_printer(as_json=False, clock=clock)
     for _ in range(24):
-        tell(Said("archive", "again     http://down.org/a: connect: refused"))
-        tell(Said("archive", "later     http://down.org/b: host down; not before tomorrow"))
+        tell(ProcessOutput("archive", "again     http://down.org/a: connect: refused"))
+        tell(
+            ProcessOutput("archive", "later     http://down.org/b: host down; not before tomorrow")
+        )
         clock.tick(minutes=5)
-    tell(Said("archive", "again     http://other.org/a: connect: refused"))
-    tell(Said("archive", "complete  200 http://down.org/a"))
-    tell(Said("archive", "complete  200 http://down.org/a"))
+    tell(ProcessOutput("archive", "again     http://other.org/a: connect: refused"))
+    tell(ProcessOutput("archive", "complete  200 http://down.org/a"))
+    tell(ProcessOutput("archive", "complete  200 http://down.org/a"))
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("| ")[1].split()[0] for line in lines] == [
         *("again", "later", "again", "later", "again", "complete", "complete")
@@ -121,11 +129,11 @@ def test_retries_of_a_host_do_not_flood_the_log(capsys: pytest.CaptureFixture[st
 
 def test_machines_get_every_line_as_an_object(capsys: pytest.CaptureFixture[str]) -> None:
     """A part's own objects with its name; what is none as a line."""
-    tell = speaker(as_json=True, clock=Ticking(NOW))
-    tell(Said("archive", '{"event": "page", "url": "http://a/"}'))
-    tell(Said("serve", "http://127.0.0.1:8080"))
-    tell(Said("serve", "[1]"))
-    tell(Ended("check", 3, 1.0))
+    tell = child_output_printer(as_json=True, clock=Ticking(NOW))
+    tell(ProcessOutput("archive", '{"event": "page", "url": "http://a/"}'))
+    tell(ProcessOutput("serve", "http://127.0.0.1:8080"))
+    tell(ProcessOutput("serve", "[1]"))
+    tell(ProcessExit("check", 3, 1.0))
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [
         {"part": "archive", "event": "page", "url": "http://a/"},
         {"part": "serve", "event": "said", "line": "http://127.0.0.1:8080"},
@@ -139,7 +147,7 @@ def test_options_of_the_front_are_passed_on() -> None:
     served = replace(HOME, serve=("127.0.0.1", 8080))
     for options in ((), SERVE_OPTIONS):
         home = replace(served, serve_options=options)
-        command = named(parts_of(home, LinksSettings()))["serve"].command
+        command = named(watch_children(home, LinksSettings()))["serve"].command
         assert command[-2 - len(options) :] == ("--host=127.0.0.1", "--port=8080", *options)
 
 
@@ -220,9 +228,9 @@ def test_what_runs_elsewhere_is_left_out() -> None:
     """Each name that a part has may be left out, and no other is taken."""
     full = replace(HOME, serve=("127.0.0.1", 8080))
     links = LinksSettings(archives=("wayback",), mirror="failed")
-    names = set(named(parts_of(full, links)))
-    assert names <= set(PART_NAMES)
-    left = named(parts_of(replace(full, without=frozenset({"check", "confirm"})), links))
+    names = set(named(watch_children(full, links)))
+    assert names <= set(CHILD_NAMES)
+    left = named(watch_children(replace(full, without=frozenset({"check", "confirm"})), links))
     assert set(left) == names - {"check", "confirm"}
 
     ran = CliRunner().invoke(weboid, ["wiki", "watch", "--without", "checks"])

@@ -1,10 +1,10 @@
 """Whose turn a URL takes."""
 
+from core.config.settings import EgressSettings, PolitenessSettings, Settings
 from core.errors import TransientError
-from core.settings import EgressSettings, PolitenessSettings, Settings
-from crawler.composing import turns_for
 from crawler.frontier.base import NewItem
-from crawler.turns import Turns
+from crawler.frontier.politeness import SlotAssigner
+from crawler.run.context_builder import make_slot_assigner
 
 
 async def test_hosts_of_one_address_take_one_turn() -> None:
@@ -17,7 +17,7 @@ async def test_hosts_of_one_address_take_one_turn() -> None:
         return known[host]
 
     items = [NewItem(f"https://{name}.test/") for name in "abcd"]
-    found = await Turns(resolve, per_address=True).assign(items)
+    found = await SlotAssigner(resolve, per_address=True).assign(items)
 
     assert [item.host for item in found] == ["192.0.2.1", "192.0.2.1", "192.0.2.2", "d.test"]
 
@@ -31,7 +31,7 @@ async def test_each_host_is_looked_up_once() -> None:
         return "192.0.2.1"
 
     items = [NewItem(f"https://a.test/{number}") for number in range(100)]
-    await Turns(resolve, per_address=True).assign(items)
+    await SlotAssigner(resolve, per_address=True).assign(items)
 
     assert asked == ["a.test"]
 
@@ -40,7 +40,7 @@ async def test_hosts_take_their_own_turns_unless_the_settings_say_otherwise() ->
     """Nothing is looked up."""
     item = NewItem("https://a.test/")
 
-    assert await turns_for(Settings()).assign([item]) == [item]
+    assert await make_slot_assigner(Settings()).assign([item]) == [item]
 
 
 async def test_the_setting_resolve_is_asked_before_the_system() -> None:
@@ -49,6 +49,6 @@ async def test_the_setting_resolve_is_asked_before_the_system() -> None:
         egress=EgressSettings(resolve={"a.test": "192.0.2.7:8443"}),
         politeness=PolitenessSettings(per_address=True),
     )
-    (item,) = await turns_for(settings).assign([NewItem("https://a.test/")])
+    (item,) = await make_slot_assigner(settings).assign([NewItem("https://a.test/")])
 
     assert item.host == "192.0.2.7"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError
-from crawler.urllist import ListFile, parse_lines, read_list
+from crawler.jobs.list_files import ListFile, parse_lines, read_list
 
 
 def test_lines_are_urls_in_their_order_each_once() -> None:

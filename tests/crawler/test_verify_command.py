@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from core.index_schema import SCHEMA_VERSION
 from tests.crawler.conftest import Weboid, profile_for
 from tests.crawler.test_archive_command import RULES
 from tests.sites.web import TestWeb
+from warc.index.schema import SCHEMA_VERSION
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy]
 

@@ -8,26 +8,26 @@ from pathlib import Path
 import pytest
 
 from core.clock import SystemClock
+from core.config.stored_level import StoredLevel
 from core.errors import InputError
 from core.layout import Layout
-from core.stored_levels import StoredLevel
-from crawler.cli.wiki.levels import opened_levels, opened_wiki_levels
-from links.books.wikis import WikiName
-from playback.decisions.level_book import LevelBook
-from playback.decisions.level_targets import target_of
-from playback.decisions.levels import Actor, Level, Right, Scope
-from playback.decisions.store import open_decisions
-from wiki.feeding.bell import (
-    LevelAsked,
+from links.registry.wikis import WikiName
+from playback.access.decision_store import open_decisions
+from playback.access.level_store import LevelStore
+from playback.access.level_targets import target_of
+from playback.access.levels import Level, LevelActor, LevelRight, LevelScope
+from weboid.app.wiki_intake import open_level_setter, open_wiki_level_setter
+from wiki.sync.webhook import (
+    LevelRequest,
     RefusedRequestError,
     SetLevel,
     SetWikiLevels,
-    WikiLevelsAsked,
+    WikiLevelsRequest,
 )
 
 LINK = "https://site.org/a"
 WIKI = WikiName("handbook", "town")
-OPERATOR = Actor("root")
+OPERATOR = LevelActor("root")
 
 
 @pytest.fixture
@@ -37,20 +37,20 @@ def layout(tmp_path: Path) -> Layout:
     layout.databases.mkdir()
     with closing(open_decisions(layout, "")) as store:
         now = SystemClock().now()
-        right = Right(0, WIKI.in_levels, "", Scope.LINK, Level.HTML, OPERATOR, now, "")
-        LevelBook(store).allow(right)
+        right = LevelRight(0, WIKI.in_levels, "", LevelScope.LINK, Level.HTML, OPERATOR, now, "")
+        LevelStore(store).allow(right)
     return layout
 
 
 @pytest.fixture
 def set_level(layout: Layout) -> Iterator[SetLevel]:
     """What the bell calls."""
-    with opened_levels(layout, "", SystemClock()) as setting:
+    with open_level_setter(layout, "", SystemClock()) as setting:
         yield setting
 
 
-def asked(level: str | None, *, user: str = "Ann", url: str = LINK) -> LevelAsked:
-    return LevelAsked(WIKI, user, url, level, "because")
+def asked(level: str | None, *, user: str = "Ann", url: str = LINK) -> LevelRequest:
+    return LevelRequest(WIKI, user, url, level, "because")
 
 
 async def test_an_editor_sets_a_link_s_level_and_takes_it_back(
@@ -59,7 +59,7 @@ async def test_an_editor_sets_a_link_s_level_and_takes_it_back(
     """For that wiki's readers, in the editor's name."""
     assert await set_level(asked("text")) == "text"
     with closing(open_decisions(layout, "")) as store:
-        (rule,) = LevelBook(store).now().rules
+        (rule,) = LevelStore(store).now().rules
     assert (rule.target.wiki, str(rule.actor)) == ("handbook.town", "Ann@handbook.town")
     assert await set_level(asked(None)) == "images"
     assert await set_level(asked(None)) == "images"  # there is nothing more to take back
@@ -89,13 +89,13 @@ async def test_no_editor_goes_further_than_the_wiki_may(set_level: SetLevel) -> 
 @pytest.mark.parametrize(
     "what",
     [
-        LevelAsked(WIKI, "Ann", LINK, "everything", ""),
-        LevelAsked(WIKI, "", LINK, "text", ""),
-        LevelAsked(WIKI, "Ann", "javascript:alert(1)", "text", ""),
+        LevelRequest(WIKI, "Ann", LINK, "everything", ""),
+        LevelRequest(WIKI, "", LINK, "text", ""),
+        LevelRequest(WIKI, "Ann", "javascript:alert(1)", "text", ""),
     ],
     ids=["level", "user", "url"],
 )
-async def test_what_is_none_is_refused_as_such(set_level: SetLevel, what: LevelAsked) -> None:
+async def test_what_is_none_is_refused_as_such(set_level: SetLevel, what: LevelRequest) -> None:
     """The bell answers 400."""
     with pytest.raises(InputError) as raised:
         await set_level(what)
@@ -111,7 +111,7 @@ async def test_a_name_with_an_at_passes_for_nobody_else(set_level: SetLevel) -> 
 @pytest.fixture
 def set_wiki_levels(layout: Layout) -> Iterator[SetWikiLevels]:
     """What the bell calls with what LocalSettings.php says."""
-    with opened_wiki_levels(layout, "", SystemClock()) as setting:
+    with open_wiki_level_setter(layout, "", SystemClock()) as setting:
         yield setting
 
 
@@ -119,14 +119,14 @@ def allow_whole_wiki(layout: Layout) -> None:
     """Let the wiki decide on itself."""
     with closing(open_decisions(layout, "")) as store:
         now = SystemClock().now()
-        right = Right(0, WIKI.in_levels, "", Scope.WIKI, Level.HTML, OPERATOR, now, "")
-        LevelBook(store).allow(right)
+        right = LevelRight(0, WIKI.in_levels, "", LevelScope.WIKI, Level.HTML, OPERATOR, now, "")
+        LevelStore(store).allow(right)
 
 
 def held(layout: Layout) -> tuple[str, str]:
     """The level at which the link is shown to the wiki's readers, and that at which it is recorded."""
     with closing(open_decisions(layout, "")) as store:
-        rules = LevelBook(store).now()
+        rules = LevelStore(store).now()
     stored = rules.stored.ruling(LINK, WIKI.in_levels).level
     return rules.of(LINK, WIKI.in_levels), stored
 
@@ -137,17 +137,17 @@ async def test_local_settings_hold_for_the_wiki_until_they_are_taken_back(
     """A18: both kinds of level; nothing is written where nothing changes."""
     allow_whole_wiki(layout)
     for _ in range(3):
-        await set_wiki_levels(WikiLevelsAsked(WIKI, "html", "text"))
+        await set_wiki_levels(WikiLevelsRequest(WIKI, "html", "text"))
     assert held(layout) == ("html", "text")
     with closing(open_decisions(layout, "")) as store:
-        book = LevelBook(store)
+        book = LevelStore(store)
         (shown,), (stored,) = book.history(), book.stored_history()
     assert {str(shown.actor), str(stored.actor)} == {"#LocalSettings.php@handbook.town"}
 
-    await set_wiki_levels(WikiLevelsAsked(WIKI, None, "text"))
+    await set_wiki_levels(WikiLevelsRequest(WIKI, None, "text"))
     assert held(layout) == ("images", "text")
-    await set_wiki_levels(WikiLevelsAsked(WIKI, None, None))
-    await set_wiki_levels(WikiLevelsAsked(WIKI, None, None))
+    await set_wiki_levels(WikiLevelsRequest(WIKI, None, None))
+    await set_wiki_levels(WikiLevelsRequest(WIKI, None, None))
     assert held(layout) == ("images", "everything")
 
 
@@ -156,11 +156,11 @@ async def test_local_settings_go_no_further_than_the_wiki_may(
 ) -> None:
     """Without the right to itself a wiki decides on links only; no level above its most, none unknown."""
     with pytest.raises(InputError, match="--whole-wiki"):
-        await set_wiki_levels(WikiLevelsAsked(WIKI, "text", None))
+        await set_wiki_levels(WikiLevelsRequest(WIKI, "text", None))
     allow_whole_wiki(layout)
     for shown, stored in (("full", None), (None, "everything"), ("loud", None), (None, "html")):
         with pytest.raises(InputError):
-            await set_wiki_levels(WikiLevelsAsked(WIKI, shown, stored))
+            await set_wiki_levels(WikiLevelsRequest(WIKI, shown, stored))
     assert held(layout) == ("images", "everything")
 
 
@@ -172,9 +172,9 @@ async def test_local_settings_leave_what_an_operator_decided(
     with closing(open_decisions(layout, "")) as store:
         now = SystemClock().now()
         target = target_of(wiki=WIKI.in_levels)
-        LevelBook(store).decide_stored([target], StoredLevel.NO_MEDIA, actor=OPERATOR, now=now)
-    await set_wiki_levels(WikiLevelsAsked(WIKI, None, None))
-    await set_wiki_levels(WikiLevelsAsked(WIKI, None, "no-media"))
+        LevelStore(store).decide_stored([target], StoredLevel.NO_MEDIA, actor=OPERATOR, now=now)
+    await set_wiki_levels(WikiLevelsRequest(WIKI, None, None))
+    await set_wiki_levels(WikiLevelsRequest(WIKI, None, "no-media"))
     with pytest.raises(InputError, match="an operator"):
-        await set_wiki_levels(WikiLevelsAsked(WIKI, None, "text"))
+        await set_wiki_levels(WikiLevelsRequest(WIKI, None, "text"))
     assert held(layout) == ("images", "no-media")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from crawler.cli import main
-from crawler.cli.exits import Exit
+from weboid.cli.main import main
+from weboid.cli.support.command_base import ExitCode
 
 PAGE = (
     "Text.<ref>{{cite web|url=http://a.test/x|title=A title|access-date=5 March 2020}}</ref>"
@@ -39,7 +39,7 @@ def read(
 def test_citations_are_shown_with_their_lines(read: Read) -> None:
     """For people: where, what, and what the text says of it."""
     code, out, _ = read(PAGE)
-    assert code == Exit.OK
+    assert code == ExitCode.OK
     assert "line 1: http://a.test/x  (citation cite web)" in out
     assert "seen: 2020-03-05" in out
     assert "marked by: dead link" in out
@@ -50,7 +50,7 @@ def test_citations_are_shown_with_their_lines(read: Read) -> None:
 def test_machines_get_places_that_hold_in_the_text(read: Read) -> None:
     """Offsets count code points."""
     code, out, _ = read("é " + PAGE, "--json")
-    assert code == Exit.OK
+    assert code == ExitCode.OK
     first, second = json.loads(out)["citations"]
     start, end = first["url_span"]
     assert ("é " + PAGE)[start:end] == first["url"] == "http://a.test/x"
@@ -67,21 +67,21 @@ def test_a_template_map_can_be_tried(read: Read, tmp_path: Path) -> None:
     assert "(citation Quelle)" in read(page, "--templates", str(own))[1]
     own.write_text("citation = 1")
     code, _, err = read(page, "--templates", str(own))
-    assert (code, "templates.citation must be a list" in err) == (Exit.INPUT, True)
+    assert (code, "templates.citation must be a list" in err) == (ExitCode.INPUT, True)
     own.write_text("citation = ")
     assert "is no TOML" in read(page, "--templates", str(own))[2]
 
 
 def test_a_malformed_url_ends_with_1(read: Read) -> None:
     """So that a check of a page fails."""
-    assert read("{{cite web|url=www.a.test}}")[0] == Exit.SOME_FAILED
-    assert read("nothing here")[:2] == (Exit.OK, "No link was found.\n")
+    assert read("{{cite web|url=www.a.test}}")[0] == ExitCode.SOME_FAILED
+    assert read("nothing here")[:2] == (ExitCode.OK, "No link was found.\n")
 
 
 def test_what_is_no_text_is_refused_with_the_reason(read: Read) -> None:
     """Bytes that are no UTF-8."""
     code, _, err = read(b"\xff\xfe")
-    assert (code, "is no UTF-8 (byte 0)" in err) == (Exit.INPUT, True)
+    assert (code, "is no UTF-8 (byte 0)" in err) == (ExitCode.INPUT, True)
 
 
 def test_what_a_page_holds_cannot_steer_a_terminal(read: Read) -> None:

@@ -7,11 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from crawler.cli import main
-from crawler.cli.exits import Exit
-from crawler.cli.wiki.texts import left_alone
-from wiki.wikitext.citations import Citation, Span, Way
-from wiki.wikitext.repairing_types import Reason, Refused
+from weboid.cli.main import main
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.wiki.wikitext_files import skip_reason_line
+from wiki.wikitext.citation_model import (
+    Citation,
+    CitationForm,
+    NoRepairReason,
+    TextSpan,
+    UnrepairedCitation,
+)
 
 A = "http://x.test/a"
 COPY = f"https://web.archive.org/web/20150102030405/{A}"
@@ -42,13 +47,13 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 def test_the_text_is_printed_mended(run: Run) -> None:
     """To the byte, so that it can be saved."""
-    assert run(PAGE, REMEDIES) == (Exit.OK, MENDED, "")
+    assert run(PAGE, REMEDIES) == (ExitCode.OK, MENDED, "")
 
 
 def test_a_diff_shows_what_would_change(run: Run) -> None:
     """With the lines around it."""
     code, out, _ = run(PAGE, REMEDIES, "--diff")
-    assert code == Exit.OK
+    assert code == ExitCode.OK
     assert out.splitlines()[:2] == ["--- page.wiki", "+++ page.wiki (repaired)"]
     assert f"-* [{A} T]" in out.splitlines()
 
@@ -65,7 +70,7 @@ def test_machines_get_each_change(run: Run) -> None:
 def test_what_is_left_is_told(run: Run) -> None:
     """With its reason, and another exit code."""
     code, out, err = run(f"== [{A} T] ==\n", REMEDIES)
-    assert (code, out) == (Exit.SOME_FAILED, f"== [{A} T] ==\n")
+    assert (code, out) == (ExitCode.SOME_FAILED, f"== [{A} T] ==\n")
     why = "it stands in a parameter, a heading or a gallery"
     assert err == f"left as it is (place: {why}): {A}\n"
 
@@ -74,17 +79,19 @@ def test_what_is_left_is_told(run: Run) -> None:
 def test_a_page_that_wants_no_bots_is_left_alone(run: Run, wish: str) -> None:
     """As the bot leaves it, and every link that has a remedy is told."""
     code, out, err = run(wish + PAGE, REMEDIES, "--bot", "Weboid")
-    assert (code, out) == (Exit.SOME_FAILED, wish + PAGE)
+    assert (code, out) == (ExitCode.SOME_FAILED, wish + PAGE)
     assert err.startswith("left as it is (forbidden: the page asks bots to stay away")
     *_, told = run(wish + PAGE, REMEDIES, "--bot", "Weboid", "--json")[1].splitlines()
     assert json.loads(told)["refused"] == [{"url": A, "reason": "forbidden"}]
 
 
-@pytest.mark.parametrize("reason", Reason)
-def test_each_reason_has_words(reason: Reason) -> None:
+@pytest.mark.parametrize("reason", NoRepairReason)
+def test_each_reason_has_words(reason: NoRepairReason) -> None:
     """Nobody has to look one up."""
-    where = Span(0, 1)
-    said = left_alone(Refused(Citation(A, Way.BARE, where, where), reason))
+    where = TextSpan(0, 1)
+    said = skip_reason_line(
+        UnrepairedCitation(Citation(A, CitationForm.BARE, where, where), reason)
+    )
     assert said.startswith(f"left as it is ({reason}: ")
 
 
@@ -103,5 +110,5 @@ def test_each_reason_has_words(reason: Reason) -> None:
 def test_a_mistake_in_the_remedies_is_named(run: Run, remedies: object, words: str) -> None:
     """What is wrong and what would be right."""
     code, _, err = run(PAGE, remedies)
-    assert code == Exit.INPUT
+    assert code == ExitCode.INPUT
     assert words in " ".join(err.split())

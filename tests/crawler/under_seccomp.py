@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 from core.clock import SystemClock
-from core.settings import BrowserSettings, VisitSettings
+from core.config.settings import BrowserSettings, VisitSettings
 from render.browser import Browser
-from render.executable import find_browser
+from render.chromium import find_browser
 from render.visit import VisitRequest, visit
 
 ALLOW, ERRNO = 0x7FFF0000, 0x00050000  # seccomp_init(3)

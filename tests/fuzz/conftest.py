@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from core.config.settings import EgressSettings, ProxySettings, Settings
 from core.layout import Layout
-from core.settings import EgressSettings, ProxySettings, Settings
-from proxy.control import ControlServer
+from proxy.archiving_proxy import ArchivingProxy
+from proxy.control.frames import Message, pack_frame, receive_frame
+from proxy.control.server import ControlServer
 from proxy.exchange import now_ms
-from proxy.frames import Message, pack, receive
-from proxy.server import ArchivingProxy
-from proxy.tally import Tally
+from proxy.limits import ByteCounter
 from tests.proxy.conftest import Browser
 
 PATIENCE_S = 20.0
@@ -32,12 +32,12 @@ class Client:
 
     def ask(self, message: Message, body: bytes = b"") -> Message:
         """Send one message; its answer."""
-        self.socket.sendall(pack(message, body))
+        self.socket.sendall(pack_frame(message, body))
         return self.answer()
 
     def answer(self) -> Message:
         """The next answer."""
-        frame = receive(self.socket, head_limit=64 << 20)
+        frame = receive_frame(self.socket, head_limit=64 << 20)
         assert frame is not None
         return frame[0]
 
@@ -48,7 +48,7 @@ class Client:
             self.socket.shutdown(socket.SHUT_WR)
         answers = []
         with suppress(ConnectionResetError):
-            while (frame := receive(self.socket, head_limit=64 << 20)) is not None:
+            while (frame := receive_frame(self.socket, head_limit=64 << 20)) is not None:
                 answers.append(frame[0])
         return answers
 
@@ -97,7 +97,7 @@ class Control:
         self.escaped: list[object] = []
         self._clients: list[Client] = []
         self.proxy = ArchivingProxy(
-            self.layout, settings, now_ms=now_ms, spool_folder=folder, tally=Tally()
+            self.layout, settings, now_ms=now_ms, spool_folder=folder, tally=ByteCounter()
         )
         self._server = _Told(self.path, self.proxy)
         self._server.escaped = self.escaped

@@ -7,29 +7,32 @@ from datetime import UTC, date, datetime, timedelta
 from functools import cache
 
 from core.errors import InputError, WeboidError
-from core.http_dates import parse_http_date, parse_mail_date, parse_retry_after, parse_web_date
-from core.pages import parse_pageinfo
-from core.quality import parse_manifest
-from core.said_dates import iso_date
-from crawler.policy.directives import forbidden
-from crawler.policy.robots import parse_robots, robots_from
-from crawler.sitemaps import parse_sitemap, sitemap_lines
-from links.archives.formats import (
+from core.page_manifest import parse_pageinfo
+from core.playback_check import parse_manifest
+from core.web_dates import (
+    iso_date,
+    parse_http_date,
+    parse_mail_date,
+    parse_retry_after,
+    parse_web_date,
+)
+from crawler.policy.robots import forbidding_reason, parse_robots, robots_from_facts
+from crawler.rules.sitemap_parser import parse_sitemap, sitemap_lines
+from links.archives.archive_answers import (
     FormatError,
-    links_of,
+    parse_links,
     read_availability,
     read_cdx,
     read_json_timemap,
     read_link_timemap,
-    stamp_of,
+    timestamp_of,
 )
-from wiki.api.changes import change_of
-from wiki.api.http import Reply
-from wiki.api.refusals import check_answer, reading, retry_after
-from wiki.wikitext.escaping import as_plain, as_value, is_url_safe, url_value
-from wiki.wikitext.permission import may_edit, objection
-from wiki.wikitext.reading import read_citations
-from wiki.wikitext.rules import Rules, rules_for
+from wiki.api.recent_changes import parse_change
+from wiki.api.transport import ApiResponse, check_answer, parse_response, retry_after
+from wiki.bot.edit_guard import edit_objection, may_edit
+from wiki.wikitext.citation_reader import read_citations
+from wiki.wikitext.repair_markup import escape_plain, escape_url, escape_value, is_url_safe
+from wiki.wikitext.template_map import TemplateRules, rules_for
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 LIMIT = timedelta(days=1)
@@ -44,9 +47,9 @@ def dates(data: bytes) -> None:
     parse_mail_date(text)
     wait = parse_retry_after(text, now=NOW, limit=LIMIT)
     assert wait is None or timedelta(0) <= wait <= LIMIT
-    assert stamp_of(text) == "" or len(stamp_of(text)) == 14
+    assert timestamp_of(text) == "" or len(timestamp_of(text)) == 14
     iso_date(text)
-    forbidden([text], [("robots", text)], agent="weboid", now=NOW)
+    forbidding_reason([text], [("robots", text)], agent="weboid", now=NOW)
 
 
 def robots(data: bytes) -> None:
@@ -54,7 +57,7 @@ def robots(data: bytes) -> None:
     said = parse_robots(data, "weboid")
     for url in ("https://a.test/", "https://a.test/a%20b?c=*$"):
         assert said.allows(url) in (True, False)
-    kept = robots_from(json.loads(json.dumps(said.to_facts())))
+    kept = robots_from_facts(json.loads(json.dumps(said.to_facts())))
     assert kept.allows("https://a.test/a") == said.allows("https://a.test/a")
     sitemap_lines(data)
 
@@ -77,7 +80,7 @@ def manifest(data: bytes) -> None:
 def archive_answer(data: bytes) -> None:
     """What an archive says is refused, or each copy has a moment."""
     text = data.decode("utf-8", "replace")
-    list(links_of(text))
+    list(parse_links(text))
     for read in (read_link_timemap, read_json_timemap, read_availability, read_cdx):
         with suppress(FormatError):
             read(text)
@@ -97,11 +100,11 @@ def wikitext(data: bytes) -> None:
     for citation in read_citations(text, _rules(), today=date(2026, 11, 21)):
         assert 0 <= citation.span.start < citation.span.end <= len(text)
     may_edit(text, "Weboid")
-    objection(text)
-    written = url_value(f"http://x.test/{text}")
-    assert url_value(written) == written
+    edit_objection(text)
+    written = escape_url(f"http://x.test/{text}")
+    assert escape_url(written) == written
     assert is_url_safe(written) or not written.isascii()
-    for shown in (as_value(text), as_plain(text)):
+    for shown in (escape_value(text), escape_plain(text)):
         assert "|" not in shown
         assert "\n" not in shown
 
@@ -109,18 +112,18 @@ def wikitext(data: bytes) -> None:
 def api_answer(data: bytes) -> None:
     """A wiki's answer is an error of the one tree, or rows that are changes or are refused."""
     text = data.decode("latin-1")[:200]
-    reply = Reply(200, "https://w.test/api.php", {"retry-after": text, "date": text}, data)
+    reply = ApiResponse(200, "https://w.test/api.php", {"retry-after": text, "date": text}, data)
     assert 0.0 <= retry_after(reply) <= LIMIT.total_seconds()
-    told = reading(reply)
+    told = parse_response(reply)
     if told is None:
         return
     with suppress(WeboidError):
         check_answer(told, reply, host="w.test")
-        change_of(told)
+        parse_change(told)
 
 
 @cache
-def _rules() -> Rules:
+def _rules() -> TemplateRules:
     return rules_for("en")
 
 

@@ -14,12 +14,10 @@ from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from core.errors import BodyTooLargeError, InputError, ProxyUnavailableError
-from proxy.authority import Authority
-from proxy.frames import pack, receive
-from proxy.http1 import (
+from net.http1 import (
     HOP_BY_HOP,
-    Body,
-    Framing,
+    BodyFraming,
+    BodyParser,
     MalformedMessageError,
     RequestHead,
     ResponseHead,
@@ -33,7 +31,9 @@ from proxy.http1 import (
     response_framing,
     reusable,
 )
-from proxy.targets import absolute, authority, spelled, tunnelled
+from proxy.certificate_authority import RecorderAuthority
+from proxy.control.frames import pack_frame, receive_frame
+from proxy.request_target import format_host, parse_absolute, parse_authority, parse_tunnelled
 from tests.fuzz.readers import READERS
 
 CORPUS = Path(__file__).with_name("corpus")
@@ -55,16 +55,16 @@ def request_head(data: bytes) -> None:
     assert _VISIBLE.fullmatch(head.target)
     framing = _refusable(request_framing, head)
     for host, where in (
-        ("origin.example", _refusable(lambda text: absolute(text)[1:], head.target)),
+        ("origin.example", _refusable(lambda text: parse_absolute(text)[1:], head.target)),
         (
             "[::1]:8443",
-            _refusable(lambda text: tunnelled(text, ("[::1]", 8443, True)), head.target),
+            _refusable(lambda text: parse_tunnelled(text, ("[::1]", 8443, True)), head.target),
         ),
     ):
         if where is not None and framing is not None:
             target, url = where
             assert _VISIBLE.fullmatch(url)
-            _check_forwarded(head, target, host, None if framing[0] is Framing.NONE else 7)
+            _check_forwarded(head, target, host, None if framing[0] is BodyFraming.NONE else 7)
 
 
 def _check_forwarded(head: RequestHead, target: str, host: str, length: int | None) -> None:
@@ -76,7 +76,9 @@ def _check_forwarded(head: RequestHead, target: str, host: str, length: int | No
     assert (again.method, again.target) == (head.method, target)
     assert again.get(b"host") == host.encode()
     assert [names.count(each) for each in (b"host", b"connection")] == [1, 1]
-    assert request_framing(again) == ((Framing.NONE, 0) if length is None else (Framing.LENGTH, 7))
+    assert request_framing(again) == (
+        (BodyFraming.NONE, 0) if length is None else (BodyFraming.LENGTH, 7)
+    )
     assert not (HOP_BY_HOP - {b"connection"}).intersection(names)
 
 
@@ -114,11 +116,11 @@ def _check_passed_on(head: ResponseHead, method: str) -> None:
 def chunked_body(data: bytes) -> None:
     """The first byte says where reads end: payload and end do not depend on it."""
     step, stream = (data[0] % 7 + 1 if data else 1), data[1:]
-    whole = Body(Framing.CHUNKED)
+    whole = BodyParser(BodyFraming.CHUNKED)
     taken, payload = whole.feed(stream)
     assert taken <= len(stream)
     assert not (whole.done and whole.malformed)
-    pieces, at, got = Body(Framing.CHUNKED), 0, b""
+    pieces, at, got = BodyParser(BodyFraming.CHUNKED), 0, b""
     while at < len(stream) and not pieces.done and not pieces.malformed:
         count, more = pieces.feed(stream[at : at + step])
         at += count
@@ -130,13 +132,13 @@ def chunked_body(data: bytes) -> None:
 def connect_authority(data: bytes) -> None:
     """An authority is refused, or is a host that a certificate can be made for, and a port."""
     text = data.decode("latin-1")
-    found = _refusable(lambda each: authority(each, 443), text)
+    found = _refusable(lambda each: parse_authority(each, 443), text)
     if found is None:
         return
     host, port = found
     assert _VISIBLE.fullmatch(host)
     assert 0 < port < 65_536
-    assert authority(spelled(host, port, 443), 443) == found
+    assert parse_authority(format_host(host, port, 443), 443) == found
     _ca().context_for(host)
 
 
@@ -147,13 +149,13 @@ def control_frames(data: bytes) -> None:
         theirs.sendall(data[:_BLOCK])
         theirs.shutdown(socket.SHUT_WR)
         try:
-            while (frame := receive(ours, body_limit=_BLOCK)) is not None:
+            while (frame := receive_frame(ours, body_limit=_BLOCK)) is not None:
                 message, body = frame
                 assert message["body"] == len(body)
                 theirs_again, again = socket.socketpair()
                 with closing(theirs_again), closing(again):
-                    theirs_again.sendall(pack(message, body))
-                    assert repr(receive(again)) == repr((message, body))
+                    theirs_again.sendall(pack_frame(message, body))
+                    assert repr(receive_frame(again)) == repr((message, body))
         except (ProxyUnavailableError, BodyTooLargeError, InputError):
             return
 
@@ -185,8 +187,8 @@ def _refusable(function: Callable[[T], R], value: T) -> R | None:
 
 
 @cache
-def _ca() -> Authority:
-    return Authority(Path(_folder().name))
+def _ca() -> RecorderAuthority:
+    return RecorderAuthority(Path(_folder().name))
 
 
 @cache

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from proxy.frames import REQUEST_HEAD_LIMIT_BYTES, Message, pack
+from proxy.control.frames import REQUEST_HEAD_LIMIT_BYTES, Message, pack_frame
 from tests.examples import examples
 from tests.fuzz.conftest import Control, opening, sealing, writing
 from tests.proxy.conftest import check, records
@@ -88,7 +88,7 @@ def test_any_json_is_answered(control: Control, document: Any, body: bytes) -> N
 def test_any_fields_are_answered(control: Control, said: list[Message], opened: bool) -> None:
     """Each message gets one answer, whatever its fields hold; a visit that was opened is over then."""
     client = control.client()
-    answers = client.say(b"".join(map(pack, [opening()] * opened + said)))
+    answers = client.say(b"".join(map(pack_frame, [opening()] * opened + said)))
     client.close()
 
     assert len(answers) == len(said) + opened
@@ -126,7 +126,12 @@ def test_a_visit_is_opened_with_nothing_that_could_end_a_line(
 @quick
 def test_a_frame_cut_anywhere_ends_the_visit(control: Control, cut: st.DataObject) -> None:
     """A worker that dies in the midst of a message leaves no visit behind."""
-    whole = [pack(opening()), pack(writing(5), b"hello"), pack(sealing()), pack({"verb": "status"})]
+    whole = [
+        pack_frame(opening()),
+        pack_frame(writing(5), b"hello"),
+        pack_frame(sealing()),
+        pack_frame({"verb": "status"}),
+    ]
     stream = b"".join(whole)
     at = cut.draw(st.integers(0, len(stream) - 1))
     client = control.client()
@@ -288,7 +293,7 @@ class Worker:
 
     def dies(self) -> None:
         """Die in the midst of a message, and come again."""
-        answers = self.client.say(pack(writing(500), b"x" * 500)[:-100])
+        answers = self.client.say(pack_frame(writing(500), b"x" * 500)[:-100])
         assert len(answers) == (not self.open)  # without a visit there is no room for a body
         self.client.close()
         self.client = self.control.client()
@@ -344,7 +349,7 @@ def test_who_goes_away_during_the_seal_leaves_nothing(
     """A worker that dies while its seal waits: the visit ends with the seal."""
     client = control.client()
     client.ask(opening())
-    client.socket.sendall(pack(sealing()))
+    client.socket.sendall(pack_frame(sealing()))
     client.close()
     after()
 

@@ -8,13 +8,12 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from core.clock import SystemClock
-from core.settings import VisitSettings
+from core.config.settings import VisitSettings
+from qa.compare.resource_comparison import PartRequest
 from render.browser import Browser
-from render.compare.resources import Part
 from render.identity import page_options
-from render.navigation import arrive
 from render.page import open_page
-from render.settle import Limits, Rest, settle
+from render.settle import SettleLimits, SettleResult, navigate, settle
 from tests.heldout import photos
 from tests.heldout.pairs import HeldOut, Sight
 from tests.heldout.plan import Planned, body
@@ -88,15 +87,15 @@ async def _take(browser: Browser, url: str, plan: Planned, kind: str, *, whole: 
     most = _HIGHER_PX.get(plan.site, _HIGHEST_PX)
     settings = VisitSettings(viewport_width=width, full_page_limit_px=most)
     options = page_options(settings, browser_said=browser.user_agent, version=browser.version)
-    limits = Limits.of(settings, limit_s=20.0, answer_s=8.0)
+    limits = SettleLimits.of(settings, limit_s=20.0, answer_s=8.0)
     async with browser.context() as context:
         opened = await open_page(context, None, options, _CLOCK)
         try:
-            await arrive(opened, url)
-            await settle(opened, limits, Rest(), clock=_CLOCK)
+            await navigate(opened, url)
+            await settle(opened, limits, SettleResult(), clock=_CLOCK)
             await opened.run("draw", _DRAW)
             assert await opened.run("change", _CHANGE, kind, frames()[plan.language]), plan
-            parts = [Part(*each) for each in await opened.run("parts", _PARTS)]
+            parts = [PartRequest(*each) for each in await opened.run("parts", _PARTS)]
             picture, text = await pictured(opened, settings, whole=whole)
             return Sight(picture, text, tuple(parts))
         finally:

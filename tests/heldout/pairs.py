@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from render.compare.resources import Part
+from qa.compare.resource_comparison import PartRequest
 from tests.heldout.kinds import Label
 from tests.labelled.pairs import read_files, write_files
 
@@ -26,7 +26,7 @@ class Sight:
 
     picture: bytes = field(repr=False)
     text: str = field(repr=False)
-    parts: tuple[Part, ...] = field(repr=False)
+    parts: tuple[PartRequest, ...] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,9 @@ def read_held_out(names: Iterable[str] | None = None) -> Iterator[HeldOut]:
             return Sight(
                 data[row["picture"]],
                 data[row["text"]].decode(),
-                tuple(Part(url, kind, status, size=size) for url, kind, status, size in parts),
+                tuple(
+                    PartRequest(url, kind, status, size=size) for url, kind, status, size in parts
+                ),
             )
 
         for row in json.loads(data[_TABLE]):

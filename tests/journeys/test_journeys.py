@@ -12,7 +12,9 @@ SERVICES = {
     "tests.sites.mediawiki",
     "tests.wiki.writing",
 }
-PACKAGES = {"core", "crawler", "links", "playback", "proxy", "render", "wiki"}
+PACKAGES = {
+    "classify", "core", "crawler", "links", "net", "playback", "proxy", "qa", "render", "warc", "weboid", "wiki",
+}  # fmt: skip
 
 
 def _imported(path: Path) -> set[str]:

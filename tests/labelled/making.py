@@ -17,16 +17,15 @@ import numpy as np
 from PIL import Image
 
 from core.clock import SystemClock
-from core.settings import BrowserSettings, VisitSettings
+from core.config.settings import BrowserSettings, VisitSettings
+from render.artifacts import read_text
 from render.browser import Browser
-from render.documents import Documents
-from render.executable import find_browser
+from render.chromium import find_browser
 from render.identity import page_options
-from render.navigation import arrive
-from render.page import Page, open_page
-from render.pictures import picture_full_page, picture_view
-from render.reading import read_text
-from render.settle import Limits, Rest, settle
+from render.page import BrowserPage, open_page
+from render.page_frames import PageDocuments
+from render.screenshot import capture_full_page, capture_view
+from render.settle import SettleLimits, SettleResult, navigate, settle
 from tests.labelled import photos
 from tests.labelled.designs import SITES, Site, page
 from tests.labelled.kinds import Kind
@@ -101,28 +100,30 @@ class Studio:
         options = page_options(
             settings, browser_said=self._browser.user_agent, version=self._browser.version
         )
-        limits = Limits.of(settings, limit_s=20.0, answer_s=8.0)
+        limits = SettleLimits.of(settings, limit_s=20.0, answer_s=8.0)
         async with self._browser.context() as context:
             opened = await open_page(context, None, options, _CLOCK)
             try:
-                await arrive(opened, sight.url)
-                await settle(opened, limits, Rest(), clock=_CLOCK)
+                await navigate(opened, sight.url)
+                await settle(opened, limits, SettleResult(), clock=_CLOCK)
                 if not await opened.run("mutate", _MUTATE, sight.kind, sight.number, dict(said)):
                     return None
-                await settle(opened, limits, Rest(), clock=_CLOCK)
+                await settle(opened, limits, SettleResult(), clock=_CLOCK)
                 return await pictured(opened, settings, whole=sight.whole)
             finally:
                 opened.end("pictured")
 
 
-async def pictured(opened: Page, settings: VisitSettings, *, whole: bool) -> tuple[bytes, str]:
+async def pictured(
+    opened: BrowserPage, settings: VisitSettings, *, whole: bool
+) -> tuple[bytes, str]:
     """A page's picture, packed to be stored, and its text."""
-    text = await read_text(Documents(opened))
+    text = await read_text(PageDocuments(opened))
     height = (await opened.call("measure"))["height"]
     if not whole or height <= settings.viewport_height:
-        data = await picture_view(opened, settings)
+        data = await capture_view(opened, settings)
     else:
-        data = (await picture_full_page(opened, height, 1.0, settings)).data
+        data = (await capture_full_page(opened, height, 1.0, settings)).data
     # Packing takes a while, and the browser wants to be heard meanwhile.
     return await asyncio.to_thread(packed, data), text
 

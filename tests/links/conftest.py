@@ -7,9 +7,8 @@ import psycopg
 import pytest
 
 from core.layout import Layout
-from links.store.schema import metadata
-from links.store.store import Store
-from links.store.upgrading import HEAD
+from links.registry.database import HEAD, RegistryStore
+from links.registry.schema import metadata
 from tests.services.postgres import PostgresServer
 from tests.services.registries import open_registry
 
@@ -17,7 +16,7 @@ _FARMS = "SELECT id, name, address, internal FROM weboid.link_farms ORDER BY id"
 
 
 @pytest.fixture
-def sqlite_store(tmp_path: Path) -> Iterator[Store]:
+def sqlite_store(tmp_path: Path) -> Iterator[RegistryStore]:
     """A registry of one collection."""
     store = open_registry(Layout(tmp_path))
     yield store
@@ -86,7 +85,7 @@ def shared_registry(
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RegistryStore]:
     """An empty registry, on either database."""
     url = ""
     if request.param == "postgresql":
@@ -97,7 +96,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
-def unknown_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+def unknown_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RegistryStore]:
     """As `store`, but nobody has counted its rows: plans are made as for tables of any size."""
     url = ""
     if request.param == "postgresql":

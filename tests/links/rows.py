@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, insert, select
 
-from links.locator import SCHEMES, bucket_of, domain_index, locate
-from links.states import State
-from links.store.schema import farms, hosts, pages, refs, urls, wikis
-from links.store.store import Store
+from links.registry.database import RegistryStore
+from links.registry.schema import farms, hosts, pages, refs, urls, wikis
+from links.states import LinkState
+from links.url_parts import SCHEMES, bucket_of, domain_index, url_parts_of
 
 TODAY = 3_600
 
@@ -17,7 +17,7 @@ TODAY = 3_600
 class Rows:
     """A registry that is filled by hand: farm 1 is `WMF`, its wiki 1 `wiki`."""
 
-    store: Store
+    store: RegistryStore
     hosts: dict[str, int] = field(default_factory=dict)
     urls: dict[bytes, int] = field(default_factory=dict)
 
@@ -33,7 +33,7 @@ class Rows:
         self, number: int, cited: Iterable[str], *, wiki_id: int = 1, namespace: int = 0
     ) -> None:
         """A page with these URLs on it; its number is the registry's and the wiki's own."""
-        ids = list(self.add_urls(dict.fromkeys(cited, State.UNKNOWN)).values())
+        ids = list(self.add_urls(dict.fromkeys(cited, LinkState.UNKNOWN)).values())
         row = {
             "id": number,
             "wiki_id": wiki_id,
@@ -48,13 +48,13 @@ class Rows:
             if found:
                 rows.execute(insert(refs), found)
 
-    def add_urls(self, states: Mapping[str, State]) -> dict[str, int]:
+    def add_urls(self, states: Mapping[str, LinkState]) -> dict[str, int]:
         """URLs with their states, and their numbers; those that are there keep theirs."""
         found: dict[str, int] = {}
         new = []
         with self.store.writing() as rows:
             for url, state in states.items():
-                locator = locate(url)
+                locator = url_parts_of(url)
                 host_id = self._host(rows, locator.host)
                 if locator.key not in self.urls:
                     self.urls[locator.key] = len(self.urls) + 1

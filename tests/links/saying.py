@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection, insert, select
 
-from links.days import day_of
-from links.locator import SCHEMES, bucket_of, domain_index, locate
-from links.states import State
-from links.store.schema import hosts, urls
+from links.check_history import day_of
+from links.registry.schema import hosts, urls
+from links.states import LinkState
+from links.url_parts import SCHEMES, bucket_of, domain_index, url_parts_of
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TODAY = day_of(NOW)
@@ -28,11 +28,11 @@ class HandClock:
         return self.moment.timestamp()
 
 
-def watch(connection: Connection, *texts: str, state: State = State.DEAD) -> list[int]:
+def watch(connection: Connection, *texts: str, state: LinkState = LinkState.DEAD) -> list[int]:
     """Rows for the URLs, as if pages had them; their ids."""
     ids = []
     for text in texts:
-        it = locate(text)
+        it = url_parts_of(text)
         bucket = bucket_of(it.host)
         host_id = connection.execute(
             select(hosts.c.id).where(hosts.c.name == it.host)

@@ -4,8 +4,8 @@ import asyncio
 import gzip
 import random
 
-from links.asking.judging import RETRY_LIMIT_S
-from links.findings import Verdict
+from links.check_result import CheckVerdict
+from links.checker.answer_verdict import RETRY_LIMIT_S
 from tests.links.behaviours.servers import (
     PAGE,
     Deed,
@@ -89,7 +89,7 @@ async def test_no_answer_breaks_a_look() -> None:
         found = await asyncio.gather(*looks, *siblings)
     for each in found:
         assert not each.note.startswith("fault"), each
-        assert each.verdict is not Verdict.INVALID, each
+        assert each.verdict is not CheckVerdict.INVALID, each
         assert each.retry_after_s is None or 0 <= each.retry_after_s <= RETRY_LIMIT_S
         assert len(each.hops) <= 21
         assert len(each.note) < 500

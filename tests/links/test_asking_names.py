@@ -8,9 +8,9 @@ from pathlib import Path
 import dns.rcode
 import pytest
 
-from links.asking import names as module
-from links.asking.names import Names, read_hosts
-from links.asking.troubles import NoAnswerError, Trouble
+from links.checker import dns_resolver as module
+from links.checker.dns_resolver import DnsResolver, read_hosts
+from links.checker.fetch_errors import FetchFailure, NoAnswerError
 from tests.links.name_server import ROOT, NameServer, Records, naming
 
 pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
@@ -18,11 +18,11 @@ pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
 ONE = Records(["192.0.2.1"])
 
 
-def names_of(server: NameServer, **more: object) -> Names:
-    return Names(nameservers=[server.endpoint], hosts={}, **more)  # type: ignore[arg-type]
+def names_of(server: NameServer, **more: object) -> DnsResolver:
+    return DnsResolver(nameservers=[server.endpoint], hosts={}, **more)  # type: ignore[arg-type]
 
 
-async def trouble_of(names: Names, host: str) -> Trouble:
+async def trouble_of(names: DnsResolver, host: str) -> FetchFailure:
     with pytest.raises(NoAnswerError) as caught:
         await names.addresses(host)
     return caught.value.trouble
@@ -51,19 +51,19 @@ async def test_aliases_are_followed() -> None:
 @pytest.mark.parametrize(
     ("records", "trouble"),
     [
-        pytest.param(Records(rcode=dns.rcode.NXDOMAIN), Trouble.DNS_UNKNOWN, id="unknown"),
-        pytest.param(Records(), Trouble.DNS_NO_ADDRESS, id="no-address"),
-        pytest.param(Records(rcode=dns.rcode.SERVFAIL), Trouble.DNS_FAILS, id="fails"),
-        pytest.param(Records(rcode=dns.rcode.REFUSED), Trouble.DNS_REFUSED, id="refused"),
-        pytest.param(Records(rcode=dns.rcode.FORMERR), Trouble.DNS_BROKEN, id="formerr"),
+        pytest.param(Records(rcode=dns.rcode.NXDOMAIN), FetchFailure.DNS_UNKNOWN, id="unknown"),
+        pytest.param(Records(), FetchFailure.DNS_NO_ADDRESS, id="no-address"),
+        pytest.param(Records(rcode=dns.rcode.SERVFAIL), FetchFailure.DNS_FAILS, id="fails"),
+        pytest.param(Records(rcode=dns.rcode.REFUSED), FetchFailure.DNS_REFUSED, id="refused"),
+        pytest.param(Records(rcode=dns.rcode.FORMERR), FetchFailure.DNS_BROKEN, id="formerr"),
         pytest.param(
             Records(aliases=["b.test", "a.test", "b.test", "a.test"] * 10),
-            Trouble.DNS_BROKEN,
+            FetchFailure.DNS_BROKEN,
             id="aliases-in-a-circle",
         ),
     ],
 )
-async def test_why_a_name_has_no_address(records: Records, trouble: Trouble) -> None:
+async def test_why_a_name_has_no_address(records: Records, trouble: FetchFailure) -> None:
     """Each way to have no address has its own class."""
     async with naming({"a.test": records}) as server:
         assert await trouble_of(names_of(server), "a.test") is trouble
@@ -79,7 +79,7 @@ async def test_a_server_that_denies_names_without_ipv6_is_not_believed() -> None
         return Records(rcode=dns.rcode.SERVFAIL if family == "A" else dns.rcode.NXDOMAIN)
 
     async with naming({}, by_turns) as server:
-        assert await trouble_of(names_of(server), "a.test") is Trouble.DNS_FAILS
+        assert await trouble_of(names_of(server), "a.test") is FetchFailure.DNS_FAILS
 
 
 @pytest.mark.slow
@@ -97,7 +97,7 @@ async def test_silence_about_one_name_is_that_name_s(
     monkeypatch.setattr(module, "LOOKUP_S", 1.0)
     async with naming({"a.test": records}) as server:
         found = await trouble_of(names_of(server), "a.test")
-    assert found in (Trouble.DNS_SILENT, Trouble.DNS_BROKEN)
+    assert found in (FetchFailure.DNS_SILENT, FetchFailure.DNS_BROKEN)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ async def test_silence_about_one_name_is_that_name_s(
 async def test_a_server_that_fails_for_every_name_is_our_trouble(records: Records) -> None:
     """Where the root is not answered either, nothing is said of the name."""
     async with naming({"*": records, "": records, ".": records}) as server:
-        assert await trouble_of(names_of(server), "a.test") is Trouble.DNS_OURS
+        assert await trouble_of(names_of(server), "a.test") is FetchFailure.DNS_OURS
 
 
 async def test_nobody_at_the_name_server_s_address_is_our_trouble(
@@ -121,15 +121,15 @@ async def test_nobody_at_the_name_server_s_address_is_our_trouble(
     monkeypatch.setattr(module, "CONTROL_LIMIT_S", 0.5)
     async with naming({}) as server:
         endpoint = server.endpoint
-    names = Names(nameservers=[endpoint], hosts={})
-    assert await trouble_of(names, "a.test") is Trouble.DNS_OURS
+    names = DnsResolver(nameservers=[endpoint], hosts={})
+    assert await trouble_of(names, "a.test") is FetchFailure.DNS_OURS
 
 
 async def test_what_is_said_of_names_that_nobody_has_is_a_lie() -> None:
     """A provider that answers for every name is not believed, except where it says something else."""
     async with naming({"*": Records(["198.51.100.9"]), "a.test": ONE}) as server:
         names = names_of(server)
-        assert await trouble_of(names, "gone.test") is Trouble.DNS_LIES
+        assert await trouble_of(names, "gone.test") is FetchFailure.DNS_LIES
         assert await names.addresses("a.test") == (ipaddress.ip_address("192.0.2.1"),)
 
 
@@ -159,10 +159,10 @@ async def test_an_answer_holds_for_a_while() -> None:
         server.asked.clear()
         now += module.NOT_FOUND_S - 1
         await names.addresses("a.test")
-        assert await trouble_of(names, "b.test") is Trouble.DNS_UNKNOWN
+        assert await trouble_of(names, "b.test") is FetchFailure.DNS_UNKNOWN
         assert not server.asked
         now += 2
-        assert await trouble_of(names, "b.test") is Trouble.DNS_UNKNOWN
+        assert await trouble_of(names, "b.test") is FetchFailure.DNS_UNKNOWN
         assert {name for name, _ in server.asked} == {"b.test"}
         now += module.FOUND_S
         await names.addresses("a.test")
@@ -184,15 +184,15 @@ async def test_search_domains_are_not_tried() -> None:
     """A name is looked up as it is, whatever the system would append."""
     async with naming({}) as server:
         names = names_of(server)
-        assert await trouble_of(names, "intranet") is Trouble.DNS_UNKNOWN
+        assert await trouble_of(names, "intranet") is FetchFailure.DNS_UNKNOWN
         assert {name for name, _ in server.asked} == {"intranet"}
 
 
 async def test_a_name_that_no_name_server_takes_is_malformed() -> None:
     """Labels that are too long or empty are never sent."""
     async with naming({}) as server:
-        assert await trouble_of(names_of(server), "a" * 64 + ".test") is Trouble.DNS_BROKEN
-        assert await trouble_of(names_of(server), "a..test") is Trouble.DNS_BROKEN
+        assert await trouble_of(names_of(server), "a" * 64 + ".test") is FetchFailure.DNS_BROKEN
+        assert await trouble_of(names_of(server), "a..test") is FetchFailure.DNS_BROKEN
         assert not [name for name, _ in server.asked if name.startswith("a")]
 
 
@@ -203,7 +203,7 @@ async def test_the_hosts_file_comes_first(tmp_path: Path) -> None:
         "192.0.2.7 A.test alias # comment\n::1%lo zone\nnonsense\n\n2001:db8::7 a.test\n"
     )
     async with naming({}) as server:
-        names = Names(nameservers=[server.endpoint], hosts=read_hosts(path))
+        names = DnsResolver(nameservers=[server.endpoint], hosts=read_hosts(path))
         found = await names.addresses("a.test")
         assert {str(each) for each in found} == {"192.0.2.7", "2001:db8::7"}
         assert not server.asked

@@ -10,13 +10,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from links.asking.challenges import guard
-from links.asking.cookies import COOKIES, Cookies
-from links.asking.exchanges import PLAIN_BYTES, dechunked, decoded
-from links.asking.heads import Head, end_of_head, may_begin, parse_head
-from links.asking.judging import RETRY_LIMIT_S, retry_after_s
-from links.asking.pages import leads_on, page_of, says_not_found, says_parked, simhash
-from links.asking.redirects import BadLocationError, Ending, ending, follow
+from classify.challenge import detect_guard
+from classify.page_excerpt import (
+    page_refresh_target,
+    parse_page_excerpt,
+    says_not_found,
+    says_parked,
+    simhash,
+)
+from classify.redirect_target import (
+    BadLocationError,
+    RedirectEnding,
+    classify_ending,
+    resolve_location,
+)
+from links.checker.answer_verdict import RETRY_LIMIT_S, retry_after_s
+from links.checker.http_exchange import PLAIN_BYTES, dechunked, decoded
+from links.checker.redirect_chain import COOKIES, ChainCookies
+from net.http_head import LenientHead, end_of_head, may_begin, parse_head
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 TOKEN = st.text("abcdefghijklmnopqrstuvwxyz-", min_size=1, max_size=20)
@@ -36,7 +47,7 @@ def test_a_head_is_read_as_it_was_written(
     data = f"{text}{end}{end}body".encode()
     at = end_of_head(data)
     assert data[at:] == b"body"
-    assert parse_head(data[:at]) == Head(status, tuple(headers))
+    assert parse_head(data[:at]) == LenientHead(status, tuple(headers))
 
 
 @given(st.binary(max_size=500))
@@ -87,10 +98,10 @@ def test_a_bomb_ends_at_its_limit() -> None:
 @given(st.text(max_size=300))
 def test_no_page_breaks_the_hints(text: str) -> None:
     """Any text is a page that says something or not."""
-    page = page_of(text.encode("utf-8", "surrogatepass"))
+    page = parse_page_excerpt(text.encode("utf-8", "surrogatepass"))
     says_not_found(page, "http://a.test/x")
     says_parked(page)
-    leads_on(page)
+    page_refresh_target(page)
     assert simhash(page) < 1 << 64
 
 
@@ -109,11 +120,11 @@ def test_reading_a_page_takes_time_by_its_length_alone(piece: str) -> None:
         best = 1e9
         for _ in range(3):
             began = time.process_time()
-            page = page_of(body)
+            page = parse_page_excerpt(body)
             says_parked(page)
             says_not_found(page, "http://a.test/")
-            leads_on(page)
-            guard(Head(403), body)
+            page_refresh_target(page)
+            detect_guard(LenientHead(403), body)
             best = min(best, time.process_time() - began)
         return best
 
@@ -142,7 +153,9 @@ def test_reading_a_page_takes_time_by_its_length_alone(piece: str) -> None:
 )
 def test_titles_that_say_not_found(title: str) -> None:
     """Error pages in many languages say so in their titles."""
-    assert says_not_found(page_of(f"<title>{title}</title>".encode()), "http://a.test/bridge")
+    assert says_not_found(
+        parse_page_excerpt(f"<title>{title}</title>".encode()), "http://a.test/bridge"
+    )
 
 
 @pytest.mark.parametrize(
@@ -155,48 +168,50 @@ def test_titles_that_say_not_found(title: str) -> None:
 )
 def test_titles_that_speak_of_something_else(title: str) -> None:
     """A number or a word alone makes no error page."""
-    assert not says_not_found(page_of(f"<title>{title}</title>".encode()), "http://a.test/bridge")
+    assert not says_not_found(
+        parse_page_excerpt(f"<title>{title}</title>".encode()), "http://a.test/bridge"
+    )
 
 
 @pytest.mark.parametrize(
     ("final", "end"),
     [
-        ("https://site.test/cited/page.html", Ending.FINE),
-        ("https://www.site.test/cited/page.html/", Ending.FINE),
-        ("https://other.test/archive/page.html", Ending.FINE),
-        ("https://site.test/terror-in-the-valley", Ending.FINE),
-        ("https://site.test/errors-in-python.html", Ending.FINE),
-        ("https://site.test/catalogue", Ending.FINE),
-        ("https://site.test/#!/cited/page", Ending.FINE),
-        ("https://site.test/?p=12", Ending.FINE),
-        ("https://site.test/", Ending.ROOT),
-        ("https://www.site.test/index.html", Ending.ROOT),
-        ("https://site.test/en-gb/", Ending.ROOT),
-        ("https://elsewhere.test/", Ending.ROOT),
-        ("https://site.test/404", Ending.ERROR_PAGE),
-        ("https://site.test/pages/not-found.php", Ending.ERROR_PAGE),
-        ("https://site.test/Error.aspx?path=/cited", Ending.ERROR_PAGE),
-        ("https://site.test/user/login?destination=x", Ending.LOGIN),
-        ("https://login.other.test/x", Ending.LOGIN),
-        ("https://consent.yahoo.com/v2/collectConsent?x", Ending.CONSENT),
-        ("https://sedoparking.com/site.test", Ending.PARKED),
+        ("https://site.test/cited/page.html", RedirectEnding.FINE),
+        ("https://www.site.test/cited/page.html/", RedirectEnding.FINE),
+        ("https://other.test/archive/page.html", RedirectEnding.FINE),
+        ("https://site.test/terror-in-the-valley", RedirectEnding.FINE),
+        ("https://site.test/errors-in-python.html", RedirectEnding.FINE),
+        ("https://site.test/catalogue", RedirectEnding.FINE),
+        ("https://site.test/#!/cited/page", RedirectEnding.FINE),
+        ("https://site.test/?p=12", RedirectEnding.FINE),
+        ("https://site.test/", RedirectEnding.ROOT),
+        ("https://www.site.test/index.html", RedirectEnding.ROOT),
+        ("https://site.test/en-gb/", RedirectEnding.ROOT),
+        ("https://elsewhere.test/", RedirectEnding.ROOT),
+        ("https://site.test/404", RedirectEnding.ERROR_PAGE),
+        ("https://site.test/pages/not-found.php", RedirectEnding.ERROR_PAGE),
+        ("https://site.test/Error.aspx?path=/cited", RedirectEnding.ERROR_PAGE),
+        ("https://site.test/user/login?destination=x", RedirectEnding.LOGIN),
+        ("https://login.other.test/x", RedirectEnding.LOGIN),
+        ("https://consent.yahoo.com/v2/collectConsent?x", RedirectEnding.CONSENT),
+        ("https://sedoparking.com/site.test", RedirectEnding.PARKED),
     ],
 )
-def test_what_the_end_of_redirects_says(final: str, end: Ending) -> None:
+def test_what_the_end_of_redirects_says(final: str, end: RedirectEnding) -> None:
     """Where a redirect ends tells front pages, error pages, logins and dealers from pages."""
-    assert ending("http://site.test/cited/page.html", final) is end
+    assert classify_ending("http://site.test/cited/page.html", final) is end
 
 
 @given(st.text(max_size=120))
 def test_no_location_breaks_the_following(location: str) -> None:
     """Any Location is a URL of the web or a reason."""
     try:
-        found = follow("http://a.test/b/c", location)
+        found = resolve_location("http://a.test/b/c", location)
     except BadLocationError as error:
         found = str(error)
     assert re.match(r"https?://|redirect: ", found)
     if found.startswith("http"):
-        ending("http://a.test/b/c", found)
+        classify_ending("http://a.test/b/c", found)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +246,7 @@ def test_no_wish_to_wait_breaks_anything(said: str) -> None:
 @given(st.lists(st.text(max_size=60), max_size=60))
 def test_cookies_cannot_write_headers(headers: list[str]) -> None:
     """Whatever is set, one printable line of bounded length is sent back."""
-    cookies = Cookies()
+    cookies = ChainCookies()
     cookies.take("a.test", headers)
     cookies.take("a.test", [f"n{at}=v" for at in range(100)])
     line = cookies.header("a.test")
@@ -243,7 +258,7 @@ def test_cookies_cannot_write_headers(headers: list[str]) -> None:
 
 def test_cookies_of_a_public_suffix_are_the_host_s_alone() -> None:
     """Nobody sets cookies for all of co.uk."""
-    cookies = Cookies()
+    cookies = ChainCookies()
     cookies.take("a.co.uk", ["x=1; Domain=co.uk", "y=2; Domain=.a.co.uk"])
     assert cookies.header("b.co.uk") == ""
     assert cookies.header("www.a.co.uk") == "y=2"
@@ -255,12 +270,12 @@ def test_an_article_that_names_a_guard_is_no_guard_s_page() -> None:
         b"<title>How Cloudflare works</title>"
         + b"<p>challenge-platform/ and cf_chl_ explained</p>" * 9
     )
-    assert guard(Head(200), body) == ""
+    assert detect_guard(LenientHead(200), body) == ""
 
 
 def test_addresses_are_nobodys_subdomains() -> None:
     """Two that end alike share no domain: the one's cookies are not the other's."""
-    cookies = Cookies()
+    cookies = ChainCookies()
     cookies.take("192.0.2.1", ["a=b; Domain=2.1"])
 
     assert cookies.header("198.51.2.1") == ""

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from links.asking.pages import apart, page_of, simhash
-from links.asking.redirects import is_root
-from links.asking.siblings import invented
-from links.findings import Verdict
+from classify.page_excerpt import hamming_distance, parse_page_excerpt, simhash
+from classify.redirect_target import is_root
+from classify.soft_404 import invent_sibling
+from links.check_result import CheckVerdict
 from tests.examples import examples
 from tests.links.behaviours.servers import (
     PAGE,
@@ -53,28 +53,32 @@ SORRY = (
     ("answering", "verdict"),
     [
         pytest.param(
-            site(reply(), reply(404)), Verdict.OK, id="a-site-that-denies-what-it-has-not"
-        ),
-        pytest.param(site(reply(), reply(body=SORRY)), Verdict.OK, id="a-page-beside-soft-404s"),
-        pytest.param(
-            site(reply(body=SORRY), reply(body=SORRY)), Verdict.SUSPECT, id="a-soft-404-in-place"
+            site(reply(), reply(404)), CheckVerdict.OK, id="a-site-that-denies-what-it-has-not"
         ),
         pytest.param(
-            site(reply(), moved("/")), Verdict.OK, id="all-others-are-led-to-the-front-page"
+            site(reply(), reply(body=SORRY)), CheckVerdict.OK, id="a-page-beside-soft-404s"
         ),
         pytest.param(
-            site(reply(), moved(CITED)), Verdict.OK, id="all-others-are-led-to-the-cited-page"
+            site(reply(body=SORRY), reply(body=SORRY)),
+            CheckVerdict.SUSPECT,
+            id="a-soft-404-in-place",
         ),
-        pytest.param(site(reply(), reply(500)), Verdict.OK, id="all-others-fail"),
+        pytest.param(
+            site(reply(), moved("/")), CheckVerdict.OK, id="all-others-are-led-to-the-front-page"
+        ),
+        pytest.param(
+            site(reply(), moved(CITED)), CheckVerdict.OK, id="all-others-are-led-to-the-cited-page"
+        ),
+        pytest.param(site(reply(), reply(500)), CheckVerdict.OK, id="all-others-fail"),
         pytest.param(
             site(reply(body=b"<canvas></canvas>"), reply(body=b"<canvas></canvas>")),
-            Verdict.OK,
+            CheckVerdict.OK,
             id="pages-without-words",
         ),
     ],
 )
 async def test_a_site_that_answers_an_invented_path_alike_is_suspect(
-    answering: Answering, verdict: Verdict
+    answering: Answering, verdict: CheckVerdict
 ) -> None:
     """The same page in place, or the same end of redirects, is suspect; all else is not."""
     async with (
@@ -98,7 +102,7 @@ async def test_pages_led_to_one_place_with_the_invented_are_suspect() -> None:
         prober_for(settings_for(resolve)) as prober,
     ):
         found = await prober.probe_sibling(f"http://a.test{CITED}")
-    assert found.verdict is Verdict.SUSPECT
+    assert found.verdict is CheckVerdict.SUSPECT
     assert found.note == "soft 404: an invented path is led to the same page"
 
 
@@ -113,7 +117,7 @@ async def test_a_suspicion_is_compared_as_well() -> None:
         prober_for(settings_for(resolve)) as prober,
     ):
         found = await prober.probe_sibling(f"http://a.test{CITED}")
-    assert found.verdict is Verdict.SUSPECT
+    assert found.verdict is CheckVerdict.SUSPECT
     assert found.note.startswith("soft 404")
 
 
@@ -124,7 +128,7 @@ async def test_a_front_page_is_not_compared() -> None:
         prober_for(settings_for(resolve)) as prober,
     ):
         found = await prober.probe_sibling("http://a.test/")
-    assert found.verdict is Verdict.OK
+    assert found.verdict is CheckVerdict.OK
 
 
 @pytest.mark.parametrize(
@@ -143,7 +147,7 @@ async def test_a_front_page_is_not_compared() -> None:
 def test_what_is_invented_stands_beside_the_cited(url: str, expected: str) -> None:
     """The same folder, the same extension; of a query the last value."""
     word = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz", k=16))
-    assert invented(url, random.Random(1)) == expected.replace("W", word)
+    assert invent_sibling(url, random.Random(1)) == expected.replace("W", word)
 
 
 @settings(max_examples=examples(25))
@@ -155,18 +159,22 @@ def test_what_is_invented_stands_beside_the_cited(url: str, expected: str) -> No
 )
 def test_one_more_word_hardly_moves_the_hash(words: list[str]) -> None:
     """Pages that differ in a word have hashes that differ in few bits."""
-    one = simhash(page_of(" ".join(words).encode()))
-    other = simhash(page_of(" ".join([*words[:100], "lighthouse", *words[100:]]).encode()))
-    assert apart(one, other) <= 20
+    one = simhash(parse_page_excerpt(" ".join(words).encode()))
+    other = simhash(
+        parse_page_excerpt(" ".join([*words[:100], "lighthouse", *words[100:]]).encode())
+    )
+    assert hamming_distance(one, other) <= 20
 
 
 def test_other_pages_have_other_hashes() -> None:
     """Two pages on two matters are far apart."""
-    assert apart(simhash(page_of(PAGE)), simhash(page_of(SORRY))) > 12
+    assert (
+        hamming_distance(simhash(parse_page_excerpt(PAGE)), simhash(parse_page_excerpt(SORRY))) > 12
+    )
 
 
 @given(st.text(max_size=200))
 def test_no_path_breaks_the_inventing(text: str) -> None:
     """Any path has something beside it, or is a front page; nothing raises."""
     url = "http://a.test/" + "".join(each for each in text if each.isascii() and each.isalnum())
-    assert (invented(url, random.Random(1)) == "") == is_root(url)
+    assert (invent_sibling(url, random.Random(1)) == "") == is_root(url)

@@ -11,16 +11,15 @@ from dataclasses import replace
 
 import pytest
 
-from core.addresses import Address
+from core.config.settings import EgressSettings, LinksSettings, Settings
 from core.errors import ConfigError
-from core.settings import EgressSettings, LinksSettings, Settings
-from links.asking.certificates import refusal_of
-from links.asking.names import Names
-from links.asking.prober import Prober
-from links.asking.requests import user_agent
-from links.asking.troubles import Trouble
-from links.findings import Verdict
-from links.status import Code
+from links.check_result import CheckVerdict, StatusCode
+from links.checker.connection import tls_refusal
+from links.checker.dns_resolver import DnsResolver
+from links.checker.fetch_errors import FetchFailure
+from links.checker.http_exchange import user_agent
+from links.checker.http_probe import HttpProber
+from net.address_policy import Address
 from tests.links.behaviours.servers import (
     Answering,
     Request,
@@ -47,10 +46,10 @@ def recording(seen: list[Request], answering: Answering) -> Answering:
     return answer
 
 
-def prober_by(server: NameServer, *, allow: tuple[str, ...] = HERE) -> Prober:
+def prober_by(server: NameServer, *, allow: tuple[str, ...] = HERE) -> HttpProber:
     settings = Settings(egress=EgressSettings(allow=allow), links=LinksSettings(timeout_s=30.0))
-    names = Names(nameservers=[server.endpoint], hosts={})
-    return Prober(settings, is_own=lambda _: False, names=names)
+    names = DnsResolver(nameservers=[server.endpoint], hosts={})
+    return HttpProber(settings, is_own=lambda _: False, names=names)
 
 
 async def port_of(resolve: dict[str, str]) -> int:
@@ -68,8 +67,8 @@ async def test_a_name_at_an_address_that_is_not_public_is_not_asked(address: str
     """What a name server says is judged like any address: our refusal, and no evidence."""
     async with naming({"a.test": Records([address])}) as server:
         found = await prober_by(server, allow=()).probe("http://a.test/")
-    assert found.verdict is Verdict.UNDECIDED
-    assert found.code == Code.NOT_ALLOWED
+    assert found.verdict is CheckVerdict.UNDECIDED
+    assert found.code == StatusCode.NOT_ALLOWED
     assert found.note.startswith("address: a.test is at")
     assert not found.whole_host
 
@@ -81,7 +80,7 @@ async def test_of_a_name_s_addresses_only_those_that_may_be_asked_are() -> None:
         port = await port_of(resolve)
         async with naming({"a.test": Records(["10.0.0.1", "127.0.0.1"])}) as server:
             found = await prober_by(server).probe(f"http://a.test:{port}/")
-    assert found.verdict is Verdict.OK
+    assert found.verdict is CheckVerdict.OK
     assert len(seen) == 1
 
 
@@ -98,7 +97,7 @@ async def test_a_name_that_changes_its_address_between_hops_gains_nothing() -> N
         port = await port_of(resolve)
         async with naming({}, rebinding) as server:
             found = await prober_by(server).probe(f"http://a.test:{port}/")
-    assert found.verdict is Verdict.UNDECIDED
+    assert found.verdict is CheckVerdict.UNDECIDED
     assert found.note.startswith("address: b.a.test is at 10.9.9.9")
 
 
@@ -111,8 +110,8 @@ async def test_our_own_addresses_are_refused_although_public() -> None:
         return True
 
     async with naming({"a.test": Records(["93.184.216.34"])}) as server:
-        names = Names(nameservers=[server.endpoint], hosts={})
-        prober = Prober(Settings(), is_own=is_own, names=names)
+        names = DnsResolver(nameservers=[server.endpoint], hosts={})
+        prober = HttpProber(Settings(), is_own=is_own, names=names)
         found = await prober.probe("http://a.test/")
     assert found.note.startswith("address")
     assert own == [ipaddress.ip_address("93.184.216.34")]
@@ -124,7 +123,7 @@ async def test_a_dead_address_beside_a_live_one_does_not_matter() -> None:
         port = await port_of(resolve)
         async with naming({"a.test": Records(["127.9.9.9", "127.0.0.1", "::1"])}) as server:
             found = await prober_by(server).probe(f"http://a.test:{port}/")
-    assert found.verdict is Verdict.OK
+    assert found.verdict is CheckVerdict.OK
 
 
 async def test_a_host_of_ipv6_alone_is_asked() -> None:
@@ -135,7 +134,7 @@ async def test_a_host_of_ipv6_alone_is_asked() -> None:
         port = await port_of(resolve)
         async with naming({"a.test": Records(["::1"])}) as server:
             found = await prober_by(server).probe(f"http://a.test:{port}/")
-    assert found.verdict is Verdict.OK
+    assert found.verdict is CheckVerdict.OK
 
 
 async def test_a_machine_without_a_way_there_holds_nothing_against_a_link() -> None:
@@ -147,23 +146,27 @@ async def test_a_machine_without_a_way_there_holds_nothing_against_a_link() -> N
     async with naming({"a.test": Records(["93.184.216.34"])}) as server:
         prober = prober_by(server)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("links.asking.ways.aiohappyeyeballs.start_connection", without_a_route)
+            patch.setattr(
+                "links.checker.connection.aiohappyeyeballs.start_connection", without_a_route
+            )
             found = await prober.probe("http://a.test/")
-    assert found.verdict is Verdict.UNDECIDED
-    assert found.code == Code.OUR_NETWORK
+    assert found.verdict is CheckVerdict.UNDECIDED
+    assert found.code == StatusCode.OUR_NETWORK
 
 
 @pytest.mark.parametrize(
     ("words", "trouble"),
     [
-        ("[SSL] tlsv13 alert certificate required (_ssl.c:2580)", Trouble.WANTS_CERTIFICATE),
-        ("[SSL] tlsv1 alert no application protocol (_ssl.c:1006)", Trouble.OTHER_PROTOCOL),
+        ("[SSL] tlsv13 alert certificate required (_ssl.c:2580)", FetchFailure.WANTS_CERTIFICATE),
+        ("[SSL] tlsv1 alert no application protocol (_ssl.c:1006)", FetchFailure.OTHER_PROTOCOL),
         ("[SSL: SSLV3_ALERT_HANDSHAKE_FAILURE] sslv3 alert handshake failure", None),
     ],
 )
-def test_what_a_server_minds_about_us_is_told_apart(words: str, trouble: Trouble | None) -> None:
+def test_what_a_server_minds_about_us_is_told_apart(
+    words: str, trouble: FetchFailure | None
+) -> None:
     """A host that wants a certificate of ours, or another protocol, is there."""
-    assert refusal_of(ssl.SSLError(1, words)) is trouble
+    assert tls_refusal(ssl.SSLError(1, words)) is trouble
 
 
 async def test_blocked_hosts_are_not_asked() -> None:
@@ -177,7 +180,7 @@ async def test_blocked_hosts_are_not_asked() -> None:
         ):
             async with prober_for(replace(settings, egress=egress)) as prober:
                 found = await prober.probe("http://a.test/")
-            assert found.verdict is Verdict.UNDECIDED
+            assert found.verdict is CheckVerdict.UNDECIDED
             assert found.note.startswith("blocked")
     assert not seen
 
@@ -190,8 +193,12 @@ async def test_a_name_that_does_not_exist_is_gone_for_the_whole_host() -> None:
             prober = prober_by(server)
             gone = await prober.probe("http://nobody.test:8080/x")
             led = await prober.probe(f"http://a.test:{port}/")
-    assert (gone.verdict, gone.code, gone.whole_host) == (Verdict.GONE, Code.DNS_UNKNOWN, True)
-    assert (led.verdict, led.whole_host) == (Verdict.GONE, False)
+    assert (gone.verdict, gone.code, gone.whole_host) == (
+        CheckVerdict.GONE,
+        StatusCode.DNS_UNKNOWN,
+        True,
+    )
+    assert (led.verdict, led.whole_host) == (CheckVerdict.GONE, False)
 
 
 async def test_what_is_sent_is_a_browser_s_request_with_an_honest_name() -> None:
@@ -274,7 +281,7 @@ async def test_turns_are_taken_before_each_request_and_do_not_cost_time() -> Non
     ):
         found = await prober.probe("http://a.test/page")
         await prober.probe("http://a.test/page", get_only=True)
-    assert found.verdict is Verdict.OK
+    assert found.verdict is CheckVerdict.OK
     assert taken == ["a.test", "b.test"] * 2
 
 
@@ -287,7 +294,7 @@ async def test_a_mistake_of_ours_is_held_against_no_link(caplog: pytest.LogCaptu
 
     async with prober_for(settings_for({}), turns=Turns()) as prober:
         found = await prober.probe("http://a.test/page")
-    assert found.verdict is Verdict.UNDECIDED
+    assert found.verdict is CheckVerdict.UNDECIDED
     assert found.note == "fault: ours: ZeroDivisionError"
     assert "this is a bug" in caplog.text
 
@@ -296,18 +303,18 @@ async def test_a_name_server_that_is_slower_than_head_may_be_is_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A name whose servers keep silent is failing, although HEAD had no time to learn that."""
-    monkeypatch.setattr("links.asking.names.LOOKUP_S", 1.0)
+    monkeypatch.setattr("links.checker.dns_resolver.LOOKUP_S", 1.0)
     async with naming({"a.test": Records(silent=True)}) as server:
         settings = Settings(links=LinksSettings(timeout_s=2.4))
-        names = Names(nameservers=[server.endpoint], hosts={})
-        prober = Prober(settings, is_own=lambda _: False, names=names)
+        names = DnsResolver(nameservers=[server.endpoint], hosts={})
+        prober = HttpProber(settings, is_own=lambda _: False, names=names)
         found = await prober.probe("http://a.test/")
-        hasty = Prober(
+        hasty = HttpProber(
             Settings(links=LinksSettings(timeout_s=0.2)), is_own=lambda _: False, names=names
         )
         unfinished = await hasty.probe("http://b.test/")
-    assert (found.verdict, found.note) == (Verdict.FAILING, "dns: time-out")
-    assert unfinished.verdict in (Verdict.UNDECIDED, Verdict.GONE)
+    assert (found.verdict, found.note) == (CheckVerdict.FAILING, "dns: time-out")
+    assert unfinished.verdict in (CheckVerdict.UNDECIDED, CheckVerdict.GONE)
 
 
 async def test_no_more_of_a_body_is_taken_than_its_beginning() -> None:
@@ -334,7 +341,7 @@ async def test_no_more_of_a_body_is_taken_than_its_beginning() -> None:
     async with asyncio.timeout(30):
         await over.wait()
     server.close()
-    assert found.verdict is Verdict.OK
+    assert found.verdict is CheckVerdict.OK
     assert sent < 32 << 20  # what the kernel's buffers take on both sides
 
 
@@ -376,4 +383,6 @@ async def test_no_more_files_is_no_word_on_any_host() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         await prober.close()
     assert [each.note.partition(",")[0] for each in found] == ["files: ours"] * 2
-    assert {(each.verdict, each.code) for each in found} == {(Verdict.UNDECIDED, Code.NONE)}
+    assert {(each.verdict, each.code) for each in found} == {
+        (CheckVerdict.UNDECIDED, StatusCode.NONE)
+    }

@@ -4,8 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from links.drift import Evidence, Face, compared, likeness, usurpers_words
-from links.findings import Finding, How, Verdict
+from links.check_result import CheckMethod, CheckResult, CheckVerdict
+from links.checker.browser_check import (
+    DriftEvidence,
+    PageText,
+    compare_with_copy,
+    hijack_words,
+    page_likeness,
+)
 
 ARTICLE = (
     "The lighthouse on the northern cape was built in 1871 after three ships had been lost in one "
@@ -23,37 +29,37 @@ GAMBLING = (
     "pulsa tanpa potongan, jackpot dan maxwin setiap hari. Bandar togel terpercaya, judi bola online "
     "dan live casino dengan bonus member baru."
 )
-FOUND = Finding(1, Verdict.OK, How.BROWSER)
+FOUND = CheckResult(1, CheckVerdict.OK, CheckMethod.BROWSER)
 
 
-def face(text: str, title: str = "") -> Face:
-    return Face(title, text)
+def face(text: str, title: str = "") -> PageText:
+    return PageText(title, text)
 
 
 @pytest.mark.parametrize(
     ("then", "now", "verdict"),
     [
-        (face(ARTICLE, "Cape"), face(ARTICLE, "Cape"), Verdict.OK),
+        (face(ARTICLE, "Cape"), face(ARTICLE, "Cape"), CheckVerdict.OK),
         (
             face(ARTICLE),
             face("Menu Home News " + ARTICLE + " Share this Comments (12)"),
-            Verdict.OK,
+            CheckVerdict.OK,
         ),
-        (face(ARTICLE), face(ARTICLE.upper().replace(".", " ·")), Verdict.OK),
-        (face(ARTICLE, "Daily Post"), face(OTHER, "Daily Post - News"), Verdict.OK),
-        (face(ARTICLE, "The cape's lighthouse"), face(OTHER, "Tax advice"), Verdict.DEVIATED),
-        (face(ARTICLE, "Cape"), face("", ""), Verdict.DEVIATED),
-        (face(ARTICLE, "Cape"), face(GAMBLING, "SLOT GACOR maxwin"), Verdict.USURPED),
-        (face(ARTICLE, "Cape"), face(GAMBLING, "Cape"), Verdict.USURPED),
-        (face(GAMBLING, "Slot gacor"), face(GAMBLING, "Slot gacor"), Verdict.OK),
-        (face(GAMBLING, "Slot gacor"), face(OTHER, "Tax"), Verdict.DEVIATED),
-        (face(ARTICLE), face(ARTICLE + " " + GAMBLING), Verdict.OK),
-        (face("Too short"), face(OTHER), Verdict.OK),
-        (face(""), face(""), Verdict.OK),
+        (face(ARTICLE), face(ARTICLE.upper().replace(".", " ·")), CheckVerdict.OK),
+        (face(ARTICLE, "Daily Post"), face(OTHER, "Daily Post - News"), CheckVerdict.OK),
+        (face(ARTICLE, "The cape's lighthouse"), face(OTHER, "Tax advice"), CheckVerdict.DEVIATED),
+        (face(ARTICLE, "Cape"), face("", ""), CheckVerdict.DEVIATED),
+        (face(ARTICLE, "Cape"), face(GAMBLING, "SLOT GACOR maxwin"), CheckVerdict.USURPED),
+        (face(ARTICLE, "Cape"), face(GAMBLING, "Cape"), CheckVerdict.USURPED),
+        (face(GAMBLING, "Slot gacor"), face(GAMBLING, "Slot gacor"), CheckVerdict.OK),
+        (face(GAMBLING, "Slot gacor"), face(OTHER, "Tax"), CheckVerdict.DEVIATED),
+        (face(ARTICLE), face(ARTICLE + " " + GAMBLING), CheckVerdict.OK),
+        (face("Too short"), face(OTHER), CheckVerdict.OK),
+        (face(""), face(""), CheckVerdict.OK),
         (
             face(ARTICLE, "Cape"),
             face("cape.example: buy this domain. This domain is for sale, make an offer today."),
-            Verdict.USURPED,
+            CheckVerdict.USURPED,
         ),
     ],
     ids=[
@@ -62,9 +68,11 @@ def face(text: str, title: str = "") -> Face:
         *("spam-in-comments", "too-short", "both-empty", "for-sale"),
     ],
 )
-def test_a_page_is_held_against_its_copy(then: Face, now: Face, verdict: Verdict) -> None:
+def test_a_page_is_held_against_its_copy(
+    then: PageText, now: PageText, verdict: CheckVerdict
+) -> None:
     """The same words are the same page; another owner's words are told from another page's."""
-    found, _ = compared(FOUND, then, now)
+    found, _ = compare_with_copy(FOUND, then, now)
 
     assert found.verdict is verdict
 
@@ -76,34 +84,45 @@ def test_text_without_spaces_is_compared_too() -> None:
     )
     changed = "当社はあらゆる規模の企業の税務計画を支援し三十年以上の経験を持つ専門家が電話で相談に応じます"
 
-    assert likeness(face(then), face(then + "お知らせ")).text == 1.0
-    assert likeness(face(then), face(changed)).verdict is Verdict.DEVIATED
+    assert page_likeness(face(then), face(then + "お知らせ")).text == 1.0
+    assert page_likeness(face(then), face(changed)).verdict is CheckVerdict.DEVIATED
     assert (
-        likeness(face(then), face("線上百家乐老虎机開戶娱乐城博彩網站")).verdict is Verdict.USURPED
+        page_likeness(face(then), face("線上百家乐老虎机開戶娱乐城博彩網站")).verdict
+        is CheckVerdict.USURPED
     )
 
 
-@pytest.mark.parametrize("verdict", [each for each in Verdict if each is not Verdict.OK])
-def test_only_a_good_answer_is_compared(verdict: Verdict) -> None:
+@pytest.mark.parametrize("verdict", [each for each in CheckVerdict if each is not CheckVerdict.OK])
+def test_only_a_good_answer_is_compared(verdict: CheckVerdict) -> None:
     """An error page differs from the copy, and that is not the site's new content."""
-    finding = Finding(18, verdict, How.BROWSER)
+    finding = CheckResult(18, verdict, CheckMethod.BROWSER)
 
-    assert compared(finding, face(ARTICLE), face(OTHER))[0] is finding
+    assert compare_with_copy(finding, face(ARTICLE), face(OTHER))[0] is finding
 
 
 @pytest.mark.parametrize(
     ("then", "now", "evidence", "verdict"),
     [
-        (face(ARTICLE, "Cape"), face(OTHER, "Tax"), Evidence(0.2, 0.3), Verdict.DEVIATED),
-        (face(ARTICLE, "Cape"), face(OTHER, "Tax"), Evidence(None, None), Verdict.DEVIATED),
-        (face(ARTICLE, "Cape"), face(OTHER, "Tax"), Evidence(0.6, 0.3), Verdict.OK),
-        (face(ARTICLE, "Cape"), face(OTHER, "Tax"), Evidence(0.1, 0.95), Verdict.OK),
-        (face("Map", "Cape"), face("Plan", "Tax"), Evidence(0.0, 0.1), Verdict.DEVIATED),
-        (face("Map", "Cape"), face("Plan", "Tax"), Evidence(0.0, 0.5), Verdict.OK),
-        (face("Map", "Cape"), face("Plan", "Tax"), Evidence(0.0, None), Verdict.OK),
-        (face("Map", "Cape"), face("Plan", "Cape"), Evidence(0.0, 0.0), Verdict.OK),
-        (face("Map"), face("Plan", "Tax"), Evidence(0.0, 0.0), Verdict.OK),
-        (face(ARTICLE, "Cape"), face(GAMBLING, "Slot"), Evidence(0.9, 0.95), Verdict.USURPED),
+        (face(ARTICLE, "Cape"), face(OTHER, "Tax"), DriftEvidence(0.2, 0.3), CheckVerdict.DEVIATED),
+        (
+            face(ARTICLE, "Cape"),
+            face(OTHER, "Tax"),
+            DriftEvidence(None, None),
+            CheckVerdict.DEVIATED,
+        ),
+        (face(ARTICLE, "Cape"), face(OTHER, "Tax"), DriftEvidence(0.6, 0.3), CheckVerdict.OK),
+        (face(ARTICLE, "Cape"), face(OTHER, "Tax"), DriftEvidence(0.1, 0.95), CheckVerdict.OK),
+        (face("Map", "Cape"), face("Plan", "Tax"), DriftEvidence(0.0, 0.1), CheckVerdict.DEVIATED),
+        (face("Map", "Cape"), face("Plan", "Tax"), DriftEvidence(0.0, 0.5), CheckVerdict.OK),
+        (face("Map", "Cape"), face("Plan", "Tax"), DriftEvidence(0.0, None), CheckVerdict.OK),
+        (face("Map", "Cape"), face("Plan", "Cape"), DriftEvidence(0.0, 0.0), CheckVerdict.OK),
+        (face("Map"), face("Plan", "Tax"), DriftEvidence(0.0, 0.0), CheckVerdict.OK),
+        (
+            face(ARTICLE, "Cape"),
+            face(GAMBLING, "Slot"),
+            DriftEvidence(0.9, 0.95),
+            CheckVerdict.USURPED,
+        ),
     ],
     ids=[
         *("nothing-speaks-for-it", "nobody-compared", "sorted-anew", "looks-the-same"),
@@ -112,10 +131,10 @@ def test_only_a_good_answer_is_compared(verdict: Verdict) -> None:
     ],
 )
 def test_other_evidence_settles_what_runs_of_words_do_not(
-    then: Face, now: Face, evidence: Evidence, verdict: Verdict
+    then: PageText, now: PageText, evidence: DriftEvidence, verdict: CheckVerdict
 ) -> None:
     """Words in any order and pictures clear a page, or accuse one with few words."""
-    assert compared(FOUND, then, now, ask=lambda: evidence)[0].verdict is verdict
+    assert compare_with_copy(FOUND, then, now, ask=lambda: evidence)[0].verdict is verdict
 
 
 @pytest.mark.parametrize(
@@ -127,25 +146,27 @@ def test_other_evidence_settles_what_runs_of_words_do_not(
         (face("Map"), face("Plan")),
     ],
 )
-def test_evidence_is_not_asked_for_where_it_would_change_nothing(then: Face, now: Face) -> None:
+def test_evidence_is_not_asked_for_where_it_would_change_nothing(
+    then: PageText, now: PageText
+) -> None:
     """Pictures cost a hundred times as much as words."""
 
-    def ask() -> Evidence:
+    def ask() -> DriftEvidence:
         raise AssertionError("asked")
 
-    compared(FOUND, then, now, ask=ask)
+    compare_with_copy(FOUND, then, now, ask=ask)
 
 
 def test_one_word_is_no_usurper() -> None:
     """An article may speak of a jackpot."""
-    assert usurpers_words(face("He won the jackpot, twice the jackpot")) == ("jackpot",)
-    assert likeness(face(ARTICLE), face("He won the jackpot")).usurper == ()
+    assert hijack_words(face("He won the jackpot, twice the jackpot")) == ("jackpot",)
+    assert page_likeness(face(ARTICLE), face("He won the jackpot")).usurper == ()
 
 
 @given(st.text(max_size=400), st.text(max_size=400), st.text(max_size=30), st.text(max_size=30))
 def test_any_texts_can_be_compared(one: str, other: str, title: str, name: str) -> None:
     """And a page is always like itself."""
-    found = likeness(Face(title, one), Face(name, other))
+    found = page_likeness(PageText(title, one), PageText(name, other))
 
     assert found.text is None or 0 <= found.text <= 1
-    assert likeness(Face(title, one), Face(title, one)).verdict is Verdict.OK
+    assert page_likeness(PageText(title, one), PageText(title, one)).verdict is CheckVerdict.OK

@@ -9,51 +9,51 @@ from sqlalchemy import Connection, select
 
 from core.errors import InputError
 from core.urls import fetch_key
-from links.books.pages import PageName, Put, PutPage, put_pages
-from links.books.wikis import Wiki, change_wiki, ensure_wiki, parse_wiki
-from links.exclusion import (
+from links.registry.database import RegistryStore
+from links.registry.link_search import FoundLink, LinkQuery, search_links
+from links.registry.pages import PageName, PutPage, PutSummary, put_pages
+from links.registry.schema import excluded, refs, urls
+from links.registry.wikis import Wiki, change_wiki, ensure_wiki, parse_wiki
+from links.rules.exclusion_list import (
     ENTRIES_LIMIT,
-    Changes,
-    Exclusions,
-    Form,
+    EntryForm,
+    ExclusionCounts,
+    ExclusionList,
+    count_entries,
     counts_of,
+    entry_counts_text,
     exclusions_of,
     parse_entry,
-    tally,
-    tally_from,
-    tally_text,
+    parse_entry_counts,
     unreadable,
     warning_for,
     with_entry,
     without_entry,
 )
-from links.link_patterns import parse_link_pattern
-from links.link_search import FoundLink, Wanted, search_links
-from links.locator import locate
-from links.rulebook import RuleBook
-from links.sorting import sort_link
-from links.store.schema import excluded, refs, urls
-from links.store.store import Store
+from links.rules.link_class import classify_link
+from links.rules.link_pattern import parse_link_pattern
+from links.rules.wiki_rules import RuleBook
+from links.url_parts import url_parts_of
 
 
 @pytest.fixture
-def wiki(store: Store) -> Wiki:
+def wiki(store: RegistryStore) -> Wiki:
     """A wiki of the default farm."""
     with store.writing() as rows:
         return ensure_wiki(rows, parse_wiki("dewiki"), day=0)
 
 
-def put(store: Store, wiki: Wiki, page_id: int, *cited: str, day: int = 3) -> Put:
+def put(store: RegistryStore, wiki: Wiki, page_id: int, *cited: str, day: int = 3) -> PutSummary:
     """Put a page of the wiki by the rules that it has now."""
     with store.writing() as rows:
         rules = RuleBook().rules_of(rows, wiki.id)
-        links = tuple(sort_link(url, rules) for url in cited)
+        links = tuple(classify_link(url, rules) for url in cited)
         return put_pages(rows, wiki.id, [PutPage(PageName(page_id, "P"), links)], day=day)
 
 
-def excludes(form: Form, entry: str, url: str) -> bool:
+def excludes(form: EntryForm, entry: str, url: str) -> bool:
     """Whether a list of that entry keeps the URL out."""
-    found = Exclusions([parse_entry(entry, form)]).entry_for(locate(fetch_key(url)))
+    found = ExclusionList([parse_entry(entry, form)]).entry_for(url_parts_of(fetch_key(url)))
     return found is not None
 
 
@@ -77,7 +77,7 @@ def excludes(form: Form, entry: str, url: str) -> bool:
 )
 def test_a_domain_excludes_all_of_it(entry: str, url: str, out: bool) -> None:
     """Subdomains, schemes, ports and paths, in whatever spelling the link has (X03)."""
-    assert excludes(Form.DOMAIN, entry, url) is out
+    assert excludes(EntryForm.DOMAIN, entry, url) is out
 
 
 @pytest.mark.parametrize(
@@ -106,29 +106,31 @@ def test_a_domain_excludes_all_of_it(entry: str, url: str, out: bool) -> None:
 )
 def test_a_pattern_excludes_what_it_finds(entry: str, url: str, out: bool) -> None:
     """As link search reads it, but that a host alone means all below it, too (X04)."""
-    assert excludes(Form.PATTERN, entry, url) is out
+    assert excludes(EntryForm.PATTERN, entry, url) is out
 
 
 @pytest.mark.parametrize(
     ("form", "entry", "why"),
     [
-        (Form.DOMAIN, "", "empty"),
-        (Form.DOMAIN, "example.com/p", "no path"),
-        (Form.DOMAIN, "example.com/", "no path"),
-        (Form.DOMAIN, "example.com.", "without a dot at its end"),
-        (Form.DOMAIN, "*.example.com", "write example.com"),
-        (Form.DOMAIN, ".example.com", "write example.com"),
-        (Form.DOMAIN, "https://example.com", "no scheme"),
-        (Form.DOMAIN, "a@example.com", "no user name"),
-        (Form.DOMAIN, "exam ple.com", "no host"),
-        (Form.PATTERN, "*", "must name a host"),
-        (Form.PATTERN, "example.*.com", "only at the beginning"),
-        (Form.PATTERN, "example.org/a*", "leave it out"),
-        (Form.PATTERN, "ftp://example.org", "no ftp"),
-        (Form.PATTERN, "x" * 3_000, "characters at most"),
+        (EntryForm.DOMAIN, "", "empty"),
+        (EntryForm.DOMAIN, "example.com/p", "no path"),
+        (EntryForm.DOMAIN, "example.com/", "no path"),
+        (EntryForm.DOMAIN, "example.com.", "without a dot at its end"),
+        (EntryForm.DOMAIN, "*.example.com", "write example.com"),
+        (EntryForm.DOMAIN, ".example.com", "write example.com"),
+        (EntryForm.DOMAIN, "https://example.com", "no scheme"),
+        (EntryForm.DOMAIN, "a@example.com", "no user name"),
+        (EntryForm.DOMAIN, "exam ple.com", "no host"),
+        (EntryForm.PATTERN, "*", "must name a host"),
+        (EntryForm.PATTERN, "example.*.com", "only at the beginning"),
+        (EntryForm.PATTERN, "example.org/a*", "leave it out"),
+        (EntryForm.PATTERN, "ftp://example.org", "no ftp"),
+        (EntryForm.PATTERN, "x" * 3_000, "characters at most"),
     ],
 )
-def test_an_entry_that_would_match_nothing_is_refused(form: Form, entry: str, why: str) -> None:
+def test_an_entry_that_would_match_nothing_is_refused(
+    form: EntryForm, entry: str, why: str
+) -> None:
     """With the reason, and what to write instead: nobody wonders later why links are there."""
     with pytest.raises(InputError, match="cannot be excluded") as caught:
         parse_entry(entry, form)
@@ -138,13 +140,16 @@ def test_an_entry_that_would_match_nothing_is_refused(form: Form, entry: str, wh
 
 def test_settings_keep_the_list() -> None:
     """Each form under its own name; other settings stay, and what nobody can read excludes nothing."""
-    settings = with_entry({"other": 1}, parse_entry("B.com", Form.DOMAIN))
-    settings = with_entry(settings, parse_entry("a.org/x", Form.PATTERN))
-    settings = with_entry(settings, parse_entry("b.com", Form.DOMAIN))
+    settings = with_entry({"other": 1}, parse_entry("B.com", EntryForm.DOMAIN))
+    settings = with_entry(settings, parse_entry("a.org/x", EntryForm.PATTERN))
+    settings = with_entry(settings, parse_entry("b.com", EntryForm.DOMAIN))
 
     assert settings == {"other": 1, "excluded_domains": ["b.com"], "exclusion_list": ["a.org/x"]}
-    assert without_entry(settings, "c.com", Form.DOMAIN) is None
-    assert without_entry(settings, "B.COM", Form.DOMAIN) == {**settings, "excluded_domains": []}
+    assert without_entry(settings, "c.com", EntryForm.DOMAIN) is None
+    assert without_entry(settings, "B.COM", EntryForm.DOMAIN) == {
+        **settings,
+        "excluded_domains": [],
+    }
     broken = {"excluded_domains": ["*", "b.com", {}], "exclusion_list": "x"}
     assert [entry.text for entry in exclusions_of(broken).entries] == ["b.com"]
     assert len(unreadable(broken)) == 3
@@ -156,8 +161,8 @@ def test_a_full_list_takes_no_more() -> None:
     full = {"excluded_domains": [f"{number}.com" for number in range(ENTRIES_LIMIT)]}
 
     with pytest.raises(InputError, match="entries at most"):
-        with_entry(full, parse_entry("one-more.com", Form.DOMAIN))
-    assert len(with_entry(full, parse_entry("0.com", Form.DOMAIN))["excluded_domains"]) > 1
+        with_entry(full, parse_entry("one-more.com", EntryForm.DOMAIN))
+    assert len(with_entry(full, parse_entry("0.com", EntryForm.DOMAIN))["excluded_domains"]) > 1
 
 
 @pytest.mark.parametrize(
@@ -175,10 +180,10 @@ def test_a_full_list_takes_no_more() -> None:
 )
 def test_a_search_that_meets_an_entry_says_so(search: str, entries: list[str]) -> None:
     """It names the entries and where such links are found nevertheless (X06, X10)."""
-    exclusions = Exclusions(
+    exclusions = ExclusionList(
         [
-            parse_entry("creativecommons.org", Form.DOMAIN),
-            parse_entry("example.org/foo", Form.PATTERN),
+            parse_entry("creativecommons.org", EntryForm.DOMAIN),
+            parse_entry("example.org/foo", EntryForm.PATTERN),
         ]
     )
     pattern = parse_link_pattern(search)
@@ -192,18 +197,18 @@ def test_a_search_that_meets_an_entry_says_so(search: str, entries: list[str]) -
     assert not entries or "insource:" in warning
 
 
-def test_links_are_counted_for_each_entry_by_the_page(store: Store) -> None:
+def test_links_are_counted_for_each_entry_by_the_page(store: RegistryStore) -> None:
     """A page that is written again counts once, and one that is gone no more (X05)."""
     with store.writing() as rows:
-        first = Changes()
-        first.note({}, tally(["cc.org", "cc.org", "a.org"]))
+        first = ExclusionCounts()
+        first.note({}, count_entries(["cc.org", "cc.org", "a.org"]))
         first.note({}, {"cc.org": 1})
         first.write(rows, 1, today=10)
-        again = Changes()
+        again = ExclusionCounts()
         again.note({"cc.org": 2, "a.org": 1}, {"cc.org": 3})
         again.note({"cc.org": 1}, {})
         again.write(rows, 1, today=11)
-        other = Changes()
+        other = ExclusionCounts()
         other.note({}, {"cc.org": 1})
         other.write(rows, 2, today=11)
 
@@ -215,21 +220,23 @@ def test_links_are_counted_for_each_entry_by_the_page(store: Store) -> None:
 @given(st.lists(st.dictionaries(st.sampled_from("abc"), st.integers(1, 3)), max_size=8))
 def test_counts_are_those_of_the_pages(tallies: list[dict[str, int]]) -> None:
     """However a page changes, the sum of changes is its last tally."""
-    changes = Changes()
+    changes = ExclusionCounts()
     before: dict[str, int] = {}
     for after in tallies:
-        changes.note(before, tally_from(tally_text(after)))
+        changes.note(before, parse_entry_counts(entry_counts_text(after)))
         before = after
 
     links = {entry: count for entry, count in changes._links.items() if count}
     assert links == before
-    assert json.loads(tally_text(before) or "{}") == before
+    assert json.loads(entry_counts_text(before) or "{}") == before
 
 
-def test_an_excluded_link_is_watched_and_keeps_its_history(store: Store, wiki: Wiki) -> None:
+def test_an_excluded_link_is_watched_and_keeps_its_history(
+    store: RegistryStore, wiki: Wiki
+) -> None:
     """Only link search leaves it out, as long as the list names it; its reference stays (X05)."""
     put(store, wiki, 7, "https://cc.org/by", "https://a.net/")
-    settings = with_entry({}, parse_entry("cc.org", Form.DOMAIN))
+    settings = with_entry({}, parse_entry("cc.org", EntryForm.DOMAIN))
     with store.writing() as rows:
         change_wiki(rows, wiki, settings=settings)
     written = put(store, wiki, 7, "https://cc.org/by", "https://a.net/", day=9)
@@ -249,12 +256,12 @@ def test_an_excluded_link_is_watched_and_keeps_its_history(store: Store, wiki: W
 
 @pytest.mark.parametrize("many", [1, 12])
 def test_a_link_that_another_wiki_shows_is_found_with_its_pages(
-    store: Store, wiki: Wiki, many: int
+    store: RegistryStore, wiki: Wiki, many: int
 ) -> None:
     """Those of the wiki that excludes it are left out, however many they are (X05)."""
     for page in range(1, many + 1):
         put(store, wiki, page, "https://cc.org/by")
-    link = (sort_link("https://cc.org/by"),)
+    link = (classify_link("https://cc.org/by"),)
     with store.writing() as rows:
         change_wiki(rows, wiki, settings={"exclusion_list": ["cc.org"]})
         other = ensure_wiki(rows, parse_wiki("enwiki"), day=0)
@@ -268,4 +275,4 @@ def test_a_link_that_another_wiki_shows_is_found_with_its_pages(
 
 def found_links(rows: Connection, pattern: str, wiki_id: int | None = None) -> list[FoundLink]:
     """What a search finds."""
-    return list(search_links(rows, parse_link_pattern(pattern), Wanted(wiki_id=wiki_id)).links)
+    return list(search_links(rows, parse_link_pattern(pattern), LinkQuery(wiki_id=wiki_id)).links)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError
-from links.interwiki import encoded_title, read_interwikis
+from links.registry.wikis import encoded_title, read_interwikis
 
 OLD = {
     "batchcomplete": "",

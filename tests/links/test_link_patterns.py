@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from core.errors import InputError
 from core.urls import fetch_key
-from links.link_patterns import LinkPattern, ending, parse_link_pattern
-from links.locator import locate
+from links.rules.link_pattern import LinkPattern, ending, parse_link_pattern
+from links.url_parts import url_parts_of
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_a_pattern_means_what_linkfilter_means(pattern: str, inside: str, outsid
     """Hosts with all below them, addresses, ports, schemes, paths by how they begin (W03)."""
     found = parse_link_pattern(pattern)
 
-    assert found.covers(locate(fetch_key(inside)))
-    assert not found.covers(locate(fetch_key(outside)))
+    assert found.covers(url_parts_of(fetch_key(inside)))
+    assert not found.covers(url_parts_of(fetch_key(outside)))
 
 
 @pytest.mark.parametrize(
@@ -151,6 +151,6 @@ def test_a_pattern_covers_the_url_that_it_is() -> None:
     @given(st.sampled_from(["http", "https"]), parts)
     def check(scheme: str, rest: str) -> None:
         url = f"{scheme}://host.test/{rest.rstrip('?')}"  # an empty query names nothing
-        assert parse_link_pattern(url).covers(locate(fetch_key(url)))
+        assert parse_link_pattern(url).covers(url_parts_of(fetch_key(url)))
 
     check()

@@ -11,41 +11,44 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from core.errors import InputError
-from links import link_ranges, link_search
-from links.link_patterns import parse_link_pattern
-from links.link_ranges import (
+from links.registry import link_search
+from links.registry.database import RegistryStore
+from links.registry.link_search import (
+    ON_PAGES,
+    PAGES_OF,
+    PAGES_OF_ALL,
+    STATES,
+    LinkQuery,
+    LinkSearchResult,
+    StateClass,
+    search_links,
+)
+from links.rules import link_pattern
+from links.rules.link_pattern import (
     ALIKE,
     ALIKE_ON_HOSTS,
     EXACT_HOSTS,
     LATER,
     RANGE_ON_HOSTS,
     TREE_HOSTS,
+    parse_link_pattern,
 )
-from links.link_search import (
-    ON_PAGES,
-    PAGES_OF,
-    PAGES_OF_ALL,
-    STATES,
-    Found,
-    StateClass,
-    Wanted,
-    search_links,
-)
-from links.locator import locate
-from links.states import State
-from links.store.store import Store
+from links.states import LinkState
+from links.url_parts import url_parts_of
 from tests.examples import examples
 from tests.links.rows import Rows
 
 
-def search(store: Store, pattern: str, wanted: Wanted | None = None, *, limit: int = 100) -> Found:
+def search(
+    store: RegistryStore, pattern: str, wanted: LinkQuery | None = None, *, limit: int = 100
+) -> LinkSearchResult:
     """What one call finds."""
     with store.reading() as rows:
         return search_links(rows, parse_link_pattern(pattern), wanted, limit=limit)
 
 
 def every(
-    store: Store, pattern: str, wanted: Wanted | None = None, *, limit: int = 100
+    store: RegistryStore, pattern: str, wanted: LinkQuery | None = None, *, limit: int = 100
 ) -> list[str]:
     """The URLs of all answers, one after the other."""
     found: list[str] = []
@@ -61,7 +64,7 @@ def every(
     raise AssertionError("the search does not end")
 
 
-def test_links_come_with_their_pages(store: Store) -> None:
+def test_links_come_with_their_pages(store: RegistryStore) -> None:
     """Both schemes together, in the order of hosts and paths, with the wikis' names."""
     rows = Rows(store)
     rows.add_wiki()
@@ -77,29 +80,29 @@ def test_links_come_with_their_pages(store: Store) -> None:
     assert found.after == ""
 
 
-def test_a_search_can_be_narrowed(store: Store) -> None:
+def test_a_search_can_be_narrowed(store: RegistryStore) -> None:
     """By wiki, by namespace, and by what a reader finds there (W03, W04)."""
     rows = Rows(store)
     rows.add_wiki()
     rows.add_wiki(2, "other")
-    rows.add_urls({f"http://test.com/{state.name}": state for state in State})
+    rows.add_urls({f"http://test.com/{state.name}": state for state in LinkState})
     rows.add_page(1, ["http://test.com/ALIVE", "http://test.com/DEAD"])
     rows.add_page(2, ["http://test.com/DEAD", "http://test.com/BLOCKED"], wiki_id=2, namespace=2)
 
-    in_two = every(store, "test.com", Wanted(wiki_id=2))
-    users = every(store, "test.com", Wanted(namespaces=(2, 10)))
-    talk = every(store, "test.com", Wanted(wiki_id=1, namespaces=(2,)))
-    dead = every(store, "test.com", Wanted(states=STATES[StateClass.UNREACHABLE]))
+    in_two = every(store, "test.com", LinkQuery(wiki_id=2))
+    users = every(store, "test.com", LinkQuery(namespaces=(2, 10)))
+    talk = every(store, "test.com", LinkQuery(wiki_id=1, namespaces=(2,)))
+    dead = every(store, "test.com", LinkQuery(states=STATES[StateClass.UNREACHABLE]))
 
     assert in_two == users == ["http://test.com/BLOCKED", "http://test.com/DEAD"]
     assert talk == []
     assert dead == ["http://test.com/DEAD", "http://test.com/PERMADEAD"]
-    assert set().union(*STATES.values()) == set(State)
+    assert set().union(*STATES.values()) == set(LinkState)
 
 
 @pytest.mark.parametrize("at_once", [3, 2_000])
 def test_a_link_of_many_pages_shows_some(
-    sqlite_store: Store, monkeypatch: pytest.MonkeyPatch, at_once: int
+    sqlite_store: RegistryStore, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
     """And says that there are more, whether its pages are read with others' or alone."""
     monkeypatch.setattr(link_search, "_PAGES_AT_ONCE", at_once)
@@ -114,7 +117,7 @@ def test_a_link_of_many_pages_shows_some(
     assert (len(both[1].pages), both[1].more_pages) == (1, False)
 
 
-def test_pages_that_lost_a_link_are_not_shown(sqlite_store: Store) -> None:
+def test_pages_that_lost_a_link_are_not_shown(sqlite_store: RegistryStore) -> None:
     """A reference that is gone keeps its row for a while (W64)."""
     rows = Rows(sqlite_store)
     rows.add_wiki()
@@ -123,11 +126,11 @@ def test_pages_that_lost_a_link_are_not_shown(sqlite_store: Store) -> None:
         connection.execute(text("UPDATE link_refs SET gone_day = 1"))
 
     assert search(sqlite_store, "test.com").links[0].pages == ()
-    assert search(sqlite_store, "test.com", Wanted(wiki_id=1)).links == ()
+    assert search(sqlite_store, "test.com", LinkQuery(wiki_id=1)).links == ()
 
 
 @pytest.mark.parametrize("limit", [1, 3, 100])
-def test_parts_of_an_answer_are_together_the_whole(store: Store, limit: int) -> None:
+def test_parts_of_an_answer_are_together_the_whole(store: RegistryStore, limit: int) -> None:
     """Whatever their size: nothing twice, nothing left out, hosts without such links passed over."""
     cited = [
         f"{scheme}://{host}test.com{port}/{path}"
@@ -136,7 +139,7 @@ def test_parts_of_an_answer_are_together_the_whole(store: Store, limit: int) -> 
         )
     ]
     cited += [f"http://{number}.test.com/none" for number in range(30)]
-    Rows(store).add_urls(dict.fromkeys(cited, State.ALIVE))
+    Rows(store).add_urls(dict.fromkeys(cited, LinkState.ALIVE))
 
     found = every(store, "*.test.com/a", limit=limit)
 
@@ -145,12 +148,14 @@ def test_parts_of_an_answer_are_together_the_whole(store: Store, limit: int) -> 
     assert found == every(store, "*.test.com/a", limit=500)
 
 
-def test_a_long_search_pauses_and_goes_on(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_search_pauses_and_goes_on(
+    store: RegistryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One call looks at a bounded number of links and hosts, however few are good."""
     monkeypatch.setattr(link_search, "SCAN_LIMIT", 50)
-    cited = {f"http://{n}.test.com/{n}": State.ALIVE for n in range(300)}
-    Rows(store).add_urls({**cited, "http://z.test.com/x": State.DEAD})
-    wanted = Wanted(states=frozenset({State.DEAD}))
+    cited = {f"http://{n}.test.com/{n}": LinkState.ALIVE for n in range(300)}
+    Rows(store).add_urls({**cited, "http://z.test.com/x": LinkState.DEAD})
+    wanted = LinkQuery(states=frozenset({LinkState.DEAD}))
 
     first = search(store, "*.test.com", wanted)
 
@@ -160,27 +165,27 @@ def test_a_long_search_pauses_and_goes_on(store: Store, monkeypatch: pytest.Monk
     assert every(store, "*.test.com/x") == ["http://z.test.com/x"]
 
 
-def test_a_host_of_many_links_is_read_to_its_end(store: Store) -> None:
+def test_a_host_of_many_links_is_read_to_its_end(store: RegistryStore) -> None:
     """Few of them are wanted, and the last is one; so is one of the host behind it."""
-    cited = {f"http://a.test.com/{n:05}": State.ALIVE for n in range(4 * link_search.LIMIT)}
-    dead = {"http://a.test.com/1": State.DEAD, "http://b.test.com/": State.DEAD}
+    cited = {f"http://a.test.com/{n:05}": LinkState.ALIVE for n in range(4 * link_search.LIMIT)}
+    dead = {"http://a.test.com/1": LinkState.DEAD, "http://b.test.com/": LinkState.DEAD}
     Rows(store).add_urls({**cited, **dead})
-    wanted = Wanted(states=frozenset({State.DEAD}))
+    wanted = LinkQuery(states=frozenset({LinkState.DEAD}))
 
     assert every(store, "*.test.com", wanted) == list(dead)
     assert every(store, "*.test.com", wanted, limit=1) == list(dead)
     assert len(every(store, "a.test.com", limit=499)) == len(cited) + 1
 
 
-def test_a_search_goes_on_where_rows_came_and_went(sqlite_store: Store) -> None:
+def test_a_search_goes_on_where_rows_came_and_went(sqlite_store: RegistryStore) -> None:
     """A place is one in the order of links, whether or not that link is still there."""
     rows = Rows(sqlite_store)
-    rows.add_urls({f"http://test.com/{letter}": State.ALIVE for letter in "abcd"})
+    rows.add_urls({f"http://test.com/{letter}": LinkState.ALIVE for letter in "abcd"})
     with sqlite_store.reading() as connection:
         after = search_links(connection, parse_link_pattern("test.com"), limit=2).after
     with sqlite_store.writing() as connection:
         connection.execute(text("DELETE FROM link_urls WHERE path = '/b'"))
-    rows.add_urls({"http://test.com/bb": State.ALIVE, "http://test.com/aa": State.ALIVE})
+    rows.add_urls({"http://test.com/bb": LinkState.ALIVE, "http://test.com/aa": LinkState.ALIVE})
 
     with sqlite_store.reading() as connection:
         rest = search_links(connection, parse_link_pattern("test.com"), after=after)
@@ -195,27 +200,27 @@ def test_a_search_goes_on_where_rows_came_and_went(sqlite_store: Store) -> None:
         *("WyJhIiwtMSwiYiIsMV0", "WyJhIiw5OTk5OTk5OTk5OTk5OTk5OTk5OTk5LCJiIiwxXQ", "eyJhIjoxfQ"),
     ],
 )
-def test_a_forged_place_is_refused(sqlite_store: Store, after: str) -> None:
+def test_a_forged_place_is_refused(sqlite_store: RegistryStore, after: str) -> None:
     """It comes from outside: it never reaches the database."""
     with sqlite_store.reading() as rows, pytest.raises(InputError, match="take `after`"):
         search_links(rows, parse_link_pattern("test.com"), after=after)
 
 
-def test_long_paths_are_told_apart_beyond_what_the_index_keeps(store: Store) -> None:
+def test_long_paths_are_told_apart_beyond_what_the_index_keeps(store: RegistryStore) -> None:
     """8 KB URLs that differ in their last letters only."""
     long = "http://test.com/" + "x" * 8_000
-    Rows(store).add_urls({f"{long}{end}": State.ALIVE for end in ("a", "b", "ab")})
+    Rows(store).add_urls({f"{long}{end}": LinkState.ALIVE for end in ("a", "b", "ab")})
 
     assert every(store, long, limit=1) == [f"{long}{end}" for end in ("a", "b", "ab")]
     assert every(store, long + "a") == [f"{long}a", f"{long}ab"]
     assert every(store, long + "c") == []
 
 
-def test_every_question_uses_an_index(store: Store) -> None:
+def test_every_question_uses_an_index(store: RegistryStore) -> None:
     """However many links there are, none is read that lies outside of the ranges."""
     rows = Rows(store)
     rows.add_wiki()
-    rows.add_urls({f"http://{n % 50}.test.com/{n}": State.ALIVE for n in range(2_000)})
+    rows.add_urls({f"http://{n % 50}.test.com/{n}": LinkState.ALIVE for n in range(2_000)})
     for number in range(1, 150):
         rows.add_page(number, [f"http://{number % 50}.test.com/{n}" for n in range(3)])
     questions = {
@@ -317,7 +322,7 @@ def is_meant(pattern: tuple[str, str, str, str], url: tuple[str, str, str, str])
     st.sampled_from([1, 2, 5, 2_000]),
 )
 def test_the_ranges_find_what_a_plain_comparison_finds(
-    store: Store,
+    store: RegistryStore,
     cited: list[tuple[str, str, str, str]],
     patterns: list[tuple[str, str, str, str]],
     limit: int,
@@ -328,12 +333,14 @@ def test_the_ranges_find_what_a_plain_comparison_finds(
         for table in ("link_hosts", "link_urls"):
             connection.execute(text(f"DELETE FROM {table}"))
     spelled = {f"{s}://{h}{p}/{path}": (s, h, p, path) for s, h, p, path in cited}
-    Rows(store).add_urls(dict.fromkeys(spelled, State.ALIVE))
+    Rows(store).add_urls(dict.fromkeys(spelled, LinkState.ALIVE))
 
     for pattern in patterns:
         scheme, host, port, path = pattern
         written = f"{scheme}://{host}{port}/{path}" if scheme else f"{host}{port}/{path}"
-        meant = {locate(url).url for url, parts in spelled.items() if is_meant(pattern, parts)}
-        with mock.patch.object(link_ranges, "LINKS_AT_ONCE", at_once):
+        meant = {
+            url_parts_of(url).url for url, parts in spelled.items() if is_meant(pattern, parts)
+        }
+        with mock.patch.object(link_pattern, "LINKS_AT_ONCE", at_once):
             found = every(store, written, limit=limit)
         assert (set(found), len(found)) == (meant, len(meant)), written

@@ -11,12 +11,12 @@ import pytest
 
 from core.errors import InputError
 from core.urls import fetch_key
-from links.interwiki import encoded_title
-from links.link_patterns import parse_link_pattern
-from links.link_search import search_links
-from links.locator import domain_index, locate
-from links.spam import ListKind, SpamList, SpamLists
-from links.store.store import Store
+from links.registry.database import RegistryStore
+from links.registry.link_search import search_links
+from links.registry.wikis import encoded_title
+from links.rules.link_pattern import parse_link_pattern
+from links.rules.spam_list import SpamList, SpamListKind, SpamLists
+from links.url_parts import domain_index, url_parts_of
 from tests.links.rows import Rows
 from tests.sites.mediawiki import Wiki, running_wiki
 
@@ -139,7 +139,7 @@ def test_a_pattern_finds_what_mediawikis_finds(wiki: Wiki) -> None:
         ours = parse_link_pattern(f"{question['proto']}{text}")
         both = parse_link_pattern(text)
         for url, is_theirs in zip(URLS, found, strict=True):
-            locator = locate(fetch_key(url))
+            locator = url_parts_of(fetch_key(url))
             is_ours = ours.covers(locator)
             told = text in DIFFERENCES and is_theirs
             if is_ours != is_theirs and not told:
@@ -153,7 +153,7 @@ def test_hosts_stand_in_mediawikis_index(wiki: Wiki) -> None:
     php = "$r = array_map( fn ( $u ) => LinkFilter::makeIndexes( $u ), $d );"
 
     for url, indexes in zip(URLS, asked(wiki, php, URLS), strict=True):
-        locator = locate(fetch_key(url))
+        locator = url_parts_of(fetch_key(url))
         port = f":{locator.port}" if locator.port else ""
         index = f"{locator.scheme}://{domain_index(locator.host)}{port}/"
         assert [each[: len(index)] for each in indexes] == [index]
@@ -178,7 +178,7 @@ def test_spam_lists_name_what_the_extension_names(wiki: Wiki) -> None:
         "foreach ( $e as $x ) { $m = $m || preg_match( $x, $u ); } $r[] = $m; }"
     )
     theirs = asked(wiki, php, {"list": FRAGMENTS, "urls": SPAM_URLS})
-    lists = SpamLists([SpamList("list", ListKind.BLACKLIST, FRAGMENTS)])
+    lists = SpamLists([SpamList("list", SpamListKind.BLACKLIST, FRAGMENTS)])
 
     ours = [lists.hit_of(url, "http://nothing.org/") is not None for url in SPAM_URLS]
 
@@ -192,7 +192,9 @@ def answer(wiki: Wiki, **asked: str) -> Any:
         return json.load(said)["query"]
 
 
-def test_a_search_finds_what_the_wikis_own_api_finds(wiki: Wiki, sqlite_store: Store) -> None:
+def test_a_search_finds_what_the_wikis_own_api_finds(
+    wiki: Wiki, sqlite_store: RegistryStore
+) -> None:
     """A page is saved there, its links are fed to the registry, and both are asked (W03, X11).
 
     Patterns with a path behind a wildcard are left out, since the API drops such paths, and so are
@@ -213,7 +215,9 @@ def test_a_search_finds_what_the_wikis_own_api_finds(wiki: Wiki, sqlite_store: S
         for scheme in ("http", "https"):
             asked = {"list": "exturlusage", "eulimit": "max", "euquery": pattern}
             usage = answer(wiki, **asked, euprotocol=scheme)["exturlusage"]
-            theirs = {locate(fetch_key(use["url"])).url for use in usage if use["title"] == "Cited"}
+            theirs = {
+                url_parts_of(fetch_key(use["url"])).url for use in usage if use["title"] == "Cited"
+            }
             with sqlite_store.reading() as connection:
                 meant = parse_link_pattern(f"{scheme}://{pattern}")
                 ours = {link.url for link in search_links(connection, meant, limit=500).links}

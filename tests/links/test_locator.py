@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from links.days import LAST_DAY, date_of, day_of, day_of_date
-from links.locator import BUCKETS, bucket_of, domain_index, locate, split
+from links.check_history import LAST_DAY, date_of, day_of, day_of_date
+from links.url_parts import BUCKETS, bucket_of, domain_index, split_identity, url_parts_of
 
 
 @pytest.mark.parametrize(
@@ -22,10 +22,10 @@ from links.locator import BUCKETS, bucket_of, domain_index, locate, split
 )
 def test_parts_make_the_url_again(url: str, host: str, port: int, path: str) -> None:
     """Nothing of an identity key is lost by keeping its parts."""
-    found = locate(url)
+    found = url_parts_of(url)
 
     assert (found.host, found.port, found.path) == (host, port, path)
-    assert split(found.url) == found
+    assert split_identity(found.url) == found
 
 
 @pytest.mark.parametrize(

@@ -9,66 +9,71 @@ from hypothesis import strategies as st
 from sqlalchemy import select, update
 
 from core.errors import InputError
-from links import marking
-from links.marking import (
+from links.feedback import marks as marks_module
+from links.feedback.marks import (
+    REFRESH_S,
     WATCHED_AGAIN_DAYS,
-    checked,
-    foresee,
+    LinkMark,
+    LiveMarks,
+    MarkKind,
+    MarkSet,
+    apply_marks,
+    check_mark,
     lift_marks,
     named_marks,
-    pending,
+    pending_marks,
+    preview_marks,
     put_marks,
-    settle,
+    read_marks,
 )
-from links.marks import REFRESH_S, LiveMarks, Mark, MarkKind, Marks, read_marks
-from links.states import State
-from links.store.schema import marks as book
-from links.store.schema import urls
-from links.store.store import Store
+from links.registry.database import RegistryStore
+from links.registry.schema import marks as book
+from links.registry.schema import urls
+from links.states import LinkState
 from tests.links.saying import NOW, TODAY, HandClock, watch
 
 SITE = "https://example.org"
 DAY = timedelta(days=1)
 
 
-def mark(kind: MarkKind, pattern: str, number: int = 0, **more: object) -> Mark:
+def mark(kind: MarkKind, pattern: str, number: int = 0, **more: object) -> LinkMark:
     """A mark of that kind."""
-    made = Mark(number, kind, pattern, "because", "operator", int(NOW.timestamp()))
+    made = LinkMark(number, kind, pattern, "because", "operator", int(NOW.timestamp()))
     return replace(made, **more)  # type: ignore[arg-type]
 
 
-def states(store: Store, ids: list[int]) -> list[State]:
+def states(store: RegistryStore, ids: list[int]) -> list[LinkState]:
     """Where the URLs stand."""
     with store.reading() as rows:
         asked = rows.execute(select(urls.c.id, urls.c.state).where(urls.c.id.in_(ids)))
         found = {row.id: row.state for row in asked}
-    return [State(found[each]) for each in ids]
+    return [LinkState(found[each]) for each in ids]
 
 
-def put(store: Store, *made: Mark) -> list[Mark]:
+def put(store: RegistryStore, *made: LinkMark) -> list[LinkMark]:
     """Put marks into the book, checked."""
     with store.writing() as rows:
-        return put_marks(rows, [checked(each) for each in made])
+        return put_marks(rows, [check_mark(each) for each in made])
 
 
 @pytest.mark.parametrize(
     ("url", "state"),
     [
-        (f"{SITE}/", State.PERMADEAD),
-        ("http://a.b.example.org/x", State.PERMADEAD),
+        (f"{SITE}/", LinkState.PERMADEAD),
+        ("http://a.b.example.org/x", LinkState.PERMADEAD),
         (f"{SITE}/docs/1", None),
-        (f"{SITE}/docs/old/1", State.EXCLUDED),
-        (f"{SITE}/docs/old/1?page=2", State.PERMALIVE),
-        ("https://www.example.org/tag/x", State.PERMALIVE),
-        ("https://example.net/tag/x", State.PERMALIVE),
+        (f"{SITE}/docs/old/1", LinkState.EXCLUDED),
+        (f"{SITE}/docs/old/1?page=2", LinkState.PERMALIVE),
+        ("https://www.example.org/tag/x", LinkState.PERMALIVE),
+        ("https://example.net/tag/x", LinkState.PERMALIVE),
         ("https://example.net/", None),
         ("https://notexample.org/", None),
     ],
     ids=str,
 )
-def test_the_most_specific_mark_decides(url: str, state: State | None) -> None:
+def test_the_most_specific_mark_decides(url: str, state: LinkState | None) -> None:
     """A URL before a prefix before an expression before a domain; ALWAYS takes out (A16, B10, B11)."""
-    marks = Marks(
+    marks = MarkSet(
         [
             mark(MarkKind.PERMADEAD, "example.org", 1),
             mark(MarkKind.ALWAYS, "example.org/docs/", 2),
@@ -83,7 +88,7 @@ def test_the_most_specific_mark_decides(url: str, state: State | None) -> None:
 
 def test_of_equal_patterns_the_newest_decides_and_settings_stand_apart() -> None:
     """A setting takes nothing out of a mark, nor one key another."""
-    marks = Marks(
+    marks = MarkSet(
         [
             mark(MarkKind.NEVER, "example.org", 1),
             mark(MarkKind.PERMALIVE, "*.example.org", 2),
@@ -93,27 +98,27 @@ def test_of_equal_patterns_the_newest_decides_and_settings_stand_apart() -> None
         ],
         HandClock(),
     )
-    assert marks.state_of(f"{SITE}/x") is State.PERMALIVE
+    assert marks.state_of(f"{SITE}/x") is LinkState.PERMALIVE
     assert marks.setting(f"{SITE}/x", "method") == "get"
     assert marks.setting(f"{SITE}/x/y", "method") == "head"
     assert marks.setting(f"{SITE}/x/y", "every_days") == "30"
     assert marks.setting(f"{SITE}/", "method") is None
 
 
-def test_a_mark_ends_when_it_said(sqlite_store: Store) -> None:
+def test_a_mark_ends_when_it_said(sqlite_store: RegistryStore) -> None:
     """From that second on the next less specific one decides."""
     clock = HandClock()
     end = int((NOW + DAY).timestamp())
-    marks = Marks(
+    marks = MarkSet(
         [
             mark(MarkKind.PERMALIVE, "example.org", 1),
             mark(MarkKind.NEVER, f"{SITE}/x", 2, expires=end),
         ],
         clock,
     )
-    assert marks.state_of(f"{SITE}/x") is State.EXCLUDED
+    assert marks.state_of(f"{SITE}/x") is LinkState.EXCLUDED
     clock.moment = NOW + DAY
-    assert marks.state_of(f"{SITE}/x") is State.PERMALIVE
+    assert marks.state_of(f"{SITE}/x") is LinkState.PERMALIVE
 
 
 @pytest.mark.parametrize(
@@ -135,19 +140,19 @@ def test_a_mark_ends_when_it_said(sqlite_store: Store) -> None:
     ],
     ids=lambda each: f"{each.kind}-{each.pattern}-{each.key}-{each.value}",
 )
-def test_what_is_no_mark_is_refused(wrong: Mark) -> None:
+def test_what_is_no_mark_is_refused(wrong: LinkMark) -> None:
     """Before it is in the book."""
     with pytest.raises(InputError):
-        checked(wrong)
+        check_mark(wrong)
 
 
-def test_states_follow_marks_and_come_back(store: Store) -> None:
+def test_states_follow_marks_and_come_back(store: RegistryStore) -> None:
     """Applied in batches; lifted URLs are watched again within a week, others stay as they are."""
     with store.writing() as rows:
         ids = watch(
             rows, f"{SITE}/", f"{SITE}/docs/1", f"{SITE}/docs/2", "https://www.example.org/docs/3"
         )
-        (other,) = watch(rows, "https://example.net/", state=State.ALIVE)
+        (other,) = watch(rows, "https://example.net/", state=LinkState.ALIVE)
     put(
         store,
         mark(MarkKind.PERMADEAD, "example.org"),
@@ -155,51 +160,51 @@ def test_states_follow_marks_and_come_back(store: Store) -> None:
         mark(MarkKind.ALWAYS, f"{SITE}/docs/2"),
     )
     clock = HandClock()
-    done = settle(store, clock)
+    done = apply_marks(store, clock)
 
-    assert done.changed == {State.PERMADEAD: 2, State.PERMALIVE: 1}
+    assert done.changed == {LinkState.PERMADEAD: 2, LinkState.PERMALIVE: 1}
     assert states(store, [*ids, other]) == [
-        State.PERMADEAD, State.PERMALIVE, State.DEAD, State.PERMADEAD, State.ALIVE
+        LinkState.PERMADEAD, LinkState.PERMALIVE, LinkState.DEAD, LinkState.PERMADEAD, LinkState.ALIVE
     ]  # fmt: skip
     with store.reading() as rows:
         due = {row.id: row.due_day for row in rows.execute(select(urls.c.id, urls.c.due_day))}
-        assert pending(rows, NOW) == []
+        assert pending_marks(rows, NOW) == []
     assert [due[each] is None for each in [*ids, other]] == [True, True, False, True, False]
-    assert settle(store, clock).looked == 0
+    assert apply_marks(store, clock).looked == 0
 
     with store.writing() as rows:
         lift_marks(rows, named_marks(rows, ["*.example.org"]), "operator", NOW)
-    back = settle(store, clock)
-    assert back.changed == {State.UNKNOWN: 2}
+    back = apply_marks(store, clock)
+    assert back.changed == {LinkState.UNKNOWN: 2}
     assert states(store, ids) == [
-        State.UNKNOWN, State.PERMALIVE, State.DEAD, State.UNKNOWN
+        LinkState.UNKNOWN, LinkState.PERMALIVE, LinkState.DEAD, LinkState.UNKNOWN
     ]  # fmt: skip
     with store.reading() as rows:
         again = rows.execute(select(urls.c.due_day).where(urls.c.id.in_([ids[0], ids[3]])))
         assert all(TODAY <= day < TODAY + WATCHED_AGAIN_DAYS for day in again.scalars())
 
 
-def test_what_expired_is_taken_back(sqlite_store: Store) -> None:
+def test_what_expired_is_taken_back(sqlite_store: RegistryStore) -> None:
     """Nobody has to lift it."""
     clock = HandClock()
     with sqlite_store.writing() as rows:
         ids = watch(rows, f"{SITE}/")
     put(sqlite_store, mark(MarkKind.NEVER, "example.org", expires=int((NOW + DAY).timestamp())))
-    settle(sqlite_store, clock)
-    assert states(sqlite_store, ids) == [State.EXCLUDED]
+    apply_marks(sqlite_store, clock)
+    assert states(sqlite_store, ids) == [LinkState.EXCLUDED]
 
     clock.moment = NOW + DAY
-    settle(sqlite_store, clock)
-    assert states(sqlite_store, ids) == [State.UNKNOWN]
+    apply_marks(sqlite_store, clock)
+    assert states(sqlite_store, ids) == [LinkState.UNKNOWN]
     with sqlite_store.reading() as rows:
-        assert pending(rows, clock.moment) == []
+        assert pending_marks(rows, clock.moment) == []
 
 
 def test_settling_goes_on_where_it_was_broken_off(
-    sqlite_store: Store, monkeypatch: pytest.MonkeyPatch
+    sqlite_store: RegistryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was done stays, and the rest is done next time."""
-    monkeypatch.setattr(marking, "MOST", 2)
+    monkeypatch.setattr(marks_module, "MOST", 2)
     clock = HandClock()
     with sqlite_store.writing() as rows:
         ids = watch(rows, *(f"{SITE}/{n}" for n in range(5)))
@@ -210,30 +215,30 @@ def test_settling_goes_on_where_it_was_broken_off(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        settle(sqlite_store, clock, told=stop)
-    assert states(sqlite_store, ids).count(State.PERMALIVE) == 4
-    assert settle(sqlite_store, clock).changed == {State.PERMALIVE: 1}
-    assert set(states(sqlite_store, ids)) == {State.PERMALIVE}
+        apply_marks(sqlite_store, clock, told=stop)
+    assert states(sqlite_store, ids).count(LinkState.PERMALIVE) == 4
+    assert apply_marks(sqlite_store, clock).changed == {LinkState.PERMALIVE: 1}
+    assert set(states(sqlite_store, ids)) == {LinkState.PERMALIVE}
 
 
-def test_a_dry_run_tells_how_many_and_changes_nothing(sqlite_store: Store) -> None:
+def test_a_dry_run_tells_how_many_and_changes_nothing(sqlite_store: RegistryStore) -> None:
     """Of making, of replacing and of lifting."""
     clock = HandClock()
     with sqlite_store.writing() as rows:
         ids = watch(rows, f"{SITE}/a", f"{SITE}/b")
     new = mark(MarkKind.PERMALIVE, "example.org")
-    assert foresee(sqlite_store, [new], (), clock).changed == {State.PERMALIVE: 2}
-    assert states(sqlite_store, ids) == [State.DEAD, State.DEAD]
+    assert preview_marks(sqlite_store, [new], (), clock).changed == {LinkState.PERMALIVE: 2}
+    assert states(sqlite_store, ids) == [LinkState.DEAD, LinkState.DEAD]
 
     (there,) = put(sqlite_store, new)
-    settle(sqlite_store, clock)
+    apply_marks(sqlite_store, clock)
     other = mark(MarkKind.NEVER, "*.example.org")
-    assert foresee(sqlite_store, [other], (), clock).changed == {State.EXCLUDED: 2}
-    assert foresee(sqlite_store, [], [there.id], clock).changed == {State.UNKNOWN: 2}
-    assert states(sqlite_store, ids) == [State.PERMALIVE, State.PERMALIVE]
+    assert preview_marks(sqlite_store, [other], (), clock).changed == {LinkState.EXCLUDED: 2}
+    assert preview_marks(sqlite_store, [], [there.id], clock).changed == {LinkState.UNKNOWN: 2}
+    assert states(sqlite_store, ids) == [LinkState.PERMALIVE, LinkState.PERMALIVE]
 
 
-def test_a_mark_replaces_the_one_with_the_same_pattern(sqlite_store: Store) -> None:
+def test_a_mark_replaces_the_one_with_the_same_pattern(sqlite_store: RegistryStore) -> None:
     """However it is spelled; both stay in the book, with who did what and when."""
     put(sqlite_store, mark(MarkKind.PERMALIVE, "example.org"))
     put(sqlite_store, mark(MarkKind.NEVER, "org,example,", actor="other", moment=77))
@@ -244,7 +249,7 @@ def test_a_mark_replaces_the_one_with_the_same_pattern(sqlite_store: Store) -> N
     assert (new.kind, new.lifted) == (MarkKind.NEVER, None)
 
 
-def test_only_what_stands_can_be_lifted(sqlite_store: Store) -> None:
+def test_only_what_stands_can_be_lifted(sqlite_store: RegistryStore) -> None:
     """By number or pattern; a name that fits nothing lifts nothing at all."""
     first, second = put(sqlite_store, mark(MarkKind.NEVER, "a.org"), mark(MarkKind.NEVER, "b.org"))
     with sqlite_store.writing() as rows:
@@ -258,7 +263,7 @@ def test_only_what_stands_can_be_lifted(sqlite_store: Store) -> None:
             named_marks(rows, ["a.org"])
 
 
-def test_what_another_process_decides_is_known_a_second_later(store: Store) -> None:
+def test_what_another_process_decides_is_known_a_second_later(store: RegistryStore) -> None:
     """New marks and lifted ones; between two changes the book is not read."""
     clock = HandClock()
     live = LiveMarks(store, clock)
@@ -277,17 +282,17 @@ def test_what_another_process_decides_is_known_a_second_later(store: Store) -> N
     assert live.deciding(f"{SITE}/") is None
 
 
-def test_a_mark_that_cannot_be_read_decides_nothing(sqlite_store: Store) -> None:
+def test_a_mark_that_cannot_be_read_decides_nothing(sqlite_store: RegistryStore) -> None:
     """It is told of, and the others hold."""
     put(sqlite_store, mark(MarkKind.NEVER, "example.net"), mark(MarkKind.NEVER, "example.org"))
     with sqlite_store.writing() as rows:
         rows.execute(update(book).where(book.c.id == 1).values(pattern="re:("))
     with sqlite_store.reading() as rows:
-        marks = Marks(read_marks(rows), HandClock())
+        marks = MarkSet(read_marks(rows), HandClock())
 
     assert list(marks.unread) == [1]
-    assert marks.state_of(f"{SITE}/") is State.EXCLUDED
-    assert settle(sqlite_store, HandClock()).changed == {}
+    assert marks.state_of(f"{SITE}/") is LinkState.EXCLUDED
+    assert apply_marks(sqlite_store, HandClock()).changed == {}
 
 
 @given(
@@ -303,7 +308,7 @@ def test_a_mark_that_cannot_be_read_decides_nothing(sqlite_store: Store) -> None
 )
 def test_the_order_of_making_counts_only_among_equals(made: list[tuple[str, MarkKind]]) -> None:
     """Whatever marks there are: the longest fitting pattern, and of these the last made."""
-    marks = Marks([mark(kind, text, n + 1) for n, (text, kind) in enumerate(made)], HandClock())
+    marks = MarkSet([mark(kind, text, n + 1) for n, (text, kind) in enumerate(made)], HandClock())
     order = [f"{SITE}/x/y", "example.org/x", "example.org", "org"]
     said = [[kind for text, kind in made if text == each] for each in order]
     expected = next((kinds[-1] for kinds in said if kinds), None)

@@ -13,19 +13,26 @@ from sqlalchemy import Connection, create_engine, inspect, select, text
 
 from core.errors import CollectionVersionError
 from core.layout import Layout
-from links.store.schema import farms, hosts, metadata
-from links.store.store import Store, open_store
-from links.store.upgrading import FOLDER, HEAD, bring_up_to_date, steps, version_of
+from links.registry.database import (
+    HEAD,
+    MIGRATIONS_FOLDER,
+    RegistryStore,
+    open_registry_store,
+    steps,
+    upgrade_schema,
+    version_of,
+)
+from links.registry.schema import farms, hosts, metadata
 
 ROOT = Path(__file__).resolve().parents[2]
 _OPEN = """
 import sys
 from pathlib import Path
 from core.layout import Layout
-from links.store.store import open_store
+from links.registry.database import open_registry_store
 print("ready", flush=True)
 sys.stdin.readline()
-open_store(Layout(Path(sys.argv[1])), sys.argv[2]).close()
+open_registry_store(Layout(Path(sys.argv[1])), sys.argv[2]).close()
 """
 
 
@@ -57,7 +64,7 @@ def _drawn(connection: Connection) -> dict[str, Any]:
     return dict(map(tuple, [*columns, *indexes]))
 
 
-def test_the_steps_lead_to_the_tables_as_they_are_drawn(store: Store) -> None:
+def test_the_steps_lead_to_the_tables_as_they_are_drawn(store: RegistryStore) -> None:
     """Tables, columns, types, defaults and indexes: nothing is missing, nothing is too much."""
     with store.reading() as connection:
         made = _drawn(connection)
@@ -70,7 +77,7 @@ def test_the_steps_lead_to_the_tables_as_they_are_drawn(store: Store) -> None:
     assert made == wanted
 
 
-def test_a_new_registry_knows_its_version_and_the_farms(store: Store) -> None:
+def test_a_new_registry_knows_its_version_and_the_farms(store: RegistryStore) -> None:
     """W61: two farms are known from the beginning."""
     with store.reading() as connection:
         assert version_of(connection) == HEAD
@@ -84,7 +91,7 @@ def test_an_older_registry_is_brought_up_to_date(tmp_path: Path) -> None:
     layout.databases.mkdir()
     engine = create_engine(f"sqlite:///{layout.links_db}")
     with engine.begin() as connection:
-        bring_up_to_date(connection, "here", to="0001")
+        upgrade_schema(connection, "here", to="0001")
         connection.execute(
             text(
                 "INSERT INTO link_hosts (name, domain_index, surt, domain, bucket)"
@@ -94,18 +101,18 @@ def test_an_older_registry_is_brought_up_to_date(tmp_path: Path) -> None:
         assert not inspect(connection).has_table("link_externallinks")
     engine.dispose()
 
-    with closing(open_store(layout)) as store, store.reading() as rows:
+    with closing(open_registry_store(layout)) as store, store.reading() as rows:
         assert version_of(rows) == HEAD
         assert rows.execute(select(hosts.c.name)).scalar_one() == "a.example"
         assert rows.execute(text("SELECT * FROM link_externallinks")).all() == []
 
 
-def test_a_newer_registry_is_left_alone(store: Store) -> None:
+def test_a_newer_registry_is_left_alone(store: RegistryStore) -> None:
     """The error says what to install, and nothing is changed."""
     with store.writing() as rows:
         rows.execute(text("UPDATE link_version SET version_num = '9999'"))
         with pytest.raises(CollectionVersionError, match=r"9999.*install"):
-            bring_up_to_date(rows, store.where)
+            upgrade_schema(rows, store.where)
         assert version_of(rows) == "9999"
 
 
@@ -117,7 +124,7 @@ def test_tables_without_a_version_are_not_taken_for_ours(tmp_path: Path) -> None
         other.execute("CREATE TABLE link_urls (id INTEGER)")
 
     with pytest.raises(CollectionVersionError, match="do not say their version"):
-        open_store(layout)
+        open_registry_store(layout)
 
 
 @pytest.mark.slow
@@ -143,12 +150,12 @@ def test_programs_that_open_a_new_registry_at_once_all_succeed(
     outcomes = [process.communicate(timeout=120) for process in running]
 
     assert [process.returncode for process in running] == [0] * 4, outcomes
-    with closing(open_store(Layout(tmp_path), url)) as store, store.reading() as rows:
+    with closing(open_registry_store(Layout(tmp_path), url)) as store, store.reading() as rows:
         assert version_of(rows) == HEAD
         assert len(rows.execute(select(farms)).all()) == 2
 
 
 def test_an_installed_package_has_the_steps() -> None:
     """They are found as packages, so a wheel holds them."""
-    for folder in (FOLDER, FOLDER / "versions"):
+    for folder in (MIGRATIONS_FOLDER, MIGRATIONS_FOLDER / "versions"):
         assert (folder / "__init__.py").is_file(), folder

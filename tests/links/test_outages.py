@@ -10,8 +10,8 @@ from sqlalchemy import text
 
 from core.errors import TransientError
 from core.layout import Layout
-from links.books.urls import ensure_urls, find_urls
-from links.store.store import Store, open_store
+from links.registry.database import RegistryStore, open_registry_store
+from links.registry.urls import ensure_urls, find_urls
 from tests.services.postgres import PostgresServer
 
 URL = "https://a.net/"
@@ -24,16 +24,16 @@ def layout(tmp_path: Path) -> Layout:
 
 
 @pytest.fixture
-def filled(layout: Layout) -> Iterator[Store]:
+def filled(layout: Layout) -> Iterator[RegistryStore]:
     """A registry with a URL, whose connections have been used."""
-    with closing(open_store(layout)) as store:
+    with closing(open_registry_store(layout)) as store:
         with store.writing() as rows:
             ensure_urls(rows, [URL], day=1)
         assert _asked(store)
         yield store
 
 
-def _asked(store: Store) -> bool:
+def _asked(store: RegistryStore) -> bool:
     with store.reading() as rows:
         there = bool(find_urls(rows, [URL]))
     with store.snapshot() as reader:
@@ -41,12 +41,12 @@ def _asked(store: Store) -> bool:
     return there
 
 
-def _write(store: Store) -> None:
+def _write(store: RegistryStore) -> None:
     with store.writing() as rows:
         ensure_urls(rows, ["https://b.net/"], day=2)
 
 
-def _gone(store: Store) -> None:
+def _gone(store: RegistryStore) -> None:
     with pytest.raises(TransientError, match="link registry"), store.reading() as rows:
         find_urls(rows, [URL])
     with pytest.raises(TransientError, match="link registry"), store.snapshot() as reader:
@@ -55,7 +55,9 @@ def _gone(store: Store) -> None:
         _write(store)
 
 
-def test_a_file_that_was_removed_is_told_and_not_made_anew(filled: Store, layout: Layout) -> None:
+def test_a_file_that_was_removed_is_told_and_not_made_anew(
+    filled: RegistryStore, layout: Layout
+) -> None:
     """SQLite itself would go on writing to nowhere."""
     layout.links_db.rename(layout.links_db.with_suffix(".away"))
 
@@ -66,9 +68,11 @@ def test_a_file_that_was_removed_is_told_and_not_made_anew(filled: Store, layout
     assert _asked(filled)
 
 
-def test_another_file_in_its_place_is_read(filled: Store, layout: Layout, tmp_path: Path) -> None:
+def test_another_file_in_its_place_is_read(
+    filled: RegistryStore, layout: Layout, tmp_path: Path
+) -> None:
     """A backup that was put back is what is read from then on."""
-    with closing(open_store(Layout(tmp_path / "other"))) as empty:
+    with closing(open_registry_store(Layout(tmp_path / "other"))) as empty:
         pass
     for name in ("-wal", "-shm"):
         Path(f"{layout.links_db}{name}").unlink(missing_ok=True)
@@ -80,7 +84,7 @@ def test_another_file_in_its_place_is_read(filled: Store, layout: Layout, tmp_pa
 
 @pytest.mark.parametrize("content", [b"", b"this is no database at all" * 400])
 def test_a_file_that_is_no_database_any_more_is_told(
-    filled: Store, layout: Layout, content: bytes
+    filled: RegistryStore, layout: Layout, content: bytes
 ) -> None:
     """Emptied or overwritten by somebody."""
     filled.close()
@@ -97,11 +101,11 @@ def test_a_registry_that_is_no_database_does_not_open(layout: Layout) -> None:
     layout.links_db.write_bytes(b"no database" * 1_000)
 
     with pytest.raises(TransientError, match="does not answer"):
-        open_store(layout)
+        open_registry_store(layout)
 
 
 def test_a_locked_file_is_told(
-    filled: Store, layout: Layout, monkeypatch: pytest.MonkeyPatch
+    filled: RegistryStore, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After waiting; readers are not held up by a writer."""
     with closing(sqlite3.connect(layout.links_db, isolation_level=None)) as other:
@@ -115,7 +119,7 @@ def test_a_locked_file_is_told(
             _write(filled)
 
 
-def test_a_mistake_of_ours_is_not_called_an_outage(store: Store) -> None:
+def test_a_mistake_of_ours_is_not_called_an_outage(store: RegistryStore) -> None:
     """Trying later would not help."""
     with pytest.raises(Exception, match="nonsense") as raised, store.reading() as rows:
         rows.execute(text("SELECT nonsense FROM link_urls"))
@@ -127,7 +131,7 @@ def test_a_server_that_is_killed_is_told_and_found_again(layout: Layout) -> None
     """Nothing of an unfinished block is kept, and the first question after the restart is answered."""
     server = PostgresServer()
     try:
-        with closing(open_store(layout, server.database())) as store:
+        with closing(open_registry_store(layout, server.database())) as store:
             with store.writing() as rows:
                 ensure_urls(rows, [URL], day=1)
             assert _asked(store)

@@ -10,28 +10,34 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from core.errors import BadUrlError
-from links.findings import Finding, Hop, How, Verdict
-from links.limits import TooOftenError
-from links.observed import NotObservedError, Observed
-from links.replacements import (
+from links.check_result import CheckMethod, CheckResult, CheckVerdict, RedirectHop
+from links.feedback.replacements import (
     FAILED_KEPT_DAYS,
+    PATIENCE_DAYS,
     RETEST_DAYS,
-    Replacement,
-    Surroundings,
-    TakenError,
-    book_test,
-    propose,
-    remove,
+    STAGE_TABLE,
+    TEST_OF_VERDICT,
+    AddressRefusal,
+    ProposalContext,
+    ProposalStage,
+    ProposalTakenError,
+    ProposalTest,
+    RefusedAddressError,
+    ReplacementProposal,
+    next_stage,
+    propose_replacement,
+    record_replacement_test,
+    remove_replacement,
     replacements_of,
     replacements_to_test,
     shown_replacement,
 )
-from links.replacing import Refusal, RefusedAddressError
-from links.reports import NeedlessError
-from links.stages import PATIENCE_DAYS, SAYS, TABLE, Look, Stage, next_stage
-from links.states import State
-from links.store.schema import replacements
-from links.store.store import Store
+from links.feedback.reporter_limits import TooOftenError
+from links.feedback.reports import NeedlessReportError
+from links.registry.database import RegistryStore
+from links.registry.schema import replacements
+from links.registry.urls import NotObservedError, ObservedUrl
+from links.states import LinkState
 from tests.links.saying import NOW, TODAY, watch
 
 OLD = "https://example.org/old"
@@ -40,48 +46,54 @@ ONE, TWO = b"1" * 16, b"2" * 16
 DAY = timedelta(days=1)
 
 
-def found(verdict: Verdict, final_url: str = "") -> Finding:
+def found(verdict: CheckVerdict, final_url: str = "") -> CheckResult:
     """A look that says so."""
-    hops = (Hop(301, final_url),) if final_url else ()
-    return Finding(1, verdict, How.GET, 200, final_url, hops)
+    hops = (RedirectHop(301, final_url),) if final_url else ()
+    return CheckResult(1, verdict, CheckMethod.GET, 200, final_url, hops)
 
 
-def proposed(store: Store, url_id: int) -> Replacement | None:
+def proposed(store: RegistryStore, url_id: int) -> ReplacementProposal | None:
     """What is proposed for the URL."""
     with store.reading() as rows:
         return replacements_of(rows, [url_id]).get(url_id)
 
 
-def test_a_replacement_is_shown_only_after_a_look_found_it(store: Store) -> None:
+def test_a_replacement_is_shown_only_after_a_look_found_it(store: RegistryStore) -> None:
     """Not while it waits; not beside a URL that works again; one look later it is (W17)."""
     with store.writing() as rows:
         (url_id,) = watch(rows, OLD)
-        done = propose(rows, OLD, "HTTPS://new.example.net:443/page#x", ONE, NOW)
+        done = propose_replacement(rows, OLD, "HTTPS://new.example.net:443/page#x", ONE, NOW)
         (waiting,) = replacements_to_test(rows, TODAY, 9)
-        assert shown_replacement(waiting.address, waiting.stage, State.DEAD) == ""
-        assert book_test(rows, waiting, found(Verdict.OK), TODAY) is Stage.WORKS
+        assert shown_replacement(waiting.address, waiting.stage, LinkState.DEAD) == ""
+        assert (
+            record_replacement_test(rows, waiting, found(CheckVerdict.OK), TODAY)
+            is ProposalStage.WORKS
+        )
     works = proposed(store, url_id)
 
     assert (done.address, done.is_new) == (NEW, True)
     assert works is not None
-    assert shown_replacement(works.address, works.stage, State.DEAD) == NEW
-    assert shown_replacement(works.address, works.stage, State.ALIVE) == ""
+    assert shown_replacement(works.address, works.stage, LinkState.DEAD) == NEW
+    assert shown_replacement(works.address, works.stage, LinkState.ALIVE) == ""
 
 
-def test_there_is_one_place(store: Store) -> None:
+def test_there_is_one_place(store: RegistryStore) -> None:
     """Taken while a proposal waits or works, free when it failed or was removed (W17)."""
     with store.writing() as rows:
         (url_id,) = watch(rows, OLD)
-        propose(rows, OLD, NEW, ONE, NOW)
-        assert not propose(rows, OLD, f"{NEW}#again", TWO, NOW).is_new
-    with pytest.raises(TakenError), store.writing() as rows:
-        propose(rows, OLD, f"{NEW}/2", TWO, NOW + DAY)
+        propose_replacement(rows, OLD, NEW, ONE, NOW)
+        assert not propose_replacement(rows, OLD, f"{NEW}#again", TWO, NOW).is_new
+    with pytest.raises(ProposalTakenError), store.writing() as rows:
+        propose_replacement(rows, OLD, f"{NEW}/2", TWO, NOW + DAY)
     with store.writing() as rows:
         (waiting,) = replacements_to_test(rows, TODAY, 9)
-        assert book_test(rows, waiting, found(Verdict.GONE), TODAY) is Stage.FAILED
-        assert propose(rows, OLD, f"{NEW}/2", TWO, NOW + DAY).is_new
-        assert remove(rows, OLD, ONE, NOW) == f"{NEW}/2"
-        assert propose(rows, OLD, f"{NEW}/3", TWO, NOW + 2 * DAY).is_new
+        assert (
+            record_replacement_test(rows, waiting, found(CheckVerdict.GONE), TODAY)
+            is ProposalStage.FAILED
+        )
+        assert propose_replacement(rows, OLD, f"{NEW}/2", TWO, NOW + DAY).is_new
+        assert remove_replacement(rows, OLD, ONE, NOW) == f"{NEW}/2"
+        assert propose_replacement(rows, OLD, f"{NEW}/3", TWO, NOW + 2 * DAY).is_new
         assert len(rows.execute(select(replacements)).all()) == 1
     last = proposed(store, url_id)
 
@@ -89,110 +101,114 @@ def test_there_is_one_place(store: Store) -> None:
     assert last.address == f"{NEW}/3"
 
 
-def test_anybody_removes_what_anybody_proposed(sqlite_store: Store) -> None:
+def test_anybody_removes_what_anybody_proposed(sqlite_store: RegistryStore) -> None:
     """And what is not there is not removed (W17)."""
     with sqlite_store.writing() as rows:
         (url_id,) = watch(rows, OLD)
-        propose(rows, OLD, NEW, ONE, NOW)
-        remove(rows, OLD, TWO, NOW)
+        propose_replacement(rows, OLD, NEW, ONE, NOW)
+        remove_replacement(rows, OLD, TWO, NOW)
     assert proposed(sqlite_store, url_id) is None
-    with pytest.raises(NeedlessError), sqlite_store.writing() as rows:
-        remove(rows, OLD, TWO, NOW + DAY)
+    with pytest.raises(NeedlessReportError), sqlite_store.writing() as rows:
+        remove_replacement(rows, OLD, TWO, NOW + DAY)
 
 
 @pytest.mark.parametrize(
     ("address", "reason"),
     [
-        ("https://EXAMPLE.org./old#x", Refusal.SAME),
-        ("http://10.0.0.1/", Refusal.PRIVATE),
-        ("http://0x7f.1/", Refusal.PRIVATE),
-        ("http://2130706433/", Refusal.PRIVATE),
-        ("http://[::ffff:192.168.0.1]/", Refusal.PRIVATE),
-        ("http://169.254.169.254/latest/meta-data/", Refusal.PRIVATE),
-        ("http://printer.local/", Refusal.PRIVATE),
-        ("http://db.prod.internal/", Refusal.PRIVATE),
-        ("https://example.net:22/", Refusal.PORT),
-        (f"https://example.net/{'a' * 4000}", Refusal.TOO_LONG),
-        ("https://spam.example.net/", Refusal.POLICY),
-        ("https://example.org/dead", Refusal.UNREACHABLE),
+        ("https://EXAMPLE.org./old#x", AddressRefusal.SAME),
+        ("http://10.0.0.1/", AddressRefusal.PRIVATE),
+        ("http://0x7f.1/", AddressRefusal.PRIVATE),
+        ("http://2130706433/", AddressRefusal.PRIVATE),
+        ("http://[::ffff:192.168.0.1]/", AddressRefusal.PRIVATE),
+        ("http://169.254.169.254/latest/meta-data/", AddressRefusal.PRIVATE),
+        ("http://printer.local/", AddressRefusal.PRIVATE),
+        ("http://db.prod.internal/", AddressRefusal.PRIVATE),
+        ("https://example.net:22/", AddressRefusal.PORT),
+        (f"https://example.net/{'a' * 4000}", AddressRefusal.TOO_LONG),
+        ("https://spam.example.net/", AddressRefusal.POLICY),
+        ("https://example.org/dead", AddressRefusal.UNREACHABLE),
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_what_can_be_no_replacement(address: str, reason: Refusal, sqlite_store: Store) -> None:
+def test_what_can_be_no_replacement(
+    address: str, reason: AddressRefusal, sqlite_store: RegistryStore
+) -> None:
     """The URL itself, what leads off the public web, what policy refuses, what is dead as well."""
-    around = Surroundings(refuses=lambda url: "it is spam" if "spam" in url else "")
+    around = ProposalContext(refuses=lambda url: "it is spam" if "spam" in url else "")
     with sqlite_store.writing() as rows:
         watch(rows, OLD, "https://example.org/dead")
     with pytest.raises(RefusedAddressError) as refused, sqlite_store.writing() as rows:
-        propose(rows, OLD, address, ONE, NOW, around)
+        propose_replacement(rows, OLD, address, ONE, NOW, around)
     assert refused.value.reason is reason
 
 
 @pytest.mark.parametrize(
     "address", ["", "javascript:alert(1)", "mailto:a@example.org", "http:///x"]
 )
-def test_what_is_no_url_is_no_replacement(address: str, sqlite_store: Store) -> None:
+def test_what_is_no_url_is_no_replacement(address: str, sqlite_store: RegistryStore) -> None:
     """Nobody is ever shown a link with another scheme."""
     with sqlite_store.writing() as rows:
         watch(rows, OLD)
     with pytest.raises(BadUrlError), sqlite_store.writing() as rows:
-        propose(rows, OLD, address, ONE, NOW)
+        propose_replacement(rows, OLD, address, ONE, NOW)
 
 
-def test_only_unreachable_urls_that_are_watched_get_one(sqlite_store: Store) -> None:
+def test_only_unreachable_urls_that_are_watched_get_one(sqlite_store: RegistryStore) -> None:
     """The others are told apart, and no row is made (W17, W18)."""
     with sqlite_store.writing() as rows:
-        watch(rows, OLD, state=State.ALIVE)
-    with pytest.raises(NeedlessError), sqlite_store.writing() as rows:
-        propose(rows, OLD, NEW, ONE, NOW)
+        watch(rows, OLD, state=LinkState.ALIVE)
+    with pytest.raises(NeedlessReportError), sqlite_store.writing() as rows:
+        propose_replacement(rows, OLD, NEW, ONE, NOW)
     with pytest.raises(NotObservedError), sqlite_store.writing() as rows:
-        propose(rows, f"{OLD}er", NEW, ONE, NOW)
+        propose_replacement(rows, f"{OLD}er", NEW, ONE, NOW)
 
 
-def test_the_same_page_by_https_is_a_replacement(sqlite_store: Store) -> None:
+def test_the_same_page_by_https_is_a_replacement(sqlite_store: RegistryStore) -> None:
     """A move to https is the commonest of all."""
     with sqlite_store.writing() as rows:
         watch(rows, "http://example.org/old")
-        assert propose(rows, "http://example.org/old", OLD, ONE, NOW).address == OLD
+        assert propose_replacement(rows, "http://example.org/old", OLD, ONE, NOW).address == OLD
 
 
 class _Archive:
     """Keeps what is at archive.example.net, of the right URL."""
 
-    def keep(self, _connection: object, url: Observed, address: str, _now: object) -> str:
+    def keep(self, _connection: object, url: ObservedUrl, address: str, _now: object) -> str:
         """The archive's name."""
         return "some-archive" if address.endswith(url.url) else ""
 
 
-def test_a_copy_in_an_archive_goes_to_the_copies(sqlite_store: Store) -> None:
+def test_a_copy_in_an_archive_goes_to_the_copies(sqlite_store: RegistryStore) -> None:
     """It takes no place, so that another URL can still be proposed (W17)."""
-    around = Surroundings(archives=_Archive())
+    around = ProposalContext(archives=_Archive())
     with sqlite_store.writing() as rows:
         (url_id,) = watch(rows, OLD)
-        done = propose(rows, OLD, f"https://archive.example.net/2020/{OLD}", ONE, NOW, around)
+        done = propose_replacement(
+            rows, OLD, f"https://archive.example.net/2020/{OLD}", ONE, NOW, around
+        )
     assert done.archive == "some-archive"
     assert proposed(sqlite_store, url_id) is None
 
 
-def test_proposals_are_limited_and_counted_apart(sqlite_store: Store) -> None:
+def test_proposals_are_limited_and_counted_apart(sqlite_store: RegistryStore) -> None:
     """One a minute; removing costs none of it."""
     with sqlite_store.writing() as rows:
         watch(rows, OLD, f"{OLD}/2")
-        propose(rows, OLD, NEW, ONE, NOW)
-        remove(rows, OLD, ONE, NOW)
+        propose_replacement(rows, OLD, NEW, ONE, NOW)
+        remove_replacement(rows, OLD, ONE, NOW)
     with pytest.raises(TooOftenError), sqlite_store.writing() as rows:
-        propose(rows, f"{OLD}/2", NEW, ONE, NOW + timedelta(seconds=30))
+        propose_replacement(rows, f"{OLD}/2", NEW, ONE, NOW + timedelta(seconds=30))
 
 
-def test_what_waits_is_tested_first_and_what_works_each_month(store: Store) -> None:
+def test_what_waits_is_tested_first_and_what_works_each_month(store: RegistryStore) -> None:
     """A day between two looks at what waits, a month at what does not."""
     with store.writing() as rows:
         ids = watch(rows, *(f"{OLD}/{n}" for n in range(3)))
         for number in range(3):
-            propose(rows, f"{OLD}/{number}", NEW, bytes([number]) * 16, NOW)
+            propose_replacement(rows, f"{OLD}/{number}", NEW, bytes([number]) * 16, NOW)
         first, second, third = replacements_to_test(rows, TODAY, 9)
-        book_test(rows, first, found(Verdict.OK), TODAY)
-        book_test(rows, second, found(Verdict.FAILING), TODAY)
+        record_replacement_test(rows, first, found(CheckVerdict.OK), TODAY)
+        record_replacement_test(rows, second, found(CheckVerdict.FAILING), TODAY)
 
         def due(days: int, limit: int = 9) -> list[int]:
             return [each.url_id for each in replacements_to_test(rows, TODAY + days, limit)]
@@ -204,74 +220,76 @@ def test_what_waits_is_tested_first_and_what_works_each_month(store: Store) -> N
         assert sorted(due(RETEST_DAYS)) == sorted(ids)
 
 
-def test_a_test_of_what_was_removed_meanwhile_counts_for_nothing(sqlite_store: Store) -> None:
+def test_a_test_of_what_was_removed_meanwhile_counts_for_nothing(
+    sqlite_store: RegistryStore,
+) -> None:
     """Nor does it count for what was proposed in its place."""
     with sqlite_store.writing() as rows:
         (url_id,) = watch(rows, OLD)
-        propose(rows, OLD, NEW, ONE, NOW)
+        propose_replacement(rows, OLD, NEW, ONE, NOW)
         (waiting,) = replacements_to_test(rows, TODAY, 9)
-        remove(rows, OLD, ONE, NOW)
-        assert book_test(rows, waiting, found(Verdict.OK), TODAY) is None
-        propose(rows, OLD, f"{NEW}/2", TWO, NOW)
-        assert book_test(rows, waiting, found(Verdict.OK), TODAY) is None
+        remove_replacement(rows, OLD, ONE, NOW)
+        assert record_replacement_test(rows, waiting, found(CheckVerdict.OK), TODAY) is None
+        propose_replacement(rows, OLD, f"{NEW}/2", TWO, NOW)
+        assert record_replacement_test(rows, waiting, found(CheckVerdict.OK), TODAY) is None
     after = proposed(sqlite_store, url_id)
 
     assert after is not None
-    assert after.stage is Stage.WAITING
+    assert after.stage is ProposalStage.WAITING
 
 
 @pytest.mark.parametrize(
     "final", [OLD, "http://127.0.0.1/", "https://spam.example.net/x", "ftp://example.net/"]
 )
-def test_what_leads_where_it_may_not_does_not_work(final: str, sqlite_store: Store) -> None:
+def test_what_leads_where_it_may_not_does_not_work(final: str, sqlite_store: RegistryStore) -> None:
     """Back to the dead URL, into somebody's network, to what policy refuses."""
-    around = Surroundings(refuses=lambda url: "it is spam" if "spam" in url else "")
+    around = ProposalContext(refuses=lambda url: "it is spam" if "spam" in url else "")
     with sqlite_store.writing() as rows:
         watch(rows, OLD)
-        propose(rows, OLD, NEW, ONE, NOW, around)
+        propose_replacement(rows, OLD, NEW, ONE, NOW, around)
         (waiting,) = replacements_to_test(rows, TODAY, 9)
-        stage = book_test(rows, waiting, found(Verdict.OK, final), TODAY, around)
-    assert stage is Stage.FAILED
+        stage = record_replacement_test(rows, waiting, found(CheckVerdict.OK, final), TODAY, around)
+    assert stage is ProposalStage.FAILED
 
 
-def test_what_failed_for_half_a_year_is_forgotten(sqlite_store: Store) -> None:
+def test_what_failed_for_half_a_year_is_forgotten(sqlite_store: RegistryStore) -> None:
     """It was looked at each month, and may have come back until then."""
     with sqlite_store.writing() as rows:
         watch(rows, OLD)
-        propose(rows, OLD, NEW, ONE, NOW)
+        propose_replacement(rows, OLD, NEW, ONE, NOW)
         (it,) = replacements_to_test(rows, TODAY, 9)
         stages = [
-            book_test(rows, it, found(Verdict.GONE), TODAY + day)
+            record_replacement_test(rows, it, found(CheckVerdict.GONE), TODAY + day)
             for day in (0, FAILED_KEPT_DAYS - 1, FAILED_KEPT_DAYS)
         ]
-        assert stages == [Stage.FAILED, Stage.FAILED, None]
+        assert stages == [ProposalStage.FAILED, ProposalStage.FAILED, None]
         assert rows.execute(select(replacements)).all() == []
 
 
 def test_the_table_answers_every_question() -> None:
     """Each stage with each test, and each verdict has a meaning."""
-    assert set(TABLE) == {(stage, test) for stage in Stage for test in Look}
-    assert set(SAYS) == set(Verdict)
+    assert set(STAGE_TABLE) == {(stage, test) for stage in ProposalStage for test in ProposalTest}
+    assert set(TEST_OF_VERDICT) == set(CheckVerdict)
 
 
-@given(st.lists(st.tuples(st.sampled_from(Look), st.integers(0, 40))))
-def test_whatever_the_looks_say(looks: list[tuple[Look, int]]) -> None:
+@given(st.lists(st.tuples(st.sampled_from(ProposalTest), st.integers(0, 40))))
+def test_whatever_the_looks_say(looks: list[tuple[ProposalTest, int]]) -> None:
     """It works exactly when the last look was good, and waits no longer than its patience."""
-    stage, since, day = Stage.WAITING, 0, 0
+    stage, since, day = ProposalStage.WAITING, 0, 0
     for test, later in looks:
         day += later
         after = next_stage(stage, test, day - since)
         if after is not stage:
             since = day
         stage = after
-        assert (stage is Stage.WORKS) == (test is Look.GOOD)
-        if stage is Stage.WAITING:
+        assert (stage is ProposalStage.WORKS) == (test is ProposalTest.GOOD)
+        if stage is ProposalStage.WAITING:
             assert day - since < PATIENCE_DAYS
-        if test is Look.BAD:
-            assert stage is Stage.FAILED
+        if test is ProposalTest.BAD:
+            assert stage is ProposalStage.FAILED
 
 
-def test_of_proposals_at_the_same_moment_one_is_kept(store: Store) -> None:
+def test_of_proposals_at_the_same_moment_one_is_kept(store: RegistryStore) -> None:
     """The others are told that the place is taken, whatever the database."""
     with store.writing() as rows:
         (url_id,) = watch(rows, OLD)
@@ -281,8 +299,8 @@ def test_of_proposals_at_the_same_moment_one_is_kept(store: Store) -> None:
         begin.wait(timeout=60)
         try:
             with store.writing() as rows:
-                propose(rows, OLD, f"{NEW}/{number}", bytes([number]) * 16, NOW)
-        except TakenError:
+                propose_replacement(rows, OLD, f"{NEW}/{number}", bytes([number]) * 16, NOW)
+        except ProposalTakenError:
             return False
         return True
 

@@ -2,16 +2,16 @@
 
 from sqlalchemy import select, update
 
-from links.link_patterns import parse_link_pattern
-from links.link_search import search_links
-from links.rereading import known_urls, mark_pages_with, mark_pages_without, urls_behind
-from links.store.schema import pages
-from links.store.store import Store
-from links.suggesting import suggest
+from links.registry.database import RegistryStore
+from links.registry.link_search import search_links
+from links.registry.schema import pages
+from links.rules.exclusion_list import suggest_exclusions
+from links.rules.link_pattern import parse_link_pattern
+from links.rules.wiki_rules import known_urls, mark_pages_of_entry, mark_pages_stale, urls_behind
 from tests.links.rows import Rows
 
 
-def filled(store: Store) -> Rows:
+def filled(store: RegistryStore) -> Rows:
     """Two wikis of six pages each; all link to one licence, and each to a page of its own."""
     rows = Rows(store)
     rows.add_wiki()
@@ -22,20 +22,20 @@ def filled(store: Store) -> Rows:
     return rows
 
 
-def stale(store: Store) -> list[int]:
+def stale(store: RegistryStore) -> list[int]:
     """The pages that are to be read again."""
     with store.reading() as connection:
         found = connection.execute(select(pages.c.id).where(pages.c.is_stale)).scalars()
         return sorted(found)
 
 
-def test_hosts_on_many_pages_with_few_links_are_proposed(store: Store) -> None:
+def test_hosts_on_many_pages_with_few_links_are_proposed(store: RegistryStore) -> None:
     """With the figures of the one wiki, the most linked first (X07)."""
     filled(store)
     with store.reading() as connection:
-        all_ = suggest(connection, 2)
-        few = suggest(connection, 2, least_share=0.5, most_urls=3)
-        none = suggest(connection, 3)
+        all_ = suggest_exclusions(connection, 2)
+        few = suggest_exclusions(connection, 2, least_share=0.5, most_urls=3)
+        none = suggest_exclusions(connection, 3)
 
     assert [(each.host, each.pages, each.urls, each.links) for each in all_] == [
         ("cc.org", 6, 2, 11),
@@ -45,33 +45,33 @@ def test_hosts_on_many_pages_with_few_links_are_proposed(store: Store) -> None:
     assert none == []
 
 
-def test_pages_that_have_a_link_are_marked(store: Store) -> None:
+def test_pages_that_have_a_link_are_marked(store: RegistryStore) -> None:
     """Of the wikis that are named, and each once."""
     filled(store)
     with store.reading() as connection:
         meant = parse_link_pattern("far.org/1")
         found = search_links(connection, meant).links
     with store.writing() as connection:
-        first = mark_pages_with(connection, [2], [link.url_id for link in found])
-        again = mark_pages_with(connection, [1, 2], [link.url_id for link in found])
+        first = mark_pages_stale(connection, [2], [link.url_id for link in found])
+        again = mark_pages_stale(connection, [1, 2], [link.url_id for link in found])
 
     assert (first, again) == (2, 2)
     assert stale(store) == [1, 10, 11, 12]
 
 
-def test_pages_that_an_entry_kept_links_out_of_are_marked(store: Store) -> None:
+def test_pages_that_an_entry_kept_links_out_of_are_marked(store: RegistryStore) -> None:
     """By the tally that each keeps; signs of LIKE are but signs."""
     filled(store)
     with store.writing() as connection:
         for page, tally in ((2, '{"cc.org/a_b": 2}'), (4, '{"cc.org/aXb": 1}'), (3, '{"x": 1}')):
             connection.execute(update(pages).where(pages.c.id == page).values(excluded=tally))
-        marked = mark_pages_without(connection, 1, "cc.org/a_b")
+        marked = mark_pages_of_entry(connection, 1, "cc.org/a_b")
 
     assert marked == 1
     assert stale(store) == [2]
 
 
-def test_all_links_can_be_walked(store: Store) -> None:
+def test_all_links_can_be_walked(store: RegistryStore) -> None:
     """In parts, each link once."""
     filled(store)
     with store.reading() as connection:

@@ -9,19 +9,24 @@ from typing import Any
 from sqlalchemy import Connection, event, insert
 
 from core.url_patterns import parse_pattern
-from links.findings import Finding, How, Verdict
-from links.limits import forget_acts
-from links.observed import hosts_of
-from links.replacements import (
-    book_test,
-    propose,
-    remove,
+from links.check_result import CheckMethod, CheckResult, CheckVerdict
+from links.feedback.replacements import (
+    propose_replacement,
+    record_replacement_test,
+    remove_replacement,
     replacements_of,
     replacements_to_test,
 )
-from links.reports import expire_reports, reachable, report, withdraw
-from links.store.schema import hosts
-from links.store.store import Store
+from links.feedback.reporter_limits import forget_acts
+from links.feedback.reports import (
+    add_report,
+    expire_reports,
+    reachability_reports,
+    withdraw_reports,
+)
+from links.registry.database import RegistryStore
+from links.registry.schema import hosts
+from links.registry.urls import hosts_of
 from tests.links.books.test_plans import _scans_on_postgresql, _scans_on_sqlite
 from tests.links.saying import NOW, TODAY, watch
 
@@ -58,7 +63,7 @@ def scans(connection: Connection, asked: Asked) -> set[str]:
     return {each for each in found if each.partition(":")[0] not in SMALL}
 
 
-def test_nothing_that_is_said_reads_a_table_as_a_whole(unknown_store: Store) -> None:
+def test_nothing_that_is_said_reads_a_table_as_a_whole(unknown_store: RegistryStore) -> None:
     """Reports, withdrawals, proposals, their tests, and what is shown of them."""
     with unknown_store.writing() as rows:
         ids = watch(rows, *(f"{SITE}/a/{n}" for n in range(30)))
@@ -71,25 +76,27 @@ def test_nothing_that_is_said_reads_a_table_as_a_whole(unknown_store: Store) -> 
             ],
         )  # fmt: skip
         with noting(rows) as asked:
-            report(rows, [f"{SITE}/a/1"], ONE, NOW)
-            report(rows, ["www.example.org/a/"], TWO, NOW, is_pattern=True)
-            report(rows, ["example.org"], ONE, NOW + timedelta(minutes=2), is_pattern=True)
-            reachable(rows, ids, TODAY)
-            withdraw(rows, [f"{SITE}/a/1"], ONE, NOW)
-            withdraw(rows, ["=www.example.org"], TWO, NOW, is_pattern=True)
+            add_report(rows, [f"{SITE}/a/1"], ONE, NOW)
+            add_report(rows, ["www.example.org/a/"], TWO, NOW, is_pattern=True)
+            add_report(rows, ["example.org"], ONE, NOW + timedelta(minutes=2), is_pattern=True)
+            reachability_reports(rows, ids, TODAY)
+            withdraw_reports(rows, [f"{SITE}/a/1"], ONE, NOW)
+            withdraw_reports(rows, ["=www.example.org"], TWO, NOW, is_pattern=True)
             expire_reports(rows, TODAY, limit=9)
-            propose(rows, f"{SITE}/a/1", "https://new.example.net/", ONE, NOW)
+            propose_replacement(rows, f"{SITE}/a/1", "https://new.example.net/", ONE, NOW)
             (waiting,) = replacements_to_test(rows, TODAY, 9)
-            book_test(rows, waiting, Finding(1, Verdict.OK, How.GET), TODAY)
+            record_replacement_test(
+                rows, waiting, CheckResult(1, CheckVerdict.OK, CheckMethod.GET), TODAY
+            )
             replacements_to_test(rows, TODAY + 40, 9)
             replacements_of(rows, ids)
-            remove(rows, f"{SITE}/a/1", ONE, NOW)
+            remove_replacement(rows, f"{SITE}/a/1", ONE, NOW)
             forget_acts(rows, NOW + timedelta(days=9))
         assert scans(rows, asked) == set()
         assert len(asked) > 40
 
 
-def test_a_walk_through_all_hosts_is_told_from_a_question(unknown_store: Store) -> None:
+def test_a_walk_through_all_hosts_is_told_from_a_question(unknown_store: RegistryStore) -> None:
     """Only operators' marks may look through all hosts; the test above would see it."""
     with unknown_store.writing() as rows:
         watch(rows, f"{SITE}/")

@@ -4,115 +4,124 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from links.exclusion import Exclusions, Form, parse_entry
-from links.farms import OwnHosts, server_name
-from links.sorting import NO_RULES, Sort, Warned, WikiRules, sort_link
-from links.spam import ListKind, SpamList, SpamLists
+from links.rules.exclusion_list import EntryForm, ExclusionList, parse_entry
+from links.rules.link_class import (
+    NO_RULES,
+    LinkClass,
+    LinkWarning,
+    OwnHosts,
+    WikiRules,
+    classify_link,
+    server_name,
+)
+from links.rules.spam_list import SpamList, SpamListKind, SpamLists
 
 FAR = "http://far-away.org"
 
 TABLE = [
     # What research and W48 name, with its verdict.
-    ("http:///example.org", Sort.INVALID, "no-host"),
-    ("http://http://far.org/", Sort.INVALID, "doubled-scheme"),
-    ("http://docs/about.htm", Sort.INVALID, "single-label"),
-    ("http://a document title http://far.org/", Sort.INVALID, "unparsable"),
-    ("http://far.com:8o8o/foo/bar", Sort.INVALID, "port"),
-    ("http://far.c/forget/it", Sort.INVALID, "tld"),
-    ("http://far.org:99999/", Sort.INVALID, "port"),
-    ("http://.far.org/foo", Sort.INVALID, "label"),
-    ("http://far..org/", Sort.INVALID, "label"),
-    ("http://-far.org/", Sort.INVALID, "label"),
-    ("http://far-.org/", Sort.INVALID, "label"),
-    ("http://1.2.3.256/", Sort.INVALID, "unparsable"),
-    ("http://1.2.3.4.5/", Sort.INVALID, "unparsable"),
-    ("http://[2001:db8::zz]/", Sort.INVALID, "unparsable"),
-    ("http://[::1", Sort.INVALID, "unparsable"),
-    ("http://fa r.org/", Sort.INVALID, "unparsable"),
-    ("http://" + "a" * 64 + ".org/", Sort.INVALID, "label"),
-    ("http://" + "a." * 130 + "org/", Sort.INVALID, "label"),
-    ("http://fa\u200br.org/", Sort.INVALID, "invisible"),
-    ("http://fa\u00adr.org/", Sort.INVALID, "invisible"),
-    ("http://far.org/\u202egpj.exe", Sort.INVALID, "invisible"),
-    ("http://far.org/a\nb", Sort.INVALID, "invisible"),
-    ("http://far.org/\x00", Sort.INVALID, "invisible"),
-    ("http://far.org/\ud800", Sort.INVALID, "invisible"),
-    ("http://fa%E2%80%8Br.org/", Sort.INVALID, "invisible"),
-    ("", Sort.INVALID, "empty"),
-    ("/wiki/Page", Sort.INVALID, "no-host"),
-    ("http://" + "a" * 70_000, Sort.INVALID, "too-long"),
+    ("http:///example.org", LinkClass.INVALID, "no-host"),
+    ("http://http://far.org/", LinkClass.INVALID, "doubled-scheme"),
+    ("http://docs/about.htm", LinkClass.INVALID, "single-label"),
+    ("http://a document title http://far.org/", LinkClass.INVALID, "unparsable"),
+    ("http://far.com:8o8o/foo/bar", LinkClass.INVALID, "port"),
+    ("http://far.c/forget/it", LinkClass.INVALID, "tld"),
+    ("http://far.org:99999/", LinkClass.INVALID, "port"),
+    ("http://.far.org/foo", LinkClass.INVALID, "label"),
+    ("http://far..org/", LinkClass.INVALID, "label"),
+    ("http://-far.org/", LinkClass.INVALID, "label"),
+    ("http://far-.org/", LinkClass.INVALID, "label"),
+    ("http://1.2.3.256/", LinkClass.INVALID, "unparsable"),
+    ("http://1.2.3.4.5/", LinkClass.INVALID, "unparsable"),
+    ("http://[2001:db8::zz]/", LinkClass.INVALID, "unparsable"),
+    ("http://[::1", LinkClass.INVALID, "unparsable"),
+    ("http://fa r.org/", LinkClass.INVALID, "unparsable"),
+    ("http://" + "a" * 64 + ".org/", LinkClass.INVALID, "label"),
+    ("http://" + "a." * 130 + "org/", LinkClass.INVALID, "label"),
+    ("http://fa\u200br.org/", LinkClass.INVALID, "invisible"),
+    ("http://fa\u00adr.org/", LinkClass.INVALID, "invisible"),
+    ("http://far.org/\u202egpj.exe", LinkClass.INVALID, "invisible"),
+    ("http://far.org/a\nb", LinkClass.INVALID, "invisible"),
+    ("http://far.org/\x00", LinkClass.INVALID, "invisible"),
+    ("http://far.org/\ud800", LinkClass.INVALID, "invisible"),
+    ("http://fa%E2%80%8Br.org/", LinkClass.INVALID, "invisible"),
+    ("", LinkClass.INVALID, "empty"),
+    ("/wiki/Page", LinkClass.INVALID, "no-host"),
+    ("http://" + "a" * 70_000, LinkClass.INVALID, "too-long"),
     # What no public server can be: however it is written, it is never asked for.
-    ("http://127.0.0.1/", Sort.INVALID, "private-address"),
-    ("http://127.1/", Sort.INVALID, "private-address"),
-    ("http://0x7f.1/", Sort.INVALID, "private-address"),
-    ("http://0177.0.0.1/", Sort.INVALID, "private-address"),
-    ("http://2130706433/", Sort.INVALID, "private-address"),
-    ("http://0x7f000001/", Sort.INVALID, "private-address"),
-    ("http://127。0。0。1/", Sort.INVALID, "private-address"),
-    ("http://①②⑦.⓪.⓪.①/", Sort.INVALID, "private-address"),
-    ("http://[::1]/", Sort.INVALID, "private-address"),
-    ("http://[::]/", Sort.INVALID, "private-address"),
-    ("http://[::ffff:127.0.0.1]/", Sort.INVALID, "private-address"),
-    ("http://[::ffff:7f00:1]/", Sort.INVALID, "private-address"),
-    ("http://[64:ff9b::7f00:1]/", Sort.INVALID, "private-address"),
-    ("http://[2002:7f00:1::]/", Sort.INVALID, "private-address"),
-    ("http://[fe80::1]/", Sort.INVALID, "private-address"),
-    ("http://10.0.0.1/", Sort.INVALID, "private-address"),
-    ("http://169.254.169.254/latest/meta-data/", Sort.INVALID, "private-address"),
-    ("http://0.0.0.0/", Sort.INVALID, "private-address"),
-    ("http://192.0.0002.0/foo", Sort.INVALID, "private-address"),
-    ("http://router.local/", Sort.INVALID, "private-name"),
-    ("http://metadata.google.internal/", Sort.INVALID, "private-name"),
-    ("http://nas.home.arpa/", Sort.INVALID, "private-name"),
+    ("http://127.0.0.1/", LinkClass.INVALID, "private-address"),
+    ("http://127.1/", LinkClass.INVALID, "private-address"),
+    ("http://0x7f.1/", LinkClass.INVALID, "private-address"),
+    ("http://0177.0.0.1/", LinkClass.INVALID, "private-address"),
+    ("http://2130706433/", LinkClass.INVALID, "private-address"),
+    ("http://0x7f000001/", LinkClass.INVALID, "private-address"),
+    ("http://127。0。0。1/", LinkClass.INVALID, "private-address"),
+    ("http://①②⑦.⓪.⓪.①/", LinkClass.INVALID, "private-address"),
+    ("http://[::1]/", LinkClass.INVALID, "private-address"),
+    ("http://[::]/", LinkClass.INVALID, "private-address"),
+    ("http://[::ffff:127.0.0.1]/", LinkClass.INVALID, "private-address"),
+    ("http://[::ffff:7f00:1]/", LinkClass.INVALID, "private-address"),
+    ("http://[64:ff9b::7f00:1]/", LinkClass.INVALID, "private-address"),
+    ("http://[2002:7f00:1::]/", LinkClass.INVALID, "private-address"),
+    ("http://[fe80::1]/", LinkClass.INVALID, "private-address"),
+    ("http://10.0.0.1/", LinkClass.INVALID, "private-address"),
+    ("http://169.254.169.254/latest/meta-data/", LinkClass.INVALID, "private-address"),
+    ("http://0.0.0.0/", LinkClass.INVALID, "private-address"),
+    ("http://192.0.0002.0/foo", LinkClass.INVALID, "private-address"),
+    ("http://router.local/", LinkClass.INVALID, "private-name"),
+    ("http://metadata.google.internal/", LinkClass.INVALID, "private-name"),
+    ("http://nas.home.arpa/", LinkClass.INVALID, "private-name"),
     (
         "http://duckduckgogg42xjoc72x3sjasowoarfbgcmvfimaftt6twagswzczad.onion/",
-        Sort.INVALID,
+        LinkClass.INVALID,
         "onion",
     ),
     # What no server answers (W44).
-    ("mailto:wiki@wikimedia.org", Sort.PASSED_OVER, "scheme"),
-    ("tel:+123", Sort.PASSED_OVER, "scheme"),
-    ("javascript:alert(1)", Sort.PASSED_OVER, "scheme"),
-    ("ftp://far.org/x", Sort.NOT_CHECKED, "ftp"),
-    ("FTPS://far.org/x", Sort.NOT_CHECKED, "ftp"),
-    ("ftp:far", Sort.PASSED_OVER, "scheme"),
-    ("urn:isbn:1", Sort.PASSED_OVER, "scheme"),
-    ("someone@far.org", Sort.PASSED_OVER, "scheme"),
+    ("mailto:wiki@wikimedia.org", LinkClass.PASSED_OVER, "scheme"),
+    ("tel:+123", LinkClass.PASSED_OVER, "scheme"),
+    ("javascript:alert(1)", LinkClass.PASSED_OVER, "scheme"),
+    ("ftp://far.org/x", LinkClass.NOT_CHECKED, "ftp"),
+    ("FTPS://far.org/x", LinkClass.NOT_CHECKED, "ftp"),
+    ("ftp:far", LinkClass.PASSED_OVER, "scheme"),
+    ("urn:isbn:1", LinkClass.PASSED_OVER, "scheme"),
+    ("someone@far.org", LinkClass.PASSED_OVER, "scheme"),
     # What is kept free for examples (W45).
-    ("http://example.com/", Sort.EXAMPLE, ""),
-    ("http://www.EXAMPLE.org./x", Sort.EXAMPLE, ""),
-    ("https://a.b.example.net:8443/", Sort.EXAMPLE, ""),
-    ("http://wiki.example/", Sort.EXAMPLE, ""),
-    ("http://cdn.test/x", Sort.EXAMPLE, ""),
-    ("http://no.invalid/", Sort.EXAMPLE, ""),
-    ("http://localhost:8080/", Sort.EXAMPLE, ""),
-    ("http://app.localhost/", Sort.EXAMPLE, ""),
+    ("http://example.com/", LinkClass.EXAMPLE, ""),
+    ("http://www.EXAMPLE.org./x", LinkClass.EXAMPLE, ""),
+    ("https://a.b.example.net:8443/", LinkClass.EXAMPLE, ""),
+    ("http://wiki.example/", LinkClass.EXAMPLE, ""),
+    ("http://cdn.test/x", LinkClass.EXAMPLE, ""),
+    ("http://no.invalid/", LinkClass.EXAMPLE, ""),
+    ("http://localhost:8080/", LinkClass.EXAMPLE, ""),
+    ("http://app.localhost/", LinkClass.EXAMPLE, ""),
     # What is mended, or only looks wrong.
-    ("http://3sat.de/", Sort.WATCHED, ""),
-    ("http://www.1und1.de/", Sort.WATCHED, ""),
-    ("http://example.co.uk/", Sort.WATCHED, ""),
-    ("http://notexample.com/", Sort.WATCHED, ""),
-    ("http://my_host.far.org/", Sort.WATCHED, ""),
-    ("//far.org/x", Sort.WATCHED, ""),
-    ("https:/far.org/x", Sort.WATCHED, ""),
-    ("far.org/x", Sort.WATCHED, ""),
-    ("http%3A//far%2Eorg/x%2Ehtml", Sort.WATCHED, ""),
-    ("://www.far.org/", Sort.WATCHED, ""),
-    ("http://far.org\\a\\b", Sort.WATCHED, ""),
-    ("http://8.8.8.8/", Sort.WATCHED, ""),
-    ("http://[2606:4700::1111]/", Sort.WATCHED, ""),
+    ("http://3sat.de/", LinkClass.WATCHED, ""),
+    ("http://www.1und1.de/", LinkClass.WATCHED, ""),
+    ("http://example.co.uk/", LinkClass.WATCHED, ""),
+    ("http://notexample.com/", LinkClass.WATCHED, ""),
+    ("http://my_host.far.org/", LinkClass.WATCHED, ""),
+    ("//far.org/x", LinkClass.WATCHED, ""),
+    ("https:/far.org/x", LinkClass.WATCHED, ""),
+    ("far.org/x", LinkClass.WATCHED, ""),
+    ("http%3A//far%2Eorg/x%2Ehtml", LinkClass.WATCHED, ""),
+    ("://www.far.org/", LinkClass.WATCHED, ""),
+    ("http://far.org\\a\\b", LinkClass.WATCHED, ""),
+    ("http://8.8.8.8/", LinkClass.WATCHED, ""),
+    ("http://[2606:4700::1111]/", LinkClass.WATCHED, ""),
 ]
 
 
 @pytest.mark.parametrize(
     ("text", "sort", "note"), TABLE, ids=[ascii(row[0])[1:40] for row in TABLE]
 )
-def test_each_url_has_its_sort(text: str, sort: Sort, note: str) -> None:
+def test_each_url_has_its_sort(text: str, sort: LinkClass, note: str) -> None:
     """And why: what is broken is named by its fault, and nothing else is taken for broken."""
-    found = sort_link(text)
+    found = classify_link(text)
 
     assert (found.sort, found.note) == (sort, note)
-    assert (found.identity == "") is (sort in (Sort.INVALID, Sort.PASSED_OVER, Sort.NOT_CHECKED))
+    assert (found.identity == "") is (
+        sort in (LinkClass.INVALID, LinkClass.PASSED_OVER, LinkClass.NOT_CHECKED)
+    )
 
 
 @pytest.mark.parametrize(
@@ -134,26 +143,26 @@ def test_each_url_has_its_sort(text: str, sort: Sort, note: str) -> None:
 )
 def test_the_normal_form(text: str, identity: str) -> None:
     """Host in lower case and punycode, a path of `/` at least, one spelling of escapes (W51)."""
-    assert sort_link(text).identity == identity
-    assert sort_link(identity).identity == identity
+    assert classify_link(text).identity == identity
+    assert classify_link(identity).identity == identity
 
 
 @pytest.mark.parametrize(
     ("text", "warnings"),
     [
-        (f"{FAR}/%E2%80%AEgpj.exe", (Warned.BIDI,)),
-        (f"{FAR}/?q=%e2%81%a6x", (Warned.BIDI,)),
-        (f"{FAR}/a%E2%80%8Bb", (Warned.HIDDEN,)),
-        (f"{FAR}/a%00b", (Warned.HIDDEN,)),
-        (f"{FAR}/?next=%0d%0aSet-Cookie:x", (Warned.HIDDEN,)),
+        (f"{FAR}/%E2%80%AEgpj.exe", (LinkWarning.BIDI,)),
+        (f"{FAR}/?q=%e2%81%a6x", (LinkWarning.BIDI,)),
+        (f"{FAR}/a%E2%80%8Bb", (LinkWarning.HIDDEN,)),
+        (f"{FAR}/a%00b", (LinkWarning.HIDDEN,)),
+        (f"{FAR}/?next=%0d%0aSet-Cookie:x", (LinkWarning.HIDDEN,)),
         (f"{FAR}/%E4%BD%A0%20%2F", ()),
-        (f"{FAR}/" + "x" * 8_200, (Warned.LONG,)),
-        ("http://user:pw@far-away.org/", (Warned.CREDENTIALS,)),
-        ("http://wikipedia.org@far-away.org/", (Warned.CREDENTIALS,)),
+        (f"{FAR}/" + "x" * 8_200, (LinkWarning.LONG,)),
+        ("http://user:pw@far-away.org/", (LinkWarning.CREDENTIALS,)),
+        ("http://wikipedia.org@far-away.org/", (LinkWarning.CREDENTIALS,)),
         (f"{FAR}/a@b//c@d", ()),
-        ("http://p\u0430ypal.com/", (Warned.MIXED,)),  # a Cyrillic one
-        ("http://xn--pypal-4ve.com/", (Warned.MIXED,)),
-        ("http://\u0440\u0430\u0443\u0440\u0430l.com/", (Warned.MIXED,)),  # all but the last
+        ("http://p\u0430ypal.com/", (LinkWarning.MIXED,)),  # a Cyrillic one
+        ("http://xn--pypal-4ve.com/", (LinkWarning.MIXED,)),
+        ("http://\u0440\u0430\u0443\u0440\u0430l.com/", (LinkWarning.MIXED,)),  # all but the last
         ("http://münchen.de/", ()),
         ("http://кц.рф/", ()),
         ("http://日本語テスト.jp/", ()),
@@ -164,19 +173,21 @@ def test_the_normal_form(text: str, identity: str) -> None:
     ],
     ids=ascii,
 )
-def test_what_is_odd_is_watched_with_a_warning(text: str, warnings: tuple[Warned, ...]) -> None:
+def test_what_is_odd_is_watched_with_a_warning(
+    text: str, warnings: tuple[LinkWarning, ...]
+) -> None:
     """Escaped marks of direction, hidden characters, look-alike letters (W50): told, not refused."""
-    found = sort_link(text)
+    found = classify_link(text)
 
-    assert (found.sort, found.warnings) == (Sort.WATCHED, warnings)
+    assert (found.sort, found.warnings) == (LinkClass.WATCHED, warnings)
 
 
 def rules_of(*, is_private: bool = False) -> WikiRules:
     """A farm of far.org with a wiki on w.near.org, lists that name everything on bad.org."""
     return WikiRules(
         own=OwnHosts(r"(?:^|\.)far\.org$", ["//w.near.org"]),
-        spam=SpamLists([SpamList("list", ListKind.BLACKLIST, "bad\\.org\n")]),
-        exclusions=Exclusions([parse_entry("org", Form.DOMAIN)]),
+        spam=SpamLists([SpamList("list", SpamListKind.BLACKLIST, "bad\\.org\n")]),
+        exclusions=ExclusionList([parse_entry("org", EntryForm.DOMAIN)]),
         is_private=is_private,
     )
 
@@ -184,25 +195,25 @@ def rules_of(*, is_private: bool = False) -> WikiRules:
 @pytest.mark.parametrize(
     ("text", "sort", "note"),
     [
-        ("mailto:a@bad.org", Sort.PASSED_OVER, "scheme"),
-        ("http://bad.org:x/", Sort.INVALID, "port"),
-        ("http://example.org/?bad.org", Sort.EXAMPLE, ""),
-        ("http://a.far.org/", Sort.INTERNAL, ""),
-        ("http://notfar.org/", Sort.EXCLUDED, "entry org"),
-        ("https://w.near.org/wiki/X", Sort.INTERNAL, ""),
-        ("http://x.w.near.org/", Sort.EXCLUDED, "entry org"),
-        ("http://very.bad.org/", Sort.SPAM, "wiki: list, line 1"),
-        ("http://good.org/", Sort.EXCLUDED, "entry org"),
-        ("http://good.com/", Sort.WATCHED, ""),
+        ("mailto:a@bad.org", LinkClass.PASSED_OVER, "scheme"),
+        ("http://bad.org:x/", LinkClass.INVALID, "port"),
+        ("http://example.org/?bad.org", LinkClass.EXAMPLE, ""),
+        ("http://a.far.org/", LinkClass.INTERNAL, ""),
+        ("http://notfar.org/", LinkClass.EXCLUDED, "entry org"),
+        ("https://w.near.org/wiki/X", LinkClass.INTERNAL, ""),
+        ("http://x.w.near.org/", LinkClass.EXCLUDED, "entry org"),
+        ("http://very.bad.org/", LinkClass.SPAM, "wiki: list, line 1"),
+        ("http://good.org/", LinkClass.EXCLUDED, "entry org"),
+        ("http://good.com/", LinkClass.WATCHED, ""),
     ],
 )
-def test_the_order_of_sorting(text: str, sort: Sort, note: str) -> None:
+def test_the_order_of_sorting(text: str, sort: LinkClass, note: str) -> None:
     """Scheme, syntax, examples, the farm's own, spam, exclusions (W50): the first decides."""
-    found = sort_link(text, rules_of())
+    found = classify_link(text, rules_of())
 
     assert (found.sort, found.note) == (sort, note)
-    assert (found.hit is not None) is (sort is Sort.SPAM)
-    assert bool(found.entry) is (sort is Sort.EXCLUDED)
+    assert (found.hit is not None) is (sort is LinkClass.SPAM)
+    assert bool(found.entry) is (sort is LinkClass.EXCLUDED)
 
 
 def test_a_private_wiki_watches_what_is_not_public() -> None:
@@ -210,8 +221,8 @@ def test_a_private_wiki_watches_what_is_not_public() -> None:
     private = rules_of(is_private=True)
 
     for url in ("http://10.0.0.1/", "http://intranet/", "http://nas.local/"):
-        assert sort_link(url, private).sort is Sort.WATCHED
-        assert sort_link(url).sort is Sort.INVALID
+        assert classify_link(url, private).sort is LinkClass.WATCHED
+        assert classify_link(url).sort is LinkClass.INVALID
 
 
 @pytest.mark.parametrize(
@@ -233,8 +244,8 @@ def test_servers_are_told_by_any_address_of_them(text: str, name: str) -> None:
 @given(st.text(max_size=200) | st.text(st.sampled_from("http:/.[]@%0x7f1é\u202e "), max_size=40))
 def test_any_text_is_sorted(text: str) -> None:
     """Nothing is raised, and what has an identity is sorted alike by it."""
-    found = sort_link(text, NO_RULES)
+    found = classify_link(text, NO_RULES)
 
     if found.identity:
-        again = sort_link(found.identity)
+        again = classify_link(found.identity)
         assert (again.sort, again.identity) == (found.sort, found.identity)

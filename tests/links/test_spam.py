@@ -9,15 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import InputError
-from core.spam_fragments import fragment_expression
 from core.urls import fetch_key, identity_key
-from links.fragments import Fragments, words_of
-from links.locator import key_of
-from links.sorting import WikiRules, sort_link
-from links.spam import ListKind, SpamList, SpamLists
-from links.spam_hits import forget_hits, hits_of, spam_on, write_hits
-from links.store.schema import pages
-from links.store.store import Store
+from links.registry.database import RegistryStore
+from links.registry.schema import pages
+from links.rules.link_class import WikiRules, classify_link
+from links.rules.spam_list import (
+    FragmentSet,
+    SpamList,
+    SpamListKind,
+    SpamLists,
+    fragment_expression,
+    words_of,
+)
+from links.rules.wiki_rules import forget_spam_hits, hits_of, spam_on, write_spam_hits
+from links.url_parts import key_of
 from tests.examples import examples
 from tests.links.rows import TODAY, Rows
 
@@ -49,9 +54,9 @@ def lists_of(*more: SpamList) -> SpamLists:
     """The farm's blacklist, the wiki's whitelist, and others."""
     return SpamLists(
         [
-            SpamList("Spam blacklist", ListKind.BLACKLIST, BLACK, is_global=True),
-            SpamList("Spam-whitelist", ListKind.WHITELIST, WHITE),
-            SpamList("Blocked.json", ListKind.DOMAINS, json.dumps(DOMAINS)),
+            SpamList("Spam blacklist", SpamListKind.BLACKLIST, BLACK, is_global=True),
+            SpamList("Spam-whitelist", SpamListKind.WHITELIST, WHITE),
+            SpamList("Blocked.json", SpamListKind.DOMAINS, json.dumps(DOMAINS)),
             *more,
         ]
     )
@@ -104,14 +109,14 @@ def test_lines_that_cannot_be_run_are_named() -> None:
 def test_a_list_of_domains_that_is_none_is_refused(content: str) -> None:
     """Nothing is half read."""
     with pytest.raises(InputError, match=r"Blocked\.json"):
-        SpamLists([SpamList("Blocked.json", ListKind.DOMAINS, content)])
+        SpamLists([SpamList("Blocked.json", SpamListKind.DOMAINS, content)])
 
 
 @pytest.mark.slow
 def test_a_long_list_names_its_lines() -> None:
     """Ten thousand lines in several sets: each is found by its own number."""
     content = "\n".join(f"\\bspam-{number}\\.org" for number in range(10_000))
-    lists = SpamLists([SpamList("long", ListKind.BLACKLIST, content)])
+    lists = SpamLists([SpamList("long", SpamListKind.BLACKLIST, content)])
 
     assert lists.size == 10_000
     for number in (0, 1_999, 2_000, 9_999):
@@ -171,7 +176,7 @@ def test_searching_for_words_first_finds_the_same(fragments: list[str], parts: l
             good.append((fragment, fragment_expression(fragment)))
     text = f"http://{''.join(parts)}"
 
-    found = list(Fragments([fragment for fragment, _ in good]).search(text))
+    found = list(FragmentSet([fragment for fragment, _ in good]).search(text))
 
     assert found == [number for number, (_, whole) in enumerate(good) if re2.search(whole, text)]
 
@@ -179,18 +184,18 @@ def test_searching_for_words_first_finds_the_same(fragments: list[str], parts: l
 @pytest.mark.parametrize("host", ["casino", "CASINO", "ca\u017fino", "po\u212aer"])
 def test_letters_are_equal_but_for_their_case_beyond_ascii_too(host: str) -> None:
     """The long s and the sign of Kelvin, as RE2 has it."""
-    assert list(Fragments(["poker", "casino"]).search(f"http://{host}.org/ä")) != []
+    assert list(FragmentSet(["poker", "casino"]).search(f"http://{host}.org/ä")) != []
 
 
-def test_hits_keep_their_days(store: Store) -> None:
+def test_hits_keep_their_days(store: RegistryStore) -> None:
     """From the first to the last; what a page has no more stays as a trace, and is not listed (W52)."""
     rows = Rows(store)
     rows.add_wiki()
     for number in (1, 2):
         rows.add_page(number, [])
     rules = WikiRules(spam=lists_of())
-    one = hits_of(sort_link(url, rules) for url in ("http://viagra.org/", "http://fine.org/"))
-    both = one | hits_of([sort_link("http://bad.net/", rules)])
+    one = hits_of(classify_link(url, rules) for url in ("http://viagra.org/", "http://fine.org/"))
+    both = one | hits_of([classify_link("http://bad.net/", rules)])
     bad = "http://bad.net/"
     assert list(one) == ["http://viagra.org/"]
     viagra = one["http://viagra.org/"]
@@ -199,7 +204,7 @@ def test_hits_keep_their_days(store: Store) -> None:
     def write(day: int, found: dict[int, dict[str, object]]) -> list[tuple[int, str, int, int]]:
         with store.writing() as connection:
             connection.execute(pages.update().where(pages.c.id.in_(found)).values(listed_day=day))
-            write_hits(connection, 1, found, today=day)  # type: ignore[arg-type]
+            write_spam_hits(connection, 1, found, today=day)  # type: ignore[arg-type]
         with store.reading() as connection:
             now = spam_on(connection, 1)
         return [(each.page_id, each.url, each.first_day, each.last_day) for each in now]
@@ -220,23 +225,23 @@ def test_hits_keep_their_days(store: Store) -> None:
         parts = spam_on(connection, 1, limit=1)
     assert len(parts) == 1
     with store.writing() as connection:
-        assert forget_hits(connection, before_day=TODAY + 5) == 3
-        assert forget_hits(connection, before_day=TODAY + 5) == 0
+        assert forget_spam_hits(connection, before_day=TODAY + 5) == 3
+        assert forget_spam_hits(connection, before_day=TODAY + 5) == 0
 
 
-def test_hits_are_listed_in_parts(store: Store) -> None:
+def test_hits_are_listed_in_parts(store: RegistryStore) -> None:
     """Each once, in the order of pages."""
     rows = Rows(store)
     rows.add_wiki()
     rules = WikiRules(spam=lists_of())
     found = {
-        number: hits_of(sort_link(f"http://viagra-{each}.org/", rules) for each in range(3))
+        number: hits_of(classify_link(f"http://viagra-{each}.org/", rules) for each in range(3))
         for number in range(1, 6)
     }
     for number in found:
         rows.add_page(number, [])
     with store.writing() as connection:
-        write_hits(connection, 1, found, today=TODAY)
+        write_spam_hits(connection, 1, found, today=TODAY)
 
     seen: list[tuple[int, str]] = []
     with store.reading() as connection:

@@ -2,21 +2,26 @@
 
 from itertools import product
 
-from links.findings import Finding, How, Verdict
-from links.presets import IABOT
-from links.states import MARKS, Standing, State, after
-from links.status import Code
+from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCode
+from links.states import IABOT, MARKS, LinkHealth, LinkState, next_health
 from scripts.link_states import edges, page
 
-_RIPE = {State.DYING: Standing(State.DYING, 9, 0, 90), State.DEAD: Standing(State.DEAD, 9, 0, 90)}
+_RIPE = {
+    LinkState.DYING: LinkHealth(LinkState.DYING, 9, 0, 90),
+    LinkState.DEAD: LinkHealth(LinkState.DEAD, 9, 0, 90),
+}
 
 
-def _led() -> set[tuple[State, State]]:
+def _led() -> set[tuple[LinkState, LinkState]]:
     """From which state to which any look by checker or browser leads."""
     led = set()
-    for state, verdict, how in product(State, Verdict, (How.GET, How.BROWSER)):
-        for standing in (Standing(state), _RIPE.get(state, Standing(state))):
-            new = after(standing, Finding(Code.FINE, verdict, how), 99, IABOT, browser=False)
+    for state, verdict, how in product(
+        LinkState, CheckVerdict, (CheckMethod.GET, CheckMethod.BROWSER)
+    ):
+        for standing in (LinkHealth(state), _RIPE.get(state, LinkHealth(state))):
+            new = next_health(
+                standing, CheckResult(StatusCode.FINE, verdict, how), 99, IABOT, browser=False
+            )
             led.add((state, new.state))
     return {(source, target) for source, target in led if source is not target}
 

@@ -8,63 +8,69 @@ from hypothesis import strategies as st
 
 from core.errors import ConfigError, InvariantError
 from links import states
-from links.findings import Finding, How, Verdict
-from links.presets import DEFAULT, DEWIKI, IABOT, PRESETS, Preset, preset_of
+from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCode
 from links.states import (
+    DEFAULT,
+    DEWIKI,
+    IABOT,
     MARKS,
+    PRESETS,
     TRANSITIONS,
-    Proof,
-    Standing,
-    State,
-    after,
-    marked,
+    CheckPreset,
+    FailureProof,
+    LinkHealth,
+    LinkState,
+    health_after_mark,
     may_infer,
     needs_browser,
+    next_health,
+    preset_of,
 )
-from links.status import Code
 
 _CODES = {
-    Verdict.OK: Code.FINE,
-    Verdict.GONE: Code.NOT_FOUND,
-    Verdict.FAILING: Code.BAD_GATEWAY,
-    Verdict.REFUSED: Code.NO_ACCESS,
-    Verdict.UNDECIDED: Code.TOO_MANY,
-    Verdict.SUSPECT: Code.TO_THE_ROOT,
-    Verdict.DEVIATED: Code.OTHER_CONTENT,
-    Verdict.USURPED: Code.PARKED,
-    Verdict.INVALID: Code.INVALID,
+    CheckVerdict.OK: StatusCode.FINE,
+    CheckVerdict.GONE: StatusCode.NOT_FOUND,
+    CheckVerdict.FAILING: StatusCode.BAD_GATEWAY,
+    CheckVerdict.REFUSED: StatusCode.NO_ACCESS,
+    CheckVerdict.UNDECIDED: StatusCode.TOO_MANY,
+    CheckVerdict.SUSPECT: StatusCode.TO_THE_ROOT,
+    CheckVerdict.DEVIATED: StatusCode.OTHER_CONTENT,
+    CheckVerdict.USURPED: StatusCode.PARKED,
+    CheckVerdict.INVALID: StatusCode.INVALID,
 }
-_ALIVE = Standing(State.ALIVE)
-_OPEN = [State.UNKNOWN, State.ALIVE, State.DYING, State.DEAD, State.BLOCKED]
-_SEEN = [State.USURPED, State.DEVIATED]
+_ALIVE = LinkHealth(LinkState.ALIVE)
+_OPEN = [LinkState.UNKNOWN, LinkState.ALIVE, LinkState.DYING, LinkState.DEAD, LinkState.BLOCKED]
+_SEEN = [LinkState.USURPED, LinkState.DEVIATED]
 
 
-def _found(verdict: Verdict, how: How = How.GET, *, wide: bool = False) -> Finding:
-    return Finding(_CODES[verdict], verdict, how, whole_host=wide)
+def _found(
+    verdict: CheckVerdict, how: CheckMethod = CheckMethod.GET, *, wide: bool = False
+) -> CheckResult:
+    return CheckResult(_CODES[verdict], verdict, how, whole_host=wide)
 
 
 def _through(
-    looks: list[tuple[int, Finding]],
-    preset: Preset = DEFAULT,
+    looks: list[tuple[int, CheckResult]],
+    preset: CheckPreset = DEFAULT,
     *,
     browser: bool = False,
-    start: Standing = _ALIVE,
-) -> Standing:
+    start: LinkHealth = _ALIVE,
+) -> LinkHealth:
     standing = start
     for day, finding in looks:
-        standing = after(standing, finding, day, preset, browser=browser)
+        standing = next_health(standing, finding, day, preset, browser=browser)
     return standing
 
 
 def _every(
-    verdict: Verdict, days: int, until: int, how: How = How.GET
-) -> list[tuple[int, Finding]]:
+    verdict: CheckVerdict, days: int, until: int, how: CheckMethod = CheckMethod.GET
+) -> list[tuple[int, CheckResult]]:
     return [(day, _found(verdict, how)) for day in range(0, until + 1, days)]
 
 
-def _standing(state: State) -> Standing:
-    fails = 2 if state is State.DYING else 5 if state is State.DEAD else 0
-    return Standing(state, fails, 0 if fails else None, 6 if fails else None, Proof.NONE)
+def _standing(state: LinkState) -> LinkHealth:
+    fails = 2 if state is LinkState.DYING else 5 if state is LinkState.DEAD else 0
+    return LinkHealth(state, fails, 0 if fails else None, 6 if fails else None, FailureProof.NONE)
 
 
 # The table
@@ -72,29 +78,31 @@ def _standing(state: State) -> Standing:
 
 def test_there_is_a_rule_for_every_state_and_verdict() -> None:
     """Nothing that a look can say of a link is without an answer."""
-    assert set(TRANSITIONS) == {(state, verdict) for state in State for verdict in Verdict}
+    assert set(TRANSITIONS) == {(state, verdict) for state in LinkState for verdict in CheckVerdict}
 
 
 def test_a_pair_without_a_rule_is_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
     """A state or a verdict that the table does not know raises."""
     monkeypatch.setattr(states, "TRANSITIONS", {})
     with pytest.raises(InvariantError):
-        after(Standing(), _found(Verdict.OK), 1, DEFAULT, browser=True)
+        next_health(LinkHealth(), _found(CheckVerdict.OK), 1, DEFAULT, browser=True)
 
 
 _STANDINGS = st.builds(
-    Standing,
-    st.sampled_from(State),
+    LinkHealth,
+    st.sampled_from(LinkState),
     st.integers(0, 300),
     st.integers(0, 50),
     st.integers(50, 99),
-    st.integers(0, 255).map(Proof),
+    st.integers(0, 255).map(FailureProof),
 )
 _FINDINGS = st.builds(
-    Finding,
-    st.sampled_from([Code.FINE, Code.SOFT_404, Code.STRANGE, Code.DNS_UNKNOWN]),
-    st.sampled_from(Verdict),
-    st.sampled_from(How),
+    CheckResult,
+    st.sampled_from(
+        [StatusCode.FINE, StatusCode.SOFT_404, StatusCode.STRANGE, StatusCode.DNS_UNKNOWN]
+    ),
+    st.sampled_from(CheckVerdict),
+    st.sampled_from(CheckMethod),
     whole_host=st.booleans(),
 )
 
@@ -107,16 +115,21 @@ _FINDINGS = st.builds(
     st.booleans(),
 )
 def test_whatever_is_found_leads_to_a_state(
-    standing: Standing, finding: Finding, day: int, preset: Preset, browser: bool
+    standing: LinkHealth, finding: CheckResult, day: int, preset: CheckPreset, browser: bool
 ) -> None:
     """Nothing raises, numbers fit their columns, and what stays the same is the same object."""
-    new = after(standing, finding, day, preset, browser=browser)
+    new = next_health(standing, finding, day, preset, browser=browser)
     assert 0 <= new.fails <= 300
     assert 0 <= new.proofs < 2**15
-    if finding.verdict in (Verdict.REFUSED, Verdict.UNDECIDED, Verdict.SUSPECT, Verdict.OK):
-        assert new.state is not State.DEAD or standing.state is State.DEAD
+    if finding.verdict in (
+        CheckVerdict.REFUSED,
+        CheckVerdict.UNDECIDED,
+        CheckVerdict.SUSPECT,
+        CheckVerdict.OK,
+    ):
+        assert new.state is not LinkState.DEAD or standing.state is LinkState.DEAD
         assert new.fails <= standing.fails
-    if standing.state in MARKS and finding.how is not How.PERSON:
+    if standing.state in MARKS and finding.how is not CheckMethod.PERSON:
         assert new is standing
     needs_browser(new, preset, day)
 
@@ -124,145 +137,173 @@ def test_whatever_is_found_leads_to_a_state(
 # Single rules
 
 
-@pytest.mark.parametrize("how", [How.HEAD, How.GET, How.BROWSER])
+@pytest.mark.parametrize("how", [CheckMethod.HEAD, CheckMethod.GET, CheckMethod.BROWSER])
 @pytest.mark.parametrize("state", _OPEN)
 @pytest.mark.parametrize("preset", PRESETS.values(), ids=list(PRESETS))
-def test_any_good_look_resets_at_once(preset: Preset, state: State, how: How) -> None:
+def test_any_good_look_resets_at_once(
+    preset: CheckPreset, state: LinkState, how: CheckMethod
+) -> None:
     """B09: dead or dying, one answer is enough."""
-    new = after(_standing(state), _found(Verdict.OK, how), 7, preset, browser=True)
+    new = next_health(_standing(state), _found(CheckVerdict.OK, how), 7, preset, browser=True)
     assert new == _ALIVE
 
 
 def test_a_living_link_that_works_stays_the_same_object() -> None:
     """Nothing is to be written then; nearly all looks are such."""
-    for how in (How.HEAD, How.GET, How.BROWSER):
-        assert after(_ALIVE, _found(Verdict.OK, how), 7, DEFAULT, browser=True) is _ALIVE
+    for how in (CheckMethod.HEAD, CheckMethod.GET, CheckMethod.BROWSER):
+        assert next_health(_ALIVE, _found(CheckVerdict.OK, how), 7, DEFAULT, browser=True) is _ALIVE
 
 
 @pytest.mark.parametrize("state", _OPEN)
-def test_who_is_refused_is_blocked_and_never_dead(state: State) -> None:
+def test_who_is_refused_is_blocked_and_never_dead(state: LinkState) -> None:
     """It answers, but not to us: all failures are forgotten."""
     standing = _standing(state)
     for day in range(7, 400, 3):
-        standing = after(standing, _found(Verdict.REFUSED), day, DEFAULT, browser=False)
-        assert standing == Standing(State.BLOCKED)
+        standing = next_health(standing, _found(CheckVerdict.REFUSED), day, DEFAULT, browser=False)
+        assert standing == LinkHealth(LinkState.BLOCKED)
 
 
-@pytest.mark.parametrize("state", list(State))
-def test_a_look_that_says_nothing_changes_nothing(state: State) -> None:
+@pytest.mark.parametrize("state", list(LinkState))
+def test_a_look_that_says_nothing_changes_nothing(state: LinkState) -> None:
     """429, 503 with Retry-After, a fault of ours."""
     standing = _standing(state)
-    assert after(standing, _found(Verdict.UNDECIDED), 9, DEFAULT, browser=True) is standing
+    assert (
+        next_health(standing, _found(CheckVerdict.UNDECIDED), 9, DEFAULT, browser=True) is standing
+    )
 
 
 @pytest.mark.parametrize("state", _OPEN + _SEEN)
-def test_a_suspicion_is_nobodys_failure_but_asks_for_the_browser(state: State) -> None:
+def test_a_suspicion_is_nobodys_failure_but_asks_for_the_browser(state: LinkState) -> None:
     """It stays what it was; the browser looks, and its word ends the suspicion."""
-    standing = after(_standing(state), _found(Verdict.SUSPECT), 9, DEFAULT, browser=True)
+    standing = next_health(_standing(state), _found(CheckVerdict.SUSPECT), 9, DEFAULT, browser=True)
     assert (standing.state, standing.fails) == (state, _standing(state).fails)
     assert needs_browser(standing, DEFAULT, 9)
-    seen = after(standing, _found(Verdict.OK, How.BROWSER), 9, DEFAULT, browser=True)
+    seen = next_health(
+        standing, _found(CheckVerdict.OK, CheckMethod.BROWSER), 9, DEFAULT, browser=True
+    )
     assert seen == _ALIVE
     assert not needs_browser(seen, DEFAULT, 9)
 
 
 def test_a_browser_that_could_not_look_is_asked_again() -> None:
     """Its failure to look at all is no word."""
-    standing = _through([(1, _found(Verdict.SUSPECT))])
-    again = after(standing, _found(Verdict.UNDECIDED, How.BROWSER), 1, DEFAULT, browser=True)
+    standing = _through([(1, _found(CheckVerdict.SUSPECT))])
+    again = next_health(
+        standing, _found(CheckVerdict.UNDECIDED, CheckMethod.BROWSER), 1, DEFAULT, browser=True
+    )
     assert needs_browser(again, DEFAULT, 1)
 
 
 @pytest.mark.parametrize(
-    ("verdict", "state"), [(Verdict.USURPED, State.USURPED), (Verdict.DEVIATED, State.DEVIATED)]
+    ("verdict", "state"),
+    [(CheckVerdict.USURPED, LinkState.USURPED), (CheckVerdict.DEVIATED, LinkState.DEVIATED)],
 )
-def test_only_the_browser_sees_another_owner_or_content(verdict: Verdict, state: State) -> None:
+def test_only_the_browser_sees_another_owner_or_content(
+    verdict: CheckVerdict, state: LinkState
+) -> None:
     """Anybody else's word for it is a suspicion."""
-    suspected = after(_ALIVE, _found(verdict, How.GET), 3, DEFAULT, browser=True)
-    assert suspected.state is State.ALIVE
+    suspected = next_health(_ALIVE, _found(verdict, CheckMethod.GET), 3, DEFAULT, browser=True)
+    assert suspected.state is LinkState.ALIVE
     assert needs_browser(suspected, DEFAULT, 3)
-    seen = after(suspected, _found(verdict, How.BROWSER), 3, DEFAULT, browser=True)
-    assert seen == Standing(state)
+    seen = next_health(suspected, _found(verdict, CheckMethod.BROWSER), 3, DEFAULT, browser=True)
+    assert seen == LinkHealth(state)
 
 
 @pytest.mark.parametrize("state", _SEEN)
-@pytest.mark.parametrize("verdict", [Verdict.OK, Verdict.GONE])
-def test_only_the_browser_takes_back_what_only_it_saw(state: State, verdict: Verdict) -> None:
+@pytest.mark.parametrize("verdict", [CheckVerdict.OK, CheckVerdict.GONE])
+def test_only_the_browser_takes_back_what_only_it_saw(
+    state: LinkState, verdict: CheckVerdict
+) -> None:
     """A parked page answers 200 as well."""
-    plain = after(Standing(state), _found(verdict), 3, DEFAULT, browser=True)
+    plain = next_health(LinkHealth(state), _found(verdict), 3, DEFAULT, browser=True)
     assert plain.state is state
     assert needs_browser(plain, DEFAULT, 3)
-    seen = after(plain, _found(verdict, How.BROWSER), 3, DEFAULT, browser=True)
-    assert seen.state is (State.ALIVE if verdict is Verdict.OK else State.DYING)
+    seen = next_health(plain, _found(verdict, CheckMethod.BROWSER), 3, DEFAULT, browser=True)
+    assert seen.state is (LinkState.ALIVE if verdict is CheckVerdict.OK else LinkState.DYING)
 
 
 def test_only_what_is_gone_every_time_makes_a_blocked_link_dead() -> None:
     """A host that refuses us may as well hang: only GONE counts from then on."""
-    blocked = Standing(State.BLOCKED)
-    assert after(blocked, _found(Verdict.FAILING), 1, DEFAULT, browser=False) is blocked
-    dying = after(blocked, _found(Verdict.GONE), 1, DEFAULT, browser=False)
-    assert (dying.state, dying.fails) == (State.DYING, 1)
-    hanging = _through(_every(Verdict.FAILING, 3, 90), start=dying)
-    assert (hanging.state, hanging.fails) == (State.DYING, 1)
-    gone = _through([(day, _found(Verdict.GONE)) for day in (1, 4, 7, 10)], start=blocked)
-    assert gone.state is State.DEAD
+    blocked = LinkHealth(LinkState.BLOCKED)
+    assert next_health(blocked, _found(CheckVerdict.FAILING), 1, DEFAULT, browser=False) is blocked
+    dying = next_health(blocked, _found(CheckVerdict.GONE), 1, DEFAULT, browser=False)
+    assert (dying.state, dying.fails) == (LinkState.DYING, 1)
+    hanging = _through(_every(CheckVerdict.FAILING, 3, 90), start=dying)
+    assert (hanging.state, hanging.fails) == (LinkState.DYING, 1)
+    gone = _through([(day, _found(CheckVerdict.GONE)) for day in (1, 4, 7, 10)], start=blocked)
+    assert gone.state is LinkState.DEAD
 
 
 def test_strange_answers_are_shown_to_the_browser() -> None:
     """W53: 19 and 20 are always re-examined, though they block."""
-    strange = Finding(Code.STRANGE, Verdict.REFUSED, How.GET)
-    standing = after(_ALIVE, strange, 1, DEFAULT, browser=True)
-    assert standing.state is State.BLOCKED
+    strange = CheckResult(StatusCode.STRANGE, CheckVerdict.REFUSED, CheckMethod.GET)
+    standing = next_health(_ALIVE, strange, 1, DEFAULT, browser=True)
+    assert standing.state is LinkState.BLOCKED
     assert needs_browser(standing, DEFAULT, 1)
-    seen = after(standing, replace(strange, how=How.BROWSER), 1, DEFAULT, browser=True)
+    seen = next_health(
+        standing, replace(strange, how=CheckMethod.BROWSER), 1, DEFAULT, browser=True
+    )
     assert not needs_browser(seen, DEFAULT, 1)
 
 
 def test_a_page_that_says_with_a_200_that_there_is_none_dies_by_the_browser() -> None:
     """A soft 404 answers every HEAD well; the browser is asked each time, and believed."""
-    soft = Finding(Code.SOFT_404, Verdict.GONE, How.BROWSER)
-    standing = after(_ALIVE, _found(Verdict.SUSPECT), 0, DEFAULT, browser=True)
+    soft = CheckResult(StatusCode.SOFT_404, CheckVerdict.GONE, CheckMethod.BROWSER)
+    standing = next_health(_ALIVE, _found(CheckVerdict.SUSPECT), 0, DEFAULT, browser=True)
     for day in range(0, 10, 3):
-        standing = after(standing, _found(Verdict.OK, How.HEAD), day, DEFAULT, browser=True)
+        standing = next_health(
+            standing, _found(CheckVerdict.OK, CheckMethod.HEAD), day, DEFAULT, browser=True
+        )
         if day:
-            assert standing.state is State.DYING
+            assert standing.state is LinkState.DYING
             assert needs_browser(standing, DEFAULT, day)
         else:
-            standing = after(_ALIVE, _found(Verdict.SUSPECT), 0, DEFAULT, browser=True)
-        standing = after(standing, soft, day, DEFAULT, browser=True)
-    assert standing.state is State.DEAD
-    assert after(standing, _found(Verdict.OK, How.BROWSER), 10, DEFAULT, browser=True) == _ALIVE
+            standing = next_health(_ALIVE, _found(CheckVerdict.SUSPECT), 0, DEFAULT, browser=True)
+        standing = next_health(standing, soft, day, DEFAULT, browser=True)
+    assert standing.state is LinkState.DEAD
+    assert (
+        next_health(
+            standing, _found(CheckVerdict.OK, CheckMethod.BROWSER), 10, DEFAULT, browser=True
+        )
+        == _ALIVE
+    )
 
 
 def test_what_nobody_can_ask_for_is_invalid() -> None:
     """W48; but what was looked at before is not made invalid by one look."""
-    invalid = _found(Verdict.INVALID, How.HEAD)
-    assert after(Standing(), invalid, 1, DEFAULT, browser=True) == Standing(State.INVALID)
-    assert after(_ALIVE, invalid, 1, DEFAULT, browser=True) is _ALIVE
+    invalid = _found(CheckVerdict.INVALID, CheckMethod.HEAD)
+    assert next_health(LinkHealth(), invalid, 1, DEFAULT, browser=True) == LinkHealth(
+        LinkState.INVALID
+    )
+    assert next_health(_ALIVE, invalid, 1, DEFAULT, browser=True) is _ALIVE
 
 
 # Presets: how much it takes
 
 
-def _died(verdict: Verdict, preset: Preset, every: int, *, wide: bool = False) -> int | None:
+def _died(
+    verdict: CheckVerdict, preset: CheckPreset, every: int, *, wide: bool = False
+) -> int | None:
     """The day of the failure that makes it dead, the first being on day 0; None within 60 days."""
     standing = _ALIVE
     for day in range(0, 61, every):
-        standing = after(standing, _found(verdict, wide=wide), day, preset, browser=False)
-        if standing.state is State.DEAD:
+        standing = next_health(standing, _found(verdict, wide=wide), day, preset, browser=False)
+        if standing.state is LinkState.DEAD:
             return day
     return None
 
 
 def test_the_default_calls_what_is_gone_dead_after_nine_days() -> None:
     """At least 3 failures over at least 9 days (research links.md 2.5)."""
-    assert _died(Verdict.GONE, DEFAULT, 3) == 9
-    assert _died(Verdict.GONE, DEFAULT, 1) == 9
-    assert _died(Verdict.GONE, DEFAULT, 7) == 14
+    assert _died(CheckVerdict.GONE, DEFAULT, 3) == 9
+    assert _died(CheckVerdict.GONE, DEFAULT, 1) == 9
+    assert _died(CheckVerdict.GONE, DEFAULT, 7) == 14
 
 
-@pytest.mark.parametrize(("verdict", "wide"), [(Verdict.FAILING, False), (Verdict.GONE, True)])
-def test_the_default_is_patient_with_what_may_pass(verdict: Verdict, wide: bool) -> None:
+@pytest.mark.parametrize(
+    ("verdict", "wide"), [(CheckVerdict.FAILING, False), (CheckVerdict.GONE, True)]
+)
+def test_the_default_is_patient_with_what_may_pass(verdict: CheckVerdict, wide: bool) -> None:
     """Errors, and names that do not resolve: at least 5 failures over at least 18 days."""
     assert _died(verdict, DEFAULT, 3, wide=wide) == 18
     assert _died(verdict, DEFAULT, 1, wide=wide) == 18
@@ -274,87 +315,103 @@ def test_no_outage_of_two_weeks_kills(days: list[int], browser: bool) -> None:
     """However often it is looked at, by whatever means."""
     standing = _ALIVE
     for day in sorted(days):
-        for how in (How.HEAD, How.GET, How.BROWSER):
-            standing = after(standing, _found(Verdict.FAILING, how), day, DEFAULT, browser=browser)
-            assert standing.state is State.DYING
+        for how in (CheckMethod.HEAD, CheckMethod.GET, CheckMethod.BROWSER):
+            standing = next_health(
+                standing, _found(CheckVerdict.FAILING, how), day, DEFAULT, browser=browser
+            )
+            assert standing.state is LinkState.DYING
 
 
 def test_one_failure_that_may_pass_makes_all_of_the_run_patient() -> None:
     """A 404 after a 503 may be a server that is being set up again."""
     looks = [
-        (0, _found(Verdict.FAILING)),
-        *((day, _found(Verdict.GONE)) for day in range(3, 18, 3)),
+        (0, _found(CheckVerdict.FAILING)),
+        *((day, _found(CheckVerdict.GONE)) for day in range(3, 18, 3)),
     ]
-    assert _through(looks).state is State.DYING
-    assert _through([*looks, (18, _found(Verdict.GONE))]).state is State.DEAD
+    assert _through(looks).state is LinkState.DYING
+    assert _through([*looks, (18, _found(CheckVerdict.GONE))]).state is LinkState.DEAD
 
 
 def test_iabot_needs_three_failures_and_nine_days() -> None:
     """B09 as written, whatever the failure; no GET, no browser."""
-    for verdict in (Verdict.GONE, Verdict.FAILING):
-        assert _through(_every(verdict, 3, 6, How.HEAD), IABOT, browser=True).state is State.DYING
-        assert _through(_every(verdict, 3, 9, How.HEAD), IABOT, browser=True).state is State.DEAD
+    for verdict in (CheckVerdict.GONE, CheckVerdict.FAILING):
+        assert (
+            _through(_every(verdict, 3, 6, CheckMethod.HEAD), IABOT, browser=True).state
+            is LinkState.DYING
+        )
+        assert (
+            _through(_every(verdict, 3, 9, CheckMethod.HEAD), IABOT, browser=True).state
+            is LinkState.DEAD
+        )
 
 
 def test_dewiki_needs_four_failures_two_weeks_apart() -> None:
     """What is seen in between does not count."""
-    weekly = _every(Verdict.GONE, 7, 35)
-    assert (_through(weekly, DEWIKI).state, _through(weekly, DEWIKI).fails) == (State.DYING, 3)
-    assert _through([*weekly, (42, _found(Verdict.GONE))], DEWIKI).state is State.DEAD
+    weekly = _every(CheckVerdict.GONE, 7, 35)
+    assert (_through(weekly, DEWIKI).state, _through(weekly, DEWIKI).fails) == (LinkState.DYING, 3)
+    assert _through([*weekly, (42, _found(CheckVerdict.GONE))], DEWIKI).state is LinkState.DEAD
 
 
 def test_two_failures_of_a_day_are_one() -> None:
     """HEAD, GET and browser of one day, or a person who asks again and again."""
-    standing = _through([(5, _found(Verdict.GONE))] * 10)
+    standing = _through([(5, _found(CheckVerdict.GONE))] * 10)
     assert standing.fails == 1
-    assert _through([(5, _found(Verdict.GONE)), (6, _found(Verdict.GONE))]).fails == 1
+    assert _through([(5, _found(CheckVerdict.GONE)), (6, _found(CheckVerdict.GONE))]).fails == 1
 
 
 def test_without_a_get_nothing_is_dead() -> None:
     """HEAD lies: one failure at least is seen by GET."""
-    assert _through(_every(Verdict.GONE, 3, 30, How.HEAD)).state is State.DYING
-    looks = [*_every(Verdict.GONE, 3, 30, How.HEAD), (33, _found(Verdict.GONE))]
-    assert _through(looks).state is State.DEAD
+    assert _through(_every(CheckVerdict.GONE, 3, 30, CheckMethod.HEAD)).state is LinkState.DYING
+    looks = [*_every(CheckVerdict.GONE, 3, 30, CheckMethod.HEAD), (33, _found(CheckVerdict.GONE))]
+    assert _through(looks).state is LinkState.DEAD
 
 
 def test_the_browser_has_the_last_word() -> None:
     """Where there is one, nothing is dead before it failed, too; when it did not, all is forgotten."""
-    looks = _every(Verdict.GONE, 3, 9)
+    looks = _every(CheckVerdict.GONE, 3, 9)
     ripe = _through(looks, browser=True)
-    assert ripe.state is State.DYING
+    assert ripe.state is LinkState.DYING
     assert needs_browser(ripe, DEFAULT, 9)
-    gone = after(ripe, _found(Verdict.GONE, How.BROWSER), 9, DEFAULT, browser=True)
-    assert gone.state is State.DEAD
-    assert after(ripe, _found(Verdict.OK, How.BROWSER), 9, DEFAULT, browser=True) == _ALIVE
-    assert after(ripe, _found(Verdict.REFUSED, How.BROWSER), 9, DEFAULT, browser=True).state is (
-        State.BLOCKED
+    gone = next_health(
+        ripe, _found(CheckVerdict.GONE, CheckMethod.BROWSER), 9, DEFAULT, browser=True
     )
+    assert gone.state is LinkState.DEAD
+    assert (
+        next_health(ripe, _found(CheckVerdict.OK, CheckMethod.BROWSER), 9, DEFAULT, browser=True)
+        == _ALIVE
+    )
+    assert next_health(
+        ripe, _found(CheckVerdict.REFUSED, CheckMethod.BROWSER), 9, DEFAULT, browser=True
+    ).state is (LinkState.BLOCKED)
 
 
 def test_the_browser_is_not_asked_before_its_word_counts() -> None:
     """Not at the first failures, not of the living, never by `iabot`."""
     assert not needs_browser(_ALIVE, DEFAULT, 9)
     for until in (0, 3, 6):
-        assert not needs_browser(_through(_every(Verdict.GONE, 3, until)), DEFAULT, until)
-    dying = _through(_every(Verdict.GONE, 3, 6), IABOT)
+        assert not needs_browser(_through(_every(CheckVerdict.GONE, 3, until)), DEFAULT, until)
+    dying = _through(_every(CheckVerdict.GONE, 3, 6), IABOT)
     assert not needs_browser(dying, IABOT, 9)
 
 
 @given(
     st.lists(
-        st.tuples(st.integers(0, 4), st.sampled_from([Verdict.GONE, Verdict.FAILING])), max_size=20
+        st.tuples(st.integers(0, 4), st.sampled_from([CheckVerdict.GONE, CheckVerdict.FAILING])),
+        max_size=20,
     )
 )
 def test_the_browser_is_asked_exactly_when_its_failure_would_kill(
-    steps: list[tuple[int, Verdict]],
+    steps: list[tuple[int, CheckVerdict]],
 ) -> None:
     """`needs_browser` and `after` are of one mind."""
     standing, day = _ALIVE, 0
     for step, verdict in steps:
         day += step
-        standing = after(standing, _found(verdict), day, DEFAULT, browser=True)
-        word = after(standing, _found(Verdict.GONE, How.BROWSER), day, DEFAULT, browser=True)
-        assert (word.state is State.DEAD) == needs_browser(standing, DEFAULT, day)
+        standing = next_health(standing, _found(verdict), day, DEFAULT, browser=True)
+        word = next_health(
+            standing, _found(CheckVerdict.GONE, CheckMethod.BROWSER), day, DEFAULT, browser=True
+        )
+        assert (word.state is LinkState.DEAD) == needs_browser(standing, DEFAULT, day)
 
 
 # Inference
@@ -362,111 +419,122 @@ def test_the_browser_is_asked_exactly_when_its_failure_would_kill(
 
 def test_an_inferred_failure_begins_a_run_and_no_more() -> None:
     """W46: however long the host fails, what is inferred never adds up."""
-    guess = _found(Verdict.GONE, How.INFERRED, wide=True)
+    guess = _found(CheckVerdict.GONE, CheckMethod.INFERRED, wide=True)
     standing = _through([(day, guess) for day in range(0, 90, 3)])
-    assert (standing.state, standing.fails, standing.first_fail) == (State.DYING, 1, 0)
-    assert Proof.INFERRED in standing.proofs
+    assert (standing.state, standing.fails, standing.first_fail) == (LinkState.DYING, 1, 0)
+    assert FailureProof.INFERRED in standing.proofs
     assert not may_infer(standing)
 
 
 def test_an_inferred_failure_never_makes_a_link_dead() -> None:
     """Not even as the last one of a run."""
-    ripe = _through(_every(Verdict.GONE, 3, 6), browser=False)
-    guess = _found(Verdict.GONE, How.INFERRED, wide=True)
-    assert after(ripe, guess, 30, DEFAULT, browser=False) is ripe
+    ripe = _through(_every(CheckVerdict.GONE, 3, 6), browser=False)
+    guess = _found(CheckVerdict.GONE, CheckMethod.INFERRED, wide=True)
+    assert next_health(ripe, guess, 30, DEFAULT, browser=False) is ripe
 
 
 def test_an_inferred_failure_is_undone_by_the_links_own_look() -> None:
     """The next pass is unbiased."""
-    guessed = after(_ALIVE, _found(Verdict.FAILING, How.INFERRED), 0, DEFAULT, browser=True)
-    assert after(guessed, _found(Verdict.OK), 3, DEFAULT, browser=True) == _ALIVE
+    guessed = next_health(
+        _ALIVE, _found(CheckVerdict.FAILING, CheckMethod.INFERRED), 0, DEFAULT, browser=True
+    )
+    assert next_health(guessed, _found(CheckVerdict.OK), 3, DEFAULT, browser=True) == _ALIVE
 
 
-@pytest.mark.parametrize("state", list(State))
-def test_only_of_the_living_and_the_dead_anything_is_inferred(state: State) -> None:
+@pytest.mark.parametrize("state", list(LinkState))
+def test_only_of_the_living_and_the_dead_anything_is_inferred(state: LinkState) -> None:
     """Those that are dying, blocked, usurped or deviated are looked at themselves."""
     inferable = may_infer(_standing(state))
-    assert inferable == (state in (State.UNKNOWN, State.ALIVE, State.DEAD))
+    assert inferable == (state in (LinkState.UNKNOWN, LinkState.ALIVE, LinkState.DEAD))
     if not inferable:
-        guess = _found(Verdict.FAILING, How.INFERRED)
-        assert after(_standing(state), guess, 9, DEFAULT, browser=True) is _standing(state) or (
-            after(_standing(state), guess, 9, DEFAULT, browser=True) == _standing(state)
-        )
+        guess = _found(CheckVerdict.FAILING, CheckMethod.INFERRED)
+        assert next_health(_standing(state), guess, 9, DEFAULT, browser=True) is _standing(
+            state
+        ) or (next_health(_standing(state), guess, 9, DEFAULT, browser=True) == _standing(state))
 
 
 # People
 
 
 @pytest.mark.parametrize("mark", sorted(MARKS))
-@pytest.mark.parametrize("verdict", list(Verdict))
-def test_a_mark_overrides_every_look(mark: State, verdict: Verdict) -> None:
+@pytest.mark.parametrize("verdict", list(CheckVerdict))
+def test_a_mark_overrides_every_look(mark: LinkState, verdict: CheckVerdict) -> None:
     """B10, B11: what people decided stays until they take it back."""
-    standing = marked(_standing(State.DYING), mark)
-    assert standing == Standing(mark)
-    for how in (How.GET, How.BROWSER):
-        assert after(standing, _found(verdict, how), 3, DEFAULT, browser=True) is standing
-    assert marked(standing, None) == Standing()
+    standing = health_after_mark(_standing(LinkState.DYING), mark)
+    assert standing == LinkHealth(mark)
+    for how in (CheckMethod.GET, CheckMethod.BROWSER):
+        assert next_health(standing, _found(verdict, how), 3, DEFAULT, browser=True) is standing
+    assert health_after_mark(standing, None) == LinkHealth()
 
 
 def test_taking_back_a_mark_that_is_not_there_changes_nothing() -> None:
     """A link that was never marked keeps its history."""
-    dying = _standing(State.DYING)
-    assert marked(dying, None) is dying
+    dying = _standing(LinkState.DYING)
+    assert health_after_mark(dying, None) is dying
 
 
-@pytest.mark.parametrize("state", sorted(set(State) - MARKS))
-def test_no_other_state_is_a_mark(state: State) -> None:
+@pytest.mark.parametrize("state", sorted(set(LinkState) - MARKS))
+def test_no_other_state_is_a_mark(state: LinkState) -> None:
     """People decide three things; all else is seen."""
     with pytest.raises(InvariantError):
-        marked(_ALIVE, state)
+        health_after_mark(_ALIVE, state)
 
 
-_TAG = Finding(Code.NOT_FOUND, Verdict.GONE, How.PERSON)
+_TAG = CheckResult(StatusCode.NOT_FOUND, CheckVerdict.GONE, CheckMethod.PERSON)
 _TRUSTING = replace(IABOT, trusts_tags=True)
 
 
 def test_a_wikis_tag_counts_only_where_it_is_trusted() -> None:
     """Else what a page says of a link changes nothing."""
-    for state in State:
+    for state in LinkState:
         standing = _standing(state)
-        assert after(standing, _TAG, 3, DEFAULT, browser=True) is standing
+        assert next_health(standing, _TAG, 3, DEFAULT, browser=True) is standing
 
 
 def test_a_trusted_tag_makes_the_first_failure_the_last() -> None:
     """A tag alone proves nothing; with one failure of its own the link is dead at once."""
-    tagged = after(_ALIVE, _TAG, 3, _TRUSTING, browser=False)
-    assert tagged.state is State.ALIVE
-    assert after(tagged, _found(Verdict.FAILING), 4, _TRUSTING, browser=False).state is State.DEAD
-    assert after(tagged, _found(Verdict.OK), 4, _TRUSTING, browser=False) == _ALIVE
-    untagged = after(tagged, replace(_TAG, verdict=Verdict.OK), 4, _TRUSTING, browser=False)
+    tagged = next_health(_ALIVE, _TAG, 3, _TRUSTING, browser=False)
+    assert tagged.state is LinkState.ALIVE
     assert (
-        after(untagged, _found(Verdict.FAILING), 5, _TRUSTING, browser=False).state is State.DYING
+        next_health(tagged, _found(CheckVerdict.FAILING), 4, _TRUSTING, browser=False).state
+        is LinkState.DEAD
+    )
+    assert next_health(tagged, _found(CheckVerdict.OK), 4, _TRUSTING, browser=False) == _ALIVE
+    untagged = next_health(
+        tagged, replace(_TAG, verdict=CheckVerdict.OK), 4, _TRUSTING, browser=False
+    )
+    assert (
+        next_health(untagged, _found(CheckVerdict.FAILING), 5, _TRUSTING, browser=False).state
+        is LinkState.DYING
     )
 
 
 def test_an_inferred_failure_does_not_bear_a_tag_out() -> None:
     """The failure must be the link's own."""
-    tagged = after(_ALIVE, _TAG, 3, _TRUSTING, browser=False)
-    guess = _found(Verdict.GONE, How.INFERRED, wide=True)
-    guessed = after(tagged, guess, 4, _TRUSTING, browser=False)
-    assert guessed.state is State.DYING
-    assert after(guessed, _found(Verdict.GONE), 5, _TRUSTING, browser=False).state is State.DEAD
+    tagged = next_health(_ALIVE, _TAG, 3, _TRUSTING, browser=False)
+    guess = _found(CheckVerdict.GONE, CheckMethod.INFERRED, wide=True)
+    guessed = next_health(tagged, guess, 4, _TRUSTING, browser=False)
+    assert guessed.state is LinkState.DYING
+    assert (
+        next_health(guessed, _found(CheckVerdict.GONE), 5, _TRUSTING, browser=False).state
+        is LinkState.DEAD
+    )
 
 
 def test_a_trusted_tag_ends_always_alive() -> None:
     """B10: always alive, unless tagged and the tag is trusted; always dead stays."""
-    permalive = Standing(State.PERMALIVE)
-    assert after(permalive, _TAG, 3, _TRUSTING, browser=False).state is State.DEAD
-    permadead = Standing(State.PERMADEAD)
-    assert after(permadead, _TAG, 3, _TRUSTING, browser=False) is permadead
+    permalive = LinkHealth(LinkState.PERMALIVE)
+    assert next_health(permalive, _TAG, 3, _TRUSTING, browser=False).state is LinkState.DEAD
+    permadead = LinkHealth(LinkState.PERMADEAD)
+    assert next_health(permadead, _TAG, 3, _TRUSTING, browser=False) is permadead
 
 
 def test_a_trusted_tag_still_waits_for_the_browser() -> None:
     """Where there is one and the preset asks it."""
     trusting = replace(DEFAULT, trusts_tags=True)
-    tagged = after(_ALIVE, _TAG, 3, trusting, browser=True)
-    dying = after(tagged, _found(Verdict.GONE), 4, trusting, browser=True)
-    assert dying.state is State.DYING
+    tagged = next_health(_ALIVE, _TAG, 3, trusting, browser=True)
+    dying = next_health(tagged, _found(CheckVerdict.GONE), 4, trusting, browser=True)
+    assert dying.state is LinkState.DYING
     assert needs_browser(dying, trusting, 4)
 
 

@@ -4,17 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from links.false_status import plausible
-from links.findings import Verdict
-from links.status import (
+from links.check_result import (
     REEXAMINED,
-    TABLE,
-    Code,
-    of_http,
-    outward,
+    STATUS_TABLE,
+    CheckVerdict,
+    StatusCode,
+    code_of_http,
+    public_status,
     verdict_of,
     words_of,
 )
+from links.checker.answer_verdict import read_status
 
 _PDF = b"%PDF-1.7\n" + b"x" * 5000
 _PAGE = b"<!doctype html><html><head><title>Not found</title></head><body>" + b"no such page " * 400
@@ -22,65 +22,65 @@ _PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + b"\x00" * 5000
 
 # W58's table, with W59's defects settled.
 _PLACES = {
-    Code.FINE: [200, 304],
-    Code.ON_REQUEST: [201, 204, 205, 206, 226, 250, 299, 300],
-    Code.MOVED: [301],
-    Code.FOUND: [302],
-    Code.SEE_OTHER: [303],
-    Code.USE_PROXY: [305],
-    Code.SWITCH_PROXY: [306],
-    Code.TEMPORARY: [307],
-    Code.PERMANENT: [308],
-    Code.BAD_REQUEST: [400, 414, 422, 500],
-    Code.NO_ACCESS: [401, 402, 403, 407, 451, 999],
-    Code.NOT_FOUND: [404],
-    Code.NOT_ACCEPTABLE: [406],
-    Code.STRANGE: [409, 411, 412, 417, 418, 420, 421, 424, 425, 428, 444, 449, 499, 430],
-    Code.GONE: [410],
-    Code.BAD_TYPE: [415],
-    Code.BAD_RANGE: [416],
-    Code.LOCKED: [423],
-    Code.NOT_EXTENDED: [510],
-    Code.UNKNOWN: [-1, 0, 99, 100, 103, 199, 309, 399, 600, 700, 998, 1000, 2**31],
-    Code.BAD_METHOD: [405],
-    Code.REQUEST_TIMEOUT: [408],
-    Code.TOO_LARGE: [413],
-    Code.UPGRADE: [426],
-    Code.TOO_MANY: [429],
-    Code.HEADERS_TOO_LARGE: [431],
-    Code.NOT_IMPLEMENTED: [501],
-    Code.BAD_GATEWAY: [502, 504, 598, 599],
-    Code.UNAVAILABLE: [503],
-    Code.BAD_VERSION: [505],
-    Code.STORAGE: [507],
-    Code.BANDWIDTH: [509],
-    Code.EDGE: [520, 521, 522, 523, 524, 525, 526, 527, 528, 529, 530],
-    Code.SERVER_ERROR: [506, 508, 512, 519, 531, 561, 597],
-    Code.OUR_NETWORK: [511],
+    StatusCode.FINE: [200, 304],
+    StatusCode.ON_REQUEST: [201, 204, 205, 206, 226, 250, 299, 300],
+    StatusCode.MOVED: [301],
+    StatusCode.FOUND: [302],
+    StatusCode.SEE_OTHER: [303],
+    StatusCode.USE_PROXY: [305],
+    StatusCode.SWITCH_PROXY: [306],
+    StatusCode.TEMPORARY: [307],
+    StatusCode.PERMANENT: [308],
+    StatusCode.BAD_REQUEST: [400, 414, 422, 500],
+    StatusCode.NO_ACCESS: [401, 402, 403, 407, 451, 999],
+    StatusCode.NOT_FOUND: [404],
+    StatusCode.NOT_ACCEPTABLE: [406],
+    StatusCode.STRANGE: [409, 411, 412, 417, 418, 420, 421, 424, 425, 428, 444, 449, 499, 430],
+    StatusCode.GONE: [410],
+    StatusCode.BAD_TYPE: [415],
+    StatusCode.BAD_RANGE: [416],
+    StatusCode.LOCKED: [423],
+    StatusCode.NOT_EXTENDED: [510],
+    StatusCode.UNKNOWN: [-1, 0, 99, 100, 103, 199, 309, 399, 600, 700, 998, 1000, 2**31],
+    StatusCode.BAD_METHOD: [405],
+    StatusCode.REQUEST_TIMEOUT: [408],
+    StatusCode.TOO_LARGE: [413],
+    StatusCode.UPGRADE: [426],
+    StatusCode.TOO_MANY: [429],
+    StatusCode.HEADERS_TOO_LARGE: [431],
+    StatusCode.NOT_IMPLEMENTED: [501],
+    StatusCode.BAD_GATEWAY: [502, 504, 598, 599],
+    StatusCode.UNAVAILABLE: [503],
+    StatusCode.BAD_VERSION: [505],
+    StatusCode.STORAGE: [507],
+    StatusCode.BANDWIDTH: [509],
+    StatusCode.EDGE: [520, 521, 522, 523, 524, 525, 526, 527, 528, 529, 530],
+    StatusCode.SERVER_ERROR: [506, 508, 512, 519, 531, 561, 597],
+    StatusCode.OUR_NETWORK: [511],
 }
 _CASES = [(status, code) for code, statuses in _PLACES.items() for status in statuses]
 
 
 @pytest.mark.parametrize(("status", "code"), _CASES)
-def test_each_http_status_has_one_place(status: int, code: Code) -> None:
+def test_each_http_status_has_one_place(status: int, code: StatusCode) -> None:
     """W58 and W59: 431 is placed once, 308, 421, 511 and 520-530 are placed, 507 is no loop."""
-    assert of_http(status) is code
+    assert code_of_http(status) is code
 
 
 def test_every_code_is_explained_and_fits_a_byte() -> None:
     """No code is without its line, its words, and an outward number that HTTP could have."""
-    assert set(TABLE) == set(Code)
-    for code, entry in TABLE.items():
+    assert set(STATUS_TABLE) == set(StatusCode)
+    for code, entry in STATUS_TABLE.items():
         assert 0 <= code <= 255
         assert entry.words.endswith(".")
         assert entry.outward == 0 or 200 <= entry.outward <= 599
         assert words_of(code) == entry.words
-        assert outward(code) == entry.outward
+        assert public_status(code) == entry.outward
 
 
 def test_the_numbers_of_the_founding_table_are_kept() -> None:
     """The registry is full of these numbers: none may ever change its meaning (W58)."""
-    assert {code.name: int(code) for code in Code if code < 64} == {
+    assert {code.name: int(code) for code in StatusCode if code < 64} == {
         "NONE": 0, "FINE": 1, "ON_REQUEST": 2, "CORRECTED": 7, "MOVED": 8, "FOUND": 9, "SEE_OTHER": 10,
         "USE_PROXY": 11, "SWITCH_PROXY": 12, "TEMPORARY": 13, "PERMANENT": 14, "BAD_REQUEST": 16,
         "NO_ACCESS": 17, "NOT_FOUND": 18, "NOT_ACCEPTABLE": 19, "STRANGE": 20, "GONE": 21, "BAD_TYPE": 22,
@@ -89,30 +89,36 @@ def test_the_numbers_of_the_founding_table_are_kept() -> None:
         "NOT_IMPLEMENTED": 38, "BAD_GATEWAY": 39, "UNAVAILABLE": 40, "BAD_VERSION": 41, "STORAGE": 42,
         "BANDWIDTH": 43, "EDGE": 45, "SERVER_ERROR": 46, "OTHER_SCHEME": 63,
     }  # fmt: skip
-    numbers = (Code.NETWORK, Code.DNS_REFUSED, Code.DNS_UNKNOWN, Code.NO_ROUTE, Code.INVALID)
+    numbers = (
+        StatusCode.NETWORK,
+        StatusCode.DNS_REFUSED,
+        StatusCode.DNS_UNKNOWN,
+        StatusCode.NO_ROUTE,
+        StatusCode.INVALID,
+    )
     assert numbers == (64, 65, 66, 67, 128)
 
 
 @given(st.integers())
 def test_any_number_gets_an_answer(number: int) -> None:
     """What nobody gave a meaning is never a failure, and never raises (W55)."""
-    assert of_http(number) in TABLE
+    assert code_of_http(number) in STATUS_TABLE
     words_of(number)
-    if number not in set(Code):
-        assert verdict_of(number) is Verdict.UNDECIDED
-        assert outward(number) == 0
+    if number not in set(StatusCode):
+        assert verdict_of(number) is CheckVerdict.UNDECIDED
+        assert public_status(number) == 0
 
 
 @pytest.mark.parametrize("status", [404, 410])
 def test_only_the_server_itself_calls_a_page_gone(status: int) -> None:
     """404 and 410 are gone."""
-    assert verdict_of(of_http(status)) is Verdict.GONE
+    assert verdict_of(code_of_http(status)) is CheckVerdict.GONE
 
 
 @given(st.integers(-10, 1100).filter(lambda status: status not in (404, 410)))
 def test_no_other_status_calls_a_page_gone(status: int) -> None:
     """Whatever else a server says, the page may be there."""
-    assert verdict_of(of_http(status)) is not Verdict.GONE
+    assert verdict_of(code_of_http(status)) is not CheckVerdict.GONE
 
 
 @pytest.mark.parametrize(
@@ -120,7 +126,7 @@ def test_no_other_status_calls_a_page_gone(status: int) -> None:
 )
 def test_who_refuses_us_is_not_failing(status: int) -> None:
     """Firewalls choose among these statuses (research links.md 2.4)."""
-    assert verdict_of(of_http(status)) is Verdict.REFUSED
+    assert verdict_of(code_of_http(status)) is CheckVerdict.REFUSED
 
 
 # False statuses
@@ -138,14 +144,18 @@ def test_no_page_text_or_picture_is_taken_for_good_against_its_status(
 ) -> None:
     """A rightful 404 may be a whole page, a placeholder picture, or an API's answer, of any length."""
     for body in (b"", _PAGE, _PNG, b'{"error": "not found"}'):
-        assert plausible(status, mime, size, body).verdict is not Verdict.OK
+        assert read_status(status, mime, size, body).verdict is not CheckVerdict.OK
 
 
 @pytest.mark.parametrize("mime", ["text/html", "application/xhtml+xml", ""])
 def test_a_large_missing_page_is_missing(mime: str) -> None:
     """404 pages have megabytes today: their length says nothing."""
-    reading = plausible(404, mime, 5_000_000, _PAGE)
-    assert (reading.code, reading.verdict, reading.note) == (Code.NOT_FOUND, Verdict.GONE, "")
+    reading = read_status(404, mime, 5_000_000, _PAGE)
+    assert (reading.code, reading.verdict, reading.note) == (
+        StatusCode.NOT_FOUND,
+        CheckVerdict.GONE,
+        "",
+    )
 
 
 @pytest.mark.parametrize(
@@ -160,55 +170,55 @@ def test_a_large_missing_page_is_missing(mime: str) -> None:
 @pytest.mark.parametrize("status", [404, 410, 400, 500, 503])
 def test_a_document_with_an_errors_status_is_corrected(status: int, mime: str, body: bytes) -> None:
     """W53: an error is no document; type and first bytes agree that it is one."""
-    reading = plausible(status, mime, 80_000, body)
-    assert (reading.code, reading.verdict) == (Code.CORRECTED, Verdict.OK)
+    reading = read_status(status, mime, 80_000, body)
+    assert (reading.code, reading.verdict) == (StatusCode.CORRECTED, CheckVerdict.OK)
     assert reading.note.startswith("false status: ")
 
 
 def test_a_document_by_one_sign_alone_is_suspected() -> None:
     """Declared and not read, or read and declared otherwise: the browser is to look."""
     for mime, body in (("application/pdf", b""), ("text/html", _PDF), ("", _PDF)):
-        reading = plausible(404, mime, 80_000, body)
-        assert (reading.code, reading.verdict) == (Code.CORRECTED, Verdict.SUSPECT)
+        reading = read_status(404, mime, 80_000, body)
+        assert (reading.code, reading.verdict) == (StatusCode.CORRECTED, CheckVerdict.SUSPECT)
 
 
 def test_a_page_that_is_declared_a_document_is_a_page() -> None:
     """A server that sends its 404 page with the type of the missing file sends a 404."""
-    assert plausible(404, "application/pdf", 80_000, _PAGE).verdict is Verdict.GONE
+    assert read_status(404, "application/pdf", 80_000, _PAGE).verdict is CheckVerdict.GONE
 
 
 def test_a_small_document_proves_nothing() -> None:
     """A PDF of one line may say "not found"."""
-    assert plausible(404, "application/pdf", 900, _PDF[:900]).verdict is Verdict.GONE
+    assert read_status(404, "application/pdf", 900, _PDF[:900]).verdict is CheckVerdict.GONE
 
 
 def test_an_error_page_that_nobody_unpacked_proves_nothing() -> None:
     """Packed bytes with the type of a page are a page."""
     packed = b"\x1f\x8b\x08" + b"\x00" * 5000
-    assert plausible(404, "text/html", 80_000, packed).verdict is Verdict.GONE
+    assert read_status(404, "text/html", 80_000, packed).verdict is CheckVerdict.GONE
 
 
 def test_a_refusal_is_a_refusal_by_whatever_it_is_said() -> None:
     """A 403 with a PDF is no page for us either."""
-    assert plausible(403, "application/pdf", 80_000, _PDF).verdict is Verdict.REFUSED
-    assert plausible(429, "application/pdf", 80_000, _PDF).verdict is Verdict.UNDECIDED
+    assert read_status(403, "application/pdf", 80_000, _PDF).verdict is CheckVerdict.REFUSED
+    assert read_status(429, "application/pdf", 80_000, _PDF).verdict is CheckVerdict.UNDECIDED
 
 
 @pytest.mark.parametrize(
     ("status", "mime", "size", "verdict"),
     [
-        (500, "text/html", 60_000, Verdict.FAILING),
-        (500, "text/html", 400_000, Verdict.SUSPECT),
-        (404, "text/plain", 2_000, Verdict.GONE),
-        (404, "text/plain", 400_000, Verdict.SUSPECT),
-        (404, "text/html", 400_000, Verdict.GONE),
+        (500, "text/html", 60_000, CheckVerdict.FAILING),
+        (500, "text/html", 400_000, CheckVerdict.SUSPECT),
+        (404, "text/plain", 2_000, CheckVerdict.GONE),
+        (404, "text/plain", 400_000, CheckVerdict.SUSPECT),
+        (404, "text/html", 400_000, CheckVerdict.GONE),
     ],
 )
 def test_a_body_larger_than_any_error_is_suspected(
-    status: int, mime: str, size: int, verdict: Verdict
+    status: int, mime: str, size: int, verdict: CheckVerdict
 ) -> None:
     """W53: bodies of 5xx are small, so are error texts; then the browser looks."""
-    assert plausible(status, mime, size, b"plain words").verdict is verdict
+    assert read_status(status, mime, size, b"plain words").verdict is verdict
 
 
 @given(
@@ -216,7 +226,7 @@ def test_a_body_larger_than_any_error_is_suspected(
 )
 def test_a_good_status_is_believed(status: int, mime: str, body: bytes) -> None:
     """Only errors are held against their bodies here; soft 404s are found otherwise."""
-    assert plausible(status, mime, None, body).verdict is Verdict.OK
+    assert read_status(status, mime, None, body).verdict is CheckVerdict.OK
 
 
 @given(st.integers(0, 999), st.text(max_size=30), st.none() | st.integers(-1, 2**40), st.binary())
@@ -224,9 +234,9 @@ def test_whatever_a_server_sends_is_read(
     status: int, mime: str, length: int | None, body: bytes
 ) -> None:
     """Nothing raises, and a 404 or 410 becomes good only as a document."""
-    reading = plausible(status, mime, length, body)
-    if reading.verdict is Verdict.OK and status >= 400:
-        assert reading.code is Code.CORRECTED
+    reading = read_status(status, mime, length, body)
+    if reading.verdict is CheckVerdict.OK and status >= 400:
+        assert reading.code is StatusCode.CORRECTED
         assert mime
         assert body
 

@@ -3,8 +3,8 @@
 import pytest
 from sqlalchemy import insert, select
 
-from links.store.schema import hosts
-from links.store.store import Store
+from links.registry.database import RegistryStore
+from links.registry.schema import hosts
 
 HOST = {
     "name": "example.org",
@@ -14,7 +14,7 @@ HOST = {
 }
 
 
-def test_what_is_written_can_be_read(store: Store) -> None:
+def test_what_is_written_can_be_read(store: RegistryStore) -> None:
     """A block that ends well is kept."""
     with store.writing() as rows:
         rows.execute(insert(hosts), [HOST])
@@ -23,7 +23,7 @@ def test_what_is_written_can_be_read(store: Store) -> None:
         assert rows.execute(select(hosts.c.name)).scalar_one() == "example.org"
 
 
-def test_a_block_that_fails_keeps_nothing(store: Store) -> None:
+def test_a_block_that_fails_keeps_nothing(store: RegistryStore) -> None:
     """All of it, or nothing."""
 
     def fail() -> None:

@@ -10,18 +10,25 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from core.errors import InvariantError
-from links.findings import Finding, How, Verdict
-from links.status import Code
-from links.timetable import ALIKE, Added, Move, Timetable, Turn
+from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCode
+from links.checker.timetable import ALIKE, AddOutcome, CheckTurn, Timetable, TurnAction
 from tests.examples import examples
 
 GAP = 6.0
-_OK = Finding(Code.FINE, Verdict.OK, How.HEAD, http=200)
-_LIMITED = Finding(Code.TOO_MANY, Verdict.UNDECIDED, How.GET, http=429)
-_NO_NAME = Finding(Code.DNS_UNKNOWN, Verdict.GONE, How.HEAD, note="dns: NXDOMAIN", whole_host=True)
-_CLOSED = Finding(Code.REFUSED, Verdict.FAILING, How.HEAD, note="tcp: refused", whole_host=True)
-_GATEWAY = Finding(Code.BAD_GATEWAY, Verdict.FAILING, How.GET, http=502)
-_BROKEN = Finding(Code.BAD_REQUEST, Verdict.FAILING, How.GET, http=500)
+_OK = CheckResult(StatusCode.FINE, CheckVerdict.OK, CheckMethod.HEAD, http=200)
+_LIMITED = CheckResult(StatusCode.TOO_MANY, CheckVerdict.UNDECIDED, CheckMethod.GET, http=429)
+_NO_NAME = CheckResult(
+    StatusCode.DNS_UNKNOWN,
+    CheckVerdict.GONE,
+    CheckMethod.HEAD,
+    note="dns: NXDOMAIN",
+    whole_host=True,
+)
+_CLOSED = CheckResult(
+    StatusCode.REFUSED, CheckVerdict.FAILING, CheckMethod.HEAD, note="tcp: refused", whole_host=True
+)
+_GATEWAY = CheckResult(StatusCode.BAD_GATEWAY, CheckVerdict.FAILING, CheckMethod.GET, http=502)
+_BROKEN = CheckResult(StatusCode.BAD_REQUEST, CheckVerdict.FAILING, CheckMethod.GET, http=500)
 
 Table = Timetable[str]
 
@@ -32,20 +39,20 @@ def _table(hosts: dict[str, int], **options: int) -> Table:
     for host, count in hosts.items():
         for _ in range(count):
             number += 1
-            assert table.add(number, host, f"{host}/{number}") is Added.TAKEN
+            assert table.add(number, host, f"{host}/{number}") is AddOutcome.TAKEN
     return table
 
 
-def _turn(table: Table, now: float) -> Turn[str]:
+def _turn(table: Table, now: float) -> CheckTurn[str]:
     turn = table.next(now)
-    assert isinstance(turn, Turn)
+    assert isinstance(turn, CheckTurn)
     return turn
 
 
-def _asked(table: Table, now: float, finding: Finding | None = _OK) -> Turn[str]:
+def _asked(table: Table, now: float, finding: CheckResult | None = _OK) -> CheckTurn[str]:
     """The next turn, asked and done at that moment."""
     turn = _turn(table, now)
-    assert turn.move is Move.ASK
+    assert turn.move is TurnAction.ASK
     table.done(turn, now, finding)
     return turn
 
@@ -126,7 +133,7 @@ def test_a_host_for_which_a_minute_is_too_short_is_left_alone() -> None:
         now = wake
     _asked(table, now, _LIMITED)
     left = [_turn(table, now), _turn(table, now)]
-    assert [turn.move for turn in left] == [Move.LATER] * 2
+    assert [turn.move for turn in left] == [TurnAction.LATER] * 2
     assert left[0].until >= now + 600
     assert not len(table)
 
@@ -147,16 +154,16 @@ def test_retry_after_beyond_patience_hands_urls_back() -> None:
     _asked(table, 0.0, replace(_LIMITED, retry_after_s=7200.0))
     moved = [_turn(table, 0.0) for _ in range(3)]
     assert [(turn.move, turn.host) for turn in moved] == [
-        (Move.LATER, "a.test"),
-        (Move.LATER, "a.test"),
-        (Move.ASK, "b.test"),
+        (TurnAction.LATER, "a.test"),
+        (TurnAction.LATER, "a.test"),
+        (TurnAction.ASK, "b.test"),
     ]
     assert moved[0].until == 7200.0
     table.add(9, "a.test", "late")
-    assert _turn(table, 100.0).move is Move.LATER
+    assert _turn(table, 100.0).move is TurnAction.LATER
     table.next(7200.0)
     table.add(10, "a.test", "after")
-    assert _turn(table, 7200.0).move is Move.ASK
+    assert _turn(table, 7200.0).move is TurnAction.ASK
 
 
 def test_a_host_that_is_put_off_while_it_is_asked_is_left_alone() -> None:
@@ -172,7 +179,7 @@ def test_a_host_that_is_put_off_while_it_is_asked_is_left_alone() -> None:
 def test_a_retry_after_that_is_over_changes_nothing(retry: float) -> None:
     """The gap holds."""
     table = _table({"a.test": 2})
-    _asked(table, 0.0, replace(_LIMITED, code=Code.UNAVAILABLE, retry_after_s=retry))
+    _asked(table, 0.0, replace(_LIMITED, code=StatusCode.UNAVAILABLE, retry_after_s=retry))
     assert table.next(0.0) == GAP
 
 
@@ -185,34 +192,34 @@ def test_a_name_that_does_not_exist_condemns_its_host_at_once() -> None:
     _asked(table, 0.0, _NO_NAME)
     inferred = [_turn(table, 0.0), _turn(table, 0.0)]
     for turn in inferred:
-        assert turn.move is Move.INFER
+        assert turn.move is TurnAction.INFER
         assert turn.finding is not None
-        assert turn.finding.how is How.INFERRED
-        assert turn.finding.code == Code.DNS_UNKNOWN
+        assert turn.finding.how is CheckMethod.INFERRED
+        assert turn.finding.code == StatusCode.DNS_UNKNOWN
         assert turn.finding.note == "inferred: dns: NXDOMAIN"
     assert _turn(table, 0.0).host == "b.test"
     table.add(9, "a.test", "late")
-    assert _turn(table, 0.0).move is Move.INFER
+    assert _turn(table, 0.0).move is TurnAction.INFER
 
 
 @pytest.mark.parametrize("finding", [_CLOSED, _GATEWAY], ids=["refused", "502"])
-def test_other_failures_condemn_when_three_urls_failed_alike(finding: Finding) -> None:
+def test_other_failures_condemn_when_three_urls_failed_alike(finding: CheckResult) -> None:
     """W46: a single 502 proves nothing about its host."""
     table = _table({"a.test": ALIKE + 2})
     for number in range(ALIKE):
         _asked(table, number * GAP, finding)
-    assert [_turn(table, 20.0).move for _ in range(2)] == [Move.INFER] * 2
+    assert [_turn(table, 20.0).move for _ in range(2)] == [TurnAction.INFER] * 2
 
 
 @pytest.mark.parametrize("between", [_OK, _BROKEN, _NO_NAME], ids=["good", "500", "another"])
-def test_what_comes_between_begins_the_count_anew(between: Finding) -> None:
+def test_what_comes_between_begins_the_count_anew(between: CheckResult) -> None:
     """Three in a row must fail alike."""
     table = _table({"a.test": 9})
     if between is _NO_NAME:
-        between = replace(_CLOSED, code=Code.NO_ROUTE)
+        between = replace(_CLOSED, code=StatusCode.NO_ROUTE)
     for number, finding in enumerate([_CLOSED, _CLOSED, between, _CLOSED, _CLOSED]):
         _asked(table, number * GAP, finding)
-    assert _turn(table, 100.0).move is Move.ASK
+    assert _turn(table, 100.0).move is TurnAction.ASK
 
 
 def test_one_url_that_fails_again_and_again_is_one() -> None:
@@ -222,7 +229,7 @@ def test_one_url_that_fails_again_and_again_is_one() -> None:
         _asked(table, number * GAP, _CLOSED)
         table.add(1, "a.test", "again")
     table.add(2, "a.test", "other")
-    assert _turn(table, 100.0).move is Move.ASK
+    assert _turn(table, 100.0).move is TurnAction.ASK
 
 
 def test_a_finding_of_one_page_condemns_nobody() -> None:
@@ -230,7 +237,7 @@ def test_a_finding_of_one_page_condemns_nobody() -> None:
     table = _table({"a.test": 9})
     for number in range(5):
         _asked(table, number * GAP, _BROKEN)
-    assert _turn(table, 100.0).move is Move.ASK
+    assert _turn(table, 100.0).move is TurnAction.ASK
 
 
 def test_what_must_be_seen_itself_is_asked() -> None:
@@ -249,7 +256,7 @@ def test_a_host_that_answers_is_acquitted() -> None:
     table.add(8, "a.test", "dying", inferable=False)
     _asked(table, GAP, _OK)
     table.add(9, "a.test", "well")
-    assert _turn(table, 2 * GAP).move is Move.ASK
+    assert _turn(table, 2 * GAP).move is TurnAction.ASK
 
 
 def test_the_next_pass_is_unbiased() -> None:
@@ -262,7 +269,7 @@ def test_the_next_pass_is_unbiased() -> None:
     table.add(99, "a.test", "new")
     assert {_asked(table, 2 * GAP, _CLOSED).host for _ in range(2)} == {"a.test", "b.test"}
     assert table.next(2 * GAP) == 3 * GAP
-    assert _turn(table, 3 * GAP).move is Move.ASK
+    assert _turn(table, 3 * GAP).move is TurnAction.ASK
 
 
 def test_condemned_hosts_are_remembered_within_bounds() -> None:
@@ -272,9 +279,13 @@ def test_condemned_hosts_are_remembered_within_bounds() -> None:
         table.condemn(host, _NO_NAME)
         table.add(number, host, host)
     moves = {turn.host: turn.move for turn in (_turn(table, 0.0) for _ in range(3))}
-    assert moves == {"a.test": Move.INFER, "b.test": Move.INFER, "c.test": Move.INFER}
+    assert moves == {
+        "a.test": TurnAction.INFER,
+        "b.test": TurnAction.INFER,
+        "c.test": TurnAction.INFER,
+    }
     table.add(7, "a.test", "again")
-    assert _turn(table, 0.0).move is Move.ASK
+    assert _turn(table, 0.0).move is TurnAction.ASK
 
 
 # Bounds
@@ -283,16 +294,16 @@ def test_condemned_hosts_are_remembered_within_bounds() -> None:
 def test_the_table_is_bounded() -> None:
     """In all, and for each host; what is in here already is not taken twice."""
     table = _table({"a.test": 2}, room=4, host_room=2)
-    assert table.add(1, "a.test", "same") is Added.HELD
-    assert table.add(7, "a.test", "more") is Added.HOST_FULL
-    assert table.add(8, "b.test", "other") is Added.TAKEN
+    assert table.add(1, "a.test", "same") is AddOutcome.HELD
+    assert table.add(7, "a.test", "more") is AddOutcome.HOST_FULL
+    assert table.add(8, "b.test", "other") is AddOutcome.TAKEN
     assert table.room == 1
-    assert table.add(9, "c.test", "other") is Added.TAKEN
-    assert table.add(10, "d.test", "other") is Added.FULL
+    assert table.add(9, "c.test", "other") is AddOutcome.TAKEN
+    assert table.add(10, "d.test", "other") is AddOutcome.FULL
     assert (len(table), table.waiting, table.room) == (4, 4, 0)
     turn = _turn(table, 0.0)
     assert (len(table), table.waiting) == (4, 3)
-    assert table.add(turn.url_id, turn.host, "same") is Added.HELD
+    assert table.add(turn.url_id, turn.host, "same") is AddOutcome.HELD
     table.done(turn, 0.0, _OK)
     assert (len(table), table.waiting, table.room) == (3, 3, 1)
 
@@ -342,7 +353,7 @@ class TimetableModel(RuleBasedStateMachine):
         self.now = 0.0
         self.number = 0
         self.held: dict[int, str] = {}
-        self.running: dict[str, Turn[float]] = {}
+        self.running: dict[str, CheckTurn[float]] = {}
         self.free: dict[str, float] = {}  # when a host may be asked again at the earliest
         self.own: set[int] = set()
         self.gaps: dict[str, float] = {}
@@ -353,21 +364,21 @@ class TimetableModel(RuleBasedStateMachine):
         """A URL more; taken unless there is no room."""
         self.number += 1
         added = self.table.add(self.number, host, self.now, inferable=inferable)
-        if added is Added.TAKEN:
+        if added is AddOutcome.TAKEN:
             self.held[self.number] = host
             if not inferable:
                 self.own.add(self.number)
-        elif added is Added.FULL:
+        elif added is AddOutcome.FULL:
             assert len(self.held) >= 12
         else:
-            assert added is Added.HOST_FULL
+            assert added is AddOutcome.HOST_FULL
             assert sum(other == host for other in self.held.values()) >= 5
 
     @rule(number=st.integers(1, 60))
     def add_again(self, number: int) -> None:
         """What is in there already is not taken."""
         if number in self.held:
-            assert self.table.add(number, "a.test", self.now) is Added.HELD
+            assert self.table.add(number, "a.test", self.now) is AddOutcome.HELD
 
     @rule(seconds=st.sampled_from([0.0, 0.5, 3.0, 6.0, 30.0, 61.0, 600.0]))
     def wait(self, seconds: float) -> None:
@@ -382,33 +393,33 @@ class TimetableModel(RuleBasedStateMachine):
             assert turn > self.now
             return
         assert self.held[turn.url_id] == turn.host
-        if turn.move is Move.ASK:
+        if turn.move is TurnAction.ASK:
             assert turn.host not in self.running
             assert self.now >= self.free.get(turn.host, -math.inf)
             self.running[turn.host] = turn
             return
-        if turn.move is Move.INFER:
+        if turn.move is TurnAction.INFER:
             assert turn.url_id not in self.own
             assert turn.finding is not None
-            assert turn.finding.how is How.INFERRED
+            assert turn.finding.how is CheckMethod.INFERRED
         self.leave(turn)
 
     @precondition(lambda self: self.running)
     @rule(data=st.data(), finding=_FINDINGS)
-    def done(self, data: st.DataObject, finding: Finding | None) -> None:
+    def done(self, data: st.DataObject, finding: CheckResult | None) -> None:
         """A look ends: its host rests."""
         host = data.draw(st.sampled_from(sorted(self.running)))
         turn = self.running.pop(host)
         counts = self.table.done(turn, self.now, finding)
         rest = max(GAP, self.gaps.get(host, 0.0))
-        if finding is not None and finding.code == Code.TOO_MANY:
+        if finding is not None and finding.code == StatusCode.TOO_MANY:
             rest = max(2 * GAP, finding.retry_after_s or 0.0)
         self.free[host] = max(self.free.get(host, 0.0), self.now + rest)
         if counts:
             self.leave(turn)
         else:
             assert finding is not None
-            assert finding.code == Code.TOO_MANY
+            assert finding.code == StatusCode.TOO_MANY
 
     @rule(host=_HOSTS, seconds=st.sampled_from([1.0, 20.0, 70.0, 1000.0]))
     def put_off(self, host: str, seconds: float) -> None:
@@ -426,7 +437,7 @@ class TimetableModel(RuleBasedStateMachine):
         """What was inferred is forgotten."""
         self.table.new_pass()
 
-    def leave(self, turn: Turn[float]) -> None:
+    def leave(self, turn: CheckTurn[float]) -> None:
         """It came out, once."""
         self.given[turn.url_id] += 1
         assert self.given[turn.url_id] == 1
@@ -452,7 +463,7 @@ class TimetableModel(RuleBasedStateMachine):
                 assert turn_or_moment > self.now
                 self.now = turn_or_moment
                 continue
-            if turn_or_moment.move is Move.ASK:
+            if turn_or_moment.move is TurnAction.ASK:
                 assert self.now >= self.free.get(turn_or_moment.host, -math.inf)
                 self.free[turn_or_moment.host] = self.now + GAP
                 assert self.table.done(turn_or_moment, self.now, _OK)

@@ -7,20 +7,20 @@ from datetime import timedelta
 
 from aiohttp import web
 
-from core.settings import EgressSettings, LinksSettings, Settings
-from links.asking.prober import Prober
-from links.checking.turns import HostTurns
-from links.replacements import (
-    Replacement,
-    Surroundings,
-    propose,
+from core.config.settings import EgressSettings, LinksSettings, Settings
+from links.checker.check_worker import ReplacementTester, check_replacements
+from links.checker.host_turns import HostTurns
+from links.checker.http_probe import HttpProber
+from links.feedback.replacements import (
+    ProposalContext,
+    ProposalStage,
+    ReplacementProposal,
+    propose_replacement,
     replacements_of,
     shown_replacement,
 )
-from links.stages import Stage
-from links.states import State
-from links.store.store import Store
-from links.trying import Examiner, try_replacements
+from links.registry.database import RegistryStore
+from links.states import LinkState
 from tests.links.saying import NOW, HandClock, watch
 
 OLD = "http://old.example.net/page"
@@ -45,7 +45,7 @@ async def _answer(request: web.Request) -> web.Response:
 
 
 @asynccontextmanager
-async def examining(clock: HandClock) -> AsyncIterator[Examiner]:
+async def examining(clock: HandClock) -> AsyncIterator[ReplacementTester]:
     """An examiner whose web is one server with several names."""
     runner = web.AppRunner(web.Application())
     runner.app.router.add_route("*", "/{path:.*}", _answer)
@@ -62,20 +62,20 @@ async def examining(clock: HandClock) -> AsyncIterator[Examiner]:
         links=LinksSettings(timeout_s=60.0),
     )
     turns = HostTurns(0.0, monotonic=time.monotonic)
-    async with Prober(settings, is_own=lambda _: False, turns=turns) as prober:
-        yield Examiner(prober, turns, clock)
+    async with HttpProber(settings, is_own=lambda _: False, turns=turns) as prober:
+        yield ReplacementTester(prober, turns, clock)
     await runner.cleanup()
 
 
-async def test_only_a_page_that_is_really_there_is_shown(sqlite_store: Store) -> None:
+async def test_only_a_page_that_is_really_there_is_shown(sqlite_store: RegistryStore) -> None:
     """Not an error, not a page that answers to everything, not a way back or into our own network."""
     wanted = {
-        "http://new.example.net/good": Stage.WORKS,
-        "http://new.example.net/nothing": Stage.FAILED,
-        "http://soft.example.net/anything": Stage.FAILED,
-        "http://new.example.net/back": Stage.FAILED,
-        "http://new.example.net/inside": Stage.WAITING,  # nothing certain: nobody may go there
-        "http://new.example.net/later": Stage.WAITING,
+        "http://new.example.net/good": ProposalStage.WORKS,
+        "http://new.example.net/nothing": ProposalStage.FAILED,
+        "http://soft.example.net/anything": ProposalStage.FAILED,
+        "http://new.example.net/back": ProposalStage.FAILED,
+        "http://new.example.net/inside": ProposalStage.WAITING,  # nothing certain: nobody may go there
+        "http://new.example.net/later": ProposalStage.WAITING,
     }
     clock = HandClock()
     with sqlite_store.writing() as rows:
@@ -83,33 +83,33 @@ async def test_only_a_page_that_is_really_there_is_shown(sqlite_store: Store) ->
         ids = watch(rows, *(f"http://dead{n}.example.net/" for n in range(len(wanted))))
         for number, address in enumerate(wanted):
             url = OLD if address.endswith("/back") else f"http://dead{number}.example.net/"
-            propose(rows, url, address, bytes([number]) * 16, NOW)
-    told: list[Replacement] = []
+            propose_replacement(rows, url, address, bytes([number]) * 16, NOW)
+    told: list[ReplacementProposal] = []
     async with examining(clock) as examiner:
-        stages = await try_replacements(
+        stages = await check_replacements(
             sqlite_store, examiner, limit=99, told=lambda which, _stage: told.append(which)
         )
-        assert await try_replacements(sqlite_store, examiner, limit=99) == {}
+        assert await check_replacements(sqlite_store, examiner, limit=99) == {}
         clock.moment = NOW + timedelta(days=1)
-        again = await try_replacements(sqlite_store, examiner, limit=99)
+        again = await check_replacements(sqlite_store, examiner, limit=99)
 
     with sqlite_store.reading() as rows:
         found = replacements_of(rows, [*range(1, 2 + len(ids))])
     assert {each.address: each.stage for each in found.values()} == wanted
-    shown = {shown_replacement(each.address, each.stage, State.DEAD) for each in found.values()}
+    shown = {shown_replacement(each.address, each.stage, LinkState.DEAD) for each in found.values()}
     assert shown == {"", "http://new.example.net/good"}
     assert stages.total() == len(told) == len(wanted)
-    assert again == {Stage.WAITING: 2}  # what waits is looked at once a day
+    assert again == {ProposalStage.WAITING: 2}  # what waits is looked at once a day
 
 
-async def test_what_policy_refuses_meanwhile_is_not_shown(sqlite_store: Store) -> None:
+async def test_what_policy_refuses_meanwhile_is_not_shown(sqlite_store: RegistryStore) -> None:
     """A mark that was made after the proposal counts at the next test."""
     clock = HandClock()
     with sqlite_store.writing() as rows:
         watch(rows, OLD)
-        propose(rows, OLD, "http://new.example.net/good", b"1" * 16, NOW)
-    around = Surroundings(refuses=lambda _url: "it is excluded here")
+        propose_replacement(rows, OLD, "http://new.example.net/good", b"1" * 16, NOW)
+    around = ProposalContext(refuses=lambda _url: "it is excluded here")
     async with examining(clock) as examiner:
-        assert await try_replacements(sqlite_store, examiner, limit=9, around=around) == {
-            Stage.FAILED: 1
+        assert await check_replacements(sqlite_store, examiner, limit=9, around=around) == {
+            ProposalStage.FAILED: 1
         }

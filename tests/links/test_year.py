@@ -4,7 +4,7 @@ import pytest
 
 from bench.links_web import DAYS, Link, web
 from bench.links_year import GAP_S, LIMIT_DAYS, Tally, year
-from links.presets import DEFAULT, IABOT
+from links.states import DEFAULT, IABOT
 
 pytestmark = pytest.mark.slow
 

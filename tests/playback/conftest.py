@@ -28,25 +28,30 @@ from PIL import Image
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from core.captures import Capture, RecordLocation
-from core.classes import PageClass
-from core.index_schema import CAPTURES_DDL
+from core.captures import (
+    LOGIN_HEADER,
+    ArtifactKind,
+    Capture,
+    RecordLocation,
+    RecordType,
+    artifact_uri,
+)
 from core.layout import OPEN_SUFFIX, Layout
-from core.logins import LOGIN_HEADER
-from core.pages import Outcome, PageInfo, PageResource, Screen
-from core.quality import Check, check_record
-from core.records import ArtifactKind, RecordType, artifact_uri
-from core.replay_keys import replay_key
-from core.timestamps import parse_warc_date, timestamp14, to_milliseconds, warc_date
-from playback.decisions.level_book import LevelBook
-from playback.decisions.level_targets import target_of
-from playback.decisions.levels import Actor, Level
-from playback.decisions.store import open_decisions
-from playback.front.readers import parse_networks
-from playback.front.registry.access import Access
-from playback.server import serve
-from proxy.index.rows import QualityRow, columns, quality_row
+from core.page_classes import PageClass
+from core.page_manifest import PageInfo, PageResource, PageScreen, VisitOutcome
+from core.playback_check import PlaybackCheck, check_record
+from core.timestamps import parse_warc_date, timestamp14, truncate_to_milliseconds, warc_date
+from core.url_keys import replay_key
+from playback.access.decision_store import open_decisions
+from playback.access.level_store import LevelStore
+from playback.access.level_targets import target_of
+from playback.access.levels import Level, LevelActor
+from playback.playback_server import serve
+from playback.web.client_address import parse_networks
+from playback.web.rate_limits import RateLimitPolicy
 from tests.services.ports import free_port
+from warc.index.protocol import QualityRow, columns, quality_row
+from warc.index.schema import CAPTURES_DDL
 
 ROOT = Path(__file__).parents[2]
 REPLAY_PYTHON = ROOT / ".venv-replay" / "bin" / "python"
@@ -105,7 +110,7 @@ class CollectionBuilder:
             )
         )  # fmt: skip
 
-    def check(self, check: Check, *, page_id: str = "of-a-check") -> None:
+    def check(self, check: PlaybackCheck, *, page_id: str = "of-a-check") -> None:
         """A check of a page's copy, as the worker writes it: no capture of the page."""
         uri = artifact_uri(ArtifactKind.PAGEINFO, check.url)
         at = parse_warc_date(check.checked_at)
@@ -209,7 +214,7 @@ class CollectionBuilder:
         *,
         at: datetime = NOW,
         title: str = "",
-        outcome: Outcome = Outcome.COMPLETE,
+        outcome: VisitOutcome = VisitOutcome.COMPLETE,
         reason: str = "",
         status: int | None = 200,
         mime: str = "text/html",
@@ -218,7 +223,7 @@ class CollectionBuilder:
         text: str | None = None,
         page_class: PageClass = PageClass.OK,
         evidence: tuple[str, ...] = (),
-        screen: Screen | None = None,
+        screen: PageScreen | None = None,
         login: str = "",
         stored: str = "everything",
         left_out: int = 0,
@@ -286,7 +291,7 @@ class CollectionBuilder:
 
     def index(self, capture: Capture) -> Capture:
         """Add the capture's row; the capture, cut to milliseconds."""
-        capture = replace(capture, captured_at=to_milliseconds(capture.captured_at))
+        capture = replace(capture, captured_at=truncate_to_milliseconds(capture.captured_at))
         original = capture.original
         self._database.execute(
             "INSERT INTO captures (urlkey, timestamp, captured_ms, url, record_type, mime, status,"
@@ -442,14 +447,14 @@ class Served:
 
 
 # Tests ask more often than people do.
-UNLIMITED = Access(internal=parse_networks(["127.0.0.0/8"]))
+UNLIMITED = RateLimitPolicy(internal=parse_networks(["127.0.0.0/8"]))
 
 
 @contextlib.contextmanager
 def serving(
     builder: CollectionBuilder, index_url: str = "", full: str = "", **more: Any
 ) -> Iterator[Served]:
-    """The real `playback.server.serve` in a loop of its own, until the block ends."""
+    """The real `playback.playback_server.serve` in a loop of its own, until the block ends."""
     ready: queue.Queue[str] = queue.Queue()
     replay_port = free_port()
 
@@ -484,7 +489,7 @@ def _run_out(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
 def decide(layout: Layout, level: Level | None, **target: str) -> None:
     """Give a link, a domain, a wiki or everything a level, as an operator does."""
     with contextlib.closing(open_decisions(layout)) as decisions:
-        LevelBook(decisions).decide([target_of(**target)], level, actor=Actor("op"), now=NOW)
+        LevelStore(decisions).decide([target_of(**target)], level, actor=LevelActor("op"), now=NOW)
 
 
 @dataclass

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from playback.replay.gate import Policy
-from playback.replay.serving import ReplayServer, on_end_of
+from playback.replay.header_gate import Policy
+from playback.replay.replay_server import ReplayServer, call_on_eof
 
 
 def application_saying(
@@ -37,7 +37,7 @@ def main() -> None:
     server.answer_with(
         application_saying(said["types"], headers), Policy("http://front.test", hosts)
     )
-    on_end_of(sys.stdin.fileno(), server.stop)
+    call_on_eof(sys.stdin.fileno(), server.stop)
     server.start()
     sys.stdout.write(json.dumps({"port": server.port}) + "\n")
     sys.stdout.flush()

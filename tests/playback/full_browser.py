@@ -14,9 +14,9 @@ from typing import Any
 
 from core.errors import BrowserUnavailableError
 from render import cdp
+from render.browser_process import NOBODY, BrowserHome, BrowserProcess, privilege_prefix
 from render.cdp import CdpConnection, CommandError
-from render.executable import find_browser
-from render.process import NOBODY, BrowserHome, BrowserProcess, privilege_prefix
+from render.chromium import find_browser
 
 _PATIENCE_S = 60.0
 _CLICK_PATIENCE_S = 3.0  # before it is clicked again

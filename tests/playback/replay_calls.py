@@ -11,16 +11,16 @@ import brotli  # type: ignore[import-not-found]  # in the replay environment onl
 from pywb.utils.canonicalize import canonicalize
 
 from core.errors import PermanentError
-from playback.decisions.levels import Level
-from playback.replay import css, fonts, html, svg
-from playback.replay.rewriting import Rewriter
+from playback.access.levels import Level
+from playback.replay.sanitizer import css_filter, html_document, media_sniffer, svg_image
+from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
 
-_RULES = Rewriter(
+_RULES = ReplayUrlRewriter(
     "20260301120000", "https://page.example/dir/", "http://front.test", "https://page.example/dir/"
 )
 
 
-class _Standing(Rewriter):
+class _Standing(ReplayUrlRewriter):
     """Leaves addresses of ours alone, so that sanitising twice can be compared."""
 
     def image(self, value: str) -> str | None:
@@ -39,45 +39,47 @@ class _Standing(Rewriter):
 
 
 def body(text: str, level: str = "images") -> str:
-    return html.sanitise_body(text, _RULES, level=Level(level))
+    return html_document.sanitise_body(text, _RULES, level=Level(level))
 
 
 def body_twice(text: str, level: str = "images") -> list[str]:
     standing = _Standing(_RULES.timestamp, _RULES.base, _RULES.front, _RULES.page)
-    once = html.sanitise_body(text, standing, level=Level(level))
-    return [once, html.sanitise_body(once, standing, level=Level(level))]
+    once = html_document.sanitise_body(text, standing, level=Level(level))
+    return [once, html_document.sanitise_body(once, standing, level=Level(level))]
 
 
 def document(text: str, was_scripted: bool = True, level: str = "images") -> str:
-    return html.sanitise_document(
+    return html_document.sanitise_document(
         text, replace(_RULES), was_scripted=was_scripted, level=Level(level)
     )
 
 
 def fragment(text: str, level: str = "images") -> str:
     """The body of a whole document, as its page would hold it."""
-    whole = html.sanitise_document(text, replace(_RULES), was_scripted=True, level=Level(level))
+    whole = html_document.sanitise_document(
+        text, replace(_RULES), was_scripted=True, level=Level(level)
+    )
     return re.sub(r".*?</head><body[^>]*>|</body></html>\n$", "", whole, flags=re.DOTALL)
 
 
 def style(text: str) -> str:
-    return css.filter_style(text, _RULES)
+    return css_filter.filter_style(text, _RULES)
 
 
 def style_twice(text: str) -> list[str]:
     standing = _Standing(_RULES.timestamp, _RULES.base, _RULES.front, _RULES.page)
-    once = css.filter_style(text, standing)
-    return [once, css.filter_style(once, standing)]
+    once = css_filter.filter_style(text, standing)
+    return [once, css_filter.filter_style(once, standing)]
 
 
 def font_style_twice(text: str) -> list[str]:
     standing = _Standing(_RULES.timestamp, _RULES.base, _RULES.front, _RULES.page, has_fonts=True)
-    once = css.filter_style(text, standing)
-    return [once, css.filter_style(once, standing)]
+    once = css_filter.filter_style(text, standing)
+    return [once, css_filter.filter_style(once, standing)]
 
 
 def font_type(data: str) -> str:
-    return fonts.font_type(base64.b64decode(data)) or ""
+    return media_sniffer.font_type(base64.b64decode(data)) or ""
 
 
 def compressed(data: str) -> str:
@@ -85,20 +87,23 @@ def compressed(data: str) -> str:
 
 
 def declarations(text: str) -> str:
-    return css.filter_declarations(text, _RULES)
+    return css_filter.filter_declarations(text, _RULES)
 
 
 def style_both(text: str) -> list[str]:
-    return [css.filter_style(text, _RULES), css.filter_parsed(text, _RULES)]
+    return [css_filter.filter_style(text, _RULES), css_filter.filter_parsed(text, _RULES)]
 
 
 def declarations_both(text: str) -> list[str]:
-    return [css.filter_declarations(text, _RULES), css.filter_parsed_declarations(text, _RULES)]
+    return [
+        css_filter.filter_declarations(text, _RULES),
+        css_filter.filter_parsed_declarations(text, _RULES),
+    ]
 
 
 def raster_svg(data: str, options: dict[str, Any]) -> str:
     try:
-        drawn = svg.raster_svg(base64.b64decode(data), svg.Drawing(**options))
+        drawn = svg_image.raster_svg(base64.b64decode(data), svg_image.DrawingOptions(**options))
     except PermanentError:
         return ""
     return base64.b64encode(drawn).decode()

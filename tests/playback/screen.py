@@ -11,9 +11,9 @@ from typing import Any
 import axe_core_python  # type: ignore[import-untyped]
 
 from core.clock import SystemClock
-from core.settings import BrowserSettings
+from core.config.settings import BrowserSettings
 from render.browser import Browser
-from render.executable import find_browser
+from render.chromium import find_browser
 
 _AXE = Path(axe_core_python.__file__).parent / "axe.min.js"
 _SERIOUS = ("serious", "critical")

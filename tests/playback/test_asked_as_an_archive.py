@@ -7,15 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from core.settings import EgressSettings
+from core.config.settings import EgressSettings
 from core.timestamps import timestamp14
 from core.urls import authority_of
-from links.archives.asking import Asker
-from links.archives.cdx import Cdx
-from links.archives.directory import adapters_of
-from links.archives.http import HttpFetch
-from links.archives.looking import Sight, look
-from links.archives.mementos import TimeGate
+from links.archives.adapters import CdxAdapter, TimeGateAdapter, adapters_of
+from links.archives.archive_client import ArchiveClient
+from links.archives.copy_check import CopyVerdict, check_copy
+from links.archives.http_client import HttpFetch
 from tests.playback.conftest import NOW, Served
 
 pytestmark = pytest.mark.playback
@@ -24,11 +22,13 @@ EGRESS = EgressSettings(allow=("127.0.0.0/8",))
 
 
 @pytest.fixture
-async def asker() -> AsyncIterator[Asker]:
+async def asker() -> AsyncIterator[ArchiveClient]:
     """Who asks, over real HTTP."""
     fetch = HttpFetch(EGRESS, is_own=lambda _address: False, user_agent="Weboid")
     async with fetch:
-        yield Asker(fetch, now=lambda: NOW, monotonic=time.monotonic, sleep=asyncio.sleep, gap_s=0)
+        yield ArchiveClient(
+            fetch, now=lambda: NOW, monotonic=time.monotonic, sleep=asyncio.sleep, gap_s=0
+        )
 
 
 def _captured(served: Served, url: str) -> list[str]:
@@ -41,7 +41,7 @@ def _captured(served: Served, url: str) -> list[str]:
 
 @pytest.mark.parametrize("query", ["", "?b=1,2;c&d=%26", "#!/x"])
 async def test_our_timemap_lists_our_copies(
-    served: Served, site: str, asker: Asker, query: str
+    served: Served, site: str, asker: ArchiveClient, query: str
 ) -> None:
     """All of them, each one that can be looked at; of a page that nobody captured none."""
     url = f"{site}/{query}"
@@ -52,15 +52,17 @@ async def test_our_timemap_lists_our_copies(
 
     assert [each.address for each in found] == copies
     assert {each.service for each in found} == {authority_of(served.front)}
-    assert (await look(asker, found[1].address, url)).sight is Sight.GOOD
+    assert (await check_copy(asker, found[1].address, url)).sight is CopyVerdict.GOOD
     assert await adapter.find(f"{site}/never", NOW) == []
 
 
-async def test_our_timegate_leads_to_the_nearest(served: Served, site: str, asker: Asker) -> None:
+async def test_our_timegate_leads_to_the_nearest(
+    served: Served, site: str, asker: ArchiveClient
+) -> None:
     """By the moment that is asked for."""
     copies = _captured(served, f"{site}/")
     gate = f"{served.front}/timegate/{{url}}"
-    adapter = TimeGate(asker, "ours", gate, homes=[served.replay])
+    adapter = TimeGateAdapter(asker, "ours", gate, homes=[served.replay])
 
     found = await adapter.find(f"{site}/", NOW + timedelta(days=29))
 
@@ -71,7 +73,7 @@ async def test_our_timegate_leads_to_the_nearest(served: Served, site: str, aske
 
 @pytest.mark.parametrize("path", ["/cdx", "/cdx/search/cdx"])
 async def test_our_cdx_lists_our_captures(
-    served: Served, site: str, asker: Asker, path: str
+    served: Served, site: str, asker: ArchiveClient, path: str
 ) -> None:
     """In pywb's form and in the Internet Archive's, with their statuses."""
     copies = _captured(served, f"{site}/")
@@ -79,7 +81,7 @@ async def test_our_cdx_lists_our_captures(
         served.builder.response(f"{site}/", b"<p>x", at=NOW + timedelta(days=day))
     served.builder.response(f"{site}/", b"gone", status=404, at=NOW + timedelta(days=99))
     place = f"{served.replay}/c/{{ts}}/{{url}}"
-    adapter = Cdx(asker, "ours", f"{served.front}{path}", copies=place)
+    adapter = CdxAdapter(asker, "ours", f"{served.front}{path}", copies=place)
 
     found = await adapter.find(f"{site}/", NOW)
 
@@ -87,16 +89,21 @@ async def test_our_cdx_lists_our_captures(
     assert [each.status for each in found if each.status != 200] == [404]
 
 
-async def test_a_copy_that_is_not_there_is_gone(served: Served, site: str, asker: Asker) -> None:
+async def test_a_copy_that_is_not_there_is_gone(
+    served: Served, site: str, asker: ArchiveClient
+) -> None:
     """Replay says 404 without a moment: that is no copy of an error, but none."""
     address = f"{served.replay}/c/{timestamp14(NOW)}/{site}/never"
 
-    assert (await look(asker, address, f"{site}/never")).sight is Sight.GONE
+    assert (await check_copy(asker, address, f"{site}/never")).sight is CopyVerdict.GONE
 
 
-async def test_a_copy_of_an_error_is_told(served: Served, site: str, asker: Asker) -> None:
+async def test_a_copy_of_an_error_is_told(served: Served, site: str, asker: ArchiveClient) -> None:
     """Replay gives it the status that the site gave, and says when."""
     served.builder.response(f"{site}/", b"<p>gone", status=404, at=NOW)
     address = f"{served.replay}/c/{timestamp14(NOW)}/{site}/"
 
-    assert (await look(asker, address, f"{site}/")).sight in (Sight.BAD, Sight.GONE)
+    assert (await check_copy(asker, address, f"{site}/")).sight in (
+        CopyVerdict.BAD,
+        CopyVerdict.GONE,
+    )

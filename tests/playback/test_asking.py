@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from playback.replay.asking import AskedOnce
+from playback.replay.replay_context import PerRequestStore
 
 
 class Counted:
@@ -41,7 +41,7 @@ class Counted:
 def test_a_request_never_sees_less_than_was_decided_before_it(steps: list[str]) -> None:
     """However requests and decisions of other processes follow one another."""
     store = Counted()
-    asking = AskedOnce(store)
+    asking = PerRequestStore(store)
     at_begin = 1
     for step in steps:
         if step == "begin":
@@ -56,7 +56,7 @@ def test_a_request_never_sees_less_than_was_decided_before_it(steps: list[str]) 
 def test_within_a_request_the_store_is_asked_once() -> None:
     """Nine times for one image would cost as much as reading it."""
     store = Counted()
-    asking = AskedOnce(store)
+    asking = PerRequestStore(store)
     for _ in range(3):
         asking.begin()
         assert {asking.version() for _ in range(9)} == {1}
@@ -67,7 +67,7 @@ def test_within_a_request_the_store_is_asked_once() -> None:
 def test_an_answer_that_is_late_counts_for_no_later_request() -> None:
     """It was read before a decision, and comes after a request that began behind it."""
     store = Counted()
-    asking = AskedOnce(store)
+    asking = PerRequestStore(store)
     asking.begin()
 
     def decide_and_begin() -> None:
@@ -83,7 +83,7 @@ def test_an_answer_that_is_late_counts_for_no_later_request() -> None:
 def test_ones_own_change_is_seen_at_once() -> None:
     """Without another request."""
     store = Counted()
-    asking = AskedOnce(store)
+    asking = PerRequestStore(store)
     assert asking.version() == 1
 
     asking.change([("UPDATE", {})])

@@ -10,25 +10,24 @@ from pathlib import Path
 import pytest
 
 from core.captures import RecordLocation
-from core.classes import PageClass, rank
-from core.index_url import parse_index_url
-from core.pages import Outcome, PageInfo
-from core.quality import Check, Verdict
+from core.config.database_urls import parse_index_url
+from core.page_classes import PageClass, class_rank
+from core.page_manifest import PageInfo, VisitOutcome
+from core.playback_check import PlaybackCheck, QaVerdict
 from core.timestamps import timestamp14, warc_date
-from playback.best_pages import FEW
-from playback.database import Database, SqliteDatabase
-from playback.decisions.takedowns import Takedowns
-from playback.front.offering import Offering, Spelled
-from playback.front.pages import Page, PageStore
-from playback.front.registry.captures import OwnCopies
-from playback.mementos import Mementos, PagePermits
-from playback.permits import Permits
-from playback.postgres import PostgresDatabase
-from playback.replay.index import CaptureIndex
-from proxy.index.postgres import PostgresCaptureIndex
-from proxy.index.rows import quality_row
-from proxy.index.sqlite import SqliteCaptureIndex
+from playback.access.control import AccessControl
+from playback.access.takedowns import TakedownSet
+from playback.mementos import MementoAccess, MementoIndex
+from playback.replay.capture_lookup import CaptureLookup
+from playback.web.copy_lookup import CopyLookup, OwnCopies, UrlSpellings
+from playback.web.page_store import CapturedPage, PageStore
 from tests.playback.conftest import NOW
+from warc.index.database import IndexDatabase, SqliteDatabase
+from warc.index.page_choice import FEW
+from warc.index.postgres import PostgresCaptureIndex
+from warc.index.postgres_database import PostgresDatabase
+from warc.index.protocol import quality_row
+from warc.index.sqlite import SqliteCaptureIndex
 
 pytestmark = pytest.mark.playback
 
@@ -39,7 +38,7 @@ class Shelf:
     """An index that is written as the proxy does, and every way that leads to a capture."""
 
     def __init__(
-        self, writer: SqliteCaptureIndex | PostgresCaptureIndex, database: Database
+        self, writer: SqliteCaptureIndex | PostgresCaptureIndex, database: IndexDatabase
     ) -> None:
         self._writer = writer
         self._checks = 0
@@ -49,21 +48,23 @@ class Shelf:
     def page(self, day: int, *, page_class: PageClass = PageClass.OK, url: str = URL) -> str:
         """A capture of the day."""
         page_id = hashlib.sha256(f"{url} {day}".encode()).hexdigest()[:16]
-        about = PageInfo(page_id, url, url, warc_date(at(day)), Outcome.COMPLETE, mime="text/html")
+        about = PageInfo(
+            page_id, url, url, warc_date(at(day)), VisitOutcome.COMPLETE, mime="text/html"
+        )
         self._writer.add_page(replace(about, status=200, page_class=page_class))
         return page_id
 
     def check(
         self,
         page_id: str,
-        verdict: Verdict = Verdict.BROKEN,
+        verdict: QaVerdict = QaVerdict.BROKEN,
         *,
         day: int = 100,
         better: str = "",
         level: str = "images",
     ) -> None:
         """A check of a capture's copy."""
-        check = Check(page_id, URL, warc_date(NOW), level, warc_date(at(day)), "e", verdict)
+        check = PlaybackCheck(page_id, URL, warc_date(NOW), level, warc_date(at(day)), "e", verdict)
         self._checks += 1
         place = RecordLocation("artifacts-1.warc.gz", self._checks, 1)
         self._writer.add_qualities([quality_row(replace(check, better=better), place)])
@@ -71,7 +72,7 @@ class Shelf:
     def offered(self, day: int) -> set[int]:
         """The days of what is offered near a moment, on all ways; one, when they agree."""
         when = at(day) + timedelta(seconds=1)  # of no capture's own second
-        found = CaptureIndex(self.database).page(URL, when)
+        found = CaptureLookup(self.database).page(URL, when)
         near = self.store.nearest(URL, when)
         memento = self.mementos.nearest(URL, when)
         assert found is not None
@@ -81,7 +82,7 @@ class Shelf:
 
     def newest(self) -> set[int]:
         """The days of what is offered beside links."""
-        (offer,) = Offering(self.database, self.store).of([Spelled.of(URL)])
+        (offer,) = CopyLookup(self.database, self.store).of([UrlSpellings.of(URL)])
         own = OwnCopies(self.database, self.store).newest([URL])
         near = self.store.nearest(URL, None)
         assert offer is not None
@@ -90,10 +91,10 @@ class Shelf:
         return {day_of(each) for each in (offer.page.timestamp, own[URL], near.timestamp)}
 
     @property
-    def mementos(self) -> Mementos:
+    def mementos(self) -> MementoIndex:
         """Those of the index."""
-        permits: PagePermits = Permits(Takedowns(()), self.database.rows, lambda: NOW)
-        return Mementos(CaptureIndex(self.database), permits)
+        permits: MementoAccess = AccessControl(TakedownSet(()), self.database.rows, lambda: NOW)
+        return MementoIndex(CaptureLookup(self.database), permits)
 
 
 def at(day: int) -> datetime:
@@ -111,7 +112,9 @@ def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
     """An empty index, on either database."""
     url = request.getfixturevalue("database_url") if request.param == "postgresql" else ""
     path = tmp_path / "captures.sqlite"
-    database: Database = PostgresDatabase(parse_index_url(url)) if url else SqliteDatabase(path)
+    database: IndexDatabase = (
+        PostgresDatabase(parse_index_url(url)) if url else SqliteDatabase(path)
+    )
     writer = PostgresCaptureIndex(parse_index_url(url)) if url else SqliteCaptureIndex(path)
     with ExitStack() as stack:
         stack.callback(database.close)
@@ -166,7 +169,7 @@ def test_the_very_capture_that_is_asked_for_is_shown_however_broken(shelf: Shelf
     """On every way; and the reader is told of a better one."""
     shelf.page(1)
     shelf.check(shelf.page(5), better="other")
-    found = CaptureIndex(shelf.database).page(URL, at(5))
+    found = CaptureLookup(shelf.database).page(URL, at(5))
     near = shelf.store.nearest(URL, at(5))
     memento = shelf.mementos.nearest(URL, at(5))
 
@@ -187,10 +190,10 @@ def test_the_newest_check_at_the_default_level_counts(shelf: Shelf) -> None:
     shelf.check(second, level="full")
     assert shelf.offered(9) == {9}
     shelf.check(second, day=50)
-    shelf.check(second, Verdict.GOOD, day=40)
+    shelf.check(second, QaVerdict.GOOD, day=40)
     assert shelf.offered(9) == {1}
-    shelf.check(second, Verdict.GOOD, day=60)
-    shelf.check(first, Verdict.DOUBTFUL)
+    shelf.check(second, QaVerdict.GOOD, day=60)
+    shelf.check(first, QaVerdict.DOUBTFUL)
 
     assert shelf.offered(9) == {9}
     assert shelf.offered(1) == {1}
@@ -202,9 +205,9 @@ def test_sql_and_python_agree_on_the_rank(shelf: Shelf) -> None:
         page_id = shelf.page(day, page_class=page_class)
         if day % 2:
             shelf.check(page_id, better="other")
-    pages: tuple[Page, ...] = shelf.store.captures(URL, limit=50)
+    pages: tuple[CapturedPage, ...] = shelf.store.captures(URL, limit=50)
 
     assert len(pages) == len(PageClass)
     for page in pages:
         quality = 2 * (day_of(page.timestamp) % 2)
-        assert page.rank == rank(page.page_class, page.status) + quality
+        assert page.rank == class_rank(page.page_class, page.status) + quality

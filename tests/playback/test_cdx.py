@@ -18,15 +18,14 @@ from hypothesis import strategies as st
 
 from core.errors import InputError
 from core.timestamps import timestamp14
-from playback.captures_queries import Between, CaptureRows, KeyRange, Position
-from playback.decisions.store import open_decisions
-from playback.decisions.takedown_book import add
-from playback.decisions.takedowns import Effect, Takedown, TakedownKind
-from playback.front import cdx_query, cdx_walk
-from playback.front.cdx_query import parse_query, resume_key
-from playback.front.machines import Openness
+from playback.access.decision_store import open_decisions
+from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind, add_takedowns
+from playback.web import cdx_query, cdx_server
+from playback.web.cdx_query import parse_query, resume_key
+from playback.web.machine_api import MachineAccess
 from tests.examples import examples
 from tests.playback.conftest import NOW, REPLAY_PYTHON, ROOT, Reply, Served, png
+from warc.index.queries import CaptureQueries, IndexPosition, KeyRange, TimeRange
 
 pytestmark = pytest.mark.playback
 
@@ -366,7 +365,7 @@ def test_whole_hosts_are_told_where_a_setting_allows_it(tmp_path: Path) -> None:
 
 def test_a_key_belongs_to_its_question(served: Served, site: str) -> None:
     """It leads nowhere else in the index."""
-    key = resume_key(Position("com,secret)/", 1, 1))
+    key = resume_key(IndexPosition("com,secret)/", 1, 1))
     with pytest.raises(InputError, match="another question"):
         parse_query([("url", f"{site}/"), ("resumeKey", key)])
 
@@ -387,7 +386,7 @@ def test_an_answer_that_ends_early_says_where_to_go_on(
     served: Served, site: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a key for who asked for one, by a link for everybody; nothing is told twice or left out."""
-    monkeypatch.setattr(cdx_walk, "MOST_ROWS", 4)
+    monkeypatch.setattr(cdx_server, "MOST_ROWS", 4)
     times = captured(served, site)
     found: list[str] = []
     target = f"/cdx?{urlencode({'url': f'{site}/a?b=1&c=2'})}"
@@ -407,7 +406,7 @@ def test_an_answer_that_ends_early_says_where_to_go_on(
 
 def test_time_is_bounded(served: Served, site: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who asked for a key gets one; who did not gets an error rather than a part of the truth."""
-    monkeypatch.setattr("playback.front.cdx.ANSWER_LIMIT_S", -1.0)
+    monkeypatch.setattr("playback.web.cdx_server.ANSWER_LIMIT_S", -1.0)
     captured(served, site)
 
     assert ask(served, url=f"{site}/*").status == 503
@@ -417,26 +416,26 @@ def test_time_is_bounded(served: Served, site: str, monkeypatch: pytest.MonkeyPa
 
 def _key(site: str) -> str:
     keys = parse_query([("url", f"{site}/a?b=1&c=2")]).keys
-    return resume_key(Position(keys.low, 0, 0))
+    return resume_key(IndexPosition(keys.low, 0, 0))
 
 
 def test_a_large_prefix_is_read_a_chunk_at_a_time(
     served: Served, site: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each question to the index ends at its LIMIT, and there are as many as are needed."""
-    monkeypatch.setattr(cdx_walk, "_CHUNK", 5)
+    monkeypatch.setattr(cdx_server, "_CHUNK", 5)
     with served.builder._database:
         for number in range(23):
             served.builder.response(f"{site}/p/{number:03}", b"x")
     questions: list[int] = []
-    original = CaptureRows.of_range
+    original = CaptureQueries.of_range
 
     def counted(self: Any, keys: KeyRange, **rest: Any) -> Any:
         found = original(self, keys, **rest)
         questions.append(len(found))
         return found
 
-    monkeypatch.setattr(CaptureRows, "of_range", counted)
+    monkeypatch.setattr(CaptureQueries, "of_range", counted)
     assert len(stamps(ask(served, url=f"{site}/p*", limit=7))) == 7
     assert questions == [5, 5]
     questions.clear()
@@ -449,10 +448,10 @@ def test_take_downs_hold_in_lists_of_captures(served: Served, site: str) -> None
     for name in ("shown", "hidden", "blocked"):
         served.builder.response(f"{site}/{name}", name.encode())
     with closing(open_decisions(served.builder.layout)) as store:
-        for name, effect in (("hidden", Effect.HIDE), ("blocked", Effect.BLOCK)):
+        for name, effect in (("hidden", TakedownEffect.HIDE), ("blocked", TakedownEffect.BLOCK)):
             url = f"{site}/{name}"
             taken = Takedown(0, TakedownKind.URL, url, "", effect, "", "", "test", NOW, None)
-            add(store, [taken])
+            add_takedowns(store, [taken])
 
     listed = [each["url"] for each in rows(ask(served, url=f"{site}/*", output="json"))]
     assert listed == [f"{site}/blocked", f"{site}/shown"]
@@ -484,7 +483,7 @@ _VALUES = st.one_of(
     st.lists(st.tuples(_WORDS, _VALUES), max_size=6), st.sampled_from(["/cdx", "/cdx/search/cdx"])
 )
 @example([("url", "https://a.example/"), ("resumeKey", "W10")], "/cdx")
-@example([("url", "a"), ("resumeKey", resume_key(Position("a)/", 10**18, 10**19)))], "/cdx")
+@example([("url", "a"), ("resumeKey", resume_key(IndexPosition("a)/", 10**18, 10**19)))], "/cdx")
 @example([("url", "a"), ("closest", "99991231235959"), ("limit", "-5"), ("page", "3")], "/cdx")
 def test_no_parameters_break_the_server(
     served: Served, parameters: list[tuple[str, str]], path: str
@@ -508,12 +507,12 @@ def test_no_query_string_breaks_the_reading(query: bytes) -> None:
 @given(st.text(max_size=30), st.integers(-(2**60), 2**60), st.integers(0, 2**60))
 def test_resumption_keys_lead_back(urlkey: str, captured_ms: int, number: int) -> None:
     """The inverse, for every place."""
-    place = Position(urlkey, captured_ms, number)
+    place = IndexPosition(urlkey, captured_ms, number)
     keys = KeyRange(urlkey, urlkey + "\0")
     assert cdx_query._position(resume_key(place), keys) == place
 
 
 def test_defaults_are_closed() -> None:
     """Nothing is open that nobody opened."""
-    assert not Openness().cdx_hosts
-    assert Between() == parse_query([("url", "a.example")]).between
+    assert not MachineAccess().cdx_hosts
+    assert TimeRange() == parse_query([("url", "a.example")]).between

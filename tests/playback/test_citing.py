@@ -10,8 +10,8 @@ from urllib.parse import unquote
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from playback.front.citing import (
-    Source,
+from playback.web.citation_formats import (
+    CitedSource,
     bibtex,
     bibtex_text,
     cite_web,
@@ -22,7 +22,7 @@ from playback.front.citing import (
     wiki_url,
 )
 
-SOURCE = Source(
+SOURCE = CitedSource(
     url="https://example.org/a?b=1",
     archive_url="https://archive.example/page/20260301120000/https://example.org/a?b=1",
     memento_url="https://copies.example/c/20260301120000/https://example.org/a?b=1",

@@ -11,13 +11,18 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from core.config.database_urls import parse_index_url
 from core.errors import TransientError
-from core.index_url import parse_index_url
 from core.layout import Layout
-from playback.decisions import takedown_book as book
-from playback.decisions.postgres import PostgresDecisionStore
-from playback.decisions.store import DecisionStore, SqliteDecisionStore, Watched, open_decisions
-from playback.decisions.takedowns import Effect, Subject, Takedown, TakedownKind
+from playback.access import takedowns as book
+from playback.access.decision_postgres import PostgresDecisionStore
+from playback.access.decision_store import (
+    DecisionStore,
+    SqliteDecisionStore,
+    WatchedValue,
+    open_decisions,
+)
+from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind, TakedownSubject
 from tests.playback.conftest import ROOT
 
 pytestmark = pytest.mark.playback
@@ -34,7 +39,7 @@ def takedown(what: str = URL, kind: TakedownKind = TakedownKind.URL, **changes: 
         "kind": kind,
         "what": what,
         "timestamp": "",
-        "effect": Effect.BLOCK,
+        "effect": TakedownEffect.BLOCK,
         "reason": "Somebody asked.",
         "ticket": "T-1",
         "actor": "anna",
@@ -69,36 +74,36 @@ def test_a_store_that_is_not_there_yet_decides_nothing(opened: Open) -> None:
     """Playback may be started first; the first decision counts in it."""
     reader, writer = opened(), opened()
     live = book.LiveTakedowns(reader)
-    assert (reader.version(), len(live.now()), book.entries(reader)) == (0, 0, [])
-    book.add(writer, [takedown()])
+    assert (reader.version(), len(live.now()), book.list_takedowns(reader)) == (0, 0, [])
+    book.add_takedowns(writer, [takedown()])
 
-    assert live.now().on(Subject(URL), NOW) == takedown(number=1)
+    assert live.now().on(TakedownSubject(URL), NOW) == takedown(number=1)
 
 
 def test_a_change_counts_at_the_next_question(opened: Open) -> None:
     """In every process that has the store open, whatever was changed by whom."""
     one, two, reader = opened(), opened(), opened()
     live = book.LiveTakedowns(reader)
-    book.add(one, [takedown()])
-    assert live.now().on(Subject(URL), NOW) is not None
-    book.add(two, [takedown("https://b.example/")])
-    assert live.now().on(Subject("https://b.example/"), NOW) is not None
-    book.lift(one, [1], actor="bert", reason="a mistake", now=NOW)
-    assert live.now().on(Subject(URL), NOW) is None
+    book.add_takedowns(one, [takedown()])
+    assert live.now().on(TakedownSubject(URL), NOW) is not None
+    book.add_takedowns(two, [takedown("https://b.example/")])
+    assert live.now().on(TakedownSubject("https://b.example/"), NOW) is not None
+    book.lift_takedowns(one, [1], actor="bert", reason="a mistake", now=NOW)
+    assert live.now().on(TakedownSubject(URL), NOW) is None
     assert len(live.now()) == 1
 
 
 def test_what_was_lifted_stays_in_the_books(opened: Open) -> None:
     """Who, when and why; lifting twice changes nothing."""
     store = opened()
-    first = takedown(effect=Effect.HIDE, expires_at=NOW + timedelta(days=1))
-    book.add(store, [first, takedown("https://b.example/")])
-    book.lift(store, [1], actor="bert", reason="a mistake", now=NOW + timedelta(hours=1))
-    book.lift(store, [1], actor="carl", reason="again", now=NOW + timedelta(hours=2))
+    first = takedown(effect=TakedownEffect.HIDE, expires_at=NOW + timedelta(days=1))
+    book.add_takedowns(store, [first, takedown("https://b.example/")])
+    book.lift_takedowns(store, [1], actor="bert", reason="a mistake", now=NOW + timedelta(hours=1))
+    book.lift_takedowns(store, [1], actor="carl", reason="again", now=NOW + timedelta(hours=2))
 
-    lifted, held = book.entries(opened())
+    lifted, held = book.list_takedowns(opened())
     assert lifted.takedown == takedown(
-        number=1, effect=Effect.HIDE, expires_at=NOW + timedelta(days=1)
+        number=1, effect=TakedownEffect.HIDE, expires_at=NOW + timedelta(days=1)
     )
     assert (lifted.lifted_at, lifted.lifted_by) == (NOW + timedelta(hours=1), "bert")
     assert (held.takedown.number, held.lifted_at) == (2, None)
@@ -109,7 +114,7 @@ def test_what_was_lifted_stays_in_the_books(opened: Open) -> None:
 def test_all_changes_are_kept_or_none(opened: Open) -> None:
     """One that cannot be made takes the others with it, and the version stays."""
     store = opened()
-    book.add(store, [takedown()])
+    book.add_takedowns(store, [takedown()])
     before = store.version()
     wrong = ("INSERT INTO no_such_table (x) VALUES (:x)", {"x": 1})
     good = ("UPDATE takedowns SET reason = :reason", {"reason": "changed"})
@@ -117,19 +122,19 @@ def test_all_changes_are_kept_or_none(opened: Open) -> None:
         store.change([good, wrong])
 
     assert store.version() == before
-    assert book.entries(store)[0].takedown.reason == "Somebody asked."
+    assert book.list_takedowns(store)[0].takedown.reason == "Somebody asked."
 
 
 def test_many_writers_at_once_lose_nothing(opened: Open) -> None:
     """Each take-down has a number of its own, and a reader that follows has them all."""
     stores = [opened() for _ in range(4)]
     live = book.LiveTakedowns(opened())
-    book.add(stores[0], [takedown()])
+    book.add_takedowns(stores[0], [takedown()])
     assert len(live.now()) == 1
 
     def write(store: DecisionStore, name: int) -> None:
         for count in range(10):
-            book.add(store, [takedown(f"https://{name}.example/{count}")])
+            book.add_takedowns(store, [takedown(f"https://{name}.example/{count}")])
 
     threads = [
         threading.Thread(target=write, args=each) for each in zip(stores, range(4), strict=True)
@@ -141,7 +146,7 @@ def test_many_writers_at_once_lose_nothing(opened: Open) -> None:
     for each in threads:
         each.join()
 
-    assert [each.takedown.number for each in book.entries(stores[1])] == list(range(1, 42))
+    assert [each.takedown.number for each in book.list_takedowns(stores[1])] == list(range(1, 42))
     assert len(live.now()) == 41
 
 
@@ -152,18 +157,18 @@ def test_what_is_watched_is_made_again_after_a_change(opened: Open) -> None:
 
     def load(source: DecisionStore) -> int:
         made.append(1)
-        return len(book.entries(source))
+        return len(book.list_takedowns(source))
 
-    watched = Watched(opened(), load)
+    watched = WatchedValue(opened(), load)
     assert (watched.now(), watched.now()) == (0, 0)
-    book.add(store, [takedown()])
+    book.add_takedowns(store, [takedown()])
     assert (watched.now(), watched.now(), len(made)) == (1, 1, 2)
 
 
 def test_of_a_change_only_what_is_new_is_read(opened: Open) -> None:
     """However many take-downs there are."""
     writer, reader = opened(), opened()
-    book.add(writer, [takedown(f"https://a.example/{n}") for n in range(500)])
+    book.add_takedowns(writer, [takedown(f"https://a.example/{n}") for n in range(500)])
     live = book.LiveTakedowns(reader)
     assert len(live.now()) == 500
     read: list[int] = []
@@ -175,7 +180,7 @@ def test_of_a_change_only_what_is_new_is_read(opened: Open) -> None:
         return found
 
     reader.rows = counting  # type: ignore[assignment, method-assign]
-    book.add(writer, [takedown("https://b.example/")])
+    book.add_takedowns(writer, [takedown("https://b.example/")])
     assert len(live.now()) == 501
     assert sum(read) <= 3
 
@@ -185,7 +190,7 @@ def test_a_store_that_went_away_shows_nothing(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     store = open_decisions(layout)
     live = book.LiveTakedowns(store)
-    book.add(store, [takedown()])
+    book.add_takedowns(store, [takedown()])
     live.now()
     layout.decisions_db.rename(tmp_path / "away")
     with pytest.raises(TransientError, match="gone"):
@@ -208,8 +213,8 @@ _AS_NOBODY = """
 import os, sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
-from playback.decisions.store import SqliteDecisionStore
-from playback.decisions.takedown_book import LiveTakedowns
+from playback.access.decision_store import SqliteDecisionStore
+from playback.access.takedowns import LiveTakedowns
 store = SqliteDecisionStore(Path({path!r}))
 live = LiveTakedowns(store)
 if os.getuid() == 0:
@@ -236,7 +241,7 @@ def test_readers_need_no_right_to_write(open_folder: Path) -> None:
     path = folder / "decisions.sqlite"
     writer = SqliteDecisionStore(path)
     code = _AS_NOBODY.format(root=str(ROOT), path=str(path))
-    book.add(writer, [takedown()])
+    book.add_takedowns(writer, [takedown()])
     writer.close()
     folder.chmod(0o555)
     path.chmod(0o444)
@@ -257,11 +262,11 @@ def test_readers_need_no_right_to_write(open_folder: Path) -> None:
         assert seen() == "1"
         folder.chmod(0o755)
         path.chmod(0o644)
-        book.add(writer, [takedown("https://b.example/")])
+        book.add_takedowns(writer, [takedown("https://b.example/")])
         folder.chmod(0o555)
         assert seen() == "2"  # while the writer has it open
         folder.chmod(0o755)
-        book.add(writer, [takedown("https://c.example/")])
+        book.add_takedowns(writer, [takedown("https://c.example/")])
         writer.close()
         folder.chmod(0o555)
         assert seen() == "3"  # and at rest
@@ -275,7 +280,7 @@ def test_a_server_that_is_away_is_an_error() -> None:
     with pytest.raises(TransientError, match="cannot be read"):
         store.version()
     with pytest.raises(TransientError, match="not kept"):
-        book.add(store, [takedown()])
+        book.add_takedowns(store, [takedown()])
     store.close()
 
 
@@ -285,7 +290,7 @@ def test_the_version_of_a_server_is_kept_for_a_tenth_of_a_second(database_url: s
     store = PostgresDecisionStore(parse_index_url(database_url), monotonic=lambda: clock[0])
     other = PostgresDecisionStore(parse_index_url(database_url))
     assert store.version() == 0
-    book.add(other, [takedown()])
+    book.add_takedowns(other, [takedown()])
     clock[0] = 0.09
     assert store.version() == 0
     clock[0] = 0.1

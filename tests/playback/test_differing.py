@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from playback.front import differing
-from playback.front.differing import Budget, Kind, differences, edits, paragraphs
+from playback.web import text_diff
+from playback.web.text_diff import DiffBudget, DiffKind, compare_texts, edit_runs, paragraphs
 
 _few = st.lists(st.sampled_from("abc"), max_size=12)
 _texts = st.lists(st.sampled_from(["one two", "one  three", "two", "x, y", ""]), max_size=12)
@@ -15,7 +15,7 @@ _texts = st.lists(st.sampled_from(["one two", "one  three", "two", "x, y", ""]),
 def test_edits_lead_from_one_text_to_the_other(old: list[str], new: list[str], steps: int) -> None:
     """Whatever the budget: runs follow one another, cover both, and what is the same is the same."""
     i = k = 0
-    for is_same, start, end, at, until in edits(old, new, Budget(steps)):
+    for is_same, start, end, at, until in edit_runs(old, new, DiffBudget(steps)):
         assert (start, at) == (i, k)
         assert end > start or until > at
         if is_same:
@@ -33,7 +33,9 @@ def test_with_enough_budget_the_edit_is_the_shortest(old: list[str], new: list[s
             table[i + 1][k + 1] = (
                 table[i][k] + 1 if a == b else max(table[i][k + 1], table[i + 1][k])
             )
-    kept = sum(end - start for same, start, end, _, _ in edits(old, new, Budget(10_000)) if same)
+    kept = sum(
+        end - start for same, start, end, _, _ in edit_runs(old, new, DiffBudget(10_000)) if same
+    )
 
     assert kept == table[-1][-1]
 
@@ -41,11 +43,11 @@ def test_with_enough_budget_the_edit_is_the_shortest(old: list[str], new: list[s
 @given(_texts, _texts)
 def test_both_texts_can_be_read_off_the_rows(before: list[str], after: list[str]) -> None:
     """Nothing is lost but what is folded, and that is counted."""
-    found = differences("\n".join(before), "\n".join(after))
+    found = compare_texts("\n".join(before), "\n".join(after))
     olds, news = paragraphs("\n".join(before)), paragraphs("\n".join(after))
     sides: list[list[str]] = [[], []]
     for row in found.rows:
-        if row.kind is Kind.FOLDED:
+        if row.kind is DiffKind.FOLDED:
             at = len(sides[0])
             sides[0] += olds[at : at + row.count]
             sides[1] += news[len(sides[1]) : len(sides[1]) + row.count]
@@ -60,7 +62,7 @@ def test_both_texts_can_be_read_off_the_rows(before: list[str], after: list[str]
 
 def test_a_word_is_marked_within_its_paragraph() -> None:
     """The rest of the paragraph stays unmarked, on both sides."""
-    found = differences("It was a dark night.\nEnd", "It was a stormy night.\nEnd\nNew")
+    found = compare_texts("It was a dark night.\nEnd", "It was a stormy night.\nEnd\nNew")
     row = found.rows[0]
 
     assert [(each.text, each.is_changed) for each in row.before] == [
@@ -71,25 +73,30 @@ def test_a_word_is_marked_within_its_paragraph() -> None:
 
 def test_scripts_without_spaces_change_by_the_character() -> None:
     """A sentence of ideographs is no single word."""
-    row = differences("今日は雨です", "今日は雪です").rows[0]
+    row = compare_texts("今日は雨です", "今日は雪です").rows[0]
 
     assert [each.text for each in row.before if each.is_changed] == ["雨"]
 
 
 def test_white_space_is_no_change() -> None:
     """Nor are empty lines and line ends."""
-    assert differences("a  b\r\n\n c", "a b\nc\n").is_none
+    assert compare_texts("a  b\r\n\n c", "a b\nc\n").is_none
 
 
 def test_long_unchanged_stretches_are_folded() -> None:
     """Around a change two paragraphs stay; of a long paragraph what is next to the change."""
     lines = [f"line {number}" for number in range(50)]
     long = " ".join(f"word{number}" for number in range(500))
-    found = differences(
+    found = compare_texts(
         "\n".join([*lines, long]), "\n".join([*lines, long.replace("word250", "x")])
     )
 
-    assert [row.kind for row in found.rows] == [Kind.FOLDED, Kind.SAME, Kind.SAME, Kind.CHANGED]
+    assert [row.kind for row in found.rows] == [
+        DiffKind.FOLDED,
+        DiffKind.SAME,
+        DiffKind.SAME,
+        DiffKind.CHANGED,
+    ]
     assert found.rows[0].count == 48
     assert sum(len(piece.text) for piece in found.rows[-1].before) < 700
     assert [piece.is_gap for piece in found.rows[-1].before] == [
@@ -113,17 +120,17 @@ def test_long_unchanged_stretches_are_folded() -> None:
 def test_hostile_texts_cost_no_more_than_the_budget(before: str, after: str) -> None:
     """The work is counted: what is left of the budget is never far below nothing."""
     spent = []
-    original = Budget.__init__
+    original = DiffBudget.__init__
 
-    def noted(self: Budget, steps: int) -> None:
+    def noted(self: DiffBudget, steps: int) -> None:
         original(self, steps)
         spent.append(self)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(differing.Budget, "__init__", noted)
-        found = differences(before, after, steps=100_000)
+        patch.setattr(text_diff.DiffBudget, "__init__", noted)
+        found = compare_texts(before, after, steps=100_000)
 
     assert found.is_coarse or found.is_cut
-    assert len(found.rows) <= differing.MOST_ROWS
+    assert len(found.rows) <= text_diff.MOST_ROWS
     # A round of the algorithm is not broken off in its midst.
     assert spent[0].left > -50_000

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from core.timestamps import timestamp14
-from playback.decisions import takedown_book
-from playback.decisions.store import open_decisions
-from playback.decisions.takedowns import Effect, Takedown, TakedownKind
+from playback.access import takedowns
+from playback.access.decision_store import open_decisions
+from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
 from tests.playback.conftest import NOW, Archived, CollectionBuilder, running_replay
 
 pytestmark = pytest.mark.playback
@@ -161,9 +161,13 @@ def test_what_is_taken_down_by_its_digest_is_not_handed_out_in_pieces(
         etag = replay.get(address)["ETag"]
         store = open_decisions(collection.layout, "")
         digest = f"md5:{hashlib.md5(PDF, usedforsecurity=False).hexdigest()}"
-        takedown_book.add(
+        takedowns.add_takedowns(
             store,
-            [Takedown(0, TakedownKind.DIGEST, digest, "", Effect.BLOCK, "", "", "", NOW, None)],
+            [
+                Takedown(
+                    0, TakedownKind.DIGEST, digest, "", TakedownEffect.BLOCK, "", "", "", NOW, None
+                )
+            ],
         )
         store.close()
 

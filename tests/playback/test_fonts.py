@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.timestamps import timestamp14
-from playback.decisions import takedown_book
-from playback.decisions.levels import Level
-from playback.decisions.store import open_decisions
-from playback.decisions.takedowns import Effect, Takedown, TakedownKind
-from playback.replay.fonts import font_type
+from playback.access import takedowns
+from playback.access.decision_store import open_decisions
+from playback.access.levels import Level
+from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
+from playback.replay.sanitizer.media_sniffer import font_type
 from tests.examples import examples
 from tests.playback.conftest import (
     FRONT,
@@ -222,11 +222,20 @@ def test_a_font_that_was_taken_down_stays_down(house: Served, site: str, ttf: by
     first = fetch(house.replay, f"{FONT}{site}/f", headers=ASKED)
     assert first.status == 200
     with contextlib.closing(open_decisions(house.builder.layout)) as store:
-        takedown_book.add(
+        takedowns.add_takedowns(
             store,
             [
                 Takedown(
-                    0, TakedownKind.DIGEST, capture.digest, "", Effect.BLOCK, "", "", "a", NOW, None
+                    0,
+                    TakedownKind.DIGEST,
+                    capture.digest,
+                    "",
+                    TakedownEffect.BLOCK,
+                    "",
+                    "",
+                    "a",
+                    NOW,
+                    None,
                 )
             ],
         )

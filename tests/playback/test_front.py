@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from core.classes import PageClass
-from core.pages import Outcome, Screen
+from core.page_classes import PageClass
+from core.page_manifest import PageScreen, VisitOutcome
 from core.timestamps import timestamp14
-from playback.addresses import escape_url
-from playback.database import open_database
-from playback.decisions.store import open_decisions
-from playback.probes import front_paths
-from playback.proving import every_route
+from playback.access.decision_store import open_decisions
+from playback.takedown_audit import every_route
+from playback.takedown_probes import front_paths
+from playback.url_paths import escape_url
 from tests.playback.conftest import (
     NOW,
     CollectionBuilder,
@@ -26,6 +25,7 @@ from tests.playback.conftest import (
     png,
     serving,
 )
+from warc.index.database import open_database
 
 pytestmark = pytest.mark.playback
 
@@ -204,7 +204,7 @@ def test_no_moment_means_the_newest_copy(served: Served, site: str, prefix: str)
     served.builder.page(f"{site}/", "<p>x</p>", at=NOW)
     served.builder.page(f"{site}/", "<p>x</p>", at=NOW + timedelta(days=1))
     served.builder.page(
-        f"{site}/", None, at=NOW + timedelta(days=2), outcome=Outcome.FAILED, reason="HTTP 403"
+        f"{site}/", None, at=NOW + timedelta(days=2), outcome=VisitOutcome.FAILED, reason="HTTP 403"
     )
 
     reply = served.get(f"{prefix}{site}/")
@@ -235,7 +235,7 @@ def test_a_failed_page_says_why_and_shows_no_frame(served: Served, site: str) ->
     served.builder.page(
         f"{site}/",
         "<p>challenge</p>",
-        outcome=Outcome.FAILED,
+        outcome=VisitOutcome.FAILED,
         reason="<i>challenge</i>",
         status=403,
     )
@@ -289,9 +289,9 @@ def test_a_pdf_is_shown_and_its_file_offered_with_a_warning(served: Served, site
 
 def test_readers_are_told_how_a_page_was_seen(served: Served, site: str) -> None:
     """Device and language, of a copy and of each capture in the list; old ones say nothing."""
-    phone = Screen(412, 915, 2.0, mobile=True, language="de-DE,de")
+    phone = PageScreen(412, 915, 2.0, mobile=True, language="de-DE,de")
     served.builder.page(f"{site}/", "<p>a</p>", screen=phone)
-    desktop = Screen(1280, 800, language="en-US,en")
+    desktop = PageScreen(1280, 800, language="en-US,en")
     served.builder.page(f"{site}/", "<p>b</p>", screen=desktop, at=NOW + timedelta(days=1))
     served.builder.page(f"{site}/old", "<p>c</p>")
 
@@ -307,7 +307,7 @@ def test_readers_are_told_how_a_page_was_seen(served: Served, site: str) -> None
 
 def test_readers_are_told_how_much_of_a_page_was_stored(served: Served, site: str) -> None:
     """On the copy and in the list of captures; of a page that was not rendered, too."""
-    screen = Screen(1280, 800, language="en-US,en")
+    screen = PageScreen(1280, 800, language="en-US,en")
     served.builder.page(f"{site}/", "<p>a</p>", screen=screen, stored="text", left_out=7)
     later = NOW + timedelta(days=1)
     served.builder.page(f"{site}/", "<p>b</p>", at=later, stored="no-media", left_out=1)
@@ -540,7 +540,7 @@ def test_a_second_best_capture_is_marked_in_words(
         ({"status": 404, "page_class": PageClass.HTTP_ERROR}, 404, "No copy of"),
         ({"page_class": PageClass.SOFT_404}, 404, "No copy of"),
         ({"page_class": PageClass.CHALLENGE}, 404, "No copy of"),
-        ({"outcome": Outcome.FAILED, "status": None}, 404, "No copy of"),
+        ({"outcome": VisitOutcome.FAILED, "status": None}, 404, "No copy of"),
     ],
 )
 def test_only_around_a_usable_copy_is_a_reader_page_answered_with_200(

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.timestamps import timestamp14
-from playback.front.reader import VIEWS
+from playback.web.reader_page import VIEWS
 from tests.examples import examples
 from tests.playback.conftest import NOW, CollectionBuilder, Served, fetch, serving
 

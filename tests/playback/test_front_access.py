@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 import pytest_asyncio
 
-from core import pages
-from core.classes import PageClass
-from core.pages import Outcome
+from core import page_manifest
+from core.page_classes import PageClass
+from core.page_manifest import VisitOutcome
 from core.timestamps import timestamp14
 from tests.playback.conftest import NOW, CollectionBuilder, Served, png, serving
 from tests.playback.screen import Screen, open_screen
@@ -50,7 +50,9 @@ def reading(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untype
     text = "A story\nof a dark night\n" + "\n".join(f"line {n}" for n in range(20))
     for days, words in ((0, text), (40, text.replace("dark", "stormy") + "\nnew")):
         at = NOW + timedelta(days=days)
-        screen = pages.Screen(412, 915, 2.0, mobile=bool(days), language="de" if days else "en")
+        screen = page_manifest.PageScreen(
+            412, 915, 2.0, mobile=bool(days), language="de" if days else "en"
+        )
         builder.page(
             f"{SITE}/story",
             "<p>x</p>",
@@ -64,7 +66,7 @@ def reading(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untype
         f"{SITE}/story",
         None,
         at=NOW + timedelta(days=41),
-        outcome=Outcome.FAILED,
+        outcome=VisitOutcome.FAILED,
         reason="HTTP 503",
     )
     builder.page(

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.facts import Fact
-from core.pages import Outcome, Screen
-from core.records import ArtifactKind
+from core.captures import ArtifactKind
+from core.page_facts import PageFact
+from core.page_manifest import PageScreen, VisitOutcome
 from core.timestamps import timestamp14
-from playback.decisions import takedown_book
-from playback.decisions.store import open_decisions
-from playback.decisions.takedowns import Effect, Takedown, TakedownKind
-from playback.front.calendars import Calendar, span_of
-from playback.front.facets import EVERYTHING, Facets, parse_facets
-from playback.front.pages import Moment, _Known
+from playback.access import takedowns
+from playback.access.decision_store import open_decisions
+from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
+from playback.web.page_request import EVERYTHING, CaptureFacets, parse_facets
+from playback.web.page_store import CaptureMoment, _AccessFields
+from playback.web.url_history import CaptureCalendar, span_of
 from tests.examples import examples
 from tests.playback.conftest import NOW, CollectionBuilder, Served, fetch, png, serving
 
@@ -45,8 +45,8 @@ def items_of(text: str) -> list[str]:
 
 _moments = st.lists(
     st.tuples(st.integers(0, 3_000), st.booleans()).map(
-        lambda each: Moment(
-            timestamp14(NOW + timedelta(days=each[0])), each[1], _Known("", "", "", "", "")
+        lambda each: CaptureMoment(
+            timestamp14(NOW + timedelta(days=each[0])), each[1], _AccessFields("", "", "", "", "")
         )
     )
 )
@@ -54,9 +54,9 @@ _moments = st.lists(
 
 @settings(max_examples=examples(40))
 @given(_moments, st.integers(0, 6))
-def test_a_calendar_holds_every_capture_once(moments: list[Moment], first: int) -> None:
+def test_a_calendar_holds_every_capture_once(moments: list[CaptureMoment], first: int) -> None:
     """Whatever day the weeks begin with: days add up to months, months to years, years to all."""
-    calendar = Calendar(moments)
+    calendar = CaptureCalendar(moments)
     total = offered = 0
     for year in calendar.years():
         months = calendar.months(year.number, first_weekday=first)
@@ -243,7 +243,7 @@ def test_a_citation_has_what_the_page_says_of_itself(served: Served, site: str) 
         {"name": "author", "value": "B. }} Cook", "source": "meta:author"},
         {"name": "published", "value": "2025-12-24", "source": "ld:datePublished"},
     ]
-    assert all(Fact(**each) for each in facts)
+    assert all(PageFact(**each) for each in facts)
     relink(served.builder, f"{site}/", NOW, facts=facts)
     reply = served.get(f"/cite/{TS}/{site}/")
     said = visible(reply.text)
@@ -260,7 +260,7 @@ def test_a_citation_has_what_the_page_says_of_itself(served: Served, site: str) 
 
 def test_what_has_no_copy_is_not_cited(served: Served, site: str) -> None:
     """Nor does its page offer to."""
-    served.builder.page(f"{site}/", None, outcome=Outcome.FAILED, reason="x")
+    served.builder.page(f"{site}/", None, outcome=VisitOutcome.FAILED, reason="x")
 
     assert served.get(f"/cite/{TS}/{site}/").status == 404
     assert f"/cite/{TS}/{site}/" not in links_of(served.get(f"/page/{TS}/{site}/").text)
@@ -271,12 +271,12 @@ def test_what_is_taken_down_is_in_no_calendar_list_or_comparison(served: Served,
     for days in (0, 1, 2):
         served.builder.page(f"{site}/", "<p>x</p>", title="T", at=NOW + timedelta(days=days))
     with contextlib.closing(open_decisions(served.builder.layout)) as decisions:
-        for days, effect in ((1, Effect.HIDE), (2, Effect.BLOCK)):
+        for days, effect in ((1, TakedownEffect.HIDE), (2, TakedownEffect.BLOCK)):
             moment = timestamp14(NOW + timedelta(days=days))
             taken = Takedown(
                 0, TakedownKind.CAPTURE, f"{site}/", moment, effect, "a judge", "7", "me", NOW, None
             )
-            takedown_book.add(decisions, [taken])
+            takedowns.add_takedowns(decisions, [taken])
     text = served.get(f"/url/{site}/").text
     hidden, blocked = (timestamp14(NOW + timedelta(days=days)) for days in (1, 2))
 
@@ -299,11 +299,20 @@ def test_a_hidden_capture_leaves_no_gap_in_a_list(served: Served, site: str) -> 
     with contextlib.closing(open_decisions(served.builder.layout)) as decisions:
         hidden = [
             Takedown(
-                0, TakedownKind.CAPTURE, f"{site}/", each, Effect.HIDE, "", "", "me", NOW, None
+                0,
+                TakedownKind.CAPTURE,
+                f"{site}/",
+                each,
+                TakedownEffect.HIDE,
+                "",
+                "",
+                "me",
+                NOW,
+                None,
             )
             for each in (moments[0], moments[3])
         ]
-        takedown_book.add(decisions, hidden)
+        takedowns.add_takedowns(decisions, hidden)
     text = served.get(f"/url/{site}/").text
 
     assert f"/changes/{moments[1]}/{moments[2]}/{site}/" in links_of(text)
@@ -311,8 +320,8 @@ def test_a_hidden_capture_leaves_no_gap_in_a_list(served: Served, site: str) -> 
     assert moments[3] not in text
 
 
-PHONE = Screen(412, 915, 2.0, mobile=True, language="de-DE,de")
-DESKTOP = Screen(1280, 800, language="en-US,en")
+PHONE = PageScreen(412, 915, 2.0, mobile=True, language="de-DE,de")
+DESKTOP = PageScreen(1280, 800, language="en-US,en")
 
 
 def seen_pages(served: Served, url: str) -> dict[str, list[str]]:
@@ -377,7 +386,7 @@ def test_a_urls_captures_can_be_narrowed_to_a_language(served: Served, site: str
     url = f"{site}/page"
     moments = seen_pages(served, url)
     at = NOW + timedelta(days=500)
-    german = Screen(1280, 800, language="de-DE,de")
+    german = PageScreen(1280, 800, language="de-DE,de")
     served.builder.page(url, "<p>a</p>", screen=german, at=at)
 
     text = served.get(f"/url/language=de-DE/{url}").text
@@ -408,10 +417,13 @@ def test_what_is_taken_down_does_not_tell_how_it_was_seen(served: Served, site: 
     """A blocked capture is in no facet; of a hidden one nothing is counted."""
     url = f"{site}/page"
     moments = seen_pages(served, url)
-    for effect, moment in ((Effect.BLOCK, moments["phone"][0]), (Effect.HIDE, moments["phone"][1])):
+    for effect, moment in (
+        (TakedownEffect.BLOCK, moments["phone"][0]),
+        (TakedownEffect.HIDE, moments["phone"][1]),
+    ):
         down = Takedown(0, TakedownKind.CAPTURE, url, moment, effect, "", "", "test", NOW, None)
         with contextlib.closing(open_decisions(served.builder.layout)) as decisions:
-            takedown_book.add(decisions, [down])
+            takedowns.add_takedowns(decisions, [down])
 
     text = served.get(f"/url/device=phone/{url}").text
 
@@ -442,10 +454,12 @@ def test_a_phones_capture_is_offered_only_where_no_other_is_near(served: Served,
 
 @given(
     st.builds(
-        Facets, st.sampled_from(["", "phone", "desktop"]), st.sampled_from(["", "de", "en-US"])
+        CaptureFacets,
+        st.sampled_from(["", "phone", "desktop"]),
+        st.sampled_from(["", "de", "en-US"]),
     )
 )
-def test_facets_are_read_as_they_are_written(facets: Facets) -> None:
+def test_facets_are_read_as_they_are_written(facets: CaptureFacets) -> None:
     """In an address; no facets are no segment of it."""
     assert (parse_facets(facets.segment) or EVERYTHING) == facets
 

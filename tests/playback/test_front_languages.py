@@ -10,12 +10,18 @@ from hypothesis import strategies as st
 
 from core.errors import ConfigError
 from core.timestamps import timestamp14
-from playback.front import languages
-from playback.front.languages import Spoken, check_language, split_prefix, spoken, wanted_language
+from playback.web import i18n
+from playback.web.i18n import (
+    PageLanguage,
+    check_language,
+    page_language,
+    split_prefix,
+    wanted_language,
+)
 from scripts.messages import extracted, read_catalog, untranslated, updated
 from tests.playback.conftest import NOW, Served
 
-OTHERS = [each for each in languages.languages() if each != languages.SOURCE]
+OTHERS = [each for each in i18n.languages() if each != i18n.SOURCE]
 TS = timestamp14(NOW)
 _PLACE = re.compile(r"%\((\w+)\)s")
 
@@ -48,7 +54,7 @@ def test_translations_name_the_places_that_their_text_has(language: str) -> None
 
 def test_german_is_there() -> None:
     """Beside English, by default (W11)."""
-    assert {"en", "de"} <= set(languages.languages())
+    assert {"en", "de"} <= set(i18n.languages())
     assert len(extracted()) > 100
 
 
@@ -75,7 +81,7 @@ def test_a_reader_gets_what_the_browser_asks_for(accepted: str, language: str) -
 @given(st.text())
 def test_no_header_is_too_odd(accepted: str) -> None:
     """It is a wish, and nobody fails for it."""
-    assert wanted_language(accepted) in languages.languages()
+    assert wanted_language(accepted) in i18n.languages()
 
 
 @given(st.binary(max_size=40))
@@ -101,14 +107,12 @@ def test_an_unknown_language_is_refused_at_the_start() -> None:
 )
 def test_dates_and_numbers_are_written_as_there(language: str, day: str, captures: str) -> None:
     """By CLDR, through Babel."""
-    token = spoken.set(Spoken(language))
+    token = page_language.set(PageLanguage(language))
     try:
-        assert languages.day(datetime(2026, 3, 1, tzinfo=UTC)) == day
-        assert (
-            languages.translate_count("%(count)s capture", "%(count)s captures", 5_000) == captures
-        )
+        assert i18n.day(datetime(2026, 3, 1, tzinfo=UTC)) == day
+        assert i18n.translate_count("%(count)s capture", "%(count)s captures", 5_000) == captures
     finally:
-        spoken.reset(token)
+        page_language.reset(token)
 
 
 def test_a_page_is_in_the_language_that_was_asked_for(served: Served, site: str) -> None:

@@ -8,27 +8,25 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.captures import Capture
+from core.captures import ArtifactKind, Capture
 from core.digests import sha256_digest
 from core.errors import BodyTooLargeError, PermanentError
 from core.layout import OPEN_SUFFIX
-from core.records import ArtifactKind
-from playback.front.pages import Place
-from playback.front.records import TEXT_LIMIT, Records
 from tests.examples import examples
 from tests.playback.conftest import CollectionBuilder
+from warc.artifact_reader import TEXT_LIMIT, ArtifactReader, RecordPlace
 
 URL = "https://records.example/"
-PLACES: dict[Path, Place] = {}
+PLACES: dict[Path, RecordPlace] = {}
 
 
-def place_of(capture: Capture) -> Place:
+def place_of(capture: Capture) -> RecordPlace:
     """What the index says of where it lies."""
     at = capture.location
-    return Place(capture.url, at.filename, at.offset, at.length, capture.digest)
+    return RecordPlace(capture.url, at.filename, at.offset, at.length, capture.digest)
 
 
-def written(builder: CollectionBuilder, body: bytes) -> Place:
+def written(builder: CollectionBuilder, body: bytes) -> RecordPlace:
     """A page's text among other records."""
     builder.artifact(ArtifactKind.DOM, URL, b"<p>before</p>", mime="text/html")
     place = place_of(builder.artifact(ArtifactKind.TEXT, URL, body, mime="text/plain"))
@@ -39,7 +37,7 @@ def written(builder: CollectionBuilder, body: bytes) -> Place:
 def test_a_text_is_read_where_it_lies(collection: CollectionBuilder) -> None:
     """Also from a WARC that is still open, and from one that is not compressed."""
     place = written(collection, "Wörter".encode())
-    records = Records(collection.layout)
+    records = ArtifactReader(collection.layout)
     path: Path = collection.layout.archive / place.filename
     first = records.text(place)
     path.rename(path.with_name(path.name + OPEN_SUFFIX))
@@ -81,7 +79,7 @@ def test_what_the_index_does_not_speak_of_is_refused(
     place = written(collection, b"words")
 
     with pytest.raises(PermanentError):
-        Records(collection.layout).text(replace(place, **changes))  # type: ignore[arg-type]
+        ArtifactReader(collection.layout).text(replace(place, **changes))  # type: ignore[arg-type]
 
 
 def test_a_bomb_costs_its_limit_and_nothing_more(collection: CollectionBuilder) -> None:
@@ -89,9 +87,9 @@ def test_a_bomb_costs_its_limit_and_nothing_more(collection: CollectionBuilder) 
     place = written(collection, b"\0" * 60_000_000)
 
     with pytest.raises(BodyTooLargeError):
-        Records(collection.layout).text(place)
+        ArtifactReader(collection.layout).text(place)
     with pytest.raises(BodyTooLargeError):
-        Records(collection.layout).text(written(collection, b"x" * (TEXT_LIMIT + 1)))
+        ArtifactReader(collection.layout).text(written(collection, b"x" * (TEXT_LIMIT + 1)))
 
 
 @settings(
@@ -114,7 +112,7 @@ def test_no_damage_is_shown_as_a_text(
     data[place.offset + at : place.offset + at + len(damage)] = damage
     path.write_bytes(data)
     try:
-        text = Records(collection.layout).text(place)
+        text = ArtifactReader(collection.layout).text(place)
     except PermanentError:
         return
     assert text == "words"
@@ -125,4 +123,4 @@ def test_a_manifest_that_is_none_is_an_error_of_ours(collection: CollectionBuild
     for body in (b"[]", b"{}", b"\xff", b'{"version": 99}', b"[" * 100_000):
         found = collection.artifact(ArtifactKind.PAGEINFO, URL, body, mime="application/json")
         with pytest.raises(PermanentError):
-            Records(collection.layout).manifest(place_of(found))
+            ArtifactReader(collection.layout).manifest(place_of(found))

@@ -14,20 +14,20 @@ import pytest
 from starlette.applications import Starlette
 
 from core.clock import Clock
+from core.config.settings import Settings
 from core.errors import TransientError
-from core.pages import Outcome
-from core.settings import Settings
-from crawler.cli.standings import FrontierStatus
+from core.page_manifest import VisitOutcome
+from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import Frontier, NewItem
-from crawler.frontier.opening import open_frontier
-from crawler.policy.entries import ORDERS, Kind, PolicyEntry
-from playback.database import SqliteDatabase
-from playback.decisions.store import open_decisions
-from playback.front.about import Crawler
-from playback.front.app import Around, create_app
-from playback.front.standing import QueueStanding, Standing, Status
+from crawler.policy.policy_entries import POLICY_ORDER, PolicyEntry, PolicyKind
+from playback.access.decision_store import open_decisions
+from playback.web.asgi_app import WebOptions, create_app
+from playback.web.copy_lookup import QueueStatusReader, UrlQueueState, UrlQueueStatus
+from playback.web.site_pages import Crawler
 from tests.playback.conftest import NOW, CollectionBuilder
 from tests.services.redis_server import RedisServer
+from warc.index.database import SqliteDatabase
+from weboid.app.reader_queue_status import ReaderQueueStatus
 
 URL = "https://cited.example/page"
 pytestmark = pytest.mark.playback
@@ -65,7 +65,9 @@ class Answers:
         self.frontier: Frontier = open_frontier(
             builder.layout, settings.frontier, settings.politeness, server_time=False
         )
-        self.status = FrontierStatus(builder.layout, settings, clock=self.clock, server_time=False)
+        self.status = ReaderQueueStatus(
+            builder.layout, settings, clock=self.clock, server_time=False
+        )
         self.app = app_of(builder, self.status)
 
     def words(self, url: str = URL) -> str:
@@ -74,13 +76,13 @@ class Answers:
         return unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", reply.text)))
 
 
-def app_of(builder: CollectionBuilder, status: Status | None) -> Starlette:
+def app_of(builder: CollectionBuilder, status: QueueStatusReader | None) -> Starlette:
     """The front, without a socket."""
     return create_app(
         SqliteDatabase(builder.layout.captures_db),
         open_decisions(builder.layout),
         replay_origin="http://copies.test",
-        around=Around(status=status),
+        around=WebOptions(status=status),
     )
 
 
@@ -117,7 +119,7 @@ def test_a_visited_site_learns_who_came_and_how_to_refuse(collection: Collection
         SqliteDatabase(collection.layout.captures_db),
         open_decisions(collection.layout),
         replay_origin="http://copies.test",
-        around=Around(crawler=Crawler("a@b.example", "192.0.2.0/28")),
+        around=WebOptions(crawler=Crawler("a@b.example", "192.0.2.0/28")),
     )
     told = ask(app, "/about-crawler")
     assert told.status_code == 200
@@ -190,17 +192,17 @@ def test_a_refused_address_says_why(answers: Answers) -> None:
 def test_a_refusal_of_policy_says_until_when_and_nothing_of_who(answers: Answers) -> None:
     """Also before anybody cited it; and it ends with its entry."""
     entry = PolicyEntry(
-        Kind.AUTOBLACKLIST, "=cited.example", "secret words", "alice", NOW,
+        PolicyKind.AUTOBLACKLIST, "=cited.example", "secret words", "alice", NOW,
         NOW + timedelta(days=7),
     )  # fmt: skip
-    answers.frontier.give_order(ORDERS, entry.id, entry.to_json())
+    answers.frontier.give_order(POLICY_ORDER, entry.id, entry.to_json())
     first = answers.words()
     answers.frontier.add([NewItem(URL)], now=NOW)
     queued = answers.words()
     (item,) = answers.frontier.claim(now=NOW, worker="w")
     answers.frontier.skip(item, now=NOW, reason=str(entry))
     skipped = answers.words()
-    answers.frontier.take_back(ORDERS, entry.id)
+    answers.frontier.take_back(POLICY_ORDER, entry.id)
 
     for words in (first, queued, skipped):
         assert "left alone for a while" in words
@@ -212,16 +214,16 @@ def test_a_refusal_of_policy_says_until_when_and_nothing_of_who(answers: Answers
 
 def test_a_whitelist_entry_goes_before_the_crawls_own(answers: Answers) -> None:
     """As it does for the crawl."""
-    for kind in (Kind.AUTOBLACKLIST, Kind.WHITELIST):
+    for kind in (PolicyKind.AUTOBLACKLIST, PolicyKind.WHITELIST):
         entry = PolicyEntry(kind, "=cited.example", "", "", NOW)
-        answers.frontier.give_order(ORDERS, entry.id, entry.to_json())
+        answers.frontier.give_order(POLICY_ORDER, entry.id, entry.to_json())
 
     assert "never visited" in answers.words()
 
 
 def test_a_failed_capture_tells_of_the_next_attempt(answers: Answers) -> None:
     """The page of a failed visit has the books' word, too."""
-    answers.builder.page(URL, None, outcome=Outcome.FAILED, reason="HTTP 503")
+    answers.builder.page(URL, None, outcome=VisitOutcome.FAILED, reason="HTTP 503")
     answers.frontier.add([NewItem(URL)], now=NOW)
     words = answers.words()
 
@@ -235,14 +237,14 @@ def test_that_a_page_was_visited_is_not_told_where_it_is_hidden(answers: Answers
     (item,) = answers.frontier.claim(now=NOW, worker="w")
     answers.frontier.complete(item, now=NOW, outcome="complete")
 
-    assert answers.status.standing(URL) == QueueStanding(Standing.DONE, NOW)
+    assert answers.status.standing(URL) == UrlQueueStatus(UrlQueueState.DONE, NOW)
     assert "never visited" in answers.words()
 
 
 def test_many_addresses_are_told_as_one_is(answers: Answers) -> None:
     """One look for all; what has no standing is left out, and of policy only the kind is told."""
-    entry = PolicyEntry(Kind.BLACKLIST, "=barred.example", "secret", "alice", NOW)
-    answers.frontier.give_order(ORDERS, entry.id, entry.to_json())
+    entry = PolicyEntry(PolicyKind.BLACKLIST, "=barred.example", "secret", "alice", NOW)
+    answers.frontier.give_order(POLICY_ORDER, entry.id, entry.to_json())
     urls = [f"https://site-{number}.example/" for number in range(3)]
     answers.frontier.add([NewItem(urls[0])], now=NOW)
     (item,) = answers.frontier.claim(now=NOW, worker="w")
@@ -256,9 +258,9 @@ def test_many_addresses_are_told_as_one_is(answers: Answers) -> None:
         url: standing for url in asked if (standing := answers.status.standing(url)) is not None
     }
     assert [each.standing for each in found.values()] == [
-        Standing.FAILED,
-        Standing.QUEUED,
-        Standing.REFUSED,
+        UrlQueueState.FAILED,
+        UrlQueueState.QUEUED,
+        UrlQueueState.REFUSED,
     ]
 
 
@@ -266,7 +268,9 @@ def test_without_a_frontier_the_answer_is_that_it_was_never_seen(
     collection: CollectionBuilder,
 ) -> None:
     """No frontier is made by looking for one."""
-    with contextlib.closing(FrontierStatus(collection.layout, Settings(), clock=Fixed())) as status:
+    with contextlib.closing(
+        ReaderQueueStatus(collection.layout, Settings(), clock=Fixed())
+    ) as status:
         assert status.standing(URL) is None
         assert status.standing("no url at all") is None
         assert status.standings([URL]) == {}
@@ -278,7 +282,9 @@ def test_a_frontier_that_cannot_be_read_takes_no_page_away(collection: Collectio
     path: Path = collection.layout.frontier_db
     path.write_bytes(b"this is no database at all, but long enough to be one" * 40)
     collection.page(URL, "<p>x</p>")
-    with contextlib.closing(FrontierStatus(collection.layout, Settings(), clock=Fixed())) as status:
+    with contextlib.closing(
+        ReaderQueueStatus(collection.layout, Settings(), clock=Fixed())
+    ) as status:
         with pytest.raises(TransientError):
             status.standing(URL)
         with pytest.raises(TransientError):

@@ -6,12 +6,17 @@ from datetime import timedelta
 import pytest
 
 from core.timestamps import timestamp14
-from playback.decisions.levels import Level
-from playback.decisions.store import DecisionStore, open_decisions
-from playback.decisions.takedown_book import add
-from playback.decisions.takedowns import Effect, Takedown, TakedownKind, canonical
+from playback.access.decision_store import DecisionStore, open_decisions
+from playback.access.levels import Level
+from playback.access.takedowns import (
+    Takedown,
+    TakedownEffect,
+    TakedownKind,
+    add_takedowns,
+    normalize_target,
+)
 from playback.full_origins import FullOrigins
-from playback.replay.full_gate import FullAnswer, FullGate, FullPolicy, fixed_full_headers
+from playback.replay.full.full_gate import FullAnswer, FullGate, FullPolicy, fixed_full_headers
 from tests.playback.conftest import (
     NOW,
     CollectionBuilder,
@@ -32,8 +37,11 @@ YEARS = timedelta(days=1000)
 def take_down(decisions: DecisionStore, url: str) -> None:
     """As an operator does."""
     kind = TakedownKind.URL
-    what = canonical(kind, url)
-    add(decisions, [Takedown(0, kind, what, "", Effect.BLOCK, "asked for", "", "op", NOW, None)])
+    what = normalize_target(kind, url)
+    add_takedowns(
+        decisions,
+        [Takedown(0, kind, what, "", TakedownEffect.BLOCK, "asked for", "", "op", NOW, None)],
+    )
 
 
 def test_without_the_possibility_there_is_no_such_route(served: Served, site: str) -> None:
@@ -420,10 +428,10 @@ def test_the_origins_of_public_copies_need_a_shared_secret(
     import asyncio
 
     from core.errors import ConfigError
-    from playback.server import Origins, serve
+    from playback.playback_server import ServerOrigins, serve
 
     monkeypatch.delenv("WEBOID_FULL_SECRET", raising=False)
-    origins = Origins("https://a.example", "https://b.example")
+    origins = ServerOrigins("https://a.example", "https://b.example")
     with pytest.raises(ConfigError, match="WEBOID_FULL_SECRET"):
         asyncio.run(
             serve(collection.layout, origins=origins, with_replay=False, full="https://*.c.example")

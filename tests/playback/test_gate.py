@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from playback.replay.gate import Gate, Policy, fixed_headers
+from playback.replay.header_gate import HeaderGate, Policy, fixed_headers
 
 POLICY = Policy("https://front.example", frozenset({"copies.example"}))
 HTML = "text/html; charset=utf-8"
@@ -50,7 +50,7 @@ def ask(
         "REQUEST_METHOD": "GET", "HTTP_HOST": "copies.example", "REQUEST_URI": "/x",
         "wsgi.errors": sys.stderr, "wsgi.input": io.BytesIO(),
     }  # fmt: skip
-    body = b"".join(Gate(application, POLICY)({**base, **environ}, start))
+    body = b"".join(HeaderGate(application, POLICY)({**base, **environ}, start))
     return said[0], said[1], body
 
 

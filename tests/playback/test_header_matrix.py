@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from core.records import ArtifactKind
+from core.captures import ArtifactKind
 from core.timestamps import timestamp14
-from playback.addresses import Modifier
-from playback.decisions import takedown_book
-from playback.decisions.store import open_decisions
-from playback.decisions.takedowns import Effect, Takedown, TakedownKind
-from playback.front.headers import security_headers
+from playback.access import takedowns
+from playback.access.decision_store import open_decisions
+from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
+from playback.url_paths import MementoModifier
+from playback.web.page_renderer import security_headers
 from tests.playback.conftest import (
     FRONT,
     NOW,
@@ -191,11 +191,20 @@ def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayProcess]:
             )
         builder.page(f"{SITE}/page", "<p>x", shot=png(), text="x")
         builder.page(f"{SITE}/gone", "<p>x", shot=png(), text="x")
-        takedown_book.add(
+        takedowns.add_takedowns(
             store,
             [
                 Takedown(
-                    0, TakedownKind.URL, f"{SITE}/gone", "", Effect.BLOCK, "", "", "", NOW, None
+                    0,
+                    TakedownKind.URL,
+                    f"{SITE}/gone",
+                    "",
+                    TakedownEffect.BLOCK,
+                    "",
+                    "",
+                    "",
+                    NOW,
+                    None,
                 )
             ],
         )
@@ -211,7 +220,7 @@ ADDRESSES = ["", "urn:view:", "urn:text:", "urn:dom:", "urn:pageinfo:"]
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-@pytest.mark.parametrize("modifier", [*(str(each) for each in Modifier), *FOREIGN])
+@pytest.mark.parametrize("modifier", [*(str(each) for each in MementoModifier), *FOREIGN])
 def test_every_route_modifier_status_and_type_has_the_golden_headers(
     replay: ReplayProcess, modifier: str, method: str
 ) -> None:
@@ -517,13 +526,13 @@ def test_artifacts_that_a_reader_may_see_are_the_only_ones(replay: ReplayProcess
     shown = {
         (kind, modifier)
         for kind in ArtifactKind
-        for modifier in Modifier
+        for modifier in MementoModifier
         if replay.get(f"/c/{TS}{modifier}/urn:{kind}:{SITE}/page").status == 200
     }
 
     assert shown == {
-        (ArtifactKind.VIEW, Modifier.IMAGE),
-        (ArtifactKind.FULL_PAGE, Modifier.IMAGE),
-        (ArtifactKind.THUMBNAIL, Modifier.IMAGE),
-        (ArtifactKind.TEXT, Modifier.TEXT),
+        (ArtifactKind.VIEW, MementoModifier.IMAGE),
+        (ArtifactKind.FULL_PAGE, MementoModifier.IMAGE),
+        (ArtifactKind.THUMBNAIL, MementoModifier.IMAGE),
+        (ArtifactKind.TEXT, MementoModifier.TEXT),
     }

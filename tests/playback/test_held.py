@@ -8,13 +8,19 @@ from datetime import timedelta
 
 import pytest
 
+from core.captures import ArtifactKind
 from core.digests import sha256_digest
-from core.records import ArtifactKind
 from core.timestamps import timestamp14
-from playback.decisions.lists import ListEffect, UrlList, add_list, folder_of, remove_list
-from playback.decisions.store import DecisionStore, open_decisions
-from playback.decisions.url_hashes import full_hashes
-from playback.decisions.verdicts import Verdict, keep
+from playback.access.decision_store import DecisionStore, open_decisions
+from playback.access.holds import ScanVerdict, store_verdicts
+from playback.access.threat_lists import (
+    ListEffect,
+    ThreatList,
+    add_list,
+    lists_folder,
+    remove_list,
+    url_hashes,
+)
 from tests.playback.conftest import (
     FRONT,
     NOW,
@@ -48,9 +54,9 @@ def front_store(served: Served) -> Iterator[DecisionStore]:
         yield it
 
 
-def verdict(digest: str, threat: str = "Eicar-Test") -> Verdict:
+def verdict(digest: str, threat: str = "Eicar-Test") -> ScanVerdict:
     """What a scanner said."""
-    return Verdict(digest, threat, "ClamAV 1.4.3/27700", NOW)
+    return ScanVerdict(digest, threat, "ClamAV 1.4.3/27700", NOW)
 
 
 def test_no_route_hands_out_a_payload_with_a_threat(
@@ -73,7 +79,7 @@ def test_no_route_hands_out_a_payload_with_a_threat(
     before = {target: get(target) for target in targets}
     assert {reply.status for reply in before.values()} == {200}
     digests = [each.digest for each in (page, picture, style, paper)]
-    keep(store, [verdict(each) for each in digests])
+    store_verdicts(store, [verdict(each) for each in digests])
 
     for target, status in targets.items():
         warm = {"If-None-Match": before[target]["ETag"]}
@@ -83,7 +89,7 @@ def test_no_route_hands_out_a_payload_with_a_threat(
             assert reply["Cache-Control"] == "no-store"
         if status == 403:
             assert "Eicar-Test" in get(target).text
-    keep(store, [verdict(each, "") for each in digests])
+    store_verdicts(store, [verdict(each, "") for each in digests])
     assert [get(target).body for target in targets] == [each.body for each in before.values()]
 
 
@@ -108,7 +114,7 @@ def test_a_page_is_held_for_what_its_site_sent_and_for_what_came_of_it(
         return [get(route.format(at=AT, url=url)).status for route in routes]
 
     assert [statuses(url) for url in urls] == [[200, 200, 200]] * 2
-    keep(store, [verdict(held[0].digest), verdict(dom.digest)])
+    store_verdicts(store, [verdict(held[0].digest), verdict(dom.digest)])
     assert [statuses(url) for url in urls] == [[403, 403, 404]] * 2
     for url in urls:
         assert get(f"/c/{AT}im_/urn:view:{url}").status == 200
@@ -125,7 +131,7 @@ def test_the_same_bytes_under_another_digest_do_not_leave(
         f"{site}/gzip", gzip.compress(body), headers=(("Content-Encoding", "gzip"),)
     )
     assert archived.replay.get(f"/c/{AT}/{site}/gzip").status == 200
-    keep(store, [verdict(plain.digest)])
+    store_verdicts(store, [verdict(plain.digest)])
     assert archived.replay.get(f"/c/{AT}/{site}/gzip").status == 403
 
 
@@ -137,7 +143,7 @@ def test_the_reader_is_told_and_offered_the_screenshot(
     page_id = served.builder.page(url, "<p>x", shot=png(), text="x", title="A title")
     source = served.builder.response(url, b"sent" + site.encode(), page_id=page_id)
     assert "<iframe" in served.get(f"/page/{AT}/{url}").text
-    keep(front_store, [verdict(source.digest, "Win.<b>Evil</b>")])
+    store_verdicts(front_store, [verdict(source.digest, "Win.<b>Evil</b>")])
 
     for view in ("page", "as-captured", "text"):
         told = served.get(f"/{view}/{AT}/{url}").text
@@ -162,9 +168,9 @@ def test_a_download_says_whether_it_was_scanned(
         return served.get(f"/page/{AT}/{url}").text
 
     assert "No malware scanner has looked into it yet" in told()
-    keep(front_store, [replace(verdict(paper.digest, ""), skipped="too large")])
+    store_verdicts(front_store, [replace(verdict(paper.digest, ""), skipped="too large")])
     assert "No malware scanner has looked into it yet" in told()
-    keep(front_store, [verdict(paper.digest, "")])
+    store_verdicts(front_store, [verdict(paper.digest, "")])
     assert "nothing was found" in told()
     assert "Download the archived file" in told()
 
@@ -182,9 +188,9 @@ def test_downloads_wait_for_the_scanner_when_so_set(
         target = f"/c/{AT}dl_/{site}/p.pdf"
         assert replay.get(f"/c/{AT}/{site}/page").status == 200
         assert "not scanned" in replay.get(target).text
-        keep(store, [replace(verdict(paper.digest, ""), skipped="too large")])
+        store_verdicts(store, [replace(verdict(paper.digest, ""), skipped="too large")])
         assert replay.get(target).status == 403
-        keep(store, [verdict(paper.digest, "")])
+        store_verdicts(store, [verdict(paper.digest, "")])
         assert replay.get(target).body == PDF
 
 
@@ -197,12 +203,12 @@ Lister = Callable[..., None]
 @pytest.fixture
 def listing(served: Served, front_store: DecisionStore) -> Iterator[Lister]:
     """Puts addresses on a list, which goes with the test."""
-    folder = folder_of(served.builder.layout.decisions_db)
+    folder = lists_folder(served.builder.layout.decisions_db)
     names: set[str] = set()
 
     def put(url: str, effect: ListEffect = ListEffect.HOLD, size: int = 32) -> None:
-        about = UrlList(f"bad of {url}", "", effect, "known for <phishing>", 0, NOW)
-        add_list(front_store, folder, about, [full_hashes(url)[0][:size]])
+        about = ThreatList(f"bad of {url}", "", effect, "known for <phishing>", 0, NOW)
+        add_list(front_store, folder, about, [url_hashes(url)[0][:size]])
         names.add(about.name)
 
     yield put
@@ -280,10 +286,10 @@ def test_before_the_live_page_a_listed_address_is_said(
 def test_a_list_that_cannot_be_read_shows_nothing(collection: CollectionBuilder, site: str) -> None:
     """Playback says "not now"; it goes on when the file is back."""
     collection.page(f"{site}/page", "<p>a secret")
-    folder = folder_of(collection.layout.decisions_db)
+    folder = lists_folder(collection.layout.decisions_db)
     with closing(open_decisions(collection.layout)) as store:
-        about = UrlList("x", "", ListEffect.HOLD, "", 0, NOW)
-        made = add_list(store, folder, about, full_hashes("https://other.example/"))
+        about = ThreatList("x", "", ListEffect.HOLD, "", 0, NOW)
+        made = add_list(store, folder, about, url_hashes("https://other.example/"))
         path = folder / made.file
         kept = path.read_bytes()
         path.unlink()
@@ -305,13 +311,13 @@ def test_a_copy_in_full_is_held_too(full: FullSite, site: str) -> None:
     frame = full.frame(url)
     assert full.part(frame, "mp_", url, "iframe").status == 200
     with closing(open_decisions(full.builder.layout)) as store:
-        keep(store, [verdict(digest)])
+        store_verdicts(store, [verdict(digest)])
         told = full.part(frame, "mp_", url, "iframe")
         assert (told.status, b"Eicar-Test" in told.body) == (403, True)
         for view in ("full", "full-view"):
             answer = full.served.get(f"/{view}/{AT}/{url}")
             assert (answer.status, answer["Location"]) == (302, f"/page/{AT}/{url}")
-        keep(store, [verdict(digest, "")])
+        store_verdicts(store, [verdict(digest, "")])
     assert full.part(frame, "mp_", url, "iframe").status == 200
 
 
@@ -322,9 +328,9 @@ def test_the_notice_before_scripts_says_that_an_address_is_listed(
     url = f"{site}/"
     full.page(url, "<!DOCTYPE html><title>x</title>")
     full.frame(url)
-    folder = folder_of(full.builder.layout.decisions_db)
+    folder = lists_folder(full.builder.layout.decisions_db)
     with closing(open_decisions(full.builder.layout)) as store:
-        about = UrlList("bad", "", ListEffect.HOLD, "known for it", 0, NOW)
-        add_list(store, folder, about, full_hashes(url))
+        about = ThreatList("bad", "", ListEffect.HOLD, "known for it", 0, NOW)
+        add_list(store, folder, about, url_hashes(url))
         assert "known for it" in full.served.get(f"/full/{AT}/{url}").text
         remove_list(store, folder, "bad")

@@ -15,35 +15,34 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.captures import Capture, RecordLocation
-from core.classes import GOOD, WITHHELD, PageClass
+from core.captures import ArtifactKind, Capture, RecordLocation, RecordType, artifact_uri
+from core.config.database_urls import parse_index_url
+from core.config.settings import IndexSettings
 from core.errors import ConfigError, TransientError
-from core.index_url import parse_index_url
 from core.layout import Layout
-from core.pages import Outcome, PageInfo
-from core.records import ArtifactKind, RecordType, artifact_uri
-from core.replay_keys import replay_key
-from core.settings import IndexSettings
+from core.page_classes import GOOD, WITHHELD, PageClass
+from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import timestamp14, warc_date
-from playback import postgres as playback_postgres
-from playback.database import (
-    Database,
-    KeptSqliteDatabase,
+from core.url_keys import replay_key
+from playback.replay.capture_lookup import CaptureLookup
+from playback.web.page_search import PageSearch, parse_question
+from playback.web.page_store import CapturedPage, PageStore
+from tests.examples import examples
+from tests.playback.conftest import NOW, CollectionBuilder, fetch, png, serving
+from tests.services.postgres import PostgresServer
+from warc.index import postgres_database as playback_postgres
+from warc.index.database import (
+    IndexDatabase,
+    PersistentSqliteDatabase,
     PooledSqliteDatabase,
     SqliteDatabase,
     open_database,
 )
-from playback.front.pages import Page, PageStore
-from playback.front.searching import Search, parse_question
-from playback.postgres import PostgresDatabase
-from playback.replay.index import CaptureIndex
-from proxy.index.postgres import PostgresCaptureIndex
-from proxy.index.renewal import renewal
-from proxy.index.rows import CaptureRow, PageRow, columns
-from proxy.index.sqlite import SqliteCaptureIndex
-from tests.examples import examples
-from tests.playback.conftest import NOW, CollectionBuilder, fetch, png, serving
-from tests.services.postgres import PostgresServer
+from warc.index.postgres import PostgresCaptureIndex
+from warc.index.postgres_database import PostgresDatabase
+from warc.index.protocol import CaptureRow, PageIndexRow, columns
+from warc.index.renewal import renew_index
+from warc.index.sqlite import SqliteCaptureIndex
 
 pytestmark = pytest.mark.playback
 
@@ -86,19 +85,19 @@ def page(page_id: str, url: str = URLS[0], **changes: Any) -> PageInfo:
     """A page's manifest; `second` says when."""
     at = NOW + timedelta(seconds=changes.pop("second", 0))
     about = PageInfo(
-        page_id, url, url, warc_date(at), Outcome.COMPLETE, status=200, mime="text/html"
+        page_id, url, url, warc_date(at), VisitOutcome.COMPLETE, status=200, mime="text/html"
     )
     return replace(about, **changes)
 
 
-def searched(database: Database, words: str) -> tuple[Page, ...]:
+def searched(database: IndexDatabase, words: str) -> tuple[CapturedPage, ...]:
     """The pages that have the words, the first part of them."""
-    return Search(database, PageStore(database)).find(parse_question(words)).pages
+    return PageSearch(database, PageStore(database)).find(parse_question(words)).pages
 
 
 KINDS = {
     "sqlite": SqliteDatabase,
-    "kept sqlite": KeptSqliteDatabase,
+    "kept sqlite": PersistentSqliteDatabase,
     "pooled sqlite": PooledSqliteDatabase,
 }
 
@@ -106,11 +105,11 @@ KINDS = {
 @pytest.fixture(params=[*KINDS, "postgresql"])
 def both(
     request: pytest.FixtureRequest, tmp_path: Path
-) -> Iterator[tuple[Callable[[], Writer], Database]]:
+) -> Iterator[tuple[Callable[[], Writer], IndexDatabase]]:
     """How to open an index for writing, and the database to read it with."""
     path = tmp_path / "captures.sqlite"
     url = request.getfixturevalue("database_url") if request.param == "postgresql" else ""
-    database: Database
+    database: IndexDatabase
     database = PostgresDatabase(parse_index_url(url)) if url else KINDS[request.param](path)
     with ExitStack() as stack:
         stack.callback(database.close)
@@ -125,17 +124,17 @@ def both(
         yield make, database
 
 
-Both = tuple[Callable[[], Writer], Database]
+Both = tuple[Callable[[], Writer], IndexDatabase]
 
 
 def test_an_index_that_is_not_there_yet_is_empty(both: Both) -> None:
     """Playback may be started first; what is written then is found."""
     make, database = both
     assert searched(database, "") == ()
-    assert list(CaptureIndex(database).captures(URLS[0], NOW)) == []
+    assert list(CaptureLookup(database).captures(URLS[0], NOW)) == []
     make().add_captures([capture()])
 
-    assert list(CaptureIndex(database).captures(URLS[0], NOW)) == [capture()]
+    assert list(CaptureLookup(database).captures(URLS[0], NOW)) == [capture()]
 
 
 def test_an_index_of_an_older_version_is_an_error(both: Both) -> None:
@@ -160,7 +159,7 @@ def test_the_very_url_comes_first_and_then_the_nearest(both: Both) -> None:
         [(URLS[0], 50), (URLS[0], -20), (URLS[1], 1), (URLS[4], 0), (URLS[5], 0)]
     )]  # fmt: skip
     make().add_captures(found)
-    index = CaptureIndex(database)
+    index = CaptureLookup(database)
 
     assert list(index.captures(URLS[0], NOW)) == [found[1], found[0], found[2]]
     assert list(index.captures(URLS[0], NOW, window=timedelta(seconds=30))) == [found[1], found[2]]
@@ -173,7 +172,7 @@ def test_a_capture_comes_back_as_it_was_written(both: Both) -> None:
     written = replace(capture(kind=RecordType.REVISIT, page_id="one"), truncated="length")
     make().add_captures([written])
 
-    assert list(CaptureIndex(database).captures(URLS[0], NOW)) == [written]
+    assert list(CaptureLookup(database).captures(URLS[0], NOW)) == [written]
 
 
 def test_a_page_and_its_artifacts_are_found(both: Both) -> None:
@@ -182,9 +181,9 @@ def test_a_page_and_its_artifacts_are_found(both: Both) -> None:
     dom = artifact_uri(ArtifactKind.DOM, URLS[0])
     writer = make()
     writer.add_page(page("one", second=60))
-    writer.add_page(page("two", outcome=Outcome.FAILED))
+    writer.add_page(page("two", outcome=VisitOutcome.FAILED))
     writer.add_captures([capture(dom, second=60, page_id="one"), capture(page_id="two", offset=5)])
-    index = CaptureIndex(database)
+    index = CaptureLookup(database)
     found = index.page(URLS[0], NOW)
 
     assert found is not None
@@ -196,9 +195,9 @@ def test_a_page_and_its_artifacts_are_found(both: Both) -> None:
     assert list(index.documents(URLS[0], NOW)) == []
 
 
-def shown(database: Database, at: datetime = NOW, url: str = URLS[0]) -> str | None:
+def shown(database: IndexDatabase, at: datetime = NOW, url: str = URLS[0]) -> str | None:
     """What replay and front both offer for a moment at which nothing was captured."""
-    found, offered = CaptureIndex(database).page(url, at), PageStore(database).nearest(url, at)
+    found, offered = CaptureLookup(database).page(url, at), PageStore(database).nearest(url, at)
     assert (found and found.page_id) == (offered and offered.page_id)
     return found.page_id if found is not None else None
 
@@ -230,7 +229,7 @@ def test_a_challenge_is_never_offered(both: Both) -> None:
     writer.add_page(
         page("wall", page_class=PageClass.CHALLENGE, class_score=0.9, class_evidence=evidence)
     )
-    index, store = CaptureIndex(database), PageStore(database)
+    index, store = CaptureLookup(database), PageStore(database)
 
     assert index.page(URLS[0], NOW) is None
     purposely = index.page(URLS[0], NOW, on_purpose=True)
@@ -299,7 +298,7 @@ def test_parts_of_a_page_are_found_whatever_its_class(both: Both) -> None:
         for page_id, second in (("wall", 0), ("gone", 1), ("good", 50))
     ]
     writer.add_captures(found)
-    index = CaptureIndex(database)
+    index = CaptureLookup(database)
 
     assert list(index.captures(URLS[0], NOW)) == found
     assert list(index.documents(URLS[0], NOW)) == [found[2], found[1]]
@@ -336,7 +335,7 @@ def test_lists_go_on_where_they_stop(both: Both) -> None:
     with writer.transaction():
         for number in range(53):
             writer.add_page(page(f"{number:02}", second=number))
-    search = Search(database, PageStore(database))
+    search = PageSearch(database, PageStore(database))
     first = search.find(parse_question(""))
     second = search.find(parse_question(""), before=first.older)
 
@@ -386,7 +385,7 @@ def test_pages_are_found_by_site_by_address_and_by_title(
     few: int, both: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same whether a range of the index is read whole or the newest pages are looked through."""
-    monkeypatch.setattr("playback.front.searching._FEW", few)
+    monkeypatch.setattr("playback.web.page_search._FEW", few)
     make, database = both
     writer = make()
     with writer.transaction():
@@ -406,7 +405,7 @@ def test_a_long_search_says_how_far_it_went_and_goes_on(both: Both) -> None:
         for number in range(100):
             title = "needle" if number in (3, 4, 97) else "hay"
             writer.add_page(page(f"{number:02}", second=number, title=title))
-    search = Search(database, PageStore(database), most_read=30)
+    search = PageSearch(database, PageStore(database), most_read=30)
     question = parse_question("title:needle")
     parts = [search.find(question)]
     while parts[-1].older is not None:
@@ -438,7 +437,7 @@ _pages = st.lists(
         st.sampled_from(PAGE_IDS),
         st.sampled_from(URLS),
         second=st.integers(-120, 120),
-        outcome=st.sampled_from(Outcome),
+        outcome=st.sampled_from(VisitOutcome),
         page_class=st.sampled_from(PageClass),
         status=st.sampled_from((None, 200, 404)),
         title=st.sampled_from(("", "Bread", "bröd\U0001f35e")),
@@ -470,8 +469,8 @@ def test_both_answer_the_same(
             SqliteCaptureIndex(folder / "captures.sqlite"),
             PostgresCaptureIndex(address),
         ]
-        databases: list[Database] = [
-            KeptSqliteDatabase(folder / "captures.sqlite"),
+        databases: list[IndexDatabase] = [
+            PersistentSqliteDatabase(folder / "captures.sqlite"),
             PostgresDatabase(address),
         ]
         for each in (*writers, *databases):
@@ -485,9 +484,9 @@ def test_both_answer_the_same(
         assert one == two
 
 
-def _answers(database: Database, url: str, at: datetime) -> Iterator[object]:
+def _answers(database: IndexDatabase, url: str, at: datetime) -> Iterator[object]:
     """What playback asks."""
-    index, store = CaptureIndex(database), PageStore(database)
+    index, store = CaptureLookup(database), PageStore(database)
     yield list(index.captures(url, at))
     yield list(index.captures(url, at, window=timedelta(seconds=31)))
     found = index.page(url, at)
@@ -539,7 +538,7 @@ def test_many_may_ask_at_once(postgres: PostgresServer, database_url: str) -> No
         answers: list[list[Capture]] = []
 
         def ask() -> None:
-            answers.extend(list(CaptureIndex(database).captures(URLS[0], NOW)) for _ in range(10))
+            answers.extend(list(CaptureLookup(database).captures(URLS[0], NOW)) for _ in range(10))
 
         threads = [threading.Thread(target=ask) for _ in range(40)]
         for each in threads:
@@ -574,7 +573,7 @@ def test_readers_go_on_while_the_index_is_made_anew(tmp_path: Path, database_url
     with closing(PostgresCaptureIndex(address)) as writer:
         writer.add_captures([capture()])
     with closing(PostgresDatabase(address)) as database:
-        index = CaptureIndex(database)
+        index = CaptureLookup(database)
 
         def seen() -> list[Capture]:
             found = [list(index.captures(URLS[0], NOW)) for _ in range(10)]
@@ -582,7 +581,7 @@ def test_readers_go_on_while_the_index_is_made_anew(tmp_path: Path, database_url
             return found[0]
 
         assert seen() == [capture()]
-        with renewal(Layout(tmp_path), place) as renewed:
+        with renew_index(Layout(tmp_path), place) as renewed:
             renewed.index.add_captures([capture(second=1, offset=7)])
             assert seen() == [capture()]
             renewed.publish()
@@ -605,9 +604,11 @@ def copy(collection: CollectionBuilder, url: str) -> None:
     ):
         query = f"SELECT {columns(CaptureRow)} FROM captures"
         index.add_rows([CaptureRow(*row) for row in old.execute(query)])
-        marks = ", ".join(["%s"] * len(PageRow._fields))
-        for row in old.execute(f"SELECT {columns(PageRow)} FROM pages"):
-            index._server.execute(f"INSERT INTO pages ({columns(PageRow)}) VALUES ({marks})", row)
+        marks = ", ".join(["%s"] * len(PageIndexRow._fields))
+        for row in old.execute(f"SELECT {columns(PageIndexRow)} FROM pages"):
+            index._server.execute(
+                f"INSERT INTO pages ({columns(PageIndexRow)}) VALUES ({marks})", row
+            )
     path.unlink()
 
 

@@ -5,13 +5,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from core.index_schema import SCHEMA_VERSION
 from core.layout import Layout
-from core.pages import Screen
-from proxy.index.upgrade import upgrade_index
+from core.page_manifest import PageScreen
 from tests.playback.conftest import CollectionBuilder
+from warc.index.schema import SCHEMA_VERSION
+from warc.rebuild import upgrade_index
 
-PHONE = Screen(width=390, height=844, mobile=True, language="de-DE,de;q=0.9")
+PHONE = PageScreen(width=390, height=844, mobile=True, language="de-DE,de;q=0.9")
 NEW_COLUMNS = (
     ("captures", "login"),
     ("pages", "device"),

@@ -7,12 +7,12 @@ from hashlib import sha256
 
 import pytest
 
-from core.records import ArtifactKind
+from core.captures import ArtifactKind
 from core.timestamps import timestamp14
-from playback.decisions.level_book import LevelBook
-from playback.decisions.level_targets import target_of
-from playback.decisions.levels import Actor, Level
-from playback.decisions.store import SqliteDecisionStore
+from playback.access.decision_store import SqliteDecisionStore
+from playback.access.level_store import LevelStore
+from playback.access.level_targets import target_of
+from playback.access.levels import Level, LevelActor
 from tests.playback.conftest import (
     FRONT,
     NOW,
@@ -39,7 +39,9 @@ RICH = """<!DOCTYPE html><html lang="en"><head><title>T</title><style>p{{color:r
 def decide(builder: CollectionBuilder, level: Level | None, **subject: str) -> None:
     """As an operator."""
     with contextlib.closing(SqliteDecisionStore(builder.layout.decisions_db)) as store:
-        LevelBook(store).decide([target_of(**subject)], level, actor=Actor("root"), now=DECIDED)
+        LevelStore(store).decide(
+            [target_of(**subject)], level, actor=LevelActor("root"), now=DECIDED
+        )
 
 
 def host_of(site: str) -> str:

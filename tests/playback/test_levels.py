@@ -12,42 +12,44 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from core.config.database_urls import parse_index_url
+from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import InputError
-from core.index_url import parse_index_url
 from core.layout import Layout
-from core.stored_levels import DEFAULT_STORED_LEVEL, StoredLevel
 from core.urls import host_of, identity_key
-from playback.decisions.level_book import LevelBook
-from playback.decisions.level_targets import target_of
-from playback.decisions.levels import (
+from playback.access.decision_postgres import PostgresDecisionStore
+from playback.access.decision_store import DecisionStore, SqliteDecisionStore, open_decisions
+from playback.access.level_store import LevelStore
+from playback.access.level_targets import target_of
+from playback.access.levels import (
     DEFAULT_LEVEL,
-    Actor,
     Level,
+    LevelActor,
+    LevelRight,
     LevelRules,
-    Right,
+    LevelScope,
+    LevelTarget,
     Rule,
-    Scope,
     StoredRule,
-    Target,
     parse_actor,
 )
-from playback.decisions.postgres import PostgresDecisionStore
-from playback.decisions.store import DecisionStore, SqliteDecisionStore, open_decisions
 
 pytestmark = pytest.mark.playback
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-OPERATOR = Actor("root")
+OPERATOR = LevelActor("root")
 Open = Callable[[], DecisionStore]
 
 _HOSTS = ["example.org", "a.example.org", "b.a.example.org", "notexample.org", "org", "10.0.0.1"]
 _URLS = [f"https://{host}{path}" for host in _HOSTS for path in ("/", "/A", "/a", "/a?x=1", "/%61")]
 _WIKIS = ["", "one", "two"]
 _LEVEL = st.sampled_from(Level)
-_ACTOR = st.sampled_from([OPERATOR, Actor("ann", "one"), Actor("bob", "one"), Actor("ann", "two")])
+_ACTOR = st.sampled_from(
+    [OPERATOR, LevelActor("ann", "one"), LevelActor("bob", "one"), LevelActor("ann", "two")]
+)
 
 
-def _targets() -> st.SearchStrategy[Target]:
+def _targets() -> st.SearchStrategy[LevelTarget]:
     wiki = st.sampled_from(_WIKIS)
     return st.one_of(
         st.builds(lambda link, wiki: target_of(link=link, wiki=wiki), st.sampled_from(_URLS), wiki),
@@ -66,18 +68,20 @@ _RIGHTS = st.lists(
     st.tuples(
         st.sampled_from(["one", "two"]),
         st.sampled_from(["", "ann"]),
-        st.sampled_from([Scope.LINK, Scope.DOMAIN, Scope.WIKI]),
+        st.sampled_from([LevelScope.LINK, LevelScope.DOMAIN, LevelScope.WIKI]),
         st.none() | _LEVEL,
     ),
     max_size=4,
 )
 
 
-def _rule(number: int, target: Target, level: Level | None, actor: Actor = OPERATOR) -> Rule:
+def _rule(
+    number: int, target: LevelTarget, level: Level | None, actor: LevelActor = OPERATOR
+) -> Rule:
     return Rule(number, target, level, actor, NOW)
 
 
-def _rules(*decisions: tuple[Target, Level]) -> LevelRules:
+def _rules(*decisions: tuple[LevelTarget, Level]) -> LevelRules:
     return LevelRules(_rule(number, *each) for number, each in enumerate(decisions))
 
 
@@ -89,8 +93,8 @@ def _allowed_stored(most: Level) -> StoredLevel:
 def _naively(
     url: str,
     wiki: str,
-    decisions: list[tuple[Target, Any, Actor]],
-    rights: list[tuple[str, str, Scope, Level | None]],
+    decisions: list[tuple[LevelTarget, Any, LevelActor]],
+    rights: list[tuple[str, str, LevelScope, Level | None]],
     default: Any = DEFAULT_LEVEL,
     allowed: Callable[[Level], Any] = lambda most: most,
 ) -> Any:
@@ -100,11 +104,15 @@ def _naively(
     domains = [".".join(labels[place:]) for place in range(len(labels))]
     if host == "10.0.0.1":
         domains = [host, "0.0.1", "0.1", "1"]
-    tried = [(Scope.LINK, identity_key(url)), *((Scope.DOMAIN, each) for each in domains)]
+    tried = [(LevelScope.LINK, identity_key(url)), *((LevelScope.DOMAIN, each) for each in domains)]
     order = [
-        Target(scope, each, what) for scope, what in tried for each in dict.fromkeys((wiki, ""))
+        LevelTarget(scope, each, what)
+        for scope, what in tried
+        for each in dict.fromkeys((wiki, ""))
     ]
-    order += ([Target(Scope.WIKI, wiki)] if wiki else []) + [Target(Scope.DEFAULT)]
+    order += ([LevelTarget(LevelScope.WIKI, wiki)] if wiki else []) + [
+        LevelTarget(LevelScope.DEFAULT)
+    ]
     level = default
     for target in reversed(order):
         last = [each for each in decisions if each[0] == target][-1:]
@@ -122,10 +130,10 @@ def _naively(
             given is not None
             and given[3] is not None
             and target.wiki == actor.wiki
-            and (target.scope is Scope.LINK or given[2] in {target.scope, Scope.WIKI})
+            and (target.scope is LevelScope.LINK or given[2] in {target.scope, LevelScope.WIKI})
         ):
             for_all = [
-                each for each in decisions if each[0] == Target(target.scope, "", target.what)
+                each for each in decisions if each[0] == LevelTarget(target.scope, "", target.what)
             ]
             held = (for_all[-1][1] if for_all else None) or said
             level = min(said, allowed(given[3]), held, key=lambda each: each.rank)
@@ -135,17 +143,17 @@ def _naively(
 
 
 @given(_DECISIONS, _RIGHTS, st.sampled_from(_URLS), st.sampled_from(_WIKIS))
-@example([(Target(Scope.DOMAIN, "", "org"), Level.TEXT, OPERATOR)], [], _URLS[0], "one")
+@example([(LevelTarget(LevelScope.DOMAIN, "", "org"), Level.TEXT, OPERATOR)], [], _URLS[0], "one")
 def test_the_most_specific_rule_decides(
-    decisions: list[tuple[Target, Level | None, Actor]],
-    rights: list[tuple[str, str, Scope, Level | None]],
+    decisions: list[tuple[LevelTarget, Level | None, LevelActor]],
+    rights: list[tuple[str, str, LevelScope, Level | None]],
     url: str,
     wiki: str,
 ) -> None:
     """As a model that looks at everything says, editors' rules and rights included."""
     rules = LevelRules(
         (_rule(number, *each) for number, each in enumerate(decisions)),
-        (Right(number, *each, OPERATOR, NOW) for number, each in enumerate(rights)),
+        (LevelRight(number, *each, OPERATOR, NOW) for number, each in enumerate(rights)),
     )
 
     assert rules.of(url, wiki) == _naively(url, wiki, decisions, rights)
@@ -153,23 +161,23 @@ def test_the_most_specific_rule_decides(
 
 @given(_DECISIONS, _STORED_DECISIONS, _RIGHTS, st.sampled_from(_URLS), st.sampled_from(_WIKIS))
 @example(
-    [(Target(Scope.LINK, "", _URLS[0]), Level.TEXT, OPERATOR)],
-    [(Target(Scope.WIKI, "one"), StoredLevel.NO_MEDIA, OPERATOR)],
+    [(LevelTarget(LevelScope.LINK, "", _URLS[0]), Level.TEXT, OPERATOR)],
+    [(LevelTarget(LevelScope.WIKI, "one"), StoredLevel.NO_MEDIA, OPERATOR)],
     [],
     _URLS[0],
     "one",
 )
 def test_stored_level_precedence_is_that_of_shown_levels(
-    decisions: list[tuple[Target, Level | None, Actor]],
-    stored: list[tuple[Target, StoredLevel | None, Actor]],
-    rights: list[tuple[str, str, Scope, Level | None]],
+    decisions: list[tuple[LevelTarget, Level | None, LevelActor]],
+    stored: list[tuple[LevelTarget, StoredLevel | None, LevelActor]],
+    rights: list[tuple[str, str, LevelScope, Level | None]],
     url: str,
     wiki: str,
 ) -> None:
     """The same model with the rules of its own; neither kind of rule changes the other's answer."""
     rules = LevelRules().after(
         [_rule(number, *each) for number, each in enumerate(decisions)],
-        [Right(number, *each, OPERATOR, NOW) for number, each in enumerate(rights)],
+        [LevelRight(number, *each, OPERATOR, NOW) for number, each in enumerate(rights)],
         [StoredRule(number, *each, NOW, is_stored=True) for number, each in enumerate(stored)],
     )
 
@@ -181,7 +189,9 @@ def test_stored_level_precedence_is_that_of_shown_levels(
 def test_stored_level_of_what_cannot_be_judged_is_the_least() -> None:
     """As soon as there is any rule."""
     rules = LevelRules().after(
-        [], [], [StoredRule(1, Target(Scope.DEFAULT), StoredLevel.NO_MEDIA, OPERATOR, NOW)]
+        [],
+        [],
+        [StoredRule(1, LevelTarget(LevelScope.DEFAULT), StoredLevel.NO_MEDIA, OPERATOR, NOW)],
     )
     assert rules.stored.ruling("http://[").level is StoredLevel.TEXT
     assert LevelRules().stored.ruling("http://[").level is StoredLevel.EVERYTHING
@@ -266,12 +276,12 @@ def test_a_page_is_shown_as_the_least_of_its_addresses_allows() -> None:
 
 def test_what_editors_may_do_is_what_they_were_given() -> None:
     """Links within their wiki, or domains too, up to the wiki's most; operators anything."""
-    ann, bob = Actor("ann", "one"), Actor("bob", "one")
+    ann, bob = LevelActor("ann", "one"), LevelActor("bob", "one")
     given = LevelRules(
         [_rule(1, target_of(wiki="one", link="https://held.example/"), Level.TEXT)],
         [
-            Right(1, "one", "", Scope.LINK, Level.HTML, OPERATOR, NOW),
-            Right(2, "one", "bob", Scope.DOMAIN, Level.FULL, OPERATOR, NOW),
+            LevelRight(1, "one", "", LevelScope.LINK, Level.HTML, OPERATOR, NOW),
+            LevelRight(2, "one", "bob", LevelScope.DOMAIN, Level.FULL, OPERATOR, NOW),
         ],
     )
     link = target_of(wiki="one", link="https://a.example/")
@@ -295,7 +305,7 @@ def test_what_editors_may_do_is_what_they_were_given() -> None:
         (bob, target_of(), Level.TEXT, "within their own wiki"),
         (bob, target_of(link="https://a.example/"), Level.TEXT, "within their own wiki"),
         (bob, target_of(wiki="two", link="https://a.example/"), Level.TEXT, "own wiki"),
-        (Actor("eve", "two"), target_of(wiki="two", link="https://a.example/"), Level.TEXT, "no right"),
+        (LevelActor("eve", "two"), target_of(wiki="two", link="https://a.example/"), Level.TEXT, "no right"),
         (bob, target_of(wiki="one", link="https://held.example/"), Level.HTML, "an operator"),
         (bob, target_of(wiki="one", link="https://held.example/"), None, "an operator"),
     ]  # fmt: skip
@@ -318,7 +328,7 @@ def test_who_is_nobody_decides_nothing(text: str) -> None:
 def test_only_who_names_a_wiki_is_an_editor() -> None:
     """MediaWiki lets no user be called anything with an ``@``, so nobody passes for another."""
     assert parse_actor("root") == OPERATOR
-    assert parse_actor("Ann Lee@one") == Actor("Ann Lee", "one")
+    assert parse_actor("Ann Lee@one") == LevelActor("Ann Lee", "one")
     assert [parse_actor(text).is_operator for text in ("root", "root@one")] == [True, False]
 
 
@@ -363,7 +373,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
 
 def test_a_decision_counts_at_once_and_for_everybody(opened: Open) -> None:
     """In the process that made it and in any other that has the book open."""
-    writer, reader = LevelBook(opened()), LevelBook(opened())
+    writer, reader = LevelStore(opened()), LevelStore(opened())
     link = target_of(link="https://example.org/")
     assert reader.now().of("https://example.org/") == DEFAULT_LEVEL
 
@@ -375,16 +385,20 @@ def test_a_decision_counts_at_once_and_for_everybody(opened: Open) -> None:
 
 def test_nothing_that_was_decided_is_lost(opened: Open) -> None:
     """Each decision stays with who made it, when and why, also after it was replaced or cleared."""
-    book, link = LevelBook(opened()), target_of(link="https://example.org/", wiki="one")
-    book.allow(Right(0, "one", "", Scope.LINK, Level.HTML, OPERATOR, NOW, "asked for"))
+    book, link = LevelStore(opened()), target_of(link="https://example.org/", wiki="one")
+    book.allow(LevelRight(0, "one", "", LevelScope.LINK, Level.HTML, OPERATOR, NOW, "asked for"))
     for hour, (level, who) in enumerate(
-        [(Level.TEXT, Actor("ann", "one")), (Level.HTML, Actor("bob", "one")), (None, OPERATOR)]
+        [
+            (Level.TEXT, LevelActor("ann", "one")),
+            (Level.HTML, LevelActor("bob", "one")),
+            (None, OPERATOR),
+        ]
     ):
         now = NOW + timedelta(hours=hour, milliseconds=hour)
         book.decide([link], level, actor=who, now=now, reason=f"reason {hour}")
-    book.allow(Right(0, "one", "", Scope.LINK, None, OPERATOR, NOW))
+    book.allow(LevelRight(0, "one", "", LevelScope.LINK, None, OPERATOR, NOW))
 
-    history = LevelBook(opened()).history()
+    history = LevelStore(opened()).history()
     assert [(each.level, str(each.actor), each.reason) for each in history] == [
         (Level.TEXT, "ann@one", "reason 0"),
         (Level.HTML, "bob@one", "reason 1"),
@@ -400,7 +414,7 @@ def test_nothing_that_was_decided_is_lost(opened: Open) -> None:
 
 def test_stored_levels_count_at_once_and_are_kept_apart(opened: Open) -> None:
     """For every reader of the store, with a history of their own; what is shown stays as it was."""
-    writer, reader = LevelBook(opened()), LevelBook(opened())
+    writer, reader = LevelStore(opened()), LevelStore(opened())
     url, wiki = "https://example.org/", target_of(wiki="one")
     assert reader.now().stored.ruling(url, "one").level is StoredLevel.EVERYTHING
 
@@ -411,32 +425,32 @@ def test_stored_levels_count_at_once_and_are_kept_apart(opened: Open) -> None:
         assert reader.now().stored.ruling(url).level is StoredLevel.EVERYTHING
         assert reader.now().of(url, "one") is DEFAULT_LEVEL
 
-    history = LevelBook(opened()).stored_history()
+    history = LevelStore(opened()).stored_history()
     assert [(each.level, each.reason) for each in history] == [
         (StoredLevel.TEXT, "disk"),
         (StoredLevel.NO_MEDIA, "disk"),
         (None, "disk"),
     ]
-    assert not LevelBook(opened()).history()
+    assert not LevelStore(opened()).history()
 
 
 def test_stored_levels_are_decided_by_who_may_show_as_much(opened: Open) -> None:
     """An editor whose readers see no images may have less recorded, not more; nobody else may."""
-    book, ann = LevelBook(opened()), Actor("ann", "one")
+    book, ann = LevelStore(opened()), LevelActor("ann", "one")
     link = target_of(wiki="one", link="https://a.example/")
     with pytest.raises(InputError, match="have no right"):
         book.decide_stored([link], StoredLevel.TEXT, actor=ann, now=NOW)
-    book.allow(Right(0, "one", "", Scope.LINK, Level.HTML, OPERATOR, NOW))
+    book.allow(LevelRight(0, "one", "", LevelScope.LINK, Level.HTML, OPERATOR, NOW))
     with pytest.raises(InputError, match=r"may not store .* text at most"):
         book.decide_stored([link], StoredLevel.NO_MEDIA, actor=ann, now=NOW)
     book.decide_stored([link], StoredLevel.TEXT, actor=ann, now=NOW)
-    book.allow(Right(0, "one", "", Scope.LINK, Level.IMAGES, OPERATOR, NOW))
+    book.allow(LevelRight(0, "one", "", LevelScope.LINK, Level.IMAGES, OPERATOR, NOW))
     book.decide_stored([link], StoredLevel.EVERYTHING, actor=ann, now=NOW)
 
 
 def test_several_are_changed_together_or_not_at_all(opened: Open) -> None:
     """What is refused of one is done to none."""
-    book = LevelBook(opened())
+    book = LevelStore(opened())
     held, other = target_of(domain="a.example"), target_of(domain="b.example")
     book.decide([held], Level.TEXT, actor=OPERATOR, now=NOW)
 
@@ -452,7 +466,7 @@ def test_several_are_changed_together_or_not_at_all(opened: Open) -> None:
 
 def test_who_decides_at_the_same_time_stands_in_line(opened: Open) -> None:
     """Every decision is kept, each with a number of its own."""
-    books = [LevelBook(opened()) for _ in range(3)]
+    books = [LevelStore(opened()) for _ in range(3)]
     hosts = [[f"h{book}-{number}.example" for number in range(5)] for book in range(3)]
 
     def decide(place: int) -> None:
@@ -469,15 +483,15 @@ def test_who_decides_at_the_same_time_stands_in_line(opened: Open) -> None:
 
 def test_a_lower_right_lowers_what_it_allowed_before(opened: Open) -> None:
     """At once; and when it is withdrawn, the editors' rules still take away but allow nothing."""
-    book, ann = LevelBook(opened()), Actor("ann", "one")
+    book, ann = LevelStore(opened()), LevelActor("ann", "one")
     more, less = "https://more.example/", "https://less.example/"
     book.decide([target_of(wiki="one")], Level.HTML, actor=OPERATOR, now=NOW)
-    book.allow(Right(0, "one", "", Scope.LINK, Level.FULL, OPERATOR, NOW))
+    book.allow(LevelRight(0, "one", "", LevelScope.LINK, Level.FULL, OPERATOR, NOW))
     book.decide([target_of(wiki="one", link=more)], Level.FULL, actor=ann, now=NOW)
     book.decide([target_of(wiki="one", link=less)], Level.TEXT, actor=ann, now=NOW)
     seen = []
     for most in (Level.FULL, Level.IMAGES, Level.LIMITED, None):
-        book.allow(Right(0, "one", "", Scope.LINK, most, OPERATOR, NOW))
+        book.allow(LevelRight(0, "one", "", LevelScope.LINK, most, OPERATOR, NOW))
         seen.append((book.now().of(more, "one"), book.now().of(less, "one")))
 
     assert seen == [
@@ -490,8 +504,8 @@ def test_a_lower_right_lowers_what_it_allowed_before(opened: Open) -> None:
 
 def test_editors_do_not_exceed_what_is_decided_for_everybody_about_the_same(opened: Open) -> None:
     """Neither when they decide, nor when the operator decides later."""
-    book, ann = LevelBook(opened()), Actor("ann", "one")
-    book.allow(Right(0, "one", "", Scope.LINK, Level.FULL, OPERATOR, NOW))
+    book, ann = LevelStore(opened()), LevelActor("ann", "one")
+    book.allow(LevelRight(0, "one", "", LevelScope.LINK, Level.FULL, OPERATOR, NOW))
     mine, for_all = (
         target_of(wiki="one", link="https://a.example/"),
         target_of(link="https://a.example/"),
@@ -509,22 +523,26 @@ def test_editors_do_not_exceed_what_is_decided_for_everybody_about_the_same(open
 
 def test_an_editor_gives_no_rights(opened: Open) -> None:
     """Not even to themselves."""
-    book = LevelBook(opened())
+    book = LevelStore(opened())
 
     with pytest.raises(InputError, match="an operator"):
-        book.allow(Right(0, "one", "ann", Scope.DOMAIN, Level.FULL, Actor("ann", "one"), NOW))
+        book.allow(
+            LevelRight(
+                0, "one", "ann", LevelScope.DOMAIN, Level.FULL, LevelActor("ann", "one"), NOW
+            )
+        )
     with pytest.raises(InputError, match="withdraw"):
-        book.allow(Right(0, "one", "ann", Scope.DOMAIN, None, OPERATOR, NOW))
+        book.allow(LevelRight(0, "one", "ann", LevelScope.DOMAIN, None, OPERATOR, NOW))
 
 
 def test_another_file_in_its_place_is_read_from_the_start(tmp_path: Path) -> None:
     """Decisions brought back from elsewhere leave nothing behind of those that were there."""
     layout, other = Layout(tmp_path / "here"), Layout(tmp_path / "there")
     with closing(open_decisions(layout)) as store, closing(open_decisions(other)) as elsewhere:
-        book = LevelBook(store)
+        book = LevelStore(store)
         book.decide([target_of(domain="a.example")], Level.TEXT, actor=OPERATOR, now=NOW)
         assert book.now().of("https://a.example/") == Level.TEXT
-        second = LevelBook(elsewhere)
+        second = LevelStore(elsewhere)
         for name in ("b.example", "c.example"):
             later = NOW + timedelta(days=1)
             second.decide([target_of(domain=name)], Level.HTML, actor=OPERATOR, now=later)
@@ -540,13 +558,13 @@ def test_another_file_in_its_place_is_read_from_the_start(tmp_path: Path) -> Non
 def test_a_store_of_before_stored_levels_has_none_until_one_is_decided(tmp_path: Path) -> None:
     """Reading it fails nobody, and the first decision makes the table."""
     store = SqliteDecisionStore(Layout(tmp_path).decisions_db)
-    book, wiki = LevelBook(store), target_of(wiki="one")
+    book, wiki = LevelStore(store), target_of(wiki="one")
     book.decide([wiki], Level.HTML, actor=OPERATOR, now=NOW)
     store.change([("DROP TABLE stored_levels", {})])
     store.close()
 
     store = SqliteDecisionStore(Layout(tmp_path).decisions_db)
-    book = LevelBook(store)
+    book = LevelStore(store)
     assert book.now().stored.ruling("https://a.example/", "one").level is StoredLevel.EVERYTHING
     assert book.now().of("https://a.example/", "one") is Level.HTML
     book.decide_stored([wiki], StoredLevel.TEXT, actor=OPERATOR, now=NOW)

@@ -13,10 +13,16 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from core.timestamps import timestamp14
-from playback.front.load_limit import BlockStream, Endpoint, LoadLimit
-from playback.front.readers import Readers, parse_networks
-from playback.front.registry.access import Access, Door
-from playback.front.registry.throttle import Rate, Rates
+from playback.web.client_address import ClientAddresses, parse_networks
+from playback.web.rate_limits import (
+    BlockStream,
+    Endpoint,
+    LoadLimit,
+    RateLimiter,
+    RateLimitPolicy,
+    ReaderRates,
+    TokenRate,
+)
 from tests.playback.conftest import NOW, Reply, Served
 
 pytestmark = pytest.mark.playback
@@ -37,9 +43,9 @@ def _limited(limit: LoadLimit, endpoint: Endpoint) -> Starlette:
     return Starlette(routes=[Route("/", limit(endpoint))])
 
 
-def _door(burst: float) -> Door:
-    rate = Rate(0.001, burst)
-    return Door(Access(rates=Rates(rate, rate, Rate(100, 1_000))))
+def _door(burst: float) -> RateLimiter:
+    rate = TokenRate(0.001, burst)
+    return RateLimiter(RateLimitPolicy(rates=ReaderRates(rate, rate, TokenRate(100, 1_000))))
 
 
 def test_comparisons_leave_the_other_pages_as_fast_as_ever(served: Served, site: str) -> None:
@@ -108,8 +114,10 @@ def test_who_comes_through_an_unknown_proxy_has_no_rights_by_network(
 ) -> None:
     """The proxy's own address is internal, its readers are not; that is said once."""
     local = parse_networks(["203.0.113.0/24"])
-    unknown = Door(Access(internal=local))
-    named = Door(Access(internal=local, readers=Readers(parse_networks(["203.0.113.9"]))))
+    unknown = RateLimiter(RateLimitPolicy(internal=local))
+    named = RateLimiter(
+        RateLimitPolicy(internal=local, readers=ClientAddresses(parse_networks(["203.0.113.9"])))
+    )
     host = f"203.0.113.{len(header)}"
 
     direct, relayed = _request(host, {}), _request(host, {header: "198.51.100.7"})

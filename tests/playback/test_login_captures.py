@@ -8,16 +8,23 @@ from datetime import timedelta
 import pytest
 
 from core.clock import SystemClock
-from core.pages import Screen
+from core.page_manifest import PageScreen
 from core.timestamps import timestamp14
-from playback.database import open_database
-from playback.decisions.store import open_decisions
-from playback.front.offering import Offering, Spelled
-from playback.front.pages import PageStore
-from playback.permits import Permits
-from playback.proving import Proof, Prover, Warm, cases_of, every_route, needles_of
+from playback.access.control import AccessControl
+from playback.access.decision_store import open_decisions
+from playback.takedown_audit import (
+    AuditReport,
+    HeldValidators,
+    TakedownAuditor,
+    cases_of,
+    every_route,
+    traces_of,
+)
+from playback.web.copy_lookup import CopyLookup, UrlSpellings
+from playback.web.page_store import PageStore
 from tests.playback.conftest import NOW, CollectionBuilder, Served, fetch, png, serving
 from tests.playback.test_takedown_routes import whole_page
+from warc.index.database import open_database
 
 pytestmark = pytest.mark.playback
 
@@ -34,17 +41,19 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
 
 
-def proof(served: Served, url: str, warm: Warm | None = None, *, before: bool = False) -> Proof:
+def proof(
+    served: Served, url: str, warm: HeldValidators | None = None, *, before: bool = False
+) -> AuditReport:
     """Every route of what is served asked for the URL."""
     layout, now = served.builder.layout, _CLOCK.now()
     with (
         contextlib.closing(open_database(layout, "")) as database,
         contextlib.closing(open_decisions(layout)) as decisions,
-        contextlib.closing(Prover(served.front, served.replay)) as prover,
+        contextlib.closing(TakedownAuditor(served.front, served.replay)) as prover,
     ):
-        permits = Permits(decisions, database.rows, lambda: now)
+        permits = AccessControl(decisions, database.rows, lambda: now)
         cases = cases_of(database, None if before else permits, url, now)
-        sought = needles_of(layout, database, cases, permits, now)
+        sought = traces_of(layout, database, cases, permits, now)
         return prover.prove(cases, sought, every_route(database, decisions, served.replay), warm)
 
 
@@ -108,8 +117,8 @@ def test_a_public_capture_is_shown_beside_those_of_a_login(house: Served, site: 
         contextlib.closing(open_database(house.builder.layout, "")) as database,
         contextlib.closing(open_decisions(house.builder.layout)) as decisions,
     ):
-        store = PageStore(database, Permits(decisions, database.rows, _CLOCK.now))
-        (offer,) = Offering(database, store).of([Spelled.of(url)])
+        store = PageStore(database, AccessControl(decisions, database.rows, _CLOCK.now))
+        (offer,) = CopyLookup(database, store).of([UrlSpellings.of(url)])
         assert offer is not None
         assert offer.page is not None
         assert offer.page.timestamp == TS
@@ -157,7 +166,7 @@ def test_an_operator_shows_them(tmp_path_factory: pytest.TempPathFactory, site: 
     builder = CollectionBuilder(tmp_path_factory.mktemp("shown") / "collection")
     with contextlib.closing(builder), serving(builder, show_logins=True) as served:
         url = f"{site}/members"
-        members_page(builder, url, "bilby", screen=Screen(1280, 800, language="en"))
+        members_page(builder, url, "bilby", screen=PageScreen(1280, 800, language="en"))
 
         page = served.get(f"/page/{TS}/{url}")
         assert page.status == 200

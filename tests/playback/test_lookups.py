@@ -11,24 +11,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.classes import PageClass
-from core.index_schema import CAPTURES_DDL
-from core.pages import Device, Outcome
-from core.records import ArtifactKind
-from core.replay_keys import replay_key
-from core.timestamps import milliseconds, timestamp14
-from playback import best_pages as module
-from playback.best_pages import Wanted, best_pages
-from playback.choosing import BEST_FIRST, EXACT_FIRST, OFFERED, WITHHELD, twin_of
-from playback.database import KeptSqliteDatabase, key_values
-from playback.front.pages import PageStore
-from playback.replay.index import CaptureIndex, FoundPage
+from core.captures import ArtifactKind
+from core.page_classes import PageClass
+from core.page_manifest import DeviceType, VisitOutcome
+from core.timestamps import timestamp14, unix_milliseconds
+from core.url_keys import replay_key
+from playback.replay.capture_lookup import CaptureLookup, FoundPage
+from playback.web.page_store import PageStore
 from tests.examples import examples
 from tests.playback.conftest import NOW
+from warc.index import page_choice as module
+from warc.index.database import PersistentSqliteDatabase, key_values
+from warc.index.page_choice import (
+    BEST_FIRST,
+    EXACT_FIRST,
+    OFFERED,
+    WITHHELD,
+    BestPageQuery,
+    best_pages,
+    other_scheme,
+)
+from warc.index.schema import CAPTURES_DDL
 
 URL = "https://a.example/page"
 SHOWN = f"{OFFERED} AND NOT {WITHHELD}"
-AT = milliseconds(NOW)
+AT = unix_milliseconds(NOW)
 _PAGE = (
     "INSERT INTO pages (page_id, url, urlkey, timestamp, captured_ms, final_url, outcome, reason,"
     " status, mime, title, records, stored_bytes, seconds, page_class, class_score, class_evidence,"
@@ -40,7 +47,7 @@ _CAPTURE = (
 )
 
 
-class Counted(KeptSqliteDatabase):
+class Counted(PersistentSqliteDatabase):
     """The database as replay has it, with each question's plan and SQLite's steps counted."""
 
     def __init__(self, path: Path) -> None:
@@ -111,8 +118,8 @@ _rows = st.lists(
         st.sampled_from([URL, "http://a.example/page", "https://a.example/PAGE"]),
         st.integers(-5_000, 5_000) | st.integers(-60, 60).map(lambda day: day * 86_400_000 + day),
         st.sampled_from(PageClass),
-        st.sampled_from([Outcome.COMPLETE, Outcome.COMPLETE, Outcome.FAILED]),
-        st.sampled_from(["", Device.DESKTOP, Device.PHONE]),
+        st.sampled_from([VisitOutcome.COMPLETE, VisitOutcome.COMPLETE, VisitOutcome.FAILED]),
+        st.sampled_from(["", DeviceType.DESKTOP, DeviceType.PHONE]),
     ),
     max_size=30,
     unique_by=lambda row: row[1],  # of those of one millisecond any may be the first
@@ -128,7 +135,7 @@ _rows = st.lists(
 )
 def test_the_best_are_those_that_sorting_all_would_give(
     tmp_path_factory: pytest.TempPathFactory,
-    rows: list[tuple[str, int, PageClass, Outcome, str]],
+    rows: list[tuple[str, int, PageClass, VisitOutcome, str]],
     url: str,
     offset: int,
     purpose: bool,
@@ -146,12 +153,12 @@ def test_the_best_are_those_that_sorting_all_would_give(
             {
                 **key,
                 "url": url,
-                "twin": twin_of(url),
+                "twin": other_scheme(url),
                 "at": AT + offset,
                 "timestamp": timestamp14(at),
             },
         )
-        wanted = Wanted(url, AT + offset, timestamp14(at), shown)
+        wanted = BestPageQuery(url, AT + offset, timestamp14(at), shown)
         sizes = module.FEW, module._NEAREST
         for few, nearest in (sizes, (1, 2)):
             module.FEW, module._NEAREST = few, nearest
@@ -166,7 +173,7 @@ def test_the_best_are_those_that_sorting_all_would_give(
 @given(_rows, st.integers(-4_000, 4_000), st.booleans())
 def test_the_front_finds_what_sorting_all_would_give(
     tmp_path_factory: pytest.TempPathFactory,
-    rows: list[tuple[str, int, PageClass, Outcome, str]],
+    rows: list[tuple[str, int, PageClass, VisitOutcome, str]],
     offset: int,
     exact: bool,
 ) -> None:
@@ -175,14 +182,14 @@ def test_the_front_finds_what_sorting_all_would_give(
     made = [page_row(number, row[0], AT + row[1], *row[2:]) for number, row in enumerate(rows)]
     with filled(tmp_path_factory.mktemp("front") / "x.sqlite", made) as database:
         key = key_values(replay_key(URL))
-        facts = {"url": URL, "twin": twin_of(URL), "at": AT + offset}
+        facts = {"url": URL, "twin": other_scheme(URL), "at": AT + offset}
         facts["timestamp"] = timestamp14(at) if exact else ""
         everything = database.rows(
             f"SELECT page_id FROM pages WHERE urlkey = :key ORDER BY {EXACT_FIRST},"
             f" CASE WHEN {OFFERED} THEN 0 ELSE 1 END, {BEST_FIRST}",
             {**key, **facts},
         )
-        wanted = Wanted(URL, AT + offset, str(facts["timestamp"]), OFFERED)
+        wanted = BestPageQuery(URL, AT + offset, str(facts["timestamp"]), OFFERED)
         few = module.FEW
         module.FEW = 1
         try:
@@ -192,7 +199,7 @@ def test_the_front_finds_what_sorting_all_would_give(
         assert [row["page_id"] for row in found] == [row["page_id"] for row in everything]
 
 
-def questions(index: CaptureIndex, database: Counted) -> dict[str, Callable[[], object]]:
+def questions(index: CaptureLookup, database: Counted) -> dict[str, Callable[[], object]]:
     """What replay asks for a page and its parts."""
     later = NOW + timedelta(seconds=77)
     page = FoundPage("00000005", URL, "", URL)
@@ -214,7 +221,7 @@ def many(count: int, page_class: PageClass = PageClass.OK) -> tuple[list[Any], l
     """So many captures of one URL, a second apart, and as many of others."""
     urls = [URL] * count + [f"https://b.example/{number}" for number in range(count)]
     pages = [
-        page_row(number, url, AT + (number % count) * 1000, page_class, Outcome.COMPLETE)
+        page_row(number, url, AT + (number % count) * 1000, page_class, VisitOutcome.COMPLETE)
         for number, url in enumerate(urls)
     ]
     captures = [
@@ -230,7 +237,7 @@ def test_a_url_captured_often_is_found_as_fast_as_another(tmp_path: Path) -> Non
     steps: list[dict[str, int]] = []
     for count in (300, 15_000):
         with filled(tmp_path / f"{count}.sqlite", *many(count)) as database:
-            index = CaptureIndex(database)
+            index = CaptureLookup(database)
             one: dict[str, int] = {}
             for name, ask in questions(index, database).items():
                 database.steps = 0
@@ -247,7 +254,7 @@ def test_a_url_captured_often_is_found_as_fast_as_another(tmp_path: Path) -> Non
 def test_no_question_scans_a_table_or_sorts_what_it_does_not_need(tmp_path: Path) -> None:
     """Every plan searches by an index; what is sorted is bounded by a LIMIT below it or by a page."""
     with filled(tmp_path / "x.sqlite", *many(500)) as database:
-        index = CaptureIndex(database)
+        index = CaptureLookup(database)
         for name, ask in questions(index, database).items():
             database.plans.clear()
             ask()
@@ -260,7 +267,7 @@ def test_a_url_that_was_never_good_is_counted_and_not_sorted(tmp_path: Path) -> 
     """The best of many bad ones is the nearest of the best sort."""
     pages, _ = many(300, PageClass.SOFT_404)
     with filled(tmp_path / "x.sqlite", pages) as database:
-        found = CaptureIndex(database).page(URL, NOW - timedelta(seconds=5))
+        found = CaptureLookup(database).page(URL, NOW - timedelta(seconds=5))
         assert found is not None
         assert found.timestamp == timestamp14(NOW)
         # What is sorted is what was captured in the very second that is asked for.

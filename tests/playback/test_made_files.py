@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from playback.replay.files import FileCache, Kept, clear, kept, sweep
+from playback.replay.file_cache import CacheUsage, FileCache, cache_usage, clear_cache, sweep_cache
 
 NAME, OTHER = "a" * 64, "b" * 64
 NOW = 1_800_000_000.0
@@ -82,7 +82,7 @@ def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
         os.utime(path, (NOW + 100 * number, NOW + 100 * number))
     cache_in(tmp_path, now=NOW + 9_999).find(f"{0:064x}")
 
-    sweep(tmp_path, 50_000, NOW + 9_999)
+    sweep_cache(tmp_path, 50_000, NOW + 9_999)
 
     left = {int(path.name, 16) for path in tmp_path.glob("??/*")}
     assert left == {0, *range(13, 20)}
@@ -94,7 +94,7 @@ def test_the_limit_holds_while_values_are_kept(tmp_path: Path) -> None:
     for number in range(100):
         cache.keep(f"{number:064x}", bytes(4_000))
 
-    assert kept(tmp_path).size <= 60_000
+    assert cache_usage(tmp_path).size <= 60_000
     assert cache.find(f"{99:064x}") is not None
 
 
@@ -102,7 +102,7 @@ def test_a_value_that_is_a_large_part_of_all_is_not_kept(tmp_path: Path) -> None
     """It would drive out everything else."""
     cache_in(tmp_path, limit=100).keep(NAME, bytes(99))
 
-    assert kept(tmp_path) == Kept(0, 0)
+    assert cache_usage(tmp_path) == CacheUsage(0, 0)
 
 
 def test_a_disk_that_takes_nothing_only_costs_time(tmp_path: Path) -> None:
@@ -116,7 +116,10 @@ def test_a_disk_that_takes_nothing_only_costs_time(tmp_path: Path) -> None:
         assert is_first
     full = cache_in(Path("/dev/full"))
     full.keep(NAME, b"value")
-    assert (kept(Path("/dev/full")), clear(Path("/dev/full"))) == (Kept(0, 0), Kept(0, 0))
+    assert (cache_usage(Path("/dev/full")), clear_cache(Path("/dev/full"))) == (
+        CacheUsage(0, 0),
+        CacheUsage(0, 0),
+    )
 
 
 def test_leftovers_of_the_dead_are_swept(tmp_path: Path) -> None:
@@ -125,11 +128,11 @@ def test_leftovers_of_the_dead_are_swept(tmp_path: Path) -> None:
     leftover = tmp_path / NAME[:2] / f"{NAME}.x.new"
     leftover.write_bytes(b"half")
     os.utime(leftover, (NOW, NOW))
-    assert kept(tmp_path).values == 1
+    assert cache_usage(tmp_path).values == 1
 
-    sweep(tmp_path, 10**9, NOW + 60)
+    sweep_cache(tmp_path, 10**9, NOW + 60)
     assert leftover.exists()
-    sweep(tmp_path, 10**9, NOW + 7_200)
+    sweep_cache(tmp_path, 10**9, NOW + 7_200)
     assert not leftover.exists()
 
 
@@ -145,7 +148,7 @@ def test_what_is_no_file_of_ours_is_left_alone(tmp_path: Path) -> None:
     (folder / "strange").mkdir()
     (folder / "strange" / "file").write_bytes(b"x")
 
-    assert clear(folder) == Kept(0, 0)
+    assert clear_cache(folder) == CacheUsage(0, 0)
     assert (outside / "precious").exists()
     assert (folder / "strange" / "file").exists()
 
@@ -183,5 +186,5 @@ def test_a_cache_that_was_never_made_is_empty(tmp_path: Path, verb: str) -> None
     """Asking makes no folder."""
     folder = tmp_path / "cache"
 
-    assert {"show": kept, "clear": clear}[verb](folder) == Kept(0, 0)
+    assert {"show": cache_usage, "clear": clear_cache}[verb](folder) == CacheUsage(0, 0)
     assert not folder.exists()

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from core.timestamps import timestamp14
-from playback.decisions.levels import Level
+from playback.access.levels import Level
 from tests.playback.conftest import NOW, Archived, png
 from tests.playback.test_level_playback import decide, host_of
 

@@ -11,17 +11,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from memento_client import MementoClient  # type: ignore[import-untyped]
 
-from core.classes import PageClass
 from core.layout import Layout
-from core.pages import Outcome
+from core.page_classes import PageClass
+from core.page_manifest import VisitOutcome
 from core.timestamps import timestamp14
-from playback.addresses import escape_url
-from playback.decisions.store import open_decisions
-from playback.decisions.takedown_book import add
-from playback.decisions.takedowns import Effect, Takedown, TakedownKind
-from playback.front import timemaps
-from playback.front.memento import accepted_moment
-from playback.link_format import link_header
+from playback.access.decision_store import open_decisions
+from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind, add_takedowns
+from playback.mementos import link_header
+from playback.url_paths import escape_url
+from playback.web import machine_api
+from playback.web.machine_api import accepted_moment
 from tests.examples import examples
 from tests.playback.conftest import NOW, Reply, Served, fetch
 
@@ -162,8 +161,8 @@ def test_only_what_is_offered_is_a_memento(served: Served, site: str) -> None:
     url = f"{site}/"
     mementos = captured(served, url, (0, 90))
     page, days = served.builder.page, timedelta(days=1)
-    page(url, "<p>x</p>", at=NOW + 10 * days, outcome=Outcome.FAILED)
-    page(url, "<p>x</p>", at=NOW + 20 * days, outcome=Outcome.SKIPPED)
+    page(url, "<p>x</p>", at=NOW + 10 * days, outcome=VisitOutcome.FAILED)
+    page(url, "<p>x</p>", at=NOW + 20 * days, outcome=VisitOutcome.SKIPPED)
     page(url, "<p>x</p>", at=NOW + 30 * days, page_class=PageClass.CHALLENGE)
     page(url, None, at=NOW + 40 * days, mime="application/zip")
     page(f"{site}/elsewhere", "<p>x</p>", at=NOW + 50 * days)
@@ -263,7 +262,7 @@ def test_a_long_list_comes_in_pages_and_an_index(
     served: Served, site: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The index names each page with its span; the pages together are the list, once."""
-    monkeypatch.setattr(timemaps, "PAGE_SIZE", 3)
+    monkeypatch.setattr(machine_api, "PAGE_SIZE", 3)
     url = f"{site}/"
     mementos = captured(served, url, tuple(range(7)))
     dates = [http_date(NOW + timedelta(days=day)) for day in range(7)]
@@ -464,9 +463,9 @@ def test_no_target_breaks_the_machines(served: Served, text: str) -> None:
 
 def decide(layout: Layout, url: str, timestamp: str, *, hide: bool) -> None:
     """Take one capture down."""
-    effect = Effect.HIDE if hide else Effect.BLOCK
+    effect = TakedownEffect.HIDE if hide else TakedownEffect.BLOCK
     with closing(open_decisions(layout)) as store:
         decision = Takedown(
             0, TakedownKind.CAPTURE, url, timestamp, effect, "", "", "test", NOW, None
         )
-        add(store, [decision])
+        add_takedowns(store, [decision])

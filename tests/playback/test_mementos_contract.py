@@ -13,28 +13,27 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.captures import Capture, RecordLocation
-from core.classes import PageClass
-from core.index_url import parse_index_url
-from core.pages import Outcome, PageInfo
-from core.records import ArtifactKind, RecordType, artifact_uri
-from core.replay_keys import replay_key
-from core.timestamps import milliseconds, timestamp14, warc_date
-from playback.captures_queries import Between, CaptureRows, KeyRange, Position
-from playback.database import Database, KeptSqliteDatabase
-from playback.decisions.takedowns import Effect, Takedown, TakedownKind
-from playback.mementos import Mementos, PageMemento, Visit, _values
-from playback.postgres import PostgresDatabase
-from proxy.index.postgres import PostgresCaptureIndex
-from proxy.index.sqlite import SqliteCaptureIndex
+from core.captures import ArtifactKind, Capture, RecordLocation, RecordType, artifact_uri
+from core.config.database_urls import parse_index_url
+from core.page_classes import PageClass
+from core.page_manifest import PageInfo, VisitOutcome
+from core.timestamps import timestamp14, unix_milliseconds, warc_date
+from core.url_keys import replay_key
+from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
+from playback.mementos import MementoIndex, MementoVisit, PageMemento, _values
 from tests.examples import examples
 from tests.playback.conftest import NOW
 from tests.services.postgres import PostgresServer
+from warc.index.database import IndexDatabase, PersistentSqliteDatabase
+from warc.index.postgres import PostgresCaptureIndex
+from warc.index.postgres_database import PostgresDatabase
+from warc.index.queries import CaptureQueries, IndexPosition, KeyRange, TimeRange
+from warc.index.sqlite import SqliteCaptureIndex
 
 pytestmark = pytest.mark.playback
 
 LONG = "x" * 600
-EVERYTHING = Between()
+EVERYTHING = TimeRange()
 _hosts = count()  # each example has one of its own, so that nothing need be emptied
 
 
@@ -61,7 +60,7 @@ def new_host() -> str:
 
 URLS = urls_of("a")
 KEYS = tuple(replay_key(url) for url in URLS)
-HIDDEN = Takedown(1, TakedownKind.URL, URLS[0], "", Effect.HIDE, "", "", "test", NOW, None)
+HIDDEN = Takedown(1, TakedownKind.URL, URLS[0], "", TakedownEffect.HIDE, "", "", "test", NOW, None)
 
 
 class Open:
@@ -97,7 +96,10 @@ class Both:
             SqliteCaptureIndex(path),
             PostgresCaptureIndex(address),
         ]
-        self.readers: list[Database] = [KeptSqliteDatabase(path), PostgresDatabase(address)]
+        self.readers: list[IndexDatabase] = [
+            PersistentSqliteDatabase(path),
+            PostgresDatabase(address),
+        ]
         for each in (*self.writers, *self.readers):
             stack.callback(each.close)
 
@@ -140,12 +142,12 @@ def test_rows_come_in_order_however_they_are_asked_for(
     written = [capture(urls[url], second, number) for number, (url, second) in enumerate(rows)]
     both.write(written, [])
     expected = sorted(
-        (each.urlkey, milliseconds(each.captured_at))
+        (each.urlkey, unix_milliseconds(each.captured_at))
         for each in written
         if keys.low <= each.urlkey < keys.high
     )
     for database in both.readers:
-        source = CaptureRows(database)
+        source = CaptureQueries(database)
         found = _walked(source, keys, descending, limit)
         in_order = [(each.urlkey, each.captured_ms) for each in found]
         assert in_order == (expected[::-1] if descending else expected)
@@ -160,8 +162,10 @@ def test_rows_come_in_order_however_they_are_asked_for(
             assert there == found[2]
 
 
-def _walked(source: CaptureRows, keys: KeyRange, descending: bool, limit: int) -> list[Position]:
-    found: list[Position] = []
+def _walked(
+    source: CaptureQueries, keys: KeyRange, descending: bool, limit: int
+) -> list[IndexPosition]:
+    found: list[IndexPosition] = []
     while True:
         after = found[-1] if found else None
         if keys.is_one:
@@ -181,12 +185,12 @@ def test_a_span_of_time_bounds_the_rows_of_a_key(both: Both, descending: bool) -
     url = urls_of(new_host())[0]
     key = replay_key(url)
     both.write([capture(url, second, second) for second in range(6)], [])
-    span = Between(*(milliseconds(NOW + timedelta(seconds=each)) for each in (2, 4)))
+    span = TimeRange(*(unix_milliseconds(NOW + timedelta(seconds=each)) for each in (2, 4)))
     for database in both.readers:
-        rows = CaptureRows(database).of_key(key, span, descending=descending, limit=9)
+        rows = CaptureQueries(database).of_key(key, span, descending=descending, limit=9)
         seconds = [row.position.captured_ms // 1000 % 60 for row in rows]
         assert seconds == ([4, 3, 2] if descending else [2, 3, 4])
-        assert CaptureRows(database).count(KeyRange.of_key(key), span, most=9) == 3
+        assert CaptureQueries(database).count(KeyRange.of_key(key), span, most=9) == 3
 
 
 # ------------------------------------------------------------------------------- mementos
@@ -195,7 +199,7 @@ _pages = st.lists(
     st.tuples(
         st.integers(0, 3),
         st.integers(-5, 5),
-        st.sampled_from(Outcome),
+        st.sampled_from(VisitOutcome),
         st.sampled_from(("text/html", "application/zip", "application/pdf")),
         st.sampled_from((PageClass.OK, PageClass.CHALLENGE, PageClass.SOFT_404)),
         st.sampled_from((200, 404, None)),
@@ -228,7 +232,7 @@ def test_mementos_are_the_same_in_both_and_agree_with_a_model(
             dom = artifact_uri(ArtifactKind.DOM, urls[which])
             doms.append(replace(capture(urls[which], moment, number, page_id), url=dom))
         if (
-            outcome not in (Outcome.FAILED, Outcome.SKIPPED)
+            outcome not in (VisitOutcome.FAILED, VisitOutcome.SKIPPED)
             and page_class is PageClass.OK
             and status == 200
             and (mime != "application/zip" or has_dom)
@@ -239,7 +243,7 @@ def test_mementos_are_the_same_in_both_and_agree_with_a_model(
     twins = {url, url.replace("https:", "http:"), url.replace("http:", "https:")}
     mine = sorted(each for each in offered if each[1] in twins) or sorted(offered)
     for database in both.readers:
-        mementos = Mementos(database, Open())
+        mementos = MementoIndex(database, Open())
         listed = [(each.timestamp, each.url) for each in mementos.listed(url)]
         assert sorted(listed) == mine
         assert [each[0] for each in listed] == [each[0] for each in mine]
@@ -250,7 +254,7 @@ def test_mementos_are_the_same_in_both_and_agree_with_a_model(
         assert mementos.is_listed(PageMemento(url, at)) == ((at, url) in mine)
         moment = NOW + timedelta(seconds=second)
         shortcut = mementos._best(
-            {**_values(url), "at": milliseconds(moment), "timestamp": at}  # type: ignore[dict-item]
+            {**_values(url), "at": unix_milliseconds(moment), "timestamp": at}  # type: ignore[dict-item]
         )
         assert nearest == shortcut
         around = mementos.around(url, at)
@@ -274,21 +278,23 @@ def test_a_memento_behind_many_hidden_ones_is_found(tmp_path: Path) -> None:
             at = warc_date(NOW + timedelta(seconds=number))
             name = "shown" if number == 700 else f"hidden {number}"
             writer.add_page(
-                PageInfo(name, URLS[0], URLS[0], at, Outcome.COMPLETE, status=200, mime="text/html")
+                PageInfo(
+                    name, URLS[0], URLS[0], at, VisitOutcome.COMPLETE, status=200, mime="text/html"
+                )
             )
     asked: list[str] = []
 
-    class Counted(KeptSqliteDatabase):
+    class Counted(PersistentSqliteDatabase):
         def rows(self, query: str, values: object) -> list[object]:
             asked.append(query)
             return super().rows(query, values)  # type: ignore[arg-type]
 
     class Hiding:
-        def pages(self, pages: list[Visit]) -> dict[str, Takedown]:
+        def pages(self, pages: list[MementoVisit]) -> dict[str, Takedown]:
             return {each.page_id: HIDDEN for each in pages if each.page_id != "shown"}
 
     with closing(Counted(path)) as database:
-        mementos = Mementos(database, Hiding())  # type: ignore[arg-type]
+        mementos = MementoIndex(database, Hiding())  # type: ignore[arg-type]
         shown = timestamp14(NOW + timedelta(seconds=700))
         assert [each.timestamp for each in mementos.listed(URLS[0])] == [shown]
         nearest = mementos.nearest(URLS[0], NOW)
@@ -307,7 +313,7 @@ def test_questions_read_ranges_of_an_index_and_sort_nothing(tmp_path: Path) -> N
         writer.add_captures([capture(URLS[0], 0, 0)])
     plans: list[str] = []
 
-    class Explained(KeptSqliteDatabase):
+    class Explained(PersistentSqliteDatabase):
         def rows(self, query: str, values: object) -> list[object]:
             with closing(sqlite3.connect(path)) as connection:
                 found = connection.execute(f"EXPLAIN QUERY PLAN {query}", values)  # type: ignore[arg-type]
@@ -315,9 +321,9 @@ def test_questions_read_ranges_of_an_index_and_sort_nothing(tmp_path: Path) -> N
             return super().rows(query, values)  # type: ignore[arg-type]
 
     with closing(Explained(path)) as database:
-        rows, mementos = CaptureRows(database), Mementos(database, Open())
+        rows, mementos = CaptureQueries(database), MementoIndex(database, Open())
         prefix, one = KeyRange.of_prefix("example,a"), KeyRange.of_key(KEYS[0])
-        place = Position(KEYS[0], 0, 0)
+        place = IndexPosition(KEYS[0], 0, 0)
         for descending in (False, True):
             rows.of_range(prefix, descending=descending, limit=3)
             rows.of_range(prefix, after=place, descending=descending, limit=3)

@@ -11,36 +11,35 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.classes import PageClass
-from core.pages import Outcome
-from core.timestamps import milliseconds, timestamp14
+from core.page_classes import PageClass
+from core.page_manifest import VisitOutcome
+from core.timestamps import timestamp14, unix_milliseconds
 from core.urls import ONE_SPELLING, fetch_key, has_one_spelling, identity_key
-from playback.addresses import escape_url
-from playback.database import Asking, Database, SqliteDatabase, asked_value
-from playback.decisions.takedowns import Takedowns
-from playback.front.offering import Bar, Offer, Offering, Spelled
-from playback.front.pages import PageStore
-from playback.front.registry.captures import OwnCopies
-from playback.mementos import Mementos
-from playback.permits import Permits
-from proxy.index.sqlite import SqliteCaptureIndex
+from playback.access.control import AccessControl
+from playback.access.takedowns import TakedownSet
+from playback.mementos import MementoIndex
+from playback.url_paths import escape_url
+from playback.web.copy_lookup import CopyLookup, CopyObstacle, CopyOffer, OwnCopies, UrlSpellings
+from playback.web.page_store import PageStore
 from tests.playback.conftest import NOW
 from tests.playback.test_index_contract import Writer, both, page
+from warc.index.database import IndexDatabase, LookupRow, SqliteDatabase, lookup_value
+from warc.index.sqlite import SqliteCaptureIndex
 
 __all__ = ["both"]
 
 pytestmark = pytest.mark.playback
 
 GOOD, BAD = PageClass.OK, PageClass.HTTP_ERROR
-Both = tuple[Callable[[], Writer], Database]
+Both = tuple[Callable[[], Writer], IndexDatabase]
 
 
-def offers(database: Database, *urls: str) -> list[Offer | None]:
+def offers(database: IndexDatabase, *urls: str) -> list[CopyOffer | None]:
     """What there is for the URLs."""
-    return Offering(database, PageStore(database)).of([Spelled.of(url) for url in urls])
+    return CopyLookup(database, PageStore(database)).of([UrlSpellings.of(url) for url in urls])
 
 
-def offered(database: Database, *urls: str) -> list[str | None]:
+def offered(database: IndexDatabase, *urls: str) -> list[str | None]:
     """The identifiers of the pages that are offered."""
     return [each.page.page_id if each and each.page else None for each in offers(database, *urls)]
 
@@ -85,15 +84,15 @@ def test_where_none_is_good_the_best_is_offered(both: Both) -> None:
     a, b = "https://a.example/", "https://b.example/"
     writer.add_page(page("login", a, second=9, page_class=PageClass.LOGIN_WALL))
     writer.add_page(page("consent", a, second=5, page_class=PageClass.CONSENT_WALL))
-    writer.add_page(page("failed", a, second=99, outcome=Outcome.FAILED))
+    writer.add_page(page("failed", a, second=99, outcome=VisitOutcome.FAILED))
     writer.add_page(page("soft", b, second=9, page_class=PageClass.SOFT_404))
-    writer.add_page(page("skipped", b, second=5, outcome=Outcome.SKIPPED, reason="robots: no"))
+    writer.add_page(page("skipped", b, second=5, outcome=VisitOutcome.SKIPPED, reason="robots: no"))
     first, second = offers(database, a, b)
 
     assert first is not None
     assert first.page is not None
     assert first.page.page_id == "consent"
-    assert second == Offer(bar=Bar.FAILED)
+    assert second == CopyOffer(bar=CopyObstacle.FAILED)
 
 
 def test_why_there_is_no_copy_is_told_by_the_newest_attempt(both: Both) -> None:
@@ -101,10 +100,12 @@ def test_why_there_is_no_copy_is_told_by_the_newest_attempt(both: Both) -> None:
     make, database = both
     writer = make()
     url = "https://a.example/"
-    writer.add_page(page("failed", url, outcome=Outcome.FAILED, reason="HTTP 503"))
-    writer.add_page(page("skipped", url, second=5, outcome=Outcome.SKIPPED, reason="robots: no"))
+    writer.add_page(page("failed", url, outcome=VisitOutcome.FAILED, reason="HTTP 503"))
+    writer.add_page(
+        page("skipped", url, second=5, outcome=VisitOutcome.SKIPPED, reason="robots: no")
+    )
 
-    assert offers(database, url) == [Offer(bar=Bar.REFUSED, reason="robots: no")]
+    assert offers(database, url) == [CopyOffer(bar=CopyObstacle.REFUSED, reason="robots: no")]
 
 
 def test_a_good_capture_is_found_behind_any_number_of_others(both: Both) -> None:
@@ -127,8 +128,8 @@ def test_captures_from_a_moment_on_do_not_count(both: Both) -> None:
     for url in (a, b):
         writer.add_page(page(f"{url} before", url, second=-9, page_class=GOOD))
         writer.add_page(page(f"{url} after", url, second=9, page_class=GOOD))
-    asked = [Spelled.of(a), Spelled.of(b)]
-    found = Offering(database, PageStore(database)).of(asked, {a: milliseconds(NOW)})
+    asked = [UrlSpellings.of(a), UrlSpellings.of(b)]
+    found = CopyLookup(database, PageStore(database)).of(asked, {a: unix_milliseconds(NOW)})
 
     assert [each.page.page_id for each in found if each and each.page] == [
         f"{a} before",
@@ -179,8 +180,8 @@ def test_a_url_that_is_taken_as_it_is_would_be_spelled_so(url: str) -> None:
 
 def test_questions_are_numbered_in_their_order() -> None:
     """By which answers find their place."""
-    rows = [Asking("k", ("a", "b", "c", "d"), 7), Asking("l", ("e", "f", "g", "h"), 8)]
-    value = json.loads(asked_value(rows))
+    rows = [LookupRow("k", ("a", "b", "c", "d"), 7), LookupRow("l", ("e", "f", "g", "h"), 8)]
+    value = json.loads(lookup_value(rows))
 
     assert value == [[0, 7, "k", "k", "a", "b", "c", "d"], [1, 8, "l", "l", "e", "f", "g", "h"]]
 
@@ -195,17 +196,17 @@ def test_questions_are_numbered_in_their_order() -> None:
         ({"page_class": PageClass.SOFT_404}, None),
         ({"page_class": PageClass.PARKED}, None),
         ({"page_class": PageClass.CHALLENGE}, None),
-        ({"outcome": Outcome.FAILED}, None),
+        ({"outcome": VisitOutcome.FAILED}, None),
         ({"mime": "application/zip"}, None),
         ({"page_class": PageClass.LOGIN_WALL}, "it"),
         ({"mime": "application/pdf"}, "it"),
-        ({"outcome": Outcome.PARTIAL, "status": 200}, "it"),
+        ({"outcome": VisitOutcome.PARTIAL, "status": 200}, "it"),
     ],
 )
 def test_what_is_a_usable_copy_is_the_same_for_all_who_ask(
     tmp_path: Path, facts: dict[str, Any], offered_as: str | None
 ) -> None:
-    """The wiki's marks, the registry's page, Memento and whoever cites a copy (`core.classes.is_usable`)."""
+    """The wiki's marks, the registry's page, Memento and whoever cites a copy (`core.page_classes.is_usable`)."""
     url = "https://a.example/"
     with closing(SqliteCaptureIndex(tmp_path / "captures.sqlite")) as writer, writer.transaction():
         writer.add_page(page("it", url, **facts))
@@ -214,7 +215,9 @@ def test_what_is_a_usable_copy_is_the_same_for_all_who_ask(
         marked = offered(database, url)
         registry = OwnCopies(database, store).newest([url])
         listed = list(
-            Mementos(database, Permits(Takedowns(()), database.rows, lambda: NOW)).listed(url)
+            MementoIndex(
+                database, AccessControl(TakedownSet(()), database.rows, lambda: NOW)
+            ).listed(url)
         )
         cited = [each.page_id for each in store.usable(url, NOW)]
 

@@ -13,19 +13,18 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.captures import Capture, RecordLocation
-from core.classes import PageClass
+from core.captures import ArtifactKind, Capture, RecordLocation, RecordType, artifact_uri
 from core.errors import ConfigError, TransientError
-from core.records import ArtifactKind, RecordType, artifact_uri
-from core.replay_keys import replay_key
-from core.timestamps import milliseconds, timestamp14, timestamp14_at
-from crawler.cli import weboid
-from playback.database import KeptSqliteDatabase
-from playback.outback import CAPTURES_INDEX, OutbackCdx, cdx_line, parse_cdx, parse_outback_url
-from playback.replay.index import CaptureIndex
+from core.page_classes import PageClass
+from core.timestamps import timestamp14, timestamp14_at, unix_milliseconds
+from core.url_keys import replay_key
+from playback.replay.capture_lookup import CaptureLookup
 from tests.examples import examples
 from tests.playback.conftest import NOW, CollectionBuilder, fetch, png, running_replay, serving
 from tests.services.outback import NAMES, Outback, running_outback
+from warc.index.database import PersistentSqliteDatabase
+from warc.index.outback import CAPTURES_INDEX, OutbackCdx, cdx_line, parse_cdx, parse_outback_url
+from weboid.cli.main import weboid
 
 pytestmark = pytest.mark.playback
 
@@ -46,7 +45,7 @@ def row_of(capture: Capture) -> dict[str, Any]:
     return {
         "url": capture.url,
         "urlkey": capture.urlkey,
-        "captured_ms": milliseconds(capture.captured_at),
+        "captured_ms": unix_milliseconds(capture.captured_at),
         "record_type": capture.record_type,
         "mime": capture.mime,
         "status": capture.status,
@@ -127,13 +126,13 @@ def test_what_names_no_collection_is_refused(url: str) -> None:
 
 
 @contextlib.contextmanager
-def index_of(collection: CollectionBuilder, url: str) -> Iterator[CaptureIndex]:
+def index_of(collection: CollectionBuilder, url: str) -> Iterator[CaptureLookup]:
     """The collection's index, with the server beyond it."""
     with (
-        closing(KeptSqliteDatabase(collection.layout.captures_db)) as database,
+        closing(PersistentSqliteDatabase(collection.layout.captures_db)) as database,
         closing(OutbackCdx(parse_outback_url(url), timeout_s=1)) as source,
     ):
-        yield CaptureIndex(database, beyond=source.near)
+        yield CaptureLookup(database, beyond=source.near)
 
 
 def moved(collection: CollectionBuilder, url: str) -> None:
@@ -270,8 +269,8 @@ def test_it_makes_no_difference_where_a_capture_lies(
                 )
                 return [row for line in said.splitlines() if (row := parse_cdx(line)) is not None]
 
-            with closing(KeptSqliteDatabase(builder.layout.captures_db)) as database:
-                index = CaptureIndex(database, beyond=near)
+            with closing(PersistentSqliteDatabase(builder.layout.captures_db)) as database:
+                index = CaptureLookup(database, beyond=near)
                 answers.append(
                     [list(index.captures(url, at)),
                      list(index.captures(url, at, window=timedelta(seconds=25)))]

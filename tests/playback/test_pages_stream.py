@@ -4,12 +4,12 @@ from itertools import pairwise
 
 import pytest
 
-from core.pages import Outcome
-from core.replay_keys import replay_key
-from playback import pages_stream
-from playback.choosing import OFFERED
-from playback.pages_stream import captures_of_pages, page_rows
+from core.page_manifest import VisitOutcome
+from core.url_keys import replay_key
 from tests.playback.test_index_contract import URLS, Both, both, page  # noqa: F401 a fixture
+from warc.index import queries
+from warc.index.page_choice import OFFERED
+from warc.index.queries import captures_of_pages, page_rows
 
 pytestmark = pytest.mark.playback
 
@@ -21,13 +21,13 @@ def test_every_page_comes_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whatever the size of the parts, in the order of the keys, keys of any length included."""
-    monkeypatch.setattr(pages_stream, "_BATCH", batch)
+    monkeypatch.setattr(queries, "_PAGE_BATCH", batch)
     make, database = both
     assert list(page_rows(database, OFFERED)) == []
     writer = make()
     for number, url in enumerate(URLS * 2):
         writer.add_page(page(f"id-{number:02}", url, second=number % 5))
-    writer.add_page(page("failed", outcome=Outcome.FAILED))
+    writer.add_page(page("failed", outcome=VisitOutcome.FAILED))
 
     rows = list(page_rows(database, OFFERED))
 

@@ -4,10 +4,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from playback.addresses import (
+from playback.access.levels import LONGEST_WIKI, Level
+from playback.url_paths import (
     LEVEL_MODIFIERS,
     Memento,
-    Modifier,
+    MementoModifier,
     PageAddress,
     escape_url,
     is_web_url,
@@ -18,7 +19,6 @@ from playback.addresses import (
     parse_page_rest,
     unescape_url,
 )
-from playback.decisions.levels import LONGEST_WIKI, Level
 
 _LEVEL = st.sampled_from([None, *LEVEL_MODIFIERS])
 _WIKI = st.from_regex(r"(?:[A-Za-z0-9][A-Za-z0-9._-]{0,20})?", fullmatch=True)
@@ -51,8 +51,10 @@ def test_no_text_escapes_to_markup(text: str) -> None:
     assert not set(escaped) & set('"<>\\`{}|^ \r\n\x00#')
 
 
-@given(_URL_TEXT, st.sampled_from(Modifier), _WIKI)
-def test_a_memento_address_comes_back_whole(rest: str, modifier: Modifier, wiki: str) -> None:
+@given(_URL_TEXT, st.sampled_from(MementoModifier), _WIKI)
+def test_a_memento_address_comes_back_whole(
+    rest: str, modifier: MementoModifier, wiki: str
+) -> None:
     """Query, escapes, double slashes and hash-bangs survive the path, and so does the wiki."""
     memento = Memento("20260301120000", modifier, f"https://example.org/{rest}", wiki)
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from core.timestamps import timestamp14
-from playback.front.machines import Indexing, Openness
+from playback.web.machine_api import MachineAccess, SearchIndexing
 from tests.examples import examples
 from tests.playback.conftest import NOW, CollectionBuilder, Served, fetch, serving
 
@@ -86,7 +86,7 @@ def test_search_engines_are_kept_out_unless_a_setting_lets_them_in(
         assert (reply.status, reply["Content-Type"]) == (200, "text/plain; charset=utf-8")
         assert reply.text == "User-agent: *\nDisallow: /\n"
         assert reply["X-Robots-Tag"] == "noindex, noarchive"
-    with serving(collection, openness=Openness(Indexing.FRONT)) as opened:
+    with serving(collection, openness=MachineAccess(SearchIndexing.FRONT)) as opened:
         lines = opened.get("/robots.txt").text.splitlines()
         tag = opened.get("/")["X-Robots-Tag"]
         for target in ("/robots.txt", f"/c/{TS}/https://never.example/"):

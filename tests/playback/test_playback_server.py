@@ -16,7 +16,7 @@ import pytest
 
 from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
-from playback.server import Origins, find_replay_python, serve
+from playback.playback_server import ServerOrigins, find_replay_python, serve
 from tests.playback.conftest import ROOT, CollectionBuilder, serving
 from tests.services.ports import free_port
 
@@ -26,7 +26,7 @@ _SERVE = """
 import asyncio, sys
 from pathlib import Path
 from core.layout import Layout
-from playback.server import serve
+from playback.playback_server import serve
 def say(origin): print(origin, flush=True)
 asyncio.run(serve(Layout(Path(sys.argv[1])), replay_port=int(sys.argv[2]), on_ready=say))
 print("ended", flush=True)
@@ -138,7 +138,7 @@ async def test_a_taken_port_is_reported(tmp_path: Path) -> None:
 
 async def test_front_and_replay_never_share_an_origin(tmp_path: Path) -> None:
     """The whole defence rests on two origins."""
-    same = Origins(front="https://a.example", replay="https://a.example")
+    same = ServerOrigins(front="https://a.example", replay="https://a.example")
     with pytest.raises(ConfigError, match="different"):
         await serve(Layout(tmp_path), origins=same)
     with pytest.raises(ConfigError, match="origins"):
@@ -151,7 +151,7 @@ async def test_a_front_alone_leaves_the_copies_to_another_replay(
     """In a cluster each is a service of its own; none is started here, so none need be installed."""
     monkeypatch.setenv("WEBOID_REPLAY_PYTHON", "/bin/false")
     port = free_port()
-    origins = Origins(front=f"http://127.0.0.1:{port}", replay="http://copies.example")
+    origins = ServerOrigins(front=f"http://127.0.0.1:{port}", replay="http://copies.example")
     ready: asyncio.Queue[str] = asyncio.Queue()
     task = asyncio.create_task(
         serve(

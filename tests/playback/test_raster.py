@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from playback.replay.images import image_type
-from playback.replay.sniffing import RasterKind, raster_kind
+from playback.replay.sanitizer.media_sniffer import RasterKind, image_type, raster_kind
 from tests.playback.conftest import NOW, Archived, png
 
 pytestmark = pytest.mark.playback

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import PermanentError
-from playback.replay.http import RefusedError, parse_head
-from playback.replay.ranges import UnsatisfiableRangeError, wanted_range
-from playback.replay.records import LONGEST_HEAD, Record, dechunked, read_record
+from playback.replay.request_head import BadRequestHeadError, parse_head
+from playback.replay.resource_routes import UnsatisfiableRangeError, parse_range
 from tests.examples import examples
+from warc.record_reader import LONGEST_HEAD, Record, dechunked, read_record
 
 BODY = b"\r\n\r\nWARC/1.1 a body may say anything \x00\xff"
 HTTP = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nX-Folded: a\r\n  b\r\nno colon\r\n\r\n"
@@ -169,7 +169,7 @@ def test_a_body_of_a_million_tiny_chunks_is_refused() -> None:
 @given(st.binary(max_size=300))
 def test_a_head_of_any_bytes_is_a_request_or_refused(data: bytes) -> None:
     """Never anything else, whatever a client sends."""
-    with suppress(RefusedError):
+    with suppress(BadRequestHeadError):
         assert parse_head(data).environ["REQUEST_URI"].isascii()
 
 
@@ -198,28 +198,28 @@ def test_of_a_head_only_what_the_gate_reads_is_kept() -> None:
 )  # fmt: skip
 def test_a_range_is_what_it_says_or_all(text: str, span: tuple[int, int] | None) -> None:
     """RFC 9110, 14.1.2; what is not understood counts as not said."""
-    assert wanted_range(text, "", '"e"', 10) == span
+    assert parse_range(text, "", '"e"', 10) == span
 
 
 @pytest.mark.parametrize("text", ["bytes=10-", "bytes=99-100", "bytes=-0"])
 def test_a_range_behind_the_end_cannot_be_had(text: str) -> None:
     """RFC 9110, 15.5.17."""
     with pytest.raises(UnsatisfiableRangeError):
-        wanted_range(text, "", '"e"', 10)
+        parse_range(text, "", '"e"', 10)
 
 
 def test_a_range_of_another_version_is_all_of_this_one() -> None:
     """RFC 9110, 13.1.5."""
-    assert wanted_range("bytes=1-2", '"e"', '"e"', 10) == (1, 3)
-    assert wanted_range("bytes=1-2", '"old"', '"e"', 10) is None
-    assert wanted_range("bytes=99-", '"old"', '"e"', 10) is None
+    assert parse_range("bytes=1-2", '"e"', '"e"', 10) == (1, 3)
+    assert parse_range("bytes=1-2", '"old"', '"e"', 10) is None
+    assert parse_range("bytes=99-", '"old"', '"e"', 10) is None
 
 
 @given(first=st.integers(0, 99), last=st.integers(0, 200), size=st.integers(1, 100))
 def test_a_range_is_never_outside(first: int, last: int, size: int) -> None:
     """Whatever is asked for, what is sent is part of the body."""
     try:
-        span = wanted_range(f"bytes={first}-{last}", "", "", size)
+        span = parse_range(f"bytes={first}-{last}", "", "", size)
     except UnsatisfiableRangeError:
         assert first >= size
     else:

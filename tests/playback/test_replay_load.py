@@ -20,8 +20,8 @@ import pytest
 from isal import igzip
 
 from core.timestamps import timestamp14
-from playback.replay.depth_limit import DEEPEST
-from playback.server import serve
+from playback.playback_server import serve
+from playback.replay.sanitizer.prescan import DEEPEST
 from tests.playback.conftest import (
     NOW,
     CollectionBuilder,
@@ -277,7 +277,7 @@ def test_idle_connections_do_not_end_the_front(collection: CollectionBuilder) ->
     """More than it may have files: those that ask nothing are let go, and who asks is answered."""
     code = (
         "import asyncio, functools, pathlib, sys; from core.layout import Layout;"
-        "from playback.server import serve; ready = functools.partial(print, flush=True);"
+        "from playback.playback_server import serve; ready = functools.partial(print, flush=True);"
         "asyncio.run(serve(Layout(pathlib.Path(sys.argv[1])), on_ready=ready))"
     )
     command = [sys.executable, "-c", code, str(collection.layout.root)]

@@ -6,12 +6,12 @@ from datetime import timedelta
 import pytest
 from PIL import Image
 
-from core.classes import PageClass
-from core.pages import Outcome
-from core.records import ArtifactKind
+from core.captures import ArtifactKind
+from core.page_classes import PageClass
+from core.page_manifest import VisitOutcome
 from core.timestamps import timestamp14
-from playback.decisions.levels import Level
-from playback.replay.doctypes import doctype_of
+from playback.access.levels import Level
+from playback.replay.sanitizer.prescan import doctype_of
 from tests.playback.conftest import FRONT, NOW, Archived, decide, png
 
 pytestmark = pytest.mark.playback
@@ -58,7 +58,7 @@ def test_another_moment_leads_to_the_nearest_page(archived: Archived, site: str)
 def test_a_failed_page_is_never_the_copy(archived: Archived, site: str) -> None:
     """What a challenge or a block left behind is no copy of the page."""
     archived.builder.page(f"{site}/", "<p>good</p>", at=NOW - timedelta(days=300))
-    archived.builder.page(f"{site}/", "<p>challenge</p>", outcome=Outcome.FAILED)
+    archived.builder.page(f"{site}/", "<p>challenge</p>", outcome=VisitOutcome.FAILED)
 
     reply = archived.replay.get(f"/c/{TS}/{site}/")
 
@@ -67,7 +67,7 @@ def test_a_failed_page_is_never_the_copy(archived: Archived, site: str) -> None:
 
 def test_what_a_failed_page_was_sent_is_not_the_copy_either(archived: Archived, site: str) -> None:
     """A challenge often comes with status 200 and looks like any response."""
-    page_id = archived.builder.page(f"{site}/", None, outcome=Outcome.FAILED)
+    page_id = archived.builder.page(f"{site}/", None, outcome=VisitOutcome.FAILED)
     archived.builder.response(f"{site}/", b"<p>challenge</p>", page_id=page_id)
 
     assert archived.replay.get(f"/c/{TS}/{site}/").status == 404

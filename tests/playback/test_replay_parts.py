@@ -15,10 +15,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from core.captures import Capture, RecordLocation
-from core.records import ArtifactKind, RecordType
-from core.replay_keys import replay_key
+from core.captures import ArtifactKind, Capture, RecordLocation, RecordType
 from core.timestamps import timestamp14
+from core.url_keys import replay_key
 from tests.playback.conftest import (
     FRONT,
     NOW,

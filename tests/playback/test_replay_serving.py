@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from core.timestamps import timestamp14
-from playback.replay.gate import Policy, fixed_headers
+from playback.replay.header_gate import Policy, fixed_headers
 from tests.playback.conftest import (
     FRONT,
     NOW,

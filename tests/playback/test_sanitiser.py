@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from core.replay_keys import replay_key
+from core.url_keys import replay_key
 from tests.examples import examples
 
 pytestmark = pytest.mark.playback

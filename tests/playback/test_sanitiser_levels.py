@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from playback.decisions.levels import Level
-from playback.replay.allowed import allowed
+from playback.access.levels import Level
+from playback.replay.sanitizer.allowlist import allowlist_of
 from tests.examples import examples
 from tests.playback.conftest import NOW, Archived
 from tests.playback.test_sanitiser import VECTORS
@@ -44,7 +44,7 @@ class _Names(HTMLParser):
 
 def strangers(text: str, level: Level) -> list[tuple[str, str]]:
     """Elements and attributes that the level does not show."""
-    shows = allowed(level)
+    shows = allowlist_of(level)
     every = shows.attributes.get("*", frozenset())
     found = []
     for tag, name in sorted(_Names(text).found):
@@ -60,7 +60,7 @@ def strangers(text: str, level: Level) -> list[tuple[str, str]]:
 def test_each_level_shows_all_of_the_one_below() -> None:
     """A reader who asks for more never sees less."""
     for less, more in itertools.pairwise(LEVELS):
-        assert allowed(less).tags <= allowed(more).tags
+        assert allowlist_of(less).tags <= allowlist_of(more).tags
 
 
 def test_the_lowest_level_is_text_in_paragraphs(in_replay: Call) -> None:

@@ -16,25 +16,21 @@ from core.errors import TransientError
 from core.layout import Layout
 from core.url_patterns import parse_pattern
 from core.urls import fetch_key, identity_key
-from links.archives.copies import ArchiveCopies
-from links.days import day_of
-from links.findings import Finding, How, Verdict
-from links.limits import Act as LimitedAct
-from links.limits import limits_of
-from links.marking import checked, put_marks
-from links.marks import Mark, MarkKind
-from links.observed import matcher
-from links.replacements import book_test, replacements_to_test
-from links.reporters import Reporters
-from links.states import State
-from links.store.schema import actors, copies, replacements, reports
-from links.store.store import Store
-from playback.front.readers import Readers, parse_networks
-from playback.front.registry.access import Access
-from playback.front.registry.throttle import Rate, Rates
-from playback.front.registry.voice import Voice
-from playback.front.saying.acts import Reach, reaching
-from playback.front.saying.letters import MOST_BYTES, TOKEN_S, Tokens
+from links.archives.copy_store import ArchiveCopies
+from links.check_history import day_of
+from links.check_result import CheckMethod, CheckResult, CheckVerdict
+from links.feedback.marks import LinkMark, MarkKind, check_mark, put_marks
+from links.feedback.replacements import record_replacement_test, replacements_to_test
+from links.feedback.reporter_limits import LimitedAct, ReporterDigests, limits_of
+from links.registry.database import RegistryStore
+from links.registry.schema import actors, copies, replacements, reports
+from links.registry.urls import matcher
+from links.states import LinkState
+from playback.web.client_address import ClientAddresses, parse_networks
+from playback.web.rate_limits import RateLimitPolicy, ReaderRates, TokenRate
+from playback.web.registry.registry_forms import MOST_FORM_BYTES, TOKEN_S, FormTokens
+from playback.web.registry.registry_service import ReportOptions
+from playback.web.registry.user_reports import ReportReach, report_pattern
 from tests.playback.registry.shelf import NOW, ORIGIN, TODAY, Front, Given, Shelf, open_front
 from tests.services.registries import open_registry
 
@@ -42,26 +38,26 @@ pytestmark = pytest.mark.slow
 
 DEAD, FINE = "https://gone.bridges.org/a/page?x=1", "https://fine.bridges.org/"
 NEW = "https://new.example.net/page"
-FREE = Rates(Rate(1e6, 1e6), Rate(1e6, 1e6), Rate(1e6, 1e6))
-ACCESS = Access(readers=Readers(parse_networks(["198.51.100.7"])), form_rates=FREE)
+FREE = ReaderRates(TokenRate(1e6, 1e6), TokenRate(1e6, 1e6), TokenRate(1e6, 1e6))
+ACCESS = RateLimitPolicy(readers=ClientAddresses(parse_networks(["198.51.100.7"])), form_rates=FREE)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+def store(tmp_path: Path) -> Iterator[RegistryStore]:
     """A registry with a dead link and one that works."""
     opened = open_registry(Layout(tmp_path))
     shelf = Shelf(opened)
     shelf.page(1, "Page", DEAD, FINE)
-    shelf.state(DEAD, State.DEAD, code=18)
-    shelf.state(FINE, State.ALIVE, code=1)
+    shelf.state(DEAD, LinkState.DEAD, code=18)
+    shelf.state(FINE, LinkState.ALIVE, code=1)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def front(store: Store, tmp_path: Path) -> Iterator[Front]:
+def front(store: RegistryStore, tmp_path: Path) -> Iterator[Front]:
     """The front that shows it, behind a proxy that says who asks."""
-    voice = Voice(Layout(tmp_path), limits_of(5), ArchiveCopies())
+    voice = ReportOptions(Layout(tmp_path), limits_of(5), ArchiveCopies())
     with open_front(tmp_path, Given(store), access=ACCESS, voice=voice) as found:
         yield found
 
@@ -100,7 +96,7 @@ def send(
     return front.post(f"/links/say/{act}", fields, named)
 
 
-def rows(store: Store) -> tuple[int, int]:
+def rows(store: RegistryStore) -> tuple[int, int]:
     """How many reports and replacements there are."""
     with store.reading() as connection:
         return (
@@ -109,7 +105,7 @@ def rows(store: Store) -> tuple[int, int]:
         )
 
 
-def test_a_report_goes_through_three_pages(front: Front, store: Store) -> None:
+def test_a_report_goes_through_three_pages(front: Front, store: RegistryStore) -> None:
     """What is said now, what would be said, and what is said afterwards; nothing before the button."""
     first = shown(front)
     asked = shown(front, "report")
@@ -129,7 +125,7 @@ def test_a_report_goes_through_three_pages(front: Front, store: Store) -> None:
         assert "<script" not in answer.text
 
 
-def test_a_report_is_withdrawn_by_anybody(front: Front, store: Store) -> None:
+def test_a_report_is_withdrawn_by_anybody(front: Front, store: RegistryStore) -> None:
     """From another address, too; then there is nothing left to withdraw."""
     send(front, "report")
     assert send(front, "withdraw", who="203.0.113.9").status_code == 303
@@ -139,13 +135,17 @@ def test_a_report_is_withdrawn_by_anybody(front: Front, store: Store) -> None:
     assert "nothing to withdraw" in again.text
 
 
-def test_a_replacement_is_a_link_only_when_it_was_found_working(front: Front, store: Store) -> None:
+def test_a_replacement_is_a_link_only_when_it_was_found_working(
+    front: Front, store: RegistryStore
+) -> None:
     """Until then nobody can follow it (W17); anybody removes it."""
     assert send(front, "replace", {"address": NEW}).status_code == 303
     assert NEW not in shown(front).text
     with store.writing() as connection:
         (waiting,) = replacements_to_test(connection, TODAY, 9)
-        book_test(connection, waiting, Finding(1, Verdict.OK, How.GET, 200), TODAY)
+        record_replacement_test(
+            connection, waiting, CheckResult(1, CheckVerdict.OK, CheckMethod.GET, 200), TODAY
+        )
     assert f'href="{NEW}"' in shown(front).text
     assert send(front, "replace", {"address": f"{NEW}2"}, who="203.0.113.9").status_code == 409
     assert send(front, "remove", who="203.0.113.9").status_code == 303
@@ -166,12 +166,12 @@ def test_a_replacement_is_a_link_only_when_it_was_found_working(front: Front, st
     ids=lambda value: value[:30],
 )
 def test_a_bad_replacement_is_refused_with_the_form_to_mend_it(
-    address: str, words: str, front: Front, store: Store
+    address: str, words: str, front: Front, store: RegistryStore
 ) -> None:
     """The page says why, and what was typed is still there."""
     with store.writing() as connection:
-        mark = Mark(0, MarkKind.NEVER, "never.example.net", "spam", "op", int(NOW.timestamp()))
-        put_marks(connection, [checked(mark)])
+        mark = LinkMark(0, MarkKind.NEVER, "never.example.net", "spam", "op", int(NOW.timestamp()))
+        put_marks(connection, [check_mark(mark)])
     answer = send(front, "replace", {"address": address})
 
     assert answer.status_code == 400
@@ -181,7 +181,7 @@ def test_a_bad_replacement_is_refused_with_the_form_to_mend_it(
     assert rows(store) == (0, 0)
 
 
-def test_a_copy_in_an_archive_is_kept_among_the_copies(front: Front, store: Store) -> None:
+def test_a_copy_in_an_archive_is_kept_among_the_copies(front: Front, store: RegistryStore) -> None:
     """It is no replacement (W17); of a page that always changes nobody chooses one (W31)."""
     copy = f"https://web.archive.org/web/20150102030405/{DEAD}"
     done = send(front, "replace", {"address": copy})
@@ -200,7 +200,7 @@ def test_a_copy_in_an_archive_is_kept_among_the_copies(front: Front, store: Stor
 
 
 @pytest.mark.parametrize("act", ["report", "withdraw", "replace", "remove"])
-def test_only_what_is_watched_is_spoken_of(act: str, front: Front, store: Store) -> None:
+def test_only_what_is_watched_is_spoken_of(act: str, front: Front, store: RegistryStore) -> None:
     """Neither page nor form makes a row for a URL (W12, W18)."""
     url = "https://unknown.example.net/"
     assert shown(front, "", url).status_code == 200
@@ -219,7 +219,9 @@ def test_what_works_needs_nothing(front: Front) -> None:
         assert answer.status_code == 409
 
 
-def test_a_report_may_be_about_a_beginning_that_is_typed(front: Front, store: Store) -> None:
+def test_a_report_may_be_about_a_beginning_that_is_typed(
+    front: Front, store: RegistryStore
+) -> None:
     """A domain with a path, of which the address is one; nothing else (W13)."""
     wrong = send(front, "report", {"reach": "prefix", "prefix": "elsewhere.example/"})
     assert (wrong.status_code, rows(store)) == (400, (0, 0))
@@ -228,7 +230,7 @@ def test_a_report_may_be_about_a_beginning_that_is_typed(front: Front, store: St
     assert rows(store)[0] >= 1
 
 
-def test_a_report_may_be_about_a_folder_or_a_site(front: Front, store: Store) -> None:
+def test_a_report_may_be_about_a_folder_or_a_site(front: Front, store: RegistryStore) -> None:
     """The page names what each means; the registry counts what is watched there (W13)."""
     text = shown(front, "report").text
     assert "gone.bridges.org/a/" in text
@@ -251,7 +253,7 @@ def test_a_report_may_be_about_a_folder_or_a_site(front: Front, store: Store) ->
     ids=lambda each: " ".join(each.values()),
 )
 def test_no_other_site_speaks_for_a_reader(
-    headers: dict[str, str], front: Front, store: Store
+    headers: dict[str, str], front: Front, store: RegistryStore
 ) -> None:
     """Though it had a token: the browser says where the form was sent from."""
     answer = send(front, "report", headers=headers)
@@ -272,7 +274,9 @@ def test_browsers_that_say_less_are_believed_with_a_token(
     assert send(front, "report", headers=headers).status_code == 303
 
 
-def test_a_token_is_for_one_purpose_one_place_and_two_hours(front: Front, store: Store) -> None:
+def test_a_token_is_for_one_purpose_one_place_and_two_hours(
+    front: Front, store: RegistryStore
+) -> None:
     """Else the form comes back with a fresh one, and its button works."""
     token = token_of(shown(front, "report"))
 
@@ -294,7 +298,7 @@ def test_a_token_is_for_one_purpose_one_place_and_two_hours(front: Front, store:
     assert sent(said=fresh, who="192.0.2.200") == 303
 
 
-def test_one_report_a_minute_from_a_range_of_addresses(front: Front, store: Store) -> None:
+def test_one_report_a_minute_from_a_range_of_addresses(front: Front, store: RegistryStore) -> None:
     """The answer says how long to wait; another range may at once (W15)."""
     send(front, "report")
     again = send(front, "report", who="192.0.2.99")
@@ -306,7 +310,7 @@ def test_one_report_a_minute_from_a_range_of_addresses(front: Front, store: Stor
     assert rows(store) == (2, 0)
 
 
-def test_who_spoke_is_forgotten_the_day_after(front: Front, store: Store) -> None:
+def test_who_spoke_is_forgotten_the_day_after(front: Front, store: RegistryStore) -> None:
     """The digest that held the minute goes when anybody speaks on a later day."""
     send(front, "report")
     front.clock.seconds += 2 * 86_400
@@ -334,7 +338,7 @@ def test_a_day_that_is_full_says_until_when(front: Front) -> None:
         (b"url=a", {"Content_Type": ""}, 415),
         (b"{}", {"Content_Type": "application/json"}, 415),
         (b"url=a", {"Content_Encoding": "gzip"}, 415),
-        (b"url=" + b"a" * MOST_BYTES, {}, 413),
+        (b"url=" + b"a" * MOST_FORM_BYTES, {}, 413),
         (b"&".join(b"a%d=1" % n for n in range(50)), {}, 400),
         (b"url=%FF", {}, 400),
         (b"url=\xc3\xa9", {}, 400),
@@ -343,7 +347,7 @@ def test_a_day_that_is_full_says_until_when(front: Front) -> None:
     ids=["text", "multipart", "charset", "none", "json", "gzip", "long", "fields", "utf8", "raw", "empty"],
 )  # fmt: skip
 def test_what_is_no_short_plain_form_is_not_read(
-    body: bytes, headers: dict[str, str], status: int, front: Front, store: Store
+    body: bytes, headers: dict[str, str], status: int, front: Front, store: RegistryStore
 ) -> None:
     """By its kind, its length and its text."""
     assert send(front, "report", body, headers=headers).status_code == status
@@ -373,9 +377,9 @@ def test_a_promise_is_not_shown_to_who_made_none(front: Front) -> None:
     assert "Noted" not in front.get(f"/links/say?{query}").text
 
 
-def test_readers_are_throttled_as_by_the_form(store: Store, tmp_path: Path) -> None:
+def test_readers_are_throttled_as_by_the_form(store: RegistryStore, tmp_path: Path) -> None:
     """Nobody looks through the registry by these pages (W20, W23)."""
-    with open_front(tmp_path, Given(store), voice=Voice(Layout(tmp_path))) as front:
+    with open_front(tmp_path, Given(store), voice=ReportOptions(Layout(tmp_path))) as front:
         codes = [shown(front).status_code for _ in range(20)]
     assert codes[0] == 200
     assert codes[-1] == 429
@@ -385,22 +389,22 @@ def test_readers_are_throttled_as_by_the_form(store: Store, tmp_path: Path) -> N
 def test_a_registry_that_is_away_is_said_to_be(is_there: bool, tmp_path: Path) -> None:
     """503 with the same page, and 404 when the collection has none."""
     given = Given(TransientError("It does not answer.") if is_there else None)
-    with open_front(tmp_path, given, access=ACCESS, voice=Voice(Layout(tmp_path))) as front:
+    with open_front(tmp_path, given, access=ACCESS, voice=ReportOptions(Layout(tmp_path))) as front:
         answer = shown(front)
     assert answer.status_code == (503 if is_there else 404)
     assert ("retry-after" in answer.headers) is is_there
 
 
-def test_a_front_without_a_voice_has_no_such_pages(store: Store, tmp_path: Path) -> None:
+def test_a_front_without_a_voice_has_no_such_pages(store: RegistryStore, tmp_path: Path) -> None:
     """Where nobody may speak, nothing can be sent."""
     with open_front(tmp_path, Given(store)) as front:
         assert shown(front).status_code == 404
 
 
-def test_everything_from_the_web_is_escaped(store: Store, front: Front) -> None:
+def test_everything_from_the_web_is_escaped(store: RegistryStore, front: Front) -> None:
     """A URL that looks like a page is shown as text."""
     bad = "https://gone.bridges.org/\"><script>alert(1)</script>'"
-    Shelf(store).state(identity_key(bad), State.DEAD)
+    Shelf(store).state(identity_key(bad), LinkState.DEAD)
     for act in ("", "report", "replace"):
         text = shown(front, act, bad).text
         assert "<script" not in text
@@ -425,14 +429,14 @@ HOSTS = [
     st.sampled_from(["http", "https"]),
     st.sampled_from(HOSTS),
     st.text(alphabet="abAB/.?#!&=%*,()~_-+ ü:;@'$[]|\\", max_size=12),
-    st.sampled_from(Reach),
+    st.sampled_from(ReportReach),
 )
 def test_a_wider_report_means_its_own_url_too(
-    scheme: str, host: str, path: str, reach: Reach
+    scheme: str, host: str, path: str, reach: ReportReach
 ) -> None:
     """Whatever the URL looks like: its folder and its host are patterns that match it."""
     url = identity_key(fetch_key(f"{scheme}://{host}/{path}"))
-    assert reach is Reach.URL or matcher(parse_pattern(reaching(url, reach)))(url)
+    assert reach is ReportReach.URL or matcher(parse_pattern(report_pattern(url, reach)))(url)
 
 
 @given(st.text(max_size=30), st.text(max_size=30), st.integers(0, 2**34), st.integers(0, TOKEN_S))
@@ -440,11 +444,11 @@ def test_a_token_holds_for_what_it_was_made(
     purpose: str, addresses: str, now: int, later: int
 ) -> None:
     """And in no other second, nor for any other purpose."""
-    tokens = Tokens(Reporters(b"k" * 32))
+    tokens = FormTokens(ReporterDigests(b"k" * 32))
     token = tokens.make(purpose, addresses, now)
     assert tokens.holds(token, purpose, addresses, now + later)
     assert not tokens.holds(token, purpose, addresses, now + TOKEN_S + 1)
     assert not tokens.holds(token, purpose, addresses, now - 1)
     assert not tokens.holds(token, f"{purpose}x", addresses, now)
     assert not tokens.holds(token, purpose, f"{addresses}x", now)
-    assert not Tokens(Reporters(b"j" * 32)).holds(token, purpose, addresses, now)
+    assert not FormTokens(ReporterDigests(b"j" * 32)).holds(token, purpose, addresses, now)

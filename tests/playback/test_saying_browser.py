@@ -10,12 +10,11 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import select
 
-from links.states import State
-from links.store.schema import replacements, reports
-from links.store.store import Store
-from playback.front.registry.access import Access
-from playback.front.registry.desk import LinkRegistry
-from playback.front.registry.voice import Voice
+from links.registry.database import RegistryStore
+from links.registry.schema import replacements, reports
+from links.states import LinkState
+from playback.web.rate_limits import RateLimitPolicy
+from playback.web.registry.registry_service import LinkRegistry, ReportOptions
 from tests.playback.conftest import CollectionBuilder, serving
 from tests.playback.registry.shelf import Given, Shelf
 from tests.playback.screen import Screen, open_screen
@@ -32,7 +31,7 @@ class Speaking:
     """A front whose readers may speak, and its registry."""
 
     front: str
-    store: Store
+    store: RegistryStore
 
     def address(self, act: str = "", url: str = DEAD, before: str = "") -> str:
         """A page about a URL."""
@@ -56,9 +55,11 @@ def speaking(tmp_path: Path) -> Iterator[Speaking]:
     ):
         shelf = Shelf(store)
         shelf.page(1, "Page", DEAD, FINE)
-        shelf.state(DEAD, State.DEAD, code=18)
-        shelf.state(FINE, State.ALIVE, code=1)
-        registry = LinkRegistry(Given(store), Access(form_rates=FREE), Voice(builder.layout))
+        shelf.state(DEAD, LinkState.DEAD, code=18)
+        shelf.state(FINE, LinkState.ALIVE, code=1)
+        registry = LinkRegistry(
+            Given(store), RateLimitPolicy(form_rates=FREE), ReportOptions(builder.layout)
+        )
         with serving(builder, links=registry) as it:
             yield Speaking(it.front, store)
 

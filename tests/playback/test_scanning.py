@@ -25,30 +25,29 @@ from hypothesis import strategies as st
 
 from core.errors import ConfigError, TransientError, UnavailableError
 from core.timestamps import timestamp14
-from crawler.cli import weboid
-from playback.database import open_database
-from playback.decisions.store import SqliteDecisionStore, open_decisions
-from playback.decisions.verdicts import (
-    Threats,
-    Verdict,
-    digest_key,
-    judged,
-    keep,
-    load_threats,
-    threats,
-    verdict_of,
-)
-from playback.scanning.clamd import (
-    Clamd,
+from playback.access.clamd import (
+    ClamdClient,
     TcpAddress,
     TooLargeToScanError,
     UnixAddress,
     parse_clamd_address,
 )
-from playback.scanning.reading import PayloadReader
-from playback.scanning.scanner import Found, Scan
+from playback.access.decision_store import SqliteDecisionStore, open_decisions
+from playback.access.holds import (
+    ScanVerdict,
+    ThreatIndex,
+    digest_key,
+    list_threats,
+    load_threats,
+    scanned_digests,
+    store_verdicts,
+    verdict_of,
+)
+from playback.access.malware_scan import CollectionScan, PayloadReader, ScanProgress
 from tests.playback.conftest import NOW, REPLAY_PYTHON, ROOT, CollectionBuilder, running_replay
 from tests.services.clamav import EICAR, ClamdServer
+from warc.index.database import open_database
+from weboid.cli.main import weboid
 
 pytestmark = pytest.mark.playback
 
@@ -78,14 +77,14 @@ def scanned(
     after: int = 0,
     again: bool = False,
     most: int = 900_000,
-) -> Found:
+) -> ScanProgress:
     """What a scan finds."""
     layout = collection.layout
     with closing(open_database(layout, "")) as database, closing(open_decisions(layout)) as store:
-        scan = Scan(
+        scan = CollectionScan(
             database,
             store,
-            Clamd(parse_clamd_address(clamd.address)),
+            ClamdClient(parse_clamd_address(clamd.address)),
             partial(PayloadReader, REPLAY_PYTHON, layout),
             lambda: NOW,
             most_bytes=most,
@@ -223,14 +222,14 @@ def test_what_is_too_large_or_unreadable_is_noted_and_nothing_else_suffers(
 
 def test_a_threat_stays_known_when_a_later_scan_cannot_look(tmp_path: Path) -> None:
     """A lower limit of the scanner's does not wash a payload clean; a scan that looked does."""
-    found = Verdict("sha256:" + "a" * 64, "Bad", "ClamAV 1", NOW)
+    found = ScanVerdict("sha256:" + "a" * 64, "Bad", "ClamAV 1", NOW)
     with closing(SqliteDecisionStore(tmp_path / "d.sqlite")) as store:
-        keep(store, [found])
-        keep(store, [replace(found, threat="", scanner="ClamAV 2", skipped="too large")])
-        assert [each.threat for each in threats(store)] == ["Bad"]
-        assert judged(store, [found.digest], "ClamAV 2") == {found.digest}
-        keep(store, [replace(found, threat="", scanner="ClamAV 3")])
-        assert threats(store) == []
+        store_verdicts(store, [found])
+        store_verdicts(store, [replace(found, threat="", scanner="ClamAV 2", skipped="too large")])
+        assert [each.threat for each in list_threats(store)] == ["Bad"]
+        assert scanned_digests(store, [found.digest], "ClamAV 2") == {found.digest}
+        store_verdicts(store, [replace(found, threat="", scanner="ClamAV 3")])
+        assert list_threats(store) == []
 
 
 def test_a_digest_is_found_in_any_spelling() -> None:
@@ -238,13 +237,15 @@ def test_a_digest_is_found_in_any_spelling() -> None:
     value = bytes(range(32))
     spelled = [f"sha256:{value.hex()}", f"sha256:{value.hex().upper()}"]
     spelled += [f"SHA-256:{base64.b32encode(value).decode()}", base64.b32encode(value).decode()]
-    known = Threats([Verdict(spelled[2], "Bad", "x", NOW), Verdict("odd", "Odd", "x", NOW)])
+    known = ThreatIndex(
+        [ScanVerdict(spelled[2], "Bad", "x", NOW), ScanVerdict("odd", "Odd", "x", NOW)]
+    )
 
     assert {digest_key(each) for each in spelled} == {spelled[0]}
     assert [known.on(each) is not None for each in spelled] == [True] * 4
     assert known.on("odd") is not None
     assert known.on("sha256:" + "0" * 64) is None
-    assert not Threats()
+    assert not ThreatIndex()
 
 
 # ------------------------------------------------------------------------------- the command
@@ -294,7 +295,7 @@ def test_internal_error_over_one_payload_keeps_no_other_from_being_scanned(
         collection.response(f"{SITE}/{number}", b"%d" % number)
     layout = collection.layout
 
-    class Faulty(Clamd):
+    class Faulty(ClamdClient):
         """A client that cannot handle one of the payloads."""
 
         def scan(self, body: bytes) -> str:
@@ -305,7 +306,7 @@ def test_internal_error_over_one_payload_keeps_no_other_from_being_scanned(
     with closing(open_database(layout, "")) as database, closing(open_decisions(layout)) as store:
         reader = partial(PayloadReader, REPLAY_PYTHON, layout)
         address = parse_clamd_address(clamd.address)
-        found = Scan(database, store, Faulty(address), reader, lambda: NOW).run()
+        found = CollectionScan(database, store, Faulty(address), reader, lambda: NOW).run()
         said = [row["skipped"] for row in store.rows("SELECT skipped FROM verdicts", {})]
 
     assert (found.scanned, found.skipped) == (2, 1)
@@ -321,7 +322,7 @@ def test_what_was_found_before_the_daemon_died_is_kept(
         collection.response(f"{SITE}/{number}", b"%d" % number)
     layout = collection.layout
 
-    class Dying(Clamd):
+    class Dying(ClamdClient):
         """A client of the real daemon, which dies after two answers."""
 
         asked = 0
@@ -337,11 +338,11 @@ def test_what_was_found_before_the_daemon_died_is_kept(
         store = stack.enter_context(closing(open_decisions(layout)))
         reader = partial(PayloadReader, REPLAY_PYTHON, layout)
         address = parse_clamd_address(mortal.address)
-        scan = Scan(database, store, Dying(address), reader, lambda: NOW, jobs=1)
+        scan = CollectionScan(database, store, Dying(address), reader, lambda: NOW, jobs=1)
         with pytest.raises(UnavailableError):
             scan.run()
         mortal.start()
-        left = Scan(database, store, Clamd(address), reader, lambda: NOW).run()
+        left = CollectionScan(database, store, ClamdClient(address), reader, lambda: NOW).run()
 
     assert left.scanned == 1
 
@@ -380,7 +381,7 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 def test_the_limit_is_clamds_own(clamd: ClamdServer, way: str) -> None:
     """One byte more is not scanned, and is not taken for clean."""
     address = clamd.tcp_address if way == "tcp" else clamd.address
-    client = Clamd(parse_clamd_address(address))
+    client = ClamdClient(parse_clamd_address(address))
     assert client.scan(b"a" * 1_000_000) == ""
     for more in (1_000_001, 5_000_000):
         with pytest.raises(TooLargeToScanError):
@@ -416,7 +417,7 @@ def test_only_ok_is_clean(said: bytes, outcome: str | type[Exception]) -> None:
 
         thread = threading.Thread(target=answer, daemon=True)
         thread.start()
-        client = Clamd(TcpAddress("127.0.0.1", server.getsockname()[1]), timeout_s=5)
+        client = ClamdClient(TcpAddress("127.0.0.1", server.getsockname()[1]), timeout_s=5)
         if isinstance(outcome, str):
             assert client.scan(b"body") == outcome
         else:
@@ -445,7 +446,7 @@ def test_a_scan_that_watches_goes_on(collection: CollectionBuilder, mortal: Clam
     """It finds what comes, waits for a daemon that is away, and scans all when signatures change."""
     collection.layout.marker.write_text("version = 1\n")
     root, address = str(collection.layout.root), mortal.address
-    code = "from crawler.cli import main; main()"
+    code = "from weboid.cli.main import main; main()"
     options = [
         "--watch",
         "--every",

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from core.timestamps import timestamp14
-from playback.front.skew import rough
+from playback.web.copy_notices import rough_distance
 from tests.playback.conftest import NOW, CollectionBuilder, Served, fetch, png, running_replay
 
 pytestmark = pytest.mark.playback
@@ -144,7 +144,7 @@ def test_what_lies_less_than_an_hour_away_is_the_same_moment(
 
 def test_a_short_distance_is_said_beside_a_long_one() -> None:
     """In the greatest unit that fits, rounded."""
-    assert [rough(seconds) for seconds in (1, 59, 60, 150)] == [
+    assert [rough_distance(seconds) for seconds in (1, 59, 60, 150)] == [
         ("second", 1),
         ("second", 59),
         ("minute", 1),

@@ -11,28 +11,28 @@ from typing import Any
 
 import pytest
 
-from core.classes import PageClass
+from core.captures import ArtifactKind, artifact_uri
 from core.clock import SystemClock
 from core.layout import Layout
-from core.records import ArtifactKind, artifact_uri
+from core.page_classes import PageClass
 from core.timestamps import timestamp14
-from playback.database import open_database
-from playback.decisions import takedown_book as book
-from playback.decisions.store import open_decisions
-from playback.decisions.takedowns import Effect, Takedown, TakedownKind
-from playback.permits import Permits
-from playback.probes import front_paths, front_probes
-from playback.proving import (
-    Proof,
-    Prover,
-    Warm,
+from playback.access import takedowns as book
+from playback.access.control import AccessControl
+from playback.access.decision_store import open_decisions
+from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
+from playback.takedown_audit import (
+    AuditReport,
+    HeldValidators,
+    TakedownAuditor,
     cases_of,
     embedding_cases,
     every_route,
-    needles_of,
+    traces_of,
 )
+from playback.takedown_probes import front_paths, front_probes
 from tests.playback.conftest import NOW, CollectionBuilder, Reply, Served, fetch, png, serving
 from tests.playback.test_index_contract import copy
+from warc.index.database import open_database
 
 pytestmark = pytest.mark.playback
 
@@ -56,20 +56,20 @@ class House:
         """Take it down now; the take-down's number."""
         values: dict[str, Any] = {
             "timestamp": "",
-            "effect": Effect.BLOCK,
+            "effect": TakedownEffect.BLOCK,
             "reason": "By order 7.",
             "ticket": "T",
         }
         values |= {"actor": "anna", "decided_at": _CLOCK.now(), "expires_at": None}
         takedown = Takedown(number=0, kind=kind, what=what, **(values | changes))
         with contextlib.closing(open_decisions(self.layout)) as store:
-            book.add(store, [takedown])
-            return book.entries(store)[-1].takedown.number
+            book.add_takedowns(store, [takedown])
+            return book.list_takedowns(store)[-1].takedown.number
 
     def lift(self, number: int) -> None:
         """Take it back."""
         with contextlib.closing(open_decisions(self.layout)) as store:
-            book.lift(store, [number], actor="anna", reason="done", now=_CLOCK.now())
+            book.lift_takedowns(store, [number], actor="anna", reason="done", now=_CLOCK.now())
 
     def replay(self, target: str, **headers: str) -> Reply:
         """Ask replay."""
@@ -80,17 +80,19 @@ class House:
         """Ask the front."""
         return fetch(self.served.front, target)
 
-    def proof(self, url: str, warm: Warm | None = None, *, before: bool = False) -> Proof:
+    def proof(
+        self, url: str, warm: HeldValidators | None = None, *, before: bool = False
+    ) -> AuditReport:
         """Every route asked for the URL."""
         now = _CLOCK.now()
         with (
             contextlib.closing(open_database(self.layout, "")) as database,
             contextlib.closing(open_decisions(self.layout)) as decisions,
-            contextlib.closing(Prover(self.served.front, self.served.replay)) as prover,
+            contextlib.closing(TakedownAuditor(self.served.front, self.served.replay)) as prover,
         ):
-            permits = Permits(decisions, database.rows, lambda: now)
+            permits = AccessControl(decisions, database.rows, lambda: now)
             cases = cases_of(database, None if before else permits, url, now)
-            sought = needles_of(self.layout, database, cases, permits, now)
+            sought = traces_of(self.layout, database, cases, permits, now)
             cases += [] if before else embedding_cases(database, permits, cases)
             app = every_route(database, decisions, self.served.replay)
             return prover.prove(cases, sought, app, warm)
@@ -102,9 +104,9 @@ class House:
             contextlib.closing(open_database(self.layout, "")) as database,
             contextlib.closing(open_decisions(self.layout)) as decisions,
         ):
-            permits = Permits(decisions, database.rows, lambda: now)
+            permits = AccessControl(decisions, database.rows, lambda: now)
             cases = cases_of(database, permits, url, now)
-            return needles_of(self.layout, database, cases, permits, now).texts
+            return traces_of(self.layout, database, cases, permits, now).texts
 
 
 @pytest.fixture(scope="module")
@@ -137,13 +139,13 @@ def whole_page(builder: CollectionBuilder, url: str, word: str, colour: str, **c
 @pytest.mark.parametrize(
     ("kind", "effect"),
     [
-        (TakedownKind.URL, Effect.BLOCK),
-        (TakedownKind.CAPTURE, Effect.HIDE),
+        (TakedownKind.URL, TakedownEffect.BLOCK),
+        (TakedownKind.CAPTURE, TakedownEffect.HIDE),
     ],
     ids=str,
 )
 def test_no_route_shows_what_was_taken_down(
-    kind: TakedownKind, effect: Effect, house: House, site: str
+    kind: TakedownKind, effect: TakedownEffect, house: House, site: str
 ) -> None:
     """Not with the ETags of before either; and it is shown again when that is lifted."""
     url = f"{site}/dir/page"
@@ -161,7 +163,7 @@ def test_no_route_shows_what_was_taken_down(
     assert [(each.probe, each.leak) for each in after.leaks] == []
     assert after.is_sound
     answered = {each.status for each in after.findings if each.probe.target == f"/c/{AT}/{url}"}
-    assert answered == ({404} if effect is Effect.HIDE else {451})
+    assert answered == ({404} if effect is TakedownEffect.HIDE else {451})
     house.lift(number)
     assert statuses(house, f"/c/{AT}/{url}", f"/c/{AT}im_/urn:view:{url}") == [200, 200]
 
@@ -313,7 +315,7 @@ def test_a_hidden_page_was_never_captured(house: House, site: str) -> None:
     """Its answers are, byte by byte, those of a page that nobody ever asked for."""
     url, never = f"{site}/secret", f"{site}/unseen"
     whole_page(house.builder, url, "numbat", "olive")
-    house.take_down(url, effect=Effect.HIDE)
+    house.take_down(url, effect=TakedownEffect.HIDE)
 
     assert _listed(house, url) == []
     for view in ("page", "screenshot", "text"):
@@ -335,7 +337,7 @@ def test_hidden_pages_leave_no_gap_in_lists(house: House, site: str) -> None:
             f"{site}/{number:03}", "<p>x</p>", at=NOW + timedelta(days=9, seconds=number)
         )
     for number in range(40, 69):
-        house.take_down(f"{site}/{number:03}", effect=Effect.HIDE)
+        house.take_down(f"{site}/{number:03}", effect=TakedownEffect.HIDE)
 
     found = _listed_all(house, site)
     assert found == [f"{site}/{number:03}" for number in (69, *range(39, -1, -1))]
@@ -567,10 +569,19 @@ def test_decisions_beside_a_shared_index_hold_on_every_machine(
 
             assert answers() == {200}
             decided = Takedown(
-                0, TakedownKind.URL, url, "", Effect.BLOCK, "", "", "anna", _CLOCK.now(), None
+                0,
+                TakedownKind.URL,
+                url,
+                "",
+                TakedownEffect.BLOCK,
+                "",
+                "",
+                "anna",
+                _CLOCK.now(),
+                None,
             )
-            book.add(store, [decided])
+            book.add_takedowns(store, [decided])
             assert become(451)
-            book.lift(store, [1], actor="anna", reason="done", now=_CLOCK.now())
+            book.lift_takedowns(store, [1], actor="anna", reason="done", now=_CLOCK.now())
             assert become(200)
     assert not builder.layout.decisions_db.exists()

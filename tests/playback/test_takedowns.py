@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import InputError
-from core.replay_keys import replay_key
-from playback.decisions.takedowns import (
-    Effect,
-    Subject,
+from core.url_keys import replay_key
+from playback.access.takedowns import (
     Takedown,
+    TakedownEffect,
     TakedownKind,
-    Takedowns,
-    canonical,
-    key_of,
-    within,
+    TakedownSet,
+    TakedownSubject,
+    normalize_target,
+    takedown_key,
+    url_within,
 )
 from tests.examples import examples
 
@@ -35,7 +35,7 @@ def takedown(kind: TakedownKind, what: str, number: int = 1, **changes: Any) -> 
     """A take-down."""
     values: dict[str, Any] = {
         "timestamp": "",
-        "effect": Effect.BLOCK,
+        "effect": TakedownEffect.BLOCK,
         "reason": "",
         "ticket": "",
         "actor": "",
@@ -45,9 +45,9 @@ def takedown(kind: TakedownKind, what: str, number: int = 1, **changes: Any) -> 
     return Takedown(number=number, kind=kind, what=what, **(values | changes))
 
 
-def covers(kind: TakedownKind, what: str, subject: Subject, **changes: Any) -> bool:
+def covers(kind: TakedownKind, what: str, subject: TakedownSubject, **changes: Any) -> bool:
     """Whether that one take-down holds for the subject."""
-    takedowns = Takedowns([takedown(kind, canonical(kind, what), **changes)])
+    takedowns = TakedownSet([takedown(kind, normalize_target(kind, what), **changes)])
     return takedowns.on(subject, NOW) is not None
 
 
@@ -66,7 +66,7 @@ def covers(kind: TakedownKind, what: str, subject: Subject, **changes: Any) -> b
 def test_a_url_covers_what_shares_its_replay_key(url: str, covered: bool) -> None:
     """Scheme, www, letter case, order of arguments, fragment; its artifacts too."""
     what = "https://example.org/a/b?x=1&y=2"
-    assert covers(TakedownKind.URL, what, Subject(url)) is covered
+    assert covers(TakedownKind.URL, what, TakedownSubject(url)) is covered
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_url_covers_what_shares_its_replay_key(url: str, covered: bool) -> Non
 )
 def test_a_prefix_ends_where_a_segment_does(prefix: str, url: str, covered: bool) -> None:
     """On one host and port."""
-    assert covers(TakedownKind.PREFIX, prefix, Subject(url)) is covered
+    assert covers(TakedownKind.PREFIX, prefix, TakedownSubject(url)) is covered
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_prefix_ends_where_a_segment_does(prefix: str, url: str, covered: bool
 )
 def test_a_host_covers_every_port_and_all_below_it(host: str, url: str, covered: bool) -> None:
     """By labels, never by letters."""
-    assert covers(TakedownKind.HOST, host, Subject(url)) is covered
+    assert covers(TakedownKind.HOST, host, TakedownSubject(url)) is covered
 
 
 @pytest.mark.parametrize(
@@ -121,9 +121,9 @@ def test_a_host_covers_every_port_and_all_below_it(host: str, url: str, covered:
 def test_a_digest_is_known_in_any_spelling(spelled: str) -> None:
     """Whichever of them was typed, and whichever the record has."""
     for other in (f"sha256:{HEX}", f"sha256:{BASE32}"):
-        assert covers(TakedownKind.DIGEST, spelled, Subject("x:", digest=other))
-        assert covers(TakedownKind.DIGEST, other, Subject("x:", digest=spelled))
-    assert not covers(TakedownKind.DIGEST, spelled, Subject("x:", digest=SHA1))
+        assert covers(TakedownKind.DIGEST, spelled, TakedownSubject("x:", digest=other))
+        assert covers(TakedownKind.DIGEST, other, TakedownSubject("x:", digest=spelled))
+    assert not covers(TakedownKind.DIGEST, spelled, TakedownSubject("x:", digest=SHA1))
 
 
 @pytest.mark.parametrize(
@@ -143,29 +143,29 @@ def test_a_digest_is_known_in_any_spelling(spelled: str) -> None:
 def test_what_means_nothing_is_refused(kind: TakedownKind, text: str) -> None:
     """A take-down that holds for nothing would be believed."""
     with pytest.raises(InputError):
-        canonical(kind, text)
+        normalize_target(kind, text)
 
 
 def test_hiding_goes_before_blocking_and_the_first_before_the_later() -> None:
     """One answer for everybody who asks."""
     many = [
         takedown(TakedownKind.HOST, "example.org", 1),
-        takedown(TakedownKind.URL, "https://example.org/", 2, effect=Effect.HIDE),
-        takedown(TakedownKind.PREFIX, "https://example.org/", 3, effect=Effect.HIDE),
+        takedown(TakedownKind.URL, "https://example.org/", 2, effect=TakedownEffect.HIDE),
+        takedown(TakedownKind.PREFIX, "https://example.org/", 3, effect=TakedownEffect.HIDE),
     ]
-    takedowns = Takedowns(many)
-    assert takedowns.on(Subject("https://example.org/"), NOW) == many[1]
+    takedowns = TakedownSet(many)
+    assert takedowns.on(TakedownSubject("https://example.org/"), NOW) == many[1]
     takedowns.drop(2)
-    assert takedowns.on(Subject("https://example.org/"), NOW) == many[2]
+    assert takedowns.on(TakedownSubject("https://example.org/"), NOW) == many[2]
     takedowns.drop(3)
-    assert takedowns.on(Subject("https://example.org/"), NOW) == many[0]
+    assert takedowns.on(TakedownSubject("https://example.org/"), NOW) == many[0]
 
 
 def test_a_take_down_holds_until_its_very_end() -> None:
     """Judged by the moment of each question."""
     end = NOW + timedelta(days=1)
-    takedowns = Takedowns([takedown(TakedownKind.HOST, "example.org", expires_at=end)])
-    subject = Subject("https://example.org/")
+    takedowns = TakedownSet([takedown(TakedownKind.HOST, "example.org", expires_at=end)])
+    subject = TakedownSubject("https://example.org/")
     assert takedowns.on(subject, end - timedelta(microseconds=1)) is not None
     assert takedowns.on(subject, end) is None
 
@@ -200,9 +200,9 @@ def _takedowns(draw: st.DrawFn) -> list[Takedown]:
         found.append(
             takedown(
                 kind,
-                canonical(kind, what),
+                normalize_target(kind, what),
                 number,
-                effect=draw(st.sampled_from(Effect)),
+                effect=draw(st.sampled_from(TakedownEffect)),
                 timestamp=draw(st.sampled_from(_TIMES)) if kind is TakedownKind.CAPTURE else "",
                 expires_at=draw(st.sampled_from((None, NOW, NOW + timedelta(seconds=1)))),
             )
@@ -210,15 +210,15 @@ def _takedowns(draw: st.DrawFn) -> list[Takedown]:
     return found
 
 
-def _holds(each: Takedown, subject: Subject) -> bool:
+def _holds(each: Takedown, subject: TakedownSubject) -> bool:
     """The rules as docs/takedown.md says them, one after the other."""
     if each.expires_at is not None and each.expires_at <= NOW:
         return False
-    key = replay_key(within(subject.url))
+    key = replay_key(url_within(subject.url))
     host, _, path = key.partition(")")
     if each.kind is TakedownKind.DIGEST:
         return subject.digest == each.what or (
-            subject.digest == SHA1 and each.what == canonical(TakedownKind.DIGEST, SHA1)
+            subject.digest == SHA1 and each.what == normalize_target(TakedownKind.DIGEST, SHA1)
         )
     if each.kind is TakedownKind.HOST:
         mine = replay_key(f"http://{each.what}/").partition(")")[0].split(",")
@@ -245,15 +245,17 @@ def test_the_answer_is_that_of_a_look_at_every_one(
     takedowns: list[Takedown], urn: str, digest: str
 ) -> None:
     """For every address at every moment; put in any order, dropped and put again."""
-    held = Takedowns(reversed(takedowns))
+    held = TakedownSet(reversed(takedowns))
     for each in takedowns[::2]:
         held.drop(each.number)
         held.put(each)
-    subjects = [Subject(f"{urn}{url}", at, digest) for url, at in product(_ALL_URLS, _TIMES)]
+    subjects = [
+        TakedownSubject(f"{urn}{url}", at, digest) for url, at in product(_ALL_URLS, _TIMES)
+    ]
     for subject in subjects:
         expected = sorted(
             (each for each in takedowns if _holds(each, subject)),
-            key=lambda each: (each.effect is not Effect.HIDE, each.number),
+            key=lambda each: (each.effect is not TakedownEffect.HIDE, each.number),
         )
         assert held.on(subject, NOW) == (expected[0] if expected else None), subject
     for each in takedowns:
@@ -264,7 +266,7 @@ def test_the_answer_is_that_of_a_look_at_every_one(
 @pytest.mark.slow
 def test_a_hundred_thousand_take_downs_cost_a_question_nothing() -> None:
     """The number of calls stays that of a handful."""
-    subject = Subject("https://deep.a.example/p/q/r?x=1", _TIMES[0], f"sha256:{HEX}")
+    subject = TakedownSubject("https://deep.a.example/p/q/r?x=1", _TIMES[0], f"sha256:{HEX}")
 
     def kinds(number: int) -> list[Takedown]:
         name = f"{number:06}"
@@ -279,7 +281,7 @@ def test_a_hundred_thousand_take_downs_cost_a_question_nothing() -> None:
             takedown(TakedownKind.DIGEST, f"sha256:{number:064x}", 5 * number + 5),
         ]  # fmt: skip
 
-    few, many = Takedowns(kinds(0)), Takedowns(kinds(0))
+    few, many = TakedownSet(kinds(0)), TakedownSet(kinds(0))
     for number in range(1, 20_000):
         for each in kinds(number):
             many.put(each)
@@ -287,11 +289,11 @@ def test_a_hundred_thousand_take_downs_cost_a_question_nothing() -> None:
     for takedowns in (few, many):
         assert takedowns.on(subject, NOW) is None
     assert _calls(many, subject) == _calls(few, subject)
-    long = Subject("https://a.example" + "/x" * 4_000, _TIMES[0])
+    long = TakedownSubject("https://a.example" + "/x" * 4_000, _TIMES[0])
     assert many.on(long, NOW) is None
 
 
-def _calls(takedowns: Takedowns, subject: Subject) -> int:
+def _calls(takedowns: TakedownSet, subject: TakedownSubject) -> int:
     count = 0
 
     def count_one(_frame: FrameType, event: str, _argument: object) -> None:
@@ -310,5 +312,5 @@ def _calls(takedowns: Takedowns, subject: Subject) -> int:
 
 def test_keys_are_filed_by_one_spelling() -> None:
     """What is put under a key is found under it."""
-    assert key_of(takedown(TakedownKind.DIGEST, f"sha256:{BASE32}")) == f"sha256:{HEX}"
-    assert key_of(takedown(TakedownKind.HOST, "www.example.org")) == "org,example"
+    assert takedown_key(takedown(TakedownKind.DIGEST, f"sha256:{BASE32}")) == f"sha256:{HEX}"
+    assert takedown_key(takedown(TakedownKind.HOST, "www.example.org")) == "org,example"

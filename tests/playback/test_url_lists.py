@@ -16,23 +16,23 @@ from hypothesis import strategies as st
 
 from core.errors import InputError, TransientError
 from core.layout import Layout
-from crawler.cli import weboid
-from playback.decisions.lists import (
+from playback.access.decision_store import SqliteDecisionStore
+from playback.access.threat_lists import (
     ListEffect,
-    UrlList,
-    add_list,
-    known_lists,
-    load_lists,
-    remove_list,
-)
-from playback.decisions.prefix_files import (
     PrefixFile,
-    binary_prefixes,
-    hex_prefixes,
+    ThreatList,
+    add_list,
+    canonical_url,
+    list_rows,
+    load_lists,
+    parse_binary_prefixes,
+    parse_hex_prefixes,
+    remove_list,
+    url_expressions,
+    url_hashes,
     write_prefixes,
 )
-from playback.decisions.store import SqliteDecisionStore
-from playback.decisions.url_hashes import canonical, expressions, full_hashes
+from weboid.cli.main import weboid
 
 ROOT = Path(__file__).resolve().parents[2]
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -109,15 +109,15 @@ MORE: list[tuple[str | bytes, str]] = [
 )
 def test_a_url_has_one_canonical_form(url: str | bytes, expected: str) -> None:
     """As published, and as the rules say of what the published examples leave out."""
-    assert canonical(url).decode() == expected
-    assert canonical(canonical(url)) == canonical(url)
+    assert canonical_url(url).decode() == expected
+    assert canonical_url(canonical_url(url)) == canonical_url(url)
 
 
 @settings(deadline=None)
 @given(st.text(max_size=60) | st.binary(max_size=60))
 def test_whatever_is_asked_for_has_expressions(url: str | bytes) -> None:
     """Never an error, at most thirty, each of printable ASCII; escapes do not change them."""
-    found = expressions(url)
+    found = url_expressions(url)
 
     assert 1 <= len(found) <= 30
     assert all(0x20 < byte < 0x7F for each in found for byte in each)
@@ -131,9 +131,9 @@ def test_escapes_hide_nothing(path: str) -> None:
     url, once = f"http://a.example/{path}", "".join(f"%{ord(each):02x}" for each in path)
     twice = once.replace("%", "%25")
     assert (
-        canonical(f"http://a.example/{once}")
-        == canonical(f"http://a.example/{twice}")
-        == canonical(url)
+        canonical_url(f"http://a.example/{once}")
+        == canonical_url(f"http://a.example/{twice}")
+        == canonical_url(url)
     )
 
 
@@ -161,13 +161,13 @@ def test_escapes_hide_nothing(path: str) -> None:
 )
 def test_expressions_are_those_published(url: str, expected: str) -> None:
     """Suffixes of the host with prefixes of the path."""
-    assert {each.decode() for each in expressions(url)} == set(expected.split())
+    assert {each.decode() for each in url_expressions(url)} == set(expected.split())
 
 
 def test_hashes_are_sha256() -> None:
     """Of the expressions, whole."""
     url = "http://a.b/"
-    assert full_hashes(url) == [hashlib.sha256(b"a.b/").digest()]
+    assert url_hashes(url) == [hashlib.sha256(b"a.b/").digest()]
 
 
 # ------------------------------------------------------------------------------- files
@@ -201,16 +201,16 @@ def test_hexadecimal_and_binary_say_the_same(prefixes: list[bytes]) -> None:
     lines = [b"# a list\r\n", b"\n"] + [
         each.hex().upper().encode() + b" # x\r\n" for each in prefixes
     ]
-    assert list(hex_prefixes(lines)) == prefixes
+    assert list(parse_hex_prefixes(lines)) == prefixes
     same = [each[:4] for each in prefixes]
-    assert list(binary_prefixes(b"".join(same), 4)) == same
+    assert list(parse_binary_prefixes(b"".join(same), 4)) == same
 
 
 @pytest.mark.parametrize("line", [b"abc", b"abcdef", b"00" * 33, b"xyzxyzxy", b"abcdefab0"])
 def test_a_line_that_is_no_prefix_is_named(line: bytes) -> None:
     """Too short, too long, uneven, or no hexadecimal."""
     with pytest.raises(InputError, match="Line 2"):
-        list(hex_prefixes([b"00112233", line]))
+        list(parse_hex_prefixes([b"00112233", line]))
 
 
 @pytest.mark.parametrize(
@@ -231,15 +231,15 @@ def test_a_file_that_is_none_is_an_error(tmp_path: Path, content: bytes | None) 
 # ------------------------------------------------------------------------------- lists
 
 
-def about(name: str, effect: ListEffect = ListEffect.HOLD, *, days: int = 0) -> UrlList:
+def about(name: str, effect: ListEffect = ListEffect.HOLD, *, days: int = 0) -> ThreatList:
     """A list's row."""
-    return UrlList(name, "", effect, "phishing", 0, NOW + timedelta(days=days))
+    return ThreatList(name, "", effect, "phishing", 0, NOW + timedelta(days=days))
 
 
 def test_a_listed_address_is_found_with_what_lies_below_it(tmp_path: Path) -> None:
     """A host's entry covers its subdomains and pages; what holds goes before what warns."""
-    whole = full_hashes("http://evil.example/")[0]
-    page = full_hashes("http://good.example/bad.html")[0][:4]
+    whole = url_hashes("http://evil.example/")[0]
+    page = url_hashes("http://good.example/bad.html")[0][:4]
     with closing(SqliteDecisionStore(tmp_path / "d.sqlite")) as store:
         add_list(store, tmp_path, about("hosts"), [whole])
         add_list(store, tmp_path, about("pages", ListEffect.WARN), [page, whole])
@@ -258,12 +258,12 @@ def test_a_listed_address_is_found_with_what_lies_below_it(tmp_path: Path) -> No
 
 def test_a_newer_list_takes_an_older_ones_place(tmp_path: Path) -> None:
     """Under the same name; its file goes, and a reader who holds it goes on."""
-    one, two = full_hashes("http://one.example/"), full_hashes("http://two.example/")
+    one, two = url_hashes("http://one.example/"), url_hashes("http://two.example/")
     with closing(SqliteDecisionStore(tmp_path / "d.sqlite")) as store:
         first = add_list(store, tmp_path, about("x"), one)
         held = load_lists(store, tmp_path)
         second = add_list(store, tmp_path, about("x", days=1), two)
-        assert [each.entries for each in known_lists(store)] == [1]
+        assert [each.entries for each in list_rows(store)] == [1]
         assert held.on("http://one.example/") is not None
         assert load_lists(store, tmp_path).on("http://one.example/") is None
         assert {path.name for path in tmp_path.glob("*.prefixes")} == {second.file} != {first.file}
@@ -276,7 +276,7 @@ def test_a_newer_list_takes_an_older_ones_place(tmp_path: Path) -> None:
 def test_a_list_whose_file_is_gone_is_an_error(tmp_path: Path) -> None:
     """Nothing is taken for unlisted because a disk was not mounted."""
     with closing(SqliteDecisionStore(tmp_path / "d.sqlite")) as store:
-        made = add_list(store, tmp_path, about("x"), full_hashes("http://one.example/"))
+        made = add_list(store, tmp_path, about("x"), url_hashes("http://one.example/"))
         (tmp_path / made.file).unlink()
         with pytest.raises(TransientError, match="cannot be read"):
             load_lists(store, tmp_path)
@@ -296,7 +296,7 @@ def run(root: Path, *arguments: str, given: str | bytes = "") -> Result:
 @pytest.mark.parametrize("form", ["hex", "binary", "urls"])
 def test_a_list_is_added_checked_shown_and_removed(tmp_path: Path, form: str) -> None:
     """From hashes or from addresses; what is below a listed host is on the list."""
-    full = full_hashes("http://evil.example/")[0]
+    full = url_hashes("http://evil.example/")[0]
     given = {"hex": full.hex().encode(), "binary": full, "urls": b"# hosts\nevil.example\n"}[form]
     added = run(
         tmp_path, "add", "bad", "-", "--format", form, "--width", "32", "--reason", "why",
@@ -340,7 +340,7 @@ def test_lists_are_read_again_and_again_until_it_is_stopped(tmp_path: Path) -> N
     file.write_text("evil.example\n")
     run(root, "add", "bad", str(file), "--format", "urls")
     os.utime(file, (2**33, 2**33))
-    command = [sys.executable, "-m", "crawler.cli", "scan", "lists", "refresh", "--every=1s"]
+    command = [sys.executable, "-m", "weboid", "scan", "lists", "refresh", "--every=1s"]
     with subprocess.Popen(
         [*command, f"--collection={root}"],
         stdout=subprocess.PIPE,

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from playback.addresses import LEVEL_MODIFIERS
-from playback.decisions.levels import Level
-from playback.replay.allowed import allowed
+from playback.access.levels import Level
+from playback.replay.sanitizer.allowlist import allowlist_of
+from playback.url_paths import LEVEL_MODIFIERS
 from tests.playback.conftest import Browser, Leaks, Served
 from tests.playback.test_sanitiser import VECTORS
 from tests.playback.test_sanitiser_levels import LEVELS, strangers
@@ -69,7 +69,7 @@ window.addEventListener('load',()=>{
 
 
 def _bare_page(bodies: list[str], level: Level) -> str:
-    shows = allowed(level)
+    shows = allowlist_of(level)
     tags = sorted(shows.tags | ({"iframe", "div"} if shows.has_look else {"div"}))
     harness = _HARNESS.replace("__TAGS__", json.dumps(tags))
     harness = harness.replace("__CUSTOM__", json.dumps(shows.has_look))

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.clock import SystemClock
-from core.settings import BrowserSettings, VisitSettings
-from proxy.client import Credentials
-from proxy.ledger import LedgerEntry
-from render.behaviours.running import NO_BEHAVIOURS
+from core.config.settings import BrowserSettings, VisitSettings
+from proxy.control.client import VisitCredentials
+from proxy.request_log import RequestLogEntry
+from render.behaviours.catalog import NO_BEHAVIOURS
 from render.browser import Browser, BrowserContext, ProxyEndpoint
-from render.children import Children
-from render.executable import find_browser
+from render.child_targets import ChildTargets
+from render.chromium import find_browser
 from render.identity import PageOptions
-from render.page import Page
+from render.page import BrowserPage
 from render.visit import Visit, VisitRequest, visit
 from tests.proxy.conftest import Proxy
 
@@ -35,7 +35,7 @@ class Seen:
     """A visit as the browser and as the proxy saw it."""
 
     page: Visit
-    entries: list[LedgerEntry]
+    entries: list[RequestLogEntry]
 
     @property
     def urls(self) -> list[str]:
@@ -50,7 +50,7 @@ async def launch(ca_spki: str | None, hosts: Mapping[str, str] | None = None) ->
     )
 
 
-def endpoint(credentials: Credentials, *, port: int | None = None) -> ProxyEndpoint:
+def endpoint(credentials: VisitCredentials, *, port: int | None = None) -> ProxyEndpoint:
     """The proxy as the browser is told of it; `port` puts somebody in between."""
     return ProxyEndpoint(
         credentials.host, port or credentials.port, credentials.username, credentials.password
@@ -65,7 +65,7 @@ async def look(browser: Browser, proxy: Proxy, url: str, *, page_id: str = "p") 
         return Seen(page, await opened.seal(grace_s=1.0))
 
 
-class _Unguarded(Children):
+class _Unguarded(ChildTargets):
     """Nothing of ours is kept away from them: service workers run and may answer."""
 
     def adopt(self, session: str, kind: str) -> None:
@@ -73,7 +73,7 @@ class _Unguarded(Children):
 
 
 @asynccontextmanager
-async def unguarded(browser: Browser, way: ProxyEndpoint | None) -> AsyncIterator[Page]:
+async def unguarded(browser: Browser, way: ProxyEndpoint | None) -> AsyncIterator[BrowserPage]:
     """A blank tab that shows what the proxy alone holds back."""
     arrived: asyncio.Future[tuple[str, dict[str, Any]]] = asyncio.get_running_loop().create_future()
 
@@ -93,19 +93,19 @@ async def _tab(
     way: ProxyEndpoint | None,
     arrived: "asyncio.Future[tuple[str, dict[str, Any]]]",
     version: str,
-) -> Page:
+) -> BrowserPage:
     new = {"url": "about:blank", "browserContextId": context.id}
     await context.connection.send("Target.createTarget", new)
     session, info = await arrived
     options = PageOptions(800, 600, "test", "en", version)
-    page = Page(context, info["targetId"], session, proxy=way, options=options, clock=CLOCK)
+    page = BrowserPage(context, info["targetId"], session, proxy=way, options=options, clock=CLOCK)
     page.children.__class__ = _Unguarded
     await page.start("0")
     page.post("Network.setBypassServiceWorker", {"bypass": False})
     return page
 
 
-async def go(page: Page, url: str) -> None:
+async def go(page: BrowserPage, url: str) -> None:
     """Navigate, and wait for the load event."""
     await page.send("Page.navigate", {"url": url})
     async with asyncio.timeout(30):
@@ -113,7 +113,7 @@ async def go(page: Page, url: str) -> None:
             await page.wait_changed()
 
 
-async def evaluate(page: Page, expression: str) -> Any:
+async def evaluate(page: BrowserPage, expression: str) -> Any:
     """What the expression, or its promise, comes to in the page's own world."""
     asked = {"expression": expression, "awaitPromise": True, "returnByValue": True}
     async with asyncio.timeout(60):

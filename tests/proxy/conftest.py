@@ -19,9 +19,9 @@ import pytest
 from warcio.archiveiterator import ArchiveIterator
 
 from bench.certificate import write_certificate
+from core.config.settings import EgressSettings, ProxySettings, Settings
 from core.layout import Layout
-from core.settings import EgressSettings, ProxySettings, Settings
-from proxy.client import ProxyClient
+from proxy.control.client import ProxyClient
 
 ROOT = Path(__file__).resolve().parents[2]
 Answer = Callable[[socket.socket, bytes], None]

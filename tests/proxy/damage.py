@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 
+from core.config.settings import EgressSettings, ProxySettings, Settings
 from core.digests import sha256_digest
 from core.layout import Layout
-from core.settings import EgressSettings, ProxySettings, Settings
-from proxy.builder import member
 from tests.proxy.conftest import Origin, Proxy, ok
 from tests.proxy.test_durability import fetch
+from warc.record_builder import record_member
 
 SITE = "http://origin.example"
 CHUNKED = (
@@ -113,7 +113,7 @@ def resource(url: str, block: bytes, **changes: str) -> bytes:
         "WARC-Payload-Digest": sha256_digest(block),
         "Content-Length": str(len(block)),
     } | {name.replace("_", "-"): value for name, value in changes.items()}
-    return member(list(headers.items()), block)
+    return record_member(list(headers.items()), block)
 
 
 def tree(layout: Layout) -> dict[str, tuple[int, bytes]]:

@@ -14,12 +14,12 @@ import threading
 from collections import Counter
 from pathlib import Path
 
+from core.config.settings import EgressSettings, ProxySettings, Settings
 from core.layout import Layout
-from core.settings import EgressSettings, ProxySettings, Settings
-from proxy import resolver
-from proxy.addresses import is_public
-from proxy.egress import Egress
-from proxy.ways_out import BlockedError, ConnectError, UnknownHostError
+from net import system_resolver
+from net.address_policy import is_public
+from net.connect_errors import BlockedError, ConnectError, UnknownHostError
+from net.egress import Egress
 from tests.proxy.conftest import Browser, Proxy
 
 OWN = "8.8.4.4"  # an address of this machine that is public
@@ -172,7 +172,7 @@ async def fetch_all(folder: Path) -> dict[str, object]:
 
 def flip() -> list[str]:
     """A name whose second answer is loopback, asked for again when the first is forgotten."""
-    resolver.FOUND_S = -1.0
+    system_resolver.FOUND_S = -1.0
     egress = Egress(EgressSettings(), connect_timeout_s=0.3)
     answers = []
     for _ in range(2):

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, strategies
 from warcio.archiveiterator import ArchiveIterator
 
+from core.config.profile import MAX_HEADERS, check_headers
 from core.errors import ConfigError
 from core.layout import Layout
-from core.request_headers import MAX_HEADERS, check_headers
-from proxy.http1 import forwarded_request, parse_request_head, with_headers
-from proxy.ledger import Wish
+from net.http1 import forwarded_request, parse_request_head, with_headers
+from proxy.request_log import RefetchRequest
 from tests.proxy.conftest import Browser, Origin, Proxy, check, ok
 
 pytestmark = pytest.mark.proxy
@@ -38,7 +38,7 @@ async def test_added_headers_reach_the_origin_and_the_record(
         client.get(URL, headers="Referer: http://elsewhere.example/\r\n")
         client.get(f"{URL}?second")
         client.close()
-        wish = Wish("http://origin.example/missing", "missing")
+        wish = RefetchRequest("http://origin.example/missing", "missing")
         await visit.ledger(again=[wish], await_s=10, awaited=[wish.url], limit_bytes=1000)
         await visit.seal(grace_s=1)
     async with proxy.client.visit("q", bucket="b") as other:

@@ -5,14 +5,14 @@ from collections.abc import Callable
 import pytest
 
 from core.layout import Layout
-from proxy.client import Credentials
-from proxy.ledger import Kept, Wish
+from proxy.control.client import VisitCredentials
+from proxy.request_log import RefetchRequest, RequestOutcome
 from tests.proxy.conftest import Browser, Origin, Proxy, ok, records
 
 pytestmark = pytest.mark.proxy
 
 
-def through(proxy: Proxy, credentials: Credentials) -> Browser:
+def through(proxy: Proxy, credentials: VisitCredentials) -> Browser:
     """A browser of the visit."""
     return Browser(proxy.port, credentials.username, credentials.password)
 
@@ -30,20 +30,24 @@ async def test_what_was_never_asked_is_asked_as_the_visits_browser_would(
         browser.get("http://origin.example/", headers=own)
         browser.close()
         wishes = [
-            Wish("https://secure.example/a", "unasked", "text/css", "http://origin.example/"),
-            Wish("https://secure.example:443/a?b", "unasked"),
-            Wish("http://169.254.169.254/", "unasked"),
-            Wish("gopher://origin.example/", "unasked"),
-            Wish("https://", "unasked"),
-            Wish("http://origin.example/a HTTP/1.1", "unasked"),
-            Wish("https://user@[::/", "unasked"),
+            RefetchRequest(
+                "https://secure.example/a", "unasked", "text/css", "http://origin.example/"
+            ),
+            RefetchRequest("https://secure.example:443/a?b", "unasked"),
+            RefetchRequest("http://169.254.169.254/", "unasked"),
+            RefetchRequest("gopher://origin.example/", "unasked"),
+            RefetchRequest("https://", "unasked"),
+            RefetchRequest("http://origin.example/a HTTP/1.1", "unasked"),
+            RefetchRequest("https://user@[::/", "unasked"),
         ]
         so_far = await visit.ledger(again=wishes, limit_bytes=1_000_000, await_s=20)
         entries = await visit.seal(grace_s=0)
     head = secure_origin.requests[0].decode() + secure_origin.requests[1].decode()
 
     assert so_far.in_flight == frozenset()
-    assert sorted((each.url, each.kept is Kept.BLOCKED, each.again) for each in entries) == [
+    assert sorted(
+        (each.url, each.kept is RequestOutcome.BLOCKED, each.again) for each in entries
+    ) == [
         ("http://169.254.169.254/", True, "unasked"),
         ("http://origin.example/", False, ""),
         ("https://secure.example/a", False, "unasked"),
@@ -64,7 +68,7 @@ async def test_a_visit_that_is_sealed_asks_for_nothing_again(
     async with proxy.client.visit("p", bucket="b") as visit:
         await visit.seal(grace_s=0)
         so_far = await visit.ledger(
-            again=[Wish("http://origin.example/", "unasked")], limit_bytes=99, await_s=5
+            again=[RefetchRequest("http://origin.example/", "unasked")], limit_bytes=99, await_s=5
         )
 
     assert (so_far.entries, origin.requests) == ([], [])

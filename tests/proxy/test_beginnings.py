@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.beginnings import identify
-from proxy.http1 import parse_response_head
+from net.http1 import parse_response_head
+from proxy.exchange import identify_payload
 
 SVG = b"<svg xmlns='http://www.w3.org/2000/svg'/>"
 
@@ -35,11 +35,13 @@ def head(*lines: str, status: str = "200 OK") -> bytes:
 )
 def test_the_payload_is_looked_at_without_its_coding(said: bytes, body: bytes, mime: str) -> None:
     """A coding that lies is looked through; a part from the midst says nothing."""
-    assert identify(parse_response_head(said), body) == mime
+    assert identify_payload(parse_response_head(said), body) == mime
 
 
 @given(st.binary(max_size=400), st.sampled_from(["", "gzip", "deflate", "br", "x-gzip"]))
 def test_whatever_a_body_holds_nothing_is_raised(body: bytes, coding: str) -> None:
     """It is from the web, and the proxy's thread must live."""
-    identify(parse_response_head(head(f"Content-Encoding: {coding}")), body)
-    identify(parse_response_head(head(f"Content-Encoding: {coding}")), gzip.compress(body)[:-9])
+    identify_payload(parse_response_head(head(f"Content-Encoding: {coding}")), body)
+    identify_payload(
+        parse_response_head(head(f"Content-Encoding: {coding}")), gzip.compress(body)[:-9]
+    )

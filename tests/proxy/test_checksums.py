@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from core.layout import Layout
-from proxy.checksums import add_sums, read_sums
-from proxy.rebuilding import rebuild
-from proxy.verify import verify
 from tests.proxy.conftest import Origin, Proxy, ok
 from tests.proxy.damage import SITE, captures, flip, make_collection, sql
 from tests.proxy.test_durability import fetch
+from warc.checksums import add_sums, read_sums
+from warc.rebuild import rebuild_index
+from warc.verification import verify_collection
 
 A, B = "a" * 64, "b" * 64
 
@@ -87,7 +87,7 @@ def test_a_file_without_its_line_gets_it_from_the_next_proxy(
     proxy.stop()
 
     assert sorted(layout.checksums.read_text().splitlines()) == sorted(text.splitlines())
-    assert verify(layout).is_sound
+    assert verify_collection(layout).is_sound
 
 
 @pytest.mark.proxy
@@ -97,18 +97,18 @@ def test_a_rebuild_restores_the_list_and_does_not_bless_damage(layout: Layout) -
     make_collection(layout.root)
     whole = read_sums(layout).by_name
     layout.checksums.unlink()
-    rebuild(layout, bucket="default")
+    rebuild_index(layout, bucket="default")
     assert read_sums(layout).by_name == whole
 
     layout.checksums.write_text(layout.checksums.read_text() + "nonsense\n")
     flip(captures(layout), 400)
     told: list[str] = []
-    rebuild(layout, bucket="default", told=told.append)
+    rebuild_index(layout, bucket="default", told=told.append)
 
     assert read_sums(layout).by_name == whole
     assert read_sums(layout).bad == []
     assert captures(layout).name in told[0]
-    assert "checksum" in {each.kind for each in verify(layout).faults}
+    assert "checksum" in {each.kind for each in verify_collection(layout).faults}
 
 
 def test_lines_of_many_writers_stay_whole(folder: Layout) -> None:

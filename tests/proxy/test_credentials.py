@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, strategies
 from hypothesis import settings as budget
 
-from proxy.client import Credentials
-from proxy.visits import Visits
+from proxy.control.client import VisitCredentials
+from proxy.visit_registry import VisitRegistry
 from tests.examples import examples
 from tests.proxy.conftest import Browser, Origin, Proxy, check, records
 
@@ -24,7 +24,7 @@ URL = "http://origin.example/page"
 
 
 @contextmanager
-def browser(proxy: Proxy, given: Credentials) -> Iterator[Browser]:
+def browser(proxy: Proxy, given: VisitCredentials) -> Iterator[Browser]:
     """A client with a visit's credentials."""
     client = Browser(proxy.port, given.username, given.password)
     yield client
@@ -130,7 +130,7 @@ async def test_guessing_gets_nothing_and_disturbs_nobody(proxy: Proxy, origin: O
         stranger.close()
         return said
 
-    def load(given: Credentials) -> set[int]:
+    def load(given: VisitCredentials) -> set[int]:
         with browser(proxy, given) as client:
             return {client.get(f"{URL}?{number}").status for number in range(50)}
 
@@ -153,7 +153,7 @@ async def test_guessing_gets_nothing_and_disturbs_nobody(proxy: Proxy, origin: O
 @given(strategies.binary(max_size=200) | strategies.none())
 def test_no_bytes_are_a_key_by_chance(authorization: bytes | None) -> None:
     """Whatever is not the header of an open visit is nobody's."""
-    visits = Visits(limit_requests=1)
+    visits = VisitRegistry(limit_requests=1)
     visit = visits.open("p", "b")
     key = b"Basic " + base64.b64encode(f"{visit.username}:{visit.password}".encode())
 
@@ -170,7 +170,7 @@ async def test_visits_side_by_side_are_never_mixed(
     names = [f"page-{number}" for number in range(8)]
     hosts = ("http://origin.example", "http://other.example", "https://secure.example")
 
-    def load(given: Credentials, name: str) -> None:
+    def load(given: VisitCredentials, name: str) -> None:
         for host, number in product(hosts, range(5)):
             with browser(proxy, given) as client:
                 if host.startswith("https"):

@@ -17,17 +17,17 @@ from typing import Any
 
 import pytest
 
+from core.config.settings import Settings
 from core.digests import sha256_digest
 from core.errors import DedupUnavailableError, DiskFullError
 from core.layout import Layout
-from core.settings import Settings
-from proxy.ledger import Kept, LedgerEntry
-from proxy.payloads.opening import open_shared
-from proxy.rebuilding import rebuild
+from proxy.request_log import RequestLogEntry, RequestOutcome
 from tests.proxy.conftest import ROOT, Answer, Browser, Origin, Proxy, Record, check, ok, records
 from tests.proxy.test_durability import rows
 from tests.services.redis_server import RedisServer, wait_until
 from tests.services.relay import CLAIM, SETTLE, Relay
+from warc.index.opener import open_shared
+from warc.rebuild import rebuild_index
 
 pytestmark = pytest.mark.proxy
 
@@ -70,12 +70,12 @@ def launch(tmp_path: Path, settings: Settings, relay: Relay) -> Iterator[Launch]
         yield launcher
 
 
-def urls(entries: list[LedgerEntry]) -> dict[str, str]:
+def urls(entries: list[RequestLogEntry]) -> dict[str, str]:
     """How each URL was kept."""
     return {entry.url: str(entry.kept) for entry in entries}
 
 
-async def fetch(proxy: Proxy, *paths: str, bucket: str = "default") -> list[LedgerEntry]:
+async def fetch(proxy: Proxy, *paths: str, bucket: str = "default") -> list[RequestLogEntry]:
     """Visit, fetch the paths, seal."""
     async with proxy.client.visit("p", bucket=bucket) as visit:
         given = visit.credentials
@@ -118,7 +118,7 @@ async def test_a_thousand_fetches_of_one_payload_are_one_response(
             for each in range(FETCHES // 40):
                 browser.get(f"{SITE}/{number}/{each}")
 
-    async def visit(number: int) -> list[LedgerEntry]:
+    async def visit(number: int) -> list[RequestLogEntry]:
         proxy = proxies[number]
         async with proxy.client.visit(f"p{number}", bucket="default") as visit:
             given = visit.credentials
@@ -143,7 +143,7 @@ async def test_a_thousand_fetches_of_one_payload_are_one_response(
     revisits = [record for record in found if record.kind == "revisit"]
 
     assert Counter(e.kept for entries in ledgers for e in entries) == Counter(
-        {Kept.REVISIT: FETCHES - 1, Kept.RESPONSE: 1}
+        {RequestOutcome.REVISIT: FETCHES - 1, RequestOutcome.RESPONSE: 1}
     )
     assert len(revisits) == FETCHES - 1
     assert {r.headers["WARC-Refers-To-Target-URI"] for r in revisits} == {response.url}
@@ -176,7 +176,7 @@ async def test_a_payload_below_the_floor_is_written_each_time(
     }
     known = "SELECT digest FROM payloads"
     assert rows(proxy.layout, known) == [(sha256_digest(b"ten bytes!"),)]
-    rebuild(proxy.layout, bucket="default", min_bytes=10)
+    rebuild_index(proxy.layout, bucket="default", min_bytes=10)
     assert rows(proxy.layout, known) == [(sha256_digest(b"ten bytes!"),)]
 
 
@@ -224,8 +224,8 @@ async def test_read_only_buckets_are_referred_to_and_not_added_to(
     entries = await fetch(proxy, "/again", "/new", bucket="mine")
     others = await fetch(proxy, "/new", bucket="attic")
 
-    assert [each.kept for each in entries] == [Kept.REVISIT, Kept.RESPONSE]
-    assert [each.kept for each in others] == [Kept.RESPONSE]
+    assert [each.kept for each in entries] == [RequestOutcome.REVISIT, RequestOutcome.RESPONSE]
+    assert [each.kept for each in others] == [RequestOutcome.RESPONSE]
     assert sorted(rows(proxy.layout, "SELECT bucket FROM payloads")) == [
         ("attic",),
         ("attic",),
@@ -260,7 +260,7 @@ async def test_a_kill_in_the_midst_of_a_record_leaves_no_digest_of_nothing(
     proxy.stop()
     check(proxy.layout)
 
-    assert (first.kept, second.kept) == (Kept.RESPONSE, Kept.REVISIT)
+    assert (first.kept, second.kept) == (RequestOutcome.RESPONSE, RequestOutcome.REVISIT)
     assert [r.payload for r in records(proxy.layout) if r.kind == "response"][-1] == body
 
 
@@ -391,7 +391,7 @@ async def test_a_rebuilt_index_knows_the_payloads_of_other_machines(
     shared = open_shared(two.layout, chosen)
     assert shared is not None
     with closing(shared):
-        rebuild(two.layout, bucket="default", shared=shared)
+        rebuild_index(two.layout, bucket="default", shared=shared)
     (revisit,) = (record for record in records(two.layout) if record.kind == "revisit")
 
     assert rows(two.layout, query) == before
@@ -416,7 +416,7 @@ async def test_a_lost_redis_is_filled_again_from_the_warcs(
     shared = open_shared(one.layout, replace(settings.proxy, dedup_url=server.url))
     assert shared is not None
     with closing(shared):
-        rebuild(one.layout, bucket="default", shared=shared)
+        rebuild_index(one.layout, bucket="default", shared=shared)
 
     assert urls(await fetch(launch("b", dedup_url=server.url), "/again")) == {
         f"{SITE}/again": "revisit"
@@ -458,7 +458,7 @@ async def test_redis_may_be_restarted_in_the_midst(
     """Killed and started again while fetches go on: what is told as kept is kept exactly once."""
     origin.answers = {f"/{n}": ok(b"%d" % (n % 7)) for n in range(60)}
     proxy = launch("a", dedup_url=server.url)
-    told: list[LedgerEntry] = []
+    told: list[RequestLogEntry] = []
     for n in range(60):
         if n in (20, 40):
             server.kill()
@@ -469,7 +469,10 @@ async def test_redis_may_be_restarted_in_the_midst(
     proxy.stop()
     check(proxy.layout)
 
-    assert Counter(entry.kept for entry in told) == {Kept.RESPONSE: 7, Kept.REVISIT: 53}
+    assert Counter(entry.kept for entry in told) == {
+        RequestOutcome.RESPONSE: 7,
+        RequestOutcome.REVISIT: 53,
+    }
     assert kinds(proxy.layout) == {"response": 7, "revisit": 53}
 
 
@@ -565,7 +568,7 @@ async def test_random_kills_leave_no_revisit_of_nothing(
     origin.answers = {f"/{n}": ok(bodies[n % 6]) for n in range(600)}
     machines = ("a", "b") if url else ("a", "a")
     proxies = [launch(machine, dedup_url=url) for machine in machines]
-    sealed: list[LedgerEntry] = []
+    sealed: list[RequestLogEntry] = []
     path = count()
     for _ in range(10):
         fetching = [

@@ -17,20 +17,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from core.config.settings import ProxySettings
 from core.errors import DiskFullError
 from core.layout import Layout
-from core.pages import Outcome, PageInfo
-from core.settings import ProxySettings
+from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import warc_date
-from proxy.builder import member
-from proxy.client import NewArtifact
-from proxy.faults import Fault, Kind
-from proxy.index.sqlite import SqliteCaptureIndex
-from proxy.members import Member, walk
-from proxy.rebuilding import rebuild
-from proxy.verify import verify
-from proxy.warcfile import WarcFile
+from proxy.control.client import NewArtifact
 from tests.proxy.conftest import Browser, Origin, Proxy, check, ok, records
+from warc.file_check import CollectionFault, FaultKind
+from warc.file_reader import WarcMember, walk_records
+from warc.index.sqlite import SqliteCaptureIndex
+from warc.rebuild import rebuild_index
+from warc.record_builder import record_member
+from warc.verification import verify_collection
+from warc.writer import WarcFile
 
 
 def rows(layout: Layout, query: str) -> list[tuple[object, ...]]:
@@ -41,14 +41,16 @@ def rows(layout: Layout, query: str) -> list[tuple[object, ...]]:
     return found
 
 
-def verified(layout: Layout) -> list[Fault]:
+def verified(layout: Layout) -> list[CollectionFault]:
     """What `verify` finds wrong; the checksums are written at the end of a run."""
-    return [each for each in verify(layout).faults if each.kind is not Kind.NO_CHECKSUM]
+    return [
+        each for each in verify_collection(layout).faults if each.kind is not FaultKind.NO_CHECKSUM
+    ]
 
 
 def pageinfo(page_id: str, url: str, *, at: datetime) -> NewArtifact:
     """A page's manifest, as the worker writes it."""
-    info = PageInfo(page_id, url, url, warc_date(at), Outcome.COMPLETE, title="T", status=200)
+    info = PageInfo(page_id, url, url, warc_date(at), VisitOutcome.COMPLETE, title="T", status=200)
     return NewArtifact(f"urn:pageinfo:{url}", "application/json", info.to_json())
 
 
@@ -124,7 +126,7 @@ async def test_what_was_acknowledged_survives_a_kill(
     (left,) = layout.archive.glob("weboid-*.open")
     proxy.kill()
     with left.open("ab") as file:
-        file.write(member([("WARC-Type", "response")], b"x" * 500)[:-20])  # a torn tail
+        file.write(record_member([("WARC-Type", "response")], b"x" * 500)[:-20])  # a torn tail
     proxy = start("second")
     report = {each["filename"]: each for each in proxy.ready["recovered"]}
     proxy.stop()
@@ -183,7 +185,7 @@ async def test_the_index_can_be_made_again_from_the_warcs(
     }
     before = {table: rows(layout, wanted[table]) for table in tables}
     layout.captures_db.unlink()
-    rebuild(layout, bucket="default")
+    rebuild_index(layout, bucket="default")
 
     assert {table: rows(layout, wanted[table]) for table in tables} == before
     kinds = [row[3] for row in before["captures"]]
@@ -213,7 +215,7 @@ async def test_an_interrupted_attempt_leaves_no_capture_beside_the_page(
 
     query = f"SELECT record_type FROM captures WHERE url = '{url}'"
     assert rows(layout, query) == [("revisit",)]
-    rebuild(layout, bucket="default")
+    rebuild_index(layout, bucket="default")
     assert rows(layout, query) == [("revisit",)]
 
 
@@ -300,7 +302,7 @@ def test_a_file_rolls_over_at_its_age_even_when_nothing_is_written(tmp_path: Pat
     """`warc_limit_s`: what is old enough is closed and gets its final name."""
     moments = [datetime(2026, 11, 21, tzinfo=UTC)]
     file = WarcFile(tmp_path, "w", settings=ProxySettings(warc_limit_s=60), now=lambda: moments[-1])
-    file.append([member([("WARC-Type", "resource")], b"block")])
+    file.append([record_member([("WARC-Type", "resource")], b"block")])
     file.sync()
     file.keep()
     moments.append(moments[-1] + timedelta(seconds=59))
@@ -372,7 +374,7 @@ def test_a_torn_tail_is_found_wherever_it_was_torn(
 ) -> None:
     """Of any prefix of a WARC, the last whole member is found."""
     whole = [
-        member([("WARC-Type", "resource"), ("Content-Length", str(len(block)))], block)
+        record_member([("WARC-Type", "resource"), ("Content-Length", str(len(block)))], block)
         for block in blocks
     ]
     ends = [sum(len(m) for m in whole[:n]) for n in range(len(whole) + 1)]
@@ -380,7 +382,7 @@ def test_a_torn_tail_is_found_wherever_it_was_torn(
     path = tmp_path / "torn.warc.gz"
     path.write_bytes(b"".join(whole)[:cut])
 
-    found = [each for each in walk(path) if isinstance(each, Member)]
+    found = [each for each in walk_records(path) if isinstance(each, WarcMember)]
     last = found[-1].offset + found[-1].length if found else 0
     assert last == max(end for end in ends if end <= cut)
 
@@ -389,7 +391,7 @@ def test_a_torn_tail_is_found_wherever_it_was_torn(
 def test_a_member_is_one_gzip_record(block: bytes) -> None:
     """One member holds one whole record, and nothing else."""
     inflater = zlib.decompressobj(31)
-    record = inflater.decompress(member([("Content-Length", str(len(block)))], block))
+    record = inflater.decompress(record_member([("Content-Length", str(len(block)))], block))
 
     assert inflater.eof
     assert record.endswith(block + b"\r\n\r\n")
@@ -409,7 +411,7 @@ async def test_a_page_that_was_skipped_is_not_offered(
             await asyncio.to_thread(browser.get, "http://origin.example/no")
             await visit.seal(grace_s=2)
         url = "http://origin.example/no"
-        info = PageInfo("skipped", url, url, warc_date(begun), Outcome.SKIPPED, "noarchive: x")
+        info = PageInfo("skipped", url, url, warc_date(begun), VisitOutcome.SKIPPED, "noarchive: x")
         manifest = NewArtifact(f"urn:pageinfo:{url}", "application/json", info.to_json())
         await visit.write([manifest], document=url, date=begun)
     await fetch(proxy, "http://origin.example/yes")
@@ -423,7 +425,7 @@ async def test_a_page_that_was_skipped_is_not_offered(
     ]
     assert rows(layout, query) == wanted
     assert verified(layout) == []
-    rebuild(layout, bucket="default", min_bytes=1)
+    rebuild_index(layout, bucket="default", min_bytes=1)
     assert rows(layout, query) == wanted
     assert verified(layout) == []
     assert "http://origin.example/no" in [each.url for each in records(layout)]

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.settings import EgressSettings
-from proxy.addresses import is_own, is_public
-from proxy.egress import Egress
-from proxy.ways_out import (
+from core.config.settings import EgressSettings
+from net.address_policy import is_own, is_public
+from net.connect_errors import (
     BlockedAddressError,
     BlockedError,
     BlockedHostError,
@@ -19,6 +18,7 @@ from proxy.ways_out import (
     ConnectError,
     UnknownHostError,
 )
+from net.egress import Egress
 
 LOOKS_UP_S = 30.0  # a look-up is a thread, which may start late; nothing here waits for an answer
 

@@ -16,12 +16,19 @@ from warcio.checker import Checker
 
 from core.errors import PermanentError, UnavailableError
 from core.layout import Layout
-from proxy.checksums import complete, read_sums
-from proxy.erasing import PLAN, Tombstone, clear, erase, finish, is_interrupted
-from proxy.index.sqlite import SqliteCaptureIndex
-from proxy.members import Member, walk
-from proxy.verify import verify
 from tests.playback.conftest import CollectionBuilder, png
+from warc.checksums import add_missing_sums, read_sums
+from warc.erasure import (
+    PLAN_NAME,
+    RecordTombstone,
+    erase_records,
+    finish_erasure,
+    is_interrupted,
+    remove_leftovers,
+)
+from warc.file_reader import WarcMember, walk_records
+from warc.index.sqlite import SqliteCaptureIndex
+from warc.verification import verify_collection
 
 pytestmark = pytest.mark.playback
 
@@ -57,17 +64,17 @@ class House:
         with closing(SqliteCaptureIndex(self.layout.captures_db)) as index:
             for path in self.layout.archive.glob("*.gz"):
                 index.cover(path.name, path.stat().st_size)
-            complete(self.layout, index)
+            add_missing_sums(self.layout, index)
         self.builder.close()
 
     @property
-    def orders(self) -> dict[str, list[Tombstone]]:
+    def orders(self) -> dict[str, list[RecordTombstone]]:
         """All that is to go."""
         places = [(each.location.filename, each.location.offset) for each in self.gone]
         places += [(self.lost.location.filename, self.lost.location.offset), *self.artifacts]
-        found: dict[str, list[Tombstone]] = {}
+        found: dict[str, list[RecordTombstone]] = {}
         for filename, offset in places:
-            found.setdefault(filename, []).append(Tombstone(offset, _LINES))
+            found.setdefault(filename, []).append(RecordTombstone(offset, _LINES))
         return found
 
 
@@ -75,7 +82,7 @@ class House:
 def house(tmp_path: Path) -> House:
     """A collection that is sound."""
     made = House(tmp_path / "collection")
-    assert verify(made.layout).faults == []
+    assert verify_collection(made.layout).faults == []
     return made
 
 
@@ -84,7 +91,7 @@ def records(layout: Layout) -> dict[str, list[bytes]]:
     found = {}
     for path in sorted(layout.archive.glob("*.gz")):
         data = path.read_bytes()
-        members = [each for each in walk(path) if isinstance(each, Member)]
+        members = [each for each in walk_records(path) if isinstance(each, WarcMember)]
         found[path.name] = [data[each.offset : each.offset + each.length] for each in members]
     return found
 
@@ -105,8 +112,8 @@ def assert_erased(house: House, before: dict[str, list[bytes]]) -> None:
             data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
             assert _SECRET not in data, path
             assert b"Wombats" not in data, path
-    assert verify(house.layout).faults == []
-    assert verify(house.layout, quick=True).faults == []
+    assert verify_collection(house.layout).faults == []
+    assert verify_collection(house.layout, quick=True).faults == []
     names = {path.name for path in house.layout.archive.iterdir()}
     assert names == {*before, "SHA256SUMS"}
 
@@ -115,7 +122,7 @@ def test_tombstones_stand_in_the_records_places(house: House) -> None:
     """WARC-Record-ID, target and date stay; the block says why; readers of WARCs find no fault."""
     before = records(house.layout)
     headers = _headers(house.layout)
-    erased = erase(house.layout, house.orders)
+    erased = erase_records(house.layout, house.orders)
 
     assert_erased(house, before)
     assert len(erased) == 3 + 1 + len(house.artifacts)
@@ -147,7 +154,7 @@ def _headers(layout: Layout) -> list[tuple[str, str, str, str]]:
 
 def test_the_block_of_a_tombstone_is_one_line_a_fact(house: House) -> None:
     """application/warc-fields, and no value can begin a line of its own."""
-    erase(house.layout, house.orders)
+    erase_records(house.layout, house.orders)
     with (house.layout.archive / "captures-00000.warc.gz").open("rb") as file:
         record = next(iter(ArchiveIterator(file)))
         block = record.content_stream().read()
@@ -161,7 +168,7 @@ def test_the_block_of_a_tombstone_is_one_line_a_fact(house: House) -> None:
 
 def test_the_index_moves_with_the_records(house: House) -> None:
     """Rows, payloads and what revisits refer to lie where the records are now; the rest is gone."""
-    erase(house.layout, house.orders)
+    erase_records(house.layout, house.orders)
     with closing(sqlite3.connect(house.layout.captures_db)) as database:
         rows = database.execute(
             "SELECT url, filename, offset, length, orig_filename, orig_offset, orig_length"
@@ -215,17 +222,17 @@ def test_kill_9_at_any_step_loses_nothing(house: House, tmp_path: Path) -> None:
     while True:
         shutil.rmtree(house.layout.root, ignore_errors=True)
         shutil.copytree(away, house.layout.root)
-        if not _killed(lambda step: erase(house.layout, house.orders, step=step), at):
+        if not _killed(lambda step: erase_records(house.layout, house.orders, step=step), at):
             break
         if is_interrupted(house.layout):
             with pytest.raises(UnavailableError, match="--finish"):
-                erase(house.layout, house.orders)
-            _killed(lambda step: finish(house.layout, step=step), at % 3)
-            finish(house.layout)
+                erase_records(house.layout, house.orders)
+            _killed(lambda step: finish_erasure(house.layout, step=step), at % 3)
+            finish_erasure(house.layout)
         else:
             assert records(house.layout) == before
-            assert verify(house.layout).faults == []
-            erase(house.layout, house.orders)
+            assert verify_collection(house.layout).faults == []
+            erase_records(house.layout, house.orders)
         assert_erased(house, before)
         at += 1
     assert at >= 8
@@ -238,25 +245,25 @@ def test_what_is_not_as_it_should_be_is_refused(house: House) -> None:
     name = house.gone[0].location.filename
     path = house.layout.archive / name
     with pytest.raises(PermanentError, match="no record at 7"):
-        erase(house.layout, {name: [Tombstone(7, _LINES)]})
+        erase_records(house.layout, {name: [RecordTombstone(7, _LINES)]})
     path.rename(path.with_name(f"{name}.open"))
     with pytest.raises(UnavailableError, match="open"):
-        erase(house.layout, house.orders)
+        erase_records(house.layout, house.orders)
     path.with_name(f"{name}.open").rename(path)
     data = path.read_bytes()
     path.write_bytes(data + house.builder.layout.checksums.read_bytes())
     with pytest.raises(PermanentError, match="verify"):
-        erase(house.layout, house.orders)
+        erase_records(house.layout, house.orders)
     path.write_bytes(data)
-    clear(house.layout)
+    remove_leftovers(house.layout)
     assert records(house.layout) == before
-    assert verify(house.layout).faults == []
-    assert not (house.layout.archive / PLAN).exists()
+    assert verify_collection(house.layout).faults == []
+    assert not (house.layout.archive / PLAN_NAME).exists()
 
 
 def test_nothing_to_erase_changes_nothing(house: House) -> None:
     """And finishing what was not begun neither."""
     before = records(house.layout), read_sums(house.layout).by_name
-    assert erase(house.layout, {}) == []
-    assert finish(house.layout) == []
+    assert erase_records(house.layout, {}) == []
+    assert finish_erasure(house.layout) == []
     assert (records(house.layout), read_sums(house.layout).by_name) == before

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.gzipping import compress, compress_pieces, is_packed, store_pieces
+from warc.record_builder import compress, compress_pieces, is_packed, store_pieces
 
 PIECES = st.lists(st.binary(max_size=300) | st.sampled_from((bytes(65_535), bytes(65_536))))
 

@@ -17,41 +17,48 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.clock import SystemClock
+from core.config.settings import EgressSettings, ProxySettings, Settings
 from core.errors import BodyTooLargeError, ConfigError, ProxyUnavailableError
 from core.layout import Layout
-from core.settings import EgressSettings, ProxySettings, Settings
-from proxy import handshake
-from proxy.client import NewArtifact, ProxyClient
-from proxy.control import STRANGERS_AT_ONCE, TcpControlServer
-from proxy.frames import TAG_BYTES, ForgedFrameError, pack, receive
-from proxy.handshake import HELLO, NONCE_BYTES, Secret
-from proxy.ledger import Kept
-from proxy.running import Running, TcpControl, running
+from proxy.control import frames
+from proxy.control.client import NewArtifact, ProxyClient
+from proxy.control.frames import (
+    HELLO,
+    NONCE_BYTES,
+    TAG_BYTES,
+    ClusterSecret,
+    ForgedFrameError,
+    pack_frame,
+    receive_frame,
+)
+from proxy.control.server import MAX_UNAUTHENTICATED, TcpControlServer
+from proxy.process import RunningProxy, TcpControl, run_proxy
+from proxy.request_log import RequestOutcome
 from tests.examples import examples
 from tests.proxy.conftest import Browser, check
 
 pytestmark = pytest.mark.proxy
 
-SECRET, OTHER = Secret.of("s" * 32), Secret.of("t" * 32)
+SECRET, OTHER = ClusterSecret.of("s" * 32), ClusterSecret.of("t" * 32)
 SETTINGS = Settings(
     egress=EgressSettings(allow=("127.0.0.0/8",)), proxy=ProxySettings(disk_reserve_bytes=0)
 )
 
 
 @pytest.fixture(scope="module")
-def stands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def stands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningProxy]:
     """A proxy with control over TCP."""
     layout = Layout(tmp_path_factory.mktemp("collection"))
-    with running(layout, SETTINGS, control=TcpControl("127.0.0.1", 0, SECRET)) as started:
+    with run_proxy(layout, SETTINGS, control=TcpControl("127.0.0.1", 0, SECRET)) as started:
         yield started
 
 
-def address(stands: Running) -> tuple[str, int]:
+def address(stands: RunningProxy) -> tuple[str, int]:
     """Where its control listens."""
     return "127.0.0.1", stands.control_port
 
 
-def said(stands: Running, *pieces: bytes) -> bytes:
+def said(stands: RunningProxy, *pieces: bytes) -> bytes:
     """All that it answers to these bytes until it hangs up; our side stays open."""
     with closing(socket.create_connection(address(stands))) as sock:
         sock.settimeout(20)
@@ -65,7 +72,7 @@ def said(stands: Running, *pieces: bytes) -> bytes:
         return answer
 
 
-async def test_a_holder_of_the_secret_works_as_over_the_unix_socket(stands: Running) -> None:
+async def test_a_holder_of_the_secret_works_as_over_the_unix_socket(stands: RunningProxy) -> None:
     """Visit, artifact, seal and status; several at once."""
     client = ProxyClient(address(stands), SECRET)
     async with (
@@ -81,7 +88,7 @@ async def test_a_holder_of_the_secret_works_as_over_the_unix_socket(stands: Runn
     assert status["spki"] == stands.proxy.ca.spki
 
 
-async def test_another_secret_is_refused_with_the_remedy(stands: Running) -> None:
+async def test_another_secret_is_refused_with_the_remedy(stands: RunningProxy) -> None:
     """The worker is told what to look at, and never which part was wrong."""
     with pytest.raises(ProxyUnavailableError, match="same secret"):
         await ProxyClient(address(stands), OTHER).status()
@@ -110,7 +117,7 @@ async def test_a_worker_speaks_to_no_proxy_that_does_not_prove_itself() -> None:
 
 async def test_a_proxy_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its machine's system still says that all is well; the visit is made elsewhere."""
-    monkeypatch.setattr("proxy.client.ANSWER_LIMIT_S", 0.2)
+    monkeypatch.setattr("proxy.control.client.ANSWER_LIMIT_S", 0.2)
     over = asyncio.Event()
 
     async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -202,7 +209,7 @@ async def test_what_is_changed_on_its_way_ends_the_connection(
             await visit.write([artifact], document=url, date=date)
             await visit.seal(grace_s=0)
 
-    with running(Layout(tmp_path), SETTINGS, control=control) as started:
+    with run_proxy(Layout(tmp_path), SETTINGS, control=control) as started:
         async with between(address(started), side, change) as client:
             with pytest.raises(ProxyUnavailableError, match=r"changed on its way|closed"):
                 await visit_once(client)
@@ -212,7 +219,7 @@ async def test_what_is_changed_on_its_way_ends_the_connection(
     assert b"fake" not in written
 
 
-async def test_an_honest_relay_changes_nothing(stands: Running) -> None:
+async def test_an_honest_relay_changes_nothing(stands: RunningProxy) -> None:
     """What stands between them in the test above is not itself what ends the connection."""
     async with between(address(stands), "worker", lambda _, frame: [frame]) as client:
         assert (await client.status())["pid"]
@@ -232,25 +239,25 @@ def test_no_frame_with_one_bit_changed_is_taken(
     ours, theirs = socket.socketpair()
     with closing(ours), closing(theirs):
         if not first:
-            ours.sendall(pack({"verb": "status"}, b"before", sent))
-            assert receive(theirs, received)
-        frame = bytearray(pack({"verb": "write"}, body, sent))
+            ours.sendall(pack_frame({"verb": "status"}, b"before", sent))
+            assert receive_frame(theirs, received)
+        frame = bytearray(pack_frame({"verb": "write"}, body, sent))
         frame[at % len(frame)] ^= 1 << bit
         ours.sendall(frame)
         ours.shutdown(socket.SHUT_WR)
         with pytest.raises((ProxyUnavailableError, BodyTooLargeError)):
-            receive(theirs, received)
+            receive_frame(theirs, received)
 
 
 def test_a_frame_that_was_left_out_is_noticed_at_the_next() -> None:
     """Tags are numbered."""
     sent, received = (SECRET.tags(b"worker", b"w" * 32, b"p" * 32) for _ in range(2))
-    pack({"verb": "write"}, b"body", sent)
+    pack_frame({"verb": "write"}, b"body", sent)
     ours, theirs = socket.socketpair()
     with closing(ours), closing(theirs):
-        ours.sendall(pack({"verb": "seal"}, b"", sent))
+        ours.sendall(pack_frame({"verb": "seal"}, b"", sent))
         with pytest.raises(ForgedFrameError, match="changed on its way"):
-            receive(theirs, received)
+            receive_frame(theirs, received)
 
 
 def test_the_tags_of_one_side_are_not_those_of_the_other() -> None:
@@ -258,9 +265,9 @@ def test_the_tags_of_one_side_are_not_those_of_the_other() -> None:
     sent, received = (SECRET.tags(role, b"w" * 32, b"p" * 32) for role in (b"worker", b"proxy"))
     ours, theirs = socket.socketpair()
     with closing(ours), closing(theirs):
-        ours.sendall(pack({"verb": "status"}, b"", sent))
+        ours.sendall(pack_frame({"verb": "status"}, b"", sent))
         with pytest.raises(ForgedFrameError, match="control ports"):
-            receive(theirs, received)
+            receive_frame(theirs, received)
 
 
 @given(data=st.binary(max_size=200))
@@ -269,7 +276,7 @@ def test_the_tags_of_one_side_are_not_those_of_the_other() -> None:
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-def test_a_stranger_hears_a_nonce_at_most(stands: Running, data: bytes) -> None:
+def test_a_stranger_hears_a_nonce_at_most(stands: RunningProxy, data: bytes) -> None:
     """Whatever is said: no frame, no error text, no hint, and the connection ends."""
     for begin in (b"", HELLO):
         told = begin + data + bytes(72)  # enough that nothing waits for more
@@ -281,16 +288,16 @@ def test_a_stranger_hears_a_nonce_at_most(stands: Running, data: bytes) -> None:
     [
         b"GET /status HTTP/1.1\r\nHost: a\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03",
-        pack({"verb": "status"}),
+        pack_frame({"verb": "status"}),
     ],
     ids=["http", "tls", "frame"],
 )
-def test_what_is_no_greeting_gets_nothing(stands: Running, beginning: bytes) -> None:
+def test_what_is_no_greeting_gets_nothing(stands: RunningProxy, beginning: bytes) -> None:
     """A browser, a scanner and a worker without a secret hear not a byte."""
     assert said(stands, beginning) == b""
 
 
-def test_a_proof_of_another_conversation_is_worth_nothing(stands: Running) -> None:
+def test_a_proof_of_another_conversation_is_worth_nothing(stands: RunningProxy) -> None:
     """Replayed as it was, or sent back to who said it."""
     ours = bytes(NONCE_BYTES)
     with closing(socket.create_connection(address(stands))) as sock:
@@ -306,10 +313,10 @@ def test_a_proof_of_another_conversation_is_worth_nothing(stands: Running) -> No
 
 
 def test_a_stranger_who_dawdles_is_cut_off_in_all(
-    stands: Running, monkeypatch: pytest.MonkeyPatch
+    stands: RunningProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The limit is for the whole conversation, not for each byte of it."""
-    monkeypatch.setattr(handshake, "LIMIT_S", 0.3)
+    monkeypatch.setattr(frames, "HANDSHAKE_LIMIT_S", 0.3)
     assert said(stands) == b""
     pause = threading.Event()
     with closing(socket.create_connection(address(stands))) as sock:
@@ -328,15 +335,15 @@ def test_a_stranger_who_dawdles_is_cut_off_in_all(
     assert ended
 
 
-def test_too_many_strangers_at_once_are_not_heard(stands: Running) -> None:
+def test_too_many_strangers_at_once_are_not_heard(stands: RunningProxy) -> None:
     """They cost a bounded number of threads; a worker is served when they are gone."""
     assert isinstance(stands.control, TcpControlServer)
     before = threading.active_count()
-    crowd = [socket.create_connection(address(stands)) for _ in range(STRANGERS_AT_ONCE + 50)]
+    crowd = [socket.create_connection(address(stands)) for _ in range(MAX_UNAUTHENTICATED + 50)]
     extra = crowd[-1]
     extra.settimeout(10)
     assert extra.recv(1) == b""
-    assert threading.active_count() - before <= STRANGERS_AT_ONCE + 10
+    assert threading.active_count() - before <= MAX_UNAUTHENTICATED + 10
     for sock in crowd:
         sock.close()
     pause = threading.Event()
@@ -352,19 +359,19 @@ def test_too_many_strangers_at_once_are_not_heard(stands: Running) -> None:
 def test_a_weak_secret_is_refused(text: str) -> None:
     """The text says how to make one, and never what was given."""
     with pytest.raises(ConfigError, match="openssl rand"):
-        Secret.of(text)
+        ClusterSecret.of(text)
 
 
 def test_a_secret_shows_itself_nowhere() -> None:
     """Logs hold representations."""
     assert "sss" not in f"{SECRET} {SECRET!r}"
-    assert Secret.of(f" {'s' * 32}\n") == SECRET
+    assert ClusterSecret.of(f" {'s' * 32}\n") == SECRET
 
 
 async def test_a_proxy_that_is_leaving_opens_no_visit(tmp_path: Path) -> None:
     """The worker is told so, and asks another."""
     control = TcpControl("127.0.0.1", 0, SECRET)
-    with running(Layout(tmp_path), SETTINGS, control=control) as started:
+    with run_proxy(Layout(tmp_path), SETTINGS, control=control) as started:
         client = ProxyClient(address(started), SECRET)
         async with client.visit("one", bucket="default") as visit:
             started.proxy.leaving = True
@@ -387,7 +394,7 @@ async def test_a_page_gets_nothing_from_the_proxys_own_ports(tmp_path: Path, lis
         SETTINGS, egress=EgressSettings(allow=("127.0.0.0/8", "0.0.0.0/8", "::1/128"))
     )
     control = TcpControl(listen, 0, SECRET)
-    with running(Layout(tmp_path), everything, control=control) as started:
+    with run_proxy(Layout(tmp_path), everything, control=control) as started:
         client = ProxyClient(address(started), SECRET)
         hosts = ["127.0.0.1", "localhost", "0.0.0.0", "[::ffff:127.0.0.1]"]
         hosts += ["127.0.0.9"] if listen == "0.0.0.0" else []
@@ -405,7 +412,7 @@ async def test_a_page_gets_nothing_from_the_proxys_own_ports(tmp_path: Path, lis
         refused = started.control.refused
 
     assert set(statuses) == {403}
-    assert {entry.kept for entry in entries} == {Kept.BLOCKED}
+    assert {entry.kept for entry in entries} == {RequestOutcome.BLOCKED}
     assert refused == 0
 
 

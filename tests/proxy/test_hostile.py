@@ -19,11 +19,10 @@ import psutil
 import pytest
 
 from bench.certificate import write_certificate
+from core.config.settings import EgressSettings, ProxySettings, Settings
 from core.layout import Layout
-from core.settings import EgressSettings, ProxySettings, Settings
-from proxy.client import Credentials
-from proxy.ledger import LedgerEntry
-from proxy.rebuilding import rebuild
+from proxy.control.client import VisitCredentials
+from proxy.request_log import RequestLogEntry
 from tests.proxy.conftest import Browser, Proxy, Record, check, ok, records
 from tests.proxy.raw_origin import (
     MEGABYTE,
@@ -41,6 +40,7 @@ from tests.proxy.raw_origin import (
     says_then,
     zstd_bomb,
 )
+from warc.rebuild import rebuild_index
 
 pytestmark = pytest.mark.proxy
 
@@ -355,7 +355,7 @@ class Outcome:
     """What became of a case."""
 
     url: str
-    entry: LedgerEntry
+    entry: RequestLogEntry
     answer: bytes
     seconds: float
     records: list[Record] = field(default_factory=list)
@@ -378,12 +378,12 @@ class Suite:
     layout: Layout
     outcomes: dict[str, Outcome]
     good: list[bytes]
-    ledger: list[LedgerEntry]
+    ledger: list[RequestLogEntry]
     descriptors: list[int]
     memory: list[int]
 
 
-def ask(proxy: Proxy, credentials: Credentials, case: Case, url: str) -> bytes:
+def ask(proxy: Proxy, credentials: VisitCredentials, case: Case, url: str) -> bytes:
     """Ask as a browser that wants no more than this one; everything it is told."""
     browser = Browser(proxy.port, credentials.username, credentials.password)
     browser.socket = socket.create_connection(("127.0.0.1", proxy.port), timeout=10)
@@ -422,7 +422,7 @@ async def run_case(proxy: Proxy, name: str, gate: asyncio.Semaphore) -> Outcome:
         return Outcome(url, entry, answer, time.monotonic() - begun)
 
 
-async def run_good(proxy: Proxy, over: asyncio.Event) -> tuple[list[bytes], list[LedgerEntry]]:
+async def run_good(proxy: Proxy, over: asyncio.Event) -> tuple[list[bytes], list[RequestLogEntry]]:
     """One visit that asks a good origin again and again, until the others are done."""
     async with proxy.client.visit("good page", bucket="default") as visit:
         browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
@@ -435,7 +435,7 @@ async def run_good(proxy: Proxy, over: asyncio.Event) -> tuple[list[bytes], list
         return answers, await visit.seal(grace_s=5)
 
 
-async def run_all(proxy: Proxy) -> tuple[dict[str, Outcome], list[bytes], list[LedgerEntry]]:
+async def run_all(proxy: Proxy) -> tuple[dict[str, Outcome], list[bytes], list[RequestLogEntry]]:
     """Every case, a few at a time."""
     gate, over = asyncio.Semaphore(12), asyncio.Event()
     good = asyncio.create_task(run_good(proxy, over))
@@ -618,7 +618,7 @@ def test_other_visits_are_undisturbed(suite: Suite) -> None:
 def test_a_rebuilt_index_says_the_same(suite: Suite) -> None:
     """Every row, made again from the WARCs, is the row that was written with the record."""
     before = rows(suite.layout)
-    rebuild(suite.layout, bucket="default")
+    rebuild_index(suite.layout, bucket="default")
 
     after = rows(suite.layout)
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from warcio.statusandheaders import StatusAndHeadersParser
 
-from proxy.http1 import (
+from net.http1 import (
     CHUNK_LINE_LIMIT_BYTES,
-    Body,
-    Framing,
+    BodyFraming,
+    BodyParser,
     MalformedMessageError,
     find_head_end,
     forwarded_request,
@@ -46,7 +46,7 @@ def test_a_chunked_body_gives_its_payload_however_it_is_cut(
 ) -> None:
     """The payload and the body's end do not depend on where reads happen to end."""
     wire = chunked(payload, sizes)
-    stream, body, got, taken_in_all = wire + after, Body(Framing.CHUNKED), b"", 0
+    stream, body, got, taken_in_all = wire + after, BodyParser(BodyFraming.CHUNKED), b"", 0
     at = 0
     while at < len(stream) and not body.done:
         size = cuts[at % len(cuts)]
@@ -81,7 +81,7 @@ def test_a_chunked_body_gives_its_payload_however_it_is_cut(
 )
 def test_a_broken_chunk_is_malformed_and_never_done(wire: bytes) -> None:
     """A size that is no number, or data that overruns it, ends the payload."""
-    body = Body(Framing.CHUNKED)
+    body = BodyParser(BodyFraming.CHUNKED)
     body.feed(wire)
 
     assert body.malformed
@@ -90,7 +90,7 @@ def test_a_broken_chunk_is_malformed_and_never_done(wire: bytes) -> None:
 
 def test_a_body_of_known_length_leaves_the_next_message_alone() -> None:
     """What follows Content-Length bytes is not the body's."""
-    body = Body(Framing.LENGTH, 3)
+    body = BodyParser(BodyFraming.LENGTH, 3)
 
     assert body.feed(b"abcdef") == (3, b"abc")
     assert body.done
@@ -99,26 +99,26 @@ def test_a_body_of_known_length_leaves_the_next_message_alone() -> None:
 @pytest.mark.parametrize(
     ("head", "method", "expected"),
     [
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", "GET", (Framing.LENGTH, 5)),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", "HEAD", (Framing.NONE, 0)),
-        (b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", "GET", (Framing.NONE, 0)),
-        (b"HTTP/1.1 204 No Content\r\n\r\n", "GET", (Framing.NONE, 0)),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", "GET", (BodyFraming.LENGTH, 5)),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", "HEAD", (BodyFraming.NONE, 0)),
+        (b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", "GET", (BodyFraming.NONE, 0)),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", "GET", (BodyFraming.NONE, 0)),
         (
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, Chunked\r\n\r\n",
             "GET",
-            (Framing.CHUNKED, 0),
+            (BodyFraming.CHUNKED, 0),
         ),
-        (b"HTTP/1.1 200 OK\r\n\r\n", "GET", (Framing.CLOSE, 0)),
+        (b"HTTP/1.1 200 OK\r\n\r\n", "GET", (BodyFraming.CLOSE, 0)),
         (
             b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n",
             "GET",
-            (Framing.LENGTH, 5),
+            (BodyFraming.LENGTH, 5),
         ),
-        (b"HTTP/1.1 200\r\nContent-Length: 5, 5\r\n\r\n", "GET", (Framing.LENGTH, 5)),
+        (b"HTTP/1.1 200\r\nContent-Length: 5, 5\r\n\r\n", "GET", (BodyFraming.LENGTH, 5)),
     ],
 )
 def test_the_end_of_a_response_is_known_by_rfc_9112_6_3(
-    head: bytes, method: str, expected: tuple[Framing, int]
+    head: bytes, method: str, expected: tuple[BodyFraming, int]
 ) -> None:
     """Method, status, Transfer-Encoding and Content-Length decide, in that order."""
     assert response_framing(parse_response_head(head), method) == expected
@@ -127,23 +127,23 @@ def test_the_end_of_a_response_is_known_by_rfc_9112_6_3(
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
-        (b"Content-Length: -1", Framing.CLOSE),
-        (b"Content-Length: +5", Framing.CLOSE),
-        (b"Content-Length: 5x", Framing.CLOSE),
-        (b"Content-Length:", Framing.CLOSE),
-        (b"Content-Length: " + b"9" * 5000, Framing.CLOSE),
-        (b"Content-Length: 5\r\nTransfer-Encoding: chunked", Framing.CHUNKED),
-        (b"Transfer-Encoding: identity\r\nTransfer-Encoding: chunked", Framing.CHUNKED),
-        (b"Transfer-Encoding : chunked", Framing.CHUNKED),
-        (b"Transfer-Encoding:\r\n chunked", Framing.CHUNKED),
-        (b"Transfer-Encoding: chunked, identity\r\nContent-Length: 5", Framing.CLOSE),
-        (b"Transfer-Encoding: xchunked", Framing.CLOSE),
-        (b"Transfer-Encoding: \x0bchunked", Framing.CLOSE),
+        (b"Content-Length: -1", BodyFraming.CLOSE),
+        (b"Content-Length: +5", BodyFraming.CLOSE),
+        (b"Content-Length: 5x", BodyFraming.CLOSE),
+        (b"Content-Length:", BodyFraming.CLOSE),
+        (b"Content-Length: " + b"9" * 5000, BodyFraming.CLOSE),
+        (b"Content-Length: 5\r\nTransfer-Encoding: chunked", BodyFraming.CHUNKED),
+        (b"Transfer-Encoding: identity\r\nTransfer-Encoding: chunked", BodyFraming.CHUNKED),
+        (b"Transfer-Encoding : chunked", BodyFraming.CHUNKED),
+        (b"Transfer-Encoding:\r\n chunked", BodyFraming.CHUNKED),
+        (b"Transfer-Encoding: chunked, identity\r\nContent-Length: 5", BodyFraming.CLOSE),
+        (b"Transfer-Encoding: xchunked", BodyFraming.CLOSE),
+        (b"Transfer-Encoding: \x0bchunked", BodyFraming.CLOSE),
     ],
     ids=lambda value: repr(value[:40]) if isinstance(value, bytes) else "",
 )
 def test_a_sloppy_length_is_read_as_browsers_do_and_passed_on_as_understood(
-    lines: bytes, expected: Framing
+    lines: bytes, expected: BodyFraming
 ) -> None:
     """The browser is told one end of the body, ours; no second reader can find another."""
     head = parse_response_head(b"HTTP/1.1 200 OK\r\n" + lines + b"\r\n\r\n")
@@ -151,9 +151,9 @@ def test_a_sloppy_length_is_read_as_browsers_do_and_passed_on_as_understood(
 
     assert response_framing(head, "GET")[0] is expected
     assert response_framing(forwarded, "GET")[0] is expected
-    assert (forwarded.get(b"content-length") is None) or expected is Framing.LENGTH
+    assert (forwarded.get(b"content-length") is None) or expected is BodyFraming.LENGTH
     assert forwarded.get(b"transfer-encoding") == (
-        b"chunked" if expected is Framing.CHUNKED else None
+        b"chunked" if expected is BodyFraming.CHUNKED else None
     )
 
 
@@ -193,9 +193,9 @@ def test_a_coding_in_http_1_0_ends_the_connection() -> None:
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
-        (b"", (Framing.NONE, 0)),
-        (b"Content-Length: 3\r\n", (Framing.LENGTH, 3)),
-        (b"Transfer-Encoding: Chunked\r\n", (Framing.CHUNKED, 0)),
+        (b"", (BodyFraming.NONE, 0)),
+        (b"Content-Length: 3\r\n", (BodyFraming.LENGTH, 3)),
+        (b"Transfer-Encoding: Chunked\r\n", (BodyFraming.CHUNKED, 0)),
         (b"Transfer-Encoding: gzip, chunked\r\n", None),
         (b"Transfer-Encoding: chunked\r\nContent-Length: 3\r\n", None),
         (b"Content-Length: -3\r\n", None),
@@ -205,7 +205,7 @@ def test_a_coding_in_http_1_0_ends_the_connection() -> None:
     ids=lambda value: repr(value[:40]) if isinstance(value, bytes) else "",
 )
 def test_the_end_of_a_request_is_known_or_the_request_is_refused(
-    lines: bytes, expected: tuple[Framing, int] | None
+    lines: bytes, expected: tuple[BodyFraming, int] | None
 ) -> None:
     """Browsers are never sloppy here, so nothing is guessed (RFC 9112, 6.3)."""
     head = parse_request_head(b"POST http://a/ HTTP/1.1\r\n" + lines + b"\r\n")
@@ -415,7 +415,7 @@ def test_a_broken_coding_breaks_at_the_same_byte_wherever_reads_end(
     """What is kept of it does not depend on how the network cut it up."""
 
     def fed(sizes: list[int]) -> tuple[int, bytes, bool, bool]:
-        body, taken, payload, at = Body(Framing.CHUNKED), 0, b"", 0
+        body, taken, payload, at = BodyParser(BodyFraming.CHUNKED), 0, b"", 0
         while at < len(stream):
             size = sizes[at % len(sizes)]
             more, piece = body.feed(stream[at : at + size])

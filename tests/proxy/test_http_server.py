@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from core.errors import UnavailableError
-from proxy.http_server import ConnectionLimits, HttpServer, connection_limit, open_listener, running
+from net.http_server import ConnectionLimits, HttpServer, connection_limit, open_listener, running
 
 _GET = b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n"
 _LONG = 64 << 20  # more than any socket buffers

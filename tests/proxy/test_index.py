@@ -15,20 +15,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.classes import PageClass
+from core.config.database_urls import parse_index_url
 from core.digests import sha256_digest
 from core.errors import CollectionVersionError
-from core.index_url import parse_index_url
-from core.pages import Outcome, PageInfo, Screen
-from core.urls import replay_key
-from proxy.builder import Original
-from proxy.index.postgres import PostgresCaptureIndex
-from proxy.index.protocol import CaptureIndex
-from proxy.index.rows import CaptureRow, PageRow, QualityRow, columns
-from proxy.index.sqlite import SqliteCaptureIndex
-from proxy.payloads.protocol import PayloadKey
+from core.page_classes import PageClass
+from core.page_manifest import PageInfo, PageScreen, VisitOutcome
+from core.url_keys import replay_key
 from tests.examples import examples
 from tests.services.postgres import PostgresServer
+from warc.dedup.payloads import PayloadKey
+from warc.index.postgres import PostgresCaptureIndex
+from warc.index.protocol import CaptureIndex, CaptureRow, PageIndexRow, QualityRow, columns
+from warc.index.sqlite import SqliteCaptureIndex
+from warc.record_builder import OriginalRecord
 
 pytestmark = pytest.mark.proxy
 
@@ -37,7 +36,7 @@ PAGES = ("one", "two")
 DIGESTS = tuple(sha256_digest(text) for text in (b"a", b"b"))
 ORDERS = {
     "captures": f"SELECT {columns(CaptureRow)} FROM captures",
-    "pages": f"SELECT {columns(PageRow)} FROM pages",
+    "pages": f"SELECT {columns(PageIndexRow)} FROM pages",
     "payloads": 'SELECT digest, bucket, spelled, filename, "offset", length, url, captured_ms'
     " FROM payloads",
     "qualities": f"SELECT {columns(QualityRow)} FROM qualities",
@@ -79,7 +78,7 @@ def page(
     *,
     second: int = 0,
     title: str = "T",
-    outcome: Outcome = Outcome.COMPLETE,
+    outcome: VisitOutcome = VisitOutcome.COMPLETE,
     page_class: PageClass = PageClass.OK,
 ) -> PageInfo:
     """A page's manifest."""
@@ -88,9 +87,9 @@ def page(
     return PageInfo(page_id, url, url, at, outcome, title=title, seconds=1.5, page_class=page_class)
 
 
-def original(filename: str = FILES[0], offset: int = 0, digest: str = DIGESTS[0]) -> Original:
+def original(filename: str = FILES[0], offset: int = 0, digest: str = DIGESTS[0]) -> OriginalRecord:
     """Where a payload lies."""
-    return Original(digest, "http://origin.example/", 1_700_000_000_123, filename, offset, 99)
+    return OriginalRecord(digest, "http://origin.example/", 1_700_000_000_123, filename, offset, 99)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -164,7 +163,7 @@ def test_a_page_replaces_what_an_earlier_attempt_left(index: Index) -> None:
 
     assert {each[9] for each in found["captures"]} == {1, 2, 3}
     assert [each[10] for each in found["pages"]] == ["after"]
-    assert index.page_outcome("one") is Outcome.COMPLETE
+    assert index.page_outcome("one") is VisitOutcome.COMPLETE
     assert index.page_outcome("two") is None
     assert index.outcomes() == {"complete": 1}
 
@@ -203,13 +202,13 @@ def test_of_a_skipped_page_only_the_manifest_stays(index: Index) -> None:
     """Nobody is offered it; whichever came first, rows or page, and other pages are left alone."""
     index.add_rows([row(offset=0), row(offset=1, url="urn:pageinfo:http://origin.example/page")])
     index.add_rows([row(offset=2, page_id="two")])
-    index.add_page(page(outcome=Outcome.SKIPPED))
+    index.add_page(page(outcome=VisitOutcome.SKIPPED))
     assert {each[9] for each in contents(index)["captures"]} == {1, 2}
 
     index.add_rows([row(offset=3)])
     index.settle([FILES[0]])
     assert {each[9] for each in contents(index)["captures"]} == {1, 2}
-    assert index.page_outcome("one") is Outcome.SKIPPED
+    assert index.page_outcome("one") is VisitOutcome.SKIPPED
 
 
 def test_pages_are_counted_by_class(index: Index) -> None:
@@ -292,7 +291,7 @@ def test_lost_records_take_with_them_what_refers_to_them(index: Index) -> None:
     assert [each[9] for each in found["captures"] if each[8] == FILES[0]] == [0, 100]
     assert len(index.orphans()) == 1
     assert found["payloads"] == []
-    assert index.page_outcome("one") is Outcome.COMPLETE
+    assert index.page_outcome("one") is VisitOutcome.COMPLETE
     assert index.forget(FILES[1], 0) == 1
     assert index.page_outcome("one") is None
     assert index.indexed_to(FILES[1]) == 0
@@ -309,7 +308,7 @@ def test_a_check_is_there_once_and_goes_with_its_record(index: Index) -> None:
 
     index.forget(FILES[1], 50, 99)
     assert [each[:2] for each in contents(index)["qualities"]] == [(FILES[1], 99), (FILES[0], 50)]
-    assert index.page_outcome("one") is Outcome.COMPLETE
+    assert index.page_outcome("one") is VisitOutcome.COMPLETE
 
 
 def test_whatever_a_page_says_of_itself_can_be_kept(index: Index) -> None:
@@ -380,7 +379,7 @@ _pages = st.builds(
     page,
     st.sampled_from(PAGES),
     second=st.integers(18, 21),
-    outcome=st.sampled_from((Outcome.COMPLETE, Outcome.SKIPPED)),
+    outcome=st.sampled_from((VisitOutcome.COMPLETE, VisitOutcome.SKIPPED)),
     page_class=st.sampled_from(PageClass),
 )
 _qualities = st.builds(
@@ -488,9 +487,9 @@ def test_what_is_added_file_by_file_is_marked_in_the_end(
 
 def test_how_a_page_was_seen_is_in_its_row(index: Index) -> None:
     """Device and first language, as far as the manifest says them."""
-    phone = Screen(412, 915, 2.0, mobile=True, language="de-DE,de;q=0.9")
+    phone = PageScreen(412, 915, 2.0, mobile=True, language="de-DE,de;q=0.9")
     index.add_page(replace(page(), screen=phone))
-    index.add_page(replace(page("two"), screen=Screen(1280, 800)))
+    index.add_page(replace(page("two"), screen=PageScreen(1280, 800)))
     index.add_page(page("three"))
 
     told = {each[0]: each[17:] for each in contents(index)["pages"]}

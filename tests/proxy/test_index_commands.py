@@ -9,21 +9,20 @@ from pathlib import Path
 
 import pytest
 
+from core.config.database_urls import parse_index_url
+from core.config.settings import IndexSettings, Settings
 from core.errors import CollectionInUseError, CollectionVersionError, IndexUnavailableError
-from core.index_url import parse_index_url
 from core.layout import Layout
-from core.settings import IndexSettings, Settings
-from proxy.index.postgres import PostgresCaptureIndex
-from proxy.index.renewal import renewal
-from proxy.index.server import PostgresServer
-from proxy.index.snapshot import is_used
-from proxy.payloads.opening import open_shared
-from proxy.rebuilding import rebuild
-from proxy.verify import verify
+from net.postgres_client import PostgresConnection
 from tests.proxy.conftest import Origin, Proxy, ok
 from tests.proxy.test_durability import fetch
 from tests.proxy.test_index import contents
 from tests.services.redis_server import RedisServer, wait_until
+from warc.index.opener import open_shared
+from warc.index.postgres import PostgresCaptureIndex, is_index_in_use
+from warc.index.renewal import renew_index
+from warc.rebuild import rebuild_index
+from warc.verification import verify_collection
 
 pytestmark = pytest.mark.proxy
 
@@ -82,7 +81,7 @@ async def sound(launch: Launch, origin: Origin, layout: Layout) -> Layout:
 
 def spoil(url: str, statement: str) -> None:
     """Do something to the index behind everyone's back."""
-    with closing(PostgresServer(parse_index_url(url))) as server:
+    with closing(PostgresConnection(parse_index_url(url))) as server:
         server.execute(statement)
 
 
@@ -94,11 +93,11 @@ def held(url: str) -> dict[str, list[tuple[object, ...]]]:
 
 def test_a_sound_collection_has_no_fault(sound: Layout, chosen: Settings) -> None:
     """Every record is held against its row, whoever wrote it; no file is made."""
-    verdict = verify(sound, index=chosen.index)
+    verdict = verify_collection(sound, index=chosen.index)
 
     assert [*verdict.faults, *verdict.notes] == []
     assert (verdict.files, verdict.rows) == (4, 5)
-    assert verify(sound, index=chosen.index, quick=True).is_sound
+    assert verify_collection(sound, index=chosen.index, quick=True).is_sound
     assert not sound.captures_db.exists()
 
 
@@ -117,11 +116,11 @@ def test_what_is_wrong_with_it_is_found_and_made_good(
     """A rebuild gives the rows that writing gave."""
     before = held(database_url)
     spoil(database_url, statement)
-    assert kind in {each.kind for each in verify(sound, index=chosen.index).faults}
-    rebuild(sound, bucket="default", index=chosen.index)
+    assert kind in {each.kind for each in verify_collection(sound, index=chosen.index).faults}
+    rebuild_index(sound, bucket="default", index=chosen.index)
 
     assert held(database_url) == before
-    assert verify(sound, index=chosen.index).is_sound
+    assert verify_collection(sound, index=chosen.index).is_sound
 
 
 def test_an_index_of_another_version_is_made_anew(
@@ -136,7 +135,7 @@ def test_an_index_of_another_version_is_made_anew(
     shared = open_shared(sound, chosen.proxy)
     assert shared is not None
     with closing(shared):
-        rebuild(sound, bucket="default", index=chosen.index, shared=shared)
+        rebuild_index(sound, bucket="default", index=chosen.index, shared=shared)
 
     assert held(database_url) == before
     spoil(database_url, "SELECT * FROM somebody_elses")
@@ -150,14 +149,14 @@ def test_an_index_is_not_made_anew_under_those_who_write_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whoever comes first keeps the other out; readers of the collection may look all the time."""
-    monkeypatch.setattr("proxy.index.renewal.LOCK_TRIES", 2)
+    monkeypatch.setattr("warc.index.renewal.LOCK_TRIES", 2)
     proxy = launch()
-    assert is_used(database_url)
+    assert is_index_in_use(database_url)
     with pytest.raises(CollectionInUseError, match="end the crawl"):
-        rebuild(layout, bucket="default", index=chosen.index)
+        rebuild_index(layout, bucket="default", index=chosen.index)
     proxy.stop()
-    wait_until(lambda: not is_used(database_url))
-    with renewal(layout, chosen.index) as renewed:
+    wait_until(lambda: not is_index_in_use(database_url))
+    with renew_index(layout, chosen.index) as renewed:
         with pytest.raises(IndexUnavailableError, match="being made anew"):
             held(database_url)
         assert renewed.index.counts()["captures"] == 0
@@ -173,9 +172,9 @@ def test_a_rebuild_that_fails_leaves_the_old_index(
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        rebuild(sound, bucket="default", index=chosen.index, progress=fail)
+        rebuild_index(sound, bucket="default", index=chosen.index, progress=fail)
     assert held(database_url) == before
-    with closing(PostgresServer(parse_index_url(database_url))) as server:
+    with closing(PostgresConnection(parse_index_url(database_url))) as server:
         query = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE '%rebuilding'"
         assert server.execute(query).fetchone() == (0,)
 
@@ -187,7 +186,7 @@ def test_what_is_not_here_any_more_is_named(
     gone = min(sound.archive.glob("weboid-*.gz"))
     gone.unlink()
     told: list[str] = []
-    rebuild(sound, bucket="default", index=chosen.index, told=told.append)
+    rebuild_index(sound, bucket="default", index=chosen.index, told=told.append)
 
     assert [text for text in told if gone.name in text]
     assert gone.name not in {row[0] for row in held(database_url)["files"]}

@@ -12,22 +12,22 @@ from typing import Any
 
 import pytest
 
+from core.config.database_urls import parse_index_url
+from core.config.settings import IndexSettings, ProxySettings, Settings
 from core.errors import ConfigError, IndexUnavailableError
-from core.index_url import parse_index_url
 from core.layout import Layout
-from core.settings import IndexSettings, ProxySettings, Settings
 from core.timestamps import parse_warc_date
-from proxy.index import server as index_server
-from proxy.index.batch import Batch, Reach
-from proxy.index.postgres import PostgresCaptureIndex
-from proxy.ledger import Kept, LedgerEntry
-from proxy.payloads.protocol import PayloadKey
-from proxy.recovery import put_in_order
+from net import postgres_client as index_server
+from proxy.index_batch import IndexBacklog, IndexBatch
+from proxy.request_log import RequestLogEntry, RequestOutcome
 from tests.proxy.conftest import Browser, Origin, Proxy, check, ok, records
 from tests.proxy.test_index import DIGESTS, FILES, contents, original, page, row
 from tests.services.postgres import PostgresServer
 from tests.services.redis_server import RedisServer, wait_until
 from tests.services.relay import Relay
+from warc.dedup.payloads import PayloadKey
+from warc.index.postgres import PostgresCaptureIndex
+from warc.recovery import recover_collection
 
 pytestmark = pytest.mark.proxy
 
@@ -101,7 +101,7 @@ def launch(tmp_path: Path, chosen: Settings, layout: Layout) -> Iterator[Launch]
         yield launcher
 
 
-async def fetch(proxy: Proxy, page_id: str, *paths: str) -> list[LedgerEntry]:
+async def fetch(proxy: Proxy, page_id: str, *paths: str) -> list[RequestLogEntry]:
     """Visit, fetch the paths, seal."""
     async with proxy.client.visit(page_id, bucket="default") as visit:
         given = visit.credentials
@@ -173,14 +173,14 @@ def test_a_commit_whose_answer_is_lost_is_made_again_and_adds_nothing_twice(
 ) -> None:
     """Whether the server saw the commit or not: the batch is there, once."""
     through = url.replace(str(mortal.port), str(relay.port))
-    batch = Batch(
+    batch = IndexBatch(
         rows=[row(), row(offset=1), row(FILES[1], url="urn:pageinfo:http://origin.example/")],
         pages=[page()],
         originals={PayloadKey(DIGESTS[0], "default"): original()},
         ends={FILES[0]: 200, FILES[1]: 99},
     )
     with closing(PostgresCaptureIndex(parse_index_url(through))) as index:
-        reach = Reach(index, 30.0)
+        reach = IndexBacklog(index, 30.0)
         (relay.hold_answer if seen else relay.hold_request)(b"COMMIT")
         cutter = threading.Thread(target=cut_when_held, args=(relay,))
         cutter.start()
@@ -215,8 +215,8 @@ def test_a_server_that_hangs_is_given_up(
 
 def test_patience_ends_and_begins_anew(index: PostgresCaptureIndex, mortal: PostgresServer) -> None:
     """What is owed stays owed while nobody answers, and is paid when somebody does."""
-    reach = Reach(index, 0.3)
-    reach.owe(Batch(rows=[row()]))
+    reach = IndexBacklog(index, 0.3)
+    reach.owe(IndexBatch(rows=[row()]))
     mortal.kill()
     with pytest.raises(IndexUnavailableError):
         reach.pay_patiently()
@@ -253,7 +253,7 @@ def test_without_a_shared_dedup_index_nothing_is_written(layout: Layout, url: st
     """Its transactions claim nothing, so payloads must be claimed elsewhere."""
     layout.databases.mkdir()
     with pytest.raises(ConfigError, match=r"\[proxy\] dedup_url"):
-        put_in_order(layout, ProxySettings(), now=NOW, index=IndexSettings(url=url))
+        recover_collection(layout, ProxySettings(), now=NOW, index=IndexSettings(url=url))
 
 
 # ------------------------------------------------------------------------------- real proxies
@@ -302,7 +302,7 @@ async def test_a_server_that_is_killed_under_load_delays_and_loses_nothing(
 ) -> None:
     """Killed three times among visits of two proxies: no visit fails, no row is missing or double."""
     proxies = [launch(), launch()]
-    promised: list[LedgerEntry] = []
+    promised: list[RequestLogEntry] = []
     going = asyncio.Event()
 
     async def work(proxy: Proxy, worker: int) -> None:
@@ -332,7 +332,7 @@ async def test_a_server_that_is_killed_under_load_delays_and_loses_nothing(
     check(layout)
     found = in_index(url)
 
-    assert {each.kept for each in promised} <= {Kept.RESPONSE, Kept.REVISIT}
+    assert {each.kept for each in promised} <= {RequestOutcome.RESPONSE, RequestOutcome.REVISIT}
     lost = [e for e in promised if found.get((e.filename, e.offset)) != (e.url, str(e.kept))]
     assert lost == []
     assert len(promised) == len({each.url for each in promised})

@@ -19,20 +19,20 @@ import pytest_asyncio
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
+from core.config.settings import EgressSettings, Settings
 from core.layout import Layout
-from core.settings import EgressSettings, Settings
-from proxy.authority import Authority
-from proxy.client import ProxyClient
-from proxy.control import ControlServer
-from proxy.egress import Egress
+from net.egress import Egress
+from proxy.archiving_proxy import ArchivingProxy
+from proxy.certificate_authority import RecorderAuthority
+from proxy.control.client import ProxyClient
+from proxy.control.server import ControlServer
 from proxy.exchange import now_ms
-from proxy.rebuilding import rebuild
-from proxy.server import ArchivingProxy
-from proxy.tally import Tally
+from proxy.limits import ByteCounter
 from render.browser import Browser as Chromium
-from render.executable import BrowserKind, find_browser
+from render.chromium import BrowserKind, find_browser
 from tests.proxy.chromium import Seen, endpoint, evaluate, go, launch, look, unguarded
 from tests.proxy.conftest import Browser, Origin, Proxy, check, ok, records
+from warc.rebuild import rebuild_index
 
 pytestmark = [
     pytest.mark.browser,
@@ -53,20 +53,20 @@ def rows(layout: Layout, query: str) -> list[tuple[object, ...]]:
 
 
 @pytest.fixture(scope="module")
-def ca(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+def ca(tmp_path_factory: pytest.TempPathFactory) -> RecorderAuthority:
     """The authority that all collections of this module share, so that one browser knows them."""
-    return Authority(tmp_path_factory.mktemp("ca"))
+    return RecorderAuthority(tmp_path_factory.mktemp("ca"))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def chromium(ca: Authority) -> AsyncIterator[Chromium]:
+async def chromium(ca: RecorderAuthority) -> AsyncIterator[Chromium]:
     """One browser for the module; each visit has a context of its own."""
     async with await launch(ca.spki) as browser:
         yield browser
 
 
 @pytest.fixture
-def layout(tmp_path: Path, ca: Authority) -> Layout:
+def layout(tmp_path: Path, ca: RecorderAuthority) -> Layout:
     """An empty collection with the module's authority."""
     layout = Layout(tmp_path / "collection")
     layout.root.mkdir()
@@ -247,7 +247,7 @@ async def test_a_host_that_flips_to_loopback_is_refused(
     )
     site = Origin(address="127.0.0.2")
     site.answers["/"] = ok(b"<title>t</title>", more="Connection: close\r\n")
-    tally = Tally(None, 0)
+    tally = ByteCounter(None, 0)
     proxy = ArchivingProxy(
         layout, settings, now_ms=now_ms, spool_folder=tmp_path, tally=tally, egress=egress
     )
@@ -349,7 +349,7 @@ async def test_no_url_header_or_body_of_a_page_forges_a_record(
     query = f"SELECT {columns} FROM captures ORDER BY filename, offset"
     before = rows(layout, query)
     layout.captures_db.unlink()
-    rebuild(layout, bucket="default")
+    rebuild_index(layout, bucket="default")
 
     assert set(said) == {200}
     assert len(entries) == len(said) + 2  # the page and its script
@@ -381,7 +381,7 @@ def by_target(heads: list[bytes]) -> dict[bytes, bytes]:
 @pytest.mark.parametrize(("scheme", "site"), [(each, each) for each in SITES], indirect=["site"])
 async def test_an_origin_cannot_tell_us_from_the_browser(
     start: Callable[..., Proxy],
-    ca: Authority,
+    ca: RecorderAuthority,
     certificate: Path,
     site: Origin,
     scheme: str,
@@ -465,7 +465,7 @@ class Ear:
 @pytest.mark.slow
 async def test_chromium_says_nothing_that_is_archived_of_itself(
     proxy: Proxy,
-    ca: Authority,
+    ca: RecorderAuthority,
     origin: Origin,
     record_property: Callable[[str, object], None],
 ) -> None:

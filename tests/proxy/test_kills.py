@@ -7,10 +7,10 @@ import pytest
 
 from bench.axe import swing
 from core.layout import Layout
-from proxy.index.sqlite import SqliteCaptureIndex
 from proxy.spool import spool_folder
 from tests.proxy.conftest import Proxy
 from tests.proxy.test_durability import fetch, rows
+from warc.index.sqlite import SqliteCaptureIndex
 
 SEED = 20261121
 ROUNDS = 6

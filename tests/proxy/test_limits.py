@@ -10,9 +10,9 @@ import pytest
 
 from core.errors import LimitReachedError
 from core.layout import Layout
-from proxy.ledger import Kept, LedgerEntry
-from proxy.spool import HELD_BYTES, Spool, SpoolSpace
-from proxy.tally import Tally, make_tally
+from proxy.limits import ByteCounter, create_counter_file
+from proxy.request_log import RequestLogEntry, RequestOutcome
+from proxy.spool import HELD_BYTES, BodySpool, SpoolSpace
 from tests.proxy.conftest import Browser, Origin, Proxy, check, ok, records
 
 
@@ -23,7 +23,7 @@ def endless(connection: socket.socket, _head: bytes) -> None:
         connection.sendall(bytes(100_000))
 
 
-async def ask(proxy: Proxy, *urls: str) -> list[LedgerEntry]:
+async def ask(proxy: Proxy, *urls: str) -> list[RequestLogEntry]:
     """Fetch the URLs in one visit, one after the other."""
     async with proxy.client.visit("p", bucket="b") as visit:
         browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
@@ -45,7 +45,7 @@ async def test_a_visit_receives_no_more_than_its_limit(
     entries = await ask(proxy, "http://origin.example/endless", "http://origin.example/after")
 
     assert [entry.truncated for entry in entries] == ["length", ""]
-    assert [entry.kept for entry in entries] == [Kept.RESPONSE, Kept.BLOCKED]
+    assert [entry.kept for entry in entries] == [RequestOutcome.RESPONSE, RequestOutcome.BLOCKED]
     assert {entry.reason for entry in entries} == {"limit: visit_limit_bytes"}
     assert len(origin.requests) == 1
     assert 1_000_000 <= entries[0].size < 1_500_000
@@ -79,7 +79,7 @@ async def test_all_proxies_of_a_run_share_its_limit(
 ) -> None:
     """What one proxy received counts for the other; then no visit is opened any more."""
     tally = tmp_path / "tally"
-    make_tally(tally, 2)
+    create_counter_file(tally, 2)
     first = start("first", tally=(tally, 0), crawl_limit_bytes=500_000)
     second = start("second", tally=(tally, 1), crawl_limit_bytes=500_000)
     origin.answers["/endless"] = endless
@@ -122,7 +122,7 @@ async def test_a_part_is_kept_as_it_is_and_the_whole_is_fetched_once(
         entries = await visit.seal(grace_s=0, await_s=20)
 
     assert sorted(entry.status or 0 for entry in entries) == [200, 206, 206, 206]
-    assert all(entry.kept in (Kept.RESPONSE, Kept.REVISIT) for entry in entries)
+    assert all(entry.kept in (RequestOutcome.RESPONSE, RequestOutcome.REVISIT) for entry in entries)
     kept = [record for record in records(layout) if record.kind == "response"]
     assert sorted((record.status, len(record.payload)) for record in kept) == [
         ("200", 1024),
@@ -200,7 +200,7 @@ async def test_request_bodies_take_no_more_memory_than_there_is(
 def test_bodies_go_to_a_file_when_the_memory_is_used_up(tmp_path: Path) -> None:
     """One long body, or many at once, take no more memory than allowed; all is read back."""
     space = SpoolSpace(tmp_path, memory_bytes=1000)
-    first, second, third = Spool(space), Spool(space), Spool(space)
+    first, second, third = BodySpool(space), BodySpool(space), BodySpool(space)
     first.add(b"a" * 900)
     second.add(b"b" * 200)
     assert [spool.in_memory for spool in (first, second)] == [True, False]
@@ -217,7 +217,7 @@ def test_bodies_go_to_a_file_when_the_memory_is_used_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("size", "in_memory"), [(HELD_BYTES, True), (HELD_BYTES + 1, False)])
 def test_a_very_long_body_goes_to_a_file(tmp_path: Path, size: int, *, in_memory: bool) -> None:
     """One body does not take all of the memory for itself."""
-    spool = Spool(SpoolSpace(tmp_path))
+    spool = BodySpool(SpoolSpace(tmp_path))
     spool.add(bytes(size - 1))
     spool.add(b"x")
     assert spool.in_memory is in_memory
@@ -227,10 +227,10 @@ def test_a_very_long_body_goes_to_a_file(tmp_path: Path, size: int, *, in_memory
 
 def test_a_tally_counts_what_all_add(tmp_path: Path) -> None:
     """Two places in one file, several threads each: nothing is lost."""
-    make_tally(tmp_path / "tally", 2)
-    places = [Tally(tmp_path / "tally", slot) for slot in (0, 1)]
+    create_counter_file(tmp_path / "tally", 2)
+    places = [ByteCounter(tmp_path / "tally", slot) for slot in (0, 1)]
 
-    def add(place: Tally) -> None:
+    def add(place: ByteCounter) -> None:
         for _ in range(1000):
             place.add(3)
 

@@ -3,8 +3,8 @@
 import tracemalloc
 from pathlib import Path
 
-from proxy.members import Member, walk
 from tests.proxy.damage import resource
+from warc.file_reader import WarcMember, walk_records
 
 PACKED_BYTES = 200_000_000
 MOST_BYTES = 40_000_000
@@ -17,11 +17,11 @@ def test_a_record_that_packs_much_into_little_needs_little_memory(tmp_path: Path
     assert file.stat().st_size < 2_000_000
     tracemalloc.start()
     try:
-        found = list(walk(file))
+        found = list(walk_records(file))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
 
-    assert [type(each) for each in found] == [Member]
-    assert [each.problems for each in found if isinstance(each, Member)] == [[]]
+    assert [type(each) for each in found] == [WarcMember]
+    assert [each.problems for each in found if isinstance(each, WarcMember)] == [[]]
     assert peak < MOST_BYTES

@@ -20,33 +20,34 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from core.config.database_urls import RedisUse, parse_redis_url
 from core.digests import sha256_digest
-from core.redis_url import RedisUse, parse_redis_url
-from proxy.builder import Original
-from proxy.index.sqlite import SqliteCaptureIndex
-from proxy.payloads.protocol import Claim, PayloadKey
-from proxy.payloads.redis import RedisPayloads
-from proxy.payloads.sqlite import SqlitePayloads
 from tests.examples import examples
 from tests.services.redis_server import RedisServer
+from warc.dedup.payloads import Claim, PayloadKey
+from warc.dedup.redis_payloads import RedisPayloadIndex
+from warc.index.sqlite import SqliteCaptureIndex, SqlitePayloadIndex
+from warc.record_builder import OriginalRecord
 
 pytestmark = pytest.mark.proxy
 
-Answers = dict[PayloadKey, Original | Claim]
+Answers = dict[PayloadKey, OriginalRecord | Claim]
 ONE, TWO = (PayloadKey(sha256_digest(text), "default") for text in (b"one", b"two"))
 
 
-def original(number: int, key: PayloadKey = ONE) -> Original:
+def original(number: int, key: PayloadKey = ONE) -> OriginalRecord:
     """A record on disk; every number is another."""
     url = f"http://origin.example/é?{number}"
-    return Original(key.digest, url, 1_700_000_000_123 + number, "weboid-1.warc.gz", number, 99)
+    return OriginalRecord(
+        key.digest, url, 1_700_000_000_123 + number, "weboid-1.warc.gz", number, 99
+    )
 
 
 class RedisProcess:
     """A process that uses the index in Redis; its heart is beaten by the test alone."""
 
     def __init__(self, url: str, folder: Path) -> None:
-        self.payloads = RedisPayloads(
+        self.payloads = RedisPayloadIndex(
             parse_redis_url(url, RedisUse.DEDUP), folder, heartbeat_s=3600
         )
         self.claim = self.payloads.claim
@@ -74,7 +75,7 @@ class SqliteProcess:
     def __init__(self, path: Path) -> None:
         self.index = SqliteCaptureIndex(path)
         self.index._db.execute("PRAGMA busy_timeout = 0")
-        self.payloads = SqlitePayloads(self.index)
+        self.payloads = SqlitePayloadIndex(self.index)
         self._held = False
 
     def claim(self, keys: Collection[PayloadKey], also: Sequence[str] = ()) -> Answers:
@@ -87,7 +88,7 @@ class SqliteProcess:
             self._held = True
         return self.payloads.claim(keys, also)
 
-    def settle(self, originals: Mapping[PayloadKey, Original]) -> frozenset[PayloadKey]:
+    def settle(self, originals: Mapping[PayloadKey, OriginalRecord]) -> frozenset[PayloadKey]:
         """A batch is one transaction."""
         lost = self.payloads.settle(originals)
         self._end("COMMIT")
@@ -98,7 +99,7 @@ class SqliteProcess:
         self.payloads.release(keys)
         self._end("ROLLBACK")
 
-    def add(self, originals: Mapping[PayloadKey, Original]) -> None:
+    def add(self, originals: Mapping[PayloadKey, OriginalRecord]) -> None:
         """Recovery has a transaction of its own."""
         with self.index.transaction():
             self.payloads.add(originals)
@@ -171,7 +172,9 @@ def test_a_settled_payload_is_everybodys_original(process: Callable[[], Process]
 
 def test_an_original_keeps_the_spelling_of_its_record(process: Callable[[], Process]) -> None:
     """A chunked response's own digest is another than the payload's (decision 005)."""
-    spelled = Original("sha256:" + "0" * 64, "http://a.example/", 1, "a.warc.gz", 1 << 40, 1 << 33)
+    spelled = OriginalRecord(
+        "sha256:" + "0" * 64, "http://a.example/", 1, "a.warc.gz", 1 << 40, 1 << 33
+    )
     first = process()
     first.claim([ONE])
     first.settle({ONE: spelled})
@@ -290,11 +293,11 @@ class Histories(RuleBasedStateMachine):
         """Nothing is known, nobody claims."""
         self.reset()
         self.processes = [self.make() for _ in range(PROCESSES)]
-        self.known: dict[PayloadKey, Original] = {}
+        self.known: dict[PayloadKey, OriginalRecord] = {}
         self.claims: dict[PayloadKey, int] = {}
         self.believed: list[set[PayloadKey]] = [set() for _ in range(PROCESSES)]
         self.lapsed: set[int] = set()
-        self.on_disk: set[Original] = set()
+        self.on_disk: set[OriginalRecord] = set()
         self.number = 0
 
     def teardown(self) -> None:

@@ -17,19 +17,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.certificate import write_certificate
+from core.config.database_urls import RedisAddress, RedisUse, parse_redis_url
 from core.errors import DedupUnavailableError
-from core.redis_url import RedisAddress, RedisUse, parse_redis_url
-from proxy.builder import Original
-from proxy.payloads.packing import pack_original, payload_key, unpack_original
-from proxy.payloads.protocol import Claim
-from proxy.payloads.redis import RedisPayloads
 from tests.proxy.test_payloads import ONE, TWO, original
 from tests.services.ports import free_port
 from tests.services.redis_server import RedisServer, two_nodes, wait_until
 from tests.services.relay import CLAIM, SETTLE, Relay
+from warc.dedup.payloads import Claim
+from warc.dedup.redis_payloads import RedisPayloadIndex, pack_original, payload_key, unpack_original
+from warc.record_builder import OriginalRecord
 
 ROOT = Path(__file__).resolve().parents[2]
-Open = Callable[..., RedisPayloads]
+Open = Callable[..., RedisPayloadIndex]
 
 
 @pytest.fixture
@@ -45,9 +44,9 @@ def connect(tmp_path: Path) -> Iterator[Open]:
     """Opens the index as a process of a collection does."""
     with ExitStack() as stack:
 
-        def opener(url: str, machine: str = "here", heartbeat_s: float = 3600) -> RedisPayloads:
+        def opener(url: str, machine: str = "here", heartbeat_s: float = 3600) -> RedisPayloadIndex:
             folder = tmp_path / machine
-            payloads = RedisPayloads(
+            payloads = RedisPayloadIndex(
                 parse_redis_url(url, RedisUse.DEDUP), folder, heartbeat_s=heartbeat_s
             )
             stack.callback(payloads.close)
@@ -64,7 +63,7 @@ text = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
 
 @given(
     st.builds(
-        Original,
+        OriginalRecord,
         text,
         text,
         st.integers(-(2**63), 2**63 - 1),
@@ -73,10 +72,12 @@ text = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
         st.integers(0, 2**64 - 1),
     )
 )
-def test_an_original_comes_back_from_its_bytes(given_one: Original) -> None:
+def test_an_original_comes_back_from_its_bytes(given_one: OriginalRecord) -> None:
     """Every field, whatever it holds."""
     if not given_one.digest:
-        given_one = Original(ONE.digest, *[getattr(given_one, n) for n in Original.__slots__[1:]])
+        given_one = OriginalRecord(
+            ONE.digest, *[getattr(given_one, n) for n in OriginalRecord.__slots__[1:]]
+        )
 
     assert unpack_original(ONE, pack_original(ONE, given_one)) == given_one
 
@@ -85,7 +86,10 @@ def test_keys_and_values_are_small() -> None:
     """A payload takes its URL, its file's name and 60 bytes more; nothing is told twice."""
     tag = RedisAddress(RedisUse.DEDUP, host="a").tag
     url, name = "http://example.org/picture.png", "weboid-20260101000000000-00000-abcdefgh.warc.gz"
-    key, value = payload_key(tag, ONE), pack_original(ONE, Original(ONE.digest, url, 1, name, 2, 3))
+    key, value = (
+        payload_key(tag, ONE),
+        pack_original(ONE, OriginalRecord(ONE.digest, url, 1, name, 2, 3)),
+    )
 
     assert len(key) == len(tag) + len(":default:") + 32
     assert len(value) == 25 + 2 + len(url) + len(name)
@@ -142,13 +146,13 @@ def test_a_wait_that_is_in_vain_ends_in_time(server: RedisServer, connect: Open)
 STALLING = """
 import sys
 from pathlib import Path
-from core.redis_url import RedisUse, parse_redis_url
-from proxy.payloads.redis import RedisPayloads
+from core.config.database_urls import RedisUse, parse_redis_url
+from warc.dedup.redis_payloads import RedisPayloadIndex
 from tests.services.relay import CLAIM, SETTLE, Relay
 from tests.proxy.test_payloads import ONE, TWO, original
 
 url, folder = sys.argv[1:]
-payloads = RedisPayloads(parse_redis_url(url, RedisUse.DEDUP), Path(folder), heartbeat_s=0.5)
+payloads = RedisPayloadIndex(parse_redis_url(url, RedisUse.DEDUP), Path(folder), heartbeat_s=0.5)
 print(*payloads.claim([ONE, TWO]).values(), flush=True)
 sys.stdin.readline()
 print(len(payloads.settle({ONE: original(1), TWO: original(2, TWO)})), flush=True)
@@ -225,7 +229,7 @@ def test_a_process_that_stalled_too_long_learns_that_it_lost(
     assert other.claim([ONE, TWO]) == {ONE: original(7), TWO: Claim.BUSY}
 
 
-def _die(process: RedisPayloads) -> None:
+def _die(process: RedisPayloadIndex) -> None:
     """Do what a process's end does: its heart stops, its lock goes."""
     process._over.set()
     process._pulse.join()
@@ -239,7 +243,7 @@ def test_the_next_process_of_the_collection_frees_the_dead_ones_claims_at_once(
 ) -> None:
     """It need not wait for a heartbeat of an hour; the living keep theirs."""
     living = connect(server.url)
-    dead = RedisPayloads(
+    dead = RedisPayloadIndex(
         parse_redis_url(server.url, RedisUse.DEDUP), tmp_path / "here", heartbeat_s=3600
     )
     living.claim([ONE])
@@ -259,7 +263,7 @@ def test_what_a_dead_process_wrote_is_known_before_its_claims_are_free(
     server: RedisServer, connect: Open, tmp_path: Path
 ) -> None:
     """Between the two nobody may claim a payload whose record was found; the living keep theirs."""
-    dead = RedisPayloads(
+    dead = RedisPayloadIndex(
         parse_redis_url(server.url, RedisUse.DEDUP), tmp_path / "here", heartbeat_s=3600
     )
     dead.claim([ONE])
@@ -275,7 +279,7 @@ def test_what_a_dead_process_wrote_is_known_before_its_claims_are_free(
 def test_closing_gives_every_claim_up(server: RedisServer, connect: Open, tmp_path: Path) -> None:
     """Nothing of the process is left, neither in Redis nor in the collection."""
     with closing(
-        RedisPayloads(parse_redis_url(server.url, RedisUse.DEDUP), tmp_path / "here")
+        RedisPayloadIndex(parse_redis_url(server.url, RedisUse.DEDUP), tmp_path / "here")
     ) as leaving:
         leaving.claim([ONE])
 

@@ -17,14 +17,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from core.settings import EgressSettings, ProxySettings
-from proxy.connection import Connection
-from proxy.cuts import Cut, CutError, Patience
-from proxy.egress import Egress
-from proxy.pool import IDLE_S, Pool
-from proxy.tls import TlsFacts
-from proxy.upstream import Upstream
-from proxy.ways_out import ConnectError
+from core.config.settings import EgressSettings, ProxySettings
+from net.connect_errors import ConnectError
+from net.egress import Egress
+from net.timeouts import CancellableTimeout, CancelSignal, WaitCancelledError
+from net.tls_client import TlsFacts
+from proxy.upstream import IDLE_S, ConnectionPool, OriginConnection, UpstreamConnector
 from tests.examples import examples
 
 ORIGIN = ("origin.example", 80, False)
@@ -33,21 +31,21 @@ ORIGIN = ("origin.example", 80, False)
 class Peers:
     """Connections whose other ends the test holds."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: ConnectionPool) -> None:
         self.pool = pool
         self.ends: list[socket.socket] = []
 
-    def connection(self) -> Connection:
+    def connection(self) -> OriginConnection:
         """One that counts for the pool until it is closed."""
         ours, theirs = socket.socketpair()
         self.ends += [ours, theirs]
-        return Connection(
+        return OriginConnection(
             ours, ORIGIN, "192.0.2.1", on_close=lambda each: self.pool.release(each.origin)
         )
 
-    def borrow(self, *, fresh: bool = False, timeout_s: float = 0.0) -> Connection:
+    def borrow(self, *, fresh: bool = False, timeout_s: float = 0.0) -> OriginConnection:
         """What `Upstream.lend` does without a network."""
-        lent = self.pool.borrow(ORIGIN, Patience(timeout_s), fresh=fresh)
+        lent = self.pool.borrow(ORIGIN, CancellableTimeout(timeout_s), fresh=fresh)
         return self.connection() if lent is None else lent
 
     def close(self) -> None:
@@ -59,7 +57,7 @@ class Peers:
 @pytest.fixture
 def peers() -> Iterator[Peers]:
     """A pool for two connections an origin."""
-    made = Peers(Pool(2))
+    made = Peers(ConnectionPool(2))
     yield made
     made.close()
 
@@ -70,7 +68,7 @@ def test_who_insists_takes_the_place_of_a_connection_that_is_unfit(peers: Peers)
     for each in lent:
         each.tls = TlsFacts(error="expired: x")
         peers.pool.give_back(each)
-    strict = peers.pool.borrow(ORIGIN, Patience(0.0), fresh=False, strict=True)
+    strict = peers.pool.borrow(ORIGIN, CancellableTimeout(0.0), fresh=False, strict=True)
 
     assert strict is None
     assert [each.sock.fileno() == -1 for each in lent] == [True, False]
@@ -156,12 +154,12 @@ def test_one_who_waits_for_a_new_connection_gets_a_place_when_one_comes_back(pee
 def test_waiting_ends_when_it_is_cut_and_the_turn_goes_on(peers: Peers) -> None:
     """The seal of a visit does not wait; nobody behind loses a place."""
     one, _ = peers.borrow(), peers.borrow()
-    cut, caught = Cut(), []
+    cut, caught = CancelSignal(), []
 
     def wait() -> None:
         try:
-            peers.pool.borrow(ORIGIN, Patience(60, cut=cut), fresh=False)
-        except CutError as error:
+            peers.pool.borrow(ORIGIN, CancellableTimeout(60, cut=cut), fresh=False)
+        except WaitCancelledError as error:
             caught.append(error)
 
     thread = threading.Thread(target=wait)
@@ -192,7 +190,7 @@ def test_a_connection_that_was_closed_while_idle_is_not_lent(peers: Peers) -> No
 def test_a_connection_that_idled_too_long_is_not_lent() -> None:
     """Servers close them by then."""
     now = [0.0]
-    peers = Peers(Pool(2, monotonic=lambda: now[0]))
+    peers = Peers(ConnectionPool(2, monotonic=lambda: now[0]))
     connection = peers.borrow()
     peers.pool.give_back(connection)
     now[0] += IDLE_S + 1
@@ -204,7 +202,7 @@ def test_a_connection_that_idled_too_long_is_not_lent() -> None:
 def test_what_idled_too_long_is_closed_when_another_comes_back() -> None:
     """A server's farewell must not keep a descriptor until the host is asked again."""
     now = [0.0]
-    peers = Peers(Pool(2, monotonic=lambda: now[0]))
+    peers = Peers(ConnectionPool(2, monotonic=lambda: now[0]))
     old, new = peers.borrow(), peers.borrow()
     peers.pool.give_back(old)
     now[0] += IDLE_S + 1
@@ -231,8 +229,8 @@ class Lending(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
-        self.peers = Peers(Pool(3, monotonic=lambda: self.now))
-        self.lent: list[Connection] = []
+        self.peers = Peers(ConnectionPool(3, monotonic=lambda: self.now))
+        self.lent: list[OriginConnection] = []
 
     @rule(fresh=st.booleans())
     def borrow(self, fresh: bool) -> None:
@@ -289,7 +287,7 @@ def test_a_host_never_has_more_connections_than_the_limit(limit: int, clients: i
     server = CountingServer()
     egress_settings = EgressSettings(allow=("127.0.0.0/8",), connections_per_host=limit)
     egress = Egress(egress_settings, connect_timeout_s=20)
-    upstream = Upstream(egress, ProxySettings(connect_timeout_s=20), egress_settings)
+    upstream = UpstreamConnector(egress, ProxySettings(connect_timeout_s=20), egress_settings)
     served: list[bytes] = []
 
     def ask(number: int) -> None:

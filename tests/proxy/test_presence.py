@@ -12,9 +12,9 @@ import pytest
 
 from core.errors import UnavailableError
 from core.layout import Layout
-from proxy.authority import Authority
-from proxy.presence import Presence, join
-from proxy.recovery import abandoned
+from proxy.certificate_authority import RecorderAuthority
+from proxy.presence import ProxyPresence, join_collection
+from warc.recovery import abandoned
 
 pytestmark = pytest.mark.proxy
 
@@ -35,9 +35,9 @@ def unexpected(_seconds: float) -> None:
 def test_a_living_proxys_file_stays_and_goes_at_its_end(tmp_path: Path) -> None:
     """Of this machine and of another one: its lock says that it lives."""
     for machine in ("here", "there"):
-        with closing(join(tmp_path, machine=machine, wait=unexpected)):
+        with closing(join_collection(tmp_path, machine=machine, wait=unexpected)):
             before = set(tmp_path.iterdir())
-            with closing(join(tmp_path, machine="here", wait=unexpected)):
+            with closing(join_collection(tmp_path, machine="here", wait=unexpected)):
                 assert set(tmp_path.iterdir()) > before
             assert set(tmp_path.iterdir()) == before
 
@@ -47,7 +47,7 @@ def test_a_living_proxys_file_stays_and_goes_at_its_end(tmp_path: Path) -> None:
 def test_a_dead_one_of_this_machine_is_removed_at_once(tmp_path: Path) -> None:
     """On one machine a lock is never wrong."""
     path = left_behind(tmp_path, "here")
-    with closing(join(tmp_path, machine="here", wait=unexpected)):
+    with closing(join_collection(tmp_path, machine="here", wait=unexpected)):
         assert not path.exists()
 
 
@@ -55,7 +55,7 @@ def test_a_dead_one_of_another_machine_is_removed_when_it_was_silent(tmp_path: P
     """It is given the time of several beats."""
     path = left_behind(tmp_path, "there")
     waited: list[float] = []
-    with closing(join(tmp_path, machine="here", wait=waited.append)):
+    with closing(join_collection(tmp_path, machine="here", wait=waited.append)):
         assert not path.exists()
 
     assert len(waited) == 1
@@ -65,7 +65,7 @@ def test_a_dead_one_of_another_machine_is_removed_when_it_was_silent(tmp_path: P
 def test_a_file_that_says_nothing_is_no_hindrance(tmp_path: Path, text: str) -> None:
     """Its writer died before it wrote, or something else did."""
     left_behind(tmp_path, "there").write_text(text)
-    join(tmp_path, machine="here", wait=lambda _: None).close()
+    join_collection(tmp_path, machine="here", wait=lambda _: None).close()
 
     assert list(tmp_path.iterdir()) == []
 
@@ -75,7 +75,7 @@ def test_a_living_one_whose_lock_is_not_seen_refuses_the_folder(tmp_path: Path) 
     path = left_behind(tmp_path, "there")
     beats: Callable[[float], Path] = lambda _: left_behind(tmp_path, "there", beat=8)  # noqa: E731
     with pytest.raises(UnavailableError, match=r"locks are not seen here.*docs/cluster\.md"):
-        join(tmp_path, machine="here", wait=beats)
+        join_collection(tmp_path, machine="here", wait=beats)
 
     assert list(tmp_path.iterdir()) == [path]
 
@@ -86,7 +86,7 @@ def test_the_number_grows_while_a_proxy_lives(
     """That is what another machine looks at."""
     monkeypatch.setattr("proxy.presence.BEAT_S", 0.01)
     pause = threading.Event()
-    with closing(Presence(tmp_path / "one", "here")):
+    with closing(ProxyPresence(tmp_path / "one", "here")):
         first = json.loads((tmp_path / "one").read_bytes())["beat"]
         for _ in range(1000):
             if json.loads((tmp_path / "one").read_bytes())["beat"] > first:
@@ -109,7 +109,7 @@ def test_only_a_file_that_nobody_writes_is_abandoned(tmp_path: Path) -> None:
 
 def _spki(folder: Path, start: "threading.Barrier", told: "multiprocessing.Queue[str]") -> None:
     start.wait()
-    told.put(Authority(folder).spki)
+    told.put(RecorderAuthority(folder).spki)
 
 
 def test_proxies_that_start_together_make_one_authority(tmp_path: Path) -> None:

@@ -13,22 +13,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.classes import QUALITY_SQL
 from core.digests import sha256_digest
 from core.errors import WeboidError
 from core.layout import Layout
-from core.pages import Outcome, PageInfo
-from core.quality import Check, Verdict, check_record, penalty
+from core.page_classes import QUALITY_SQL
+from core.page_manifest import PageInfo, VisitOutcome
+from core.playback_check import PlaybackCheck, QaVerdict, check_record, choice_penalty
 from core.timestamps import warc_date
-from proxy.builder import member, new_record_id
-from proxy.client import NewArtifact
-from proxy.index.sqlite import SqliteCaptureIndex
-from proxy.indexing import index_file
-from proxy.rebuilding import rebuild
-from proxy.verify import verify
+from proxy.control.client import NewArtifact
 from tests.examples import examples
 from tests.proxy.conftest import Origin, Proxy
 from tests.proxy.test_durability import fetch, rows, verified
+from warc.index.indexer import index_file
+from warc.index.sqlite import SqliteCaptureIndex
+from warc.rebuild import rebuild_index
+from warc.record_builder import new_record_id, record_member
+from warc.verification import verify_collection
 
 pytestmark = pytest.mark.proxy
 
@@ -39,10 +39,12 @@ CAPTURES = "SELECT urlkey, url, captured_ms, page_id, filename, offset FROM capt
 FOUND = f"SELECT page_id, {QUALITY_SQL} FROM pages ORDER BY page_id"
 
 
-def a_check(page_id: str = "p", *, second: int = 0, verdict: Verdict = Verdict.BROKEN) -> Check:
+def a_check(
+    page_id: str = "p", *, second: int = 0, verdict: QaVerdict = QaVerdict.BROKEN
+) -> PlaybackCheck:
     """A check of the page's copy."""
     at = NOW + timedelta(seconds=second)
-    return Check(page_id, URL, warc_date(NOW), "images", warc_date(at), "e", verdict)
+    return PlaybackCheck(page_id, URL, warc_date(NOW), "images", warc_date(at), "e", verdict)
 
 
 async def write(proxy: Proxy, data: bytes, *, page_id: str) -> None:
@@ -74,9 +76,9 @@ async def test_a_check_is_no_capture_of_its_page(
     assert verified(layout) == []
 
     layout.captures_db.unlink()
-    assert rebuild(layout, bucket="default")["qualities"] == 1
+    assert rebuild_index(layout, bucket="default")["qualities"] == 1
     assert (rows(layout, QUALITIES), rows(layout, CAPTURES), rows(layout, FOUND)) == before
-    assert verify(layout).faults == []
+    assert verify_collection(layout).faults == []
 
 
 async def test_what_is_neither_page_nor_check_is_not_written(
@@ -93,7 +95,7 @@ async def test_what_is_neither_page_nor_check_is_not_written(
 def record(data: bytes, page_id: str) -> bytes:
     """A ``urn:pageinfo:`` record."""
     digest = sha256_digest(data)
-    return member(
+    return record_member(
         [
             ("WARC-Type", "resource"),
             ("WARC-Record-ID", new_record_id()),
@@ -111,7 +113,7 @@ def record(data: bytes, page_id: str) -> bytes:
 
 def manifest(page_id: str) -> bytes:
     """A page's own record."""
-    info = PageInfo(page_id, URL, URL, warc_date(NOW), Outcome.COMPLETE, status=200)
+    info = PageInfo(page_id, URL, URL, warc_date(NOW), VisitOutcome.COMPLETE, status=200)
     return record(info.to_json(), page_id)
 
 
@@ -132,7 +134,7 @@ _checks = st.builds(
     ),
     st.sampled_from(("one", "two")),
     st.integers(0, 3),
-    st.sampled_from(Verdict),
+    st.sampled_from(QaVerdict),
     st.sampled_from(("", "other")),
     st.sampled_from(("images", "images", "full")),
 )
@@ -141,7 +143,7 @@ _checks = st.builds(
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.lists(_checks, max_size=4), min_size=3, max_size=3), st.permutations("abc"))
 def test_the_newest_check_counts_in_whatever_order_files_are_read(
-    files: list[list[Check]], order: list[str]
+    files: list[list[PlaybackCheck]], order: list[str]
 ) -> None:
     """At the level that readers are shown; of two of one moment the one that says worse."""
     with TemporaryDirectory() as name:
@@ -157,7 +159,7 @@ def test_the_newest_check_counts_in_whatever_order_files_are_read(
 
     counts = dict.fromkeys(("one", "two"), (-1, 0))
     for each in (check for checks in files for check in checks if check.level == "images"):
-        place = int(each.checked_at[17:19]), penalty(each)
+        place = int(each.checked_at[17:19]), choice_penalty(each)
         counts[each.page_id] = max(counts[each.page_id], place)
     assert {page: dict(found)[page] for page in counts} == {
         page: quality for page, (_, quality) in counts.items()
@@ -169,7 +171,7 @@ _anything = st.recursive(_scalar, lambda inner: st.lists(inner, max_size=3), max
 
 
 @settings(max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.dictionaries(st.sampled_from(Check.__slots__), _anything, max_size=4))
+@given(st.dictionaries(st.sampled_from(PlaybackCheck.__slots__), _anything, max_size=4))
 def test_whatever_a_record_says_of_a_check_its_file_is_read_whole(odd: dict[str, object]) -> None:
     """Anybody may have written a WARC that is added; what cannot be read says nothing."""
     document = json.loads(check_record(a_check("one"), "c"))

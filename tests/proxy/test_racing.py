@@ -8,11 +8,11 @@ from contextlib import ExitStack
 
 import pytest
 
-from proxy import resolver
-from proxy.cuts import Cut, CutError, Patience
-from proxy.racing import ATTEMPTS, Race, by_turns
-from proxy.resolver import CACHE_SIZE, FOUND_S, NOT_FOUND_S, Resolver
-from proxy.ways_out import UnknownHostError
+from net import system_resolver
+from net.connect_errors import UnknownHostError
+from net.egress import ATTEMPTS, ConnectionRace, by_turns
+from net.system_resolver import CACHE_SIZE, FOUND_S, NOT_FOUND_S, Resolver
+from net.timeouts import CancellableTimeout, CancelSignal, WaitCancelledError
 
 V4, V6 = ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address("::1")
 
@@ -65,15 +65,15 @@ def test_the_families_take_turns() -> None:
 
 def test_a_dead_address_does_not_cost_the_time_out(dead_and_alive: int) -> None:
     """The next one starts a quarter of a second later and wins."""
-    with Race(Patience(5.0)).run([V6, V4], dead_and_alive) as winner:
+    with ConnectionRace(CancellableTimeout(5.0)).run([V6, V4], dead_and_alive) as winner:
         assert winner.getpeername()[0] == "127.0.0.1"
 
 
 def test_a_host_whose_addresses_are_all_dead_costs_the_time_out_once(dead_and_alive: int) -> None:
     """All attempts share one patience."""
-    patience = Patience(0.6)
+    patience = CancellableTimeout(0.6)
     with pytest.raises(OSError, match="no answer"):
-        Race(patience).run([V6, V6, V6], dead_and_alive)
+        ConnectionRace(patience).run([V6, V6, V6], dead_and_alive)
 
     assert patience.left_s == 0
 
@@ -83,7 +83,7 @@ def test_an_address_that_refuses_gives_way_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         refused = ipaddress.ip_address("127.0.0.2")
-        with Race(Patience(5.0)).run([refused, V6, V4], port) as winner:
+        with ConnectionRace(CancellableTimeout(5.0)).run([refused, V6, V4], port) as winner:
             assert winner.getpeername()[0] == "127.0.0.1"
 
 
@@ -93,15 +93,15 @@ def test_no_more_addresses_are_tried_than_the_limit() -> None:
         port = listener.getsockname()[1]
         refused = [ipaddress.ip_address(f"127.0.1.{n}") for n in range(ATTEMPTS)]
         with pytest.raises(ConnectionRefusedError):
-            Race(Patience(5.0)).run([*refused, V4], port)
+            ConnectionRace(CancellableTimeout(5.0)).run([*refused, V4], port)
 
 
 def test_a_race_ends_when_nobody_wants_it_any_more(dead_and_alive: int) -> None:
     """The seal of a visit does not wait for a connection that will not come."""
-    cut = Cut()
+    cut = CancelSignal()
     threading.Timer(0.05, cut.set).start()
-    with pytest.raises(CutError):
-        Race(Patience(60.0, cut=cut)).run([V6], dead_and_alive)
+    with pytest.raises(WaitCancelledError):
+        ConnectionRace(CancellableTimeout(60.0, cut=cut)).run([V6], dead_and_alive)
 
 
 def test_a_look_up_that_hangs_ends_with_the_patience() -> None:
@@ -109,24 +109,24 @@ def test_a_look_up_that_hangs_ends_with_the_patience() -> None:
     hang = threading.Event()
     names = Resolver(lambda _host, _port: ["192.0.2.1"] * hang.wait(60))
     with pytest.raises(UnknownHostError, match="within"):
-        names.addresses("slow.example", 80, patience=Patience(0.05))
+        names.addresses("slow.example", 80, patience=CancellableTimeout(0.05))
     hang.set()
 
 
 def test_a_look_up_that_hangs_ends_when_it_is_cut() -> None:
     """The seal of a visit does not wait for a name server."""
     hang = threading.Event()
-    cut = Cut()
+    cut = CancelSignal()
     threading.Timer(0.05, cut.set).start()
     names = Resolver(lambda _host, _port: ["192.0.2.1"] * hang.wait(60))
-    with pytest.raises(CutError):
-        names.addresses("slow.example", 80, patience=Patience(60.0, cut=cut))
+    with pytest.raises(WaitCancelledError):
+        names.addresses("slow.example", 80, patience=CancellableTimeout(60.0, cut=cut))
     hang.set()
 
 
 def test_at_most_so_many_look_ups_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page that names a thousand hosts cannot make a thousand threads."""
-    monkeypatch.setattr(resolver, "LOOKUPS_AT_ONCE", 3)
+    monkeypatch.setattr(system_resolver, "LOOKUPS_AT_ONCE", 3)
     running, most, lock, go = 0, 0, threading.Lock(), threading.Event()
 
     def lookup(_host: str, _port: int) -> list[str]:
@@ -144,7 +144,7 @@ def test_at_most_so_many_look_ups_run_at_once(monkeypatch: pytest.MonkeyPatch) -
     waiting = [
         threading.Thread(
             target=lambda n=n: found.append(
-                names.addresses(f"h{n}.example", 80, patience=Patience(20.0))
+                names.addresses(f"h{n}.example", 80, patience=CancellableTimeout(20.0))
             )
         )
         for n in range(12)
@@ -174,7 +174,7 @@ def test_one_look_up_serves_all_who_ask_meanwhile() -> None:
     names = Resolver(lookup)
     waiting = [
         threading.Thread(target=names.addresses, args=("a.example", 80), kwargs={"patience": p})
-        for p in [Patience(20.0) for _ in range(6)]
+        for p in [CancellableTimeout(20.0) for _ in range(6)]
     ]
     for each in waiting:
         each.start()
@@ -197,24 +197,24 @@ def test_answers_are_kept_for_a_minute_and_failures_for_seconds() -> None:
 
     names = Resolver(lookup, monotonic=clock)
     for _ in range(2):
-        names.addresses("good.example", 80, patience=Patience(5.0))
+        names.addresses("good.example", 80, patience=CancellableTimeout(5.0))
         with pytest.raises(UnknownHostError):
-            names.addresses("bad.example", 80, patience=Patience(5.0))
+            names.addresses("bad.example", 80, patience=CancellableTimeout(5.0))
     assert asked == ["good.example", "bad.example"]
     clock.now += NOT_FOUND_S + 1
     with pytest.raises(UnknownHostError):
-        names.addresses("bad.example", 80, patience=Patience(5.0))
-    names.addresses("good.example", 80, patience=Patience(5.0))
+        names.addresses("bad.example", 80, patience=CancellableTimeout(5.0))
+    names.addresses("good.example", 80, patience=CancellableTimeout(5.0))
     assert asked == ["good.example", "bad.example", "bad.example"]
     clock.now += FOUND_S
-    names.addresses("good.example", 80, patience=Patience(5.0))
+    names.addresses("good.example", 80, patience=CancellableTimeout(5.0))
     assert asked[3:] == ["good.example"]
 
 
 def test_the_memory_for_names_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest goes first; a page full of names does not grow the process."""
     assert CACHE_SIZE == 4096
-    monkeypatch.setattr(resolver, "CACHE_SIZE", 3)
+    monkeypatch.setattr(system_resolver, "CACHE_SIZE", 3)
     asked = []
 
     def lookup(host: str, _port: int) -> list[str]:
@@ -223,7 +223,7 @@ def test_the_memory_for_names_has_an_end(monkeypatch: pytest.MonkeyPatch) -> Non
 
     names = Resolver(lookup)
     for host in ("a", "b", "c", "d", "d", "c", "b", "a"):
-        names.addresses(host, 80, patience=Patience(5.0))
+        names.addresses(host, 80, patience=CancellableTimeout(5.0))
 
     assert asked == ["a", "b", "c", "d", "a"]
 
@@ -232,4 +232,6 @@ def test_the_memory_for_names_has_an_end(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_an_answer_without_an_address_is_no_answer(answer: list[str]) -> None:
     """Whatever a name server says, there is an address or there is an error."""
     with pytest.raises(UnknownHostError):
-        Resolver(lambda _host, _port: answer).addresses("a.example", 80, patience=Patience(5.0))
+        Resolver(lambda _host, _port: answer).addresses(
+            "a.example", 80, patience=CancellableTimeout(5.0)
+        )

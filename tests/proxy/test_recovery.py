@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from core.config.settings import ProxySettings
 from core.layout import Layout
-from core.settings import ProxySettings
-from proxy.builder import member
-from proxy.recovered import Fate, Recovered
-from proxy.recovery import put_in_order
-from proxy.verify import verify
 from tests.proxy.conftest import Origin, Proxy, check, records
 from tests.proxy.damage import SITE, captures, copied, flip, make_collection, resource, sql
 from tests.proxy.test_durability import fetch
+from warc.record_builder import record_member
+from warc.recovery import RecoveryOutcome, WarcRecovery, recover_collection
+from warc.verification import verify_collection
 
 pytestmark = pytest.mark.proxy
 
@@ -36,14 +35,14 @@ def layout(killed: Layout, tmp_path: Path) -> Layout:
     return copied(killed, tmp_path / "copy")
 
 
-def recovered(layout: Layout) -> dict[str, Recovered]:
+def recovered(layout: Layout) -> dict[str, WarcRecovery]:
     """Put it in order as a proxy does at its start; what it says of each file."""
-    done = put_in_order(layout, ProxySettings(), now=NOW)
+    done = recover_collection(layout, ProxySettings(), now=NOW)
     assert list(layout.archive.glob("*.open")) == []
     return {each.filename: each for each in done}
 
 
-def of_captures(layout: Layout) -> Recovered:
+def of_captures(layout: Layout) -> WarcRecovery:
     """The same, of the file with the captures."""
     name = captures(layout).name.removesuffix(".open")
     return recovered(layout)[name]
@@ -75,7 +74,7 @@ def exchange(number: int) -> tuple[bytes, bytes]:
         ("request", "application/http; msgtype=request", b"GET / HTTP/1.1\r\n\r\n"),
     )
     pair = [
-        member(
+        record_member(
             [
                 ("WARC-Type", kind),
                 ("WARC-Record-ID", f"<urn:uuid:00000000-0000-4000-8000-00000000000{number}>"),
@@ -97,7 +96,7 @@ def test_files_that_were_merely_interrupted_lose_nothing(layout: Layout) -> None
     done = recovered(layout)
 
     assert {(each.fate, each.cut, each.lost_records) for each in done.values()} == {
-        (Fate.CLOSED, 0, 0)
+        (RecoveryOutcome.CLOSED, 0, 0)
     }
     assert urls(layout) == before
     check(layout)
@@ -110,7 +109,7 @@ def test_a_record_that_was_not_finished_is_cut(layout: Layout) -> None:
     done = of_captures(layout)
 
     assert (done.fate, done.cut, done.indexed, done.lost_bytes) == (
-        Fate.CLOSED,
+        RecoveryOutcome.CLOSED,
         len(request) - 5,
         1,
         0,
@@ -168,7 +167,7 @@ def test_an_empty_file_is_removed(layout: Layout) -> None:
     (layout.archive / "weboid-1.warc.gz.open").write_bytes(b"")
     done = recovered(layout)["weboid-1.warc.gz"]
 
-    assert done.fate is Fate.REMOVED
+    assert done.fate is RecoveryOutcome.REMOVED
     assert "empty" in done.text
     assert list(layout.archive.glob("weboid-1*")) == []
 
@@ -185,7 +184,7 @@ def test_a_file_in_which_nothing_can_be_saved_is_set_aside(layout: Layout, conte
     told = done["weboid-1.warc.gz"]
 
     assert len(done) == 3
-    assert (told.fate, told.lost_bytes) == (Fate.SET_ASIDE, 0)
+    assert (told.fate, told.lost_bytes) == (RecoveryOutcome.SET_ASIDE, 0)
     assert (layout.root / told.kept_in).read_bytes() == content
     assert told.kept_in in told.text
     check(layout)
@@ -193,9 +192,11 @@ def test_a_file_in_which_nothing_can_be_saved_is_set_aside(layout: Layout, conte
 
 def test_a_file_of_gzip_that_is_no_warc_is_set_aside(layout: Layout) -> None:
     """Not ours."""
-    (layout.archive / "notes.warc.gz.open").write_bytes(member([], b"")[:10] + b"\x03\0" + bytes(8))
+    (layout.archive / "notes.warc.gz.open").write_bytes(
+        record_member([], b"")[:10] + b"\x03\0" + bytes(8)
+    )
 
-    assert recovered(layout)["notes.warc.gz"].fate is Fate.SET_ASIDE
+    assert recovered(layout)["notes.warc.gz"].fate is RecoveryOutcome.SET_ASIDE
 
 
 @pytest.mark.parametrize("what", ["folder", "dangling", "pipe"])
@@ -210,7 +211,7 @@ def test_what_is_no_file_is_set_aside(layout: Layout, what: str) -> None:
         os.mkfifo(path)
     done = recovered(layout)["weboid-1.warc.gz"]
 
-    assert done.fate is Fate.SET_ASIDE
+    assert done.fate is RecoveryOutcome.SET_ASIDE
     assert os.path.lexists(layout.root / done.kept_in)
 
 
@@ -232,11 +233,16 @@ def test_a_flipped_bit_in_what_was_acknowledged_costs_one_record_and_is_told(
     flip(captures(layout), at + 1000)
     done = of_captures(layout)
 
-    assert (done.fate, done.cut, done.damaged, done.lost_records) == (Fate.CLOSED, 0, (at,), 1)
+    assert (done.fate, done.cut, done.damaged, done.lost_records) == (
+        RecoveryOutcome.CLOSED,
+        0,
+        (at,),
+        1,
+    )
     assert "LOST" in done.text
     assert "copy" in done.text
     assert before - urls(layout) == {f"{SITE}/picture"}
-    assert {each.kind for each in verify(layout).faults} == {"gzip", "no-checksum"}
+    assert {each.kind for each in verify_collection(layout).faults} == {"gzip", "no-checksum"}
 
 
 def test_a_revisit_whose_original_is_lost_is_not_left_pointing_to_it(layout: Layout) -> None:
@@ -275,7 +281,7 @@ def test_an_acknowledged_file_of_which_nothing_is_left_is_told_loudly(
     name = path.name.removesuffix(".open")
     done = recovered(layout)[name]
 
-    assert (done.fate, done.lost_records) == (Fate.SET_ASIDE, 2)
+    assert (done.fate, done.lost_records) == (RecoveryOutcome.SET_ASIDE, 2)
     assert "LOST" in done.text
     assert sql(layout, "SELECT 1 FROM pages") == []
     assert sql(layout, "SELECT 1 FROM captures WHERE filename = ?", name) == []
@@ -287,7 +293,7 @@ def test_a_beginning_that_is_damaged_does_not_cost_what_was_acknowledged(layout:
     flip(captures(layout), 60)
     done = of_captures(layout)
 
-    assert (done.fate, done.damaged, done.lost_records) == (Fate.CLOSED, (0,), 0)
+    assert (done.fate, done.damaged, done.lost_records) == (RecoveryOutcome.CLOSED, (0,), 0)
     assert urls(layout) == before
 
 
@@ -332,7 +338,7 @@ def test_a_proxy_starts_whatever_lies_there_and_says_so(
     assert len(told) == 4
     assert told["weboid-1.warc.gz"]["fate"] == "set aside"
     assert [each["cut"] for each in told.values() if each["indexed"]] == [len(GARBAGE)]
-    assert verify(layout).is_sound
+    assert verify_collection(layout).is_sound
     check(layout)
     assert len([each for each in records(layout) if each.url == f"{SITE}/late1"]) == 1
 
@@ -342,4 +348,4 @@ def test_a_file_that_another_tool_left_open_is_closed(layout: Layout) -> None:
     (layout.archive / "other.warc.gz.open").write_bytes(resource("urn:x:1", b"text"))
     done = recovered(layout)["other.warc.gz"]
 
-    assert (done.fate, done.indexed) == (Fate.CLOSED, 1)
+    assert (done.fate, done.indexed) == (RecoveryOutcome.CLOSED, 1)

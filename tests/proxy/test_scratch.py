@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from proxy.scratch import Scratch, scratch_folder, sweep
+from warc.local_storage import ScratchKind, remove_abandoned, scratch_folder
 
 OWNER = """
 import sys
-from proxy.scratch import Scratch, scratch_folder
-with scratch_folder(Scratch.RUN) as folder:
+from warc.local_storage import ScratchKind, scratch_folder
+with scratch_folder(ScratchKind.RUN) as folder:
     (folder / "proxy0.sock").touch()
     print(folder, flush=True)
     sys.stdin.read()
@@ -47,7 +47,7 @@ def test_what_a_killed_process_left_goes_with_the_next_and_a_live_ones_stays(bas
         killed.send_signal(signal.SIGKILL)
         killed.communicate()
 
-        with scratch_folder(Scratch.VERIFY) as own:
+        with scratch_folder(ScratchKind.VERIFY) as own:
             assert sorted(base.iterdir()) == sorted([kept, own])
             assert (kept / "proxy0.sock").exists()
         assert list(base.iterdir()) == [kept]
@@ -67,6 +67,6 @@ def test_what_is_nobodys_for_sure_stays(tmp_path: Path) -> None:
     (tmp_path / "weboid-run-file").touch()
     before = sorted(tmp_path.rglob("*"))
 
-    assert sweep(tmp_path) == []
+    assert remove_abandoned(tmp_path) == []
 
     assert sorted(tmp_path.rglob("*")) == before

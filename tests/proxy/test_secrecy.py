@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given, strategies
 
+from core.config.settings import IndexSettings
 from core.layout import Layout
-from core.settings import IndexSettings
-from proxy.client import NewArtifact
-from proxy.http1 import parse_response_head
-from proxy.ledger import Kept, LedgerEntry, Wish
-from proxy.rebuilding import rebuild
-from proxy.secrecy import withheld_request, withheld_response
+from net.http1 import parse_response_head
+from proxy.control.client import NewArtifact
+from proxy.redaction import redact_request, redact_response
+from proxy.request_log import RefetchRequest, RequestLogEntry, RequestOutcome
 from tests.proxy.conftest import Browser, Origin, Proxy, Response, check, ok, records
+from warc.rebuild import rebuild_index
 
 pytestmark = pytest.mark.proxy
 URL = "http://origin.example/page"
@@ -27,7 +27,9 @@ SENT = (
 )
 
 
-async def visit(proxy: Proxy, login: str, bucket: str = "b") -> tuple[Response, list[LedgerEntry]]:
+async def visit(
+    proxy: Proxy, login: str, bucket: str = "b"
+) -> tuple[Response, list[RequestLogEntry]]:
     """One page in a visit with that login."""
     async with proxy.client.visit(f"p-{login}", bucket=bucket, login=login) as visit:
         given = visit.credentials
@@ -59,7 +61,7 @@ async def test_no_record_holds_the_secrets_of_a_login(
     assert b"Authorization: (withheld)\r\n" in text
     assert b"Set-Cookie: sid=(withheld); Path=/; HttpOnly\r\n" in text
     assert text.count(b"WARC-Login: wiki\r\n") == 2
-    assert entries[0].kept is Kept.RESPONSE
+    assert entries[0].kept is RequestOutcome.RESPONSE
     assert [each.payload for each in records(layout) if each.kind == "response"] == [
         b"for you alone"
     ]
@@ -86,7 +88,7 @@ async def test_what_is_asked_again_is_asked_with_the_login(
         client.close()
         origin.answers["/page"] = ok(b"whole")
         await visit.ledger(
-            again=[Wish(URL, "missing")], await_s=10, awaited=[URL], limit_bytes=1000
+            again=[RefetchRequest(URL, "missing")], await_s=10, awaited=[URL], limit_bytes=1000
         )
         await visit.seal(grace_s=1)
     assert proxy.stop() == 0
@@ -115,7 +117,13 @@ async def test_nothing_refers_to_the_payload_of_a_login(
     kept = [(await visit(proxy, login))[1][0].kept for login in ("wiki", "", "other", "wiki", "")]
     assert proxy.stop() == 0
 
-    assert kept == [Kept.RESPONSE, Kept.RESPONSE, Kept.RESPONSE, Kept.REVISIT, Kept.REVISIT]
+    assert kept == [
+        RequestOutcome.RESPONSE,
+        RequestOutcome.RESPONSE,
+        RequestOutcome.RESPONSE,
+        RequestOutcome.REVISIT,
+        RequestOutcome.REVISIT,
+    ]
 
 
 @pytest.mark.parametrize("login", ["wiki", ""])
@@ -142,7 +150,7 @@ async def test_every_row_of_a_login_names_it(
 
     expected = {(URL, login or None), (f"urn:text:{URL}", login or None)}
     assert logins() == expected
-    rebuild(layout, bucket="b", index=IndexSettings())
+    rebuild_index(layout, bucket="b", index=IndexSettings())
     assert logins() == expected
     assert stored(layout).count(b"WARC-Login: wiki\r\n") == (3 if login else 0)
 
@@ -154,12 +162,12 @@ async def test_an_index_made_anew_keeps_them_apart(
     origin.answers["/page"] = ok(b"for you alone")
     await visit(proxy, "wiki", bucket="default")
     assert proxy.stop() == 0
-    rebuild(layout, bucket="default", index=IndexSettings())
+    rebuild_index(layout, bucket="default", index=IndexSettings())
     again = start("again")  # type: ignore[operator]
 
     public, own = await visit(again, "", bucket="default"), await visit(again, "wiki", "default")
     assert again.stop() == 0
-    assert (public[1][0].kept, own[1][0].kept) == (Kept.RESPONSE, Kept.REVISIT)
+    assert (public[1][0].kept, own[1][0].kept) == (RequestOutcome.RESPONSE, RequestOutcome.REVISIT)
 
 
 NAMES = strategies.sampled_from(
@@ -176,7 +184,7 @@ def test_however_a_secret_is_spelled_it_is_left_out(name: str, marks: list[str],
     """Folded lines, lone names, bare line ends; what stands around it stays."""
     line = f"{name}: a={SECRET}{''.join(mark + SECRET for mark in marks)}"
     request = f"GET / HTTP/1.1\r\nHost: a\r\n{line}{end}Accept: */*\r\n\r\n{SECRET}"
-    kept = withheld_request(request.encode())
+    kept = redact_request(request.encode())
 
     head, _, body = kept.partition(b"\r\n\r\n")
     assert SECRET.encode() not in head.replace(f"; {SECRET}=".encode(), b"")
@@ -189,4 +197,4 @@ def test_a_response_without_cookies_is_not_changed() -> None:
     """Nothing but secrets is touched."""
     raw = b"HTTP/1.1 200 OK\r\nX-A: 1\r\n folded\r\nContent-Type: text/html\r\n\r\n"
 
-    assert withheld_response(parse_response_head(raw)).raw == raw
+    assert redact_response(parse_response_head(raw)).raw == raw

@@ -4,10 +4,10 @@ import socket
 
 import pytest
 
+from core.config.stored_level import StoredLevel
 from core.errors import InputError
 from core.layout import Layout
-from core.stored_levels import StoredLevel
-from proxy.ledger import Kept, LedgerEntry, Wish
+from proxy.request_log import RefetchRequest, RequestLogEntry, RequestOutcome
 from tests.proxy.conftest import Answer, Browser, Origin, Proxy, Response, check, ok, records
 
 pytestmark = pytest.mark.proxy
@@ -52,7 +52,7 @@ RECORDED = {
 
 async def ask(
     proxy: Proxy, level: StoredLevel, paths: list[str], headers: str = ""
-) -> tuple[dict[str, Response], list[LedgerEntry]]:
+) -> tuple[dict[str, Response], list[RequestLogEntry]]:
     """Return what a browser gets in a visit at that level, and the ledger."""
     async with proxy.client.visit("p", bucket="b", stored=level) as visit:
         given = visit.credentials
@@ -78,7 +78,11 @@ async def test_stored_level_decides_by_type_and_first_bytes(
     written = [each for each in records(layout) if each.kind in {"response", "revisit"}]
     kept = {each.url.removeprefix(SITE) for each in written}
     assert kept == RECORDED[level]
-    out = {each.url.removeprefix(SITE): each for each in entries if each.kept is Kept.LEFT_OUT}
+    out = {
+        each.url.removeprefix(SITE): each
+        for each in entries
+        if each.kept is RequestOutcome.LEFT_OUT
+    }
     assert set(out) == set(ANSWERS) - RECORDED[level]
     assert all(each.reason.startswith("level: ") and not each.digest for each in out.values())
     # The head of a body without a length may have been passed on before the bytes told.
@@ -110,7 +114,7 @@ async def test_stored_level_spares_the_origin_when_the_browser_names_the_destina
     origin.answers["/any"] = ok(b"text", mime="text/plain")
     found, entries = await ask(proxy, level, ["/any"], f"Sec-Fetch-Dest: {destination}\r\n")
     assert bool(origin.requests) is is_asked
-    assert entries[0].kept is (Kept.RESPONSE if is_asked else Kept.LEFT_OUT)
+    assert entries[0].kept is (RequestOutcome.RESPONSE if is_asked else RequestOutcome.LEFT_OUT)
     assert found["/any"].status == (200 if is_asked else 403)
 
 
@@ -133,7 +137,7 @@ async def test_stored_level_ends_a_body_whose_bytes_come_late(
         client.close()
         entries = await visit.seal(grace_s=1)
     assert proxy.stop() == 0
-    assert [each.kept for each in entries] == [Kept.LEFT_OUT]
+    assert [each.kept for each in entries] == [RequestOutcome.LEFT_OUT]
     assert not [each for each in records(layout) if each.kind == "response"]
 
 
@@ -143,10 +147,12 @@ async def test_stored_level_holds_for_what_is_asked_again(
     """A second request is no way around the level."""
     origin.answers["/image"] = ANSWERS["/image"]
     async with proxy.client.visit("p", bucket="b", stored=StoredLevel.TEXT) as visit:
-        await visit.ledger(again=[Wish(f"{SITE}/image", "test")], limit_bytes=1 << 20, await_s=5)
+        await visit.ledger(
+            again=[RefetchRequest(f"{SITE}/image", "test")], limit_bytes=1 << 20, await_s=5
+        )
         entries = await visit.seal(grace_s=1)
     assert proxy.stop() == 0
-    assert [each.kept for each in entries] == [Kept.LEFT_OUT]
+    assert [each.kept for each in entries] == [RequestOutcome.LEFT_OUT]
     assert not [each for each in records(layout) if each.kind == "response"]
 
 

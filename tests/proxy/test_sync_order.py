@@ -11,9 +11,9 @@ from typing import BinaryIO
 
 import pytest
 
-from core.settings import ProxySettings
-from proxy.warcfile import WarcFile
+from core.config.settings import ProxySettings
 from tests.proxy.conftest import Browser, Origin, Proxy, ok
+from warc.writer import WarcFile
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 _SYNCED = re.compile(r"fdatasync\(\d+<[^>]*/weboid-[^>]*>\) += 0|fdatasync resumed>\) += 0")

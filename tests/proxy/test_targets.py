@@ -5,8 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.urls import MAX_URL_LENGTH
-from proxy.http1 import MalformedMessageError
-from proxy.targets import TargetTooLongError, absolute, authority, tunnelled
+from net.http1 import MalformedMessageError
+from proxy.request_target import (
+    TargetTooLongError,
+    parse_absolute,
+    parse_authority,
+    parse_tunnelled,
+)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +35,7 @@ def test_an_absolute_target_gives_origin_path_and_url(
 ) -> None:
     """Credentials and fragments are left out; of the path nothing is changed."""
     expected = url or f"http://{origin[0]}{path}"
-    assert absolute(target) == ((*origin, False), path, expected)
+    assert parse_absolute(target) == ((*origin, False), path, expected)
 
 
 @pytest.mark.parametrize(
@@ -64,29 +69,29 @@ def test_an_absolute_target_gives_origin_path_and_url(
 def test_a_target_that_names_no_host_is_refused(target: str) -> None:
     """No two readers may differ about the host."""
     with pytest.raises(MalformedMessageError):
-        absolute(target)
+        parse_absolute(target)
 
 
 def test_a_tunnelled_target_is_a_path() -> None:
     """The tunnel has named the host; ``*`` is the server itself (RFC 9112, 3.2.4)."""
-    assert tunnelled("/x?y#z", ("a.example", 443, True)) == ("/x?y", "https://a.example/x?y")
-    assert tunnelled("/", ("[::1]", 8443, True)) == ("/", "https://[::1]:8443/")
-    assert tunnelled("/ws", ("a.example", 80, False)) == ("/ws", "http://a.example/ws")
-    assert tunnelled("*", ("a.example", 443, True)) == ("*", "https://a.example/*")
+    assert parse_tunnelled("/x?y#z", ("a.example", 443, True)) == ("/x?y", "https://a.example/x?y")
+    assert parse_tunnelled("/", ("[::1]", 8443, True)) == ("/", "https://[::1]:8443/")
+    assert parse_tunnelled("/ws", ("a.example", 80, False)) == ("/ws", "http://a.example/ws")
+    assert parse_tunnelled("*", ("a.example", 443, True)) == ("*", "https://a.example/*")
     for target in ("https://b.example/", "x", "b.example:80"):
         with pytest.raises(MalformedMessageError):
-            tunnelled(target, ("a.example", 443, True))
+            parse_tunnelled(target, ("a.example", 443, True))
 
 
 def test_a_url_has_a_longest_length() -> None:
     """8 KiB is common, more is kept, up to what the frontier and the index keep."""
     most = "http://a.example/".ljust(MAX_URL_LENGTH, "x")
 
-    assert len(absolute(most)[2]) == MAX_URL_LENGTH
+    assert len(parse_absolute(most)[2]) == MAX_URL_LENGTH
     with pytest.raises(TargetTooLongError):
-        absolute(most + "x")
+        parse_absolute(most + "x")
     with pytest.raises(TargetTooLongError):
-        tunnelled("/" * (MAX_URL_LENGTH + 1), ("a.example", 443, True))
+        parse_tunnelled("/" * (MAX_URL_LENGTH + 1), ("a.example", 443, True))
 
 
 @settings(deadline=None)
@@ -94,8 +99,8 @@ def test_a_url_has_a_longest_length() -> None:
 def test_whatever_is_asked_for_is_refused_or_is_one_url(text: str) -> None:
     """Reading the URL again gives the same origin, path and URL."""
     try:
-        origin, path, url = absolute(f"http://{text}")
+        origin, path, url = parse_absolute(f"http://{text}")
     except MalformedMessageError:
         return
-    assert absolute(url) == (origin, path, url)
-    assert authority(f"{origin[0]}:{origin[1]}", 80) == origin[:2]
+    assert parse_absolute(url) == (origin, path, url)
+    assert parse_authority(f"{origin[0]}:{origin[1]}", 80) == origin[:2]

@@ -16,13 +16,12 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from core.settings import EgressSettings, ProxySettings
-from proxy.connection import Connection
-from proxy.cuts import Cut, CutError
-from proxy.egress import Egress
-from proxy.tls import SESSION_S
-from proxy.upstream import Upstream
-from proxy.ways_out import BlockedTlsError, TlsError
+from core.config.settings import EgressSettings, ProxySettings
+from net.connect_errors import BlockedTlsError, TlsError
+from net.egress import Egress
+from net.timeouts import CancelSignal, WaitCancelledError
+from net.tls_client import SESSION_S
+from proxy.upstream import OriginConnection, UpstreamConnector
 from tests.proxy.tls_origins import DAY, NOW, Issuer, TlsOrigin, make_issuer, server_context
 from tests.proxy.tls_origins import write_leaf as write
 
@@ -53,13 +52,13 @@ def serve() -> Iterator[Serve]:
 
 
 @pytest.fixture
-def way(tmp_path: Path, issuer: Issuer) -> Iterator[Callable[..., Upstream]]:
+def way(tmp_path: Path, issuer: Issuer) -> Iterator[Callable[..., UpstreamConnector]]:
     """Makes the way out to an origin that is known as `HOST` and trusts the known authority."""
     ca_file = tmp_path / "known.pem"
     ca_file.write_bytes(issuer.certificate.public_bytes(serialization.Encoding.PEM))
-    made: list[Upstream] = []
+    made: list[UpstreamConnector] = []
 
-    def maker(port: int, *, timeout_s: float = 10, **changes: Any) -> Upstream:
+    def maker(port: int, *, timeout_s: float = 10, **changes: Any) -> UpstreamConnector:
         settings = replace(
             EgressSettings(
                 allow=("127.0.0.0/8",),
@@ -69,7 +68,7 @@ def way(tmp_path: Path, issuer: Issuer) -> Iterator[Callable[..., Upstream]]:
             **changes,
         )
         egress = Egress(settings, connect_timeout_s=timeout_s)
-        made.append(Upstream(egress, ProxySettings(connect_timeout_s=timeout_s), settings))
+        made.append(UpstreamConnector(egress, ProxySettings(connect_timeout_s=timeout_s), settings))
         return made[-1]
 
     yield maker
@@ -77,7 +76,7 @@ def way(tmp_path: Path, issuer: Issuer) -> Iterator[Callable[..., Upstream]]:
         upstream.close()
 
 
-def ask(connection: Connection) -> None:
+def ask(connection: OriginConnection) -> None:
     """One exchange."""
     connection.send(b"GET / HTTP/1.1\r\nHost: secure.example\r\n\r\n")
     assert connection.sock.recv(65536).endswith(b"ok")
@@ -109,7 +108,7 @@ CERTIFICATES: dict[str, Callable[[Path, Issuer], bytes]] = {
 
 @pytest.mark.parametrize("fault", CERTIFICATES)
 def test_a_certificate_that_does_not_verify_is_named_and_the_origin_asked(
-    serve: Serve, way: Callable[..., Upstream], tmp_path: Path, issuer: Issuer, fault: str
+    serve: Serve, way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: Issuer, fault: str
 ) -> None:
     """The connection works, and says which rule was broken, and whose certificate it was."""
     der = CERTIFICATES[fault](tmp_path / "leaf.pem", issuer)
@@ -124,7 +123,7 @@ def test_a_certificate_that_does_not_verify_is_named_and_the_origin_asked(
 
 
 def test_a_good_certificate_verifies_and_the_facts_are_kept(
-    serve: Serve, way: Callable[..., Upstream], tmp_path: Path, issuer: Issuer
+    serve: Serve, way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: Issuer
 ) -> None:
     """Version, cipher, the leaf's fingerprint; HTTP/1.1 is what was agreed on."""
     der = write(tmp_path / "leaf.pem", HOST, issuer)
@@ -146,7 +145,7 @@ def test_a_good_certificate_verifies_and_the_facts_are_kept(
 )
 def test_an_old_server_is_asked_and_said_to_be_old(
     serve: Serve,
-    way: Callable[..., Upstream],
+    way: Callable[..., UpstreamConnector],
     tmp_path: Path,
     issuer: Issuer,
     configure: Callable[[ssl.SSLContext], None],
@@ -165,7 +164,7 @@ def test_an_old_server_is_asked_and_said_to_be_old(
 
 @pytest.mark.parametrize("fault", ["expired", "self-signed"])
 def test_a_profile_may_insist_on_good_certificates(
-    serve: Serve, way: Callable[..., Upstream], tmp_path: Path, issuer: Issuer, fault: str
+    serve: Serve, way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: Issuer, fault: str
 ) -> None:
     """With `enforce_tls` the origin is not asked, and the reason is the verdict."""
     CERTIFICATES[fault](tmp_path / "leaf.pem", issuer)
@@ -175,7 +174,7 @@ def test_a_profile_may_insist_on_good_certificates(
 
 
 def test_who_insists_is_never_lent_what_was_opened_leniently(
-    serve: Serve, way: Callable[..., Upstream], tmp_path: Path, issuer: Issuer
+    serve: Serve, way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: Issuer
 ) -> None:
     """Neither a new connection nor one that another visit has left idle."""
     CERTIFICATES["self-signed"](tmp_path / "leaf.pem", issuer)
@@ -195,7 +194,7 @@ def test_who_insists_is_never_lent_what_was_opened_leniently(
 @pytest.mark.parametrize("fault", ["", "expired"])
 def test_a_new_connection_resumes_the_last_session(
     serve: Serve,
-    way: Callable[..., Upstream],
+    way: Callable[..., UpstreamConnector],
     tmp_path: Path,
     issuer: Issuer,
     version: ssl.TLSVersion,
@@ -221,7 +220,7 @@ def test_a_new_connection_resumes_the_last_session(
 
 
 def test_a_session_is_not_resumed_for_ever(
-    serve: Serve, way: Callable[..., Upstream], tmp_path: Path, issuer: Issuer
+    serve: Serve, way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: Issuer
 ) -> None:
     """After an hour the certificate is looked at again, however often it was resumed meanwhile."""
     write(tmp_path / "leaf.pem", HOST, issuer)
@@ -238,7 +237,9 @@ def test_a_session_is_not_resumed_for_ever(
     assert origin.resumed == [False, True, False]
 
 
-def test_a_handshake_that_stalls_ends_at_the_connect_time_out(way: Callable[..., Upstream]) -> None:
+def test_a_handshake_that_stalls_ends_at_the_connect_time_out(
+    way: Callable[..., UpstreamConnector],
+) -> None:
     """A server that takes the connection and says nothing."""
     with (
         socket.create_server(("127.0.0.1", 0)) as mute,
@@ -247,7 +248,9 @@ def test_a_handshake_that_stalls_ends_at_the_connect_time_out(way: Callable[...,
         way(mute.getsockname()[1], timeout_s=0.3).lend((HOST, 443, True))
 
 
-def test_a_handshake_that_drips_ends_at_the_connect_time_out(way: Callable[..., Upstream]) -> None:
+def test_a_handshake_that_drips_ends_at_the_connect_time_out(
+    way: Callable[..., UpstreamConnector],
+) -> None:
     """All messages together have the time-out, not each byte."""
     over = threading.Event()
 
@@ -268,19 +271,21 @@ def test_a_handshake_that_drips_ends_at_the_connect_time_out(way: Callable[..., 
         thread.join()
 
 
-def test_a_handshake_ends_when_nobody_wants_it_any_more(way: Callable[..., Upstream]) -> None:
+def test_a_handshake_ends_when_nobody_wants_it_any_more(
+    way: Callable[..., UpstreamConnector],
+) -> None:
     """The seal of a visit does not wait for a mute server; the place is free again."""
-    cut = Cut()
+    cut = CancelSignal()
     with socket.create_server(("127.0.0.1", 0)) as mute:
         upstream = way(mute.getsockname()[1], timeout_s=60)
         threading.Timer(0.1, cut.set).start()
-        with pytest.raises(CutError):
+        with pytest.raises(WaitCancelledError):
             upstream.lend((HOST, 443, True), cut=cut)
 
     assert upstream._pool._hosts == {}
 
 
-def test_a_server_that_speaks_no_tls_is_said_to(way: Callable[..., Upstream]) -> None:
+def test_a_server_that_speaks_no_tls_is_said_to(way: Callable[..., UpstreamConnector]) -> None:
     """Plain HTTP on port 443; the reason begins with tls."""
 
     def answer(listener: socket.socket) -> None:
@@ -301,7 +306,7 @@ def test_a_server_that_speaks_no_tls_is_said_to(way: Callable[..., Upstream]) ->
 
 
 def test_a_server_that_would_like_a_certificate_of_ours_gets_none(
-    serve: Serve, way: Callable[..., Upstream], tmp_path: Path, issuer: Issuer
+    serve: Serve, way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: Issuer
 ) -> None:
     """As a browser without one goes on; where it is a must, the failure is TLS's."""
     write(tmp_path / "leaf.pem", HOST, issuer)
@@ -326,7 +331,7 @@ def test_a_server_that_would_like_a_certificate_of_ours_gets_none(
 
 
 def test_a_server_that_speaks_only_http2_is_a_failure_of_tls(
-    way: Callable[..., Upstream], tmp_path: Path, issuer: Issuer
+    way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: Issuer
 ) -> None:
     """RFC 7301, 3.2: it answers with the alert no_application_protocol."""
     write(tmp_path / "leaf.pem", HOST, issuer)
@@ -352,7 +357,7 @@ def test_a_server_that_speaks_only_http2_is_a_failure_of_tls(
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::ffff:127.0.0.1]"])
 def test_an_ip_literal_is_verified_but_not_named(
-    serve: Serve, way: Callable[..., Upstream], tmp_path: Path, issuer: Issuer, host: str
+    serve: Serve, way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: Issuer, host: str
 ) -> None:
     """SNI holds names only (RFC 6066, 3); the certificate names the address."""
     write(tmp_path / "leaf.pem", host.strip("[]"), issuer)
@@ -367,7 +372,7 @@ def test_an_ip_literal_is_verified_but_not_named(
 
 @pytest.mark.slow
 def test_the_hello_offers_a_browsers_ciphers_in_a_browsers_order(
-    way: Callable[..., Upstream],
+    way: Callable[..., UpstreamConnector],
 ) -> None:
     """Chromium's list for TLS 1.2 after the suites of TLS 1.3; HTTP/1.1 alone (C-14)."""
     heard: list[bytes] = []
@@ -399,7 +404,7 @@ def test_the_hello_offers_a_browsers_ciphers_in_a_browsers_order(
 
 
 def test_the_dot_at_the_end_of_a_name_is_not_part_of_it(
-    serve: Serve, way: Callable[..., Upstream], tmp_path: Path, issuer: Issuer
+    serve: Serve, way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: Issuer
 ) -> None:
     """SNI leaves it out (RFC 6066, 3), and certificates do."""
     write(tmp_path / "leaf.pem", HOST, issuer)
@@ -412,7 +417,7 @@ def test_the_dot_at_the_end_of_a_name_is_not_part_of_it(
 
 
 def test_reading_stops_when_another_thread_ends_it(
-    serve: Serve, way: Callable[..., Upstream], tmp_path: Path, issuer: Issuer
+    serve: Serve, way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: Issuer
 ) -> None:
     """What the reader gets is the end, never ciphertext taken for data."""
     write(tmp_path / "leaf.pem", HOST, issuer)

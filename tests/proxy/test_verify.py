@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from core.index_schema import SCHEMA_VERSION
 from core.layout import Layout
-from proxy.builder import warcinfo_member
-from proxy.checksums import read_sums
-from proxy.rebuilding import rebuild
-from proxy.verify import Verdict, verify
 from tests.proxy.conftest import Origin, Proxy, ok
 from tests.proxy.damage import SITE, captures, copied, flip, make_collection, resource, sql, tree
 from tests.proxy.test_durability import fetch
+from warc.checksums import read_sums
+from warc.index.schema import SCHEMA_VERSION
+from warc.rebuild import rebuild_index
+from warc.record_builder import warcinfo_member
+from warc.verification import VerificationResult, verify_collection
 
 pytestmark = pytest.mark.proxy
 
@@ -39,7 +39,7 @@ def layout(sound: Layout, tmp_path: Path) -> Layout:
     return copied(sound, tmp_path / "copy")
 
 
-def kinds(verdict: Verdict) -> set[str]:
+def kinds(verdict: VerificationResult) -> set[str]:
     """The kinds of faults."""
     return {str(fault.kind) for fault in verdict.faults}
 
@@ -54,24 +54,26 @@ def offset_of(layout: Layout, path: str) -> int:
 def test_a_sound_collection_has_no_fault_and_stays_as_it_is(sound: Layout) -> None:
     """Every record and row is read; no file is made, changed or touched."""
     before = tree(sound)
-    verdict = verify(sound)
+    verdict = verify_collection(sound)
 
     assert [*verdict.faults, *verdict.notes] == []
     assert verdict.files == 2
     assert verdict.rows == 7  # two manifests, three responses, two revisits; not the 304
     assert verdict.records == 2 + 2 + 6 + 6
-    assert verify(sound, quick=True).is_sound
+    assert verify_collection(sound, quick=True).is_sound
     assert tree(sound) == before
 
 
 def test_several_processes_find_the_same(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are read side by side; what is found does not depend on it."""
     flip(captures(layout), offset_of(layout, "/picture") + 500)
-    alone = verify(layout).to_dict()
-    monkeypatch.setattr("proxy.verify.ALONE_BYTES", 0)
+    alone = verify_collection(layout).to_dict()
+    monkeypatch.setattr("warc.verification.SINGLE_PROCESS_BYTES", 0)
     seen: list[tuple[int, int]] = []
 
-    assert verify(layout, jobs=2, progress=lambda *at: seen.append(at)).to_dict() == alone
+    assert (
+        verify_collection(layout, jobs=2, progress=lambda *at: seen.append(at)).to_dict() == alone
+    )
     assert seen[-1][0] == seen[-1][1] == alone["bytes"]
 
 
@@ -79,7 +81,7 @@ def test_a_flipped_bit_is_found_where_it_is(layout: Layout) -> None:
     """The record is named, once, with what needs it; the records after it are read."""
     at = offset_of(layout, "/a")
     flip(captures(layout), at + 100)
-    verdict = verify(layout)
+    verdict = verify_collection(layout)
 
     assert kinds(verdict) == {"checksum", "gzip"}
     (fault,) = (each for each in verdict.faults if each.kind == "gzip")
@@ -94,7 +96,7 @@ def test_a_flipped_bit_in_a_gzip_header_is_found_by_the_checksum(layout: Layout)
     """No CRC covers it (RFC 1952, 2.3.1); SHA256SUMS does."""
     flip(captures(layout), offset_of(layout, "/a") + 5)
 
-    assert kinds(verify(layout)) == {"checksum"}
+    assert kinds(verify_collection(layout)) == {"checksum"}
 
 
 def test_a_file_that_lost_its_end_is_found(layout: Layout) -> None:
@@ -103,10 +105,10 @@ def test_a_file_that_lost_its_end_is_found(layout: Layout) -> None:
     size = path.stat().st_size
     with path.open("r+b") as file:
         file.truncate(size - 40)
-    verdict = verify(layout)
+    verdict = verify_collection(layout)
 
     assert {"checksum", "size", "gzip"} <= kinds(verdict)
-    assert kinds(verify(layout, quick=True)) == {"size"}
+    assert kinds(verify_collection(layout, quick=True)) == {"size"}
 
 
 def test_a_file_that_lost_whole_records_is_found(layout: Layout) -> None:
@@ -115,7 +117,7 @@ def test_a_file_that_lost_whole_records_is_found(layout: Layout) -> None:
     with path.open("r+b") as file:
         file.truncate(offset_of(layout, "/picture"))
 
-    assert kinds(verify(layout)) == {"checksum", "size", "row", "payload", "original"}
+    assert kinds(verify_collection(layout)) == {"checksum", "size", "row", "payload", "original"}
 
 
 def test_bytes_that_were_appended_are_found(layout: Layout) -> None:
@@ -124,7 +126,7 @@ def test_bytes_that_were_appended_are_found(layout: Layout) -> None:
     size = path.stat().st_size
     with path.open("ab") as file:
         file.write(b"garbage")
-    verdict = verify(layout)
+    verdict = verify_collection(layout)
 
     assert kinds(verdict) == {"checksum", "size", "gzip"}
     assert {each.offset for each in verdict.faults if each.kind == "gzip"} == {size}
@@ -137,7 +139,7 @@ def test_zeroes_in_the_midst_are_found(layout: Layout) -> None:
         file.seek(at)
         file.write(bytes(4096))
 
-    assert kinds(verify(layout)) == {"checksum", "gzip"}
+    assert kinds(verify_collection(layout)) == {"checksum", "gzip"}
 
 
 @pytest.mark.parametrize("quick", [False, True])
@@ -145,7 +147,7 @@ def test_a_missing_file_is_found(layout: Layout, quick: bool) -> None:
     """The index and SHA256SUMS know it; what needs it is named as well."""
     path = captures(layout)
     path.unlink()
-    verdict = verify(layout, quick=quick)
+    verdict = verify_collection(layout, quick=quick)
 
     assert kinds(verdict) == {"missing", "payload", "original"}
     assert {each.filename for each in verdict.faults} == {path.name}
@@ -158,7 +160,7 @@ def test_rows_of_a_file_that_nothing_else_knows_are_found(layout: Layout) -> Non
     layout.checksums.unlink()
     sql(layout, "DELETE FROM files WHERE filename = ?", path.name)
 
-    assert "missing" in kinds(verify(layout, quick=True))
+    assert "missing" in kinds(verify_collection(layout, quick=True))
 
 
 @pytest.mark.parametrize("quick", [False, True])
@@ -166,12 +168,12 @@ def test_a_file_that_the_index_does_not_know_is_found(layout: Layout, quick: boo
     """Somebody put a WARC there; after a rebuild all is well."""
     stranger = layout.archive / "stranger.warc.gz"
     stranger.write_bytes(resource("urn:text:http://x.example/", b"text"))
-    verdict = verify(layout, quick=quick)
+    verdict = verify_collection(layout, quick=quick)
 
     assert {"unknown", "no-checksum"} <= kinds(verdict)
     assert {each.filename for each in verdict.faults} == {"stranger.warc.gz"}
-    rebuild(layout, bucket="default")
-    assert verify(layout).is_sound
+    rebuild_index(layout, bucket="default")
+    assert verify_collection(layout).is_sound
 
 
 @pytest.mark.parametrize(
@@ -191,8 +193,8 @@ def test_a_damaged_list_of_checksums_is_found(
     """A line that is missing, says nothing, contradicts, is wrong, or names no file."""
     layout.checksums.write_text(change(layout.checksums.read_text()))
 
-    assert kinds(verify(layout)) == {kind}
-    assert kinds(verify(layout, quick=True)) == {kind}
+    assert kinds(verify_collection(layout)) == {kind}
+    assert kinds(verify_collection(layout, quick=True)) == {kind}
 
 
 @pytest.mark.parametrize(
@@ -214,8 +216,8 @@ def test_a_record_that_is_not_what_it_says_is_found(
     """Digests, lengths, headers and members, in a file that was closed like that."""
     first = warcinfo_member("odd.warc.gz", date="2026-01-31T12:00:00Z", software="test")
     (layout.archive / "odd.warc.gz").write_bytes(first + record)
-    rebuild(layout, bucket="default")
-    verdict = verify(layout)
+    rebuild_index(layout, bucket="default")
+    verdict = verify_collection(layout)
     found = {(each.filename, each.offset) for each in verdict.faults if each.kind == kind}
 
     assert found == {("odd.warc.gz", len(first))}
@@ -238,11 +240,11 @@ def test_a_row_that_is_not_of_its_record_is_found(layout: Layout, change: str, s
     """A row has its record's URL, type, date, length, digest, status and page."""
     at = offset_of(layout, "/chunked")
     sql(layout, f"UPDATE captures SET {change} WHERE offset = {at}")
-    verdict = verify(layout)
+    verdict = verify_collection(layout)
 
     assert any(each.kind == "row" and says in each.text for each in verdict.faults)
-    rebuild(layout, bucket="default")
-    assert verify(layout).is_sound
+    rebuild_index(layout, bucket="default")
+    assert verify_collection(layout).is_sound
 
 
 def test_a_record_without_its_row_is_found(layout: Layout) -> None:
@@ -250,7 +252,9 @@ def test_a_record_without_its_row_is_found(layout: Layout) -> None:
     at = offset_of(layout, "/picture")
     sql(layout, f"DELETE FROM captures WHERE offset = {at}")
 
-    assert [(each.kind, each.offset) for each in verify(layout).faults] == [("no-row", at)]
+    assert [(each.kind, each.offset) for each in verify_collection(layout).faults] == [
+        ("no-row", at)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -267,9 +271,9 @@ def test_a_revisit_without_its_original_is_found(layout: Layout, change: str) ->
     """Its row locates a whole `response` with that digest, or it cannot be played back."""
     sql(layout, f"UPDATE captures {change} WHERE record_type = 'revisit'")
 
-    assert kinds(verify(layout)) == {"original"}
-    rebuild(layout, bucket="default")
-    assert verify(layout).is_sound
+    assert kinds(verify_collection(layout)) == {"original"}
+    rebuild_index(layout, bucket="default")
+    assert verify_collection(layout).is_sound
 
 
 def test_a_payload_of_another_machine_is_a_note(layout: Layout) -> None:
@@ -279,7 +283,7 @@ def test_a_payload_of_another_machine_is_a_note(layout: Layout) -> None:
         layout,
         "UPDATE captures SET orig_filename = 'theirs.warc.gz' WHERE record_type = 'revisit'",
     )
-    verdict = verify(layout)
+    verdict = verify_collection(layout)
 
     assert verdict.is_sound
     assert [(str(each.kind), each.filename) for each in verdict.notes] == [
@@ -294,7 +298,7 @@ def test_a_payload_that_refers_to_nothing_is_found(layout: Layout, change: str) 
     digest = "SELECT max(digest) FROM payloads"
     sql(layout, f"UPDATE payloads SET {change} WHERE digest = ({digest})")
 
-    assert "payload" in kinds(verify(layout))
+    assert "payload" in kinds(verify_collection(layout))
 
 
 @pytest.mark.parametrize(
@@ -307,9 +311,9 @@ def test_all_agree_on_what_is_chunked(tmp_path: Path, coding: str) -> None:
     layout = make_collection(tmp_path / "c", more={"/odd": head.encode() + body})
     before = sql(layout, "SELECT digest, spelled FROM payloads ORDER BY digest")
 
-    assert verify(layout).is_sound
-    rebuild(layout, bucket="default")
-    assert verify(layout).is_sound
+    assert verify_collection(layout).is_sound
+    rebuild_index(layout, bucket="default")
+    assert verify_collection(layout).is_sound
     assert sql(layout, "SELECT digest, spelled FROM payloads ORDER BY digest") == before
 
 
@@ -322,14 +326,14 @@ def test_a_payload_by_its_chunked_spelling_is_held_to_its_content(layout: Layout
     )
 
     assert len(changed) == 1
-    assert kinds(verify(layout)) == {"payload"}
+    assert kinds(verify_collection(layout)) == {"payload"}
 
 
 def test_a_page_without_its_manifest_is_found(layout: Layout) -> None:
     """What is listed as a page has a record that describes it."""
     sql(layout, "UPDATE pages SET page_id = 'nobody' WHERE page_id = 'one'")
 
-    assert kinds(verify(layout, quick=True)) == {"row"}
+    assert kinds(verify_collection(layout, quick=True)) == {"row"}
 
 
 @pytest.mark.parametrize("harm", ["gone", "old", "garbage", "page"])
@@ -347,7 +351,7 @@ def test_an_index_of_no_use_is_found_and_the_files_are_checked(layout: Layout, h
             file.seek(4096)
             file.write(bytes(4096))
     flip(captures(layout), at + 500)
-    verdict = verify(layout)
+    verdict = verify_collection(layout)
 
     assert kinds(verdict) == {"index", "checksum", "gzip"}
     assert "rebuild" in next(each.remedy for each in verdict.faults if each.kind == "index")
@@ -361,7 +365,7 @@ def test_interrupted_files_are_named_and_held_to_what_was_acknowledged(
     with captures(layout).open("ab") as file:
         file.write(resource("urn:x:1", b"unfinished")[:-9])
     before = tree(layout)
-    verdict = verify(layout)
+    verdict = verify_collection(layout)
 
     assert verdict.is_sound
     assert sorted(str(each.kind) for each in verdict.notes) == ["interrupted", "interrupted"]
@@ -370,14 +374,14 @@ def test_interrupted_files_are_named_and_held_to_what_was_acknowledged(
     }
     with captures(layout).open("r+b") as file:
         file.truncate(offset_of(layout, "/chunked"))
-    assert {"size", "row"} <= kinds(verify(layout))
+    assert {"size", "row"} <= kinds(verify_collection(layout))
 
 
 def test_what_was_set_aside_is_named(layout: Layout) -> None:
     """Nobody forgets it; it is no fault."""
     layout.damaged.mkdir()
     (layout.damaged / "weboid-1.warc.gz").write_bytes(b"garbage")
-    verdict = verify(layout)
+    verdict = verify_collection(layout)
 
     assert verdict.is_sound
     assert [each.filename for each in verdict.notes] == ["damaged/weboid-1.warc.gz"]
@@ -393,9 +397,9 @@ async def test_a_collection_that_is_being_written_has_no_fault(
     proxy = start(warc_limit_bytes=300)
     for number in range(5):
         await fetch(proxy, f"{SITE}/{number}", page_id=str(number))
-        assert verify(layout, live=True).faults == []
+        assert verify_collection(layout, live=True).faults == []
     proxy.stop()
-    verdict = verify(layout)
+    verdict = verify_collection(layout)
 
     assert [*verdict.faults, *verdict.notes] == []
     assert len(read_sums(layout).by_name) == verdict.files == 10
@@ -406,7 +410,7 @@ def test_a_list_of_checksums_that_cannot_be_read_is_a_fault(layout: Layout) -> N
     layout.checksums.unlink()
     layout.checksums.mkdir()
 
-    assert kinds(verify(layout)) == {"unreadable", "no-checksum"}
+    assert kinds(verify_collection(layout)) == {"unreadable", "no-checksum"}
 
 
 def test_an_index_that_breaks_while_it_is_read_is_a_fault(layout: Layout) -> None:
@@ -416,7 +420,7 @@ def test_an_index_that_breaks_while_it_is_read_is_a_fault(layout: Layout) -> Non
         for page in range(2 * 4096, size, 4096):
             file.seek(page)
             file.write(b"\xff" * 512)
-    verdict = verify(layout, quick=True)
+    verdict = verify_collection(layout, quick=True)
 
     assert "index" in kinds(verdict)
     assert verdict.files == 2
@@ -431,7 +435,7 @@ def test_faults_without_end_are_counted(layout: Layout) -> None:
             " filename, offset, length) VALUES ('', '', 0, 'u', 'resource', '', '', ?, ?, 1)",
             ((name, 10_000_000 + number) for number in range(500)),
         )
-    verdict = verify(layout)
+    verdict = verify_collection(layout)
 
     assert len(verdict.faults) + verdict.more >= 500
     assert len(verdict.faults) < 110

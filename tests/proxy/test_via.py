@@ -11,16 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from core.config.settings import Settings
+from core.hosts import parse_upstream_proxy
 from core.layout import Layout
-from core.settings import Settings
-from core.via import parse_via
-from proxy.connection import Connection
-from proxy.cuts import Patience
-from proxy.egress import Egress
-from proxy.http1 import parse_response_head
-from proxy.upstream import Upstream
-from proxy.via import absolute_request, fault_of_proxy
-from proxy.ways_out import BlockedAddressError, ConnectError, UnknownHostError
+from net.connect_errors import BlockedAddressError, ConnectError, UnknownHostError
+from net.egress import Egress
+from net.http1 import parse_response_head
+from net.timeouts import CancellableTimeout
+from net.upstream_proxy import absolute_request, proxy_fault
+from proxy.upstream import OriginConnection, UpstreamConnector
 from tests.proxy.conftest import Browser, Origin, Proxy, check, ok, records
 
 pytestmark = pytest.mark.proxy
@@ -121,7 +120,7 @@ def locked_http(run: Callable[..., OtherProxy], tmp_path: Path) -> OtherProxy:
 
 def way(
     settings: Settings, *, unknown_names: bool = False, absolute_form: bool = False, **via: str
-) -> Upstream:
+) -> UpstreamConnector:
     """The way out by these proxies; ``every`` stands for ``*``."""
     patterns = {name.replace("every", "*"): url for name, url in via.items()}
     egress = replace(
@@ -130,10 +129,10 @@ def way(
         via_unknown_names=unknown_names,
         via_absolute_form=absolute_form,
     )
-    return Upstream(Egress(egress, connect_timeout_s=5), settings.proxy, egress)
+    return UpstreamConnector(Egress(egress, connect_timeout_s=5), settings.proxy, egress)
 
 
-def ask(connection: Connection, path: str = "/") -> bytes:
+def ask(connection: OriginConnection, path: str = "/") -> bytes:
     """One exchange; the connection is closed."""
     connection.send(f"GET {path} HTTP/1.1\r\nHost: origin.example\r\n\r\n".encode())
     answer = b""
@@ -186,7 +185,9 @@ def test_a_private_address_is_refused_before_the_proxy_hears_of_it(
     def lookup(_host: str, _port: int) -> list[str]:
         return ["10.1.2.3"]
 
-    upstream = Upstream(Egress(egress, connect_timeout_s=5, lookup=lookup), settings.proxy, egress)
+    upstream = UpstreamConnector(
+        Egress(egress, connect_timeout_s=5, lookup=lookup), settings.proxy, egress
+    )
     before = other.said()
     for host in ("inside.example", "private.example", "10.0.0.1", "0x0a000001", "[::1]"):
         with pytest.raises(BlockedAddressError):
@@ -258,7 +259,7 @@ def test_plain_http_reaches_the_address_that_was_checked(
         return ["127.0.0.1"]
 
     way_out = Egress(egress, connect_timeout_s=5, lookup=lookup)
-    upstream = Upstream(way_out, settings.proxy, egress)
+    upstream = UpstreamConnector(way_out, settings.proxy, egress)
     # To the proxy this name leads nowhere: it fails where the proxy resolves it.
     connection = upstream.lend(("moved.invalid", origin.port, False))
 
@@ -304,7 +305,7 @@ def test_a_tunnel_leads_to_the_address_that_was_checked(settings: Settings) -> N
             connect_timeout_s=5,
             lookup=lambda _host, _port: ["93.184.216.34", "2606:4700::1111"],
         )
-        way = egress.open("two.example", 443, patience=Patience(5), tunnel=True)
+        way = egress.open("two.example", 443, patience=CancellableTimeout(5), tunnel=True)
         way.sock.close()
         other.join()
 
@@ -327,7 +328,7 @@ def test_the_most_specific_pattern_chooses_the_way(
             "other.example": "direct",
         },
     )
-    upstream = Upstream(Egress(egress, connect_timeout_s=5), settings.proxy, egress)
+    upstream = UpstreamConnector(Egress(egress, connect_timeout_s=5), settings.proxy, egress)
     by_socks = upstream.lend(("origin.example", 80, False))
     direct = upstream.lend(("other.example", 80, False))
     with pytest.raises(ConnectError, match=r"socks5://127\.0\.0\.1:1 cannot be reached"):
@@ -438,14 +439,14 @@ async def test_what_an_http_proxy_answers_in_its_own_name_is_not_archived(
 )
 def test_an_http_proxys_own_answers_are_known_by_their_marks(head: bytes, own: bool) -> None:
     """RFC 9209, and what the usual proxies write; an origin's 502 is the origin's."""
-    via = parse_via("http://127.0.0.1:3128")
+    via = parse_upstream_proxy("http://127.0.0.1:3128")
     assert via is not None
-    assert bool(fault_of_proxy(parse_response_head(head), via)) is own
+    assert bool(proxy_fault(parse_response_head(head), via)) is own
 
 
 def test_a_request_in_absolute_form_differs_in_its_first_line_only() -> None:
     """And in our own credentials, which the proxy takes out."""
-    via = parse_via("http://a:b@127.0.0.1:3128")
+    via = parse_upstream_proxy("http://a:b@127.0.0.1:3128")
     assert via is not None
     request = b"POST /x?y HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi"
 

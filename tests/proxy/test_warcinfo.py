@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from core.captures import RecordLocation
+from core.config.settings import Settings
 from core.layout import Layout
-from core.settings import Settings
-from proxy.builder import Original, user_agent_of
-from proxy.record_ids import RecordIds
+from proxy.archivist import RecordIds
+from proxy.exchange_records import user_agent_of
 from tests.proxy.conftest import Browser, Origin, Proxy, Record, check, ok, records
+from warc.record_builder import OriginalRecord
 
 SITE = "http://origin.example"
 OPERATOR = "https://library.example/archive"
@@ -105,5 +106,5 @@ def test_record_ids_are_bounded() -> None:
     for offset in range(3):
         ids.note(RecordLocation("a.warc.gz", offset, 1), f"<urn:{offset}>")
 
-    found = [ids.find(Original("", "", 0, "a.warc.gz", offset, 1)) for offset in range(3)]
+    found = [ids.find(OriginalRecord("", "", 0, "a.warc.gz", offset, 1)) for offset in range(3)]
     assert found == ["", "<urn:1>", "<urn:2>"]

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from core.config.settings import Settings
 from core.layout import Layout
-from core.settings import Settings
-from proxy.ledger import LedgerEntry
+from proxy.request_log import RequestLogEntry
 from tests.proxy.conftest import Browser, Origin, Proxy, check, ok, records
 
 pytestmark = pytest.mark.proxy
@@ -59,7 +59,7 @@ def attempts(port: int) -> int:
     return sum(line.split()[2:4] == [f"0100007F:{port:04X}", "02"] for line in lines)
 
 
-async def fetch(proxy: Proxy, *urls: str) -> list[LedgerEntry]:
+async def fetch(proxy: Proxy, *urls: str) -> list[RequestLogEntry]:
     """Fetch the URLs in one visit; its ledger."""
     async with proxy.client.visit("p", bucket="b") as visit:
         browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)

@@ -19,15 +19,15 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from core.clock import SystemClock
+from core.config.settings import BrowserSettings, Settings, VisitSettings
 from core.layout import Layout
-from core.settings import BrowserSettings, Settings, VisitSettings
-from proxy.client import ProxyVisit
-from proxy.http1 import parse_request_head
-from proxy.ledger import LedgerEntry
-from proxy.websocket import Relay, upgrade_request
+from net.http1 import parse_request_head
+from proxy.control.client import ProxyVisit
+from proxy.request_log import RequestLogEntry
+from proxy.websocket import WebSocketRelay, upgrade_request
 from render.browser import Browser as RealBrowser
 from render.browser import ProxyEndpoint
-from render.executable import find_browser
+from render.chromium import find_browser
 from render.visit import VisitRequest, visit
 from tests.proxy.conftest import Browser, Origin, Proxy, Response, ok, records
 
@@ -269,7 +269,7 @@ async def test_a_websockets_bytes_count_against_the_visit(
 def test_a_relay_ends_when_neither_side_says_a_word() -> None:
     """Whatever is left open by both."""
     ours, theirs = socket.socketpair(), socket.socketpair()
-    reason = Relay(ours[0], theirs[0], lambda _sent, _received: "", idle_s=0.05).run()
+    reason = WebSocketRelay(ours[0], theirs[0], lambda _sent, _received: "", idle_s=0.05).run()
     for end in (*ours, *theirs):
         end.close()
 
@@ -287,7 +287,7 @@ def test_a_relay_loses_nothing_when_one_side_reads_slowly() -> None:
         with theirs[1]:
             theirs[1].sendall(data)
 
-    relay = Relay(ours[0], theirs[0], lambda _sent, _received: "", idle_s=20)
+    relay = WebSocketRelay(ours[0], theirs[0], lambda _sent, _received: "", idle_s=20)
     running = [threading.Thread(target=say), threading.Thread(target=relay.run)]
     for thread in running:
         thread.start()
@@ -342,6 +342,6 @@ async def test_a_real_page_talks_through_websockets(
     assert tunnelled(entries) == ["http://socket.example/plain", "https://secure.example/secret"]
 
 
-def tunnelled(entries: list[LedgerEntry]) -> list[str]:
+def tunnelled(entries: list[RequestLogEntry]) -> list[str]:
     """The URLs that were led through."""
     return sorted(entry.url for entry in entries if entry.kept == "tunnelled")

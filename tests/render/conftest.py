@@ -20,9 +20,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from core.clock import SystemClock
-from core.settings import BrowserSettings, VisitSettings
+from core.config.settings import BrowserSettings, VisitSettings
 from render.browser import Browser, ProxyEndpoint
-from render.executable import find_browser
+from render.chromium import find_browser
 from render.visit import Visit, VisitRequest, visit
 
 PAGES = Path(__file__).parent / "pages"

@@ -7,9 +7,9 @@ Half of them are ordinary pages that quote what walls say, or have a part of wha
 
 from dataclasses import dataclass, field, replace
 
-from core.classes import PageClass
-from render.classing.evidence import Evidence
-from render.classing.markup import read_traits
+from classify.evidence import PageEvidence
+from classify.page_classifier import read_traits
+from core.page_classes import PageClass
 
 OK, ERROR, SOFT = PageClass.OK, PageClass.HTTP_ERROR, PageClass.SOFT_404
 BOTS, CONSENT, LOGIN = PageClass.CHALLENGE, PageClass.CONSENT_WALL, PageClass.LOGIN_WALL
@@ -40,14 +40,14 @@ class Labelled:
     over: str = ""
 
     @property
-    def evidence(self) -> Evidence:
+    def evidence(self) -> PageEvidence:
         """What is known of it without a browser, as if one had looked."""
         traits = read_traits(self.html) if self.mime == "text/html" else None
         if traits is not None and self.covered:
             traits = replace(traits, overlay_share=self.covered, overlay_text=self.over)
         _, _, rest = self.html.partition("<title>")
         title = self.title or (rest.partition("</title>")[0] if rest else "")
-        return Evidence(
+        return PageEvidence(
             self.url, self.final_url or self.url, self.status, self.headers, self.mime, title,
             self.requests, traits,
         )  # fmt: skip

@@ -15,11 +15,11 @@ import pytest
 
 import render.browser
 from core.clock import SystemClock
+from core.config.settings import BrowserSettings, VisitSettings
 from core.errors import BrowserUnavailableError
-from core.pages import Outcome
-from core.settings import BrowserSettings, VisitSettings
+from core.page_manifest import VisitOutcome
 from render.browser import Browser
-from render.executable import find_browser
+from render.chromium import find_browser
 from render.visit import Visit, VisitRequest, visit
 from tests.services.processes import arguments
 
@@ -31,9 +31,9 @@ BLOCKED = """
 import asyncio
 import render.browser
 from core.clock import SystemClock
-from core.settings import BrowserSettings
+from core.config.settings import BrowserSettings
 from render.browser import Browser
-from render.executable import find_browser
+from render.chromium import find_browser
 
 async def main():
     render.browser.PING_S = 0.1
@@ -135,9 +135,9 @@ async def test_a_stopped_page_costs_its_own_deadline_and_is_ended(
         seen: Visit = await going
         again = await visit(browser, request_for("/plain.html"), VisitSettings(), clock=clock)
 
-        assert seen.outcome is Outcome.PARTIAL
+        assert seen.outcome is VisitOutcome.PARTIAL
         assert seen.seconds < 3.0 + render.browser.DISPOSE_WAIT_S + 1
-        assert again.outcome is Outcome.COMPLETE
+        assert again.outcome is VisitOutcome.COMPLETE
         assert await until_gone(stopped) == []
 
 
@@ -168,8 +168,8 @@ async def test_a_page_that_fills_memory_ends_alone(
             visit(browser, request_for("/tall.html"), settings, clock=clock),
         )
 
-        assert (bad.outcome, bad.reason) == (Outcome.FAILED, "crashed")
-        assert good.outcome is Outcome.COMPLETE
+        assert (bad.outcome, bad.reason) == (VisitOutcome.FAILED, "crashed")
+        assert good.outcome is VisitOutcome.COMPLETE
         assert browser._guardian.ended_pages >= 1
         assert browser.recycle_due() == ""
 

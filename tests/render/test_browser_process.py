@@ -15,13 +15,10 @@ import psutil
 import pytest
 
 from core.clock import SystemClock
+from core.config.settings import BrowserSettings
 from core.errors import BrowserUnavailableError
-from core.settings import BrowserSettings
 from render.browser import Browser, ProxyEndpoint
-from render.executable import BrowserExecutable, BrowserKind, find_browser
-from render.identity import PageOptions
-from render.page import open_page
-from render.process import (
+from render.browser_process import (
     HOME_PREFIX,
     NOBODY,
     BrowserHome,
@@ -29,6 +26,9 @@ from render.process import (
     privilege_prefix,
     sweep_homes,
 )
+from render.chromium import BrowserExecutable, BrowserKind, find_browser
+from render.identity import PageOptions
+from render.page import open_page
 from tests.services.processes import arguments
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -38,9 +38,9 @@ OPTIONS = PageOptions(800, 600, "test", "en", "1")
 OWNER = """
 import asyncio, sys
 from core.clock import SystemClock
-from core.settings import BrowserSettings
+from core.config.settings import BrowserSettings
 from render.browser import Browser
-from render.executable import find_browser
+from render.chromium import find_browser
 
 async def main():
     browser = await Browser.launch(BrowserSettings(), find_browser(), clock=SystemClock())

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.classes import GOOD, PageClass, page_class, rank
-from render.classify import SURE, classify
-from render.classing.evidence import Evidence, Traits, plain, prose
-from render.classing.markup import read_traits
+from classify.evidence import PageEvidence, PageTraits, normalize_text, prose
+from classify.page_classifier import SURE, classify, read_traits
+from core.page_classes import GOOD, PageClass, class_rank, parse_page_class
 from tests.render.labelled import LABELLED, QUOTES, Labelled, article, page
 
 URL = "https://site.example/2021/05/a-story.html"
@@ -48,14 +47,16 @@ def test_what_walls_say_is_no_wall_in_an_article(labelled: Labelled) -> None:
     """The same words and the same title with a long text between them are a page."""
     title = labelled.evidence.title
     traits = read_traits(article(title, labelled.html + QUOTES))
-    told = Evidence(URL, URL, 200, {}, "text/html", title, (), traits)
+    told = PageEvidence(URL, URL, 200, {}, "text/html", title, (), traits)
 
     assert classify(told).kind in GOOD or any("default pages" in s for s in classify(told).evidence)
 
 
 def test_an_errors_status_is_named() -> None:
     """The evidence says what came."""
-    found = classify(Evidence(URL, URL, 451, {}, "text/html", "", (), Traits(text="x" * 500)))
+    found = classify(
+        PageEvidence(URL, URL, 451, {}, "text/html", "", (), PageTraits(text="x" * 500))
+    )
 
     assert found.kind is PageClass.HTTP_ERROR
     assert found.evidence == ("The document came with status 451.",)
@@ -63,15 +64,15 @@ def test_an_errors_status_is_named() -> None:
 
 def test_what_could_not_be_looked_at_is_not_judged() -> None:
     """Neither a page that never came nor one that hung; a header may still say what it is."""
-    assert classify(Evidence(URL, URL, None)).kind is PageClass.UNJUDGED
-    assert classify(Evidence(URL, URL, 200)).kind is PageClass.UNJUDGED
-    told = Evidence(URL, URL, 200, {"cf-mitigated": "challenge"})
+    assert classify(PageEvidence(URL, URL, None)).kind is PageClass.UNJUDGED
+    assert classify(PageEvidence(URL, URL, 200)).kind is PageClass.UNJUDGED
+    told = PageEvidence(URL, URL, 200, {"cf-mitigated": "challenge"})
     assert classify(told).kind is PageClass.CHALLENGE
 
 
 def test_without_a_browser_no_page_is_called_empty() -> None:
     """A script would have filled it."""
-    shell = Evidence(URL, URL, 200, traits=read_traits(page("App", "<div id=root></div>")))
+    shell = PageEvidence(URL, URL, 200, traits=read_traits(page("App", "<div id=root></div>")))
 
     assert classify(shell).kind is PageClass.NEAR_EMPTY
     assert classify(replace(shell, is_rendered=False)).kind is PageClass.OK
@@ -80,7 +81,7 @@ def test_without_a_browser_no_page_is_called_empty() -> None:
 @given(st.text(max_size=300), st.text(max_size=300), st.sampled_from((None, 200, 403, 503)))
 def test_whatever_a_page_says_it_is_judged(title: str, html: str, status: int | None) -> None:
     """Nothing is raised, and the score is a share."""
-    known = Evidence(
+    known = PageEvidence(
         title, html, status, {"server": html}, "text/html", title, (html,), read_traits(html)
     )
     found = classify(known)
@@ -95,8 +96,8 @@ def test_whatever_a_page_says_it_is_judged(title: str, html: str, status: int | 
 )
 def test_a_hostile_text_costs_no_more_than_its_length(unit: str) -> None:
     """Only its beginning is read, and in one pass: a long one is judged like a short one."""
-    long = Evidence(
-        URL, URL, 200, traits=Traits(text=unit * 1_000_000 if len(unit) < 20 else unit * 9)
+    long = PageEvidence(
+        URL, URL, 200, traits=PageTraits(text=unit * 1_000_000 if len(unit) < 20 else unit * 9)
     )
 
     assert classify(long).kind in PageClass
@@ -122,15 +123,15 @@ def test_prose_is_what_has_sentences() -> None:
 
 def test_quotes_and_spaces_are_made_alike() -> None:
     """What is typeset matches what is typed."""
-    assert plain("Can\u2019t\u00a0\n find\u2026") == "can't find..."
+    assert normalize_text("Can\u2019t\u00a0\n find\u2026") == "can't find..."
 
 
 def test_good_goes_before_everything_and_a_challenge_after() -> None:
     """What was not judged goes by its status; a class of another version by nothing."""
-    ranks = {each: rank(each) for each in PageClass}
+    ranks = {each: class_rank(each) for each in PageClass}
 
     assert {each for each, number in ranks.items() if number == 0} == GOOD
     assert max(ranks, key=lambda each: ranks[each]) is PageClass.CHALLENGE
-    assert rank("", 404) == rank("http-error") > rank("", 200) == 0
-    assert rank("from tomorrow") == rank("challenge")
-    assert page_class("from tomorrow") is PageClass.UNJUDGED
+    assert class_rank("", 404) == class_rank("http-error") > class_rank("", 200) == 0
+    assert class_rank("from tomorrow") == class_rank("challenge")
+    assert parse_page_class("from tomorrow") is PageClass.UNJUDGED

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from core.classes import PageClass
-from core.pages import Outcome
+from core.page_classes import PageClass
+from core.page_manifest import VisitOutcome
 from render.visit import Visit
 from tests.render.conftest import Site, StrictProxy
 from tests.render.labelled import (
@@ -118,7 +118,7 @@ async def test_a_visit_says_what_sort_of_page_it_was(
 
     found = seen.classification
     assert (found.kind, found.evidence) == (labelled.kind, found.evidence)
-    assert seen.outcome is Outcome.COMPLETE
+    assert seen.outcome is VisitOutcome.COMPLETE
     assert "classify" in seen.timings
 
 

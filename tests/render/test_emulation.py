@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from core.records import ArtifactKind
-from core.settings import VisitSettings
-from render.identity import agent_for, page_options
+from core.captures import ArtifactKind
+from core.config.settings import VisitSettings
+from render.identity import page_options, visit_user_agent
 from render.visit import Visit
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -98,7 +98,7 @@ async def test_whom_to_ask_is_in_the_user_agent() -> None:
         ({"user_agent": "Archive/1"}, "Archive/1"),
     ):
         settings = VisitSettings(contact="https://example.org/bot", **changes)
-        agent = agent_for(settings, browser_said=AGENT, version="156.0.8078.79")
+        agent = visit_user_agent(settings, browser_said=AGENT, version="156.0.8078.79")
 
         assert agent.startswith(begin), agent
         assert agent.endswith(" (+https://example.org/bot)"), agent

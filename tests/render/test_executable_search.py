@@ -5,8 +5,14 @@ from pathlib import Path
 import pytest
 
 from core.errors import BrowserUnavailableError
-from render.executable import BrowserExecutable, BrowserKind, find_browser, kind_of
-from render.flags import command_line, user_agent
+from render.chromium import (
+    BrowserExecutable,
+    BrowserKind,
+    command_line,
+    find_browser,
+    kind_of,
+    user_agent,
+)
 
 
 def install(folder: Path, name: str, says: str = "Chromium 156.0.8078.79 built on Debian") -> Path:

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 from PIL import Image
 
-from core.pages import Picture
-from core.records import ArtifactKind
+from core.captures import ArtifactKind
+from core.page_manifest import PagePicture
 from render.visit import Visit
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -21,7 +21,7 @@ def whole(seen: Visit) -> Image.Image:
     return Image.open(io.BytesIO(data)).convert("RGB")
 
 
-def entry(seen: Visit, kind: ArtifactKind) -> Picture:
+def entry(seen: Visit, kind: ArtifactKind) -> PagePicture:
     return next(each for each in seen.pictures if each.kind == kind)
 
 
@@ -52,7 +52,7 @@ async def test_a_page_beyond_the_texture_limit_is_whole(look: Look) -> None:
     assert wrong_stripes(image, 170) == []
     assert rows_of(image, 20, (255, 0, 0)) == 50
     assert rows_of(image, 600, (0, 255, 255)) == VIEWPORT
-    assert entry(seen, ArtifactKind.FULL_PAGE) == Picture("fullPage", 1280, VIEWPORT + 17_000)
+    assert entry(seen, ArtifactKind.FULL_PAGE) == PagePicture("fullPage", 1280, VIEWPORT + 17_000)
 
 
 async def test_a_picture_that_is_cut_says_so(look: Look) -> None:
@@ -62,15 +62,15 @@ async def test_a_picture_that_is_cut_says_so(look: Look) -> None:
     assert whole(seen).size == (1280, 2_000)
     assert wrong_stripes(whole(seen), 12) == []
     assert entry(seen, ArtifactKind.FULL_PAGE).cut_from == VIEWPORT + 3_000
-    assert entry(seen, ArtifactKind.VIEW) == Picture("view", 1280, VIEWPORT)
-    assert entry(seen, ArtifactKind.THUMBNAIL) == Picture("thumbnail", 320, 200)
+    assert entry(seen, ArtifactKind.VIEW) == PagePicture("view", 1280, VIEWPORT)
+    assert entry(seen, ArtifactKind.THUMBNAIL) == PagePicture("thumbnail", 320, 200)
 
 
 async def test_two_pixels_a_point_make_a_picture_twice_as_large(
     look: Look, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tiles hold less of the page then, and meet all the same."""
-    monkeypatch.setattr("render.pictures.SIDE_LIMIT_PX", 3_000)
+    monkeypatch.setattr("render.screenshot.SIDE_LIMIT_PX", 3_000)
     seen = await look("/ruler.html?stripes=30", device_scale=2.0)
     image = whole(seen)
 
@@ -100,7 +100,7 @@ async def test_pictures_can_be_lossy(
     look: Look, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """By setting, those made of tiles, too; the thumbnail always is."""
-    monkeypatch.setattr("render.pictures.SIDE_LIMIT_PX", 1_000)
+    monkeypatch.setattr("render.screenshot.SIDE_LIMIT_PX", 1_000)
     seen = await look("/ruler.html?stripes=10", picture_format=kind, picture_quality=60)
 
     types = {str(a.kind): a.content_type for a in seen.artifacts}

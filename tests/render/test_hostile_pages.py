@@ -11,12 +11,12 @@ import psutil
 import pytest
 
 from core.clock import SystemClock
-from core.pages import Outcome
-from core.settings import VisitSettings
+from core.config.settings import VisitSettings
+from core.page_manifest import VisitOutcome
 from render.browser import Browser
-from render.children import WORKER_LIMIT
+from render.child_targets import WORKER_LIMIT
 from render.identity import PageOptions
-from render.page import Page, open_page
+from render.page import BrowserPage, open_page
 from render.visit import Visit
 from tests.services.processes import arguments
 
@@ -55,7 +55,7 @@ async def test_a_page_that_pushes_outwards_stays_where_it_is(look: Look, site: A
     """Dialogs, windows, downloads, print and foreign schemes pass by; the visit says so (C-11)."""
     seen = await look("/pusher.html")
 
-    assert (seen.outcome, seen.title) == (Outcome.COMPLETE, "Pusher")
+    assert (seen.outcome, seen.title) == (VisitOutcome.COMPLETE, "Pusher")
     assert seen.final_url == site.url("/pusher.html")
     assert "/pushed-through" in site.paths()
     assert [path for path in site.paths() if path.startswith("/popup?")] == []
@@ -86,7 +86,7 @@ async def test_windows_that_a_gesture_opens_never_load(
     assert [path for path in site.paths() if path.startswith("/popup?")] == []
 
 
-async def opened(context: Any, site: Any, clock: SystemClock) -> Page:
+async def opened(context: Any, site: Any, clock: SystemClock) -> BrowserPage:
     """A tab that shows the plain page."""
     page = await open_page(context, None, OPTIONS, clock)
     await page.send("Page.navigate", {"url": site.url("/plain.html")})
@@ -100,7 +100,7 @@ async def test_forms_are_never_sent(look: Look, site: Any) -> None:
     """Nothing that a visit does presses a button that sends (C-17)."""
     seen = await look("/form-page.html")
 
-    assert seen.outcome is Outcome.COMPLETE
+    assert seen.outcome is VisitOutcome.COMPLETE
     assert [path for path in site.paths() if path.startswith("/form-") and "." not in path] == []
     assert {asked.method for asked in site.asked} == {"GET"}
 
@@ -161,7 +161,10 @@ async def test_what_a_host_demands_of_browsers_is_forgotten(
     await look("https://secure.test/strict", proxy.endpoint())
     seen = await look("http://secure.test/plain.html", proxy.endpoint())
 
-    assert (seen.outcome, seen.final_url) == (Outcome.COMPLETE, "http://secure.test/plain.html")
+    assert (seen.outcome, seen.final_url) == (
+        VisitOutcome.COMPLETE,
+        "http://secure.test/plain.html",
+    )
     assert [asked.scheme for asked in proxy.asked] == ["https", "http"]
 
 
@@ -269,19 +272,19 @@ async def test_a_thousand_frames_cost_one_deadline(look: Look, settings: VisitSe
     bad, good = await asyncio.gather(look("/many-frames.html", timeout_s=4.0), look("/plain.html"))
 
     assert bad.seconds < 4.0 + 4
-    assert good.outcome is Outcome.COMPLETE
+    assert good.outcome is VisitOutcome.COMPLETE
 
 
 async def test_workers_that_start_workers_cost_one_deadline(look: Look) -> None:
     """A page that forks threads without end ends with its visit."""
     bad, good = await asyncio.gather(look("/spawner.html", timeout_s=4.0), look("/plain.html"))
     assert bad.seconds < 4.0 + 4
-    assert good.outcome is Outcome.COMPLETE
+    assert good.outcome is VisitOutcome.COMPLETE
 
 
 async def test_no_more_workers_run_than_a_page_may_have(look: Look) -> None:
     """The others are made and never run; the visit tells how many (C-17)."""
     seen = await look("/crowd.html")
 
-    assert seen.outcome is Outcome.COMPLETE
+    assert seen.outcome is VisitOutcome.COMPLETE
     assert seen.tried == {"worker": 60 - WORKER_LIMIT}

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from render.network import (
+from render.network_log import (
     PATIENCE_S,
     POLL_HELD_TIMES,
     POLL_TIMES,

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from core.captures import ArtifactKind
 from core.clock import SystemClock
-from core.records import ArtifactKind
-from core.settings import VisitSettings
-from render.behaviours.running import NO_BEHAVIOURS
+from core.config.settings import VisitSettings
+from render.behaviours.catalog import NO_BEHAVIOURS
 from render.browser import Browser
 from render.visit import Visit, VisitRequest, visit
 
@@ -74,7 +74,7 @@ async def test_a_frame_that_hangs_costs_only_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its place stays empty, the manifest says so, and all else is there."""
-    monkeypatch.setattr("render.documents.PATIENCE_S", 1.5)
+    monkeypatch.setattr("render.page_frames.DOCUMENT_TIMEOUT_S", 1.5)
     request = VisitRequest("http://outer.test/hung-frame.html", proxy.endpoint())
     seen = await visit(browser, request, settings, behaviours=NO_BEHAVIOURS, clock=clock)
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from core.facts import Fact, fact
-from core.pages import PageLink
-from core.records import ArtifactKind
+from core.captures import ArtifactKind
+from core.page_facts import PageFact, fact_value
+from core.page_manifest import PageLink
 from render.browser import Browser
 from render.visit import Visit
 
@@ -30,13 +30,13 @@ async def test_facts_are_read_from_the_page(look: Look, site: Any) -> None:
     seen = await look("/said.html")
 
     assert seen.title == "Said | Site"
-    assert Fact("title", "Said", "ld:headline") in seen.facts
-    assert Fact("author", "Ann", "ld:author") in seen.facts
-    assert Fact("published", "2024-05-01", "ld:datePublished") in seen.facts
-    assert Fact("language", "en-GB", "html:lang") in seen.facts
-    assert fact(seen.facts, "canonical") == site.url("/canonical.html")
-    assert fact(seen.facts, "site") == "Site"
-    assert fact(seen.facts, "description") == "What it is."
+    assert PageFact("title", "Said", "ld:headline") in seen.facts
+    assert PageFact("author", "Ann", "ld:author") in seen.facts
+    assert PageFact("published", "2024-05-01", "ld:datePublished") in seen.facts
+    assert PageFact("language", "en-GB", "html:lang") in seen.facts
+    assert fact_value(seen.facts, "canonical") == site.url("/canonical.html")
+    assert fact_value(seen.facts, "site") == "Site"
+    assert fact_value(seen.facts, "description") == "What it is."
 
 
 async def test_links_say_where_they_stand(look: Look, site: Any) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from render.tiles import SIGNATURE, BadPngError, Joiner
+from render.screenshot import PNG_SIGNATURE, BadPngError, PngJoiner
 
 PICTURES = st.integers(1, 12).flatmap(
     lambda width: st.lists(
@@ -55,7 +55,7 @@ def filtered(size: tuple[int, int], pixels: bytes, kind: int) -> bytes:
 
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     return (
-        SIGNATURE + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"".join(rows)))
+        PNG_SIGNATURE + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"".join(rows)))
         + chunk(b"IEND", b"")
     )  # fmt: skip
 
@@ -65,7 +65,7 @@ def test_the_whole_shows_every_part_below_the_one_before(
     parts: list[tuple[tuple[int, int], bytes]], kind: int
 ) -> None:
     """Pixel for pixel, whatever filter the rows have."""
-    joiner = Joiner()
+    joiner = PngJoiner()
     for size, pixels in parts:
         joiner.add(filtered(size, pixels, kind))
 
@@ -77,7 +77,7 @@ def test_the_whole_shows_every_part_below_the_one_before(
 def test_parts_of_another_encoder_join() -> None:
     """Pillow chooses a filter for each row."""
     noise = Image.effect_noise((64, 40), 60).convert("RGBA")
-    joiner = Joiner()
+    joiner = PngJoiner()
     for _ in range(3):
         joiner.add(packed(noise))
 
@@ -89,15 +89,15 @@ def test_parts_of_another_encoder_join() -> None:
 def test_what_is_no_png_is_refused(junk: bytes) -> None:
     """With a word of ours, never with another error."""
     with pytest.raises(BadPngError):
-        Joiner().add(SIGNATURE + junk)
+        PngJoiner().add(PNG_SIGNATURE + junk)
 
 
 def test_parts_that_do_not_fit_are_refused() -> None:
     """Another width, another sort, or too few rows."""
-    joiner = Joiner()
+    joiner = PngJoiner()
     joiner.add(packed(Image.new("RGB", (3, 3))))
     for other in (Image.new("RGB", (4, 3)), Image.new("RGBA", (3, 3)), Image.new("P", (3, 3))):
         with pytest.raises(BadPngError):
             joiner.add(packed(other))
     with pytest.raises(BadPngError):
-        Joiner().picture()
+        PngJoiner().picture()

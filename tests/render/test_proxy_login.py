@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from core.clock import SystemClock
-from core.pages import Outcome
-from core.settings import VisitSettings
+from core.config.settings import VisitSettings
+from core.page_manifest import VisitOutcome
 from render.browser import Browser
 from render.cdp import CdpConnection
 from render.identity import PageOptions
@@ -27,7 +27,7 @@ async def test_the_proxy_learns_the_visit_at_the_price_of_one_407(
     """One refused request for a context, then every request carries the credentials."""
     seen = await look(url, proxy.endpoint())
 
-    assert (seen.outcome, seen.reason, seen.status) == (Outcome.COMPLETE, "", 200)
+    assert (seen.outcome, seen.reason, seen.status) == (VisitOutcome.COMPLETE, "", 200)
     assert len(proxy.refused) == 1
     assert [(asked.url, asked.user) for asked in proxy.asked] == [(url, "visit-1")]
     assert [request.url for request in seen.requests] == [url]
@@ -58,7 +58,7 @@ async def test_a_secure_page_asks_through_tunnels_that_know_the_visit(
     """Each CONNECT carries the credentials."""
     seen = await look("https://secure.test/outer-secure.html", proxy.endpoint())
 
-    assert seen.outcome is Outcome.COMPLETE
+    assert seen.outcome is VisitOutcome.COMPLETE
     assert {asked.url for asked in proxy.asked} == {
         "https://secure.test/outer-secure.html",
         "https://sub.secure.test/frame-page.html",
@@ -108,7 +108,7 @@ async def test_wrong_credentials_fail_the_visit(look: Look, proxy: Any) -> None:
     """They are offered once, not for ever."""
     seen = await look("https://secure.test/plain.html", proxy.endpoint(password="wrong"))
 
-    assert (seen.outcome, seen.reason, seen.artifacts) == (Outcome.FAILED, "proxy: 407", ())
+    assert (seen.outcome, seen.reason, seen.artifacts) == (VisitOutcome.FAILED, "proxy: 407", ())
     assert proxy.asked == []
     assert len(proxy.refused) <= 3
 
@@ -117,7 +117,7 @@ async def test_a_site_that_wants_a_password_gets_none(look: Look, proxy: Any) ->
     """Credentials are for the proxy alone."""
     seen = await look("https://secure.test/login", proxy.endpoint())
 
-    assert (seen.outcome, seen.status) == (Outcome.COMPLETE, 401)
+    assert (seen.outcome, seen.status) == (VisitOutcome.COMPLETE, 401)
     assert [asked.headers.get("authorization") for asked in proxy.asked] == [None]
 
 
@@ -133,7 +133,7 @@ async def test_a_tunnel_that_the_proxy_refuses_fails(look: Look, proxy: Any) -> 
     """The browser says no more than that."""
     seen = await look("https://refused.test/", proxy.endpoint())
 
-    assert (seen.outcome, seen.reason) == (Outcome.FAILED, "net::ERR_TUNNEL_CONNECTION_FAILED")
+    assert (seen.outcome, seen.reason) == (VisitOutcome.FAILED, "net::ERR_TUNNEL_CONNECTION_FAILED")
 
 
 @pytest.mark.parametrize("scheme", ["http://one.test", "https://secure.test"])
@@ -141,7 +141,7 @@ async def test_an_error_of_the_proxys_own_is_marked(look: Look, proxy: Any, sche
     """On plain http and inside the tunnel alike."""
     seen = await look(f"{scheme}/proxy-error", proxy.endpoint())
 
-    assert (seen.outcome, seen.reason, seen.artifacts) == (Outcome.FAILED, "dns", ())
+    assert (seen.outcome, seen.reason, seen.artifacts) == (VisitOutcome.FAILED, "dns", ())
 
 
 async def test_only_the_named_authority_is_trusted(look: Look, proxy: Any, stranger: Any) -> None:
@@ -149,7 +149,7 @@ async def test_only_the_named_authority_is_trusted(look: Look, proxy: Any, stran
     proxy.context = stranger.context
     seen = await look("https://secure.test/plain.html", proxy.endpoint())
 
-    assert (seen.outcome, seen.reason) == (Outcome.FAILED, "net::ERR_CERT_AUTHORITY_INVALID")
+    assert (seen.outcome, seen.reason) == (VisitOutcome.FAILED, "net::ERR_CERT_AUTHORITY_INVALID")
 
 
 async def test_a_blank_page_asks_nobody(browser: Browser, proxy: Any, clock: SystemClock) -> None:
@@ -187,4 +187,4 @@ async def test_a_proxy_without_credentials_is_used_as_it_is(
     seen = await visit(browser, request, settings, clock=clock)
 
     assert (proxy.asked, len(proxy.refused)) == ([], 1)
-    assert (seen.outcome, seen.reason) == (Outcome.FAILED, "proxy: 407")
+    assert (seen.outcome, seen.reason) == (VisitOutcome.FAILED, "proxy: 407")

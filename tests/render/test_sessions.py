@@ -9,13 +9,13 @@ import pytest
 import pytest_asyncio
 from hypothesis import given, strategies
 
+from core.captures import ArtifactKind
+from core.config.settings import VisitSettings
 from core.errors import BrowserUnavailableError, ConfigError
-from core.records import ArtifactKind
-from core.settings import VisitSettings
 from render.browser import Browser
-from render.executable import BrowserExecutable, BrowserKind, find_browser
-from render.session import Session, check_hosts, confined, covers
-from render.signin import open_sign_in, screen_of
+from render.chromium import BrowserExecutable, BrowserKind, find_browser
+from render.sign_in import display_variables, open_sign_in
+from render.site_session import SiteSession, check_hosts, confine_to_hosts, covers_host_of
 from render.visit import VisitRequest, visit
 from tests.render.conftest import Asked, read_request
 
@@ -87,7 +87,7 @@ async def members() -> AsyncIterator[Members]:
         yield site
 
 
-async def log_in(members: Members) -> Session:
+async def log_in(members: Members) -> SiteSession:
     """What the site knows a person by who logged in and closed the window."""
     async with open_sign_in(members.url("/"), find_browser(), screen=None) as opened:
         watching = asyncio.create_task(opened.watch())
@@ -102,7 +102,7 @@ async def log_in(members: Members) -> Session:
             await opened.look()
             await opened.send("Page.close")
             await watching
-        return confined(opened.cookies, opened.storage, ["127.0.0.1"])
+        return confine_to_hosts(opened.cookies, opened.storage, ["127.0.0.1"])
 
 
 @pytest.mark.browser
@@ -140,13 +140,13 @@ async def test_no_other_host_is_sent_a_login(
     A cookie that the browser does not take leaves the others be.
     """
     cookies = [{"name": "sid", "value": "secret", "domain": ".test", "path": "/"}]
-    session = confined(
+    session = confine_to_hosts(
         [{"name": "sid", "value": "secret", "domain": ".site.test", "path": "/"}, *cookies],
         {},
         ["site.test"],
     )
     bad = {"name": "__Host-a;b", "value": "\x00", "domain": "site.test", "path": "no path"}
-    session = Session((bad, *session.cookies, bad))
+    session = SiteSession((bad, *session.cookies, bad))
     request = VisitRequest("http://site.test/told.html", proxy.endpoint(), session)
     await visit(browser, request, settings, clock=clock)
 
@@ -176,13 +176,13 @@ def test_a_confined_cookie_is_for_named_hosts_only(
 ) -> None:
     """Whatever a site had set it for: a host that it would be sent to is one that is named."""
     cookie = {"name": "a", "value": "b", "domain": f".{domain}" if below else domain, "path": "/"}
-    for kept in confined([cookie], {}, hosts).cookies:
+    for kept in confine_to_hosts([cookie], {}, hosts).cookies:
         goes_to = kept["domain"]
         inside = asked == goes_to.removeprefix(".") or (
             goes_to.startswith(".") and asked.endswith(goes_to)
         )
         if inside:
-            assert covers(hosts, f"https://{asked}/")
+            assert covers_host_of(hosts, f"https://{asked}/")
             assert asked == domain or (below and asked.endswith(f".{domain}"))
 
 
@@ -197,10 +197,10 @@ def test_a_login_is_never_for_every_host() -> None:
 async def test_without_a_screen_or_windows_nobody_can_log_in(tmp_path: Any) -> None:
     """Both are said before anything is started."""
     with pytest.raises(BrowserUnavailableError, match="DISPLAY"):
-        screen_of({"HOME": "x", "DISPLAY": ""})
-    assert screen_of({"DISPLAY": ":0", "SECRET": "x"}) == {"DISPLAY": ":0"}
+        display_variables({"HOME": "x", "DISPLAY": ""})
+    assert display_variables({"DISPLAY": ":0", "SECRET": "x"}) == {"DISPLAY": ":0"}
     (tmp_path / ".Xauthority").touch()
-    found = screen_of({"DISPLAY": ":0", "HOME": str(tmp_path)})
+    found = display_variables({"DISPLAY": ":0", "HOME": str(tmp_path)})
     assert found["XAUTHORITY"] == str(tmp_path / ".Xauthority")
     shell = BrowserExecutable(tmp_path / "none", BrowserKind.HEADLESS_SHELL, "1")
     with pytest.raises(BrowserUnavailableError, match="apt-get install chromium"):

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from core.pages import Outcome
-from core.records import ArtifactKind
+from core.captures import ArtifactKind
+from core.page_manifest import VisitOutcome
 from render.visit import Visit
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -26,7 +26,7 @@ async def test_a_page_that_can_do_nothing_is_at_rest_at_once(look: Look) -> None
     """Without scripts nothing is to be expected, however long quiet should last; CSS may turn."""
     seen = await look("/rest-still.html", settle_s=FOR_EVER_S)
 
-    assert (seen.outcome, seen.restless) == (Outcome.COMPLETE, ())
+    assert (seen.outcome, seen.restless) == (VisitOutcome.COMPLETE, ())
     assert seen.settled["quiet"] < FOR_EVER_S / 10
 
 
@@ -34,7 +34,7 @@ async def test_a_page_whose_sandbox_lets_no_script_run_is_at_rest_once_loaded(lo
     """Our own timers do not fire there, so nothing may wait for them."""
     seen = await look("/sandboxed", settle_s=FOR_EVER_S)
 
-    assert (seen.outcome, seen.restless, seen.behaviours) == (Outcome.COMPLETE, (), ())
+    assert (seen.outcome, seen.restless, seen.behaviours) == (VisitOutcome.COMPLETE, (), ())
     assert seen.title == "Sandboxed"
 
 
@@ -75,7 +75,7 @@ async def test_what_a_timer_fetches_in_a_foreign_frame_is_asked_for(
     """The same in a frame of another site, which has a process of its own."""
     seen = await look("http://one.test/rest-outer.html", proxy.endpoint())
 
-    assert seen.outcome is Outcome.COMPLETE
+    assert seen.outcome is VisitOutcome.COMPLETE
     assert "/text.txt" in site.paths()
 
 
@@ -98,7 +98,7 @@ async def test_a_clock_does_not_hold_the_page(look: Look) -> None:
     """What only goes on changing the same few nodes is still enough, and named."""
     seen = await look("/rest-clock.html", settle_limit_s=FOR_EVER_S, timeout_s=3 * FOR_EVER_S)
 
-    assert (seen.outcome, seen.restless) == (Outcome.COMPLETE, ("dom",))
+    assert (seen.outcome, seen.restless) == (VisitOutcome.COMPLETE, ("dom",))
     assert seen.settled["dom"] < FOR_EVER_S / 2
 
 
@@ -121,14 +121,14 @@ async def test_a_poll_does_not_hold_the_page(look: Look) -> None:
     """Requests that are made again and again are waited for some times, not for ever."""
     seen = await look("/rest-poll.html", settle_limit_s=FOR_EVER_S, timeout_s=3 * FOR_EVER_S)
 
-    assert (seen.outcome, seen.restless) == (Outcome.COMPLETE, ())
+    assert (seen.outcome, seen.restless) == (VisitOutcome.COMPLETE, ())
 
 
 async def test_an_answer_that_nobody_reads_does_not_hold_the_page(look: Look) -> None:
     """The browser never calls it finished; that it came is enough."""
     seen = await look("/rest-unread.html", settle_limit_s=4.0)
 
-    assert (seen.outcome, seen.restless) == (Outcome.COMPLETE, ())
+    assert (seen.outcome, seen.restless) == (VisitOutcome.COMPLETE, ())
 
 
 async def test_a_fade_has_ended_before_the_picture_is_taken(look: Look) -> None:
@@ -144,7 +144,7 @@ async def test_a_refresh_soon_is_followed(look: Look, site: Any) -> None:
     """A page that says where to go in a second is left for that, though it has no script."""
     seen = await look("/rest-refresh.html")
 
-    assert (seen.outcome, seen.final_url) == (Outcome.COMPLETE, site.url("/plain.html"))
+    assert (seen.outcome, seen.final_url) == (VisitOutcome.COMPLETE, site.url("/plain.html"))
 
 
 async def test_the_times_are_parts_of_the_whole(look: Look) -> None:

@@ -11,13 +11,13 @@ import psutil
 import pytest
 from PIL import Image
 
+from core.captures import ArtifactKind
 from core.clock import SystemClock
+from core.config.settings import BrowserSettings, VisitSettings
 from core.errors import BadUrlError, BrowserUnavailableError
-from core.pages import Outcome
-from core.records import ArtifactKind
-from core.settings import BrowserSettings, VisitSettings
+from core.page_manifest import VisitOutcome
 from render.browser import Browser
-from render.executable import find_browser
+from render.chromium import find_browser
 from render.visit import Visit, VisitRequest, visit
 from tests.services.processes import arguments
 
@@ -44,7 +44,7 @@ async def test_an_ordinary_page_is_complete(look: Look, site: Any) -> None:
     """A page that loads gives its facts and one artifact of every kind."""
     seen = await look("/plain.html")
 
-    assert (seen.outcome, seen.reason, seen.status) == (Outcome.COMPLETE, "", 200)
+    assert (seen.outcome, seen.reason, seen.status) == (VisitOutcome.COMPLETE, "", 200)
     assert (seen.mime, seen.title, seen.final_url) == ("text/html", "A plain page", seen.url)
     assert seen.headers["content-type"] == "text/html; charset=utf-8"
     assert kinds(seen) == ALL
@@ -65,7 +65,7 @@ async def test_an_http_error_is_a_complete_visit(look: Look, status: int) -> Non
     """The origin's own error page is kept, with its status."""
     seen = await look(f"/status/{status}")
 
-    assert (seen.outcome, seen.status, seen.title) == (Outcome.COMPLETE, status, "Error page")
+    assert (seen.outcome, seen.status, seen.title) == (VisitOutcome.COMPLETE, status, "Error page")
     assert kinds(seen) == ALL
 
 
@@ -73,7 +73,7 @@ async def test_a_login_is_not_attempted(look: Look, site: Any) -> None:
     """A site that wants a password shows what it shows to those who have none."""
     seen = await look("/login")
 
-    assert (seen.outcome, seen.status, site.paths()) == (Outcome.COMPLETE, 401, ["/login"])
+    assert (seen.outcome, seen.status, site.paths()) == (VisitOutcome.COMPLETE, 401, ["/login"])
     assert data(seen, ArtifactKind.TEXT) == b"Log in"
 
 
@@ -90,15 +90,18 @@ async def test_named_hosts_are_reached_without_a_proxy(
             for name in ("known.test", "other.test")
         ]
 
-    assert (known.outcome, known.final_url) == (Outcome.COMPLETE, "http://known.test/plain.html")
-    assert (other.outcome, other.reason) == (Outcome.FAILED, "net::ERR_NAME_NOT_RESOLVED")
+    assert (known.outcome, known.final_url) == (
+        VisitOutcome.COMPLETE,
+        "http://known.test/plain.html",
+    )
+    assert (other.outcome, other.reason) == (VisitOutcome.FAILED, "net::ERR_NAME_NOT_RESOLVED")
 
 
 async def test_an_http_error_without_a_body_has_no_words(look: Look) -> None:
     """The browser's own error page is never kept as the site's."""
     seen = await look("/empty/404")
 
-    assert (seen.outcome, seen.status, seen.title) == (Outcome.COMPLETE, 404, "")
+    assert (seen.outcome, seen.status, seen.title) == (VisitOutcome.COMPLETE, 404, "")
     assert all(a.data == b"" for a in seen.artifacts if a.kind is ArtifactKind.TEXT)
 
 
@@ -106,21 +109,21 @@ async def test_no_content_is_complete_without_artifacts(look: Look) -> None:
     """A 204 answers, and shows nothing."""
     seen = await look("/nothing")
 
-    assert (seen.outcome, seen.status, seen.artifacts) == (Outcome.COMPLETE, 204, ())
+    assert (seen.outcome, seen.status, seen.artifacts) == (VisitOutcome.COMPLETE, 204, ())
 
 
 async def test_a_refused_connection_fails_with_its_reason(look: Look) -> None:
     """Nobody listens there."""
     seen = await look("http://127.0.0.1:1/")
 
-    assert (seen.outcome, seen.reason) == (Outcome.FAILED, "net::ERR_UNSAFE_PORT")
+    assert (seen.outcome, seen.reason) == (VisitOutcome.FAILED, "net::ERR_UNSAFE_PORT")
 
 
 async def test_a_redirect_to_a_dead_host_fails(look: Look, site: Any) -> None:
     """What counts is where the way ends; the hop is still in the log."""
     seen = await look("/to-dead")
 
-    assert seen.outcome is Outcome.FAILED
+    assert seen.outcome is VisitOutcome.FAILED
     assert seen.reason.startswith("net::ERR_")
     assert (seen.requests[0].url, seen.requests[0].status) == (site.url("/to-dead"), 302)
 
@@ -129,14 +132,14 @@ async def test_the_browser_resolves_no_names_itself(look: Look) -> None:
     """Names are the proxy's to resolve; without one there are none (C-04)."""
     seen = await look("http://localhost.example.org/")
 
-    assert (seen.outcome, seen.reason) == (Outcome.FAILED, "net::ERR_NAME_NOT_RESOLVED")
+    assert (seen.outcome, seen.reason) == (VisitOutcome.FAILED, "net::ERR_NAME_NOT_RESOLVED")
 
 
 async def test_redirects_are_followed_and_told(look: Look, site: Any) -> None:
     """Every hop is a request of its own, and named on the way."""
     seen = await look("/hop/2")
 
-    assert seen.outcome is Outcome.COMPLETE
+    assert seen.outcome is VisitOutcome.COMPLETE
     assert seen.final_url == site.url("/plain.html")
     assert seen.redirects == tuple(site.url(f"/hop/{left}") for left in (2, 1, 0))
     assert [request.status for request in seen.requests[:4]] == [302, 302, 302, 200]
@@ -146,7 +149,7 @@ async def test_a_redirect_loop_fails(look: Look) -> None:
     """A URL that leads to itself costs this visit only."""
     seen = await look("/loop")
 
-    assert (seen.outcome, seen.reason) == (Outcome.FAILED, "net::ERR_TOO_MANY_REDIRECTS")
+    assert (seen.outcome, seen.reason) == (VisitOutcome.FAILED, "net::ERR_TOO_MANY_REDIRECTS")
 
 
 @pytest.mark.parametrize(
@@ -156,7 +159,7 @@ async def test_redirects_by_the_page_itself_are_followed(look: Look, site: Any, 
     """Scripts and meta refresh lead on as Location does."""
     seen = await look(path)
 
-    assert (seen.outcome, seen.title) == (Outcome.COMPLETE, "A plain page")
+    assert (seen.outcome, seen.title) == (VisitOutcome.COMPLETE, "A plain page")
     assert seen.final_url == site.url("/plain.html")
     assert seen.redirects == (site.url(path),)
 
@@ -166,7 +169,7 @@ async def test_a_page_that_reloads_for_ever_is_partial(look: Look, path: str) ->
     """It is stopped after some turns, and what it shows is kept."""
     seen = await look(path)
 
-    assert (seen.outcome, seen.reason) == (Outcome.PARTIAL, "redirect-loop")
+    assert (seen.outcome, seen.reason) == (VisitOutcome.PARTIAL, "redirect-loop")
     assert kinds(seen) == ALL
 
 
@@ -174,7 +177,7 @@ async def test_the_last_document_of_a_loop_is_whole(look: Look) -> None:
     """It is not stopped between its head and its body: what has no body is never drawn."""
     seen = await look("/reload-slowly", settle_limit_s=20.0)
 
-    assert (seen.outcome, seen.reason) == (Outcome.PARTIAL, "redirect-loop")
+    assert (seen.outcome, seen.reason) == (VisitOutcome.PARTIAL, "redirect-loop")
     assert kinds(seen) == ALL
     assert data(seen, ArtifactKind.TEXT) == b"again"
 
@@ -183,7 +186,7 @@ async def test_a_script_that_leads_nowhere_fails_the_visit(look: Look) -> None:
     """The browser's error page is not the page."""
     seen = await look("/jump-dead.html")
 
-    assert seen.outcome is Outcome.FAILED
+    assert seen.outcome is VisitOutcome.FAILED
     assert seen.reason.startswith("net::ERR_")
     assert seen.artifacts == ()
 
@@ -197,7 +200,7 @@ async def test_a_file_is_complete_and_asked_for_once(
     """A main document that is saved instead of shown is no failure, and is asked for once."""
     seen = await look(path)
 
-    assert (seen.outcome, seen.reason, seen.status) == (Outcome.COMPLETE, "", 200)
+    assert (seen.outcome, seen.reason, seen.status) == (VisitOutcome.COMPLETE, "", 200)
     assert (seen.mime, seen.artifacts, site.paths()) == (mime, (), [path])
 
 
@@ -205,7 +208,7 @@ async def test_an_image_is_shown_and_has_no_words(look: Look) -> None:
     """Pictures of a picture make sense; its DOM and text do not."""
     seen = await look("/image.png")
 
-    assert (seen.outcome, seen.mime) == (Outcome.COMPLETE, "image/png")
+    assert (seen.outcome, seen.mime) == (VisitOutcome.COMPLETE, "image/png")
     assert kinds(seen) == {ArtifactKind.VIEW, ArtifactKind.FULL_PAGE, ArtifactKind.THUMBNAIL}
 
 
@@ -213,7 +216,7 @@ async def test_plain_text_is_read(look: Look) -> None:
     """A text file is a page with words."""
     seen = await look("/text.txt")
 
-    assert (seen.outcome, seen.mime) == (Outcome.COMPLETE, "text/plain")
+    assert (seen.outcome, seen.mime) == (VisitOutcome.COMPLETE, "text/plain")
     assert data(seen, ArtifactKind.TEXT) == b"only <text>"
     assert b"only &lt;text&gt;" in data(seen, ArtifactKind.DOM)
 
@@ -222,14 +225,14 @@ async def test_files_pushed_by_a_page_do_not_disturb_it(look: Look) -> None:
     """A page that saves files is a page like any other (C-11)."""
     seen = await look("/saver.html")
 
-    assert (seen.outcome, seen.title) == (Outcome.COMPLETE, "Saver")
+    assert (seen.outcome, seen.title) == (VisitOutcome.COMPLETE, "Saver")
 
 
 async def test_nothing_answered_before_the_deadline_fails(look: Look) -> None:
     """A server that accepts and is silent costs one deadline."""
     seen = await look("/silent", timeout_s=2.0)
 
-    assert (seen.outcome, seen.reason) == (Outcome.FAILED, "deadline: navigate")
+    assert (seen.outcome, seen.reason) == (VisitOutcome.FAILED, "deadline: navigate")
     assert 2.0 <= seen.seconds < 12
 
 
@@ -237,7 +240,7 @@ async def test_a_document_cut_short_is_partial(look: Look) -> None:
     """A connection that breaks in the middle leaves what came before."""
     seen = await look("/cut")
 
-    assert (seen.outcome, seen.status) == (Outcome.PARTIAL, 200)
+    assert (seen.outcome, seen.status) == (VisitOutcome.PARTIAL, 200)
     assert seen.reason == "cut: net::ERR_CONTENT_LENGTH_MISMATCH"
     assert b"The first half" in data(seen, ArtifactKind.TEXT)
 
@@ -246,7 +249,7 @@ async def test_an_endless_document_is_cut_and_kept(look: Look) -> None:
     """A response without an end shows what came of it."""
     seen = await look("/endless", settle_limit_s=1.5)
 
-    assert (seen.outcome, seen.reason) == (Outcome.PARTIAL, "unfinished")
+    assert (seen.outcome, seen.reason) == (VisitOutcome.PARTIAL, "unfinished")
     assert kinds(seen) == ALL
     assert b"It goes on" in data(seen, ArtifactKind.TEXT)
 
@@ -255,7 +258,7 @@ async def test_a_page_that_hangs_is_stopped_and_kept(look: Look) -> None:
     """A script that never ends is ended; the page's picture and words remain."""
     seen = await look("/hung.html", settle_limit_s=1.5)
 
-    assert (seen.outcome, seen.reason, seen.status) == (Outcome.PARTIAL, "hung", 200)
+    assert (seen.outcome, seen.reason, seen.status) == (VisitOutcome.PARTIAL, "hung", 200)
     assert b"Before" in data(seen, ArtifactKind.TEXT)
     assert seen.seconds < 30
 
@@ -264,7 +267,7 @@ async def test_a_page_that_hangs_while_parsed_is_stopped(look: Look) -> None:
     """The same when the script stands in the middle of the document."""
     seen = await look("/hung-early.html", settle_limit_s=1.0)
 
-    assert (seen.outcome, seen.reason, seen.status) == (Outcome.PARTIAL, "hung", 200)
+    assert (seen.outcome, seen.reason, seen.status) == (VisitOutcome.PARTIAL, "hung", 200)
     assert seen.seconds < 30
 
 
@@ -286,7 +289,7 @@ async def test_dialogs_are_dismissed(look: Look, site: Any) -> None:
     """A storm of alerts passes by itself."""
     seen = await look("/alerts.html")
 
-    assert (seen.outcome, seen.title) == (Outcome.COMPLETE, "Alerts")
+    assert (seen.outcome, seen.title) == (VisitOutcome.COMPLETE, "Alerts")
     assert "/alerts-over" in site.paths()
 
 
@@ -294,7 +297,7 @@ async def test_popups_never_load(look: Look, site: Any) -> None:
     """A window that nobody asked for asks for nothing (C-11)."""
     seen = await look("/popups.html")
 
-    assert (seen.outcome, seen.title) == (Outcome.COMPLETE, "Popups")
+    assert (seen.outcome, seen.title) == (VisitOutcome.COMPLETE, "Popups")
     assert [path for path in site.paths() if path.startswith("/popup?")] == []
 
 
@@ -303,15 +306,15 @@ async def test_a_page_that_closes_itself_does_no_harm(look: Look) -> None:
     first = await look("/closing.html")
     second = await look("/plain.html")
 
-    assert first.outcome in (Outcome.COMPLETE, Outcome.FAILED, Outcome.PARTIAL)
-    assert second.outcome is Outcome.COMPLETE
+    assert first.outcome in (VisitOutcome.COMPLETE, VisitOutcome.FAILED, VisitOutcome.PARTIAL)
+    assert second.outcome is VisitOutcome.COMPLETE
 
 
 async def test_a_stream_of_events_does_not_hold_the_page(look: Look) -> None:
     """What never ends is not waited for."""
     seen = await look("/stream.html", settle_limit_s=20.0)
 
-    assert (seen.outcome, seen.reason) == (Outcome.COMPLETE, "")
+    assert (seen.outcome, seen.reason) == (VisitOutcome.COMPLETE, "")
     assert seen.timings["settle"] < 10
 
 
@@ -326,8 +329,8 @@ async def test_a_crashed_renderer_fails_the_visit_only(
     first = await going
     second = await look("/plain.html")
 
-    assert (first.outcome, first.reason) == (Outcome.FAILED, "crashed")
-    assert second.outcome is Outcome.COMPLETE
+    assert (first.outcome, first.reason) == (VisitOutcome.FAILED, "crashed")
+    assert second.outcome is VisitOutcome.COMPLETE
 
 
 async def test_a_dead_browser_is_told_apart_from_a_dead_page(
@@ -349,7 +352,7 @@ async def test_a_flood_of_requests_is_cut_off(look: Look) -> None:
     """A page is no tool to ask others for things thousands of times (C-17)."""
     seen = await look("/flood.html", settle_limit_s=30.0)
 
-    assert (seen.outcome, seen.reason) == (Outcome.PARTIAL, "too-many-requests")
+    assert (seen.outcome, seen.reason) == (VisitOutcome.PARTIAL, "too-many-requests")
     assert len(seen.requests) <= 5_000
 
 
@@ -429,7 +432,7 @@ async def test_a_page_that_grows_is_not_followed_for_ever(look: Look) -> None:
     """Scrolling ends at three times the first height."""
     seen = await look("/growing.html")
 
-    assert seen.outcome is Outcome.COMPLETE
+    assert seen.outcome is VisitOutcome.COMPLETE
     assert seen.timings["scroll"] < 5
 
 
@@ -446,7 +449,7 @@ async def test_a_proxys_own_answer_is_a_failure(look: Look) -> None:
     """A 502 of the proxy's making is marked, and is not the origin's."""
     seen = await look("/proxy-error")
 
-    assert (seen.outcome, seen.reason, seen.artifacts) == (Outcome.FAILED, "dns", ())
+    assert (seen.outcome, seen.reason, seen.artifacts) == (VisitOutcome.FAILED, "dns", ())
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "chrome://version", "javascript:1", "x"])
@@ -485,6 +488,6 @@ async def test_a_hung_page_does_not_slow_another(
     hung = asyncio.ensure_future(look("/hung.html", settle_limit_s=8.0))
     seen = await look("/plain.html")
 
-    assert seen.outcome is Outcome.COMPLETE
+    assert seen.outcome is VisitOutcome.COMPLETE
     assert not hung.done()
     assert (await hung).reason == "hung"

@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from core.replay_keys import replay_key
+from core.url_keys import replay_key
 
 NAMES = (
     "urlkey", "timestamp", "original", "mimetype", "statuscode", "digest", "redirecturl",

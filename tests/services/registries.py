@@ -5,10 +5,10 @@ import tempfile
 from pathlib import Path
 
 from core.layout import Layout
-from links.store.store import Store, open_store
+from links.registry.database import RegistryStore, open_registry_store
 
 
-def open_registry(layout: Layout, url: str = "") -> Store:
+def open_registry(layout: Layout, url: str = "") -> RegistryStore:
     """The registry of a collection, or the one that `url` names; its file is copied if there is none.
 
     Only a test of how tables are made has a reason to make them again.
@@ -17,7 +17,7 @@ def open_registry(layout: Layout, url: str = "") -> Store:
     if not url and not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(_empty())
-    return open_store(layout, url)
+    return open_registry_store(layout, url)
 
 
 @functools.cache
@@ -25,5 +25,5 @@ def _empty() -> bytes:
     """The file of an empty registry."""
     with tempfile.TemporaryDirectory() as folder:
         layout = Layout(Path(folder))
-        open_store(layout).close()
+        open_registry_store(layout).close()
         return layout.links_db.read_bytes()

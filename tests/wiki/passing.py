@@ -12,8 +12,8 @@ from sqlalchemy import BigInteger, Integer, LargeBinary, bindparam, select, upda
 
 from core.layout import Layout
 from core.timestamps import parse_timestamp14, timestamp14
-from links.history import Run, pack, unpack
-from links.store.schema import metadata, urls
+from links.check_history import HistoryRun, pack_history, unpack_history
+from links.registry.schema import metadata, urls
 from tests.services.registries import open_registry
 
 _DAY_S = 86_400
@@ -41,10 +41,10 @@ def _move_registry(layout: Layout, days: int) -> None:
         shifted = [
             {
                 "of": row.id,
-                "new": pack(
+                "new": pack_history(
                     tuple(
-                        Run(run.code, run.first - days, run.last - days)
-                        for run in unpack(row.history)
+                        HistoryRun(run.code, run.first - days, run.last - days)
+                        for run in unpack_history(row.history)
                     )
                 ),
             }

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from core.errors import ConfigError, InputError
 from core.layout import Layout
-from links.books.pages import PageName, PutPage, put_pages
-from links.books.tallies import count_links, count_pages
-from links.books.wikis import (
-    Farm,
+from links.registry.database import RegistryStore
+from links.registry.farm_queries import count_links, count_pages
+from links.registry.pages import PageName, PutPage, put_pages
+from links.registry.wikis import (
+    WikiFarm,
     all_farms,
     all_wikis,
     change_wiki,
@@ -21,22 +22,20 @@ from links.books.wikis import (
     find_farm,
     parse_wiki,
 )
-from links.farms import OwnHosts
-from links.sorting import sort_link
-from links.store.store import Store
+from links.rules.link_class import OwnHosts, classify_link
 from tests.links.conftest import SharedRegistry
 from tests.services.postgres import PostgresServer
 from tests.services.registries import open_registry
-from wiki.adding import Wanted, expression_for, farm_for, namespaces_named, put_wiki
-from wiki.api.facts import Namespace, SiteFacts
+from wiki.api.models import SiteFacts, WikiNamespace
 from wiki.settings import WikiSettings
+from wiki.sync.registration import WikiRegistration, farm_for, host_pattern, namespace_ids, put_wiki
 
 SPACES = {
-    0: Namespace(0, "", "", is_content=True),
-    1: Namespace(1, "Diskussion", "Talk"),
-    4: Namespace(4, "Hilfe:Projekt", "Project"),
-    12: Namespace(12, "Hilfe", "Help"),
-    -1: Namespace(-1, "Spezial", "Special"),
+    0: WikiNamespace(0, "", "", is_content=True),
+    1: WikiNamespace(1, "Diskussion", "Talk"),
+    4: WikiNamespace(4, "Hilfe:Projekt", "Project"),
+    12: WikiNamespace(12, "Hilfe", "Help"),
+    -1: WikiNamespace(-1, "Spezial", "Special"),
 }
 
 
@@ -47,7 +46,7 @@ def registry(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory)
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RegistryStore]:
     """An empty registry, on either database."""
     is_shared = request.param == "postgresql"
     url = request.getfixturevalue("registry").empty() if is_shared else ""
@@ -60,17 +59,19 @@ def _facts(server: str = "https://wiki.example.org", dbname: str = "my_wiki") ->
     return SiteFacts(dbname, "A wiki", (1, 39), "de", server, f"{server}/wiki/$1", SPACES)
 
 
-def _put(store: Store, address: str = "https://wiki.example.org/w/api.php", **more: Any) -> Any:
+def _put(
+    store: RegistryStore, address: str = "https://wiki.example.org/w/api.php", **more: Any
+) -> Any:
     given = {"facts": _facts(), **more}
     with store.writing() as connection:
-        return put_wiki(connection, Wanted(address, **given), day=3)
+        return put_wiki(connection, WikiRegistration(address, **given), day=3)
 
 
 def _page(number: int, *urls: str) -> PutPage:
-    return PutPage(PageName(number, f"P {number}", 0), tuple(map(sort_link, urls)))
+    return PutPage(PageName(number, f"P {number}", 0), tuple(map(classify_link, urls)))
 
 
-def test_a_new_wiki_gets_a_farm_named_after_its_host(store: Store) -> None:
+def test_a_new_wiki_gets_a_farm_named_after_its_host(store: RegistryStore) -> None:
     """A small wiki's operator need not know what a farm is; its own links are its own."""
     wiki = _put(store)
     assert str(wiki.name) == "my_wiki@wiki.example.org"
@@ -86,7 +87,7 @@ def test_a_new_wiki_gets_a_farm_named_after_its_host(store: Store) -> None:
     assert not OwnHosts(farm.internal).has("wikiXexample.org.evil.example")
 
 
-def test_a_wiki_of_a_known_farm_joins_it(store: Store) -> None:
+def test_a_wiki_of_a_known_farm_joins_it(store: RegistryStore) -> None:
     """Wikimedia's are known from the beginning; another is named."""
     facts = _facts("https://de.wikipedia.org", "dewiki")
     first = _put(store, "https://de.wikipedia.org/w/api.php", facts=facts)
@@ -99,7 +100,7 @@ def test_a_wiki_of_a_known_farm_joins_it(store: Store) -> None:
     ]
 
 
-def test_said_again_what_is_given_changes_and_the_rest_stays(store: Store) -> None:
+def test_said_again_what_is_given_changes_and_the_rest_stays(store: RegistryStore) -> None:
     """Also the keys that others keep in the settings."""
     _put(store, feed={"grace_h": 24, "categories": ("A",)})
     with store.writing() as connection:
@@ -113,7 +114,7 @@ def test_said_again_what_is_given_changes_and_the_rest_stays(store: Store) -> No
     assert '"is_private": true' in again.settings
 
 
-def test_a_wiki_that_renames_itself_keeps_its_name_here(store: Store) -> None:
+def test_a_wiki_that_renames_itself_keeps_its_name_here(store: RegistryStore) -> None:
     """Its pages are the same: the address tells it, with https or without."""
     first = _put(store)
     renamed = _put(store, "http://wiki.example.org/w/api.php", facts=_facts(dbname="new_name"))
@@ -127,7 +128,7 @@ def test_a_wiki_that_renames_itself_keeps_its_name_here(store: Store) -> None:
     [{"name": "other@wiki.example.org"}, {"name": "my_wiki@WMF"}, {"farm": "ours"}, {"name": "b"}],
     ids=str,
 )
-def test_a_wiki_has_one_name(store: Store, more: dict[str, str]) -> None:
+def test_a_wiki_has_one_name(store: RegistryStore, more: dict[str, str]) -> None:
     """Under two its pages would be observed twice; its own may be said again."""
     _put(store)
     with pytest.raises(InputError, match="known as my_wiki@wiki"):
@@ -138,7 +139,7 @@ def test_a_wiki_has_one_name(store: Store, more: dict[str, str]) -> None:
         assert len(all_wikis(connection)) == 1
 
 
-def test_a_wiki_that_was_imported_gets_its_address(store: Store) -> None:
+def test_a_wiki_that_was_imported_gets_its_address(store: RegistryStore) -> None:
     """The registry may know its pages from a dump, and not where it is."""
     with store.writing() as connection:
         before = ensure_wiki(connection, parse_wiki("dewiki@WMF"), day=1)
@@ -146,7 +147,7 @@ def test_a_wiki_that_was_imported_gets_its_address(store: Store) -> None:
     assert _put(store, "https://de.wikipedia.org/w/api.php", facts=facts).id == before.id
 
 
-def test_two_wikis_of_one_name_are_told_apart(store: Store) -> None:
+def test_two_wikis_of_one_name_are_told_apart(store: RegistryStore) -> None:
     """Many wikis are called my_wiki, also on one host."""
     _put(store)
     with pytest.raises(InputError, match="--name"):
@@ -155,7 +156,7 @@ def test_two_wikis_of_one_name_are_told_apart(store: Store) -> None:
     assert str(other.name) == "other@wiki.example.org"
 
 
-def test_what_cannot_be_used_changes_nothing(store: Store) -> None:
+def test_what_cannot_be_used_changes_nothing(store: RegistryStore) -> None:
     """All of it is one transaction."""
     with pytest.raises(ConfigError):
         _put(store, feed={"batch": -1})
@@ -168,7 +169,7 @@ def test_what_cannot_be_used_changes_nothing(store: Store) -> None:
         assert [farm.name for farm in all_farms(connection)] == ["wmflabs", "WMF"]
 
 
-def test_pages_and_links_are_counted_up_to_a_limit(store: Store) -> None:
+def test_pages_and_links_are_counted_up_to_a_limit(store: RegistryStore) -> None:
     """Of one wiki, without those that are gone."""
     wiki = _put(store)
     other = _put(store, "https://c.example/api.php", facts=_facts("https://c.example"))
@@ -198,14 +199,14 @@ def test_namespaces_are_named_by_number_or_in_either_language(
     words: list[str], numbers: tuple[int, ...]
 ) -> None:
     """Each once."""
-    assert namespaces_named(words, SPACES) == numbers
+    assert namespace_ids(words, SPACES) == numbers
 
 
 @pytest.mark.parametrize("word", ["Hlep", "2", "-1", "Special", "99999999999", "²", ""])
 def test_a_namespace_that_the_wiki_does_not_have_is_told(word: str) -> None:
     """With those that it has."""
     with pytest.raises(InputError, match="12 Hilfe"):
-        namespaces_named([word], SPACES)
+        namespace_ids([word], SPACES)
 
 
 @given(
@@ -217,6 +218,8 @@ def test_any_host_has_a_farm_and_is_its_own(host: str) -> None:
     name = farm_for(host, [])
     if name[:1].isalnum():
         assert parse_wiki(f"a@{name}").farm == name
-    assert OwnHosts(expression_for(host)).has(host)
-    assert not OwnHosts(expression_for(host)).has(f"x{host}")
-    assert farm_for(host, [Farm(1, "b", "", "("), Farm(2, "c", "", expression_for(host))]) == "c"
+    assert OwnHosts(host_pattern(host)).has(host)
+    assert not OwnHosts(host_pattern(host)).has(f"x{host}")
+    assert (
+        farm_for(host, [WikiFarm(1, "b", "", "("), WikiFarm(2, "c", "", host_pattern(host))]) == "c"
+    )

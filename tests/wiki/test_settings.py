@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import ConfigError
-from wiki.settings import BotSettings, FeedSettings, WikiSettings, changed, to_json
+from wiki.settings import BotSettings, FeedSettings, WikiSettings, replace_settings, to_json
 
 NAMES = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=9)
 FEEDS = st.builds(
@@ -78,10 +78,12 @@ def test_what_is_misspelt_or_of_another_kind_is_refused(text: str, said: str) ->
 
 def test_what_is_not_said_stays() -> None:
     """And what is said is held to the same rules."""
-    feed = changed(FeedSettings(grace_h=24), "feed", archive=False, grace_h=None, categories=("A",))
+    feed = replace_settings(
+        FeedSettings(grace_h=24), "feed", archive=False, grace_h=None, categories=("A",)
+    )
     assert (feed.archive, feed.grace_h, feed.categories) == (False, 24, ("A",))
     with pytest.raises(ConfigError):
-        changed(feed, "feed", archived_days=-1)
+        replace_settings(feed, "feed", archived_days=-1)
 
 
 @pytest.mark.parametrize("kind", [FeedSettings, BotSettings])
@@ -92,5 +94,5 @@ def test_every_default_is_a_value_that_may_be_said(kind: type[Any]) -> None:
     hints = get_type_hints(kind)
     for each in fields(kind):
         value = getattr(default, each.name)
-        assert getattr(changed(default, "x", **{each.name: value}), each.name) == value
+        assert getattr(replace_settings(default, "x", **{each.name: value}), each.name) == value
         assert each.name in hints

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from core.errors import ConfigError
 from tests.examples import examples
-from wiki.statements import parse_entry
+from wiki.settings import parse_statement
 
 NUMBERS = st.integers(1, 9_999_999_999)
 TEXTS = st.text(st.characters(codec="utf-8", categories=["L", "N", "P"]), min_size=1, max_size=20)
@@ -19,10 +19,10 @@ def test_an_entry_is_a_property_or_one_with_a_value(
 ) -> None:
     """What is its own plain form stays so; spaces around the parts count for nothing."""
     text = f"{gap}P{number}{gap}" + ("" if value is None else f"={gap}{value}{gap}")
-    found = parse_entry(text)
+    found = parse_statement(text)
     assert found.partition("=")[0] == f"P{number}"
     assert ("=" in found) == (value is not None)
-    assert parse_entry(found) == found
+    assert parse_statement(found) == found
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=12))
@@ -31,7 +31,7 @@ def test_any_text_is_an_entry_or_an_error(text: str) -> None:
     """An error names the entry and the form that is expected."""
     found = said = ""
     try:
-        found = parse_entry(text)
+        found = parse_statement(text)
     except ConfigError as error:
         said = str(error)
     assert found.startswith("P") or (repr(text[:80]) in said and "P31=Q5" in said)
@@ -44,4 +44,4 @@ def test_any_text_is_an_entry_or_an_error(text: str) -> None:
 def test_what_names_no_property_is_refused(text: str) -> None:
     """A misspelt exclusion would archive what nobody wanted."""
     with pytest.raises(ConfigError, match="names no property"):
-        parse_entry(text)
+        parse_statement(text)

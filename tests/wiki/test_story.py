@@ -21,8 +21,8 @@ import pytest_asyncio
 from PIL import Image
 
 from core.clock import SystemClock
-from links.days import day_of
-from links.states import State
+from links.check_history import day_of
+from links.states import LinkState
 from tests.crawler.conftest import Ran
 from tests.crawler.linked_site import LinkedSite
 from tests.playback.screen import Screen, open_screen
@@ -199,7 +199,7 @@ async def test_a_link_is_archived_dies_is_repaired_and_lives_again(
         await reader.opens_the_copy("wiki-copy")
 
         museum.leave()
-        await weeks_pass(town, until=State.DEAD)
+        await weeks_pass(town, until=LinkState.DEAD)
         await reader.sees(".weboid-link.weboid-unreachable", "wiki-dead")
 
         await asyncio.to_thread(bot_repairs, town)
@@ -209,7 +209,7 @@ async def test_a_link_is_archived_dies_is_repaired_and_lives_again(
 
         with Museum(port=museum.port) as again:
             again.open.set()
-            await weeks_pass(town, until=State.ALIVE)
+            await weeks_pass(town, until=LinkState.ALIVE)
             await reader.sees(".weboid-link.weboid-working", "wiki-back")
 
 
@@ -262,7 +262,7 @@ def current(town: Town) -> str:
     return text
 
 
-async def weeks_pass(town: Town, *, until: State) -> None:
+async def weeks_pass(town: Town, *, until: LinkState) -> None:
     """Let the checker look every few days, and the browser when it is asked, until the link is so."""
     for _ in range(12):
         if (await asyncio.to_thread(town.states))[CITED] is until:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from links.states import State
+from links.states import LinkState
 from tests.sites.mediawiki import Wiki, running_wiki
 from tests.sites.versions import OTHERS, Version
 from tests.wiki.api.conftest import ApiAt, api_at, pauses
@@ -12,10 +12,10 @@ from tests.wiki.editing.conftest import shop
 from tests.wiki.editing.shop import Shop
 from tests.wiki.feeding.conftest import Fed, fed
 from tests.wiki.writing import BOT, BOT_SECRET, Writer
-from wiki.api.account import Account
-from wiki.api.pages import read_pages
-from wiki.api.site import site_facts
-from wiki.editing.acting import Did
+from wiki.api.credentials import WikiCredentials
+from wiki.api.page_query import read_pages
+from wiki.api.site_info import read_site_facts
+from wiki.bot.page_edit import PageEditStatus
 
 __all__ = ["api_at", "fed", "pauses", "shop"]  # fixtures
 
@@ -43,8 +43,8 @@ async def test_a_wiki_is_known_and_logged_in_to(
 ) -> None:
     """It describes itself, a bot password gives its account's rights, and pages are read whole."""
     page_id, _ = writer.write("Whole", "x [[Category:Odd]] {{Odd}}")
-    async with api_at(wiki.api(), Account(bot_name, BOT_SECRET)) as api:
-        facts = await site_facts(api)
+    async with api_at(wiki.api(), WikiCredentials(bot_name, BOT_SECRET)) as api:
+        facts = await read_site_facts(api)
         told = await api.get(action="query", meta="userinfo")
         assert await api.has_right("apihighlimits")
         (page,) = await read_pages(
@@ -106,7 +106,7 @@ def test_a_sweep_reads_every_page(writer: Writer, request: pytest.FixtureRequest
 
 async def test_the_bot_mends_and_keeps_what_was_written_in_between(shop: Shop) -> None:
     """An edit conflict is one in every version: the other's words and the repair both stand there."""
-    title, _ = shop.page(PAGE, {URL: State.DEAD})
+    title, _ = shop.page(PAGE, {URL: LinkState.DEAD})
     copy = shop.give_copy(URL)
     once = iter([True])
 
@@ -117,25 +117,25 @@ async def test_the_bot_mends_and_keeps_what_was_written_in_between(shop: Shop) -
     shop.step = write
     tally, _ = await shop.run()
 
-    assert tally.did == {Did.EDITED: 1}
+    assert tally.did == {PageEditStatus.EDITED: 1}
     assert "title=Better" in shop.text(title)
     assert f"archive-url={copy}" in shop.text(title)
 
 
 async def test_the_bot_leaves_pages_that_want_no_bots(shop: Shop) -> None:
     """{{nobots}} is the wiki's text, not its version's."""
-    title, _ = shop.page("{{nobots}}" + PAGE, {URL: State.DEAD})
+    title, _ = shop.page("{{nobots}}" + PAGE, {URL: LinkState.DEAD})
     shop.give_copy(URL)
     tally, _ = await shop.run(title)
-    assert tally.did == {Did.FORBIDDEN: 1}
+    assert tally.did == {PageEditStatus.FORBIDDEN: 1}
     assert len(shop.revisions(title)) == 1
 
 
 async def test_the_bot_notices_who_takes_its_edit_back(shop: Shop) -> None:
     """Tags for reverted edits came with 1.36: without them the texts tell."""
-    title, _ = shop.page(PAGE, {URL: State.DEAD})
+    title, _ = shop.page(PAGE, {URL: LinkState.DEAD})
     shop.give_copy(URL)
     await shop.run(title)
     shop.writer.act(action="edit", title=title, undo=shop.edits()[0].rev)
     tally, _ = await shop.run(title)
-    assert (tally.undone, tally.did) == (1, {Did.HELD: 1})
+    assert (tally.undone, tally.did) == (1, {PageEditStatus.HELD: 1})

@@ -13,22 +13,22 @@ import pytest
 from sqlalchemy import insert, update
 
 from core.layout import Layout
-from crawler.cli import main
-from crawler.cli.exits import Exit
-from links.books.feeds import put_cursor, put_trouble
-from links.books.pages import PageName, PutPage, number_of, put_pages
-from links.books.urls import ensure_urls
-from links.books.wikis import all_wikis, parse_wiki
-from links.sorting import sort_link
-from links.states import State
-from links.store.schema import urls, wanted
-from playback.decisions.level_book import LevelBook
-from playback.decisions.store import open_decisions
+from links.registry.pages import PageName, PutPage, number_of, put_pages
+from links.registry.schema import urls, wanted
+from links.registry.sync_state import put_cursor, put_trouble
+from links.registry.urls import ensure_urls
+from links.registry.wikis import all_wikis, parse_wiki
+from links.rules.link_class import classify_link
+from links.states import LinkState
+from playback.access.decision_store import open_decisions
+from playback.access.level_store import LevelStore
 from tests.playback.conftest import CollectionBuilder
 from tests.services.registries import open_registry
 from tests.sites.mediawiki import Wiki
 from tests.wiki.api.fronting import fronting
 from tests.wiki.writing import BOT_SECRET, Writer
+from weboid.cli.main import main
+from weboid.cli.support.command_base import ExitCode
 
 pytestmark = pytest.mark.slow
 Command = Callable[..., tuple[int, str, str]]
@@ -55,14 +55,14 @@ def command(
 
 def _added(ran: tuple[int, str, str]) -> Any:
     code, out, err = ran
-    assert code == Exit.OK, err
+    assert code == ExitCode.OK, err
     return json.loads(out)
 
 
 def test_a_wiki_is_added_by_the_address_of_a_page(wiki: Wiki, command: Command) -> None:
     """What was understood is said, and what comes next."""
     code, out, _ = command("add", f"{wiki.base}/wiki/Main_Page")
-    assert code == Exit.OK
+    assert code == ExitCode.OK
     assert f"The library is known as my_wiki@127.0.0.1: MediaWiki 1.39.17, {wiki.api()}" in out
     assert "Observed: articles." in out
     assert "archived at once" in out
@@ -88,7 +88,7 @@ def test_said_again_it_changes_what_is_given(
         "None such",
     )
     code, out, _ = command("add", wiki.base, *criteria, *account)
-    assert code == Exit.OK
+    assert code == ExitCode.OK
     assert "Observed: Help, articles, in Cmd, without None such." in out
     assert "after 2 d" in out
     assert "Read as Repairer, with a bot's limits." in out
@@ -113,11 +113,11 @@ def test_a_wiki_says_how_much_of_what_it_cites_is_recorded(
     assert _added(command("add", wiki.base, "--json"))["store"] == "everything"
     for _ in range(2):
         code, out, _ = command("add", wiki.base, "--store", "text")
-        assert (code, "recorded at the level text" in out) == (Exit.OK, True)
+        assert (code, "recorded at the level text" in out) == (ExitCode.OK, True)
     found = _added(command("add", wiki.base, "--json"))
     assert found["store"] == "text"
     with closing(open_decisions(Layout(tmp_path / "collection"))) as store:
-        (decision,) = LevelBook(store).stored_history()
+        (decision,) = LevelStore(store).stored_history()
     assert decision.target.wiki == parse_wiki(found["wiki"]).in_levels
     assert decision.actor.is_operator
 
@@ -125,35 +125,36 @@ def test_a_wiki_says_how_much_of_what_it_cites_is_recorded(
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (("--namespace", "Hlep"), Exit.INPUT, "12 Help"),
-        (("--account", "A@b"), Exit.INPUT, "password"),
-        (("--password-file", "/nothing"), Exit.INPUT, "/nothing"),
-        (("--grace", "-1"), Exit.INPUT, "--grace"),
-        (("--name", "a b"), Exit.INPUT, "names no wiki"),
-        (("--farm", "a b"), Exit.INPUT, "names no wiki"),
+        (("--namespace", "Hlep"), ExitCode.INPUT, "12 Help"),
+        (("--account", "A@b"), ExitCode.INPUT, "password"),
+        (("--password-file", "/nothing"), ExitCode.INPUT, "/nothing"),
+        (("--grace", "-1"), ExitCode.INPUT, "--grace"),
+        (("--name", "a b"), ExitCode.INPUT, "names no wiki"),
+        (("--farm", "a b"), ExitCode.INPUT, "names no wiki"),
     ],
     ids=str,
 )
 def test_what_cannot_be_used_adds_nothing(
-    wiki: Wiki, command: Command, options: tuple[str, ...], code: Exit, said: str
+    wiki: Wiki, command: Command, options: tuple[str, ...], code: ExitCode, said: str
 ) -> None:
     """And says what can."""
     ended, _, err = command("add", wiki.base, *options)
     assert (ended, said in err) == (code, True), err
-    assert "No wiki is known" in command("ls")[1] or command("ls")[0] == Exit.UNAVAILABLE
+    assert "No wiki is known" in command("ls")[1] or command("ls")[0] == ExitCode.UNAVAILABLE
 
 
 def test_a_password_in_an_address_is_not_kept(wiki: Wiki, command: Command) -> None:
     """It would be shown wherever the wiki's address is."""
     code, _, err = command("add", wiki.base.replace("://", "://me:pw@"))
-    assert code == Exit.INPUT
+    assert code == ExitCode.INPUT
     assert "--basic-file" in err
 
 
 @pytest.mark.parametrize(
-    ("url", "code"), [("http://127.0.0.1:9/", Exit.UNAVAILABLE), ("nothing at all", Exit.INPUT)]
+    ("url", "code"),
+    [("http://127.0.0.1:9/", ExitCode.UNAVAILABLE), ("nothing at all", ExitCode.INPUT)],
 )
-def test_an_address_without_a_wiki_is_told(command: Command, url: str, code: Exit) -> None:
+def test_an_address_without_a_wiki_is_told(command: Command, url: str, code: ExitCode) -> None:
     """Away now, or never there."""
     assert command("add", url)[0] == code
 
@@ -162,7 +163,7 @@ def test_the_list_tells_how_far_feeds_are_and_what_holds_them_up(
     wiki: Wiki, command: Command, tmp_path: Path
 ) -> None:
     """And settings that cannot be used."""
-    assert command("add", wiki.base, "--name", "listed@here", "--farm", "here")[0] == Exit.OK
+    assert command("add", wiki.base, "--name", "listed@here", "--farm", "here")[0] == ExitCode.OK
     store = open_registry(Layout(tmp_path / "collection"))
     now = datetime(2026, 11, 21, tzinfo=UTC)
     with store.writing() as connection:
@@ -186,31 +187,31 @@ def test_a_wiki_is_added_with_a_contact_and_an_interval(
 ) -> None:
     """The collection keeps both; without a contact the command says so, with the next step."""
     code, out, err = command("add", wiki.base)
-    assert (code, "no contact address is set" in err) == (Exit.OK, True)
+    assert (code, "no contact address is set" in err) == (ExitCode.OK, True)
     given = ("--contact", "a@b.example", "--recrawl", "90d")
     code, out, err = command("add", wiki.base, *given)
-    assert (code, "contact" in err) == (Exit.OK, False)
+    assert (code, "contact" in err) == (ExitCode.OK, False)
     assert "archived again after 90d" in out
     marker = (tmp_path / "collection" / "collection.toml").read_text()
     assert marker.endswith('[operator]\ncontact = "a@b.example"\nrecrawl = "90d"\n')
     code, _, err = command("add", wiki.base, "--recrawl", "1d")
-    assert (code, "--recrawl 30d or more" in err) == (Exit.INPUT, True)
+    assert (code, "--recrawl 30d or more" in err) == (ExitCode.INPUT, True)
 
 
 def test_the_list_tells_what_becomes_of_links(wiki: Wiki, command: Command, tmp_path: Path) -> None:
     """Queued, dead, without a copy, as readers see them; and whether the bot is on."""
-    assert command("add", wiki.base, "--name", "counted@here", "--farm", "here")[0] == Exit.OK
+    assert command("add", wiki.base, "--name", "counted@here", "--farm", "here")[0] == ExitCode.OK
     layout = Layout(tmp_path / "collection")
     fine, dead, waiting, bare = (
         f"https://{name}.org/" for name in ("fine", "dead", "soon", "bare")
     )
     with closing(open_registry(layout)) as store, store.writing() as rows:
         (known,) = all_wikis(rows)
-        links = tuple(map(sort_link, (fine, dead, waiting, bare)))
+        links = tuple(map(classify_link, (fine, dead, waiting, bare)))
         put_pages(rows, known.id, [PutPage(PageName(7, "Page"), links)], day=1)
         numbers = ensure_urls(rows, [fine, dead, waiting, bare], day=1)
         page = number_of(known.id, 7)
-        rows.execute(update(urls).where(urls.c.id == numbers[dead]).values(state=State.DEAD))
+        rows.execute(update(urls).where(urls.c.id == numbers[dead]).values(state=LinkState.DEAD))
         waits = {"wiki_id": known.id, "page": page, "since": 1, "due": 1, "priority": 0}
         rows.execute(insert(wanted), {**waits, "url_id": numbers[waiting]})
     with closing(CollectionBuilder(layout.root, is_there=True)) as builder:
@@ -237,9 +238,9 @@ def test_a_wiki_is_asked_through_the_proxy_that_the_profile_names(
         way = proxy.base.replace("://", "://me:p%40w@")
         profile.write_text(f'[egress.via]\n"*" = "{way}"\n')
         url = wiki.api().replace("127.0.0.1", "wiki.invalid")  # only the proxy knows that name
-        assert command("add", url, "--profile", str(profile))[0] == Exit.OK
+        assert command("add", url, "--profile", str(profile))[0] == ExitCode.OK
         assert {each.headers["host"].partition(":")[0] for each in proxy.seen} == {"wiki.invalid"}
         assert proxy.seen[0].headers["proxy-authorization"] == "Basic bWU6cEB3"
     profile.write_text('[egress.via]\n"*" = "socks5://127.0.0.1:9"\n')
     code, _, err = command("add", wiki.base, "--profile", str(profile))
-    assert (code, "http proxies" in err) == (Exit.INPUT, True)
+    assert (code, "http proxies" in err) == (ExitCode.INPUT, True)

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from core.clock import CLOCK_OFFSET, SystemClock
+from core.config.settings import Settings
 from core.errors import ConfigError, InputError
 from core.layout import Layout
-from core.settings import Settings
-from crawler import trial_copy
-from crawler.cli.options import shared_settings, with_database
-from crawler.trial_mark import check_trial_clock
-from links.store.store import open_store
+from crawler.collection import check_trial_clock
+from links.registry.database import open_registry_store
 from tests.crawler.conftest import Weboid
 from tests.crawler.linked_site import LinkedSite
 from tests.wiki.town import Town, article, profile_of, running_town
+from weboid.app import collection_snapshot
+from weboid.cli.support.options import shared_settings, with_database
 
 FINE, DEAD, GONE = "http://site.org/", "http://site.org/nothing-here", "http://museum.org/hall"
 COPY = "trial"
@@ -155,10 +155,10 @@ def test_a_registry_that_is_too_large_is_refused_with_the_way_to_try_it(
 ) -> None:
     """Nothing is copied then."""
     layout = Layout(tmp_path / "collection")
-    open_store(layout, database_url).close()
-    monkeypatch.setattr(trial_copy, "MOST_URLS", -1)
+    open_registry_store(layout, database_url).close()
+    monkeypatch.setattr(collection_snapshot, "COPY_URLS_LIMIT", -1)
     with pytest.raises(InputError, match="`weboid wiki sweep --now --collection DIR`"):
-        trial_copy.make_trial_copy(layout, tmp_path / COPY, database_url)
+        collection_snapshot.make_trial_copy(layout, tmp_path / COPY, database_url)
     assert not (tmp_path / COPY).exists()
 
 

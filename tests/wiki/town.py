@@ -21,11 +21,11 @@ from sqlalchemy import select
 from core.clock import SystemClock
 from core.layout import Layout
 from core.urls import identity_key
-from links.books.urls import UrlRow, find_urls, urls_by_id
-from links.days import day_of
-from links.states import State
-from links.store.schema import urls
-from links.store.store import Store
+from links.check_history import day_of
+from links.registry.database import RegistryStore
+from links.registry.schema import urls
+from links.registry.urls import UrlRow, find_urls, urls_by_id
+from links.states import LinkState
 from tests.crawler.conftest import Ran, Weboid
 from tests.crawler.linked_site import Answer, LinkedSite
 from tests.services.ports import free_port
@@ -135,11 +135,11 @@ class Town:
             self._name = str(json.loads(listed.out)["wikis"][0]["wiki"])
         return self._name
 
-    def states(self) -> dict[str, State]:
+    def states(self) -> dict[str, LinkState]:
         """Of each link that is watched, by its URL."""
         with self.store() as store, store.reading() as rows:
             numbers = list(rows.execute(select(urls.c.id)).scalars())
-            return {row.url: State(row.state) for row in urls_by_id(rows, numbers).values()}
+            return {row.url: LinkState(row.state) for row in urls_by_id(rows, numbers).values()}
 
     def looked_at(self, url: str) -> int | None:
         """The day on which the link was last looked at."""
@@ -156,7 +156,7 @@ class Town:
             return find_urls(rows, [identity])[identity]
 
     @contextmanager
-    def store(self) -> Iterator[Store]:
+    def store(self) -> Iterator[RegistryStore]:
         """The registry."""
         with closing(open_registry(self.layout)) as store:
             yield store

@@ -1,87 +1,149 @@
-"""Asking a wiki's API: one `Api` a wiki, gently, with every trouble told apart.
+"""MediaWiki API client: login, tokens, maxlag, rate limit, retries, continuation.
 
     async with Api(address, account, …) as api:
         told = await api.get(action="query", meta="siteinfo")     # formatversion 2
         async for part in api.query(list="allpages", aplimit="max"): …   # continued to its end
         told = await api.post(action="edit", …)                   # with a token, as the account
 
-`wiki.api.{site,changes,pages,edits}` ask what the rest of the package needs and give `wiki.api.facts`.
+`wiki.api.{site,changes,pages,edits}` ask what the rest of the package needs and give `wiki.api.models`.
 
 One request is under way at a time. What a wiki asks for (Retry-After, maxlag) is obeyed within
-`Manners`; then the error goes up. What writes is sent again only when it cannot have been done. An
+`ApiSettings`; then the error goes up. What writes is sent again only when it cannot have been done. An
 answer is a JSON object, or an error: nothing half understood comes back.
 """
 
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Mapping
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
+from core.clock import Clock, SystemClock
 from core.errors import BadUrlError, ConfigError
 from core.urls import fetch_key, host_of
-from wiki.api.account import Account, check_login, split_basic
+from wiki.api.credentials import WikiCredentials, check_login, split_basic
 from wiki.api.errors import (
-    HistoryGapError,
     LoggedOutError,
-    NotAllowedError,
     ReadOnlyError,
     ThrottledError,
     WikiAwayError,
     WikiMovedError,
     WikiRefusedError,
 )
-from wiki.api.http import (
+from wiki.api.models import continuation, token_field
+from wiki.api.transport import (
     DIRECT,
     REDIRECTS,
-    Question,
-    Reply,
-    Route,
-    Wire,
+    RESPONSE_LIMIT_BYTES,
+    RESPONSE_LIMIT_S,
+    ApiRequest,
+    ApiResponse,
+    ApiTransport,
+    ServerRoute,
+    check_answer,
+    check_status,
     is_same_server,
+    parse_response,
 )
-from wiki.api.manners import Manners, Timing, Value, encoded, user_agent
-from wiki.api.refusals import check_answer, check_status, reading
-from wiki.api.values import continued, token_in
 
-__all__ = [
-    "Api",
-    "HistoryGapError",
-    "LoggedOutError",
-    "Manners",
-    "NotAllowedError",
-    "ReadOnlyError",
-    "ThrottledError",
-    "Timing",
-    "Value",
-    "WikiAwayError",
-    "WikiMovedError",
-    "WikiRefusedError",
-    "user_agent",
-]
+CONTACT_CHARS: Final = 200
 
-Told = dict[str, Any]
+ParamValue = str | int | bool | Sequence[str] | Sequence[int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ApiSettings:
+    """How gently a wiki is asked.
+
+    Attributes:
+        gap_s: between the end of an answer and the next request.
+        maxlag_s: a wiki whose databases lag by more is left alone; 0: it is not asked about that.
+        attempts: of one request.
+        patience_s: what they may wait between them, together; a wiki that asks for more gets it from
+            the caller, who is told how long (`WikiAwayError.retry_s`).
+        limit_s: one answer may take.
+        limit_bytes: one answer may be.
+        agent: the User-Agent; empty: `user_agent()`.
+    """
+
+    gap_s: float = 0.1
+    maxlag_s: int = 5
+    attempts: int = 4
+    patience_s: float = 60.0
+    limit_s: float = RESPONSE_LIMIT_S
+    limit_bytes: int = RESPONSE_LIMIT_BYTES
+    agent: str = ""
+
+
+@dataclass(frozen=True)
+class ApiTiming:
+    """What tells the time, lets it pass, and spreads repetitions."""
+
+    clock: Clock = field(default_factory=SystemClock)
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    chance: random.Random = field(default_factory=random.Random)
+
+
+def user_agent(contact: str = "", purpose_page: str = "") -> str:
+    """Return who asks, why, and where its people are to be found.
+
+    Raises:
+        ConfigError: an address holds what no header may.
+    """
+    for name, text in (("contact", contact), ("purpose page", purpose_page)):
+        if len(text) > CONTACT_CHARS or not text.isascii() or not text.isprintable():
+            raise ConfigError(f"The {name} must be an address of a page or for mail, in ASCII.")
+    pages = "".join(f"; +{each}" for each in (purpose_page, contact) if each)
+    return f"Weboid/0.1 (wiki archiver{pages})"
+
+
+def encode_params(params: Mapping[str, ParamValue]) -> dict[str, str]:
+    r"""The parameters as the API reads them.
+
+    >>> encode_params({"a": True, "b": False, "c": None, "d": ["x", "y"], "e": 5})
+    {'a': '1', 'd': 'x|y', 'e': '5'}
+    >>> encode_params({"titles": ["x|y", "z"]})
+    {'titles': '\x1fx|y\x1fz'}
+    """
+    found = {}
+    for name, value in params.items():
+        if value is None or value is False:
+            continue
+        if value is True:
+            found[name] = "1"
+        elif isinstance(value, str | int):
+            found[name] = str(value)
+        else:
+            texts = [str(each) for each in value]
+            has_bar = any("|" in text for text in texts)
+            found[name] = "".join(f"\x1f{text}" for text in texts) if has_bar else "|".join(texts)
+    return found
+
+
+ApiAnswer = dict[str, Any]
 
 LONG_CHARS: Final = 1_500  # a question that is longer goes as POST: servers limit addresses
 REDIRECT_HOPS: Final = 3
-PARTS_MOST: Final = 100_000  # of one `query`
+PARTS_LIMIT: Final = 100_000  # of one `query`
 _WARNINGS_KEPT: Final = 200
 _TOKEN_CODES: Final = frozenset(("badtoken", "notoken"))
 
 log = logging.getLogger(__name__)
 
 
-class Api:
+class WikiApi:
     """A wiki's API; owns its connections, and belongs to one event loop."""
 
     def __init__(
         self,
         address: str,
-        account: Account | None = None,
+        account: WikiCredentials | None = None,
         *,
-        manners: Manners | None = None,
-        route: Route = DIRECT,
-        timing: Timing | None = None,
+        manners: ApiSettings | None = None,
+        route: ServerRoute = DIRECT,
+        timing: ApiTiming | None = None,
     ) -> None:
         """Take where the API is and who asks; nothing is sent yet.
 
@@ -96,9 +158,13 @@ class Api:
             ConfigError: that is no address.
         """
         address, basic = split_basic(address)
-        account, manners, timing = account or Account(), manners or Manners(), timing or Timing()
+        account, manners, timing = (
+            account or WikiCredentials(),
+            manners or ApiSettings(),
+            timing or ApiTiming(),
+        )
         if basic and not account.basic:
-            account = Account(account.name, account.password, account.token, basic)
+            account = WikiCredentials(account.name, account.password, account.token, basic)
         try:
             self.address = fetch_key(address, allow_single_label=True)
         except BadUrlError as error:
@@ -107,7 +173,7 @@ class Api:
         self.moved_to = ""  # where the wiki sent us, when it did: the new address
         self.manners = manners
         self._home = self.address  # where secrets may go
-        self._wire = Wire(
+        self._wire = ApiTransport(
             user_agent=manners.agent or user_agent(),
             route=route,
             limit_s=manners.limit_s,
@@ -153,7 +219,7 @@ class Api:
         """
         await self._wire.keep_public(self.address)
 
-    async def get(self, **params: Value) -> Told:
+    async def get(self, **params: ParamValue) -> ApiAnswer:
         """The answer to a question, which changes nothing.
 
         Args:
@@ -168,14 +234,14 @@ class Api:
         await self._ensure_login()
         seen = self._logins
         try:
-            return await self._asked(encoded(params))
+            return await self._asked(encode_params(params))
         except LoggedOutError:
             if not self.account.password:
                 raise
         await self._log_in_again(seen)
-        return await self._asked(encoded(params))
+        return await self._asked(encode_params(params))
 
-    async def post(self, *, token_kind: str = "csrf", **params: Value) -> Told:  # noqa: S107 no secret
+    async def post(self, *, token_kind: str = "csrf", **params: ParamValue) -> ApiAnswer:  # noqa: S107 no secret
         """The answer to what changes something, with a token, as the account.
 
         Sent once more after a login or with a fresh token, and when the wiki says that it did nothing;
@@ -189,7 +255,7 @@ class Api:
             seen = self._logins
             try:
                 given = {**params, "token": await self.token(token_kind)}
-                return await self._asked(encoded(given), writes=True)
+                return await self._asked(encode_params(given), writes=True)
             except LoggedOutError:
                 if is_last or not self.account.password:
                     raise
@@ -203,11 +269,13 @@ class Api:
                 self._tokens.clear()
         raise AssertionError("unreachable")
 
-    async def query(self, parts_most: int = PARTS_MOST, /, **params: Value) -> AsyncIterator[Told]:
+    async def query(
+        self, parts_most: int = PARTS_LIMIT, /, **params: ParamValue
+    ) -> AsyncIterator[ApiAnswer]:
         """The answers to ``action=query``, one after the other until nothing is left to continue.
 
         Nothing is merged: a page's properties may be spread over several answers
-        (`wiki.api.pages.read_pages` puts them together).
+        (`wiki.api.page_query.read_pages` puts them together).
 
         Raises:
             as `get`; WikiRefusedError ``endless`` after `parts_most`, or when it goes in a circle.
@@ -217,7 +285,7 @@ class Api:
         for _ in range(parts_most):
             told = await self.get(**{**params, **further})
             yield told
-            found = continued(told)
+            found = continuation(told)
             if not found:
                 return
             if found == further:
@@ -229,7 +297,7 @@ class Api:
         """A token, kept until it turns out to be bad."""
         if kind not in self._tokens:
             told = await self.get(action="query", meta="tokens", type=kind)
-            self._tokens[kind] = token_in(told, kind)
+            self._tokens[kind] = token_field(told, kind)
         return self._tokens[kind]
 
     async def rights(self) -> frozenset[str]:
@@ -253,14 +321,14 @@ class Api:
         """
         await self._ensure_login()
 
-    async def raw(self, url: str) -> Reply:
+    async def raw(self, url: str) -> ApiResponse:
         """A page of the wiki's server, with redirects followed: to find the API from it.
 
         Raises:
             WikiAwayError, WikiMovedError: as `get`.
         """
         for _ in range(REDIRECT_HOPS + 1):
-            reply = await self._one(Question("GET", url, {}, self._secrets_for(url)))
+            reply = await self._one(ApiRequest("GET", url, {}, self._secrets_for(url)))
             if reply.status not in REDIRECTS:
                 return reply
             url = await self._wire.target_of(reply)
@@ -292,7 +360,7 @@ class Api:
             "action": "login",
             "lgname": self.account.name,
             "lgpassword": self.account.password,
-            "lgtoken": token_in(told, "login"),
+            "lgtoken": token_field(told, "login"),
             "errorformat": "plaintext",  # with the reason's code
             "errorlang": "en",
         }
@@ -303,7 +371,7 @@ class Api:
 
     async def _asked(
         self, params: Mapping[str, str], *, writes: bool = False, is_login: bool = False
-    ) -> Told:
+    ) -> ApiAnswer:
         """The answer after some patience."""
         waited = 0.0
         for attempt in range(1, self.manners.attempts + 1):
@@ -323,7 +391,7 @@ class Api:
     def _pause(self, attempt: int) -> float:
         return float(min(2 ** (attempt - 1), 30) * self._chance.uniform(0.75, 1.25))
 
-    async def _once(self, params: Mapping[str, str], *, writes: bool, is_login: bool) -> Told:
+    async def _once(self, params: Mapping[str, str], *, writes: bool, is_login: bool) -> ApiAnswer:
         full = {**params, "format": "json", "formatversion": "2", "utf8": "1"}
         if self.manners.maxlag_s and not is_login:
             full["maxlag"] = str(self.manners.maxlag_s)
@@ -334,14 +402,14 @@ class Api:
             headers = self._secrets_for(self.address)
             if is_post and not writes:
                 headers["Promise-Non-Write-API-Action"] = "true"
-            question = Question("POST" if is_post else "GET", self.address, full, headers)
+            question = ApiRequest("POST" if is_post else "GET", self.address, full, headers)
             reply = await self._one(question)
             if reply.status not in REDIRECTS:
                 return self._understood(reply)
             await self._move(reply)
         raise WikiAwayError(f"{self.host} sends us on and on.")
 
-    async def _one(self, question: Question) -> Reply:
+    async def _one(self, question: ApiRequest) -> ApiResponse:
         """Send one request, after all others and not too soon."""
         async with self._turn:
             left = self._last + self.manners.gap_s - self._clock.monotonic()
@@ -352,7 +420,7 @@ class Api:
             finally:
                 self._last = self._clock.monotonic()
 
-    async def _move(self, reply: Reply) -> None:
+    async def _move(self, reply: ApiResponse) -> None:
         """Ask at the address that a redirect names from now on, when that may be done."""
         target = (await self._wire.target_of(reply)).partition("?")[0]
         if not target.endswith(".php"):
@@ -370,9 +438,9 @@ class Api:
     def _secrets_for(self, url: str) -> dict[str, str]:
         return self.account.headers() if is_same_server(self._home, url) else {}
 
-    def _understood(self, reply: Reply) -> Told:
+    def _understood(self, reply: ApiResponse) -> ApiAnswer:
         """The answer's JSON object, when it tells no trouble."""
-        told = reading(reply)
+        told = parse_response(reply)
         if told is None or ("error" not in told and "errors" not in told):
             check_status(reply)
         if told is None:

@@ -1,4 +1,4 @@
-"""What can go wrong between us and a wiki: each class tells the caller what to do next."""
+"""Exceptions of the MediaWiki API client, by what the caller can do next."""
 
 from core.errors import InputError, TransientError
 
@@ -29,7 +29,7 @@ class LoggedOutError(InputError):
     """The account is not logged in, and could not be; or the wiki must not be read without one."""
 
 
-class NotAllowedError(InputError):
+class PermissionDeniedError(InputError):
     """The account may not do that: blocked, protected, no such right, an abuse filter, a captcha.
 
     Attributes:

@@ -1,23 +1,38 @@
-"""A page as it is, its newest revision and its history, as a wiki's API tells: what an edit needs to know."""
+"""Revisions of a page: newest text, history, and the revision that added a URL.
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+A history may be a hundred thousand revisions long, and each revision megabytes: nothing here reads all of
+it. `first_revision_with` looks at `REVISIONS_AT_ONCE` revisions at a time, which lie evenly apart, and goes on between the
+last without the URL and the first with it.
+"""
+
+import html
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
-from core.http_dates import parse_web_date
-from wiki.api.client import Api
+from core.web_dates import parse_web_date
+from wiki.api.client import WikiApi
 from wiki.api.errors import WikiRefusedError
-from wiki.api.facts import Revision
+from wiki.api.models import (
+    Revision,
+    bool_field,
+    count_field,
+    json_rows,
+    parse_moment,
+    query_result,
+    text_field,
+)
+from wiki.api.page_query import revision_content
 
-AT_ONCE: Final = 50  # pages in one question, for accounts without higher limits
+TITLES_AT_ONCE: Final = 50  # pages in one question, for accounts without higher limits
 HISTORY_LIMIT: Final = 500  # revisions after an edit that are looked at
 COMMENT_LIMIT: Final = 1_000
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class PageNow:
+class EditablePage:
     """A page as it is read right before it is edited.
 
     Attributes:
@@ -44,7 +59,7 @@ class PageNow:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class PageHead:
     """The newest revision of a page, and how the page is called; `rev_id` 0: it is missing."""
 
     page_id: int
@@ -54,7 +69,7 @@ class Head:
     is_redirect: bool = False
 
 
-async def read_now(api: Api, page_id: int) -> PageNow:
+async def read_now(api: WikiApi, page_id: int) -> EditablePage:
     """The page with its text, as it is now.
 
     Raises:
@@ -74,7 +89,7 @@ async def read_now(api: Api, page_id: int) -> PageNow:
     slot = dict_of(dict_of(revision.get("slots")).get("main")) or revision
     text = slot.get("content")
     is_there = not page.get("missing") and not page.get("invalid") and isinstance(text, str)
-    return PageNow(
+    return EditablePage(
         page_id,
         str(page.get("title") or ""),
         int_of(page.get("ns")),
@@ -88,7 +103,7 @@ async def read_now(api: Api, page_id: int) -> PageNow:
     )
 
 
-async def read_text(api: Api, title: str) -> str | None:
+async def read_text(api: WikiApi, title: str) -> str | None:
     """The text of a page by its title; None when there is none."""
     told = await api.get(
         action="query", titles=title, prop="revisions", rvprop="content", rvslots="main"
@@ -100,7 +115,7 @@ async def read_text(api: Api, title: str) -> str | None:
     return text if isinstance(text, str) else None
 
 
-async def existing(api: Api, titles: Iterable[str]) -> frozenset[str]:
+async def existing_titles(api: WikiApi, titles: Iterable[str]) -> frozenset[str]:
     """Those of the titles, as they are given, of which there is a page.
 
     A page that is a redirect counts: a template that leads to another one works.
@@ -118,15 +133,15 @@ async def existing(api: Api, titles: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-async def heads(api: Api, page_ids: Iterable[int]) -> dict[int, Head]:
+async def read_heads(api: WikiApi, page_ids: Iterable[int]) -> dict[int, PageHead]:
     """The newest revision of each page; those that are gone, too."""
-    found: dict[int, Head] = {}
+    found: dict[int, PageHead] = {}
     for batch in _batches(page_ids):
         told = await api.get(action="query", pageids="|".join(map(str, batch)), prop="info")
         for page in _pages(told):
             number = int_of(page.get("pageid"))
             is_there = bool(number) and not page.get("missing")
-            found[number] = Head(
+            found[number] = PageHead(
                 number,
                 int_of(page.get("lastrevid")) if is_there else 0,
                 str(page.get("title") or ""),
@@ -137,7 +152,7 @@ async def heads(api: Api, page_ids: Iterable[int]) -> dict[int, Head]:
 
 
 async def history_after(
-    api: Api, page_id: int, rev_id: int, *, limit: int = HISTORY_LIMIT
+    api: WikiApi, page_id: int, rev_id: int, *, limit: int = HISTORY_LIMIT
 ) -> tuple[Revision, ...]:
     """The revision and those after it, the oldest first, without their texts; () when it is gone.
 
@@ -160,7 +175,7 @@ async def history_after(
         except WikiRefusedError:
             return tuple(found)
         page = _page_in(told)
-        found += map(_revision, list_of(page.get("revisions")))
+        found += map(_lenient_revision, list_of(page.get("revisions")))
         more = {key: str(value) for key, value in dict_of(told.get("continue")).items()}
         if not more or more == goes_on:
             break
@@ -169,7 +184,7 @@ async def history_after(
 
 
 async def earlier_digests(
-    api: Api, page_id: int, rev_id: int, *, limit: int = AT_ONCE
+    api: WikiApi, page_id: int, rev_id: int, *, limit: int = TITLES_AT_ONCE
 ) -> frozenset[str]:
     """SHA-1 of the revision's text and of those before it; without those that are hidden."""
     try:
@@ -189,7 +204,7 @@ async def earlier_digests(
     return frozenset(filter(None, found))
 
 
-async def text_of(api: Api, rev_id: int) -> str | None:
+async def read_revision_text(api: WikiApi, rev_id: int) -> str | None:
     """The text of a revision; None when it is hidden or gone."""
     told = await api.get(
         action="query",
@@ -204,7 +219,7 @@ async def text_of(api: Api, rev_id: int) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def _revision(found: Mapping[str, Any]) -> Revision:
+def _lenient_revision(found: Mapping[str, Any]) -> Revision:
     moment = parse_web_date(str(found.get("timestamp"))) or datetime.fromtimestamp(0, UTC)
     return Revision(
         int_of(found.get("revid")),
@@ -250,5 +265,153 @@ def int_of(value: Any) -> int:
 
 def _batches(wanted: Iterable[T]) -> Iterator[Sequence[T]]:
     each = list(dict.fromkeys(wanted))
-    for start in range(0, len(each), AT_ONCE):
-        yield each[start : start + AT_ONCE]
+    for start in range(0, len(each), TITLES_AT_ONCE):
+        yield each[start : start + TITLES_AT_ONCE]
+
+
+REVISIONS_AT_ONCE: Final = 15
+REVISIONS_LIMIT: Final = 5_000  # that `first_revision_with` looks back
+REQUESTS_LIMIT: Final = 25  # of one look
+_PROPS: Final = "ids|timestamp|user|comment|sha1|tags"
+
+
+async def read_revisions(
+    api: WikiApi,
+    page_id: int,
+    *,
+    most: int = REVISIONS_LIMIT,
+    with_text: bool = False,
+    start: int = 0,
+) -> AsyncIterator[Revision]:
+    """The page's revisions, the newest first; nothing when there is no such page.
+
+    Args:
+        api: the wiki's.
+        page_id: whose.
+        most: so many at most.
+        with_text: their texts, too; fewer come with one answer then.
+        start: begin with this revision; 0: with the newest.
+
+    Raises:
+        WikiAwayError, LoggedOutError, WikiRefusedError: as `Api.get`.
+    """
+    at_once = min(most, 50) if with_text else "max"
+    left = most
+    async for told in api.query(
+        prop="revisions",
+        pageids=page_id,
+        rvprop=f"{_PROPS}|content" if with_text else _PROPS,
+        rvslots="main" if with_text else None,
+        rvlimit=at_once,
+        rvstartid=start or None,
+    ):
+        for page in json_rows(query_result(told), "pages"):
+            for row in json_rows(page, "revisions"):
+                if left <= 0:
+                    return
+                left -= 1
+                yield parse_revision(row)
+        if left <= 0:
+            return
+
+
+def parse_revision(row: Mapping[str, Any]) -> Revision:
+    """One of the API's revisions; what is hidden is empty.
+
+    Raises:
+        WikiAwayError: it does not say when it was made.
+    """
+    tags = row.get("tags")
+    return Revision(
+        rev_id=count_field(row, "revid"),
+        parent_id=count_field(row, "parentid"),
+        moment=parse_moment(row.get("timestamp")),
+        user=text_field(row, "user"),
+        comment=text_field(row, "comment"),
+        sha1=text_field(row, "sha1"),
+        tags=tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else (),
+        text=None if bool_field(row, "texthidden") else revision_content(row),
+    )
+
+
+async def read_texts(api: WikiApi, rev_ids: Sequence[int]) -> dict[int, str]:
+    """The wikitext of revisions, by their numbers; without those that are hidden or gone."""
+    found: dict[int, str] = {}
+    if not rev_ids:
+        return found
+    async for told in api.query(
+        prop="revisions", revids=list(rev_ids), rvprop="ids|content", rvslots="main"
+    ):
+        for page in json_rows(query_result(told), "pages"):
+            for row in json_rows(page, "revisions"):
+                text = revision_content(row)
+                if text is not None:
+                    found[count_field(row, "revid")] = text
+    return found
+
+
+async def first_revision_with(
+    api: WikiApi,
+    page_id: int,
+    url: str,
+    *,
+    has: Callable[[str], bool] | None = None,
+    requests_most: int = REQUESTS_LIMIT,
+) -> Revision | None:
+    """The revision that brought a URL onto the page, as it stands there now (B06).
+
+    What was taken out and came back has come when it came back, as far as the revisions that are looked
+    at show it. Of a history longer than `REVISIONS_LIMIT` it is at the latest the oldest of these.
+
+    Args:
+        api: the wiki's.
+        page_id: of the page.
+        url: as the page's wikitext has it.
+        has: tells whether a text has it; None: `has_url`.
+        requests_most: of texts.
+
+    Returns:
+        The revision; None when the newest text does not have it: it comes from a template.
+    """
+    known = [each async for each in read_revisions(api, page_id)]
+    test = has or (lambda text: has_url(text, url))
+    if not known:
+        return None
+    newest = await read_texts(api, [known[0].rev_id])
+    if not test(newest.get(known[0].rev_id, "")):
+        return None
+    # Of the revisions with the URL the oldest is at `with_it`; `without` is older (or none is).
+    with_it, without = 0, len(known)
+    for _ in range(requests_most):
+        between = spread_evenly(with_it, without)
+        if not between:
+            break
+        texts = await read_texts(api, [known[each].rev_id for each in between])
+        for each in between:
+            if test(texts.get(known[each].rev_id, "")):
+                with_it = each
+            else:
+                without = each
+                break
+    return known[with_it]
+
+
+def spread_evenly(low: int, high: int, most: int = REVISIONS_AT_ONCE) -> list[int]:
+    """At most so many whole numbers between the two, evenly apart; none when there is none.
+
+    >>> spread_evenly(0, 3), spread_evenly(0, 100, 4), spread_evenly(4, 5)
+    ([1, 2], [20, 40, 60, 80], [])
+    """
+    room = high - low - 1
+    if room <= most:
+        return list(range(low + 1, high))
+    return [low + (high - low) * step // (most + 1) for step in range(1, most + 1)]
+
+
+def has_url(text: str, url: str) -> bool:
+    """Whether the wikitext has the URL, in one of the forms in which people write it there."""
+    bare = url.partition("#")[0].removesuffix("/")
+    rest = bare.partition(":")[2] or bare  # http became https in many places at once
+    return any(
+        form in text for form in {rest, html.escape(rest, quote=False), rest.replace("|", "{{!}}")}
+    )

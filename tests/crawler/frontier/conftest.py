@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.settings import FrontierSettings, PolitenessSettings
+from core.config.settings import FrontierSettings, PolitenessSettings
 from crawler.frontier.base import Frontier
 from tests.crawler.frontier.redis_place import RedisPlace, redis_address
 from tests.crawler.frontier.support import Place, SqlitePlace

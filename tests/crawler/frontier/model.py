@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from core.settings import FrontierSettings, PolitenessSettings
+from core.config.settings import FrontierSettings, PolitenessSettings
 from crawler.frontier.base import CLOCK_SLACK, FrontierItem, ItemState, Lane
 
 HOSTS = ("a.test", "b.test", "c.test")

@@ -4,10 +4,10 @@ from uuid import uuid4
 
 import redis
 
-from core.redis_url import RedisAddress, RedisUse, parse_redis_url
-from core.settings import FrontierSettings, PolitenessSettings
+from core.config.database_urls import RedisAddress, RedisUse, parse_redis_url
+from core.config.settings import FrontierSettings, PolitenessSettings
 from crawler.frontier.base import Frontier
-from crawler.frontier.redis import RedisFrontier
+from crawler.frontier.redis_frontier import RedisFrontier
 from tests.services.redis_server import RedisServer
 
 

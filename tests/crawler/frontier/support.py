@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
-from core.settings import FrontierSettings, PolitenessSettings
+from core.config.settings import FrontierSettings, PolitenessSettings
 from crawler.frontier.base import Frontier, FrontierItem, ItemState, NewItem
-from crawler.frontier.books import SUPERSEDED
-from crawler.frontier.sqlite import SqliteFrontier
+from crawler.frontier.item_rows import SUPERSEDED
+from crawler.frontier.sqlite_frontier import SqliteFrontier
 
 A1, A2, A3 = (NewItem(f"https://a.example.org/{page}") for page in (1, 2, 3))
 B1, B2 = (NewItem(f"https://b.example.org/{page}") for page in (1, 2))

@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
+from core.config.settings import FrontierSettings, PolitenessSettings
 from core.errors import BadUrlError, InputError
-from core.settings import FrontierSettings, PolitenessSettings
 from crawler.frontier.base import AddResult, Frontier, HostBlock, ItemState, Lane, NewItem
 from tests.crawler.frontier.support import (
     A1,

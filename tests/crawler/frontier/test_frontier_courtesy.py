@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from core.settings import PolitenessSettings
+from core.config.settings import PolitenessSettings
 from crawler.frontier.base import Frontier, HostBlock, ItemState, NewItem
 from tests.crawler.frontier.conftest import OpenFrontier
 from tests.crawler.frontier.support import (

@@ -5,10 +5,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from core.settings import FrontierSettings, PolitenessSettings
+from core.config.settings import FrontierSettings, PolitenessSettings
 from core.urls import MAX_URL_LENGTH, fetch_key
 from crawler.frontier.base import Frontier, ItemState, Lane, NewItem
-from crawler.politeness import longest_back_off, longest_wait
+from crawler.frontier.politeness import longest_back_off, longest_wait
 from tests.crawler.frontier.conftest import OpenFrontier
 from tests.crawler.frontier.support import (
     A1,

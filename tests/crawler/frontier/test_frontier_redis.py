@@ -13,6 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.clock import SystemClock
+from core.config.database_urls import RedisAddress, RedisUse, parse_redis_url
+from core.config.profile import parse_settings
+from core.config.settings import FrontierSettings, PolitenessSettings
 from core.errors import (
     CollectionVersionError,
     ConfigError,
@@ -22,15 +25,12 @@ from core.errors import (
     UnavailableError,
 )
 from core.layout import Layout
-from core.profile import parse_settings
-from core.redis_url import RedisAddress, RedisUse, parse_redis_url
-from core.settings import FrontierSettings, PolitenessSettings
+from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import AddResult, HostOrder, ItemState, Lane, NewItem
-from crawler.frontier.opening import open_frontier
-from crawler.frontier.packing import pack, page_id, to_bytes, to_text, unpack
-from crawler.frontier.redis import RedisFrontier
-from crawler.frontier.redis_store import look_at
-from crawler.frontier.sqlite import SqliteFrontier
+from crawler.frontier.redis_codec import pack, page_id, to_bytes, to_text, unpack
+from crawler.frontier.redis_frontier import RedisFrontier
+from crawler.frontier.redis_store import durability_warnings
+from crawler.frontier.sqlite_frontier import SqliteFrontier
 from tests.crawler.frontier.redis_place import redis_address
 from tests.crawler.frontier.support import A1, A2, B1, HOUR, MINUTE, NO_DELAY, SECOND, visit
 from tests.services.redis_server import RedisServer, two_nodes, wait_until
@@ -558,7 +558,7 @@ def test_a_server_that_may_forget_is_noticed(tmp_path: Path, connect: Open) -> N
             client.config_set("save", "60 1")
             assert "loses what it was told last" in connect(careless.url).check()[0]
             client.flushall()
-            assert len(look_at(parse_redis_url(careless.url, RedisUse.FRONTIER))) == 2
+            assert len(durability_warnings(parse_redis_url(careless.url, RedisUse.FRONTIER))) == 2
             assert client.dbsize() == 0, "a look leaves nothing behind"
         assert connect(careful.url).check() == []
     finally:

@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from core.config.settings import FrontierSettings
 from core.errors import BadUrlError
-from core.settings import FrontierSettings
 from crawler.frontier.base import AddResult, Frontier, ItemState, Lane, NewItem
 from tests.crawler.frontier.conftest import OpenFrontier
 from tests.crawler.frontier.support import (

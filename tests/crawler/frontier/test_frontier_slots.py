@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from core.errors import InvariantError
 from crawler.frontier.base import Lane
-from crawler.frontier.slots import EPOCH_BITS, HostSlot, epoch_of, lane_order
+from crawler.frontier.host_slots import EPOCH_BITS, HostSlot, epoch_of, lane_order
 
 SLOT = HostSlot(id=1)
 lanes = st.sampled_from(Lane)

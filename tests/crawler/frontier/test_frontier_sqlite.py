@@ -16,6 +16,7 @@ from uuid import UUID
 import pytest
 
 from core.clock import SystemClock
+from core.config.settings import FrontierSettings, PolitenessSettings
 from core.errors import (
     CollectionVersionError,
     DiskFullError,
@@ -24,12 +25,11 @@ from core.errors import (
     TransientError,
     UnavailableError,
 )
-from core.settings import FrontierSettings, PolitenessSettings
-from crawler.frontier import books, claims, slot_rows
+from crawler.frontier import host_slots, item_rows, transitions
 from crawler.frontier.base import HostOrder, ItemState, Lane, NewItem
-from crawler.frontier.slots import EPOCH_BITS
-from crawler.frontier.sqlite import SqliteFrontier
-from crawler.frontier.store import Store
+from crawler.frontier.host_slots import EPOCH_BITS
+from crawler.frontier.sqlite_database import FrontierDatabase
+from crawler.frontier.sqlite_frontier import SqliteFrontier
 
 ROOT = Path(__file__).parents[3]
 SECOND = timedelta(seconds=1)
@@ -43,9 +43,9 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 from core.clock import SystemClock
-from core.settings import FrontierSettings, PolitenessSettings
+from core.config.settings import FrontierSettings, PolitenessSettings
 from crawler.frontier.base import NewItem
-from crawler.frontier.sqlite import SqliteFrontier
+from crawler.frontier.sqlite_frontier import SqliteFrontier
 
 path, name, ahead = Path(sys.argv[1]), sys.argv[2], timedelta(days=int(sys.argv[3]))
 clock = SystemClock()
@@ -240,7 +240,7 @@ def test_a_full_disk_is_named_and_changes_nothing(path: Path) -> None:
 def test_a_lock_that_stays_is_transient(path: Path) -> None:
     """Somebody's hanging transaction is waited for, then reported; nothing changed."""
     SqliteFrontier(path).close()
-    store = Store(path)
+    store = FrontierDatabase(path)
     store._db.execute("PRAGMA busy_timeout = 50")
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -248,20 +248,20 @@ def test_a_lock_that_stays_is_transient(path: Path) -> None:
             pass
         other.execute("ROLLBACK")
     with store.transaction() as db:
-        assert books.last_seq(db) == 0
+        assert item_rows.last_seq(db) == 0
     store.close()
 
 
 def test_an_error_within_a_verb_undoes_all_of_it(path: Path) -> None:
     """One transaction a verb."""
-    store = Store(path)
+    store = FrontierDatabase(path)
 
     def stopped_midway(error: Exception | None) -> None:
         with store.transaction() as db:
-            slot_rows.create(db, "a.test")
+            host_slots.create_slot(db, "a.test")
             if error is not None:
                 raise error
-            slot_rows.create(db, "a.test")
+            host_slots.create_slot(db, "a.test")
 
     with pytest.raises(ValueError, match="midway"):
         stopped_midway(ValueError("midway"))
@@ -269,7 +269,7 @@ def test_an_error_within_a_verb_undoes_all_of_it(path: Path) -> None:
         stopped_midway(None)
 
     with store.reading() as db:
-        assert slot_rows.by_name(db, "a.test") is None
+        assert host_slots.slot_by_name(db, "a.test") is None
     store.close()
 
 
@@ -407,13 +407,13 @@ def test_identifiers_come_from_where_they_are_told_to(path: Path) -> None:
 def test_one_claim_tidies_up_a_bounded_number_of_leases(path: Path) -> None:
     """A verb stays short after a long pause; the next claims do the rest."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    count = claims.TIDY_LIMIT + 100
+    count = transitions.TIDY_LIMIT + 100
     with SqliteFrontier(path) as frontier:
         frontier.add([NewItem(f"https://h{n}.test/") for n in range(count)], now=now)
         assert len(frontier.claim(now=now, worker="w", limit=count)) == count
         now += timedelta(hours=1)
 
-        assert len(frontier.claim(now=now, worker="w", limit=count)) == claims.TIDY_LIMIT
+        assert len(frontier.claim(now=now, worker="w", limit=count)) == transitions.TIDY_LIMIT
         assert frontier.next_wakeup(now) == now
         assert len(frontier.claim(now=now, worker="w", limit=count)) == 100
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.settings import FrontierSettings, PolitenessSettings
-from crawler.politeness import host_delay, retry_at
+from core.config.settings import FrontierSettings, PolitenessSettings
+from crawler.frontier.politeness import host_delay, retry_at
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 SETTINGS = PolitenessSettings(delay_factor=2.0, min_delay_s=1.0, max_delay_s=30.0)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.frontier.server_clock import CHECK_EVERY_S, ServerClock
+from crawler.frontier.redis_store import CHECK_EVERY_S, ServerClock
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 spans = st.timedeltas(timedelta(days=-400), timedelta(days=400))

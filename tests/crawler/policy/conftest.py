@@ -10,24 +10,23 @@ from typing import Any
 import pytest
 
 from bench.certificate import write_certificate
-from core.layout import Layout
-from core.pages import Outcome, PageInfo
-from core.settings import (
+from core.config.settings import (
     EgressSettings,
     PolicySettings,
     PolitenessSettings,
     ProxySettings,
     Settings,
 )
-from crawler.fetching import CA_FILE, Fetcher
+from core.layout import Layout
+from core.page_manifest import PageInfo, VisitOutcome
+from crawler.capture.page_capture import CaptureResult
+from crawler.capture.proxy_fetcher import CA_FILE, ProxyFetcher
+from crawler.capture.visit_rule import FollowUp, RuleDecision
 from crawler.frontier.base import Frontier, FrontierItem, Lane
-from crawler.frontier.sqlite import SqliteFrontier
-from crawler.policy.entries import ORDERS, Kind, PolicyEntry
-from crawler.policy.making import make_policy
-from crawler.policy.rule import PolicyRule
-from crawler.rules import Aftermath, Verdict
-from crawler.visiting import Captured
-from proxy.client import ProxyVisit
+from crawler.frontier.sqlite_frontier import SqliteFrontier
+from crawler.policy.policy_entries import POLICY_ORDER, PolicyEntry, PolicyKind
+from crawler.policy.policy_rule import PolicyRule, make_policy
+from proxy.control.client import ProxyVisit
 from tests.proxy.conftest import Origin, Proxy
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -66,12 +65,12 @@ def item(path: str = "/page", *, site: str = SITE, lane: Lane = Lane.STANDARD) -
     return FrontierItem("id", site + path, host, lane, 0, "", 1, token=1)
 
 
-def page(path: str = "/page", *, site: str = SITE, **facts: Any) -> Captured:
+def page(path: str = "/page", *, site: str = SITE, **facts: Any) -> CaptureResult:
     """What came of its visit; complete with status 200 when nothing else is said."""
     again = facts.pop("again", False)
     url = site + path
-    info = PageInfo("id", url, url, "2026-11-21T12:00:00.000Z", Outcome.COMPLETE, status=200)
-    return Captured(replace(info, **facts), again=again)
+    info = PageInfo("id", url, url, "2026-11-21T12:00:00.000Z", VisitOutcome.COMPLETE, status=200)
+    return CaptureResult(replace(info, **facts), again=again)
 
 
 @dataclass
@@ -81,7 +80,7 @@ class World:
     frontier: Frontier
     settings: Settings
     clock: HandClock
-    fetcher: Fetcher | None = None
+    fetcher: ProxyFetcher | None = None
     rule: PolicyRule = field(init=False)
 
     def __post_init__(self) -> None:
@@ -104,20 +103,20 @@ class World:
         self.settings = replace(self.settings, policy=policy)
         self.another_process()
 
-    def add(self, kind: Kind, pattern: str, *, key: str = "", value: str = "") -> PolicyEntry:
+    def add(self, kind: PolicyKind, pattern: str, *, key: str = "", value: str = "") -> PolicyEntry:
         """Give an entry as an order; a second passes."""
         entry = PolicyEntry(kind, pattern, "because", "alice", NOON, None, key, value)
-        self.frontier.give_order(ORDERS, entry.id, entry.to_json())
+        self.frontier.give_order(POLICY_ORDER, entry.id, entry.to_json())
         self.clock.turn(seconds=1)
         return entry
 
-    async def before(self, path: str = "/page", **about: Any) -> Verdict:
+    async def before(self, path: str = "/page", **about: Any) -> RuleDecision:
         """The rule's word."""
         return await self.rule.before(item(path, **about), now=self.clock.now())
 
-    async def after(self, path: str = "/page", *, site: str = SITE, **facts: Any) -> Aftermath:
+    async def after(self, path: str = "/page", *, site: str = SITE, **facts: Any) -> FollowUp:
         """What the rule makes of a visit; a second passes."""
-        aftermath = Aftermath()
+        aftermath = FollowUp()
         captured = page(path, site=site, **facts)
         await self.rule.after(item(path, site=site), captured, aftermath, now=self.clock.now())
         self.clock.turn(seconds=1)
@@ -210,7 +209,7 @@ def obeying(frontier: Frontier, clock: HandClock, hosts: Hosts, origin: Origin) 
             yield kept
 
     ca = hosts.proxy.layout.ca / CA_FILE
-    fetcher = Fetcher(visits, ca=ca, agent="Mozilla/5.0 (test)")
+    fetcher = ProxyFetcher(visits, ca=ca, agent="Mozilla/5.0 (test)")
     made = replace(
         hosts.settings,
         policy=PolicySettings(robots="obey"),

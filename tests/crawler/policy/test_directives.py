@@ -6,20 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.plain import read_page
-from crawler.policy.directives import forbidden
+from crawler.capture.plain_visit import read_page
+from crawler.policy.robots import forbidding_reason
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 
 def header(*values: str) -> str:
     """What these X-Robots-Tag headers say to us."""
-    return forbidden(values, (), agent="Weboid", now=NOW)
+    return forbidding_reason(values, (), agent="Weboid", now=NOW)
 
 
 def meta(name: str, content: str) -> str:
     """What one meta says to us."""
-    return forbidden((), [(name, content)], agent="Weboid", now=NOW)
+    return forbidding_reason((), [(name, content)], agent="Weboid", now=NOW)
 
 
 @pytest.mark.parametrize(
@@ -119,4 +119,6 @@ def test_a_page_that_is_not_rendered_is_read_for_the_same_words() -> None:
 @given(st.text(max_size=300), st.text(max_size=20), st.text(max_size=300))
 def test_no_text_is_too_odd(value: str, name: str, content: str) -> None:
     """Whatever a site says is read without an error."""
-    forbidden([value, f"unavailable_after: {value}"], [(name, content)], agent="Weboid", now=NOW)
+    forbidding_reason(
+        [value, f"unavailable_after: {value}"], [(name, content)], agent="Weboid", now=NOW
+    )

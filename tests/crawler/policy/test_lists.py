@@ -5,20 +5,26 @@ from pathlib import Path
 import pytest
 
 from core.errors import ConfigError
-from core.url_patterns import target_of
-from crawler.policy.lists import LINE_LIMIT_BYTES, LOOK_S, ListBook, Lists, read_lists
+from core.url_patterns import pattern_target
+from crawler.jobs.list_files import (
+    LINE_LIMIT_BYTES,
+    LISTS_POLL_S,
+    BlocklistCache,
+    UrlBlocklists,
+    read_lists,
+)
 
 
-def lists_of(folder: Path, *, name: str = "spam.txt", text: str | bytes = "") -> Lists:
+def lists_of(folder: Path, *, name: str = "spam.txt", text: str | bytes = "") -> UrlBlocklists:
     """The list with that text."""
     path = folder / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return read_lists([str(path)])
 
 
-def refusing(lists: Lists, url: str) -> str:
+def refusing(lists: UrlBlocklists, url: str) -> str:
     """The line that names the URL, as reasons cite it."""
-    return str(lists.refusing(target_of(url)) or "")
+    return str(lists.refusing(pattern_target(url)) or "")
 
 
 def test_a_plain_list(tmp_path: Path) -> None:
@@ -83,28 +89,28 @@ def test_a_list_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"missing\.txt"):
         read_lists([str(tmp_path / "missing.txt")])
     with pytest.raises(ConfigError, match=r"missing\.txt"):
-        ListBook([str(tmp_path / "missing.txt")])
+        BlocklistCache([str(tmp_path / "missing.txt")])
 
 
 async def test_a_list_is_read_again_when_it_changes(tmp_path: Path) -> None:
     """Within half a minute; a list that is gone for a while holds on as it was."""
     path = tmp_path / "list"
     path.write_text("a.example\n")
-    book = ListBook([str(path)])
+    book = BlocklistCache([str(path)])
     await book.refresh(monotonic=0.0)
     assert refusing(book.lists, "http://a.example/")
 
     path.write_text("b.example\n")
     await book.refresh(monotonic=1.0)
     assert not refusing(book.lists, "http://b.example/")
-    await book.refresh(monotonic=LOOK_S)
+    await book.refresh(monotonic=LISTS_POLL_S)
     assert refusing(book.lists, "http://b.example/")
 
     path.unlink()
-    await book.refresh(monotonic=2 * LOOK_S)
+    await book.refresh(monotonic=2 * LISTS_POLL_S)
     assert refusing(book.lists, "http://b.example/")
     path.write_text("c.example\n")
-    await book.refresh(monotonic=3 * LOOK_S)
+    await book.refresh(monotonic=3 * LISTS_POLL_S)
     assert refusing(book.lists, "http://c.example/")
 
 

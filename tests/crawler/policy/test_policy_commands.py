@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 
 from core.layout import Layout
-from playback.database import KeptSqliteDatabase
-from playback.replay.index import CaptureIndex
+from playback.replay.capture_lookup import CaptureLookup
 from tests.crawler.conftest import Weboid
-from tests.crawler.frontier.conftest import redis_server as redis_server
 from tests.crawler.policy.conftest import asked
 from tests.proxy.conftest import Origin, ok
 from tests.services.redis_server import RedisServer
+from warc.index.database import PersistentSqliteDatabase
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy]
 SITE = "http://policy.example"
@@ -72,8 +71,8 @@ def skipped(events: list[dict[str, Any]]) -> dict[str, str]:
 def offered(weboid: Weboid, url: str) -> int:
     """How many captures of the URL replay finds, of the page itself and of what was made of it."""
     now = datetime.now(UTC)
-    with closing(KeptSqliteDatabase(Layout(weboid.collection).captures_db)) as database:
-        index = CaptureIndex(database)
+    with closing(PersistentSqliteDatabase(Layout(weboid.collection).captures_db)) as database:
+        index = CaptureLookup(database)
         names = (url, *(f"urn:{kind}:{url}" for kind in ("view", "dom", "text", "thumbnail")))
         return sum(len(list(index.captures(name, now))) for name in names)
 

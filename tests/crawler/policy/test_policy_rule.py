@@ -6,17 +6,13 @@ from typing import Any
 
 import pytest
 
+from core.config.settings import EgressSettings
 from core.errors import InvariantError
-from core.pages import Outcome
-from core.settings import EgressSettings
+from core.page_manifest import VisitOutcome
+from crawler.capture.visit_rule import RuleAction
 from crawler.frontier.base import Lane
-from crawler.policy.entries import ORDERS, Kind, read_entries
-from crawler.rules import Action
+from crawler.policy.policy_entries import POLICY_ORDER, PolicyKind, read_entries
 from render.visit import Visit
-from tests.crawler.frontier.conftest import frontier as frontier
-from tests.crawler.frontier.conftest import new_place as new_place
-from tests.crawler.frontier.conftest import open_frontier as open_frontier
-from tests.crawler.frontier.conftest import redis_server as redis_server
 from tests.crawler.policy.conftest import NOON, SITE, World, item
 
 HOST = "origin.example"
@@ -26,7 +22,7 @@ NOARCHIVE = "noarchive: X-Robots-Tag says noarchive"
 def seen(url: str = f"{SITE}/page", **facts: Any) -> Visit:
     """What the browser saw."""
     known: dict[str, Any] = {
-        "url": url, "final_url": url, "started_at": NOON, "outcome": Outcome.COMPLETE, "reason": "",
+        "url": url, "final_url": url, "started_at": NOON, "outcome": VisitOutcome.COMPLETE, "reason": "",
         "status": 200, "mime": "text/html", "headers": {}, "title": "", "redirects": (),
         "requests": (), "artifacts": (), "outlinks": (), "timings": {}, "console": (), "seconds": 1.0,
     }  # fmt: skip
@@ -36,25 +32,25 @@ def seen(url: str = f"{SITE}/page", **facts: Any) -> Visit:
 async def test_without_entries_and_lists_everything_is_visited(world: World) -> None:
     """The defaults are against nothing, and ask nobody."""
     verdict = await world.before()
-    assert (verdict.action, verdict.asked) == (Action.VISIT, False)
+    assert (verdict.action, verdict.asked) == (RuleAction.VISIT, False)
 
 
 async def test_a_blacklisted_host_is_skipped_with_the_whole_reason(world: World) -> None:
     """Pattern, why, who and when are recorded."""
-    world.add(Kind.BLACKLIST, HOST)
+    world.add(PolicyKind.BLACKLIST, HOST)
     verdict = await world.before()
-    assert verdict.action is Action.SKIP
+    assert verdict.action is RuleAction.SKIP
     assert verdict.reason == "blacklist: origin.example (because, by alice, 2026-11-21)"
 
 
 async def test_a_change_is_followed_within_a_second(world: World) -> None:
     """Given and taken back while the crawl runs."""
-    assert (await world.before()).action is Action.VISIT
-    entry = world.add(Kind.BLACKLIST, HOST)
-    assert (await world.before()).action is Action.SKIP
-    world.frontier.take_back(ORDERS, entry.id)
+    assert (await world.before()).action is RuleAction.VISIT
+    entry = world.add(PolicyKind.BLACKLIST, HOST)
+    assert (await world.before()).action is RuleAction.SKIP
+    world.frontier.take_back(POLICY_ORDER, entry.id)
     world.clock.turn(seconds=1)
-    assert (await world.before()).action is Action.VISIT
+    assert (await world.before()).action is RuleAction.VISIT
 
 
 async def test_the_whitelist_overrides_lists_and_what_the_crawl_found(
@@ -65,11 +61,11 @@ async def test_the_whitelist_overrides_lists_and_what_the_crawl_found(
     spam.write_text(f"{SITE}/page\n")
     world.set(lists=(str(spam),))
     assert (await world.before()).reason == "list: spam, line 1"
-    world.add(Kind.AUTOBLACKLIST, f"={SITE}/page")
+    world.add(PolicyKind.AUTOBLACKLIST, f"={SITE}/page")
     assert (await world.before()).reason.startswith("autoblacklist: ")
-    world.add(Kind.WHITELIST, HOST)
-    assert (await world.before()).action is Action.VISIT
-    world.add(Kind.BLACKLIST, f"{SITE}/page")
+    world.add(PolicyKind.WHITELIST, HOST)
+    assert (await world.before()).action is RuleAction.VISIT
+    world.add(PolicyKind.BLACKLIST, f"{SITE}/page")
     assert (await world.before()).reason.startswith("blacklist: ")
 
 
@@ -93,32 +89,32 @@ async def test_what_is_no_web_is_not_visited_whitelisted_or_not(
     """Private addresses, blocked hosts and ports of other services, as far as the URL shows them."""
     egress = EgressSettings(block=("blocked.example",), resolve={"given.example": "10.0.0.1"})
     world.settings = type(world.settings)(egress=egress)
-    world.add(Kind.WHITELIST, "re:.")
+    world.add(PolicyKind.WHITELIST, "re:.")
     verdict = await world.before(site=url)
-    assert verdict.action is Action.FAIL
+    assert verdict.action is RuleAction.FAIL
     assert verdict.reason.startswith(constant)
 
 
 async def test_addresses_that_a_setting_allows_are_visited(world: World) -> None:
     """As the proxy allows them."""
     world.settings = type(world.settings)(egress=EgressSettings(allow=("127.0.0.0/8",)))
-    assert (await world.before(site="http://127.0.0.1:8080")).action is Action.VISIT
-    assert (await world.before(site="http://localhost:8080")).action is Action.VISIT
+    assert (await world.before(site="http://127.0.0.1:8080")).action is RuleAction.VISIT
+    assert (await world.before(site="http://localhost:8080")).action is RuleAction.VISIT
     world.settings = type(world.settings)(egress=EgressSettings(allow=("::1/128",)))
-    assert (await world.before(site="http://localhost:8080")).action is Action.VISIT
-    assert (await world.before(site="http://127.0.0.1:8080")).action is Action.FAIL
+    assert (await world.before(site="http://localhost:8080")).action is RuleAction.VISIT
+    assert (await world.before(site="http://127.0.0.1:8080")).action is RuleAction.FAIL
 
 
 async def test_settings_of_a_site_hold_for_the_site(world: World) -> None:
     """`archive=never` and `always` decide, `noarchive` and `ban_s` replace what the profile says."""
     world.set(noarchive="ignore")
-    world.add(Kind.SETTING, "=never.example", key="archive", value="never")
-    world.add(Kind.SETTING, "=never.example/but/", key="archive", value="always")
-    assert (await world.before(site="http://never.example")).action is Action.SKIP
+    world.add(PolicyKind.SETTING, "=never.example", key="archive", value="never")
+    world.add(PolicyKind.SETTING, "=never.example/but/", key="archive", value="always")
+    assert (await world.before(site="http://never.example")).action is RuleAction.SKIP
     forbids = world.rule.forbids(item())
     tagged = seen(headers={"x-robots-tag": "noarchive"})
     assert forbids(tagged) == ""
-    world.add(Kind.SETTING, HOST, key="noarchive", value="obey")
+    world.add(PolicyKind.SETTING, HOST, key="noarchive", value="obey")
     await world.before()
     assert forbids(tagged) == NOARCHIVE
 
@@ -137,7 +133,7 @@ async def test_what_forbids_archiving_is_obeyed_unless_the_profile_says_otherwis
     assert forbids(tagged) == NOARCHIVE
     assert forbids(meta) == "noarchive: <meta name=robots> says nocache"
     assert forbids(seen()) == ""
-    world.add(Kind.WHITELIST, HOST)
+    world.add(PolicyKind.WHITELIST, HOST)
     await world.before()
     assert forbids(tagged) == ""
 
@@ -147,8 +143,8 @@ async def test_a_redirect_to_what_is_refused_is_not_kept(world: World, tmp_path:
     spam = tmp_path / "spam"
     spam.write_text("listed.example\n")
     world.set(lists=(str(spam),))
-    world.add(Kind.BLACKLIST, "refused.example")
-    world.add(Kind.WHITELIST, HOST)
+    world.add(PolicyKind.BLACKLIST, "refused.example")
+    world.add(PolicyKind.WHITELIST, HOST)
     await world.before()
     forbids = world.rule.forbids(item())
     why = forbids(seen(final_url="http://refused.example/x"))
@@ -161,40 +157,40 @@ async def test_a_redirect_to_what_is_refused_is_not_kept(world: World, tmp_path:
 async def test_a_site_that_forbids_archiving_is_left_alone_for_a_time(world: World) -> None:
     """A page that was skipped for noarchive bans its host, and its host alone, for `ban_s` (A05)."""
     world.set(ban_s=3600.0)
-    await world.after(outcome=Outcome.SKIPPED, reason=NOARCHIVE)
+    await world.after(outcome=VisitOutcome.SKIPPED, reason=NOARCHIVE)
     verdict = await world.before("/other")
-    assert verdict.action is Action.SKIP
+    assert verdict.action is RuleAction.SKIP
     assert verdict.reason.startswith(f"autoblacklist: =origin.example ({NOARCHIVE}, by crawl")
-    assert (await world.before(site="http://www.origin.example")).action is Action.VISIT
+    assert (await world.before(site="http://www.origin.example")).action is RuleAction.VISIT
     world.clock.turn(hours=1)
-    assert (await world.before("/other")).action is Action.VISIT
+    assert (await world.before("/other")).action is RuleAction.VISIT
 
 
 async def test_a_ban_does_not_grow_with_each_page(world: World) -> None:
     """While a site is banned, another page of it changes nothing: versions stay, moments too."""
-    await world.after(outcome=Outcome.SKIPPED, reason=NOARCHIVE)
+    await world.after(outcome=VisitOutcome.SKIPPED, reason=NOARCHIVE)
     await world.before()
     version = world.frontier.stats(world.clock.now()).version
-    await world.after("/late", outcome=Outcome.SKIPPED, reason=NOARCHIVE)
+    await world.after("/late", outcome=VisitOutcome.SKIPPED, reason=NOARCHIVE)
     assert world.frontier.stats(world.clock.now()).version == version
 
 
 async def test_pages_that_were_skipped_for_other_reasons_ban_nobody(world: World) -> None:
     """A redirect to a refused site is not the site's word."""
     await world.after(
-        outcome=Outcome.SKIPPED, reason="redirect: http://x.example/ (list: l, line 1)"
+        outcome=VisitOutcome.SKIPPED, reason="redirect: http://x.example/ (list: l, line 1)"
     )
-    assert world.frontier.orders(ORDERS) == {}
+    assert world.frontier.orders(POLICY_ORDER) == {}
 
 
 async def test_without_a_time_nobody_is_banned(world: World) -> None:
     """`ban_s = 0` and `ban_failures_s = 0`."""
     world.set(ban_s=0.0, ban_failures_s=0.0, ban_failures=1)
-    await world.after(outcome=Outcome.SKIPPED, reason=NOARCHIVE)
-    await world.after(outcome=Outcome.FAILED, reason="dns: no such host", status=None)
+    await world.after(outcome=VisitOutcome.SKIPPED, reason=NOARCHIVE)
+    await world.after(outcome=VisitOutcome.FAILED, reason="dns: no such host", status=None)
     await world.after(status=404)
-    assert world.frontier.orders(ORDERS) == {}
-    assert (await world.before()).action is Action.VISIT
+    assert world.frontier.orders(POLICY_ORDER) == {}
+    assert (await world.before()).action is RuleAction.VISIT
 
 
 @pytest.mark.parametrize("status", [404, 410])
@@ -205,21 +201,21 @@ async def test_a_link_that_is_gone_has_failed_and_is_not_asked_for_again(
     world.set(ban_s=86_400.0)
     await world.after("/%7Egone", status=status)
     verdict = await world.before("/~gone")
-    assert verdict.action is Action.SKIP
+    assert verdict.action is RuleAction.SKIP
     assert verdict.reason == (
         f"failed link: status {status} on 2026-11-21; not asked for again before 2026-11-22"
     )
-    assert (await world.before("/other")).action is Action.VISIT
-    assert (await world.before("/~gone", lane=Lane.NOW)).action is Action.VISIT
+    assert (await world.before("/other")).action is RuleAction.VISIT
+    assert (await world.before("/~gone", lane=Lane.NOW)).action is RuleAction.VISIT
     world.clock.turn(days=1)
-    assert (await world.before("/~gone")).action is Action.VISIT
+    assert (await world.before("/~gone")).action is RuleAction.VISIT
 
 
 async def test_a_link_that_works_again_is_forgotten_to_have_failed(world: World) -> None:
     """Somebody asked for it, and it was there."""
     await world.after(status=404)
     await world.after(status=200)
-    assert (await world.before()).action is Action.VISIT
+    assert (await world.before()).action is RuleAction.VISIT
 
 
 @pytest.mark.parametrize(
@@ -234,22 +230,22 @@ async def test_a_link_that_works_again_is_forgotten_to_have_failed(world: World)
 async def test_what_is_no_failure_of_a_link(world: World, facts: dict[str, Any]) -> None:
     """Redirects, refusals, and what is tried again (research: redirects are no failures)."""
     await world.after(**facts)
-    assert (await world.before()).action is Action.VISIT
+    assert (await world.before()).action is RuleAction.VISIT
 
 
 async def test_a_site_that_keeps_failing_is_left_alone(world: World) -> None:
     """After `ban_failures` URLs in a row, for `ban_failures_s`; what waits is put off (A07)."""
     world.set(ban_failures=3, ban_failures_s=3600.0)
-    await world.after("/1", outcome=Outcome.FAILED, reason="net::ERR_TIMED_OUT", status=None)
+    await world.after("/1", outcome=VisitOutcome.FAILED, reason="net::ERR_TIMED_OUT", status=None)
     await world.after("/2", status=500)
-    assert (await world.before("/4")).action is Action.VISIT
-    await world.after("/3", outcome=Outcome.FAILED, reason="deadline: navigate", status=None)
+    assert (await world.before("/4")).action is RuleAction.VISIT
+    await world.after("/3", outcome=VisitOutcome.FAILED, reason="deadline: navigate", status=None)
     verdict = await world.before("/4")
-    assert verdict.action is Action.LATER
+    assert verdict.action is RuleAction.LATER
     assert "3 URLs in a row failed, the last: deadline: navigate" in verdict.reason
     assert verdict.until == NOON + timedelta(hours=1, seconds=2)
     world.clock.turn(hours=1)
-    assert (await world.before("/4")).action is Action.VISIT
+    assert (await world.before("/4")).action is RuleAction.VISIT
 
 
 async def test_attempts_of_different_urls_count_and_those_of_one_do_not(world: World) -> None:
@@ -257,9 +253,9 @@ async def test_attempts_of_different_urls_count_and_those_of_one_do_not(world: W
     world.set(ban_failures=2)
     for _ in range(5):
         await world.after("/1", status=500, again=True)
-    assert (await world.before("/2")).action is Action.VISIT
+    assert (await world.before("/2")).action is RuleAction.VISIT
     await world.after("/2", status=500, again=True)
-    assert (await world.before("/3")).action is Action.LATER
+    assert (await world.before("/3")).action is RuleAction.LATER
 
 
 async def test_a_redirect_to_a_site_that_kept_failing_is_kept(world: World) -> None:
@@ -270,7 +266,7 @@ async def test_a_redirect_to_a_site_that_kept_failing_is_kept(world: World) -> N
     why = world.rule.forbids(item(site="http://other.example"))
     await world.rule.refresh()
     assert why(moved) == ""
-    await world.after(outcome=Outcome.SKIPPED, reason=NOARCHIVE)
+    await world.after(outcome=VisitOutcome.SKIPPED, reason=NOARCHIVE)
     await world.rule.refresh()
     assert why(moved).startswith("redirect: ")
 
@@ -285,29 +281,29 @@ async def test_an_answer_between_failures_ends_the_row(world: World, between: An
     await world.after("/1", status=500)
     await world.after("/2", **between)
     await world.after("/3", status=500)
-    assert (await world.before("/4")).action is Action.VISIT
+    assert (await world.before("/4")).action is RuleAction.VISIT
 
 
 @pytest.mark.parametrize("reason", ["address: private", "limit: visit", "proxy: 407", "browser: x"])
 async def test_our_own_failures_are_not_held_against_a_site(world: World, reason: str) -> None:
     """What we refused or broke says nothing of the site."""
     world.set(ban_failures=1)
-    await world.after(outcome=Outcome.FAILED, reason=reason, status=None)
-    assert (await world.before()).action is Action.VISIT
+    await world.after(outcome=VisitOutcome.FAILED, reason=reason, status=None)
+    assert (await world.before()).action is RuleAction.VISIT
 
 
 async def test_entries_that_expired_long_ago_are_taken_out(world: World) -> None:
     """A day after their end, when entries are read; the others stay, unreadable ones too."""
     world.set(ban_s=60.0)
-    await world.after(outcome=Outcome.SKIPPED, reason=NOARCHIVE)
-    world.frontier.give_order(ORDERS, "newer", '{"version":2}')
-    stays = world.add(Kind.BLACKLIST, "b.example")
+    await world.after(outcome=VisitOutcome.SKIPPED, reason=NOARCHIVE)
+    world.frontier.give_order(POLICY_ORDER, "newer", '{"version":2}')
+    stays = world.add(PolicyKind.BLACKLIST, "b.example")
     await world.before()
-    assert len(world.frontier.orders(ORDERS)) == 3
+    assert len(world.frontier.orders(POLICY_ORDER)) == 3
     world.clock.turn(days=2)
-    world.add(Kind.BLACKLIST, "c.example")
+    world.add(PolicyKind.BLACKLIST, "c.example")
     await world.before()
-    left = world.frontier.orders(ORDERS)
+    left = world.frontier.orders(POLICY_ORDER)
     assert stays.id in left
     assert "newer" in left
     assert [each.pattern for each in read_entries(left).by_id.values()] != [f"={HOST}"]
@@ -319,13 +315,13 @@ async def test_robots_that_nobody_can_fetch_are_an_error(world: World) -> None:
     world.set(robots="obey")
     with pytest.raises(InvariantError):
         await world.before()
-    world.add(Kind.SETTING, HOST, key="robots", value="ignore")
-    assert (await world.before()).action is Action.VISIT
+    world.add(PolicyKind.SETTING, HOST, key="robots", value="ignore")
+    assert (await world.before()).action is RuleAction.VISIT
 
 
 async def test_explain_shows_every_rule_also_behind_the_one_that_decides(world: World) -> None:
     """In the order in which they are asked."""
-    world.add(Kind.BLACKLIST, HOST)
+    world.add(PolicyKind.BLACKLIST, HOST)
     opinions = await world.rule.explain(item(), now=world.clock.now())
     assert [(each.rule, each.is_against) for each in opinions] == [
         ("entries", True),
@@ -339,10 +335,10 @@ async def test_explain_shows_every_rule_also_behind_the_one_that_decides(world: 
 async def test_long_urls_are_judged_and_noted_byte_by_byte(world: World) -> None:
     """60,000 characters, in an entry and in a note (A17)."""
     path = "/" + "aB1" * 20_000
-    world.add(Kind.BLACKLIST, f"{SITE}{path}")
-    assert (await world.before(path)).action is Action.SKIP
-    assert (await world.before(path[:-1])).action is Action.VISIT
+    world.add(PolicyKind.BLACKLIST, f"{SITE}{path}")
+    assert (await world.before(path)).action is RuleAction.SKIP
+    assert (await world.before(path[:-1])).action is RuleAction.VISIT
     await world.after(path[:-1], status=404)
-    assert (await world.before(path[:-1])).action is Action.SKIP
+    assert (await world.before(path[:-1])).action is RuleAction.SKIP
     world.clock.turn(seconds=timedelta(days=8).total_seconds())
-    assert (await world.before(path[:-1])).action is Action.VISIT
+    assert (await world.before(path[:-1])).action is RuleAction.VISIT

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.policy.robots import LIMIT_BYTES, Robots, parse_robots, robots_from
+from crawler.policy.robots import ROBOTS_LIMIT_BYTES, Robots, parse_robots, robots_from_facts
 
 SITE = "http://foo.bar"
 
@@ -298,7 +298,7 @@ def test_the_file_itself_may_always_be_read() -> None:
 def test_what_lies_beyond_the_limit_is_not_read() -> None:
     """500 KiB are read, and a line that they cut is not (2.5)."""
     head = "User-agent: *\nDisallow: /early\n"
-    fill = "#" * (LIMIT_BYTES - len(head) - len("Disallow: /cu")) + "\n"
+    fill = "#" * (ROBOTS_LIMIT_BYTES - len(head) - len("Disallow: /cu")) + "\n"
     text = head + fill + "Disallow: /cut\nDisallow: /late\n"
     assert not allows(text, "FooBot", "/early")
     assert allows(text, "FooBot", "/cu")
@@ -349,7 +349,7 @@ def test_no_bytes_are_too_odd(data: bytes) -> None:
     """Whatever comes is read, asked, and comes back from its facts as it was."""
     found = parse_robots(data, "FooBot")
     found.allows(f"{SITE}/a?b")
-    assert robots_from(found.to_facts()) == found
+    assert robots_from_facts(found.to_facts()) == found
 
 
 _PIECES = st.lists(
@@ -369,7 +369,7 @@ def test_a_rule_without_stars_is_a_prefix(rule: str, rest: str) -> None:
 def test_a_hostile_file_takes_bounded_time() -> None:
     """Half a megabyte of rules full of stars is matched with a long URL step by step."""
     rule = b"Disallow: /" + b"*a" * 100 + b"z\n"
-    data = b"User-agent: *\n" + rule * (LIMIT_BYTES // len(rule))
+    data = b"User-agent: *\n" + rule * (ROBOTS_LIMIT_BYTES // len(rule))
     found: Robots = parse_robots(data, "FooBot")
     assert len(found.rules) > 2_000
     assert found.allows(f"{SITE}/{'a' * 60_000}")

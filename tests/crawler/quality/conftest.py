@@ -10,10 +10,10 @@ import pytest_asyncio
 from PIL import Image, ImageDraw
 
 from core.clock import SystemClock
-from core.settings import BrowserSettings
-from crawler.quality.checking import LendBrowser
+from core.config.settings import BrowserSettings
+from qa.checker import LendBrowser
 from render.browser import Browser
-from render.executable import find_browser
+from render.chromium import find_browser
 from tests.playback.conftest import CollectionBuilder, archived, collection, full, site  # noqa: F401 fixtures
 
 Serve = Callable[[str, asyncio.StreamWriter], Awaitable[None]]

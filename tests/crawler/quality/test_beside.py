@@ -9,37 +9,37 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.classes import PageClass
 from core.clock import SystemClock
+from core.config.profile import parse_settings
+from core.config.settings import QualitySettings, Settings
 from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
-from core.pages import Gap, Outcome, PageInfo
-from core.profile import parse_settings
-from core.settings import QualitySettings, Settings
-from crawler.companion import Beside
-from crawler.events import Event, PageDone
-from crawler.logins import NO_LOGINS
-from crawler.quality.beside import Backlog, ChecksBeside, is_drawn, weight_of
-from crawler.quality.looks import Tools
-from crawler.waiting import Waiting
+from core.page_classes import PageClass
+from core.page_manifest import MissingResource, PageInfo, VisitOutcome
+from crawler.capture.site_logins import NO_LOGINS
+from crawler.worker.crawl_events import Event, PageDone, RunContext
+from net.backoff import WaitStarted
+from qa.live_checks import CheckBacklog, CheckTools, LiveChecks, is_sampled, suspicion_weight
 
 PAGE = PageInfo("p", "https://a.example/", "https://a.example/", "2026-11-22T12:00:00Z",
-                Outcome.COMPLETE, status=200, page_class=PageClass.OK)  # fmt: skip
-SUSPECT = replace(PAGE, outcome=Outcome.PARTIAL, missing=(Gap("https://a.example/x", "missing"),))
+                VisitOutcome.COMPLETE, status=200, page_class=PageClass.OK)  # fmt: skip
+SUSPECT = replace(
+    PAGE, outcome=VisitOutcome.PARTIAL, missing=(MissingResource("https://a.example/x", "missing"),)
+)
 
 
 def page(number: int, like: PageInfo = PAGE) -> PageInfo:
     return replace(like, page_id=f"p{number}")
 
 
-def taken(backlog: Backlog) -> list[str]:
+def taken(backlog: CheckBacklog) -> list[str]:
     """All that waits, in its order."""
     return [backlog.take().page_id for _ in range(len(backlog))]
 
 
 def test_the_most_suspect_page_is_looked_at_first() -> None:
     """Of equal ones, the one that waits longest."""
-    backlog = Backlog(QualitySettings())
+    backlog = CheckBacklog(QualitySettings())
     for each in (page(1), page(2), page(3, SUSPECT)):
         backlog.add(each)
 
@@ -48,7 +48,7 @@ def test_the_most_suspect_page_is_looked_at_first() -> None:
 
 def test_when_too_many_wait_the_least_suspect_are_left_out() -> None:
     """A crawl that is faster than looks loses the latest of its ordinary pages."""
-    backlog = Backlog(QualitySettings(backlog=2))
+    backlog = CheckBacklog(QualitySettings(backlog=2))
     for each in (page(1), page(2), page(3), page(4, SUSPECT)):
         backlog.add(each)
 
@@ -56,10 +56,10 @@ def test_when_too_many_wait_the_least_suspect_are_left_out() -> None:
     assert taken(backlog) == ["p4", "p1"]
 
 
-@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.SKIPPED])
-def test_what_was_not_kept_is_not_looked_at(outcome: Outcome) -> None:
+@pytest.mark.parametrize("outcome", [VisitOutcome.FAILED, VisitOutcome.SKIPPED])
+def test_what_was_not_kept_is_not_looked_at(outcome: VisitOutcome) -> None:
     """There is no copy of it."""
-    backlog = Backlog(QualitySettings())
+    backlog = CheckBacklog(QualitySettings())
     backlog.add(replace(PAGE, outcome=outcome))
 
     assert len(backlog) == 0
@@ -69,7 +69,7 @@ def test_what_was_not_kept_is_not_looked_at(outcome: Outcome) -> None:
 @settings(deadline=None)
 def test_no_more_wait_than_may(pages: list[tuple[int, bool]], most: int) -> None:
     """And what waits is never less suspect than what was left out."""
-    backlog = Backlog(QualitySettings(backlog=most))
+    backlog = CheckBacklog(QualitySettings(backlog=most))
     added = [page(number, SUSPECT if is_odd else PAGE) for number, is_odd in pages]
     for each in added:
         backlog.add(each)
@@ -77,23 +77,23 @@ def test_no_more_wait_than_may(pages: list[tuple[int, bool]], most: int) -> None
     assert len(backlog) == min(len(added), max(most, 1))
     assert backlog.left_out == len(added) - len(backlog)
     waiting = [backlog.take() for _ in range(len(backlog))]
-    weights = [weight_of(each) for each in waiting]
-    everything = sorted(map(weight_of, added), reverse=True)
+    weights = [suspicion_weight(each) for each in waiting]
+    everything = sorted(map(suspicion_weight, added), reverse=True)
     assert weights == everything[: len(weights)]
 
 
 @given(st.text(st.characters(codec="utf-8")), st.floats(0, 1), st.floats(1, 20))
 def test_a_share_is_drawn_by_the_page_alone(page_id: str, share: float, weight: float) -> None:
     """The same answer each time; none of nothing, all of everything, and suspect ones sooner."""
-    assert is_drawn(page_id, weight, share) is is_drawn(page_id, weight, share)
-    assert not is_drawn(page_id, weight, 0.0)
-    assert is_drawn(page_id, weight, 1.0)
-    assert is_drawn(page_id, weight, share) or not is_drawn(page_id, 1.0, share)
+    assert is_sampled(page_id, weight, share) is is_sampled(page_id, weight, share)
+    assert not is_sampled(page_id, weight, 0.0)
+    assert is_sampled(page_id, weight, 1.0)
+    assert is_sampled(page_id, weight, share) or not is_sampled(page_id, 1.0, share)
 
 
 def test_about_the_share_is_drawn() -> None:
     """Of ten thousand pages a tenth, more or less."""
-    drawn = sum(is_drawn(str(number), 1.0, 0.1) for number in range(10_000))
+    drawn = sum(is_sampled(str(number), 1.0, 0.1) for number in range(10_000))
 
     assert 900 < drawn < 1_100
 
@@ -105,22 +105,22 @@ def test_a_share_that_is_none_is_refused(share: str) -> None:
         parse_settings(f"[quality]\nshare = {share}\n")
 
 
-def desk(told: list[Event], *, endless: bool = False) -> Beside:
+def desk(told: list[Event], *, endless: bool = False) -> RunContext:
     """A run of which nothing is needed."""
     nothing = cast(Any, None)
-    return Beside(
+    return RunContext(
         Layout(Path("/nowhere")), Settings(), nothing, nothing, nothing, NO_LOGINS, SystemClock(),
         told.append, endless=endless,
     )  # fmt: skip
 
 
-class Away(AbstractAsyncContextManager[Tools]):
+class Away(AbstractAsyncContextManager[CheckTools]):
     """Tools that cannot be had."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
 
-    async def __aenter__(self) -> Tools:
+    async def __aenter__(self) -> CheckTools:
         raise self._error
 
     async def __aexit__(self, *_: object) -> None:
@@ -132,14 +132,14 @@ async def test_a_run_ends_although_no_look_can_be_had() -> None:
     told: list[Event] = []
 
     away = Away(UnavailableError("No browser was found."))
-    checks = ChecksBeside(QualitySettings(), lambda _desk: away, new_id=lambda: "id")
+    checks = LiveChecks(QualitySettings(), lambda _desk: away, new_id=lambda: "id")
     async with checks.beside(desk(told)):
         for number in range(3):
             checks.note(PageDone("u", page(number), "", 1))
         assert not await checks.settle()
         assert not await checks.settle()
 
-    assert told == [Waiting("playback", "Copies are not checked: No browser was found.")]
+    assert told == [WaitStarted("playback", "Copies are not checked: No browser was found.")]
 
 
 async def test_our_own_mistake_ends_the_looks_and_not_the_run(
@@ -147,7 +147,7 @@ async def test_our_own_mistake_ends_the_looks_and_not_the_run(
 ) -> None:
     """It is logged, and the run's end comes all the same."""
     away = Away(KeyError("no such thing"))
-    checks = ChecksBeside(QualitySettings(), lambda _desk: away, new_id=lambda: "id")
+    checks = LiveChecks(QualitySettings(), lambda _desk: away, new_id=lambda: "id")
     async with checks.beside(desk([])):
         checks.note(PageDone("u", PAGE, "", 1))
         assert not await checks.settle()

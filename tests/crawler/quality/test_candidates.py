@@ -9,25 +9,25 @@ from pathlib import Path
 
 import pytest
 
-from core.classes import PageClass
-from core.index_url import parse_index_url
+from core.config.database_urls import parse_index_url
 from core.layout import Layout
-from core.pages import Outcome, PageInfo
-from core.quality import Check, Verdict
+from core.page_classes import PageClass
+from core.page_manifest import PageInfo, VisitOutcome
+from core.playback_check import PlaybackCheck, QaVerdict
 from core.timestamps import warc_date
-from crawler.cli.qa import candidates as module
-from crawler.cli.qa.candidates import Wanted, candidates, newest
-from crawler.quality.sampling import Candidate
-from links.books.quality import CheckedPage, keep_checks
-from links.store.store import Store
-from playback.database import Database, SqliteDatabase
-from playback.postgres import PostgresDatabase
-from proxy.index.postgres import PostgresCaptureIndex
-from proxy.index.sqlite import SqliteCaptureIndex
+from links.registry.database import RegistryStore
+from qa import sample as module
+from qa.check_store import store_checks
+from qa.check_table import CheckedPage
+from qa.sample import CandidateFilter, SampleCandidate, newest_captures, read_candidates
 from tests.playback.conftest import NOW
 from tests.services.registries import open_registry
+from warc.index.database import IndexDatabase, SqliteDatabase
+from warc.index.postgres import PostgresCaptureIndex
+from warc.index.postgres_database import PostgresDatabase
+from warc.index.sqlite import SqliteCaptureIndex
 
-WANTED = Wanted("images", "engine 1")
+WANTED = CandidateFilter("images", "engine 1")
 
 
 class Shelf:
@@ -36,8 +36,8 @@ class Shelf:
     def __init__(
         self,
         writer: SqliteCaptureIndex | PostgresCaptureIndex,
-        database: Database,
-        registry: Store,
+        database: IndexDatabase,
+        registry: RegistryStore,
     ) -> None:
         self._writer = writer
         self.database = database
@@ -48,7 +48,7 @@ class Shelf:
         url: str,
         *,
         at: datetime = NOW,
-        outcome: Outcome = Outcome.COMPLETE,
+        outcome: VisitOutcome = VisitOutcome.COMPLETE,
         size: int = 1_000,
     ) -> str:
         """A page; its identifier."""
@@ -60,16 +60,16 @@ class Shelf:
 
     def check(self, page_id: str, engine: str = WANTED.engine) -> None:
         """A check of it, kept."""
-        check = Check(
+        check = PlaybackCheck(
             page_id, "https://a.example/", warc_date(NOW), "images", warc_date(NOW), engine,
-            Verdict.GOOD,
+            QaVerdict.GOOD,
         )  # fmt: skip
         with self.registry.writing() as rows:
-            keep_checks(rows, [CheckedPage(check, "a.example")], NOW)
+            store_checks(rows, [CheckedPage(check, "a.example")], NOW)
 
-    def found(self, wanted: Wanted = WANTED) -> list[Candidate]:
+    def found(self, wanted: CandidateFilter = WANTED) -> list[SampleCandidate]:
         """The stream."""
-        return list(candidates(self.database, self.registry, wanted))
+        return list(read_candidates(self.database, self.registry, wanted))
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
@@ -82,7 +82,9 @@ def shelf(
     layout = Layout(tmp_path)
     layout.databases.mkdir()
     path = layout.captures_db
-    database: Database = PostgresDatabase(parse_index_url(url)) if url else SqliteDatabase(path)
+    database: IndexDatabase = (
+        PostgresDatabase(parse_index_url(url)) if url else SqliteDatabase(path)
+    )
     writer = PostgresCaptureIndex(parse_index_url(url)) if url else SqliteCaptureIndex(path)
     registry = open_registry(layout, "")
     with ExitStack() as stack:
@@ -96,7 +98,7 @@ def test_every_page_with_a_copy_comes_once_beside_those_of_its_host(shelf: Shelf
     long = "x" * 700  # longer than what PostgreSQL has of a key in its index
     urls = [f"https://h{host}.example/{path}" for host in range(4) for path in ("a", "b", long)]
     wanted = {shelf.page(url, at=NOW + timedelta(days=day)) for url in urls for day in range(2)}
-    for outcome in (Outcome.FAILED, Outcome.SKIPPED):
+    for outcome in (VisitOutcome.FAILED, VisitOutcome.SKIPPED):
         shelf.page(f"https://h1.example/{outcome}", outcome=outcome)
 
     found = shelf.found()
@@ -146,9 +148,11 @@ def test_of_a_url_the_newest_capture_that_has_a_copy_is_found(shelf: Shelf) -> N
     """And of one that was never captured, or is none, nothing."""
     shelf.page("https://a.example/")
     newer = shelf.page("https://a.example/", at=NOW + timedelta(days=1))
-    shelf.page("https://a.example/", at=NOW + timedelta(days=2), outcome=Outcome.FAILED)
+    shelf.page("https://a.example/", at=NOW + timedelta(days=2), outcome=VisitOutcome.FAILED)
 
-    found = dict(newest(shelf.database, ["https://a.example/", "https://no.example/", "no URL"]))
+    found = dict(
+        newest_captures(shelf.database, ["https://a.example/", "https://no.example/", "no URL"])
+    )
 
     assert found["https://no.example/"] is found["no URL"] is None
     assert found["https://a.example/"] is not None

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 
-from core.classes import PageClass
-from core.pages import Outcome
-from crawler.quality.changes import MOST_NAMED, Drift, Sight, changes, facts_of
+from core.page_classes import PageClass
+from core.page_manifest import VisitOutcome
+from qa.page_changes import MOST_NAMED, PageDrift, PageSnapshot, changes_as_json, compare_snapshots
 from tests.links.test_drift import ARTICLE, GAMBLING, OTHER
 
 THEN = datetime(2024, 1, 1, tzinfo=UTC)
@@ -45,11 +45,11 @@ def other_picture() -> bytes:
     return data.getvalue()
 
 
-def seen(text: str | None = ARTICLE, title: str = "Cape", **facts: Any) -> Sight:
-    return replace(Sight(URL, URL, THEN, text=text, title=title, status=200), **facts)
+def seen(text: str | None = ARTICLE, title: str = "Cape", **facts: Any) -> PageSnapshot:
+    return replace(PageSnapshot(URL, URL, THEN, text=text, title=title, status=200), **facts)
 
 
-def later(text: str | None = ARTICLE, title: str = "Cape", **facts: Any) -> Sight:
+def later(text: str | None = ARTICLE, title: str = "Cape", **facts: Any) -> PageSnapshot:
     return replace(seen(text, title, **facts), captured_at=NOW)
 
 
@@ -59,36 +59,40 @@ SEED = drawn()
 @pytest.mark.parametrize(
     ("then", "now", "drift"),
     [
-        (seen(), later(), Drift.UNCHANGED),
-        (seen(picture=SEED), later(picture=SEED), Drift.UNCHANGED),
+        (seen(), later(), PageDrift.UNCHANGED),
+        (seen(picture=SEED), later(picture=SEED), PageDrift.UNCHANGED),
         (
             seen(),
             later(ARTICLE + " Visited 1 May 2026 by the council of the county."),
-            Drift.LITTLE,
+            PageDrift.LITTLE,
         ),
-        (seen(picture=SEED), later(picture=drawn((0, 0, 320, 30))), Drift.LITTLE),
-        (seen(), later(title="The cape"), Drift.LITTLE),
-        (seen(), later(OTHER), Drift.REWRITTEN),
-        (seen(picture=SEED), later(picture=other_picture()), Drift.REWRITTEN),
-        (seen(), later(OTHER, "Tax advice"), Drift.OTHER_PAGE),
-        (seen(), later(GAMBLING, "Slot gacor"), Drift.OTHER_OWNER),
-        (seen(), later(OTHER, "Domain", page_class=PageClass.PARKED), Drift.OTHER_OWNER),
-        (seen(), later("Sorry.", "Oops", page_class=PageClass.SOFT_404), Drift.GONE),
-        (seen(), later("Sorry.", "Oops", status=404), Drift.GONE),
-        (seen(), later(page_class=PageClass.CHALLENGE, status=403), Drift.HIDDEN),
-        (seen(), later(page_class=PageClass.LOGIN_WALL), Drift.HIDDEN),
+        (seen(picture=SEED), later(picture=drawn((0, 0, 320, 30))), PageDrift.LITTLE),
+        (seen(), later(title="The cape"), PageDrift.LITTLE),
+        (seen(), later(OTHER), PageDrift.REWRITTEN),
+        (seen(picture=SEED), later(picture=other_picture()), PageDrift.REWRITTEN),
+        (seen(), later(OTHER, "Tax advice"), PageDrift.OTHER_PAGE),
+        (seen(), later(GAMBLING, "Slot gacor"), PageDrift.OTHER_OWNER),
+        (seen(), later(OTHER, "Domain", page_class=PageClass.PARKED), PageDrift.OTHER_OWNER),
+        (seen(), later("Sorry.", "Oops", page_class=PageClass.SOFT_404), PageDrift.GONE),
+        (seen(), later("Sorry.", "Oops", status=404), PageDrift.GONE),
+        (seen(), later(page_class=PageClass.CHALLENGE, status=403), PageDrift.HIDDEN),
+        (seen(), later(page_class=PageClass.LOGIN_WALL), PageDrift.HIDDEN),
         (
             seen(),
-            later(None, "", outcome=Outcome.FAILED, status=None, reason="dns:x"),
-            Drift.UNKNOWN,
+            later(None, "", outcome=VisitOutcome.FAILED, status=None, reason="dns:x"),
+            PageDrift.UNKNOWN,
         ),
-        (seen(page_class=PageClass.CHALLENGE, status=403), later(), Drift.UNKNOWN),
-        (seen(None, picture=SEED), later(None, picture=SEED), Drift.UNCHANGED),
-        (seen(None, picture=SEED), later(None, "Tax", picture=other_picture()), Drift.OTHER_PAGE),
-        (seen(None), later(OTHER), Drift.UNKNOWN),
-        (seen("Map"), later("Map"), Drift.UNCHANGED),
-        (seen("Map"), later("Plan"), Drift.UNKNOWN),
-        (seen(picture=b"no picture"), later(picture=SEED), Drift.UNCHANGED),
+        (seen(page_class=PageClass.CHALLENGE, status=403), later(), PageDrift.UNKNOWN),
+        (seen(None, picture=SEED), later(None, picture=SEED), PageDrift.UNCHANGED),
+        (
+            seen(None, picture=SEED),
+            later(None, "Tax", picture=other_picture()),
+            PageDrift.OTHER_PAGE,
+        ),
+        (seen(None), later(OTHER), PageDrift.UNKNOWN),
+        (seen("Map"), later("Map"), PageDrift.UNCHANGED),
+        (seen("Map"), later("Plan"), PageDrift.UNKNOWN),
+        (seen(picture=b"no picture"), later(picture=SEED), PageDrift.UNCHANGED),
     ],
     ids=[
         *("same", "same-with-pictures", "a-line-more", "a-banner", "title", "rewritten"),
@@ -97,19 +101,21 @@ SEED = drawn()
         *("no-text-then", "few-words", "few-other-words", "damaged-picture"),
     ],
 )
-def test_a_page_is_told_what_became_of_it(then: Sight, now: Sight, drift: Drift) -> None:
+def test_a_page_is_told_what_became_of_it(
+    then: PageSnapshot, now: PageSnapshot, drift: PageDrift
+) -> None:
     """One word for what happened, by the words first, then the picture."""
-    found = changes(then, now)
+    found = compare_snapshots(then, now)
 
-    assert (found.drift, bool(found.reason)) == (drift, drift is not Drift.UNCHANGED), found
+    assert (found.drift, bool(found.reason)) == (drift, drift is not PageDrift.UNCHANGED), found
 
 
 def test_the_reason_names_what_was_seen() -> None:
     """A person can follow the judgement."""
-    assert "slot" in changes(seen(), later(GAMBLING, "Slot gacor")).reason.lower()
-    assert "% of the words" in changes(seen(), later(OTHER)).reason
-    assert "404" in changes(seen(), later(status=404)).reason
-    assert changes(seen(), later(GAMBLING, "Slot gacor")).owner_signs
+    assert "slot" in compare_snapshots(seen(), later(GAMBLING, "Slot gacor")).reason.lower()
+    assert "% of the words" in compare_snapshots(seen(), later(OTHER)).reason
+    assert "404" in compare_snapshots(seen(), later(status=404)).reason
+    assert compare_snapshots(seen(), later(GAMBLING, "Slot gacor")).owner_signs
 
 
 def test_links_and_parts_are_told_by_name() -> None:
@@ -118,14 +124,14 @@ def test_links_and_parts_are_told_by_name() -> None:
     then = seen(outlinks=frozenset({"a", "b"}), parts=many)
     now = later(outlinks=frozenset({"b", "c"}), parts=frozenset())
 
-    found = changes(then, now)
+    found = compare_snapshots(then, now)
 
     assert found.links is not None
     assert found.parts is not None
     assert (found.links.added, found.links.removed, found.links.kept_count) == (("c",), ("a",), 1)
     assert (len(found.parts.removed), found.parts.removed_count) == (MOST_NAMED, MOST_NAMED + 5)
     assert found.parts.removed == tuple(sorted(many)[:MOST_NAMED])
-    assert changes(then, later()).links is None
+    assert compare_snapshots(then, later()).links is None
 
 
 def test_the_most_changed_come_first() -> None:
@@ -135,7 +141,7 @@ def test_the_most_changed_come_first() -> None:
         *(later(ARTICLE + " One more sentence."), later(), later(None)),
     ]
 
-    distances = [changes(seen(), now).distance for now in order]
+    distances = [compare_snapshots(seen(), now).distance for now in order]
 
     assert distances == sorted(distances, reverse=True)
     assert len(set(distances)) == len(distances)
@@ -144,7 +150,7 @@ def test_the_most_changed_come_first() -> None:
 def test_a_heat_map_is_drawn_when_asked() -> None:
     """And only then: it takes time."""
     then, now = seen(picture=SEED), later(picture=drawn((0, 0, 320, 30)))
-    pictures = [changes(then, now, heat=heat).picture for heat in (True, False)]
+    pictures = [compare_snapshots(then, now, heat=heat).picture for heat in (True, False)]
 
     assert pictures[0] is not None
     assert pictures[1] is not None
@@ -169,9 +175,9 @@ def test_any_two_sights_can_be_compared(
     """Whatever a site sent; and nothing ever drifts from itself."""
     then = seen(one, "Cape", outlinks=links, picture=picture)
     now = later(other, title, page_class=page_class, parts=links, picture=picture)
-    found = changes(then, now)
+    found = compare_snapshots(then, now)
 
     assert -1 <= found.distance < 7
-    assert facts_of(found, then, now)["drift"] == found.drift
-    same = changes(now, replace(now, captured_at=NOW))
-    assert same.drift in (Drift.UNCHANGED, Drift.UNKNOWN)
+    assert changes_as_json(found, then, now)["drift"] == found.drift
+    same = compare_snapshots(now, replace(now, captured_at=NOW))
+    assert same.drift in (PageDrift.UNCHANGED, PageDrift.UNKNOWN)

@@ -9,27 +9,27 @@ from pathlib import Path
 
 import pytest
 
-from core.classes import PageClass
+from core.captures import ArtifactKind
 from core.clock import SystemClock
+from core.config.settings import BrowserSettings
 from core.errors import UnavailableError
-from core.pages import PageResource
-from core.quality import Fault, Verdict, picture_name
-from core.records import ArtifactKind
-from core.settings import BrowserSettings
+from core.page_classes import PageClass
+from core.page_manifest import PageResource
+from core.playback_check import PlaybackFault, QaVerdict, picture_name
 from core.timestamps import timestamp14
-from crawler.browsers import Browsers
-from crawler.cli.qa.playing import NAMES, Origins, opened_playback
-from crawler.lending import Needs
-from crawler.quality.checking import Checked, Checker
-from crawler.quality.keeping import keep
-from crawler.quality.sampling import Candidate
-from links.books.quality import checks_of
-from playback.decisions import takedown_book
-from playback.decisions.levels import Level
-from playback.decisions.store import open_decisions
-from playback.decisions.takedowns import Effect, Takedown, TakedownKind
+from crawler.pools.proxy_pool import ProxyAccess
+from crawler.pools.resource_pool import BrowserPool
+from playback.access import takedowns
+from playback.access.decision_store import open_decisions
+from playback.access.levels import Level
+from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
+from qa.check_run import store_check
+from qa.check_store import find_checks
+from qa.checker import CheckOutcome, PlaybackChecker
+from qa.local_replay import HOST_MAPPING, ReplayOrigins, open_collection_replay
+from qa.sample import SampleCandidate
 from render.browser import Browser
-from render.executable import find_browser
+from render.chromium import find_browser
 from tests.crawler.quality.conftest import drawing, drawn_page, lending
 from tests.playback.conftest import (  # noqa: F401 fixtures
     NOW,
@@ -50,32 +50,32 @@ SIZE = (1280, 800)
 STYLE = (
     "<!DOCTYPE html><body style='margin:0'><div style='height:800px;background:{}'>{}</div></body>"
 )
-Check = Callable[..., AbstractAsyncContextManager[Checker]]
+Check = Callable[..., AbstractAsyncContextManager[PlaybackChecker]]
 
 
-def candidate(url: str, page_id: str, **facts: object) -> Candidate:
+def candidate(url: str, page_id: str, **facts: object) -> SampleCandidate:
     """The page as the index knows it."""
     host = url.split("/")[2]
     plain = {"mime": "text/html", "status": 200, "page_class": PageClass.OK}
-    return Candidate(page_id, url, url, NOW, timestamp14(NOW), host, **{**plain, **facts})  # type: ignore[arg-type]
+    return SampleCandidate(page_id, url, url, NOW, timestamp14(NOW), host, **{**plain, **facts})  # type: ignore[arg-type]
 
 
 @asynccontextmanager
 async def checker(
     at: FullSite, browser: Browser, level: Level = Level.IMAGES, replay: str = ""
-) -> AsyncIterator[Checker]:
+) -> AsyncIterator[PlaybackChecker]:
     """Checks pages of the collection in that browser."""
-    origins = Origins(at.served.front, replay or at.served.replay)
+    origins = ReplayOrigins(at.served.front, replay or at.served.replay)
     with (
         ThreadPoolExecutor(2) as pool,
-        opened_playback(at.builder.layout, "", origins, level, clock=CLOCK) as playback,
+        open_collection_replay(at.builder.layout, "", origins, level, clock=CLOCK) as playback,
     ):
-        yield Checker(playback, lending(browser), pool, CLOCK)
+        yield PlaybackChecker(playback, lending(browser), pool, CLOCK)
 
 
 async def check(
     at: FullSite, browser: Browser, url: str, page_id: str, level: Level = Level.IMAGES
-) -> Checked:
+) -> CheckOutcome:
     """One page of it, checked."""
     async with checker(at, browser, level) as checks:
         return await checks.check(candidate(url, page_id))
@@ -92,7 +92,7 @@ async def test_what_is_shown_as_it_was_is_good(full: FullSite, site: str, browse
 
     found = await check(full, browser, f"{site}/", page_id)
 
-    assert found.check.verdict is Verdict.GOOD, found.check
+    assert found.check.verdict is QaVerdict.GOOD, found.check
     assert found.check.picture is not None
     assert (found.check.text, found.check.page_id) == (1.0, page_id)
     assert set(found.pictures) == {"seen", "shown"}
@@ -112,7 +112,7 @@ async def test_a_page_without_a_full_picture_is_held_against_its_view(
 
     found = await check(full, browser, f"{site}/", page_id)
 
-    assert found.check.verdict is Verdict.GOOD
+    assert found.check.verdict is QaVerdict.GOOD
     assert found.check.picture == 1.0
 
 
@@ -129,9 +129,9 @@ async def test_a_page_without_pictures_is_judged_by_its_words(
     lost = await check(full, browser, f"{site}/words", page_id)
     nothing = await check(full, browser, f"{site}/bare", bare)
 
-    assert (lost.check.verdict, lost.check.picture) == (Verdict.BROKEN, None)
-    assert Fault.TEXT in lost.check.faults
-    assert nothing.check.verdict in {Verdict.UNCHECKED, Verdict.GOOD}
+    assert (lost.check.verdict, lost.check.picture) == (QaVerdict.BROKEN, None)
+    assert PlaybackFault.TEXT in lost.check.faults
+    assert nothing.check.verdict in {QaVerdict.UNCHECKED, QaVerdict.GOOD}
     assert nothing.check.picture is None
 
 
@@ -158,36 +158,36 @@ async def test_a_damaged_picture_is_a_doubt_and_no_crash(
 
     found = await check(full, browser, f"{site}/", page_id)
 
-    assert found.check.verdict is Verdict.DOUBTFUL
-    assert found.check.faults == (Fault.DAMAGED,)
+    assert found.check.verdict is QaVerdict.DOUBTFUL
+    assert found.check.faults == (PlaybackFault.DAMAGED,)
     assert [each.url for each in found.check.lost] == [f"urn:fullPage:{site}/"]
     assert found.check.text == 1.0
 
 
-@pytest.mark.parametrize("effect", list(Effect))
+@pytest.mark.parametrize("effect", list(TakedownEffect))
 async def test_nothing_of_what_was_taken_down_is_looked_at_or_kept(
     full: FullSite,  # noqa: F811
     site: str,
     browser: Browser,
     tmp_path: Path,
-    effect: Effect,
+    effect: TakedownEffect,
 ) -> None:
     """Also what an earlier check had kept goes."""
     url = f"{site}/"
     page_id = drawn_page(full.builder, url, is_there=False)
     before = await check(full, browser, url, page_id)
     with closing(open_registry(full.builder.layout, "")) as store:
-        keep(store, tmp_path, before, now=CLOCK.now())
+        store_check(store, tmp_path, before, now=CLOCK.now())
         assert list(tmp_path.rglob("*.webp"))
         taken = Takedown(0, TakedownKind.URL, url, "", effect, "", "", "test", NOW, None)
         with closing(open_decisions(full.builder.layout)) as decisions:
-            takedown_book.add(decisions, [taken])
+            takedowns.add_takedowns(decisions, [taken])
 
         found = await check(full, browser, url, page_id)
-        keep(store, tmp_path, found, now=CLOCK.now())
+        store_check(store, tmp_path, found, now=CLOCK.now())
 
-    assert before.check.verdict is Verdict.BROKEN
-    assert (found.check.verdict, found.is_withheld) == (Verdict.UNCHECKED, True)
+    assert before.check.verdict is QaVerdict.BROKEN
+    assert (found.check.verdict, found.is_withheld) == (QaVerdict.UNCHECKED, True)
     assert found.check.reason == "Taken down: nothing of it is shown."
     assert not found.pictures
     assert not list(tmp_path.rglob("*.webp"))
@@ -204,17 +204,17 @@ async def test_the_pictures_of_a_page_go_when_it_is_good_again(
     page_id = drawn_page(full.builder, url, is_there=False)
     with closing(open_registry(full.builder.layout, "")) as store:
         broken = await check(full, browser, url, page_id)
-        keep(store, tmp_path, broken, now=CLOCK.now())
+        store_check(store, tmp_path, broken, now=CLOCK.now())
         kept = {path.name for path in tmp_path.rglob("*.webp")}
         full.builder.response(f"{site}/drawing.png", drawing(), mime="image/png")
         good = await check(full, browser, url, page_id)
-        keep(store, tmp_path, good, now=CLOCK.now())
+        store_check(store, tmp_path, good, now=CLOCK.now())
         with store.reading() as reader:
-            rows = checks_of(reader, [page_id])
+            rows = find_checks(reader, [page_id])
 
-    assert broken.check.verdict is Verdict.BROKEN
+    assert broken.check.verdict is QaVerdict.BROKEN
     assert kept >= {Path(picture_name(page_id, "images", "seen")).name}
-    assert [each.verdict for each in rows] == [Verdict.GOOD]
+    assert [each.verdict for each in rows] == [QaVerdict.GOOD]
     assert not list(tmp_path.rglob("*.webp"))
 
 
@@ -228,7 +228,10 @@ async def test_a_copy_that_playback_cannot_show_is_broken(
 
     found = await check(full, browser, f"{site}/", page_id)
 
-    assert (found.check.verdict, found.check.faults) == (Verdict.BROKEN, (Fault.NOT_SHOWN,))
+    assert (found.check.verdict, found.check.faults) == (
+        QaVerdict.BROKEN,
+        (PlaybackFault.NOT_SHOWN,),
+    )
     assert found.check.reason == "Playback answered with status 404."
     assert (found.check.score, set(found.pictures)) == (0.0, {"seen"})
 
@@ -248,7 +251,7 @@ async def test_a_challenge_is_compared_like_any_page(
 
     found = await check(full, browser, f"{site}/", page_id)
 
-    assert found.check.verdict is Verdict.GOOD
+    assert found.check.verdict is QaVerdict.GOOD
 
 
 async def test_a_file_is_not_looked_at(full: FullSite, site: str, browser: Browser) -> None:  # noqa: F811
@@ -260,7 +263,7 @@ async def test_a_file_is_not_looked_at(full: FullSite, site: str, browser: Brows
     async with checker(full, browser) as checks:
         found = await checks.check(candidate(url, page_id, mime="application/pdf"))
 
-    assert found.check.verdict is Verdict.GOOD
+    assert found.check.verdict is QaVerdict.GOOD
     assert browser.visits == 0
 
 
@@ -276,7 +279,7 @@ async def test_at_a_lower_level_only_words_count(
 
     found = await check(full, browser, f"{site}/", page_id, Level.TEXT)
 
-    assert (found.check.verdict, found.check.picture) == (Verdict.GOOD, None)
+    assert (found.check.verdict, found.check.picture) == (QaVerdict.GOOD, None)
     assert found.check.level == "text"
 
 
@@ -315,7 +318,7 @@ async def test_a_copy_in_full_is_looked_at_in_its_frame(
 
     found = await check(full, browser, f"{site}/", page_id, Level.FULL)
 
-    assert found.check.verdict is Verdict.GOOD, found.check
+    assert found.check.verdict is QaVerdict.GOOD, found.check
     assert found.check.picture is not None
     assert found.check.picture > 0.9
 
@@ -323,8 +326,11 @@ async def test_a_copy_in_full_is_looked_at_in_its_frame(
 async def test_a_browser_that_dies_costs_one_look(full: FullSite, site: str) -> None:  # noqa: F811
     """The page is looked at again in a fresh one."""
     page_id = full.builder.page(f"{site}/", STYLE.format("green", ""), shot=png("green", SIZE))
-    browsers = Browsers(
-        BrowserSettings(hang_limit_s=3_600), find_browser(), CLOCK, needs=lambda: Needs(hosts=NAMES)
+    browsers = BrowserPool(
+        BrowserSettings(hang_limit_s=3_600),
+        find_browser(),
+        CLOCK,
+        needs=lambda: ProxyAccess(hosts=HOST_MAPPING),
     )
     lent = []
 
@@ -336,18 +342,22 @@ async def test_a_browser_that_dies_costs_one_look(full: FullSite, site: str) -> 
                 os.killpg(browser.pid, signal.SIGKILL)
             yield browser
 
-    origins = Origins(full.served.front, full.served.replay)
+    origins = ReplayOrigins(full.served.front, full.served.replay)
     with (
         ThreadPoolExecutor(2) as pool,
-        opened_playback(full.builder.layout, "", origins, Level.IMAGES, clock=CLOCK) as playback,
+        open_collection_replay(
+            full.builder.layout, "", origins, Level.IMAGES, clock=CLOCK
+        ) as playback,
     ):
         await browsers.start()
         try:
-            found = await Checker(playback, lend, pool, CLOCK).check(candidate(f"{site}/", page_id))
+            found = await PlaybackChecker(playback, lend, pool, CLOCK).check(
+                candidate(f"{site}/", page_id)
+            )
         finally:
             await browsers.stop()
 
-    assert found.check.verdict is Verdict.GOOD
+    assert found.check.verdict is QaVerdict.GOOD
     assert len(set(lent)) == 2
 
 
@@ -386,8 +396,8 @@ async def test_a_part_that_playback_does_not_give_is_told_by_its_status(
     full.builder.response(f"{site}/down.png", png("red", (9, 9)), mime="image/png")
     full.builder.response(f"{site}/odd.png", b"no picture", mime="image/png")
     with closing(open_decisions(full.builder.layout)) as decisions:
-        values = (f"{site}/down.png", "", Effect.BLOCK, "", "", "test", NOW, None)
-        takedown_book.add(decisions, [Takedown(0, TakedownKind.URL, *values)])
+        values = (f"{site}/down.png", "", TakedownEffect.BLOCK, "", "", "test", NOW, None)
+        takedowns.add_takedowns(decisions, [Takedown(0, TakedownKind.URL, *values)])
 
     found = await check(full, browser, f"{site}/", page_id)
 

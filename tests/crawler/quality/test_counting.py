@@ -10,17 +10,18 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import text
 
 from core.clock import SystemClock
+from core.config.settings import Settings
 from core.layout import Layout
-from core.quality import Check, Verdict
-from core.settings import Settings
+from core.playback_check import PlaybackCheck, QaVerdict
 from core.timestamps import warc_date
-from crawler.cli.status_lines import lines
-from crawler.metrics import exposition
-from crawler.quality.counting import ChecksReader
-from crawler.reporting import Status, StatusReader
-from links.books.quality import CheckedPage, RepairState, keep_checks, repair_begun, repair_ended
-from links.store.store import Store
+from crawler.status.collection_status import CollectionStatus, StatusReader
+from crawler.status.status_server import exposition
+from links.registry.database import RegistryStore
+from qa.check_status import ChecksReader
+from qa.check_store import begin_repair, end_repair, store_checks
+from qa.check_table import CheckedPage, RepairState
 from tests.services.registries import open_registry
+from weboid.cli.crawl.crawl_status import status_lines
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
@@ -40,13 +41,13 @@ def reader(layout: Layout) -> Iterator[ChecksReader]:
         yield opened
 
 
-def checked(store: Store, page_id: str, verdict: Verdict, *, minutes_ago: int) -> None:
+def checked(store: RegistryStore, page_id: str, verdict: QaVerdict, *, minutes_ago: int) -> None:
     """Keep a check."""
     at = NOW - timedelta(minutes=minutes_ago)
     moment = warc_date(at)
-    check = Check(page_id, "https://a.example/", moment, "images", moment, "e", verdict)
+    check = PlaybackCheck(page_id, "https://a.example/", moment, "images", moment, "e", verdict)
     with store.writing() as rows:
-        keep_checks(rows, [CheckedPage(check, "a.example")], at)
+        store_checks(rows, [CheckedPage(check, "a.example")], at)
 
 
 def test_looks_and_repairs_are_counted_in_all_and_by_the_minute(
@@ -57,13 +58,13 @@ def test_looks_and_repairs_are_counted_in_all_and_by_the_minute(
     assert not layout.links_db.exists()
 
     with closing(open_registry(layout)) as store:
-        checked(store, "p1", Verdict.GOOD, minutes_ago=0)
-        checked(store, "p2", Verdict.GOOD, minutes_ago=5)
-        checked(store, "p3", Verdict.BROKEN, minutes_ago=50)
+        checked(store, "p1", QaVerdict.GOOD, minutes_ago=0)
+        checked(store, "p2", QaVerdict.GOOD, minutes_ago=5)
+        checked(store, "p3", QaVerdict.BROKEN, minutes_ago=50)
         with store.writing() as rows:
-            repair_begun(rows, "p3", "p4", now=NOW)
-            repair_ended(rows, "p3", RepairState.DONE_BETTER, "p4", now=NOW)
-    status = Status(NOW, None, None, reader.read(NOW))
+            begin_repair(rows, "p3", "p4", now=NOW)
+            end_repair(rows, "p3", RepairState.DONE_BETTER, "p4", now=NOW)
+    status = CollectionStatus(NOW, None, None, reader.read(NOW))
     text_format = exposition(status, version="1").decode()
     samples = {
         (sample.name, *sorted(sample.labels.values())): sample.value
@@ -82,7 +83,7 @@ def test_looks_and_repairs_are_counted_in_all_and_by_the_minute(
     assert samples["weboid_repairs", "done-better"] == 1.0
     assert samples["weboid_repairs_per_minute", "10", "done-better"] == 0.1
     assert samples["weboid_checks_unrecorded",] == 3.0
-    shown = {line[:12].strip(): line[12:] for line in lines(status, columns=None)}
+    shown = {line[:12].strip(): line[12:] for line in status_lines(status, columns=None)}
     assert shown["Checked"] == "1 broken, 2 good; 1.0 a minute now"
     assert shown["Repairs"] == "1 done-better"
 

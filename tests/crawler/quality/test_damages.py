@@ -2,9 +2,9 @@
 
 import pytest
 
-from core.pages import Outcome, PageInfo, PageResource
-from core.quality import LostPart, Verdict
-from crawler.quality.damages import told, weighed
+from core.page_manifest import PageInfo, PageResource, VisitOutcome
+from core.playback_check import LostPart, QaVerdict
+from qa.compare.resource_comparison import describe_losses, judge_losses
 
 URL = "https://a.example/"
 PAGE = PageInfo(
@@ -12,7 +12,7 @@ PAGE = PageInfo(
     URL,
     URL,
     "",
-    Outcome.COMPLETE,
+    VisitOutcome.COMPLETE,
     resources=(
         PageResource(URL, resource_type="Document"),
         PageResource(f"{URL}style.css", resource_type="Stylesheet"),
@@ -26,27 +26,27 @@ PAGE = PageInfo(
 @pytest.mark.parametrize(
     ("url", "level", "verdict"),
     [
-        (f"{URL}style.css", "images", Verdict.BROKEN),
-        (f"{URL}photo.jpg", "images", Verdict.BROKEN),
-        (f"urn:dom:{URL}", "images", Verdict.BROKEN),
-        (URL, "images", Verdict.BROKEN),
-        (f"{URL}photo.jpg", "text", Verdict.DOUBTFUL),
-        (f"{URL}pixel.gif", "images", Verdict.GOOD),
-        (f"{URL}app.js", "images", Verdict.DOUBTFUL),
-        (f"{URL}app.js", "full", Verdict.BROKEN),
-        (f"urn:view:{URL}", "images", Verdict.DOUBTFUL),
+        (f"{URL}style.css", "images", QaVerdict.BROKEN),
+        (f"{URL}photo.jpg", "images", QaVerdict.BROKEN),
+        (f"urn:dom:{URL}", "images", QaVerdict.BROKEN),
+        (URL, "images", QaVerdict.BROKEN),
+        (f"{URL}photo.jpg", "text", QaVerdict.DOUBTFUL),
+        (f"{URL}pixel.gif", "images", QaVerdict.GOOD),
+        (f"{URL}app.js", "images", QaVerdict.DOUBTFUL),
+        (f"{URL}app.js", "full", QaVerdict.BROKEN),
+        (f"urn:view:{URL}", "images", QaVerdict.DOUBTFUL),
     ],
 )
-def test_what_a_copy_is_made_of_breaks_it(url: str, level: str, verdict: Verdict) -> None:
+def test_what_a_copy_is_made_of_breaks_it(url: str, level: str, verdict: QaVerdict) -> None:
     """What the level does not show and mere evidence is a reason for doubt, what nobody sees is none."""
-    assert weighed([LostPart(url, "digest")], PAGE, level) is verdict
+    assert judge_losses([LostPart(url, "digest")], PAGE, level) is verdict
 
 
 def test_a_loss_is_told_with_the_first_of_them() -> None:
     """And how many more there are."""
     lost = [LostPart(f"{URL}photo.jpg", "digest"), LostPart(URL, "missing: index")]
 
-    assert told(lost) == (
+    assert describe_losses(lost) == (
         "The archive does not hold what was captured: https://a.example/photo.jpg (digest),"
         " and 1 more."
     )
@@ -54,5 +54,7 @@ def test_a_loss_is_told_with_the_first_of_them() -> None:
 
 def test_without_a_manifest_only_the_document_is_known() -> None:
     """Nobody can say what the other parts were."""
-    assert weighed([LostPart(f"{URL}photo.jpg", "digest")], None, "images") is Verdict.DOUBTFUL
-    assert weighed([LostPart(f"urn:dom:{URL}", "empty")], None, "images") is Verdict.BROKEN
+    assert (
+        judge_losses([LostPart(f"{URL}photo.jpg", "digest")], None, "images") is QaVerdict.DOUBTFUL
+    )
+    assert judge_losses([LostPart(f"urn:dom:{URL}", "empty")], None, "images") is QaVerdict.BROKEN

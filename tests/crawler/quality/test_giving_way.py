@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from crawler.quality.giving_way import NICENESS, children_named, family, give_way
+from weboid.app.live_check_tools import NICENESS, children_matching, lower_priority, process_tree
 
 # A child with a child of its own; each says that it is there.
 _PARENT = (
@@ -23,15 +23,15 @@ def test_a_process_and_its_children_go_behind_the_others() -> None:
         assert process.stdout is not None
         process.stdout.readline()
 
-        assert children_named(os.getpid(), "some-word") == [process.pid]
-        assert children_named(os.getpid(), "another-word") == []
-        give_way(process.pid)
+        assert children_matching(os.getpid(), "some-word") == [process.pid]
+        assert children_matching(os.getpid(), "another-word") == []
+        lower_priority(process.pid)
 
-        members = list(family(process.pid))
+        members = list(process_tree(process.pid))
         assert len(members) == 2
         assert [os.getpriority(os.PRIO_PROCESS, each) for each in members] == [NICENESS] * 2
         assert os.getpriority(os.PRIO_PROCESS, os.getpid()) < NICENESS
         assert process.stdin is not None
         process.stdin.close()
         process.wait()
-    give_way(process.pid)
+    lower_priority(process.pid)

@@ -14,16 +14,16 @@ from PIL import Image, ImageOps
 from warcio.archiveiterator import ArchiveIterator
 
 from core.layout import Layout
-from core.pages import Outcome, PageInfo, PageResource, parse_pageinfo
-from core.quality import LostPart
-from crawler.quality import holding
-from crawler.quality.holding import ROWS_OF_PAGE, Held, HeldRow, Holding, text_digest
-from proxy.rebuilding import rebuild
+from core.page_manifest import PageInfo, PageResource, VisitOutcome, parse_pageinfo
+from core.playback_check import LostPart
+from qa import holdings
+from qa.holdings import ROWS_OF_PAGE, HoldingsReport, HoldingsRow, HoldingsVerifier, text_digest
 from tests.crawler.conftest import Weboid, profile_for
 from tests.crawler.quality.planting import Held as Record
 from tests.crawler.quality.planting import Planted, plant
 from tests.sites import hosts
 from tests.sites.web import TestWeb
+from warc.rebuild import rebuild_index
 
 FIRST, AGAIN = f"http://{hosts.GALLERY}/gallery/1", f"http://{hosts.GALLERY}/gallery/1?again"
 SHEET, PICTURE = f"{FIRST}/0.css", f"{FIRST}/12.jpg"
@@ -49,10 +49,12 @@ def layout(archived: Path, tmp_path: Path) -> Layout:
     return Layout(Path(shutil.copytree(archived, tmp_path / "collection")))
 
 
-def rows_of(layout: Layout) -> Callable[[str], list[HeldRow]]:
-    def rows(page_id: str) -> list[HeldRow]:
+def rows_of(layout: Layout) -> Callable[[str], list[HoldingsRow]]:
+    def rows(page_id: str) -> list[HoldingsRow]:
         with closing(sqlite3.connect(layout.captures_db)) as database:
-            return [HeldRow(*row) for row in database.execute(ROWS_OF_PAGE, {"page_id": page_id})]
+            return [
+                HoldingsRow(*row) for row in database.execute(ROWS_OF_PAGE, {"page_id": page_id})
+            ]
 
     return rows
 
@@ -66,8 +68,8 @@ def manifest(layout: Layout, url: str) -> PageInfo:
     raise LookupError(url)
 
 
-def held(layout: Layout, url: str, page: PageInfo | None = None) -> Held:
-    return Holding(layout, rows_of(layout)).check(page or manifest(layout, url))
+def held(layout: Layout, url: str, page: PageInfo | None = None) -> HoldingsReport:
+    return HoldingsVerifier(layout, rows_of(layout)).check(page or manifest(layout, url))
 
 
 def planted(
@@ -76,7 +78,7 @@ def planted(
     """Plant one fault, and make the index anew as an operator would."""
     took = plant(layout, [Planted("fault", takes, change)])
     assert took["fault"]
-    rebuild(layout, bucket="default")
+    rebuild_index(layout, bucket="default")
 
 
 def gone(_record: Record) -> None:
@@ -169,7 +171,7 @@ def test_every_flipped_bit_is_found(layout: Layout) -> None:
     (layout.archive / "twin.warc.gz").write_bytes(sound)
     twin = row._replace(url=f"{PICTURE}?elsewhere", filename="twin.warc.gz", offset=0)
     for rows, lost_now in (([row, twin], ()), ([row], (PICTURE,))):
-        holding = Holding(layout, rows_of(layout), twins_of={row.digest: rows}.__getitem__)
+        holding = HoldingsVerifier(layout, rows_of(layout), twins_of={row.digest: rows}.__getitem__)
         assert tuple(each.url for each in holding.check(again).lost) == lost_now
 
 
@@ -192,9 +194,9 @@ def test_what_was_taken_down_may_be_gone(layout: Layout) -> None:
     """Nobody captures again what nobody may see."""
     page = manifest(layout, FIRST)
     planted(layout, lambda record: record.uri == PICTURE, gone)
-    checked = Holding(layout, rows_of(layout), is_hidden=lambda url, _digest: url == PICTURE).check(
-        page
-    )
+    checked = HoldingsVerifier(
+        layout, rows_of(layout), is_hidden=lambda url, _digest: url == PICTURE
+    ).check(page)
 
     assert checked.lost == ()
 
@@ -206,17 +208,17 @@ def test_a_page_is_not_read_beyond_its_limits(
 ) -> None:
     """What is beyond is looked up at most, and counted."""
     page = manifest(layout, FIRST)
-    monkeypatch.setattr(holding, "MOST_PARTS", 10)
+    monkeypatch.setattr(holdings, "MOST_PARTS", 10)
     assert held(layout, FIRST, page).unread == held(layout, FIRST, page).parts - 10
 
-    monkeypatch.setattr(holding, "MOST_BYTES", 1)
+    monkeypatch.setattr(holdings, "MOST_BYTES", 1)
     assert held(layout, FIRST, page).unread == held(layout, FIRST, page).parts
 
 
 @given(
     st.lists(
         st.builds(
-            HeldRow,
+            HoldingsRow,
             url=st.sampled_from(["http://a.example/", "urn:dom:http://a.example/"]),
             record_type=st.sampled_from(["response", "revisit", "resource", "x"]),
             digest=_digests,
@@ -231,15 +233,15 @@ def test_a_page_is_not_read_beyond_its_limits(
     ),
     _digests,
 )
-def test_an_index_that_lies_harms_nobody(rows: list[HeldRow], digest: str) -> None:
+def test_an_index_that_lies_harms_nobody(rows: list[HoldingsRow], digest: str) -> None:
     """Whatever it says, only names inside ``archive/`` are opened; a part is lost, or too large to be read."""
     page = PageInfo(
-        "one", "http://a.example/", "http://a.example/", "2026-01-01T00:00:00Z", Outcome.COMPLETE,
+        "one", "http://a.example/", "http://a.example/", "2026-01-01T00:00:00Z", VisitOutcome.COMPLETE,
         resources=(PageResource("http://a.example/", digest=digest),),
         artifacts=("dom", "hologram"),
         text_digest=text_digest(b"words"),
     )  # fmt: skip
-    found = Holding(Layout(Path("/nonexistent")), lambda _: rows).check(page)
+    found = HoldingsVerifier(Layout(Path("/nonexistent")), lambda _: rows).check(page)
 
     assert len(found.lost) + found.unread == 2
     assert all(each.reason for each in found.lost)
@@ -258,7 +260,7 @@ def test_an_index_that_lies_harms_nobody(rows: list[HeldRow], digest: str) -> No
 )
 def test_a_document_is_empty_when_nothing_of_it_is_seen(dom: str, is_empty: bool) -> None:
     """Titles and style sheets are not seen; pictures and what stands in frames are."""
-    assert holding._is_empty(dom.encode()) is is_empty
+    assert holdings._is_empty(dom.encode()) is is_empty
 
 
 def _mirrored(picture: bytes) -> bytes:
@@ -268,5 +270,5 @@ def _mirrored(picture: bytes) -> bytes:
 
 
 def test_the_digest_of_a_text_is_the_manifests() -> None:
-    """White space does not count, as in `core.pages.PageInfo.text_digest`."""
+    """White space does not count, as in `core.page_manifest.PageInfo.text_digest`."""
     assert text_digest(b" a\n b ") == text_digest(b"a b") != text_digest(b"ab")

@@ -8,9 +8,16 @@ import pytest
 from PIL import Image
 
 from core.clock import SystemClock
-from core.pages import Outcome, PageInfo, Picture, Screen
-from crawler.quality.looking import Address, Look, Patience, look, screen_at_capture, tallest_of
-from playback.addresses import Memento, Modifier, memento_path
+from core.page_manifest import PageInfo, PagePicture, PageScreen, VisitOutcome
+from playback.url_paths import Memento, MementoModifier, memento_path
+from qa.copy_view import (
+    CopyAddress,
+    CopyTimeouts,
+    CopyView,
+    picture_height_limit,
+    screen_at_capture,
+    view_copy,
+)
 from render.browser import Browser
 from tests.crawler.quality.conftest import answer, listening
 from tests.playback.conftest import Archived, png
@@ -18,20 +25,20 @@ from tests.playback.conftest import Archived, png
 pytestmark = pytest.mark.browser
 
 CLOCK = SystemClock()
-PAGE = PageInfo("p", "https://a.example/", "https://a.example/", "", Outcome.COMPLETE)
-SOON = Patience(timeout_s=60.0, settle_s=2.0)
+PAGE = PageInfo("p", "https://a.example/", "https://a.example/", "", VisitOutcome.COMPLETE)
+SOON = CopyTimeouts(timeout_s=60.0, settle_s=2.0)
 
 
-def size_of(found: Look) -> tuple[int, int]:
+def size_of(found: CopyView) -> tuple[int, int]:
     """The picture's."""
     assert found.picture is not None
     with Image.open(io.BytesIO(found.picture)) as image:
         return image.size
 
 
-def of_host(host: str, path: str = "/") -> Address:
+def of_host(host: str, path: str = "/") -> CopyAddress:
     """A page of one of our servers."""
-    return Address(f"http://{host}{path}", (host,))
+    return CopyAddress(f"http://{host}{path}", (host,))
 
 
 @pytest.mark.playback
@@ -46,10 +53,10 @@ async def test_a_look_tells_picture_text_and_requests(
         "<!DOCTYPE html><body style='margin:0'><p>Seen</p><img src=here.png><img src=gone.png>"
         "<div style='height:2000px'></div>",
     )
-    path = memento_path(Memento(timestamp, Modifier.VERY, f"{site}/"))
+    path = memento_path(Memento(timestamp, MementoModifier.VERY, f"{site}/"))
     host = archived.replay.origin.removeprefix("http://")
 
-    found = await look(browser, of_host(host, path), Screen(), clock=CLOCK)
+    found = await view_copy(browser, of_host(host, path), PageScreen(), clock=CLOCK)
 
     assert (found.reason, found.status) == ("", 200)
     assert (found.text or "").strip() == "Seen"
@@ -70,7 +77,7 @@ async def test_what_stands_in_frames_far_below_is_pictured(browser: Browser) -> 
         await answer(writer, f"<!DOCTYPE html><body style='margin:0'>{far}{frame}{far}{frame}")
 
     async with listening(serve) as host:
-        found = await look(browser, of_host(host), Screen(), clock=CLOCK)
+        found = await view_copy(browser, of_host(host), PageScreen(), clock=CLOCK)
     assert found.picture is not None
     with Image.open(io.BytesIO(found.picture)) as image:
         picture = image.convert("RGB")
@@ -90,11 +97,11 @@ async def test_the_screen_is_that_of_the_capture(browser: Browser) -> None:
             "<p class=banner>Cookies</p>",
         )
 
-    phone = Screen(412, 915, 2.0, mobile=True, colour_scheme="dark")
+    phone = PageScreen(412, 915, 2.0, mobile=True, colour_scheme="dark")
     async with listening(serve) as host:
-        found = await look(browser, of_host(host), phone, clock=CLOCK)
+        found = await view_copy(browser, of_host(host), phone, clock=CLOCK)
         hidden = replace(phone, css=".banner { display: none !important }")
-        bare = await look(browser, of_host(host), hidden, clock=CLOCK)
+        bare = await view_copy(browser, of_host(host), hidden, clock=CLOCK)
 
     assert size_of(found) == (824, 1830)
     assert found.picture is not None
@@ -107,29 +114,32 @@ async def test_the_screen_is_that_of_the_capture(browser: Browser) -> None:
 
 def test_the_screen_of_an_old_manifest_is_guessed_from_its_view() -> None:
     """Which says nothing of it but the sizes of its pictures."""
-    phone = replace(PAGE, pictures=(Picture("view", 824, 1830),))
-    wide = replace(PAGE, pictures=(Picture("view", 1920, 1080),))
+    phone = replace(PAGE, pictures=(PagePicture("view", 824, 1830),))
+    wide = replace(PAGE, pictures=(PagePicture("view", 1920, 1080),))
 
-    assert screen_at_capture(phone) == Screen(412, 915, 2.0, mobile=True)
-    assert screen_at_capture(wide) == Screen(1920, 1080)
-    assert screen_at_capture(PAGE) == Screen()
-    assert screen_at_capture(replace(phone, screen=Screen(800, 600))) == Screen(800, 600)
+    assert screen_at_capture(phone) == PageScreen(412, 915, 2.0, mobile=True)
+    assert screen_at_capture(wide) == PageScreen(1920, 1080)
+    assert screen_at_capture(PAGE) == PageScreen()
+    assert screen_at_capture(replace(phone, screen=PageScreen(800, 600))) == PageScreen(800, 600)
 
 
 def test_a_picture_that_was_cut_is_compared_with_one_cut_at_the_same_place() -> None:
     """What lies below was not kept, so it cannot be lost."""
-    cut = replace(PAGE, pictures=(Picture("fullPage", 824, 6_000, cut_from=20_000),))
+    cut = replace(PAGE, pictures=(PagePicture("fullPage", 824, 6_000, cut_from=20_000),))
 
-    assert tallest_of(cut, Screen(412, 915, 2.0)) == 3_000
-    assert tallest_of(PAGE, Screen()) == 16_000
+    assert picture_height_limit(cut, PageScreen(412, 915, 2.0)) == 3_000
+    assert picture_height_limit(PAGE, PageScreen()) == 16_000
 
 
 def test_a_picture_that_is_taller_than_usual_is_looked_at_whole() -> None:
     """The thorough profile keeps twice the height."""
-    tall = replace(PAGE, pictures=(Picture("fullPage", 1280, 24_000),))
-    short = replace(PAGE, pictures=(Picture("fullPage", 1280, 900),))
+    tall = replace(PAGE, pictures=(PagePicture("fullPage", 1280, 24_000),))
+    short = replace(PAGE, pictures=(PagePicture("fullPage", 1280, 900),))
 
-    assert (tallest_of(tall, Screen()), tallest_of(short, Screen())) == (24_000, 16_000)
+    assert (
+        picture_height_limit(tall, PageScreen()),
+        picture_height_limit(short, PageScreen()),
+    ) == (24_000, 16_000)
 
 
 async def test_a_copy_reaches_no_other_host(browser: Browser) -> None:
@@ -161,7 +171,9 @@ async def test_a_copy_reaches_no_other_host(browser: Browser) -> None:
             )
 
         async with listening(serve) as host:
-            found = await look(browser, of_host(host), Screen(), clock=CLOCK, patience=SOON)
+            found = await view_copy(
+                browser, of_host(host), PageScreen(), clock=CLOCK, patience=SOON
+            )
 
     assert "Seen" in (found.text or "")
     assert len(found.requests) > 4, "they were tried"
@@ -179,10 +191,10 @@ async def test_a_copy_that_never_comes_is_given_up(browser: Browser) -> None:
             await answer(writer, "Seen")
 
     async with listening(serve) as host:
-        silent = await look(
-            browser, of_host(host, "/silent"), Screen(), clock=CLOCK, patience=Patience(1.0)
+        silent = await view_copy(
+            browser, of_host(host, "/silent"), PageScreen(), clock=CLOCK, patience=CopyTimeouts(1.0)
         )
-        after = await look(browser, of_host(host), Screen(), clock=CLOCK)
+        after = await view_copy(browser, of_host(host), PageScreen(), clock=CLOCK)
         over.set()
 
     assert silent.reason == "The copy was not shown within 1 s."
@@ -203,7 +215,7 @@ async def test_an_endless_part_does_not_hold_a_look(browser: Browser) -> None:
             await answer(writer, "<p>Seen<img src=/endless>")
 
     async with listening(serve) as host:
-        found = await look(browser, of_host(host), Screen(), clock=CLOCK, patience=SOON)
+        found = await view_copy(browser, of_host(host), PageScreen(), clock=CLOCK, patience=SOON)
         over.set()
 
     assert found.reason == ""
@@ -219,8 +231,8 @@ async def test_an_error_in_the_place_of_the_copy_is_told(browser: Browser) -> No
         await answer(writer, "No such copy", status="404 Not Found")
 
     async with listening(serve) as host:
-        found = await look(browser, of_host(host), Screen(), clock=CLOCK)
-    gone = await look(browser, of_host(host), Screen(), clock=CLOCK)
+        found = await view_copy(browser, of_host(host), PageScreen(), clock=CLOCK)
+    gone = await view_copy(browser, of_host(host), PageScreen(), clock=CLOCK)
 
     assert (found.reason, found.status) == ("Playback answered with status 404.", 404)
     assert gone.reason == "No copy came: net::ERR_CONNECTION_REFUSED."

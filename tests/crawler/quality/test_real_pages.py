@@ -18,10 +18,10 @@ import pytest
 from PIL import Image
 
 from core.layout import Layout
-from core.pages import PageInfo, parse_pageinfo
-from core.quality import Verdict
-from links.books.quality import checks_of
-from links.books.quality_rows import CheckedPage, RepairState
+from core.page_manifest import PageInfo, parse_pageinfo
+from core.playback_check import QaVerdict
+from qa.check_store import find_checks
+from qa.check_table import CheckedPage, RepairState
 from tests.crawler.conftest import Ran, Weboid, profile_for
 from tests.crawler.quality.planting import Held, Planted, held, plant
 from tests.services.registries import open_registry
@@ -84,7 +84,7 @@ class Kept:
         with closing(open_registry(self.layout, "")) as store, store.reading() as rows:
             return {
                 each.check.page_id: each
-                for each in checks_of(rows, list(page_ids))
+                for each in find_checks(rows, list(page_ids))
                 if each.check.level == "images"
             }
 
@@ -148,7 +148,7 @@ def test_every_page_of_the_default_profile_scores_good(whole: Kept, damaged: Kep
     wrong = {
         url: (each["verdict"], each["score"], each["reason"])
         for url, each in checks.items()
-        if each["verdict"] != Verdict.GOOD
+        if each["verdict"] != QaVerdict.GOOD
     }
 
     assert wrong == {}, ran.err
@@ -242,10 +242,10 @@ def test_planted_faults_are_found_and_repaired_by_themselves(damaged: Kept) -> N
     missed = {
         name: old[before[url].page_id].check
         for name, url in pages.items()
-        if old[before[url].page_id].check.verdict is not Verdict.BROKEN
+        if old[before[url].page_id].check.verdict is not QaVerdict.BROKEN
     }
     assert missed == {}, ran.err
-    assert {old[before[url].page_id].check.verdict for url in UNTOUCHED} == {Verdict.GOOD}
+    assert {old[before[url].page_id].check.verdict for url in UNTOUCHED} == {QaVerdict.GOOD}
     after = damaged.manifests()
     repairs = {name: old[before[url].page_id] for name, url in pages.items()}
     assert {name: each.repair for name, each in repairs.items()} == dict.fromkeys(
@@ -254,7 +254,7 @@ def test_planted_faults_are_found_and_repaired_by_themselves(damaged: Kept) -> N
     new = damaged.checked(each.repair_page_id for each in repairs.values())
     assert {
         name: new[each.repair_page_id].check.verdict for name, each in repairs.items()
-    } == dict.fromkeys(pages, Verdict.GOOD)
+    } == dict.fromkeys(pages, QaVerdict.GOOD)
     assert {name: after[url].page_id for name, url in pages.items()} == {
         name: each.repair_page_id for name, each in repairs.items()
     }

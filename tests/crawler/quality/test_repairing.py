@@ -9,29 +9,21 @@ from typing import Any
 
 import pytest
 
-from core.classes import PageClass
+from core.config.settings import PolitenessSettings, Settings
 from core.layout import Layout
-from core.pages import Outcome, PageInfo
-from core.quality import Check, Fault, Verdict
-from core.settings import PolitenessSettings, Settings
+from core.page_classes import PageClass
+from core.page_manifest import PageInfo, VisitOutcome
+from core.playback_check import PlaybackCheck, PlaybackFault, QaVerdict
 from core.timestamps import warc_date
-from crawler.composing import turns_for
-from crawler.events import PageRepaired
 from crawler.frontier.base import Frontier, ItemRecord, ItemState, NewItem
-from crawler.jobs import LOOK_S
-from crawler.quality.changes import Changes, Drift
-from crawler.quality.choosing import Choice
-from crawler.quality.repairing import Bench, Repairs
-from crawler.repairs import read_repairs
-from links.books.quality import (
-    CheckedPage,
-    RepairState,
-    checks_of,
-    keep_checks,
-    review,
-    want_repair,
-)
-from links.store.store import Store
+from crawler.jobs.job_settings import ORDERS_POLL_S, read_repairs
+from crawler.run.context_builder import make_slot_assigner
+from crawler.worker.crawl_events import PageRepaired
+from links.registry.database import RegistryStore
+from qa.check_store import find_checks, record_review, store_checks, want_repair
+from qa.check_table import CheckedPage, RepairState
+from qa.page_changes import PageChanges, PageDrift
+from qa.repair import RepairContext, RepairManager, RepairOutcome
 from tests.crawler.frontier.conftest import NewPlace
 from tests.services.registries import open_registry
 
@@ -55,21 +47,21 @@ class Workshop:
         became: what the page of one capture had become in another, by their ids.
     """
 
-    def __init__(self, frontier: Frontier, store: Store) -> None:
+    def __init__(self, frontier: Frontier, store: RegistryStore) -> None:
         self.frontier = frontier
         self.store = store
         self.manifests: dict[str, PageInfo] = {}
-        self.shown: dict[str, tuple[Verdict, float]] = {}
+        self.shown: dict[str, tuple[QaVerdict, float]] = {}
         self.told: list[PageRepaired] = []
         self.withheld: set[str] = set()
-        self.became: dict[tuple[str, str], Changes] = {}
+        self.became: dict[tuple[str, str], PageChanges] = {}
         self.checks = 0
         self._seconds = 0.0
-        self.repairs = Repairs(
-            Bench(
+        self.repairs = RepairManager(
+            RepairContext(
                 store,
                 frontier,
-                turns_for(Settings()),
+                make_slot_assigner(Settings()),
                 self.manifests.get,
                 self.check,
                 {"images"},
@@ -100,27 +92,27 @@ class Workshop:
         self,
         page_id: str,
         url: str = URL,
-        verdict: Verdict = Verdict.BROKEN,
+        verdict: QaVerdict = QaVerdict.BROKEN,
         score: float = 0.3,
         page_class: PageClass = PageClass.OK,
         level: str = "images",
     ) -> CheckedPage:
         """A check's row, kept."""
         now = self.now()
-        faults = (Fault.LOST,) if verdict is Verdict.BROKEN else ()
-        check = Check(
+        faults = (PlaybackFault.LOST,) if verdict is QaVerdict.BROKEN else ()
+        check = PlaybackCheck(
             page_id, url, warc_date(NOW), level, warc_date(now), "1", verdict,
             score=score, text=1.0, faults=faults,
         )  # fmt: skip
         row = CheckedPage(check, "a.example", page_class)
         with self.store.writing() as rows:
-            keep_checks(rows, [row], now)
+            store_checks(rows, [row], now)
         return self.row(page_id)
 
     def row(self, page_id: str) -> CheckedPage:
         """What the registry says."""
         with self.store.reading() as rows:
-            (found,) = checks_of(rows, [page_id])
+            (found,) = find_checks(rows, [page_id])
         return found
 
     def item(self, url: str = URL) -> ItemRecord:
@@ -131,9 +123,9 @@ class Workshop:
 
     def visit(
         self,
-        outcome: Outcome = Outcome.COMPLETE,
+        outcome: VisitOutcome = VisitOutcome.COMPLETE,
         *,
-        verdict: Verdict = Verdict.GOOD,
+        verdict: QaVerdict = QaVerdict.GOOD,
         score: float = 1.0,
         **facts: Any,
     ) -> str:
@@ -143,7 +135,7 @@ class Workshop:
         page = PageInfo(item.id, item.url, item.url, warc_date(NOW), outcome, **facts)
         self.manifests[item.id] = page
         self.shown[item.id] = (verdict, score)
-        if outcome is Outcome.SKIPPED:
+        if outcome is VisitOutcome.SKIPPED:
             self.frontier.skip(item, now=self.now(), reason=page.reason)
         else:
             self.frontier.complete(item, now=self.now(), outcome=str(outcome))
@@ -197,7 +189,7 @@ async def test_a_page_that_became_another_is_not_offered_in_its_place(workshop: 
     old = workshop.captured()
     await workshop.repairs.begin(10)
     new = workshop.visit()
-    workshop.became[old, new] = Changes(Drift.OTHER_PAGE)
+    workshop.became[old, new] = PageChanges(PageDrift.OTHER_PAGE)
     await workshop.repairs.finish()
 
     assert workshop.row(old).repair is RepairState.DONE_NOT_BETTER
@@ -209,7 +201,7 @@ async def test_a_capture_is_repaired_once(workshop: Workshop) -> None:
     """Not again by the next run, nor when it is found broken anew."""
     old = workshop.captured()
     await workshop.repairs.begin(10)
-    workshop.visit(verdict=Verdict.BROKEN, score=0.3)
+    workshop.visit(verdict=QaVerdict.BROKEN, score=0.3)
     await workshop.repairs.finish()
     workshop.found(old)
 
@@ -223,7 +215,7 @@ async def test_a_repair_is_not_repaired(workshop: Workshop) -> None:
     """Both are broken: the reviewer is told that playback is at fault, and the old one stays."""
     old = workshop.captured()
     await workshop.repairs.begin(10)
-    new = workshop.visit(verdict=Verdict.BROKEN, score=0.3)
+    new = workshop.visit(verdict=QaVerdict.BROKEN, score=0.3)
     await workshop.repairs.finish()
 
     assert "a fault of playback" in workshop.row(old).check.reason
@@ -235,18 +227,18 @@ async def test_a_repair_is_not_repaired(workshop: Workshop) -> None:
 @pytest.mark.parametrize(
     ("outcome", "facts", "state"),
     [
-        (Outcome.FAILED, {"reason": "net::ERR_CONNECTION_REFUSED"}, RepairState.FAILED),
-        (Outcome.SKIPPED, {"reason": "noarchive: the page"}, RepairState.FAILED),
-        (Outcome.COMPLETE, {"page_class": PageClass.CHALLENGE}, RepairState.FAILED),
+        (VisitOutcome.FAILED, {"reason": "net::ERR_CONNECTION_REFUSED"}, RepairState.FAILED),
+        (VisitOutcome.SKIPPED, {"reason": "noarchive: the page"}, RepairState.FAILED),
+        (VisitOutcome.COMPLETE, {"page_class": PageClass.CHALLENGE}, RepairState.FAILED),
         (
-            Outcome.COMPLETE,
+            VisitOutcome.COMPLETE,
             {"page_class": PageClass.HTTP_ERROR, "status": 404},
             RepairState.DONE_NOT_BETTER,
         ),
     ],
 )
 async def test_where_the_site_gives_nothing_better_the_old_capture_stays(
-    workshop: Workshop, outcome: Outcome, facts: dict[str, Any], state: RepairState
+    workshop: Workshop, outcome: VisitOutcome, facts: dict[str, Any], state: RepairState
 ) -> None:
     """As it was, and the reason is told."""
     old = workshop.captured()
@@ -302,11 +294,11 @@ async def test_two_broken_captures_of_a_url_share_a_visit(workshop: Workshop) ->
 async def test_a_person_says_what_is_to_be_captured_again(workshop: Workshop) -> None:
     """By calling a copy bad that the machine finds good, or by asking for it, tried before or not."""
     page_id = workshop.captured()
-    workshop.found(page_id, verdict=Verdict.GOOD, score=1.0)
+    workshop.found(page_id, verdict=QaVerdict.GOOD, score=1.0)
     assert workshop.repairs.wanted(10) == []
 
     with workshop.store.writing() as rows:
-        review(rows, page_id, "images", Verdict.BROKEN, by="Ada", now=workshop.now())
+        record_review(rows, page_id, "images", QaVerdict.BROKEN, by="Ada", now=workshop.now())
     await workshop.repairs.begin(10)
     workshop.visit()
     await workshop.repairs.finish()
@@ -367,7 +359,7 @@ async def test_two_who_finish_a_repair_tell_it_once(workshop: Workshop) -> None:
     await workshop.repairs.begin(10)
     workshop.visit()
     (begun,) = workshop.repairs.begun()
-    choice = Choice(RepairState.DONE_BETTER, "Better.")
+    choice = RepairOutcome(RepairState.DONE_BETTER, "Better.")
 
     workshop.repairs._end(begun, choice)
     workshop.repairs._end(begun, choice)
@@ -389,14 +381,14 @@ async def test_who_claims_a_repair_has_had_the_time_to_know_it(
         assert read_repairs(workshop.frontier)
         workshop.frontier.claim(now=workshop.now(), worker="w")
 
-    monkeypatch.setattr("crawler.quality.repairing.asyncio.sleep", pause)
+    monkeypatch.setattr("qa.repair.asyncio.sleep", pause)
 
     await workshop.repairs.begin(10)
 
     assert pauses == [0.0]
     assert workshop.row(old).repair is RepairState.WANTED
-    defaults: dict[str, Any] = {each.name: each.default for each in fields(Bench)}
-    assert defaults["reach_s"] >= LOOK_S
+    defaults: dict[str, Any] = {each.name: each.default for each in fields(RepairContext)}
+    assert defaults["reach_s"] >= ORDERS_POLL_S
 
 
 async def test_what_is_no_web_address_cannot_be_repaired(workshop: Workshop) -> None:

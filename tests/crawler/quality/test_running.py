@@ -7,35 +7,35 @@ from typing import Any, cast
 import pytest
 
 from core.clock import SystemClock
-from core.quality import Check, Fault, Verdict
-from crawler.quality.checking import Checked, Checker
-from crawler.quality.running import check_pages
-from crawler.quality.sampling import Chosen
+from core.playback_check import PlaybackCheck, PlaybackFault, QaVerdict
+from qa.check_run import check_pages
+from qa.checker import CheckOutcome, PlaybackChecker
+from qa.sample import SampledPage
 
 
-@pytest.mark.parametrize(("stopped", "kept"), [(True, []), (False, [Verdict.BROKEN])])
+@pytest.mark.parametrize(("stopped", "kept"), [(True, []), (False, [QaVerdict.BROKEN])])
 async def test_what_is_not_shown_after_a_stop_condemns_no_copy(
-    stopped: bool, kept: list[Verdict]
+    stopped: bool, kept: list[QaVerdict]
 ) -> None:
     """Playback may have been stopped with the run; the page is left to the next one."""
-    stopping, found = asyncio.Event(), list[Verdict]()
+    stopping, found = asyncio.Event(), list[QaVerdict]()
 
-    async def check(page: Any) -> Checked:
+    async def check(page: Any) -> CheckOutcome:
         if stopped:
             stopping.set()
         moment = "2026-11-22T12:00:00Z"
-        return Checked(
+        return CheckOutcome(
             page,
-            Check(
+            PlaybackCheck(
                 page.page_id, "https://a.example/", moment, "images", moment, "1",
-                Verdict.BROKEN, faults=(Fault.NOT_SHOWN,),
+                QaVerdict.BROKEN, faults=(PlaybackFault.NOT_SHOWN,),
             ),
         )  # fmt: skip
 
-    page = cast(Chosen, SimpleNamespace(page=SimpleNamespace(page_id="one")))
+    page = cast(SampledPage, SimpleNamespace(page=SimpleNamespace(page_id="one")))
     await check_pages(
         [page],
-        cast(Checker, SimpleNamespace(check=check)),
+        cast(PlaybackChecker, SimpleNamespace(check=check)),
         jobs=1,
         clock=SystemClock(),
         keep=lambda checked: found.append(checked.check.verdict),

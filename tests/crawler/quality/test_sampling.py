@@ -8,25 +8,25 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.classes import PageClass
-from core.pages import Outcome
-from crawler.quality.sampling import Candidate, Chosen, Sample, by_risk, suspected
+from core.page_classes import PageClass
+from core.page_manifest import VisitOutcome
+from qa.sample import SampleCandidate, SampledPage, WeightedSample, order_by_risk, weigh_candidate
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
 
-def page(number: int, host: str = "a.example", **facts: object) -> Candidate:
+def page(number: int, host: str = "a.example", **facts: object) -> SampleCandidate:
     """An ordinary page of a host that was checked before."""
-    plain = Candidate(
+    plain = SampleCandidate(
         f"{number:08}", f"https://{host}/{number}", f"https://{host}/{number}", NOW,
         "20261122000000", host, host_checked=True, page_class=PageClass.OK,
     )  # fmt: skip
     return replace(plain, **facts)  # type: ignore[arg-type]
 
 
-def drawn(pages: Iterable[Candidate], size: int, seed: int = 1) -> list[Chosen]:
+def drawn(pages: Iterable[SampleCandidate], size: int, seed: int = 1) -> list[SampledPage]:
     """A sample of them."""
-    sample = Sample(size, Random(seed))
+    sample = WeightedSample(size, Random(seed))
     for each in pages:
         sample.add(each)
     return sample.drawn()
@@ -36,7 +36,7 @@ def test_what_speaks_for_a_look_is_said() -> None:
     """In words, each with its weight; nothing is said of an ordinary page."""
     odd = page(
         1,
-        outcome=Outcome.PARTIAL,
+        outcome=VisitOutcome.PARTIAL,
         reason="missing: 3 of 40 resources",
         page_class=PageClass.SOFT_404,
         stored_bytes=40_000_000,
@@ -44,22 +44,26 @@ def test_what_speaks_for_a_look_is_said() -> None:
         host_checked=False,
     )
 
-    assert suspected(page(2)) == Chosen(page(2))
-    assert suspected(odd).reasons == (
+    assert weigh_candidate(page(2)) == SampledPage(page(2))
+    assert weigh_candidate(odd).reasons == (
         "missing: 3 of 40 resources",
         "class: soft-404",
         "size: 10.0 times that of the one before",
         "big: 40 MB",
         "host: never checked",
     )
-    assert suspected(odd).weight > suspected(page(1, outcome=Outcome.PARTIAL)).weight > 1
+    assert (
+        weigh_candidate(odd).weight
+        > weigh_candidate(page(1, outcome=VisitOutcome.PARTIAL)).weight
+        > 1
+    )
 
 
 def test_the_suspect_come_first_and_are_drawn_more_often() -> None:
     """A sixth of a large index is suspect, and a third of the sample or more."""
     suspect = {number for number in range(6_000) if number % 6 == 0}
     pages = (
-        page(number, outcome=Outcome.PARTIAL if number in suspect else Outcome.COMPLETE)
+        page(number, outcome=VisitOutcome.PARTIAL if number in suspect else VisitOutcome.COMPLETE)
         for number in range(6_000)
     )
 
@@ -105,20 +109,20 @@ def test_all_are_read_in_passes_the_suspect_first() -> None:
     """None is left out, none comes twice, also when it looks less suspect after its host was checked."""
     known: set[str] = set()
 
-    def read() -> Iterable[Candidate]:
+    def read() -> Iterable[SampleCandidate]:
         for number in range(300):
             if f"{number:08}" in known:
                 continue
             host = f"h{number // 10:02}.example"
-            outcome = Outcome.PARTIAL if number % 7 == 0 else Outcome.COMPLETE
+            outcome = VisitOutcome.PARTIAL if number % 7 == 0 else VisitOutcome.COMPLETE
             checked = any(each.startswith(f"{number // 10:07}") for each in known)
             yield page(number, host, outcome=outcome, host_checked=checked)
 
     came = []
-    for each in by_risk(read):
+    for each in order_by_risk(read):
         known.add(each.page.page_id)
         came.append(each)
 
     assert len({each.page.page_id for each in came}) == len(came) == 300
-    partial = [each.page.outcome is Outcome.PARTIAL for each in came]
+    partial = [each.page.outcome is VisitOutcome.PARTIAL for each in came]
     assert all(partial[: sum(partial)])

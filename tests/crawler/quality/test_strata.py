@@ -7,22 +7,21 @@ from datetime import UTC, datetime
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.classes import PageClass
-from crawler.quality.sampling import Candidate
-from crawler.quality.strata import MOST_PAGES, Strata
+from core.page_classes import PageClass
+from qa.sample import MOST_PAGES, SampleCandidate, StratifiedSample
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def page(number: int, host: str, page_class: PageClass = PageClass.OK) -> Candidate:
+def page(number: int, host: str, page_class: PageClass = PageClass.OK) -> SampleCandidate:
     url = f"https://{host}/{number}"
-    return Candidate(
+    return SampleCandidate(
         f"id-{number}-{host}", url, url, AT, "20260101000000", host, page_class=page_class
     )
 
 
-def drawn(pages: list[Candidate], size: int, seed: int = 0) -> list[Candidate]:
-    strata = Strata(size, seed)
+def drawn(pages: list[SampleCandidate], size: int, seed: int = 0) -> list[SampleCandidate]:
+    strata = StratifiedSample(size, seed)
     strata.add_all(pages)
     return strata.drawn()
 

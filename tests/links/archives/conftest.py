@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from links.archives.asking import Asker
+from links.archives.archive_client import ArchiveClient
 from tests.links.archives.world import World, fetcher, opened_world
 
 
@@ -16,7 +16,7 @@ async def world() -> AsyncIterator[World]:
 
 
 @pytest.fixture
-async def asker(world: World) -> AsyncIterator[Asker]:
+async def asker(world: World) -> AsyncIterator[ArchiveClient]:
     """Who asks them over real HTTP."""
     async with fetcher() as fetch:
         yield world.asker(fetch)

@@ -7,12 +7,20 @@ from urllib.parse import parse_qs
 import pytest
 
 from core.errors import ConfigError
-from links.archives.adapters import Copy
-from links.archives.asking import ArchiveTroubleError, Asker, Trouble
-from links.archives.cdx import Cdx
-from links.archives.directory import KNOWN, FirstOf, adapters_of
-from links.archives.mementos import KNOWN_TIMEMAPS, TimeGate, TimeMaps, TimeTravel
-from links.archives.wayback import WaybackAvailability, WaybackLatest
+from links.archives.adapters import (
+    KNOWN_ADAPTERS,
+    KNOWN_TIMEMAPS,
+    AvailabilityAdapter,
+    CdxAdapter,
+    FallbackAdapter,
+    TimeGateAdapter,
+    TimeMapAdapter,
+    TimeTravelAdapter,
+    WaybackRedirectAdapter,
+    adapters_of,
+)
+from links.archives.archive_answers import ArchiveMemento
+from links.archives.archive_client import ArchiveClient, ArchiveFailure, ArchiveUnavailableError
 from tests.links.archives.world import Answer, Asked, World
 
 A = "http://a.test/"
@@ -76,11 +84,13 @@ PYWB_CDX = (
 )
 
 
-async def test_a_timemap_in_link_format(world: World, asker: Asker) -> None:
+async def test_a_timemap_in_link_format(world: World, asker: ArchiveClient) -> None:
     """archive.today's: each copy at its preferred address, what is of another page left out."""
     world.put("https://archive.ph/timemap/http://a.test/", LINK_TIMEMAP)
 
-    copies = await TimeMaps(asker, "archive-today", KNOWN_TIMEMAPS["archive-today"]).find(A, AT)
+    copies = await TimeMapAdapter(asker, "archive-today", KNOWN_TIMEMAPS["archive-today"]).find(
+        A, AT
+    )
 
     assert [(each.service, each.address, each.timestamp) for each in copies] == [
         ("archive-today", TODAY_2012, "20120918092600"),
@@ -88,11 +98,11 @@ async def test_a_timemap_in_link_format(world: World, asker: Asker) -> None:
     ]
 
 
-async def test_a_timemap_of_an_aggregator(world: World, asker: Asker) -> None:
+async def test_a_timemap_of_an_aggregator(world: World, asker: ArchiveClient) -> None:
     """MemGator's and another Weboid's JSON: copies of many archives, none of hosts that nobody knows."""
     world.put("https://aggregator.example/timemap/json/http://a.test/", json.dumps(JSON_TIMEMAP))
 
-    copies = await TimeMaps(
+    copies = await TimeMapAdapter(
         asker, "aggregator.example", "https://aggregator.example/timemap/json/{url}"
     ).find(A, AT)
 
@@ -104,7 +114,9 @@ async def test_a_timemap_of_an_aggregator(world: World, asker: Asker) -> None:
     assert copies[2].timestamp == "20140101000000"
 
 
-async def test_a_long_timemap_is_read_where_the_moment_is(world: World, asker: Asker) -> None:
+async def test_a_long_timemap_is_read_where_the_moment_is(
+    world: World, asker: ArchiveClient
+) -> None:
     """Of an index of parts those that the moment lies in, and not all."""
     parts = [
         f'<https://other.example/timemap/link/{n}/{A}>; rel="timemap"; type="application/link-format";'
@@ -123,18 +135,20 @@ async def test_a_long_timemap_is_read_where_the_moment_is(world: World, asker: A
         f'<{A}>; rel="original",\n<https://other.example/c/20150301000000/{A}>; rel="memento"; datetime="Sun, 01 Mar 2015 00:00:00 GMT"',
     )
 
-    copies = await TimeMaps(
+    copies = await TimeMapAdapter(
         asker, "other.example", "https://other.example/timemap/link/{url}"
     ).find(A, AT)
 
     assert copies == [
-        Copy("other.example", f"https://other.example/c/20150301000000/{A}", "20150301000000")
+        ArchiveMemento(
+            "other.example", f"https://other.example/c/20150301000000/{A}", "20150301000000"
+        )
     ]
     assert len(world.asked) == 4
     assert "other.example/timemap/link/10/http://a.test/" not in world.places
 
 
-async def test_a_timegate_leads_to_the_copy(world: World, asker: Asker) -> None:
+async def test_a_timegate_leads_to_the_copy(world: World, asker: ArchiveClient) -> None:
     """Where it leads is the answer; it is not followed."""
     world.put(
         "https://gate.example/http://a.test/",
@@ -144,13 +158,13 @@ async def test_a_timegate_leads_to_the_copy(world: World, asker: Asker) -> None:
         vary="accept-datetime",
     )
 
-    copies = await TimeGate(asker, "gate.example", "https://gate.example/{url}").find(A, AT)
+    copies = await TimeGateAdapter(asker, "gate.example", "https://gate.example/{url}").find(A, AT)
 
-    assert copies == [Copy("wayback", WAYBACK_2013, "20130115102033")]
+    assert copies == [ArchiveMemento("wayback", WAYBACK_2013, "20130115102033")]
     assert world.asked[0].headers["Accept-Datetime"] == "Mon, 01 Jun 2015 12:00:00 GMT"
 
 
-async def test_time_travel_tells_of_one_moment(world: World, asker: Asker) -> None:
+async def test_time_travel_tells_of_one_moment(world: World, asker: ArchiveClient) -> None:
     """The Memento project's JSON, with several addresses for one copy."""
     told = {
         "original_uri": A,
@@ -165,12 +179,16 @@ async def test_time_travel_tells_of_one_moment(world: World, asker: Asker) -> No
     }
     world.put("http://tt.example/api/json/20150601120000/http://a.test/", json.dumps(told))
 
-    copies = await TimeTravel(asker, "memento", "http://tt.example/api/json/{ts}/{url}").find(A, AT)
+    copies = await TimeTravelAdapter(
+        asker, "memento", "http://tt.example/api/json/{ts}/{url}"
+    ).find(A, AT)
 
     assert [each.service for each in copies] == ["wayback", "archive-today", "wayback"]
 
 
-async def test_availability_is_asked_for_many_urls_at_once(world: World, asker: Asker) -> None:
+async def test_availability_is_asked_for_many_urls_at_once(
+    world: World, asker: ArchiveClient
+) -> None:
     """Before the moment, and only for those without one after it; the version of the API is told."""
 
     def answer(asked: Asked) -> Answer:
@@ -190,9 +208,9 @@ async def test_availability_is_asked_for_many_urls_at_once(world: World, asker: 
     world.answers["archive.org/wayback/available"] = answer
     urls = [A, "http://b.test/", "http://c.test/"]
 
-    found = await WaybackAvailability(asker).find_many([(url, AT) for url in urls])
+    found = await AvailabilityAdapter(asker).find_many([(url, AT) for url in urls])
 
-    assert found[A] == [Copy("wayback", WAYBACK_2013, "20130115102033", 200)]
+    assert found[A] == [ArchiveMemento("wayback", WAYBACK_2013, "20130115102033", 200)]
     assert [len(found[url]) for url in urls] == [1, 1, 0]
     assert [each.headers["Wayback-Api-Version"] for each in world.asked] == ["2", "2"]
     assert "closest=before" in world.asked[0].body
@@ -200,23 +218,25 @@ async def test_availability_is_asked_for_many_urls_at_once(world: World, asker: 
     assert A not in world.asked[1].body
 
 
-async def test_the_wayback_machine_by_its_own_addresses(world: World, asker: Asker) -> None:
+async def test_the_wayback_machine_by_its_own_addresses(world: World, asker: ArchiveClient) -> None:
     """A redirect names the copy; 404 says that there is none."""
     world.put(
         "https://web.archive.org/web/20150601120000/http://a.test/", "", 302, location=WAYBACK_2013
     )
 
-    assert await WaybackLatest(asker).find(A, AT) == [
-        Copy("wayback", WAYBACK_2013, "20130115102033")
+    assert await WaybackRedirectAdapter(asker).find(A, AT) == [
+        ArchiveMemento("wayback", WAYBACK_2013, "20130115102033")
     ]
-    assert await WaybackLatest(asker).find("http://b.test/", AT) == []
+    assert await WaybackRedirectAdapter(asker).find("http://b.test/", AT) == []
 
 
-async def test_captures_by_the_internet_archives_cdx(world: World, asker: Asker) -> None:
+async def test_captures_by_the_internet_archives_cdx(world: World, asker: ArchiveClient) -> None:
     """Statuses come along; captures of another page that the server merged are left out."""
     world.put("https://web.archive.org/cdx/search/cdx", json.dumps(IA_CDX))
 
-    copies = await Cdx(asker, "wayback", "https://web.archive.org/cdx/search/cdx").find(A, AT)
+    copies = await CdxAdapter(asker, "wayback", "https://web.archive.org/cdx/search/cdx").find(
+        A, AT
+    )
 
     assert [(each.timestamp, each.status) for each in copies] == [
         ("20130115102033", 200), ("20140115102033", 301), ("20160115102033", None),
@@ -224,11 +244,11 @@ async def test_captures_by_the_internet_archives_cdx(world: World, asker: Asker)
     assert copies[0].address == WAYBACK_2013
 
 
-async def test_captures_by_pywbs_cdx(world: World, asker: Asker) -> None:
+async def test_captures_by_pywbs_cdx(world: World, asker: ArchiveClient) -> None:
     """JSON lines, at the place that the setting names."""
     world.put("https://other.example/coll/cdx", PYWB_CDX)
 
-    copies = await Cdx(
+    copies = await CdxAdapter(
         asker,
         "other.example",
         "https://other.example/coll/cdx",
@@ -241,14 +261,14 @@ async def test_captures_by_pywbs_cdx(world: World, asker: Asker) -> None:
     ]
 
 
-def _adapters(asker: Asker) -> dict[str, tuple[object, str]]:
+def _adapters(asker: ArchiveClient) -> dict[str, tuple[object, str]]:
     return {
-        "timemap": (TimeMaps(asker, "x.example", "https://x.example/timemap/{url}"), "x.example/timemap/http://a.test/"),
-        "timegate": (TimeGate(asker, "x.example", "https://x.example/gate/{url}"), "x.example/gate/http://a.test/"),
-        "time-travel": (TimeTravel(asker, "x", "https://x.example/{ts}/{url}"), "x.example/20150601120000/http://a.test/"),
-        "availability": (WaybackAvailability(asker), "archive.org/wayback/available"),
-        "latest": (WaybackLatest(asker), "web.archive.org/web/20150601120000/http://a.test/"),
-        "cdx": (Cdx(asker, "wayback", "https://x.example/cdx"), "x.example/cdx"),
+        "timemap": (TimeMapAdapter(asker, "x.example", "https://x.example/timemap/{url}"), "x.example/timemap/http://a.test/"),
+        "timegate": (TimeGateAdapter(asker, "x.example", "https://x.example/gate/{url}"), "x.example/gate/http://a.test/"),
+        "time-travel": (TimeTravelAdapter(asker, "x", "https://x.example/{ts}/{url}"), "x.example/20150601120000/http://a.test/"),
+        "availability": (AvailabilityAdapter(asker), "archive.org/wayback/available"),
+        "latest": (WaybackRedirectAdapter(asker), "web.archive.org/web/20150601120000/http://a.test/"),
+        "cdx": (CdxAdapter(asker, "wayback", "https://x.example/cdx"), "x.example/cdx"),
     }  # fmt: skip
 
 
@@ -259,52 +279,52 @@ WAYS = ["timemap", "timegate", "time-travel", "availability", "latest", "cdx"]
 @pytest.mark.parametrize(
     ("answer", "trouble"),
     [
-        (Answer(200, "<html><title>Just a moment…</title>"), Trouble.NONSENSE),
-        (Answer(200, '{"a": ['), Trouble.NONSENSE),
-        (Answer(200, "[" * 100_000), Trouble.NONSENSE),
-        (Answer(200, b"\xff\xfe\x00"), Trouble.NONSENSE),
-        (Answer(403, "no"), Trouble.REFUSED),
-        (Answer(400, "bad request"), Trouble.NONSENSE),
-        (Answer(429, "", {"Retry-After": "120"}), Trouble.BUSY),
-        (Answer(503, ""), Trouble.BUSY),
-        (Answer(500, ""), Trouble.UNREACHABLE),
-        (Answer(200, "x" * 9_000_000), Trouble.TOO_LARGE),
+        (Answer(200, "<html><title>Just a moment…</title>"), ArchiveFailure.NONSENSE),
+        (Answer(200, '{"a": ['), ArchiveFailure.NONSENSE),
+        (Answer(200, "[" * 100_000), ArchiveFailure.NONSENSE),
+        (Answer(200, b"\xff\xfe\x00"), ArchiveFailure.NONSENSE),
+        (Answer(403, "no"), ArchiveFailure.REFUSED),
+        (Answer(400, "bad request"), ArchiveFailure.NONSENSE),
+        (Answer(429, "", {"Retry-After": "120"}), ArchiveFailure.BUSY),
+        (Answer(503, ""), ArchiveFailure.BUSY),
+        (Answer(500, ""), ArchiveFailure.UNREACHABLE),
+        (Answer(200, "x" * 9_000_000), ArchiveFailure.TOO_LARGE),
     ],
     ids=["html", "half", "nested", "binary", "403", "400", "429", "503", "500", "huge"],
 )
 async def test_no_answer_is_told_from_no_copies(
-    world: World, asker: Asker, way: str, answer: Answer, trouble: Trouble
+    world: World, asker: ArchiveClient, way: str, answer: Answer, trouble: ArchiveFailure
 ) -> None:
     """Whatever an archive says that is no answer: its kind is told, and nothing is said of copies."""
     adapter, place = _adapters(asker)[way]
     world.answers[place] = answer
 
-    with pytest.raises(ArchiveTroubleError) as caught:
+    with pytest.raises(ArchiveUnavailableError) as caught:
         await adapter.find(A, AT)  # type: ignore[attr-defined]
 
     # Those that need no body do not read one.
     assert caught.value.trouble is trouble or (
-        way in ("timegate", "latest") and trouble is Trouble.TOO_LARGE
+        way in ("timegate", "latest") and trouble is ArchiveFailure.TOO_LARGE
     )
 
 
 @pytest.mark.parametrize("way", ["timemap", "timegate", "time-travel", "latest", "cdx"])
-async def test_none_is_an_answer(world: World, asker: Asker, way: str) -> None:
+async def test_none_is_an_answer(world: World, asker: ArchiveClient, way: str) -> None:
     """404: the archive has no copy."""
     adapter, _ = _adapters(asker)[way]
 
     assert await adapter.find(A, AT) == []  # type: ignore[attr-defined]
 
 
-async def test_an_empty_list_of_captures_is_an_answer(world: World, asker: Asker) -> None:
+async def test_an_empty_list_of_captures_is_an_answer(world: World, asker: ArchiveClient) -> None:
     """The Internet Archive says so with [] or nothing at all."""
-    cdx = Cdx(asker, "wayback", "https://web.archive.org/cdx/search/cdx")
+    cdx = CdxAdapter(asker, "wayback", "https://web.archive.org/cdx/search/cdx")
     for body in ("[]", "", "\n"):
         world.put("https://web.archive.org/cdx/search/cdx", body)
         assert await cdx.find(A, AT) == []
 
 
-async def test_an_answer_about_another_page_is_none(world: World, asker: Asker) -> None:
+async def test_an_answer_about_another_page_is_none(world: World, asker: ArchiveClient) -> None:
     """A TimeMap, a TimeGate and Time Travel that speak of another original are not believed."""
     evil = "http://evil.test/"
     world.put("https://x.example/timemap/http://a.test/", LINK_TIMEMAP.replace(A, evil))
@@ -321,12 +341,12 @@ async def test_an_answer_about_another_page_is_none(world: World, asker: Asker) 
     )
 
     for way in ("timemap", "timegate", "time-travel"):
-        with pytest.raises(ArchiveTroubleError) as caught:
+        with pytest.raises(ArchiveUnavailableError) as caught:
             await _adapters(asker)[way][0].find(A, AT)  # type: ignore[attr-defined]
-        assert caught.value.trouble is Trouble.NONSENSE
+        assert caught.value.trouble is ArchiveFailure.NONSENSE
 
 
-async def test_a_copy_of_another_page_is_dropped(world: World, asker: Asker) -> None:
+async def test_a_copy_of_another_page_is_dropped(world: World, asker: ArchiveClient) -> None:
     """Availability and redirects that name another page's copy bring nothing (B07, B13)."""
     other = "http://web.archive.org/web/20130115102033/http://b.test/"
     wrong = {"closest": {**AVAILABILITY["closest"], "url": other}}
@@ -336,12 +356,12 @@ async def test_a_copy_of_another_page_is_dropped(world: World, asker: Asker) -> 
     )
     world.put("https://web.archive.org/web/20150601120000/http://a.test/", "", 302, location=other)
 
-    assert await WaybackAvailability(asker).find(A, AT) == []
-    assert await WaybackLatest(asker).find(A, AT) == []
+    assert await AvailabilityAdapter(asker).find(A, AT) == []
+    assert await WaybackRedirectAdapter(asker).find(A, AT) == []
 
 
 async def test_the_wayback_machine_is_asked_another_way_when_one_is_silent(
-    world: World, asker: Asker
+    world: World, asker: ArchiveClient
 ) -> None:
     """Availability is empty for pages that are there; what both ways fail at is a trouble."""
     world.put(
@@ -351,27 +371,29 @@ async def test_the_wayback_machine_is_asked_another_way_when_one_is_silent(
     world.put(
         "https://web.archive.org/web/20150601120000/http://a.test/", "", 302, location=WAYBACK_2013
     )
-    adapter = KNOWN["wayback"](asker)
+    adapter = KNOWN_ADAPTERS["wayback"](asker)
 
-    assert isinstance(adapter, FirstOf)
+    assert isinstance(adapter, FallbackAdapter)
     assert [each.address for each in await adapter.find(A, AT)] == [WAYBACK_2013]
 
     world.put("https://archive.org/wayback/available", "<html>")
-    with pytest.raises(ArchiveTroubleError):
+    with pytest.raises(ArchiveUnavailableError):
         await adapter.find("http://b.test/", AT)
 
 
 @pytest.mark.parametrize(
     ("name", "service"),
     [
-        *((name, None) for name in sorted((*KNOWN, *KNOWN_TIMEMAPS))),
+        *((name, None) for name in sorted((*KNOWN_ADAPTERS, *KNOWN_TIMEMAPS))),
         ("timemap https://x.example/timemap/link/{url}", "x.example"),
         ("timegate  https://x.example/gate/{url}", "x.example"),
         ("cdx https://x.example/cdx https://x.example/{ts}/{url}", "x.example"),
         ("weboid https://x.example:8443 https://copies.example", "x.example:8443"),
     ],
 )
-def test_archives_are_named_in_a_setting(asker: Asker, name: str, service: str | None) -> None:
+def test_archives_are_named_in_a_setting(
+    asker: ArchiveClient, name: str, service: str | None
+) -> None:
     """Known ones by their names, others by their addresses."""
     (adapter,) = adapters_of([name], asker)
 
@@ -390,13 +412,13 @@ def test_archives_are_named_in_a_setting(asker: Asker, name: str, service: str |
         "weboid ftp://x",
     ],
 )
-def test_an_archive_that_there_is_not_is_told(asker: Asker, name: str) -> None:
+def test_an_archive_that_there_is_not_is_told(asker: ArchiveClient, name: str) -> None:
     """With those that there are."""
     with pytest.raises(ConfigError, match=r"\[links\] archives"):
         adapters_of([name], asker)
 
 
-async def test_another_weboid_is_asked_by_its_timemap(world: World, asker: Asker) -> None:
+async def test_another_weboid_is_asked_by_its_timemap(world: World, asker: ArchiveClient) -> None:
     """Its copies lie at another origin of its own, which the setting names."""
     told = {
         **JSON_TIMEMAP,
@@ -413,7 +435,7 @@ async def test_another_weboid_is_asked_by_its_timemap(world: World, asker: Asker
     (adapter,) = adapters_of(["weboid https://front.example https://copies.example"], asker)
 
     assert await adapter.find(A, AT) == [
-        Copy(
+        ArchiveMemento(
             "front.example",
             "https://copies.example/c/20130115102033/http://a.test/",
             "20130115102033",

@@ -5,56 +5,56 @@ import gzip
 
 import pytest
 
-from core.settings import EgressSettings
-from links.archives.asking import (
+from core.config.settings import EgressSettings
+from links.archives.archive_client import (
     LONGEST_PAUSE_S,
-    ArchiveTroubleError,
-    Asker,
+    ArchiveClient,
+    ArchiveFailure,
+    ArchiveRequest,
+    ArchiveUnavailableError,
     NoReplyError,
-    Question,
-    Trouble,
 )
 from tests.links.archives.world import Answer, World, fetcher, opened_world
 
 PLACE = "https://x.example/a"
 
 
-async def test_a_service_that_asks_to_be_left_alone_is(world: World, asker: Asker) -> None:
+async def test_a_service_that_asks_to_be_left_alone_is(world: World, asker: ArchiveClient) -> None:
     """Retry-After is obeyed: until then nothing is sent to that service, and others are asked."""
     world.put(PLACE, "", 429, Retry_After="120")
     world.put("https://y.example/a", "fine")
-    with pytest.raises(ArchiveTroubleError) as caught:
-        await asker.ask("x", Question(PLACE))
-    assert (caught.value.trouble, caught.value.retry_s) == (Trouble.BUSY, 120)
+    with pytest.raises(ArchiveUnavailableError) as caught:
+        await asker.ask("x", ArchiveRequest(PLACE))
+    assert (caught.value.trouble, caught.value.retry_s) == (ArchiveFailure.BUSY, 120)
     world.put(PLACE, "fine")
 
     world.clock.at += 119
-    with pytest.raises(ArchiveTroubleError):
-        await asker.ask("x", Question(PLACE))
-    assert (await asker.ask("y", Question("https://y.example/a"))).text == "fine"
+    with pytest.raises(ArchiveUnavailableError):
+        await asker.ask("x", ArchiveRequest(PLACE))
+    assert (await asker.ask("y", ArchiveRequest("https://y.example/a"))).text == "fine"
     assert world.places == ["x.example/a", "y.example/a"]
     world.clock.at += 2
 
-    assert (await asker.ask("x", Question(PLACE))).text == "fine"
+    assert (await asker.ask("x", ArchiveRequest(PLACE))).text == "fine"
 
 
-async def test_pauses_double_and_end_with_an_answer(world: World, asker: Asker) -> None:
+async def test_pauses_double_and_end_with_an_answer(world: World, asker: ArchiveClient) -> None:
     """A service that keeps failing is asked ever more seldom, up to a limit."""
     world.put(PLACE, "", 500)
     pauses = []
     for _ in range(10):
-        with pytest.raises(ArchiveTroubleError) as caught:
-            await asker.ask("x", Question(PLACE))
+        with pytest.raises(ArchiveUnavailableError) as caught:
+            await asker.ask("x", ArchiveRequest(PLACE))
         pauses.append(caught.value.retry_s)
         world.clock.at += caught.value.retry_s
     assert pauses[:3] == [30, 60, 120]
     assert pauses[-1] == LONGEST_PAUSE_S
     world.put(PLACE, "fine")
-    await asker.ask("x", Question(PLACE))
+    await asker.ask("x", ArchiveRequest(PLACE))
     world.put(PLACE, "", 500)
 
-    with pytest.raises(ArchiveTroubleError) as caught:
-        await asker.ask("x", Question(PLACE))
+    with pytest.raises(ArchiveUnavailableError) as caught:
+        await asker.ask("x", ArchiveRequest(PLACE))
 
     assert caught.value.retry_s == 30
 
@@ -65,16 +65,18 @@ async def test_one_question_at_a_time_with_a_pause(world: World) -> None:
     async with fetcher() as fetch:
         asker = world.asker(fetch, gap_s=5.0)
 
-        await asyncio.gather(*(asker.ask("x", Question(PLACE)) for _ in range(3)))
+        await asyncio.gather(*(asker.ask("x", ArchiveRequest(PLACE)) for _ in range(3)))
 
     assert world.clock.slept == [5.0, 5.0]
 
 
-async def test_a_failed_capture_is_no_trouble_of_the_archive(world: World, asker: Asker) -> None:
+async def test_a_failed_capture_is_no_trouble_of_the_archive(
+    world: World, asker: ArchiveClient
+) -> None:
     """A copy of an error 503 has that status, and says when it was taken (RFC 7089, 4.5)."""
     world.put(PLACE, "", 500, Memento_Datetime="Tue, 18 Sep 2012 09:26:00 GMT")
 
-    assert (await asker.ask("x", Question(PLACE))).status == 500
+    assert (await asker.ask("x", ArchiveRequest(PLACE))).status == 500
 
 
 async def test_who_does_not_answer_is_told(world: World) -> None:
@@ -83,14 +85,14 @@ async def test_who_does_not_answer_is_told(world: World) -> None:
     world.answers["x.example/a"] = Answer(delay=silent)
     async with fetcher(limit_s=0.3) as fetch:
         asker = world.asker(fetch)
-        with pytest.raises(ArchiveTroubleError) as caught:
-            await asker.ask("x", Question(PLACE))
-        assert caught.value.trouble is Trouble.UNREACHABLE
+        with pytest.raises(ArchiveUnavailableError) as caught:
+            await asker.ask("x", ArchiveRequest(PLACE))
+        assert caught.value.trouble is ArchiveFailure.UNREACHABLE
         async with opened_world() as other:
             gone = other.origin
         with pytest.raises(NoReplyError) as refused:
-            await fetch(Question(f"{gone}/a"))
-        assert refused.value.trouble is Trouble.UNREACHABLE
+            await fetch(ArchiveRequest(f"{gone}/a"))
+        assert refused.value.trouble is ArchiveFailure.UNREACHABLE
     silent.set()
 
 
@@ -101,9 +103,9 @@ async def test_a_bomb_ends_at_the_limit(world: World) -> None:
     )
     async with fetcher() as fetch:
         with pytest.raises(NoReplyError) as caught:
-            await fetch(Question(f"{world.origin}/x.example/a"))
+            await fetch(ArchiveRequest(f"{world.origin}/x.example/a"))
 
-    assert caught.value.trouble is Trouble.TOO_LARGE
+    assert caught.value.trouble is ArchiveFailure.TOO_LARGE
 
 
 @pytest.mark.parametrize(
@@ -129,7 +131,7 @@ async def test_nothing_is_sent_to_the_network_that_we_are_in(world: World, addre
     egress = EgressSettings(block=("blocked.example",), via={"via.example": "socks5://127.0.0.1:1"})
     async with fetcher(egress, limit_s=5) as fetch:
         with pytest.raises(NoReplyError):
-            await fetch(Question(address.format(port=world.origin.rpartition(":")[2])))
+            await fetch(ArchiveRequest(address.format(port=world.origin.rpartition(":")[2])))
 
     assert world.asked == []
 
@@ -141,9 +143,9 @@ async def test_a_redirect_into_the_network_is_not_followed(world: World) -> None
     world.answers["a"] = Answer(302, "", {"Location": f"http://127.0.0.2:{port}/secret"})
     async with fetcher(egress) as fetch:
         with pytest.raises(NoReplyError) as caught:
-            await fetch(Question(f"http://x.example:{port}/a", hops=3))
+            await fetch(ArchiveRequest(f"http://x.example:{port}/a", hops=3))
 
-    assert caught.value.trouble is Trouble.REFUSED
+    assert caught.value.trouble is ArchiveFailure.REFUSED
     assert world.places == ["a"]
 
 
@@ -157,7 +159,9 @@ async def test_a_key_goes_to_nobody_else(world: World) -> None:
     world.answers["b"] = Answer(200, "fine")
     async with fetcher(egress) as fetch:
         reply = await fetch(
-            Question(f"http://x.example:{port}/a", headers={"Authorization": "LOW k:s"}, hops=1)
+            ArchiveRequest(
+                f"http://x.example:{port}/a", headers={"Authorization": "LOW k:s"}, hops=1
+            )
         )
 
     assert reply.text == "fine"
@@ -169,7 +173,7 @@ async def test_a_circle_of_redirects_ends(world: World) -> None:
     world.answers["a"] = Answer(302, "", {"Location": "/a"})
     async with fetcher() as fetch:
         with pytest.raises(NoReplyError, match="on and on"):
-            await fetch(Question(f"{world.origin}/a", hops=4))
+            await fetch(ArchiveRequest(f"{world.origin}/a", hops=4))
 
     assert len(world.asked) == 5
 
@@ -178,6 +182,6 @@ async def test_what_is_asked_for_goes_out_byte_for_byte(world: World) -> None:
     """An archived URL in a path keeps its escapes, slashes and query."""
     rest = "web/2015/http://a.test//b%2Fc/%7Ed?e=f&g=%C3%A9+h"
     async with fetcher() as fetch:
-        await fetch(Question(f"{world.origin}/{rest}"))
+        await fetch(ArchiveRequest(f"{world.origin}/{rest}"))
 
     assert world.places == [rest]

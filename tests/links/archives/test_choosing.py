@@ -6,33 +6,40 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from links.archives.adapters import Copy
-from links.archives.choosing import (
-    Step,
-    best_of,
-    choose,
-    day_that_matters,
-    plan,
+from links.archives.archive_answers import ArchiveMemento
+from links.archives.archive_services import WEBOID
+from links.archives.archive_urls import moment_of
+from links.archives.copy_search import (
+    SearchStep,
+    choose_versions,
+    citation_day,
+    pick_best_copy,
+    plan_copies,
 )
-from links.archives.services import WEBOID
-from links.archives.stamps import moment_of
 from tests.links.archives.world import NOW
 
 A = "http://a.test/"
 AT = datetime(2015, 6, 1, tzinfo=UTC)
 
 
-def _copy(year: int, service: str = "wayback", status: int | None = 200) -> Copy:
-    return Copy(service, f"https://{service}.example/{year}", f"{year}0101000000", status)
+def _copy(year: int, service: str = "wayback", status: int | None = 200) -> ArchiveMemento:
+    return ArchiveMemento(service, f"https://{service}.example/{year}", f"{year}0101000000", status)
 
 
-OWN = Copy(WEBOID, "https://front.example/page/20200101000000/http://a.test/", "20200101000000")
+OWN = ArchiveMemento(
+    WEBOID, "https://front.example/page/20200101000000/http://a.test/", "20200101000000"
+)
 
 
 def test_the_nearest_before_the_day_is_chosen() -> None:
     """W30: what was there when the link was cited, rather than what came later, however near."""
-    chosen = choose(
-        [_copy(2010), _copy(2014), _copy(2016), Copy("wayback", "x", "20150602000000", 200)],
+    chosen = choose_versions(
+        [
+            _copy(2010),
+            _copy(2014),
+            _copy(2016),
+            ArchiveMemento("wayback", "x", "20150602000000", 200),
+        ],
         AT,
         NOW,
     )
@@ -42,17 +49,19 @@ def test_the_nearest_before_the_day_is_chosen() -> None:
 
 def test_the_nearest_after_the_day_is_second() -> None:
     """When nothing is older."""
-    assert choose([_copy(2019), _copy(2016)], AT, NOW)["wayback"] == _copy(2016)
+    assert choose_versions([_copy(2019), _copy(2016)], AT, NOW)["wayback"] == _copy(2016)
 
 
 def test_without_a_day_the_newest_is_chosen() -> None:
     """Nobody knows when it was cited."""
-    assert choose([_copy(2010), _copy(2019), _copy(2016)], None, NOW)["wayback"] == _copy(2019)
+    assert choose_versions([_copy(2010), _copy(2019), _copy(2016)], None, NOW)["wayback"] == _copy(
+        2019
+    )
 
 
 def test_each_archive_has_one() -> None:
     """W30: exactly one version in each."""
-    chosen = choose([_copy(2010), _copy(2014), _copy(2013, "perma")], AT, NOW)
+    chosen = choose_versions([_copy(2010), _copy(2014), _copy(2013, "perma")], AT, NOW)
 
     assert chosen == {"wayback": _copy(2014), "perma": _copy(2013, "perma")}
 
@@ -62,26 +71,26 @@ def test_copies_of_errors_and_redirects_are_not_chosen(status: int) -> None:
     """T193158: a good one that is further off is chosen; without any the archive has none chosen (W30)."""
     bad = _copy(2014, status=status)
 
-    assert choose([bad, _copy(2010)], AT, NOW)["wayback"] == _copy(2010)
-    assert choose([bad], AT, NOW)["wayback"] == Copy("wayback", "", "")
+    assert choose_versions([bad, _copy(2010)], AT, NOW)["wayback"] == _copy(2010)
+    assert choose_versions([bad], AT, NOW)["wayback"] == ArchiveMemento("wayback", "", "")
 
 
 def test_dates_that_cannot_be_are_not_believed() -> None:
     """No archive is older than 1996, or from tomorrow."""
     old, late = (
-        Copy("wayback", "x", "19700101000000", 200),
-        Copy("wayback", "y", "20990101000000", 200),
+        ArchiveMemento("wayback", "x", "19700101000000", 200),
+        ArchiveMemento("wayback", "y", "20990101000000", 200),
     )
 
-    assert choose([old, late, _copy(2020)], None, NOW)["wayback"] == _copy(2020)
+    assert choose_versions([old, late, _copy(2020)], None, NOW)["wayback"] == _copy(2020)
 
 
 def test_a_copy_without_a_moment_is_the_last_resort() -> None:
     """It is better than nothing."""
-    timeless = Copy("wayback", "x", "")
+    timeless = ArchiveMemento("wayback", "x", "")
 
-    assert choose([timeless, _copy(2019)], AT, NOW)["wayback"] == _copy(2019)
-    assert choose([timeless], AT, NOW)["wayback"] == timeless
+    assert choose_versions([timeless, _copy(2019)], AT, NOW)["wayback"] == _copy(2019)
+    assert choose_versions([timeless], AT, NOW)["wayback"] == timeless
 
 
 _COPIES = st.lists(
@@ -99,11 +108,13 @@ _COPIES = st.lists(
     _COPIES,
     st.none() | st.datetimes(timezones=st.just(UTC)),
 )
-def test_no_copy_that_was_passed_over_is_better(copies: list[Copy], at: datetime | None) -> None:
+def test_no_copy_that_was_passed_over_is_better(
+    copies: list[ArchiveMemento], at: datetime | None
+) -> None:
     """Whatever there is, in whatever order: none before the day is nearer, none after it is preferred."""
-    chosen = choose(copies, at, NOW)
+    chosen = choose_versions(copies, at, NOW)
 
-    assert chosen == choose(reversed(copies), at, NOW)
+    assert chosen == choose_versions(reversed(copies), at, NOW)
     assert set(chosen) == {copy.service for copy in copies}
     for copy in copies:
         best = chosen[copy.service]
@@ -120,34 +131,40 @@ def test_our_own_copy_is_first() -> None:
     """B12: remembered, then our own, then the archives in the order of the setting, then the nearest."""
     chosen = {copy.service: copy for copy in (OWN, _copy(2014), _copy(2010, "perma"))}
 
-    assert best_of(chosen, ["perma", "wayback"], AT) == OWN
+    assert pick_best_copy(chosen, ["perma", "wayback"], AT) == OWN
     del chosen[WEBOID]
-    assert best_of(chosen, ["perma", "wayback"], AT) == _copy(2010, "perma")
-    assert best_of(chosen, [], AT) == _copy(2014)
-    assert best_of({"wayback": Copy("wayback", "", "")}, [], AT) is None
+    assert pick_best_copy(chosen, ["perma", "wayback"], AT) == _copy(2010, "perma")
+    assert pick_best_copy(chosen, [], AT) == _copy(2014)
+    assert pick_best_copy({"wayback": ArchiveMemento("wayback", "", "")}, [], AT) is None
 
 
 @pytest.mark.parametrize(
     ("remembered", "found", "is_dead", "is_sure", "step"),
     [
-        (_copy(2001), [OWN, _copy(2014)], True, True, Step.KEPT),
-        (None, [OWN, _copy(2014)], True, True, Step.OWN),
-        (None, [_copy(2014)], True, False, Step.FOUND),
-        (None, [_copy(2014)], False, True, Step.FOUND),
-        (None, [], False, True, Step.SAVE),
-        (None, [_copy(2014, status=404)], False, True, Step.SAVE),
-        (None, [], True, True, Step.UNFIXABLE),
-        (None, [], True, False, Step.LATER),
-        (Copy("wayback", "", ""), [], True, True, Step.UNFIXABLE),
+        (_copy(2001), [OWN, _copy(2014)], True, True, SearchStep.KEPT),
+        (None, [OWN, _copy(2014)], True, True, SearchStep.OWN),
+        (None, [_copy(2014)], True, False, SearchStep.FOUND),
+        (None, [_copy(2014)], False, True, SearchStep.FOUND),
+        (None, [], False, True, SearchStep.SAVE),
+        (None, [_copy(2014, status=404)], False, True, SearchStep.SAVE),
+        (None, [], True, True, SearchStep.UNFIXABLE),
+        (None, [], True, False, SearchStep.LATER),
+        (ArchiveMemento("wayback", "", ""), [], True, True, SearchStep.UNFIXABLE),
     ],
 )
 def test_what_is_done(
-    remembered: Copy | None, found: list[Copy], is_dead: bool, is_sure: bool, step: Step
+    remembered: ArchiveMemento | None,
+    found: list[ArchiveMemento],
+    is_dead: bool,
+    is_sure: bool,
+    step: SearchStep,
 ) -> None:
     """B12, and that a dead link is given up only when everybody who was asked has answered."""
-    chosen = choose(found, AT, NOW)
+    chosen = choose_versions(found, AT, NOW)
 
-    decided = plan(remembered, chosen, order=["wayback"], at=AT, is_dead=is_dead, is_sure=is_sure)
+    decided = plan_copies(
+        remembered, chosen, order=["wayback"], at=AT, is_dead=is_dead, is_sure=is_sure
+    )
 
     assert decided.step is step
 
@@ -156,8 +173,8 @@ def test_the_day_that_matters() -> None:
     """B06: when it was read, else when the link was added; slips of the pen are neither."""
     read, added = AT, AT - timedelta(days=900)
 
-    assert day_that_matters(read, added, NOW) == read
-    assert day_that_matters(None, added, NOW) == added
-    assert day_that_matters(datetime(1915, 6, 1, tzinfo=UTC), added, NOW) == added
-    assert day_that_matters(NOW + timedelta(days=400), added, NOW) == added
-    assert day_that_matters(None, None, NOW) is None
+    assert citation_day(read, added, NOW) == read
+    assert citation_day(None, added, NOW) == added
+    assert citation_day(datetime(1915, 6, 1, tzinfo=UTC), added, NOW) == added
+    assert citation_day(NOW + timedelta(days=400), added, NOW) == added
+    assert citation_day(None, None, NOW) is None

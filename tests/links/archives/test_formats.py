@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from links.archives.formats import (
-    Entry,
+from links.archives.archive_answers import (
     FormatError,
-    links_of,
+    ListedCopy,
+    parse_links,
     read_availability,
     read_cdx,
     read_json_timemap,
     read_link_timemap,
-    stamp_of,
+    timestamp_of,
 )
 
 READERS = [read_link_timemap, read_json_timemap, read_availability, read_cdx]
@@ -53,7 +53,7 @@ def test_any_answer_is_read_or_refused(reader: Callable[[str], Any], text: str) 
     entries = getattr(read, "entries", read.values() if isinstance(read, dict) else read)
 
     for entry in entries:
-        assert entry is None or (isinstance(entry, Entry) and len(entry.timestamp) == 14)
+        assert entry is None or (isinstance(entry, ListedCopy) and len(entry.timestamp) == 14)
 
 
 _URLS = st.text("abc:/?=&%,;.~", min_size=1, max_size=30).map(lambda path: f"http://a.test/{path}")
@@ -82,13 +82,13 @@ def test_a_timemap_is_read_as_it_was_written(copies: list[tuple[str, str]]) -> N
 
 def test_a_link_has_its_parameters_in_any_order() -> None:
     """With and without quotes, several relations in one, names in any case (RFC 8288, 3)."""
-    (link,) = links_of(
+    (link,) = parse_links(
         '<http://a.test/1,2;3> ; datetime = "Tue, 18 Sep 2012 09:26:00 GMT";REL="first Memento";type=text/html'
     )
 
     assert link.target == "http://a.test/1,2;3"
     assert link.rels == {"first", "memento"}
-    assert stamp_of(link.parameters["datetime"]) == "20120918092600"
+    assert timestamp_of(link.parameters["datetime"]) == "20120918092600"
 
 
 @pytest.mark.parametrize(
@@ -106,12 +106,12 @@ def test_a_link_has_its_parameters_in_any_order() -> None:
 )
 def test_moments_are_read(text: str, stamp: str) -> None:
     """As HTTP, ISO 8601 and CDX write them, in UTC; what is none is none."""
-    assert stamp_of(text) == stamp
+    assert timestamp_of(text) == stamp
 
 
 def test_captures_are_read_in_every_dialect() -> None:
     """The Internet Archive's lists, pywb's JSON lines, CDXJ, and plain fields."""
-    capture = Entry("", "20130115102033", "http://a.test/", 200, "text/html")
+    capture = ListedCopy("", "20130115102033", "http://a.test/", 200, "text/html")
     fields = {
         "timestamp": "20130115102033",
         "url": "http://a.test/",

@@ -6,9 +6,14 @@ from hypothesis import strategies as st
 
 from core.errors import InputError
 from core.urls import fetch_key
-from links.archives.recognising import ArchiveUrl, belongs, make, recognise
-from links.archives.services import OTHER, SERVICES, WEBOID, Fault
-from links.archives.stamps import moment_of
+from links.archives.archive_services import OTHER, SERVICES, WEBOID, AddressFault
+from links.archives.archive_urls import (
+    ArchiveUrl,
+    is_copy_of,
+    make_archive_url,
+    moment_of,
+    recognise,
+)
 
 A = "http://a.test/"
 T = "20150102030405"
@@ -117,20 +122,20 @@ def test_every_service_has_a_form_in_these_tests() -> None:
 
 
 FAULTY = [
-    ("https://cc.bingj.com/cache.aspx?q=a&d=4567&w=AbC", "bing-cache", "", "", Fault.GONE),
-    ("http://www.webcitation.org/query.php?url=http%3A%2F%2Fa.test%2F&date=2009-01-31", "webcite", A, "20090131000000", Fault.GONE),
-    ("http://www.webcitation.org/66lmEkpE8?url=http://a.test/x?chart%3D1G50", "webcite", "http://a.test/x?chart=1G50", "20120408112204", Fault.GONE),
-    ("http://www.webcitation.org/query?url=http%3A%2F%2Fa.test%2F&date=2009-01-31", "webcite", A, "20090131000000", Fault.GONE),
-    ("http://www.webcitation.org/query?id=1333884124123456", "webcite", "", "20120408112204", Fault.GONE),
-    ("http://webcache.googleusercontent.com/search?q=cache:AbCdEfGhIjKl:a.test/x+word&hl=en", "google-cache", "http://a.test/x", "", Fault.GONE),
-    (f"http://collection.europarchive.org/bnf/{T}/{A}", "internet-memory", A, T, Fault.GONE),
-    (f"{WAYBACK}/*/{A}", "wayback", A, "", Fault.LIST),
-    (f"{WAYBACK}/2015*/{A}", "wayback", A, "", Fault.LIST),
-    (f"https://archive.ph/{A}", "archive-today", A, "", Fault.LIST),
-    (f"https://web.archive.org/save/{A}", "wayback", A, "", Fault.REQUEST),
-    (f"https://archive.ph/o/AbC12/{A}", "archive-today", A, "", Fault.REQUEST),
-    ("https://archive.ph/?run=1&url=http%3A%2F%2Fa.test%2F", "archive-today", A, "", Fault.REQUEST),
-    (f"{WAYBACK}/{T}/ftp://a.test/x", "wayback", "ftp://a.test/x", T, Fault.NOT_WEB),
+    ("https://cc.bingj.com/cache.aspx?q=a&d=4567&w=AbC", "bing-cache", "", "", AddressFault.GONE),
+    ("http://www.webcitation.org/query.php?url=http%3A%2F%2Fa.test%2F&date=2009-01-31", "webcite", A, "20090131000000", AddressFault.GONE),
+    ("http://www.webcitation.org/66lmEkpE8?url=http://a.test/x?chart%3D1G50", "webcite", "http://a.test/x?chart=1G50", "20120408112204", AddressFault.GONE),
+    ("http://www.webcitation.org/query?url=http%3A%2F%2Fa.test%2F&date=2009-01-31", "webcite", A, "20090131000000", AddressFault.GONE),
+    ("http://www.webcitation.org/query?id=1333884124123456", "webcite", "", "20120408112204", AddressFault.GONE),
+    ("http://webcache.googleusercontent.com/search?q=cache:AbCdEfGhIjKl:a.test/x+word&hl=en", "google-cache", "http://a.test/x", "", AddressFault.GONE),
+    (f"http://collection.europarchive.org/bnf/{T}/{A}", "internet-memory", A, T, AddressFault.GONE),
+    (f"{WAYBACK}/*/{A}", "wayback", A, "", AddressFault.LIST),
+    (f"{WAYBACK}/2015*/{A}", "wayback", A, "", AddressFault.LIST),
+    (f"https://archive.ph/{A}", "archive-today", A, "", AddressFault.LIST),
+    (f"https://web.archive.org/save/{A}", "wayback", A, "", AddressFault.REQUEST),
+    (f"https://archive.ph/o/AbC12/{A}", "archive-today", A, "", AddressFault.REQUEST),
+    ("https://archive.ph/?run=1&url=http%3A%2F%2Fa.test%2F", "archive-today", A, "", AddressFault.REQUEST),
+    (f"{WAYBACK}/{T}/ftp://a.test/x", "wayback", "ftp://a.test/x", T, AddressFault.NOT_WEB),
 ]  # fmt: skip
 
 
@@ -138,7 +143,7 @@ FAULTY = [
     ("text", "service", "original", "timestamp", "fault"), FAULTY, ids=[f[0] for f in FAULTY]
 )
 def test_what_is_no_copy_is_told(
-    text: str, service: str, original: str, timestamp: str, fault: Fault
+    text: str, service: str, original: str, timestamp: str, fault: AddressFault
 ) -> None:
     """Services that are gone, lists, and requests for copies are known, and nobody is led there."""
     found = recognise(text)
@@ -205,7 +210,7 @@ def test_only_the_host_decides_whose_address_it_is() -> None:
     assert found is not None
     assert found.service == OTHER
     assert not found.is_known
-    assert belongs(found, A) is None
+    assert is_copy_of(found, A) is None
 
 
 def test_a_copy_of_a_copy_is_followed_to_what_it_is_of() -> None:
@@ -228,7 +233,7 @@ def test_a_copy_of_a_short_address_must_be_asked_for() -> None:
 
     assert found is not None
     assert found.must_ask
-    assert belongs(found, A) is None
+    assert is_copy_of(found, A) is None
 
 
 def test_archives_within_archives_end_somewhere() -> None:
@@ -236,9 +241,9 @@ def test_archives_within_archives_end_somewhere() -> None:
     found = recognise(f"{WAYBACK}/{T}/" * 40 + A)
 
     assert found is not None
-    assert found.fault is Fault.TOO_DEEP
+    assert found.fault is AddressFault.TOO_DEEP
     assert not found.is_usable
-    assert not belongs(found, A)
+    assert not is_copy_of(found, A)
 
 
 def test_our_own_pages_are_known_by_their_origin() -> None:
@@ -274,7 +279,7 @@ def test_our_own_pages_are_known_by_their_origin() -> None:
 )
 def test_a_copy_is_held_to_its_reference(copy: str, reference: str, says: bool | None) -> None:
     """B07: the same page, another one, or a thing that only the archive knows."""
-    assert belongs(copy, reference) is says
+    assert is_copy_of(copy, reference) is says
 
 
 def test_minutes_are_not_the_month() -> None:
@@ -297,7 +302,7 @@ _STAMPS = st.datetimes().map(lambda when: when.strftime("%Y%m%d%H%M%S").rjust(14
 def test_what_is_made_is_understood(host: str, path: str, stamp: str, service: str) -> None:
     """`make` and `recognise` are inverse, whatever the original."""
     original = fetch_key(f"http://{host}/{path}")
-    address = make(service, original, stamp)
+    address = make_archive_url(service, original, stamp)
 
     if address:
         found = recognise(address)
@@ -339,11 +344,11 @@ def test_every_timestamp_is_a_moment(stamp: str) -> None:
 def test_make_says_what_it_cannot_do() -> None:
     """Unknown services and timestamps are told; a service without such addresses gives none."""
     with pytest.raises(InputError, match="No archive is called"):
-        make("nobody", A, T)
+        make_archive_url("nobody", A, T)
     with pytest.raises(InputError, match="4 to 14 digits"):
-        make("wayback", A, "20")
-    assert make("perma", A, "") == ""
-    assert make("webcite", A, T) == ""
+        make_archive_url("wayback", A, "20")
+    assert make_archive_url("perma", A, "") == ""
+    assert make_archive_url("webcite", A, T) == ""
 
 
 def test_an_archive_of_our_own_keeps_the_scheme_that_it_is_served_under() -> None:

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from links.archives.adapters import Copy
-from links.archives.asking import ArchiveTroubleError, Asker, Trouble
-from links.archives.saving import POLL_S, SESSION_TRIES, TRANSIENT, Outcome, SavePageNow
+from links.archives.archive_answers import ArchiveMemento
+from links.archives.archive_client import ArchiveClient, ArchiveFailure, ArchiveUnavailableError
+from links.archives.save_page_now import POLL_S, SESSION_TRIES, TRANSIENT, SaveOutcome, SavePageNow
 from tests.links.archives.world import Answer, World
 
 A = "http://a.test/"
@@ -38,7 +38,7 @@ def _answers(*told: object) -> list[Answer]:
 
 
 @pytest.fixture
-def service(asker: Asker, world: World) -> SavePageNow:
+def service(asker: ArchiveClient, world: World) -> SavePageNow:
     """Save Page Now with a key."""
     return SavePageNow(asker, "key:secret", monotonic=world.clock.monotonic)
 
@@ -60,8 +60,8 @@ async def test_a_page_is_taken(world: World, service: SavePageNow) -> None:
 
     saved = await service.take(A)
 
-    assert saved.outcome is Outcome.SAVED
-    assert saved.copy == Copy(
+    assert saved.outcome is SaveOutcome.SAVED
+    assert saved.copy == ArchiveMemento(
         "wayback",
         "https://web.archive.org/web/20261121120105/http://a.test/",
         "20261121120105",
@@ -83,7 +83,7 @@ async def test_what_passes_is_asked_for_again(
 
     saved = await service.take(A)
 
-    assert (saved.outcome, saved.copy) == (Outcome.LATER, None)
+    assert (saved.outcome, saved.copy) == (SaveOutcome.LATER, None)
     assert saved.reason.startswith(code)
 
 
@@ -102,7 +102,7 @@ async def test_what_does_not_pass_is_not(world: World, service: SavePageNow, cod
     """The page's own trouble, and codes that nobody knows."""
     _script(world, [{"job_id": JOB}], PENDING, _error(code))
 
-    assert (await service.take(A)).outcome is Outcome.NEVER
+    assert (await service.take(A)).outcome is SaveOutcome.NEVER
 
 
 async def test_a_full_line_is_waited_for(world: World, service: SavePageNow) -> None:
@@ -111,7 +111,7 @@ async def test_a_full_line_is_waited_for(world: World, service: SavePageNow) -> 
         world, [_error("user-session-limit"), _error("user-session-limit"), {"job_id": JOB}], DONE
     )
 
-    assert (await service.take(A)).outcome is Outcome.SAVED
+    assert (await service.take(A)).outcome is SaveOutcome.SAVED
     assert len(world.asked) == 4
 
 
@@ -119,7 +119,7 @@ async def test_the_wait_in_a_full_line_ends(world: World, service: SavePageNow) 
     """After so many tries it is for later."""
     _script(world, [_error("user-session-limit")])
 
-    assert (await service.take(A)).outcome is Outcome.LATER
+    assert (await service.take(A)).outcome is SaveOutcome.LATER
     assert len(world.asked) == SESSION_TRIES
 
 
@@ -127,23 +127,23 @@ async def test_a_job_that_never_ends_is_left(world: World, service: SavePageNow)
     """After four minutes it is for later."""
     _script(world, [{"job_id": JOB}], PENDING)
 
-    assert (await service.take(A)).outcome is Outcome.LATER
+    assert (await service.take(A)).outcome is SaveOutcome.LATER
     assert 100 < len(world.asked) < 130
 
 
 @pytest.mark.parametrize(
     ("done", "outcome"),
     [
-        ({**DONE, "original_url": "http://evil.test/"}, Outcome.NEVER),
-        ({**DONE, "original_url": None}, Outcome.LATER),
-        ({**DONE, "timestamp": "soon"}, Outcome.LATER),
-        ({"status": "maybe"}, Outcome.LATER),
-        ({}, Outcome.LATER),
-        ({"status": "error"}, Outcome.NEVER),
+        ({**DONE, "original_url": "http://evil.test/"}, SaveOutcome.NEVER),
+        ({**DONE, "original_url": None}, SaveOutcome.LATER),
+        ({**DONE, "timestamp": "soon"}, SaveOutcome.LATER),
+        ({"status": "maybe"}, SaveOutcome.LATER),
+        ({}, SaveOutcome.LATER),
+        ({"status": "error"}, SaveOutcome.NEVER),
     ],
 )
 async def test_a_capture_of_another_page_is_none(
-    world: World, service: SavePageNow, done: object, outcome: Outcome
+    world: World, service: SavePageNow, done: object, outcome: SaveOutcome
 ) -> None:
     """What was archived must be what was asked for, and say when."""
     _script(world, [{"job_id": JOB}], done)
@@ -158,21 +158,21 @@ async def test_a_capture_of_another_page_is_none(
     [
         (
             Answer(401, '{"message":"You need to be logged in to use Save Page Now."}'),
-            Trouble.REFUSED,
+            ArchiveFailure.REFUSED,
         ),
-        (Answer(429, "", {"Retry-After": "60"}), Trouble.BUSY),
-        (Answer(520, ""), Trouble.UNREACHABLE),
-        (Answer(200, "<html>"), Trouble.NONSENSE),
+        (Answer(429, "", {"Retry-After": "60"}), ArchiveFailure.BUSY),
+        (Answer(520, ""), ArchiveFailure.UNREACHABLE),
+        (Answer(200, "<html>"), ArchiveFailure.NONSENSE),
     ],
     ids=["key", "busy", "down", "html"],
 )
 async def test_no_answer_is_told(
-    world: World, service: SavePageNow, answer: Answer, trouble: Trouble
+    world: World, service: SavePageNow, answer: Answer, trouble: ArchiveFailure
 ) -> None:
     """A wrong key, a service that is busy, down, or answers something else; the key is in no error."""
     world.answers["web.archive.org/save"] = answer
 
-    with pytest.raises(ArchiveTroubleError) as caught:
+    with pytest.raises(ArchiveUnavailableError) as caught:
         await service.take(A)
 
     assert caught.value.trouble is trouble

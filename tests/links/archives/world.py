@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 
 from aiohttp import web
 
-from core.settings import EgressSettings
-from links.archives.asking import Asker, Question, Reply
-from links.archives.http import HttpFetch
+from core.config.settings import EgressSettings
+from links.archives.archive_client import ArchiveClient, ArchiveRequest, ArchiveResponse
+from links.archives.http_client import HttpFetch
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 EGRESS = EgressSettings(allow=("127.0.0.0/8",))
@@ -92,10 +92,10 @@ class World:
         data = answer.body if isinstance(answer.body, bytes) else answer.body.encode()
         return web.Response(status=answer.status, body=data, headers=dict(answer.headers))
 
-    def asker(self, fetch: HttpFetch, *, gap_s: float = 0.0) -> Asker:
+    def asker(self, fetch: HttpFetch, *, gap_s: float = 0.0) -> ArchiveClient:
         """Who asks these archives."""
 
-        async def rerouted(question: Question) -> Reply:
+        async def rerouted(question: ArchiveRequest) -> ArchiveResponse:
             scheme, _, rest = question.url.partition("://")
             place = (
                 question.url if question.url.startswith(self.origin) else f"{self.origin}/{rest}"
@@ -105,7 +105,7 @@ class World:
             return dataclasses.replace(reply, url=shown)
 
         clock = self.clock
-        return Asker(
+        return ArchiveClient(
             rerouted, now=lambda: NOW, monotonic=clock.monotonic, sleep=clock.sleep, gap_s=gap_s
         )
 

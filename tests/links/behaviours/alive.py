@@ -3,7 +3,7 @@
 import gzip
 import zlib
 
-from links.findings import Hop, Verdict
+from links.check_result import CheckVerdict, RedirectHop
 from tests.links.behaviours.servers import (
     PAGE,
     Answering,
@@ -21,7 +21,7 @@ from tests.links.behaviours.servers import (
     reply,
 )
 
-OK = Verdict.OK
+OK = CheckVerdict.OK
 CITED = "/cited/page.html"
 PDF = b"%PDF-1.7\n" + b"%\xe2\xe3\xcf\xd3\n1 0 obj<</Type/Catalog>>endobj\n" * 200
 CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -233,7 +233,7 @@ MOVES = (
     Behaviour("moved-to-another-host", OK, {"site.test:80": always(moved("http://other.test/cited/page.html", 301)), "other.test:80": always(reply())}, facts={"code": 8}),
     Behaviour("moved-by-a-shortener", OK, {"bit.ly:80": always(moved("http://site.test/")), "site.test:80": always(reply())}, url="http://bit.ly/3xYz"),
     Behaviour("moved-to-https", OK, {"site.test:80": always(moved("https://site.test" + CITED, 301)), "site.test:443": always(reply())}, facts={"code": 63}),
-    Behaviour("answers-https-alone", OK, {"site.test:443": always(reply())}, note="scheme: https alone", facts={"code": 63, "hops": (Hop(0, "https://site.test" + CITED),)}),
+    Behaviour("answers-https-alone", OK, {"site.test:443": always(reply())}, note="scheme: https alone", facts={"code": 63, "hops": (RedirectHop(0, "https://site.test" + CITED),)}),
     Behaviour("speaks-no-tls-though-https", OK, {"site.test:443": always(reply()), "site.test:80": always(reply())}, url="https://site.test" + CITED, tls="none", note="scheme", facts={"code": 63}),
     Behaviour("page-about-errors", OK, {"site.test:80": always(reply(body=PAGE.replace(b"The old bridge", b"404 Not Found - how to fix it")))}, url="http://site.test/blog/fix-404-not-found", get_only=True),
     Behaviour("page-about-parked-cars", OK, {"site.test:80": always(reply(body=PAGE.replace(b"The old bridge", b"Parked cars for sale")))}, get_only=True),

@@ -13,9 +13,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from core.settings import EgressSettings, LinksSettings, Settings
-from links.asking.prober import Prober
-from links.findings import Verdict
+from core.config.settings import EgressSettings, LinksSettings, Settings
+from links.check_result import CheckVerdict
+from links.checker.http_probe import HttpProber
 
 
 class Deed(Enum):
@@ -134,7 +134,7 @@ class Behaviour:
     """
 
     name: str
-    verdict: Verdict
+    verdict: CheckVerdict
     servers: Mapping[str, Answering]
     url: str = "http://site.test/cited/page.html"
     note: str = ""
@@ -144,7 +144,7 @@ class Behaviour:
     facts: Mapping[str, object] = field(default_factory=dict)
 
 
-def one(name: str, verdict: Verdict, answering: Answering, **more: object) -> Behaviour:
+def one(name: str, verdict: CheckVerdict, answering: Answering, **more: object) -> Behaviour:
     """A behaviour of one server, at port 80."""
     return replace(Behaviour(name, verdict, {"site.test:80": answering}), **more)  # type: ignore[arg-type]
 
@@ -261,6 +261,6 @@ def settings_for(
     )
 
 
-def prober_for(settings: Settings, **more: object) -> Prober:
+def prober_for(settings: Settings, **more: object) -> HttpProber:
     """A prober that knows no address of its own."""
-    return Prober(settings, is_own=lambda _: False, **more)  # type: ignore[arg-type]
+    return HttpProber(settings, is_own=lambda _: False, **more)  # type: ignore[arg-type]

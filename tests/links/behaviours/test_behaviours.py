@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from links.findings import Finding, Verdict
+from links.check_result import CheckResult, CheckVerdict
 from tests.links.behaviours.alive import ALIVE
 from tests.links.behaviours.certificates import Certificates
 from tests.links.behaviours.others import (
@@ -25,7 +25,7 @@ from tests.links.behaviours.servers import (
 
 pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
 
-HELD_AGAINST_A_LINK = (Verdict.GONE, Verdict.FAILING)
+HELD_AGAINST_A_LINK = (CheckVerdict.GONE, CheckVerdict.FAILING)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def each(behaviours: Iterable[Behaviour]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("behaviour", found, ids=[one.name for one in found])
 
 
-async def seen(behaviour: Behaviour, certificates: Certificates, nobody: int) -> Finding:
+async def seen(behaviour: Behaviour, certificates: Certificates, nobody: int) -> CheckResult:
     def context(host: str):  # type: ignore[no-untyped-def]
         return None if behaviour.tls == "none" else certificates.context(behaviour.tls, host)
 
@@ -60,7 +60,7 @@ async def seen(behaviour: Behaviour, certificates: Certificates, nobody: int) ->
             return await prober.probe(behaviour.url, get_only=behaviour.get_only)
 
 
-def agrees(found: Finding, behaviour: Behaviour) -> None:
+def agrees(found: CheckResult, behaviour: Behaviour) -> None:
     assert found.verdict is behaviour.verdict, found
     assert found.note.startswith(behaviour.note), found
     assert {name: getattr(found, name) for name in behaviour.facts} == behaviour.facts, found

@@ -4,16 +4,16 @@ from collections.abc import Callable
 
 import pytest
 
-from links.books.pages import PageName, Put, PutPage, put_pages
-from links.books.wikis import Wiki, ensure_wiki, parse_wiki
-from links.sorting import sort_link
-from links.store.store import Store
+from links.registry.database import RegistryStore
+from links.registry.pages import PageName, PutPage, PutSummary, put_pages
+from links.registry.wikis import Wiki, ensure_wiki, parse_wiki
+from links.rules.link_class import classify_link
 
-Putting = Callable[..., Put]
+Putting = Callable[..., PutSummary]
 
 
 @pytest.fixture
-def wiki(store: Store) -> Wiki:
+def wiki(store: RegistryStore) -> Wiki:
     """A wiki of the default farm."""
     with store.writing() as rows:
         return ensure_wiki(rows, parse_wiki("dewiki"), day=0)
@@ -21,15 +21,15 @@ def wiki(store: Store) -> Wiki:
 
 def page(page_id: int, *urls: str, title: str = "") -> PutPage:
     """A page with links."""
-    links = tuple(sort_link(url) for url in urls)
+    links = tuple(classify_link(url) for url in urls)
     return PutPage(PageName(page_id, title or f"Page {page_id}"), links)
 
 
 @pytest.fixture
-def put(store: Store, wiki: Wiki) -> Putting:
+def put(store: RegistryStore, wiki: Wiki) -> Putting:
     """Puts a page of the wiki: `put(7, "https://a.net/", day=3)`."""
 
-    def one_page(page_id: int, *urls: str, day: int, title: str = "") -> Put:
+    def one_page(page_id: int, *urls: str, day: int, title: str = "") -> PutSummary:
         with store.writing() as rows:
             return put_pages(rows, wiki.id, [page(page_id, *urls, title=title)], day=day)
 

@@ -9,29 +9,29 @@ from sqlalchemy import func, select
 
 from core.clock import SystemClock
 from core.layout import COLLECTION_VERSION, Layout
-from crawler.cli import weboid
-from links.books.additions import PageRevision, additions_of, note_additions, spreads
-from links.books.pages import PageName, PutPage, number_of, write_pages
-from links.books.retention import purge
-from links.books.wikis import ensure_wiki, parse_wiki
-from links.days import day_of
-from links.sorting import sort_link
-from links.store.schema import additions
-from links.store.store import Store
+from links.check_history import day_of
+from links.registry.database import RegistryStore
+from links.registry.link_additions import PageRevision, additions_of, domain_spreads, note_additions
+from links.registry.pages import PageName, PutPage, number_of, write_pages
+from links.registry.retention import purge
+from links.registry.schema import additions
+from links.registry.wikis import ensure_wiki, parse_wiki
+from links.rules.link_class import classify_link
 from tests.services.registries import open_registry
+from weboid.cli.main import weboid
 
 
-def add(store: Store, wiki: str, page_id: int, url: str, account: str, *, day: int) -> None:
+def add(store: RegistryStore, wiki: str, page_id: int, url: str, account: str, *, day: int) -> None:
     """A page of one revision, with one link."""
     with store.writing() as rows:
         wiki_id = ensure_wiki(rows, parse_wiki(wiki), day=0).id
-        page = PutPage(PageName(page_id, f"Page {page_id}"), (sort_link(url),))
+        page = PutPage(PageName(page_id, f"Page {page_id}"), (classify_link(url),))
         written = write_pages(rows, wiki_id, [page], day=day)
         revision = PageRevision(number_of(wiki_id, page_id), 70 + page_id, 0, account, day)
         note_additions(rows, [revision], written.new, day=day)
 
 
-def fill(store: Store, day: int) -> None:
+def fill(store: RegistryStore, day: int) -> None:
     """Two accounts; one adds a domain on two wikis."""
     add(store, "dewiki", 1, "https://www.firm.net/a", "192.0.2.7", day=day)
     add(store, "enwiki", 2, "https://firm.net/b", "192.0.2.7", day=day - 1)
@@ -40,13 +40,13 @@ def fill(store: Store, day: int) -> None:
     add(store, "dewiki", 5, "https://own.net/", "Other", day=day)
 
 
-def test_one_domain_by_one_account_on_several_wikis_is_listed(store: Store) -> None:
+def test_one_domain_by_one_account_on_several_wikis_is_listed(store: RegistryStore) -> None:
     """With how many pages and links; what is on one wiki alone is not."""
     fill(store, 500)
     with store.reading() as rows:
-        found = spreads(rows, since_day=400, least_wikis=2, limit=10)
-        all_ = spreads(rows, since_day=400, least_wikis=1, limit=10)
-        late = spreads(rows, since_day=501, least_wikis=1, limit=10)
+        found = domain_spreads(rows, since_day=400, least_wikis=2, limit=10)
+        all_ = domain_spreads(rows, since_day=400, least_wikis=1, limit=10)
+        late = domain_spreads(rows, since_day=501, least_wikis=1, limit=10)
         own = additions_of(rows, since_day=400, domain="firm.net", account="Other", limit=10)
 
     assert [tuple(each) for each in found] == [("WMF", "192.0.2.7", "firm.net", 2, 3, 3, 499, 500)]
@@ -56,7 +56,7 @@ def test_one_domain_by_one_account_on_several_wikis_is_listed(store: Store) -> N
     ]
 
 
-def test_additions_leave_after_90_days(store: Store) -> None:
+def test_additions_leave_after_90_days(store: RegistryStore) -> None:
     """Addresses of people are not kept for longer than they are of use."""
     fill(store, 500)
     purge(store, day=589)

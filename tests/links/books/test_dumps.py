@@ -10,16 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError
-from links.books.dumps import LINE_LIMIT_BYTES, BadLine, LinkRow, read_links, url_of_index
-from links.books.sqldumps import SqlDump
-from links.locator import domain_index
+from links.registry.dump_reader import (
+    LINE_LIMIT_BYTES,
+    DumpLink,
+    MalformedLine,
+    SqlDump,
+    read_links,
+    url_of_index,
+)
+from links.url_parts import domain_index
 
 
-def _read(data: bytes, *, one_wiki: bool = False) -> list[LinkRow | BadLine]:
+def _read(data: bytes, *, one_wiki: bool = False) -> list[DumpLink | MalformedLine]:
     return list(read_links(io.BytesIO(data), one_wiki=one_wiki))
 
 
-FULL = LinkRow("dewiki@WMF", 7, "Foo bar", 4, "https://a.net/x")
+FULL = DumpLink("dewiki@WMF", 7, "Foo bar", 4, "https://a.net/x")
 
 
 @pytest.mark.parametrize(
@@ -27,14 +33,14 @@ FULL = LinkRow("dewiki@WMF", 7, "Foo bar", 4, "https://a.net/x")
     [
         ("dewiki@WMF\t7\tFoo bar\t4\thttps://a.net/x\n", False, FULL),
         ("7\tFoo bar\t4\thttps://a.net/x\r\n", True, FULL._replace(wiki="")),
-        ("7\thttps://a.net/x", True, LinkRow("", 7, "", 0, "https://a.net/x")),
-        ("7\thttps://net.a.\t/x\n", True, LinkRow("", 7, "", 0, "https://a.net/x")),
-        ("7\thttps://net.a.\tNULL\n", True, LinkRow("", 7, "", 0, "https://a.net")),
-        ("7\thttps://a.net/\\\\\\t\n", True, LinkRow("", 7, "", 0, "https://a.net/\\\t")),
+        ("7\thttps://a.net/x", True, DumpLink("", 7, "", 0, "https://a.net/x")),
+        ("7\thttps://net.a.\t/x\n", True, DumpLink("", 7, "", 0, "https://a.net/x")),
+        ("7\thttps://net.a.\tNULL\n", True, DumpLink("", 7, "", 0, "https://a.net")),
+        ("7\thttps://a.net/\\\\\\t\n", True, DumpLink("", 7, "", 0, "https://a.net/\\\t")),
         (
             "el_id\tel_to_path\tel_to_domain_index\tel_from\n1\t/x\thttps://net.a.\t7\n",
             True,
-            LinkRow("", 7, "", 0, "https://a.net/x"),
+            DumpLink("", 7, "", 0, "https://a.net/x"),
         ),
         (
             "\ufeffurl\tpage_id\ttitle\twiki\tnamespace\n"
@@ -58,12 +64,12 @@ FULL = LinkRow("dewiki@WMF", 7, "Foo bar", 4, "https://a.net/x")
         (
             '{"page_id": 7, "urls": ["https://a.net/x"]}\n',
             True,
-            LinkRow("", 7, "", 0, "https://a.net/x"),
+            DumpLink("", 7, "", 0, "https://a.net/x"),
         ),
     ],
     ids=range(10),
 )
-def test_each_form_is_read(data: str, one_wiki: bool, row: LinkRow) -> None:
+def test_each_form_is_read(data: str, one_wiki: bool, row: DumpLink) -> None:
     """With a line of names or without, plain or compressed."""
     raw = data.encode()
 
@@ -81,8 +87,8 @@ def test_a_bad_line_is_named_and_the_rest_is_read() -> None:
     ]
     found = _read("\n".join(lines).encode(), one_wiki=True)
 
-    assert [row.page_id for row in found if isinstance(row, LinkRow)] == [1, 4]
-    assert [(row.number, row.why) for row in found if isinstance(row, BadLine)] == [
+    assert [row.page_id for row in found if isinstance(row, DumpLink)] == [1, 4]
+    assert [(row.number, row.why) for row in found if isinstance(row, MalformedLine)] == [
         (2, "'x' is no number of a page or namespace"),
         (3, "it has 2 columns, not 4"),
     ]
@@ -105,7 +111,7 @@ def test_a_bad_line_is_named_and_the_rest_is_read() -> None:
 )
 def test_json_that_says_no_link_is_a_bad_line(line: str) -> None:
     """Whatever it is instead."""
-    assert [type(row) for row in _read(line.encode())] == [BadLine]
+    assert [type(row) for row in _read(line.encode())] == [MalformedLine]
 
 
 def test_a_line_without_end_is_passed_over() -> None:
@@ -113,7 +119,7 @@ def test_a_line_without_end_is_passed_over() -> None:
     data = b'{"page_id": 1, "url": "' + b"x" * LINE_LIMIT_BYTES + b'"}\n'
     found = _read(data + b'{"page_id": 2, "url": "https://a.net/"}\n')
 
-    assert [type(row) for row in found] == [BadLine, LinkRow]
+    assert [type(row) for row in found] == [MalformedLine, DumpLink]
 
 
 def test_a_damaged_file_is_told_of() -> None:
@@ -136,7 +142,7 @@ def test_a_file_of_another_form_is_refused(data: bytes) -> None:
 def test_bytes_that_are_no_text_make_no_url_and_no_error() -> None:
     """A dump may hold anything."""
     assert _read(b"1\thttps://a.net/\xff\n", one_wiki=True) == [
-        LinkRow("", 1, "", 0, "https://a.net/\udcff")
+        DumpLink("", 1, "", 0, "https://a.net/\udcff")
     ]
 
 
@@ -176,10 +182,10 @@ def test_a_published_dump_is_read() -> None:
     found = _read(gzip.compress(DUMP.encode()), one_wiki=True)
 
     assert found == [
-        LinkRow("", 7, "", 0, "https://a.net/it's,(x);"),
-        LinkRow("", 7, "", 0, "http://www.b.org:81"),
-        LinkRow("", 9, "", 0, "https://c.net/"),
-        BadLine(13, "it cannot be read from its character 85 on"),
+        DumpLink("", 7, "", 0, "https://a.net/it's,(x);"),
+        DumpLink("", 7, "", 0, "http://www.b.org:81"),
+        DumpLink("", 9, "", 0, "https://c.net/"),
+        MalformedLine(13, "it cannot be read from its character 85 on"),
     ]
 
 
@@ -187,7 +193,7 @@ def test_a_dump_of_another_table_is_told() -> None:
     """Its rows are no links."""
     found = _read(b"INSERT INTO `page` (`page_id`, `page_title`) VALUES (1,'A');\n", one_wiki=True)
 
-    assert [type(row) for row in found] == [BadLine]
+    assert [type(row) for row in found] == [MalformedLine]
     assert "externallinks" in str(found[0])
 
 

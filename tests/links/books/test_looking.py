@@ -6,11 +6,13 @@ import pytest
 from sqlalchemy import Table, insert, update
 
 from core.errors import InputError
-from links.books.looking import (
-    Copy,
-    Quirk,
-    Replacement,
-    SpamHit,
+from links.registry import schema
+from links.registry.database import RegistryStore
+from links.registry.lookups import (
+    CopyFacts,
+    QuirkFacts,
+    ReplacementFacts,
+    SpamFacts,
     links_of_wiki,
     list_urls,
     page_facts,
@@ -21,18 +23,16 @@ from links.books.looking import (
     uses_of_host,
     uses_of_url,
 )
-from links.books.pages import PageName, move_page, put_pages
-from links.books.urls import find_urls
-from links.books.wikis import Wiki, ensure_wiki, known_wiki, parse_wiki
-from links.states import State
-from links.store import schema
-from links.store.store import Store
+from links.registry.pages import PageName, move_page, put_pages
+from links.registry.urls import find_urls
+from links.registry.wikis import Wiki, ensure_wiki, known_wiki, parse_wiki
+from links.states import LinkState
 from tests.links.books.conftest import Putting, page
 
 URL, OTHER = "https://a.net/x", "https://b.net/y"
 
 
-def _fill_aside(store: Store, url_id: int, host_id: int, number: int) -> None:
+def _fill_aside(store: RegistryStore, url_id: int, host_id: int, number: int) -> None:
     rows: dict[Table, dict[str, Any]] = {
         schema.url_quirks: {
             "url_id": url_id,
@@ -78,7 +78,9 @@ def _fill_aside(store: Store, url_id: int, host_id: int, number: int) -> None:
             connection.execute(insert(schema.reports), [{**facts, "reporter": reporter}])
 
 
-def test_a_page_is_answered_with_all_that_is_known(store: Store, wiki: Wiki, put: Putting) -> None:
+def test_a_page_is_answered_with_all_that_is_known(
+    store: RegistryStore, wiki: Wiki, put: Putting
+) -> None:
     """State, quirks of URL and host, copies, reports that hold, replacement, spam, invalid URLs."""
     put(7, URL, OTHER, "http://http://bad/", day=5)
     with store.snapshot() as reader:
@@ -86,7 +88,7 @@ def test_a_page_is_answered_with_all_that_is_known(store: Store, wiki: Wiki, put
         number = page_facts(reader, wiki.id, [7], day=5)[7].page.id
     _fill_aside(store, row.id, row.host_id, number)
     with store.writing() as rows:
-        dead = {"state": int(State.DEAD), "code": 18, "fails": 3, "history": b"\x12\0\1\0\2"}
+        dead = {"state": int(LinkState.DEAD), "code": 18, "fails": 3, "history": b"\x12\0\1\0\2"}
         rows.execute(update(schema.urls).where(schema.urls.c.id == row.id).values(**dead))
 
     with store.snapshot() as reader:
@@ -94,25 +96,25 @@ def test_a_page_is_answered_with_all_that_is_known(store: Store, wiki: Wiki, put
     assert list(facts) == [7]
     links = {link.facts.row.url: link for link in facts[7].links}
     found = links[URL].facts
-    assert (found.row.state, found.row.code, found.row.standing.fails) == (State.DEAD, 18, 3)
+    assert (found.row.state, found.row.code, found.row.standing.fails) == (LinkState.DEAD, 18, 3)
     assert found.row.history == b"\x12\0\1\0\2"
-    assert found.quirks == (Quirk(1, OTHER, 3, 4),)
-    assert found.host_quirks == (Quirk(3, "", 5, 6),)
-    assert found.copies == (Copy("wayback", "https://w/", "20200101000000", "", 1, 2, True),)
+    assert found.quirks == (QuirkFacts(1, OTHER, 3, 4),)
+    assert found.host_quirks == (QuirkFacts(3, "", 5, 6),)
+    assert found.copies == (CopyFacts("wayback", "https://w/", "20200101000000", "", 1, 2, True),)
     assert (found.reports, found.reports_until) == (2, 20)
-    assert found.replacement == Replacement(OTHER, 1, 8)
+    assert found.replacement == ReplacementFacts(OTHER, 1, 8)
     assert links[OTHER].facts[1:] == ((), (), (), 0, None, None)
     assert [(each.text, each.reason) for each in facts[7].invalid] == [
         ("http://http://bad/", "doubled-scheme")
     ]
-    assert facts[7].spam == (SpamHit("https://spam.net/", "global", 12, 3, 9),)
+    assert facts[7].spam == (SpamFacts("https://spam.net/", "global", 12, 3, 9),)
     with store.reading() as rows:  # any connection may ask, not only a snapshot
         assert url_facts(rows, [row.id], day=10)[row.id] == found
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 511, 512, 513, 1_100])
 def test_lists_of_any_length_are_answered_in_full(
-    store: Store, wiki: Wiki, put: Putting, count: int
+    store: RegistryStore, wiki: Wiki, put: Putting, count: int
 ) -> None:
     """A list is filled up to the length of a statement; nothing is lost or doubled by that."""
     spelled = {f"https://h{number % 9}.net/{number}" for number in range(count)}
@@ -124,7 +126,7 @@ def test_lists_of_any_length_are_answered_in_full(
 
 
 def test_a_snapshot_does_not_see_what_is_written_meanwhile(
-    store: Store, wiki: Wiki, put: Putting
+    store: RegistryStore, wiki: Wiki, put: Putting
 ) -> None:
     """All questions of a snapshot are of one moment."""
     put(7, URL, day=5)
@@ -136,7 +138,9 @@ def test_a_snapshot_does_not_see_what_is_written_meanwhile(
         assert page_facts(reader, wiki.id, [7], day=5) != before
 
 
-def test_pages_are_found_by_title_after_a_move(store: Store, wiki: Wiki, put: Putting) -> None:
+def test_pages_are_found_by_title_after_a_move(
+    store: RegistryStore, wiki: Wiki, put: Putting
+) -> None:
     """W33: the number stays; of two pages of one title, the one seen last has it."""
     put(7, URL, day=5, title="Old title")
     with store.writing() as rows:
@@ -149,7 +153,7 @@ def test_pages_are_found_by_title_after_a_move(store: Store, wiki: Wiki, put: Pu
         assert page_facts(reader, wiki.id, [7], day=5)[7].page.title == "New title"
 
 
-def test_other_pages_are_of_the_askers_farm(store: Store, wiki: Wiki, put: Putting) -> None:
+def test_other_pages_are_of_the_askers_farm(store: RegistryStore, wiki: Wiki, put: Putting) -> None:
     """W09, W24: of its wiki, or of all wikis of its farm; never across."""
     with store.writing() as rows:
         sister = ensure_wiki(rows, parse_wiki("enwiki"), day=0)
@@ -174,13 +178,15 @@ def test_other_pages_are_of_the_askers_farm(store: Store, wiki: Wiki, put: Putti
         assert len(host) == 2
 
 
-def test_lists_go_on_where_they_ended(store: Store, wiki: Wiki, put: Putting) -> None:
+def test_lists_go_on_where_they_ended(store: RegistryStore, wiki: Wiki, put: Putting) -> None:
     """A page of an answer after the other: all rows, each once, in order."""
     for id_ in range(1, 6):
         put(id_, *(f"https://h{id_ % 2}.net/{id_}/{place}" for place in range(3)), day=5)
     with store.writing() as rows:
         rows.execute(
-            update(schema.urls).where(schema.urls.c.path.like("%/1")).values(state=int(State.DEAD))
+            update(schema.urls)
+            .where(schema.urls.c.path.like("%/1"))
+            .values(state=int(LinkState.DEAD))
         )
 
     with store.snapshot() as reader:
@@ -189,20 +195,22 @@ def test_lists_go_on_where_they_ended(store: Store, wiki: Wiki, put: Putting) ->
             links += found
             after = (found[-1].page.id, found[-1].url_id)
         assert len(links) == len(set(links)) == 15
-        assert len(links_of_wiki(reader, wiki, limit=99, states=[State.DEAD])) == 5
+        assert len(links_of_wiki(reader, wiki, limit=99, states=[LinkState.DEAD])) == 5
         uses, after = [], (0, 0)
         while found := uses_of_host(reader, "h1.net", wiki, limit=2, after=after):
             uses += found
             after = (found[-1].url_id, found[-1].page.id)
         assert len(uses) == len(set(uses)) == 9
         assert [row.page_id for row in pages_of_wiki(reader, wiki, limit=2, after=2)] == [3, 4]
-        dead = list_urls(reader, limit=99, states=[State.DEAD])
+        dead = list_urls(reader, limit=99, states=[LinkState.DEAD])
         assert len(dead) == 5
-        assert list_urls(reader, limit=2, after=dead[2].id, states=[State.DEAD]) == dead[3:]
+        assert list_urls(reader, limit=2, after=dead[2].id, states=[LinkState.DEAD]) == dead[3:]
         assert len(list_urls(reader, limit=99, host="h0.net")) == 6
 
 
-def test_questions_that_name_no_page_are_answered_with_none(store: Store, wiki: Wiki) -> None:
+def test_questions_that_name_no_page_are_answered_with_none(
+    store: RegistryStore, wiki: Wiki
+) -> None:
     """Numbers that no page has, and texts that no database takes."""
     numbers = [0, -1, 1 << 40, 1 << 63, 1 << 200]
     titles = ["", "_", "a\0b", "\ud800", "x" * 100_000, "no such page"]
@@ -211,7 +219,9 @@ def test_questions_that_name_no_page_are_answered_with_none(store: Store, wiki: 
         assert pages_by_title(reader, wiki.id, titles) == {}
 
 
-def test_a_snapshot_is_as_good_after_an_error(store: Store, wiki: Wiki, put: Putting) -> None:
+def test_a_snapshot_is_as_good_after_an_error(
+    store: RegistryStore, wiki: Wiki, put: Putting
+) -> None:
     """The asker's mistake ends the snapshot, and costs no connection."""
     put(7, URL, day=5)
     for _ in range(10):

@@ -18,15 +18,15 @@ from hypothesis.stateful import (
 from sqlalchemy import select
 
 from core.layout import Layout
-from links.books import pages as book
-from links.books.looking import page_facts, uses_anywhere
-from links.books.pages import PageName, PutPage
-from links.books.retention import purge
-from links.books.urls import find_urls
-from links.books.wikis import ensure_wiki, parse_wiki
-from links.sorting import sort_link
-from links.store.schema import hosts, metadata, refs, urls
-from links.store.store import Store
+from links.registry import pages as book
+from links.registry.database import RegistryStore
+from links.registry.lookups import page_facts, uses_anywhere
+from links.registry.pages import PageName, PutPage
+from links.registry.retention import purge
+from links.registry.schema import hosts, metadata, refs, urls
+from links.registry.urls import find_urls
+from links.registry.wikis import ensure_wiki, parse_wiki
+from links.rules.link_class import classify_link
 from tests.examples import examples
 from tests.services.registries import open_registry
 
@@ -52,7 +52,7 @@ class Page:
 class Books(RuleBasedStateMachine):
     """Feeds one wiki, as feeders do, and compares."""
 
-    store: Store
+    store: RegistryStore
 
     @initialize()
     def begin(self) -> None:
@@ -79,7 +79,7 @@ class Books(RuleBasedStateMachine):
     def put(self, lists: dict[int, list[str]]) -> None:
         """Pages are read."""
         given = [
-            PutPage(PageName(id_, self.titled(id_)), tuple(map(sort_link, has)))
+            PutPage(PageName(id_, self.titled(id_)), tuple(map(classify_link, has)))
             for id_, has in lists.items()
         ]
         with self.store.writing() as rows:

@@ -8,12 +8,12 @@ import pytest
 from sqlalchemy import text
 
 from core.layout import Layout
-from links.books.looking import page_facts
-from links.books.pages import put_pages
-from links.books.retention import purge
-from links.books.urls import find_urls
-from links.books.wikis import ensure_wiki, parse_wiki
-from links.store.store import open_store
+from links.registry.database import open_registry_store
+from links.registry.lookups import page_facts
+from links.registry.pages import put_pages
+from links.registry.retention import purge
+from links.registry.urls import find_urls
+from links.registry.wikis import ensure_wiki, parse_wiki
 from tests.links.books.conftest import page
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "registry.md"
@@ -25,7 +25,7 @@ def test_a_registry_in_parts_works_as_before(database_url: str, tmp_path: Path) 
     found = re.search(r"```sql\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
     assert found is not None
     spelled = [f"https://h{number}.net/{number}" for number in range(60)]
-    with closing(open_store(Layout(tmp_path), database_url)) as store:
+    with closing(open_registry_store(Layout(tmp_path), database_url)) as store:
         with store.writing() as rows:
             wiki = ensure_wiki(rows, parse_wiki("dewiki"), day=0)
             put_pages(rows, wiki.id, [page(7, *spelled[:30])], day=100)

@@ -5,18 +5,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 from sqlalchemy import select
 
-from links.books.looking import page_facts
-from links.books.pages import put_pages
-from links.books.retention import purge
-from links.books.wikis import Wiki, ensure_wiki, parse_wiki
-from links.store.schema import hosts, refs, urls
-from links.store.store import Store
+from links.registry.database import RegistryStore
+from links.registry.lookups import page_facts
+from links.registry.pages import put_pages
+from links.registry.retention import purge
+from links.registry.schema import hosts, refs, urls
+from links.registry.wikis import Wiki, ensure_wiki, parse_wiki
 from tests.links.books.conftest import page
 
 URLS = [f"https://h{number % 5}.net/{number}" for number in range(120)]
 
 
-def _assert_whole(store: Store) -> None:
+def _assert_whole(store: RegistryStore) -> None:
     with store.reading() as rows:
         used = set(rows.execute(select(refs.c.url_id)).scalars())
         there = dict(map(tuple, rows.execute(select(urls.c.id, urls.c.host_id)).all()))
@@ -25,7 +25,7 @@ def _assert_whole(store: Store) -> None:
     assert set(there.values()) <= of_hosts
 
 
-def test_feeders_of_one_wiki_and_of_others_take_turns(store: Store, wiki: Wiki) -> None:
+def test_feeders_of_one_wiki_and_of_others_take_turns(store: RegistryStore, wiki: Wiki) -> None:
     """The same pages and the same new URLs from all sides: the last one counts for each page."""
     with store.writing() as rows:
         other = ensure_wiki(rows, parse_wiki("enwiki"), day=0)
@@ -49,7 +49,7 @@ def test_feeders_of_one_wiki_and_of_others_take_turns(store: Store, wiki: Wiki) 
             assert sum(len(found.links) for found in facts.values()) == len(URLS) - 50
 
 
-def test_what_returns_while_it_is_forgotten_is_whole(store: Store, wiki: Wiki) -> None:
+def test_what_returns_while_it_is_forgotten_is_whole(store: RegistryStore, wiki: Wiki) -> None:
     """A URL is either forgotten and made anew, or touched in time."""
     start = threading.Barrier(2)
     day = 1_000

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from sqlalchemy import Table, func, insert, select
 
-from links.books.pages import put_pages
-from links.books.retention import BATCH, Purged, purge, to_purge
-from links.books.urls import find_urls
-from links.books.wikis import Wiki, ensure_wiki, parse_wiki
-from links.quirks import HostQuirk
-from links.store import schema
-from links.store.store import Store
+from links.registry import schema
+from links.registry.database import RegistryStore
+from links.registry.pages import put_pages
+from links.registry.quirks import HostQuirk
+from links.registry.retention import BATCH, PurgeSummary, purge, to_purge
+from links.registry.urls import find_urls
+from links.registry.wikis import Wiki, ensure_wiki, parse_wiki
 from tests.links.books.conftest import Putting, page
 
 URL = "https://a.net/x"
@@ -31,17 +31,17 @@ OF_URLS: dict[str, dict[str, Any]] = {
 }
 
 
-def _count(store: Store, table: Table) -> int:
+def _count(store: RegistryStore, table: Table) -> int:
     with store.reading() as rows:
         return int(rows.execute(select(func.count()).select_from(table)).scalar_one())
 
 
-def _url_id(store: Store, url: str) -> int:
+def _url_id(store: RegistryStore, url: str) -> int:
     with store.snapshot() as reader:
         return find_urls(reader, [url])[url].id
 
 
-def test_a_url_leaves_with_all_that_hangs_on_it(store: Store, put: Putting) -> None:
+def test_a_url_leaves_with_all_that_hangs_on_it(store: RegistryStore, put: Putting) -> None:
     """W39: a hundred days after the last page had it, and its host with it."""
     put(7, URL, "https://b.net/", day=100)
     put(7, "https://b.net/", day=101)
@@ -52,7 +52,7 @@ def test_a_url_leaves_with_all_that_hangs_on_it(store: Store, put: Putting) -> N
             rows.execute(insert(table), [{"url_id": url_id, **facts}])
     put(7, "https://b.net/", day=199)
 
-    assert purge(store, day=199) == Purged(observations=0)
+    assert purge(store, day=199) == PurgeSummary(observations=0)
     gone = purge(store, day=201)
 
     assert (gone.urls, gone.hosts, gone.links) == (1, 1, 1)
@@ -62,7 +62,7 @@ def test_a_url_leaves_with_all_that_hangs_on_it(store: Store, put: Putting) -> N
         assert list(find_urls(reader, [URL, "https://b.net/"])) == ["https://b.net/"]
 
 
-def test_a_link_that_returns_in_time_keeps_its_history(store: Store, put: Putting) -> None:
+def test_a_link_that_returns_in_time_keeps_its_history(store: RegistryStore, put: Putting) -> None:
     """A24: a reverted edit costs nothing."""
     put(7, URL, day=100)
     put(7, day=110)
@@ -75,7 +75,7 @@ def test_a_link_that_returns_in_time_keeps_its_history(store: Store, put: Puttin
 
 
 def test_a_link_that_just_went_stays_although_its_page_was_read_long_ago(
-    store: Store, put: Putting
+    store: RegistryStore, put: Putting
 ) -> None:
     """A feeder may be slow: the day on which the link was found gone counts."""
     put(7, URL, day=100)
@@ -86,7 +86,7 @@ def test_a_link_that_just_went_stays_although_its_page_was_read_long_ago(
 
 
 def test_a_wiki_whose_feeder_stands_still_loses_nothing(
-    store: Store, wiki: Wiki, put: Putting
+    store: RegistryStore, wiki: Wiki, put: Putting
 ) -> None:
     """W37 counts from the feeder's own last day; another wiki's feeder does not matter."""
     put(7, URL, day=100)
@@ -113,7 +113,7 @@ def test_a_wiki_whose_feeder_stands_still_loses_nothing(
     ],
 )
 def test_quirks_leave_when_nobody_believes_them(
-    store: Store, put: Putting, kind: HostQuirk, first: int, last: int, is_there: bool
+    store: RegistryStore, put: Putting, kind: HostQuirk, first: int, last: int, is_there: bool
 ) -> None:
     """W47: after a hundred days; GET alone after two hundred, and some in between."""
     put(7, URL, day=300)
@@ -128,7 +128,7 @@ def test_quirks_leave_when_nobody_believes_them(
     assert _count(store, schema.host_quirks) == is_there
 
 
-def test_what_is_old_leaves_and_what_is_not_stays(store: Store, put: Putting) -> None:
+def test_what_is_old_leaves_and_what_is_not_stays(store: RegistryStore, put: Putting) -> None:
     """URL quirks after 180 days (W56), looks after 200, reports when they expire."""
     put(7, URL, day=1_000)
     url_id = _url_id(store, URL)
@@ -165,7 +165,7 @@ def test_what_is_old_leaves_and_what_is_not_stays(store: Store, put: Putting) ->
     assert [_count(store, table) for table in rows] == [1, 1, 1]
 
 
-def test_much_is_forgotten_in_small_steps(store: Store, put: Putting) -> None:
+def test_much_is_forgotten_in_small_steps(store: RegistryStore, put: Putting) -> None:
     """More than a transaction's share: all of it goes, step by step, and a second purge finds none."""
     many = [f"https://h{number % 3}.net/{number}" for number in range(2 * BATCH + 1)]
     put(7, *many, day=100)
@@ -179,4 +179,4 @@ def test_much_is_forgotten_in_small_steps(store: Store, put: Putting) -> None:
     assert (gone.urls, gone.links, gone.hosts) == (len(many), len(many), 3)
     assert (would.urls, would.links) == (len(many), len(many))
     assert steps.count("links") == steps.count("urls") + 0 == 3
-    assert purge(store, day=500) == Purged()
+    assert purge(store, day=500) == PurgeSummary()

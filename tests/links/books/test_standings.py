@@ -2,18 +2,18 @@
 
 from sqlalchemy import insert
 
-from links.books.pages import put_pages
-from links.books.standings import copies_elsewhere, known_in_farm, wanted_since
-from links.books.urls import find_urls
-from links.books.wikis import Wiki, ensure_wiki, parse_wiki, put_farm
-from links.store import schema
-from links.store.store import Store
+from links.registry import schema
+from links.registry.database import RegistryStore
+from links.registry.farm_queries import copies_elsewhere, known_in_farm, wanted_since
+from links.registry.pages import put_pages
+from links.registry.urls import find_urls
+from links.registry.wikis import Wiki, ensure_wiki, parse_wiki, put_farm
 from tests.links.books.conftest import Putting, page
 
 URL, OTHER, THIRD = "https://a.net/x", "https://b.net/y", "https://c.net/z"
 
 
-def another(store: Store, name: str, *links: str, number: int = 1) -> Wiki:
+def another(store: RegistryStore, name: str, *links: str, number: int = 1) -> Wiki:
     """A wiki with a page that has these links."""
     parsed = parse_wiki(name)
     with store.writing() as rows:
@@ -24,13 +24,13 @@ def another(store: Store, name: str, *links: str, number: int = 1) -> Wiki:
     return wiki
 
 
-def known(store: Store, wiki: Wiki, *urls: str) -> set[str]:
+def known(store: RegistryStore, wiki: Wiki, *urls: str) -> set[str]:
     """Which of the URLs its farm has."""
     with store.snapshot() as reader:
         return set(known_in_farm(reader, wiki, urls))
 
 
-def test_a_url_of_the_wiki_is_known_to_it(store: Store, wiki: Wiki, put: Putting) -> None:
+def test_a_url_of_the_wiki_is_known_to_it(store: RegistryStore, wiki: Wiki, put: Putting) -> None:
     """With its row; one that nobody has is not."""
     put(1, URL, OTHER, day=3)
     with store.snapshot() as reader:
@@ -40,7 +40,9 @@ def test_a_url_of_the_wiki_is_known_to_it(store: Store, wiki: Wiki, put: Putting
     assert (found[URL].url, found[URL].added_day) == (URL, 3)
 
 
-def test_a_url_of_another_wiki_of_the_farm_is_known(store: Store, wiki: Wiki, put: Putting) -> None:
+def test_a_url_of_another_wiki_of_the_farm_is_known(
+    store: RegistryStore, wiki: Wiki, put: Putting
+) -> None:
     """However many wikis of other farms come before it in the index."""
     put(1, OTHER, day=3)
     for number in range(5):
@@ -50,7 +52,7 @@ def test_a_url_of_another_wiki_of_the_farm_is_known(store: Store, wiki: Wiki, pu
     assert known(store, wiki, URL, OTHER, THIRD) == {URL, OTHER}
 
 
-def test_a_url_of_another_farm_is_not(store: Store, wiki: Wiki, put: Putting) -> None:
+def test_a_url_of_another_farm_is_not(store: RegistryStore, wiki: Wiki, put: Putting) -> None:
     """Nor does that farm learn what the first one has (W24)."""
     put(1, URL, day=3)
     osm = another(store, "osmwiki@OSM", OTHER)
@@ -60,7 +62,7 @@ def test_a_url_of_another_farm_is_not(store: Store, wiki: Wiki, put: Putting) ->
 
 
 def test_a_url_that_its_page_lost_is_not_known_any_more(
-    store: Store, wiki: Wiki, put: Putting
+    store: RegistryStore, wiki: Wiki, put: Putting
 ) -> None:
     """In the wiki itself, and in the farm."""
     put(1, URL, OTHER, day=3)
@@ -71,7 +73,7 @@ def test_a_url_that_its_page_lost_is_not_known_any_more(
 
 
 def test_more_urls_than_fit_into_a_question_are_all_answered(
-    store: Store, wiki: Wiki, put: Putting
+    store: RegistryStore, wiki: Wiki, put: Putting
 ) -> None:
     """Of both sorts."""
     own = [f"https://a.net/{number}" for number in range(600)]
@@ -84,7 +86,7 @@ def test_more_urls_than_fit_into_a_question_are_all_answered(
 
 
 def test_copies_come_with_a_persons_choice_first_and_then_the_newest(
-    store: Store, put: Putting
+    store: RegistryStore, put: Putting
 ) -> None:
     """An archive of which no version is chosen has none."""
     put(1, URL, OTHER, day=3)
@@ -110,7 +112,9 @@ def test_copies_come_with_a_persons_choice_first_and_then_the_newest(
     assert services == ["chosen", "locked", "new", "old", "when"]
 
 
-def test_a_link_waits_since_its_first_page_got_it(store: Store, wiki: Wiki, put: Putting) -> None:
+def test_a_link_waits_since_its_first_page_got_it(
+    store: RegistryStore, wiki: Wiki, put: Putting
+) -> None:
     """Whichever page that is."""
     put(1, URL, OTHER, day=3)
     with store.writing() as rows:

@@ -9,25 +9,20 @@ from hypothesis import strategies as st
 from sqlalchemy import func, select, text, update
 
 from core.errors import InvariantError
-from links.books.urls import (
-    FIRST_LOOKS_DAYS,
-    ensure_urls,
-    find_urls,
-    urls_by_id,
-)
-from links.domains import registrable
-from links.locator import key_of, locate
-from links.states import State
-from links.store.schema import hosts, urls
-from links.store.store import Store
+from links.registry.database import RegistryStore
+from links.registry.schema import hosts, urls
+from links.registry.urls import FIRST_LOOKS_DAYS, ensure_urls, find_urls, urls_by_id
+from links.states import LinkState
+from links.url_parts import key_of, url_parts_of
+from net.public_suffix import registrable
 from tests.examples import examples
 
 
 @pytest.mark.parametrize("length", [10, 8_192, 60_000])
-def test_urls_of_any_length_come_back_byte_for_byte(store: Store, length: int) -> None:
+def test_urls_of_any_length_come_back_byte_for_byte(store: RegistryStore, length: int) -> None:
     """A17: no column and no index cuts them."""
     path = "".join(chr(33 + (number * 7) % 2 + 32) for number in range(length))
-    url = locate(f"https://www.heise.de/{path}?x=%C3%A9&y=1").url
+    url = url_parts_of(f"https://www.heise.de/{path}?x=%C3%A9&y=1").url
     with store.writing() as rows:
         ids = ensure_urls(rows, [url], day=5)
 
@@ -38,7 +33,7 @@ def test_urls_of_any_length_come_back_byte_for_byte(store: Store, length: int) -
     assert found[url].id == ids[url]
 
 
-def test_a_url_is_known_once(store: Store) -> None:
+def test_a_url_is_known_once(store: RegistryStore) -> None:
     """Asked for again it has the same number, and is touched."""
     with store.writing() as rows:
         first = ensure_urls(rows, ["https://heise.de/"], day=5)
@@ -51,12 +46,12 @@ def test_a_url_is_known_once(store: Store) -> None:
     assert (row.added_day, row.touched_day, row.state, row.host) == (
         5,
         9,
-        State.UNKNOWN,
+        LinkState.UNKNOWN,
         "heise.de",
     )
 
 
-def test_touching_never_goes_back(store: Store) -> None:
+def test_touching_never_goes_back(store: RegistryStore) -> None:
     """A feeder whose clock is behind makes no URL older."""
     with store.writing() as rows:
         ensure_urls(rows, ["https://heise.de/"], day=9)
@@ -64,7 +59,7 @@ def test_touching_never_goes_back(store: Store) -> None:
         assert find_urls(rows, ["https://heise.de/"])["https://heise.de/"].touched_day == 9
 
 
-def test_many_urls_are_written_at_once_and_keep_apart(store: Store) -> None:
+def test_many_urls_are_written_at_once_and_keep_apart(store: RegistryStore) -> None:
     """Schemes, ports, letter case and queries all count; hosts are kept once."""
     spelled = [
         f"{scheme}://h{number % 7}.net{port}/{path}"
@@ -83,7 +78,7 @@ def test_many_urls_are_written_at_once_and_keep_apart(store: Store) -> None:
         assert rows.execute(select(func.count()).select_from(hosts)).scalar_one() == 7
 
 
-def test_new_urls_are_due_within_a_week_and_spread(store: Store) -> None:
+def test_new_urls_are_due_within_a_week_and_spread(store: RegistryStore) -> None:
     """No burst after an import: each day gets its share."""
     with store.writing() as rows:
         ids = ensure_urls(rows, [f"https://heise.de/{number}" for number in range(700)], day=50)
@@ -94,7 +89,7 @@ def test_new_urls_are_due_within_a_week_and_spread(store: Store) -> None:
     assert min(shares) > 60
 
 
-def test_two_urls_with_one_key_are_told_loudly(store: Store) -> None:
+def test_two_urls_with_one_key_are_told_loudly(store: RegistryStore) -> None:
     """It cannot happen by accident; if it does, no URL stands for another."""
     with store.writing() as rows:
         ensure_urls(rows, ["https://heise.de/one"], day=5)
@@ -105,7 +100,7 @@ def test_two_urls_with_one_key_are_told_loudly(store: Store) -> None:
         ensure_urls(rows, ["https://heise.de/two"], day=5)
 
 
-def test_hosts_are_kept_in_all_their_spellings(store: Store) -> None:
+def test_hosts_are_kept_in_all_their_spellings(store: RegistryStore) -> None:
     """As they are asked for, as MediaWiki orders them, and whose they are."""
     with store.writing() as rows:
         ensure_urls(
@@ -136,7 +131,7 @@ def test_the_registrable_domain(host: str, domain: str) -> None:
     assert registrable(host) == domain
 
 
-def test_two_that_write_the_same_urls_at_once_both_succeed(store: Store) -> None:
+def test_two_that_write_the_same_urls_at_once_both_succeed(store: RegistryStore) -> None:
     """Neither waits for the other for ever, and no URL is written twice."""
     spelled = [f"https://h{number % 40}.net/{number}" for number in range(1_200)]
     start = threading.Barrier(2)
@@ -163,19 +158,21 @@ PATHS = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FFF, exclude_ca
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(path=PATHS, port=st.integers(1, 65_535), scheme=st.sampled_from(["http", "https"]))
-def test_what_is_written_is_found(sqlite_store: Store, path: str, port: int, scheme: str) -> None:
+def test_what_is_written_is_found(
+    sqlite_store: RegistryStore, path: str, port: int, scheme: str
+) -> None:
     """Every identity key comes back as it was."""
-    url = locate(f"{scheme}://www.heise.de:{port}/{path}").url
+    url = url_parts_of(f"{scheme}://www.heise.de:{port}/{path}").url
     with sqlite_store.writing() as rows:
         ensure_urls(rows, [url], day=1)
     with sqlite_store.snapshot() as reader:
         assert list(find_urls(reader, [url])) == [url]
 
 
-def test_links_are_seen_as_mediawiki_keeps_them(store: Store) -> None:
+def test_links_are_seen_as_mediawiki_keeps_them(store: RegistryStore) -> None:
     """X08: a view in the form of its table of links, of what pages have now."""
-    from links.books.pages import put_pages
-    from links.books.wikis import ensure_wiki, parse_wiki
+    from links.registry.pages import put_pages
+    from links.registry.wikis import ensure_wiki, parse_wiki
     from tests.links.books.conftest import page
 
     with store.writing() as rows:

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError
-from links.books.wikis import (
+from links.registry.database import RegistryStore
+from links.registry.wikis import (
     WikiName,
     all_farms,
     all_wikis,
@@ -17,7 +18,6 @@ from links.books.wikis import (
     parse_wiki,
     put_farm,
 )
-from links.store.store import Store
 
 
 @pytest.mark.parametrize(
@@ -64,14 +64,14 @@ def test_names_are_read_as_they_are_written(dbname: str, farm: str) -> None:
         ("wikimedia.de", ""),
     ],
 )
-def test_a_farms_own_hosts_are_known(sqlite_store: Store, host: str, farm: str) -> None:
+def test_a_farms_own_hosts_are_known(sqlite_store: RegistryStore, host: str, farm: str) -> None:
     """W61, without the faults of its expressions."""
     with sqlite_store.reading() as rows:
         own = [each.name for each in all_farms(rows) if re2.search(each.internal, host)]
     assert own == ([farm] if farm else [])
 
 
-def test_a_wiki_needs_its_farm(store: Store) -> None:
+def test_a_wiki_needs_its_farm(store: RegistryStore) -> None:
     """The error says which there are; a farm that was made may have wikis."""
     with store.writing() as rows:
         with pytest.raises(InputError, match="wmflabs, WMF"):
@@ -85,7 +85,7 @@ def test_a_wiki_needs_its_farm(store: Store) -> None:
         assert [farm.internal for farm in all_farms(rows)][2:] == [r"\.home\.org$"]
 
 
-def test_a_wiki_is_made_once_and_changed(store: Store) -> None:
+def test_a_wiki_is_made_once_and_changed(store: RegistryStore) -> None:
     """What is not said stays; settings are JSON for whoever chooses the pages (W35)."""
     with store.writing() as rows:
         made = ensure_wiki(rows, parse_wiki("dewiki"), day=1)
@@ -101,7 +101,7 @@ def test_a_wiki_is_made_once_and_changed(store: Store) -> None:
     assert changed.settings == '{"namespaces": [0, 4]}'
 
 
-def test_an_unknown_wiki_is_told_of(store: Store) -> None:
+def test_an_unknown_wiki_is_told_of(store: RegistryStore) -> None:
     """With the command that shows those that are known."""
     with store.reading() as rows, pytest.raises(InputError, match="weboid links wiki"):
         known_wiki(rows, parse_wiki("frwiki"))

@@ -13,20 +13,18 @@ import dns.message
 import dns.rcode
 import dns.rrset
 
-from core.settings import EgressSettings, LinksSettings, Settings
-from links.asking.names import Names
-from links.asking.prober import Prober
-from links.checking.desk import Desk
-from links.checking.judging import Rules
-from links.checking.keeping import Tenure
-from links.checking.parts import WHOLE, Part
-from links.checking.passing import Passing
-from links.checking.plans import Means, OnKept, Plan, Tally
-from links.checking.turns import HostTurns
-from links.days import EPOCH
-from links.presets import DEFAULT, Preset
-from links.states import State
-from links.store.store import Store
+from core.config.settings import EgressSettings, LinksSettings, Settings
+from links.check_history import EPOCH
+from links.checker.check_leases import ALL_HOSTS, HostShare
+from links.checker.check_run import CheckContext, CheckPlan, CheckRun, CheckTally, OnKept
+from links.checker.dns_resolver import DnsResolver
+from links.checker.host_turns import HostTurns
+from links.checker.http_probe import HttpProber
+from links.checker.result_store import CheckRules
+from links.checker.result_writer import LeaseHolder
+from links.registry.database import RegistryStore
+from links.registry.thread import RegistryThread
+from links.states import DEFAULT, CheckPreset, LinkState
 
 PAGE = (
     "<!doctype html><title>{title}</title><h1>{title}</h1><p>"
@@ -206,7 +204,7 @@ class Decided:
     """Marks by host."""
 
     def __init__(
-        self, states: dict[str, State] | None = None, settings: dict[str, str] | None = None
+        self, states: dict[str, LinkState] | None = None, settings: dict[str, str] | None = None
     ) -> None:
         self.states = states or {}
         self.settings = settings or {}
@@ -215,7 +213,7 @@ class Decided:
         """Itself."""
         return self
 
-    def state_of(self, url: str) -> State | None:
+    def state_of(self, url: str) -> LinkState | None:
         """What a test says."""
         return self.states.get(url.split("/")[2])
 
@@ -232,46 +230,46 @@ class Decided:
 class Checker:
     """A checker of a store over a farm; each `check` is a pass."""
 
-    means: Means
-    plan: Plan
+    means: CheckContext
+    plan: CheckPlan
     stop: asyncio.Event
 
-    async def check(self, *, on_kept: OnKept | None = None, **changes: object) -> Tally:
+    async def check(self, *, on_kept: OnKept | None = None, **changes: object) -> CheckTally:
         """Make a pass over what is due."""
         plan = replace(self.plan, **changes)  # type: ignore[arg-type]
-        return await Passing(self.means, plan, on_kept=on_kept).run(self.stop)
+        return await CheckRun(self.means, plan, on_kept=on_kept).run(self.stop)
 
 
 @asynccontextmanager
 async def checking(
-    store: Store,
+    store: RegistryStore,
     farm: Farm,
     names: list[str],
     *,
     days: Days,
-    preset: Preset = DEFAULT,
+    preset: CheckPreset = DEFAULT,
     browser: bool = True,
     marks: Decided | None = None,
     holder: str = "tester",
     gap_s: float = 0.02,
-    part: Part = WHOLE,
+    part: HostShare = ALL_HOSTS,
     closer: bool = False,
     connections: int = 50,
 ) -> AsyncIterator[Checker]:
     """A checker with real looks."""
     async with AsyncExitStack() as stack:
         settings = farm.settings(names, host_gap_s=gap_s)
-        desk = Desk(store, monotonic=days.monotonic, first_delay_s=0.02)
+        desk = RegistryThread(store, monotonic=days.monotonic, first_delay_s=0.02)
         stack.callback(desk.close)
-        asked = Names(nameservers=[("127.0.0.1", farm.dns_port)], hosts={})
+        asked = DnsResolver(nameservers=[("127.0.0.1", farm.dns_port)], hosts={})
         stack.push_async_callback(asked.close)
         turns = HostTurns(gap_s, monotonic=days.monotonic)
         prober = await stack.enter_async_context(
-            Prober(settings, is_own=lambda _: False, names=asked, turns=turns)
+            HttpProber(settings, is_own=lambda _: False, names=asked, turns=turns)
         )
-        plan = Plan(Rules(preset, browser), part, connections=connections, closer=closer)
-        tenure = Tenure(desk, [plan.part], holder, clock=days)
+        plan = CheckPlan(CheckRules(preset, browser), part, connections=connections, closer=closer)
+        tenure = LeaseHolder(desk, [plan.part], holder, clock=days)
         await tenure.take()
         stack.push_async_callback(tenure.give_back)
-        means = Means(desk, prober, turns, tenure, days, marks or Decided())
+        means = CheckContext(desk, prober, turns, tenure, days, marks or Decided())
         yield Checker(means, plan, asyncio.Event())

@@ -5,20 +5,20 @@ from typing import Any
 
 from sqlalchemy import insert, select
 
-from links.locator import SCHEMES, bucket_of, domain_index, locate
-from links.store.schema import hosts, observations, urls
-from links.store.store import Store
+from links.registry.database import RegistryStore
+from links.registry.schema import hosts, observations, urls
+from links.url_parts import SCHEMES, bucket_of, domain_index, url_parts_of
 
 
 def watch(
-    store: Store, addresses: Iterable[str], *, day: int = 0, **columns: Any
+    store: RegistryStore, addresses: Iterable[str], *, day: int = 0, **columns: Any
 ) -> dict[str, int]:
     """Let the registry watch the URLs, due on that day; their rows' ids."""
     found: dict[str, int] = {}
     with store.writing() as rows:
         known = {name: id_ for id_, name in rows.execute(select(hosts.c.id, hosts.c.name))}
         for address in addresses:
-            where = locate(address)
+            where = url_parts_of(address)
             if where.host not in known:
                 made = rows.execute(insert(hosts).values(**_host(where.host)))
                 assert made.inserted_primary_key is not None
@@ -50,13 +50,13 @@ def _host(name: str) -> dict[str, Any]:
     }
 
 
-def row_of(store: Store, url_id: int) -> Any:
+def row_of(store: RegistryStore, url_id: int) -> Any:
     """The URL's row as it is now."""
     with store.reading() as rows:
         return rows.execute(select(urls).where(urls.c.id == url_id)).one()
 
 
-def seen_of(store: Store, url_id: int) -> list[Any]:
+def seen_of(store: RegistryStore, url_id: int) -> list[Any]:
     """The URL's observations, the oldest first."""
     asked = select(observations).where(observations.c.url_id == url_id)
     with store.reading() as rows:

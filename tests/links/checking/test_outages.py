@@ -18,18 +18,17 @@ from sqlalchemy import Connection, func, select, update
 
 from core.errors import TransientError
 from core.layout import Layout
-from links.checking import booking, passes
-from links.checking.booking import Booked
-from links.checking.desk import Desk
-from links.checking.keeping import Tenure
-from links.checking.leases import LeaseHeldError, LeaseLostError
-from links.checking.parts import WHOLE, Part
-from links.checking.plans import Tally
-from links.checking.working import take_part, watch
-from links.history import unpack
-from links.states import State
-from links.store.schema import leases, urls
-from links.store.store import Store
+from links.check_history import unpack_history
+from links.checker import check_schedule, result_store
+from links.checker.check_leases import ALL_HOSTS, HostShare, LeaseHeldError, LeaseLostError
+from links.checker.check_run import CheckTally
+from links.checker.check_worker import check_continuously, take_leases
+from links.checker.result_store import RecordedResult
+from links.checker.result_writer import LeaseHolder
+from links.registry.database import RegistryStore
+from links.registry.schema import leases, urls
+from links.registry.thread import RegistryThread
+from links.states import LinkState
 from tests.links.checking.farm import Days, Farm, checking, farming, gone
 from tests.links.checking.rows import row_of
 from tests.links.checking.rows import watch as watch_urls
@@ -55,11 +54,11 @@ def own_postgres() -> Iterator[PostgresServer]:
     server.stop()
 
 
-def _failures(store: Store) -> list[tuple[int, int]]:
+def _failures(store: RegistryStore) -> list[tuple[int, int]]:
     """Of each URL its failures in a row, and the runs of its history."""
     with store.reading() as rows:
         found = rows.execute(select(urls.c.fails, urls.c.history)).all()
-    return [(row.fails, len(unpack(row.history))) for row in found]
+    return [(row.fails, len(unpack_history(row.history))) for row in found]
 
 
 @pytest.mark.slow
@@ -73,7 +72,7 @@ async def test_a_database_that_dies_in_mid_pass_is_waited_for(
     watch_urls(store, [f"http://{name}/{n}" for name in NAMES for n in range(4)], day=days.day)
     asked_while_away: list[int] = []
 
-    def killing(_booked: object, tally: Tally) -> None:
+    def killing(_booked: object, tally: CheckTally) -> None:
         if tally.kept >= 20 and not asked_while_away:
             own_postgres.kill()
             asked_while_away.append(len(farm.asked))
@@ -91,13 +90,13 @@ async def test_a_database_that_dies_in_mid_pass_is_waited_for(
     assert (tally.kept, tally.is_complete) == (240, True)
     assert set(_failures(store)) == {(1, 1)}
     with store.reading() as rows:
-        made = passes.latest(rows, limit=1)[0]
+        made = check_schedule.latest_runs(rows, limit=1)[0]
     assert (made.due, made.done, made.ended is not None) == (240, 240, True)
     store.close()
 
 
 async def test_a_batch_whose_answer_was_lost_is_kept_once(
-    sqlite_store: Store, farm: Farm, monkeypatch: pytest.MonkeyPatch
+    sqlite_store: RegistryStore, farm: Farm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The database kept it, then went away: it is offered again, and known."""
     days = Days()
@@ -110,7 +109,7 @@ async def test_a_batch_whose_answer_was_lost_is_kept_once(
 
         def losing(work: Callable[[Connection], object]) -> object:
             done = real(work)
-            if isinstance(done, list) and done and isinstance(done[0], Booked) and not lost:
+            if isinstance(done, list) and done and isinstance(done[0], RecordedResult) and not lost:
                 lost.append(True)
                 raise TransientError("The answer was lost.")
             return done
@@ -150,7 +149,7 @@ async def test_a_locked_file_is_waited_for(tmp_path: Path, farm: Farm) -> None:
     store.close()
 
 
-async def test_results_that_wait_are_bounded(sqlite_store: Store, farm: Farm) -> None:
+async def test_results_that_wait_are_bounded(sqlite_store: RegistryStore, farm: Farm) -> None:
     """A pass begins no look whose result nobody could hold."""
     days = Days()
     watch_urls(sqlite_store, [f"http://{name}/" for name in NAMES], day=days.day)
@@ -174,7 +173,9 @@ async def test_results_that_wait_are_bounded(sqlite_store: Store, farm: Farm) ->
     other.close()
 
 
-async def test_a_checker_whose_lease_was_taken_writes_nothing(store: Store, farm: Farm) -> None:
+async def test_a_checker_whose_lease_was_taken_writes_nothing(
+    store: RegistryStore, farm: Farm
+) -> None:
     """It ends, and says why; its URLs are still due."""
     days = Days()
     watch_urls(store, [f"http://{name}/" for name in NAMES[:8]], day=days.day)
@@ -193,16 +194,21 @@ async def test_a_checker_whose_lease_was_taken_writes_nothing(store: Store, farm
         assert rows.execute(looked).scalar_one() == 0
 
 
-async def test_two_checkers_share_the_hosts(sqlite_store: Store, farm: Farm) -> None:
+async def test_two_checkers_share_the_hosts(sqlite_store: RegistryStore, farm: Farm) -> None:
     """Each with a part: every URL is looked at once, by one of them."""
     days = Days()
     ids = watch_urls(
         sqlite_store, [f"http://{name}/{n}" for name in NAMES for n in (1, 2)], day=days.day
     )
 
-    async def part(number: int) -> Tally:
+    async def part(number: int) -> CheckTally:
         async with checking(
-            sqlite_store, farm, NAMES, days=days, holder=f"checker{number}", part=Part(number, 2)
+            sqlite_store,
+            farm,
+            NAMES,
+            days=days,
+            holder=f"checker{number}",
+            part=HostShare(number, 2),
         ) as checker:
             return await checker.check()
 
@@ -211,14 +217,18 @@ async def test_two_checkers_share_the_hosts(sqlite_store: Store, farm: Farm) -> 
     assert one.kept + two.kept == 120
     assert min(one.kept, two.kept) > 0
     assert len({(each.host, each.path) for each in farm.asked}) == len(farm.asked) == 120
-    assert all(row_of(sqlite_store, id_).state == State.ALIVE for id_ in ids.values())
+    assert all(row_of(sqlite_store, id_).state == LinkState.ALIVE for id_ in ids.values())
 
 
-async def test_a_checker_that_waits_ends_when_its_lease_is_taken(sqlite_store: Store) -> None:
+async def test_a_checker_that_waits_ends_when_its_lease_is_taken(
+    sqlite_store: RegistryStore,
+) -> None:
     """Whatever it does between its passes is broken off, with the reason."""
     days = Days()
-    with closing(Desk(sqlite_store, monotonic=days.monotonic)) as desk:
-        mine = Tenure(desk, [WHOLE], "mine", clock=days, length_s=0)  # renewed all the time
+    with closing(RegistryThread(sqlite_store, monotonic=days.monotonic)) as desk:
+        mine = LeaseHolder(
+            desk, [ALL_HOSTS], "mine", clock=days, length_s=0
+        )  # renewed all the time
         await mine.take()
 
         async def wait() -> None:
@@ -243,14 +253,16 @@ class _Running(Days):
         return super().now() + timedelta(minutes=self._minutes)
 
 
-async def test_a_dead_checkers_part_is_taken_when_its_lease_is_over(sqlite_store: Store) -> None:
+async def test_a_dead_checkers_part_is_taken_when_its_lease_is_over(
+    sqlite_store: RegistryStore,
+) -> None:
     """Whoever comes waits for that, and tells whom it waits for."""
     days, clock = Days(), _Running()
     told: list[str] = []
-    with closing(Desk(sqlite_store, monotonic=days.monotonic)) as desk:
-        await Tenure(desk, [WHOLE], "dead", clock=days).take()
-        taken = await take_part(
-            *(Tenure(desk, [WHOLE], "next", clock=clock), asyncio.Event()),
+    with closing(RegistryThread(sqlite_store, monotonic=days.monotonic)) as desk:
+        await LeaseHolder(desk, [ALL_HOSTS], "dead", clock=days).take()
+        taken = await take_leases(
+            *(LeaseHolder(desk, [ALL_HOSTS], "next", clock=clock), asyncio.Event()),
             clock=clock,
             waiting=lambda error: told.append(error.holder),
             look_again_s=0.01,
@@ -259,16 +271,16 @@ async def test_a_dead_checkers_part_is_taken_when_its_lease_is_over(sqlite_store
     assert (taken, told) == (True, ["dead"])
 
 
-async def test_a_living_checkers_part_is_not_taken(sqlite_store: Store) -> None:
+async def test_a_living_checkers_part_is_not_taken(sqlite_store: RegistryStore) -> None:
     """It renewed its lease while the other waited, who then gives up."""
     days, clock = Days(), _Running()
-    with closing(Desk(sqlite_store, monotonic=days.monotonic)) as desk:
-        living = Tenure(desk, [WHOLE], "living", clock=clock, length_s=3600)
+    with closing(RegistryThread(sqlite_store, monotonic=days.monotonic)) as desk:
+        living = LeaseHolder(desk, [ALL_HOSTS], "living", clock=clock, length_s=3600)
         await living.take()
         renewed: list[asyncio.Task[None]] = []
         with pytest.raises(LeaseHeldError, match="living"):
-            await take_part(
-                *(Tenure(desk, [WHOLE], "other", clock=days), asyncio.Event()),
+            await take_leases(
+                *(LeaseHolder(desk, [ALL_HOSTS], "other", clock=days), asyncio.Event()),
                 clock=days,
                 waiting=lambda _: renewed.append(asyncio.create_task(living.renew())),
                 look_again_s=0.01,
@@ -276,7 +288,9 @@ async def test_a_living_checkers_part_is_not_taken(sqlite_store: Store) -> None:
         await asyncio.gather(*renewed)
 
 
-async def test_a_watching_checker_looks_at_what_falls_due(sqlite_store: Store, farm: Farm) -> None:
+async def test_a_watching_checker_looks_at_what_falls_due(
+    sqlite_store: RegistryStore, farm: Farm
+) -> None:
     """Day after day, until it is stopped; what somebody adds meanwhile, too."""
     days = Days()
     watch_urls(sqlite_store, ["http://h0.example/"], day=days.day)
@@ -284,7 +298,7 @@ async def test_a_watching_checker_looks_at_what_falls_due(sqlite_store: Store, f
 
     async with checking(sqlite_store, farm, NAMES, days=days) as checker:
 
-        async def between(tally: Tally) -> None:
+        async def between(tally: CheckTally) -> None:
             passed.append(tally.kept)
             if len(passed) == 1:
                 watch_urls(sqlite_store, ["http://h1.example/"], day=days.day)
@@ -293,7 +307,9 @@ async def test_a_watching_checker_looks_at_what_falls_due(sqlite_store: Store, f
             else:
                 checker.stop.set()
 
-        await watch(checker.means, checker.plan, checker.stop, between=between, idle_s=0.01)
+        await check_continuously(
+            checker.means, checker.plan, checker.stop, between=between, idle_s=0.01
+        )
 
     assert passed == [1, 1, 2]
 
@@ -321,7 +337,7 @@ asyncio.run(main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])))
 
 
 async def test_a_checker_that_is_killed_loses_nothing(
-    store: Store, farm: Farm, tmp_path: Path
+    store: RegistryStore, farm: Farm, tmp_path: Path
 ) -> None:
     """What it kept counts, what it had not kept is still due; the next one goes on with its pass."""
     days = Days()
@@ -337,7 +353,7 @@ async def test_a_checker_that_is_killed_loses_nothing(
     _, errors = await asyncio.wait_for(process.communicate(), 120)
     assert process.returncode == -signal.SIGKILL, errors.decode()
     with store.reading() as rows:
-        kept = passes.latest(rows, limit=1)[0]
+        kept = check_schedule.latest_runs(rows, limit=1)[0]
     assert 60 <= kept.done < 240
     with store.writing() as rows:
         rows.execute(update(leases).values(until=0))  # its lease ends
@@ -348,26 +364,26 @@ async def test_a_checker_that_is_killed_loses_nothing(
     assert (tally.kept, tally.is_complete) == (240 - kept.done, True)
     assert set(_failures(store)) == {(1, 1)}
     with store.reading() as rows:
-        made = passes.latest(rows, limit=9)
+        made = check_schedule.latest_runs(rows, limit=9)
     assert [(each.done, each.due) for each in made] == [(240, 240)]
 
 
-def test_a_batch_of_a_pass_is_counted_once(sqlite_store: Store) -> None:
+def test_a_batch_of_a_pass_is_counted_once(sqlite_store: RegistryStore) -> None:
     """By its number."""
     with sqlite_store.writing() as rows:
-        made = passes.begin(rows, WHOLE, horizon=1, now=Days().now())
-        assert booking.advance(rows, made.id, 1, 10)
-        assert not booking.advance(rows, made.id, 1, 10)
-        assert not booking.advance(rows, made.id, 3, 10)
-        assert booking.advance(rows, made.id, 2, 5)
+        made = check_schedule.begin_run(rows, ALL_HOSTS, horizon=1, now=Days().now())
+        assert result_store.advance_run(rows, made.id, 1, 10)
+        assert not result_store.advance_run(rows, made.id, 1, 10)
+        assert not result_store.advance_run(rows, made.id, 3, 10)
+        assert result_store.advance_run(rows, made.id, 2, 5)
     with sqlite_store.reading() as rows:
-        assert passes.latest(rows, limit=1)[0].done == 15
+        assert check_schedule.latest_runs(rows, limit=1)[0].done == 15
 
 
-async def test_a_long_question_holds_up_no_lease(sqlite_store: Store) -> None:
+async def test_a_long_question_holds_up_no_lease(sqlite_store: RegistryStore) -> None:
     """What is asked aside has a thread of its own: reads and writes go on meanwhile (W38)."""
     is_over = threading.Event()
-    desk = Desk(sqlite_store, monotonic=time.monotonic)
+    desk = RegistryThread(sqlite_store, monotonic=time.monotonic)
     with closing(desk):
         long = asyncio.create_task(desk.read_aside(lambda _rows: is_over.wait(60)))
         assert await asyncio.wait_for(desk.write(lambda _rows: 7), 30) == 7

@@ -9,24 +9,26 @@ from typing import Any
 import pytest
 
 from core.errors import InvariantError
-from links.asking.protocol import Looks
-from links.books.citing import CitingRow, Said, put_citations
-from links.books.edits import Change, EditState, Intended, edits_by_id, intend, move
-from links.books.pages import Ref, number_of
-from links.checking import keeping, working
-from links.checking.booking import Booked, Result, book
-from links.checking.due import DueUrl
-from links.checking.feeding import Feed
-from links.checking.judging import Rules
-from links.checking.passing import Passing
-from links.checking.plans import Tally
-from links.checking.siblings import is_beside, is_by_get
-from links.findings import Finding, How, Verdict
-from links.presets import DEFAULT
-from links.states import Standing, State
-from links.status import Code
-from links.store.store import Store
-from links.timetable import Timetable
+from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCode
+from links.checker import check_worker, result_writer
+from links.checker.check_run import CheckRun, CheckTally
+from links.checker.due_urls import DueUrl
+from links.checker.probe_protocol import LinkProber
+from links.checker.result_store import CheckRules, RecordedResult, UrlCheckResult, record_results
+from links.checker.timetable import Timetable
+from links.checker.timetable_feed import TimetableFeed, checks_sibling, uses_get
+from links.registry.bot_edits import (
+    EditChange,
+    EditState,
+    IntendedEdit,
+    edits_by_id,
+    move_edit,
+    record_intended_edit,
+)
+from links.registry.citations import CitationFlag, CitationRow, put_citations
+from links.registry.database import RegistryStore
+from links.registry.pages import LinkRef, number_of
+from links.states import DEFAULT, LinkHealth, LinkState
 from tests.links.checking.farm import (
     Days,
     Decided,
@@ -50,7 +52,7 @@ async def farm() -> AsyncIterator[Farm]:
         yield running
 
 
-async def test_a_pass_looks_at_everything_that_is_due(store: Store, farm: Farm) -> None:
+async def test_a_pass_looks_at_everything_that_is_due(store: RegistryStore, farm: Farm) -> None:
     """Once each, and says when it is due again; what is not due yet is left alone."""
     days = Days()
     names = [f"h{number}.example" for number in range(8)]
@@ -61,14 +63,16 @@ async def test_a_pass_looks_at_everything_that_is_due(store: Store, farm: Farm) 
     async with checking(store, farm, names, days=days) as checker:
         tally = await checker.check()
 
-    assert (tally.kept, tally.states, tally.is_complete) == (40, {State.ALIVE: 40}, True)
+    assert (tally.kept, tally.states, tally.is_complete) == (40, {LinkState.ALIVE: 40}, True)
     rows = [row_of(store, id_) for id_ in ids.values()]
     assert all(row.checked_day == days.day and row.due_day > days.day for row in rows)
     assert row_of(store, later["http://h0.example/later"]).checked_day is None
     assert {f"http://{each.host}{each.path}" for each in farm.asked} == set(urls)
 
 
-async def test_no_host_is_asked_closer_than_its_gap(sqlite_store: Store, farm: Farm) -> None:
+async def test_no_host_is_asked_closer_than_its_gap(
+    sqlite_store: RegistryStore, farm: Farm
+) -> None:
     """Measured where the requests arrive: HEAD, GET and redirects from other hosts among them."""
     days, gap_s = Days(), 0.05
     farm.hosts["get.example"] = no_head
@@ -88,7 +92,7 @@ async def test_no_host_is_asked_closer_than_its_gap(sqlite_store: Store, farm: F
 
 
 async def test_hosts_that_refuse_head_are_asked_by_get_for_200_days(
-    sqlite_store: Store, farm: Farm
+    sqlite_store: RegistryStore, farm: Farm
 ) -> None:
     """What one URL showed serves all of the host's; then HEAD is tried again (W42)."""
     days = Days()
@@ -111,7 +115,9 @@ async def test_hosts_that_refuse_head_are_asked_by_get_for_200_days(
     assert methods[3][:2] == ["HEAD", "GET"]
 
 
-async def test_a_lost_name_is_inferred_for_all_of_the_host(sqlite_store: Store, farm: Farm) -> None:
+async def test_a_lost_name_is_inferred_for_all_of_the_host(
+    sqlite_store: RegistryStore, farm: Farm
+) -> None:
     """Marked as inferred; nobody asks again in the pass, and the next one asks anew (W46)."""
     days = Days()
     farm.lost.add("lost.example")
@@ -126,15 +132,18 @@ async def test_a_lost_name_is_inferred_for_all_of_the_host(sqlite_store: Store, 
         again = await checker.check()
 
     assert (tally.kept, tally.inferred) == (6, 5)
-    assert sorted(first) == [How.HEAD] + [How.INFERRED] * 5 or first.count(How.INFERRED) == 5
+    assert (
+        sorted(first) == [CheckMethod.HEAD] + [CheckMethod.INFERRED] * 5
+        or first.count(CheckMethod.INFERRED) == 5
+    )
     assert again.kept == 6
     assert again.inferred < 6
     states = {row_of(sqlite_store, id_).state for id_ in ids.values()}
-    assert states == {State.DYING}
+    assert states == {LinkState.DYING}
 
 
 async def test_what_was_inferred_is_undone_by_the_next_pass(
-    sqlite_store: Store, farm: Farm
+    sqlite_store: RegistryStore, farm: Farm
 ) -> None:
     """One look at each URL itself, and all failures are forgotten (W46)."""
     days = Days()
@@ -149,15 +158,15 @@ async def test_what_was_inferred_is_undone_by_the_next_pass(
         await checker.check()
 
     assert tally.inferred >= 1
-    assert failing == {State.DYING}
+    assert failing == {LinkState.DYING}
     rows = [row_of(sqlite_store, id_) for id_ in ids.values()]
-    assert {(row.state, row.fails) for row in rows} == {(State.ALIVE, 0)}
+    assert {(row.state, row.fails) for row in rows} == {(LinkState.ALIVE, 0)}
 
 
-async def test_marked_urls_are_not_asked_for(store: Store, farm: Farm) -> None:
+async def test_marked_urls_are_not_asked_for(store: RegistryStore, farm: Farm) -> None:
     """They have the state that people gave them (B10, B11), and the mark is looked at again later."""
     days = Days()
-    marks = Decided({"kept.example": State.PERMALIVE, "never.example": State.EXCLUDED})
+    marks = Decided({"kept.example": LinkState.PERMALIVE, "never.example": LinkState.EXCLUDED})
     names = ["kept.example", "never.example", "other.example"]
     ids = watch(store, [f"http://{name}/" for name in names], day=days.day)
 
@@ -167,31 +176,33 @@ async def test_marked_urls_are_not_asked_for(store: Store, farm: Farm) -> None:
     assert tally.kept == 1
     assert {each.host for each in farm.asked} == {"other.example"}
     states = [row_of(store, ids[f"http://{name}/"]).state for name in names]
-    assert states == [State.PERMALIVE, State.EXCLUDED, State.ALIVE]
+    assert states == [LinkState.PERMALIVE, LinkState.EXCLUDED, LinkState.ALIVE]
 
 
 @pytest.mark.parametrize(
     ("trusts", "is_ours", "state"),
     [
-        (True, False, State.ALIVE),
-        (False, False, State.PERMALIVE),
-        (True, True, State.PERMALIVE),  # the bot's own word is no evidence
+        (True, False, LinkState.ALIVE),
+        (False, False, LinkState.PERMALIVE),
+        (True, True, LinkState.PERMALIVE),  # the bot's own word is no evidence
     ],
 )
 async def test_a_trusted_tag_has_links_looked_at_that_are_marked_alive(
-    store: Store, farm: Farm, trusts: bool, is_ours: bool, state: State
+    store: RegistryStore, farm: Farm, trusts: bool, is_ours: bool, state: LinkState
 ) -> None:
     """B10: from the reading of the page that calls it dead on; without the tag the mark holds again."""
     days, url = Days(), "http://kept.example/"
-    marks = Decided({"kept.example": State.PERMALIVE})
-    url_id = watch(store, [url], state=int(State.PERMALIVE), due_day=None)[url]
-    link = Ref(number_of(1, 7), url_id)
-    tagged = CitingRow(link, "citation", said=Said.DEAD)
+    marks = Decided({"kept.example": LinkState.PERMALIVE})
+    url_id = watch(store, [url], state=int(LinkState.PERMALIVE), due_day=None)[url]
+    link = LinkRef(number_of(1, 7), url_id)
+    tagged = CitationRow(link, "citation", said=CitationFlag.DEAD)
     with store.writing() as rows:
         if is_ours:
-            change = Change(url_id, "tagged", "", "{{dead link}}")
-            edit_id = intend(rows, 1, Intended(7, "job", 10, changes=(change,)), moment=1)
-            move(rows, edits_by_id(rows, [edit_id])[edit_id], EditState.MADE, moment=1, rev=11)
+            change = EditChange(url_id, "tagged", "", "{{dead link}}")
+            edit_id = record_intended_edit(
+                rows, 1, IntendedEdit(7, "job", 10, changes=(change,)), moment=1
+            )
+            move_edit(rows, edits_by_id(rows, [edit_id])[edit_id], EditState.MADE, moment=1, rev=11)
         put_citations(rows, [link.page], [tagged], day=days.day)
 
     preset = replace(DEFAULT, trusts_tags=trusts)
@@ -199,17 +210,19 @@ async def test_a_trusted_tag_has_links_looked_at_that_are_marked_alive(
         store, farm, ["kept.example"], days=days, marks=marks, preset=preset
     ) as checker:
         tally = await checker.check()
-        assert (row_of(store, url_id).state, tally.kept) == (state, int(state is State.ALIVE))
+        assert (row_of(store, url_id).state, tally.kept) == (state, int(state is LinkState.ALIVE))
 
         with store.writing() as rows:
             put_citations(rows, [link.page], [], day=days.day)
         days.day += 40
         await checker.check()
 
-    assert row_of(store, url_id).state == State.PERMALIVE
+    assert row_of(store, url_id).state == LinkState.PERMALIVE
 
 
-async def test_what_people_set_for_urls_is_followed(sqlite_store: Store, farm: Farm) -> None:
+async def test_what_people_set_for_urls_is_followed(
+    sqlite_store: RegistryStore, farm: Farm
+) -> None:
     """What they are asked with, how often, and what it takes (A16); what nobody understands, not."""
     days = Days()
     marks = Decided(settings={"method": "get", "every_days": "2", "preset": "none"})
@@ -223,7 +236,7 @@ async def test_what_people_set_for_urls_is_followed(sqlite_store: Store, farm: F
 
 
 async def test_a_host_that_wants_to_be_left_alone_is_put_off(
-    sqlite_store: Store, farm: Farm
+    sqlite_store: RegistryStore, farm: Farm
 ) -> None:
     """All its URLs, for as long as it says; nothing is held against them."""
     days = Days()
@@ -241,11 +254,11 @@ async def test_a_host_that_wants_to_be_left_alone_is_put_off(
     assert len(farm.asked) <= 2
     rows = [row_of(sqlite_store, id_) for id_ in ids.values()]
     assert all(row.due_day >= days.day + 2 for row in rows)
-    assert {row.state for row in rows} == {State.UNKNOWN}
+    assert {row.state for row in rows} == {LinkState.UNKNOWN}
 
 
 async def test_a_url_that_came_too_soon_is_asked_again_in_the_pass(
-    sqlite_store: Store, farm: Farm
+    sqlite_store: RegistryStore, farm: Farm
 ) -> None:
     """A 429 slows its host down; the URL that got it is looked at all the same, and booked once."""
     days = Days()
@@ -262,11 +275,13 @@ async def test_a_url_that_came_too_soon_is_asked_again_in_the_pass(
     async with checking(sqlite_store, farm, ["hurried.example"], days=days) as checker:
         tally = await checker.check()
 
-    assert (tally.kept, tally.states) == (2, {State.ALIVE: 2})
-    assert all(row_of(sqlite_store, id_).state == State.ALIVE for id_ in ids.values())
+    assert (tally.kept, tally.states) == (2, {LinkState.ALIVE: 2})
+    assert all(row_of(sqlite_store, id_).state == LinkState.ALIVE for id_ in ids.values())
 
 
-async def test_a_host_of_many_urls_is_read_on_by_itself(sqlite_store: Store, farm: Farm) -> None:
+async def test_a_host_of_many_urls_is_read_on_by_itself(
+    sqlite_store: RegistryStore, farm: Farm
+) -> None:
     """However few of them are held at a time, and whatever else is due."""
     days = Days()
     many = [f"http://many.example/{number}" for number in range(60)]
@@ -281,7 +296,7 @@ async def test_a_host_of_many_urls_is_read_on_by_itself(sqlite_store: Store, far
     assert len({each.path for each in farm.requests_to("many.example")}) == 60
 
 
-async def test_a_limit_leaves_the_rest_due(sqlite_store: Store, farm: Farm) -> None:
+async def test_a_limit_leaves_the_rest_due(sqlite_store: RegistryStore, farm: Farm) -> None:
     """And the pass open: the next one goes on with it."""
     days = Days()
     names = [f"h{number}.example" for number in range(20)]
@@ -295,7 +310,7 @@ async def test_a_limit_leaves_the_rest_due(sqlite_store: Store, farm: Farm) -> N
     assert (second.due, second.kept, second.is_complete) == (13, 13, True)
 
 
-async def test_a_stop_keeps_what_was_begun(sqlite_store: Store, farm: Farm) -> None:
+async def test_a_stop_keeps_what_was_begun(sqlite_store: RegistryStore, farm: Farm) -> None:
     """And begins nothing more."""
     days = Days()
     names = [f"h{number}.example" for number in range(40)]
@@ -312,19 +327,21 @@ async def test_a_stop_keeps_what_was_begun(sqlite_store: Store, farm: Farm) -> N
     assert kept == {f"http://{host}/" for host in looked}
 
 
-async def test_named_urls_are_looked_at_whether_due_or_not(sqlite_store: Store, farm: Farm) -> None:
+async def test_named_urls_are_looked_at_whether_due_or_not(
+    sqlite_store: RegistryStore, farm: Farm
+) -> None:
     """And nothing else is."""
-    from links.checking import due
-    from links.checking.passing import Passing
+    from links.checker import due_urls
+    from links.checker.check_run import CheckRun
 
     days = Days()
     urls = [f"http://a.example/{number}" for number in range(5)]
     watch(sqlite_store, [*urls, "http://b.example/"], day=days.day + 5)
     with sqlite_store.reading() as rows:
-        named = list(due.of_host(rows, 1, days.day + 5, passing=(), limit=9))
+        named = list(due_urls.due_urls_of_host(rows, 1, days.day + 5, passing=(), limit=9))
 
     async with checking(sqlite_store, farm, ["a.example", "b.example"], days=days) as checker:
-        passing = Passing(checker.means, checker.plan)
+        passing = CheckRun(checker.means, checker.plan)
         tally = await passing.run(checker.stop, named=named)
 
     assert (tally.kept, tally.is_complete) == (5, True)
@@ -333,7 +350,7 @@ async def test_named_urls_are_looked_at_whether_due_or_not(sqlite_store: Store, 
 
 @pytest.mark.parametrize("fault", [gone, broken], ids=["gone", "broken"])
 async def test_a_link_that_dies_awaits_the_browser(
-    sqlite_store: Store, farm: Farm, fault: object
+    sqlite_store: RegistryStore, farm: Farm, fault: object
 ) -> None:
     """It is dying, never dead, until a browser has looked; a good look resets it."""
     days = Days()
@@ -345,7 +362,7 @@ async def test_a_link_that_dies_awaits_the_browser(
         for _ in range(30):
             await checker.check()
             row = row_of(sqlite_store, url_id)
-            assert row.state == State.DYING
+            assert row.state == LinkState.DYING
             if row.opinion_day is not None:
                 break
             days.day += 1
@@ -355,10 +372,12 @@ async def test_a_link_that_dies_awaits_the_browser(
         await checker.check()
 
     row = row_of(sqlite_store, url_id)
-    assert (row.state, row.fails, row.opinion_day) == (State.ALIVE, 0, None)
+    assert (row.state, row.fails, row.opinion_day) == (LinkState.ALIVE, 0, None)
 
 
-async def test_without_a_browser_a_link_dies_by_itself(sqlite_store: Store, farm: Farm) -> None:
+async def test_without_a_browser_a_link_dies_by_itself(
+    sqlite_store: RegistryStore, farm: Farm
+) -> None:
     """Within four weeks of its last good look."""
     days = Days()
     farm.hosts["a.example"] = gone
@@ -369,10 +388,12 @@ async def test_without_a_browser_a_link_dies_by_itself(sqlite_store: Store, farm
             await checker.check()
             days.day += 1
 
-    assert row_of(sqlite_store, url_id).state == State.DEAD
+    assert row_of(sqlite_store, url_id).state == LinkState.DEAD
 
 
-async def test_an_outage_of_two_weeks_kills_nothing(sqlite_store: Store, farm: Farm) -> None:
+async def test_an_outage_of_two_weeks_kills_nothing(
+    sqlite_store: RegistryStore, farm: Farm
+) -> None:
     """Whatever the host answers meanwhile."""
     days = Days()
     names = ["down.example", "error.example"]
@@ -382,13 +403,13 @@ async def test_an_outage_of_two_weeks_kills_nothing(sqlite_store: Store, farm: F
     async with checking(sqlite_store, farm, names, days=days, browser=False) as checker:
         for _ in range(14):
             await checker.check()
-            assert {row_of(sqlite_store, id_).state for id_ in ids.values()} == {State.DYING}
+            assert {row_of(sqlite_store, id_).state for id_ in ids.values()} == {LinkState.DYING}
             days.day += 1
         farm.hosts.clear()
         days.day += 3
         await checker.check()
 
-    assert {row_of(sqlite_store, id_).state for id_ in ids.values()} == {State.ALIVE}
+    assert {row_of(sqlite_store, id_).state for id_ in ids.values()} == {LinkState.ALIVE}
 
 
 def _soft(_method: str, _path: str) -> Reply:
@@ -396,7 +417,7 @@ def _soft(_method: str, _path: str) -> Reply:
     return Reply(200, "<title>Shop</title><p>Our catalogue has moved. Look around in our new shop.")
 
 
-async def test_a_links_first_look_goes_closer(sqlite_store: Store, farm: Farm) -> None:
+async def test_a_links_first_look_goes_closer(sqlite_store: RegistryStore, farm: Farm) -> None:
     """By GET, and beside an invented page: one that shows the same for anything awaits the browser."""
     days = Days()
     farm.hosts["soft.example"] = _soft
@@ -414,10 +435,12 @@ async def test_a_links_first_look_goes_closer(sqlite_store: Store, farm: Farm) -
     assert len(farm.asked) == 4  # each page once, and one beside it
 
 
-@pytest.mark.parametrize(("each", "goes"), [(4, is_by_get), (16, is_beside)], ids=["get", "beside"])
+@pytest.mark.parametrize(
+    ("each", "goes"), [(4, uses_get), (16, checks_sibling)], ids=["get", "beside"]
+)
 def test_about_so_many_looks_go_closer(each: int, goes: Callable[[DueUrl, int], bool]) -> None:
     """With seven or eight days between looks every link has its turn."""
-    url = DueUrl(1, bytes(16), 1, "a.example", "http://a.example/", 0, Standing(), is_new=False)
+    url = DueUrl(1, bytes(16), 1, "a.example", "http://a.example/", 0, LinkHealth(), is_new=False)
     looks = [replace(url, key=bytes([first]) * 16) for first in range(0, 256, 5)]
 
     turns = [sum(goes(look, day) for day in range(0, 7 * 64, 7)) for look in looks]
@@ -427,7 +450,7 @@ def test_about_so_many_looks_go_closer(each: int, goes: Callable[[DueUrl, int], 
 
 
 async def test_a_look_that_waits_for_its_host_lets_others_ask(
-    sqlite_store: Store, farm: Farm
+    sqlite_store: RegistryStore, farm: Farm
 ) -> None:
     """With one connection: the gap before a second request to a host is used for other hosts (W41)."""
     days = Days()
@@ -446,7 +469,7 @@ async def test_a_look_that_waits_for_its_host_lets_others_ask(
 
 
 async def test_without_files_fewer_are_asked_and_nothing_is_booked(
-    sqlite_store: Store, farm: Farm, caplog: pytest.LogCaptureFixture
+    sqlite_store: RegistryStore, farm: Farm, caplog: pytest.LogCaptureFixture
 ) -> None:
     """EMFILE is our own fault: it is told loudly, and the URL is looked at a little later (W41)."""
     days = Days()
@@ -456,31 +479,33 @@ async def test_without_files_fewer_are_asked_and_nothing_is_booked(
     async with checking(sqlite_store, farm, ["a.example"], days=days, connections=8) as checker:
         looks = _FewFiles(checker.means.looks)
         means = replace(checker.means, looks=looks)
-        tally = await Passing(means, checker.plan).run(checker.stop)
+        tally = await CheckRun(means, checker.plan).run(checker.stop)
 
-    assert (tally.kept, tally.states, looks.refused) == (1, {State.ALIVE: 1}, 2)
+    assert (tally.kept, tally.states, looks.refused) == (1, {LinkState.ALIVE: 1}, 2)
     assert "may open no more files" in caplog.text
 
 
 class _FewFiles:
     """Looks that can open no file twice."""
 
-    def __init__(self, looks: Looks) -> None:
+    def __init__(self, looks: LinkProber) -> None:
         self._looks = looks
         self.refused = 0
 
-    async def probe(self, url: str, **options: Any) -> Finding:
+    async def probe(self, url: str, **options: Any) -> CheckResult:
         if self.refused < 2:
             self.refused += 1
-            return Finding(Code.NONE, Verdict.UNDECIDED, How.HEAD, note="files: ours")
+            return CheckResult(
+                StatusCode.NONE, CheckVerdict.UNDECIDED, CheckMethod.HEAD, note="files: ours"
+            )
         return await self._looks.probe(url, **options)
 
-    async def probe_sibling(self, url: str) -> Finding:
+    async def probe_sibling(self, url: str) -> CheckResult:
         return await self._looks.probe_sibling(url)
 
 
 async def test_result_that_cannot_be_kept_costs_no_other(
-    sqlite_store: Store,
+    sqlite_store: RegistryStore,
     farm: Farm,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -490,17 +515,19 @@ async def test_result_that_cannot_be_kept_costs_no_other(
     ids = watch(sqlite_store, [f"http://a.example/{number}" for number in range(6)], day=days.day)
     bad = ids["http://a.example/3"]
 
-    def faulty(rows: Any, results: Sequence[Result], rules: Rules) -> list[Booked]:
+    def faulty(
+        rows: Any, results: Sequence[UrlCheckResult], rules: CheckRules
+    ) -> list[RecordedResult]:
         if bad in [result.url_id for result in results]:
             raise OverflowError("int too large")
-        return book(rows, results, rules)
+        return record_results(rows, results, rules)
 
-    monkeypatch.setattr(keeping, "book", faulty)
+    monkeypatch.setattr(result_writer, "record_results", faulty)
     async with checking(sqlite_store, farm, ["a.example"], days=days) as checker:
         tally = await checker.check()
 
     assert tally.is_complete
-    assert tally.states == {State.ALIVE: 5}
+    assert tally.states == {LinkState.ALIVE: 5}
     assert row_of(sqlite_store, bad).due_day == days.day + 1
     others = [row_of(sqlite_store, id_) for id_ in ids.values() if id_ != bad]
     assert all(row.checked_day == days.day for row in others)
@@ -508,26 +535,28 @@ async def test_result_that_cannot_be_kept_costs_no_other(
 
 
 async def test_results_that_can_never_be_kept_end_the_checks(
-    sqlite_store: Store, farm: Farm, monkeypatch: pytest.MonkeyPatch
+    sqlite_store: RegistryStore, farm: Farm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A crash loop is broken, with a sentence."""
 
-    def faulty(_rows: Any, results: Sequence[Result], _rules: Rules) -> list[Booked]:
+    def faulty(
+        _rows: Any, results: Sequence[UrlCheckResult], _rules: CheckRules
+    ) -> list[RecordedResult]:
         if results:
             raise OverflowError("int too large")
         return []
 
     days = Days()
     watch(sqlite_store, [f"http://a.example/{number}" for number in range(6)], day=days.day)
-    monkeypatch.setattr(keeping, "book", faulty)
-    monkeypatch.setattr(keeping, "INTERNAL_ERRORS", 3)
+    monkeypatch.setattr(result_writer, "record_results", faulty)
+    monkeypatch.setattr(result_writer, "INTERNAL_ERRORS", 3)
     async with checking(sqlite_store, farm, ["a.example"], days=days) as checker:
         with pytest.raises(InvariantError, match="3 results in a row"):
             await checker.check()
 
 
 async def test_look_whose_end_cannot_be_noted_does_not_hold_up_its_pass(
-    sqlite_store: Store, farm: Farm, monkeypatch: pytest.MonkeyPatch
+    sqlite_store: RegistryStore, farm: Farm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pass comes to its end, and the URL is due again tomorrow."""
     days = Days()
@@ -550,24 +579,24 @@ async def test_look_whose_end_cannot_be_noted_does_not_hold_up_its_pass(
 
 
 async def test_pass_that_ends_by_an_internal_error_is_followed_by_another(
-    sqlite_store: Store, farm: Farm, monkeypatch: pytest.MonkeyPatch
+    sqlite_store: RegistryStore, farm: Farm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Watching goes on."""
     days, stop, errors = Days(), asyncio.Event(), [OverflowError("x")]
     ids = watch(sqlite_store, ["http://a.example/1"], day=days.day)
-    fill = Feed.fill
+    fill = TimetableFeed.fill
 
-    async def faulty(self: Feed, today: int) -> None:
+    async def faulty(self: TimetableFeed, today: int) -> None:
         if errors:
             raise errors.pop()
         await fill(self, today)
 
-    async def end(_tally: Tally) -> None:
+    async def end(_tally: CheckTally) -> None:
         stop.set()
 
-    monkeypatch.setattr(Feed, "fill", faulty)
-    monkeypatch.setattr(working, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(TimetableFeed, "fill", faulty)
+    monkeypatch.setattr(check_worker, "FIRST_PAUSE_S", 0.0)
     async with checking(sqlite_store, farm, ["a.example"], days=days) as checker:
-        await working.watch(checker.means, checker.plan, stop, between=end)
+        await check_worker.check_continuously(checker.means, checker.plan, stop, between=end)
 
     assert row_of(sqlite_store, ids["http://a.example/1"]).checked_day == days.day

@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import pytest
 
-from links.checking.judging import Rules
-from links.presets import DEFAULT, IABOT
-from links.store.store import Store
+from links.checker.result_store import CheckRules
+from links.registry.database import RegistryStore
+from links.states import DEFAULT, IABOT
 from tests.links.checking.farm import Days, Decided, Reply, checking, farming
 from tests.links.checking.rows import row_of, watch
 
@@ -18,7 +18,7 @@ URL = "https://example.org/"
 
 def test_a_setting_changes_the_rules_of_its_urls() -> None:
     """The preset, and how often what works is looked at; all else stays."""
-    plain = Rules(DEFAULT, browser=True)
+    plain = CheckRules(DEFAULT, browser=True)
     assert plain.of(URL) is plain
     none = replace(plain, settings=Decided())
     assert none.of(URL) is none
@@ -32,7 +32,7 @@ def test_a_setting_changes_the_rules_of_its_urls() -> None:
 
 @pytest.mark.parametrize(("method", "asked"), [("get", {"GET"}), ("head", {"HEAD"})])
 async def test_a_pass_asks_and_comes_back_as_was_decided(
-    method: str, asked: set[str], sqlite_store: Store
+    method: str, asked: set[str], sqlite_store: RegistryStore
 ) -> None:
     """By that method first, and again after so many days."""
     days = Days()
@@ -48,7 +48,7 @@ async def test_a_pass_asks_and_comes_back_as_was_decided(
     assert row_of(sqlite_store, id_).due_day == days.day + 90
 
 
-async def test_a_host_is_asked_with_the_gap_that_people_set(sqlite_store: Store) -> None:
+async def test_a_host_is_asked_with_the_gap_that_people_set(sqlite_store: RegistryStore) -> None:
     """In place of the general one, for every request to it (seed of W46)."""
     days = Days()
     marks = Decided(settings={"gap_s": "0.3"})
@@ -65,7 +65,7 @@ async def test_a_host_is_asked_with_the_gap_that_people_set(sqlite_store: Store)
 
 
 async def test_a_host_that_limited_us_is_asked_slowly_by_the_next_checker(
-    sqlite_store: Store,
+    sqlite_store: RegistryStore,
 ) -> None:
     """What 429 and Retry-After taught is kept with the URL (W56), and doubles its host's gap."""
     days = Days()

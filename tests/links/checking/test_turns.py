@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from links.checking.turns import HostTurns
-from links.host_gaps import HostGaps
+from links.checker.host_turns import HostTurns
+from links.checker.timetable import HostGaps
 
 GAP_S = 0.03
 

@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 from PIL import Image
 
-from core.classes import PageClass
-from core.quality import Fault, LostPart, Verdict
-from render.compare.pictures import compare_pictures
+from core.page_classes import PageClass
+from core.playback_check import LostPart, PlaybackFault, QaVerdict
+from qa.compare.picture_comparison import compare_pictures
 from tests.playback.conftest import NOW
 from tests.playback.quality.hall import Hall
 from tests.playback.screen import Screen, open_screen
@@ -38,8 +38,8 @@ class Sort:
 
     url: str
     title: str
-    verdict: Verdict
-    faults: tuple[Fault, ...]
+    verdict: QaVerdict
+    faults: tuple[PlaybackFault, ...]
     reason: str
     changed: dict[str, str]
     score: float
@@ -50,26 +50,26 @@ class Sort:
 SORTS = (
     Sort(
         "https://www.coastal-times.org/1862/the-light-at-the-cape", "The light at the cape",
-        Verdict.BROKEN, (Fault.LAYOUT, Fault.RESOURCES),
+        QaVerdict.BROKEN, (PlaybackFault.LAYOUT, PlaybackFault.RESOURCES),
         "The style sheet does not come: what was drawn stands elsewhere.", {"style": ""}, 0.31,
         (LostPart("https://www.coastal-times.org/style/main.css?v=7", "missing"),),
     ),
     Sort(
-        "https://library.seafarers.org/keepers", "The keepers' log", Verdict.BROKEN, (Fault.BLANK,),
+        "https://library.seafarers.org/keepers", "The keepers' log", QaVerdict.BROKEN, (PlaybackFault.BLANK,),
         "Nothing is drawn where something was.", {"blank": "1"}, 0.04, tint="#1f4a7a",
     ),
     Sort(
-        "https://museum.harbour-town.org/lighthouse", "A lighthouse and its people", Verdict.BROKEN,
-        (Fault.LOST, Fault.RESOURCES), "One picture that was drawn is not.", {"figure": ""}, 0.58,
+        "https://museum.harbour-town.org/lighthouse", "A lighthouse and its people", QaVerdict.BROKEN,
+        (PlaybackFault.LOST, PlaybackFault.RESOURCES), "One picture that was drawn is not.", {"figure": ""}, 0.58,
         (LostPart("https://museum.harbour-town.org/pictures/tower.jpg", "status: 404"),
          LostPart("https://cdn.harbour-town.org/fonts/serif.woff2", "digest")), tint="#2f5d3a",
     ),
     Sort(
-        "https://www.lamps-and-lenses.org/lens?lang=en", "How a lens is ground", Verdict.DOUBTFUL,
-        (Fault.COVERED,), "Something lies over much of the page.", {"over": "1"}, 0.71, tint="#5d2f5a",
+        "https://www.lamps-and-lenses.org/lens?lang=en", "How a lens is ground", QaVerdict.DOUBTFUL,
+        (PlaybackFault.COVERED,), "Something lies over much of the page.", {"over": "1"}, 0.71, tint="#5d2f5a",
     ),
     Sort(
-        "https://news.bay.example/ships", "Ships that came in on Monday", Verdict.GOOD, (), "", {}, 0.99,
+        "https://news.bay.example/ships", "Ships that came in on Monday", QaVerdict.GOOD, (), "", {}, 0.99,
         tint="#22555c",
     ),
 )  # fmt: skip
@@ -112,7 +112,7 @@ def fill(hall: Hall, drawings: list[Drawing]) -> list[str]:
             "resources": 1 - len(sort.lost) / 14, "page_class": PageClass.OK,
             "page": {"shot": drawing.seen, "title": sort.title},
         }  # fmt: skip
-        if sort.verdict is not Verdict.GOOD:
+        if sort.verdict is not QaVerdict.GOOD:
             facts["pictures"] = pictures
         found.append((sort.score, hall.check(sort.url, sort.verdict, sort.score, **facts)))
     return [page_id for _, page_id in sorted(found)]

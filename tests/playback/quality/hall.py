@@ -12,17 +12,18 @@ from typing import Any
 from PIL import Image, ImageDraw
 from sqlalchemy import insert
 
-from core.classes import PageClass
-from core.quality import Check, Fault, Verdict, picture_name
-from core.replay_keys import replay_key
-from core.timestamps import milliseconds, timestamp14, warc_date
-from links.books.quality import CheckedPage, checks_of, keep_checks
-from links.locator import key_of, locate
-from links.store.schema import quality
-from links.store.store import Store
-from playback.front.quality.rights import Reviewers
-from playback.front.quality.site import Quality
-from playback.front.readers import parse_networks
+from core.page_classes import PageClass
+from core.playback_check import PlaybackCheck, PlaybackFault, QaVerdict, picture_name
+from core.timestamps import timestamp14, unix_milliseconds, warc_date
+from core.url_keys import replay_key
+from links.registry.database import RegistryStore
+from links.registry.schema import quality
+from links.url_parts import key_of, url_parts_of
+from playback.web.client_address import parse_networks
+from qa.check_store import find_checks, store_checks
+from qa.check_table import CheckedPage
+from qa.web.check_pages import QualityContext
+from qa.web.review import ReviewerRules
 from tests.playback.conftest import NOW, CollectionBuilder
 from tests.playback.registry.shelf import Front, Given, open_front
 from tests.services.registries import open_registry
@@ -46,12 +47,12 @@ class Hall:
     """Fills a collection and its registry."""
 
     builder: CollectionBuilder
-    store: Store
+    store: RegistryStore
 
     def check(
         self,
         url: str,
-        verdict: Verdict = Verdict.BROKEN,
+        verdict: QaVerdict = QaVerdict.BROKEN,
         score: float | None = 0.5,
         *,
         at: datetime = NOW,
@@ -74,7 +75,7 @@ class Hall:
         self,
         page_id: str,
         url: str,
-        verdict: Verdict,
+        verdict: QaVerdict,
         score: float | None,
         *,
         at: datetime = NOW,
@@ -83,19 +84,19 @@ class Hall:
     ) -> None:
         """A row of the registry."""
         given = {"level": "images", "engine": "e1", "reason": "", **facts}
-        given.setdefault("faults", (Fault.LOST,) if verdict is Verdict.BROKEN else ())
-        check = Check(
+        given.setdefault("faults", (PlaybackFault.LOST,) if verdict is QaVerdict.BROKEN else ())
+        check = PlaybackCheck(
             page_id, url, warc_date(at), checked_at=warc_date(at), verdict=verdict, score=score,
             picture=score, **given,
         )  # fmt: skip
-        row = CheckedPage(check, locate(url).host, page_class)
+        row = CheckedPage(check, url_parts_of(url).host, page_class)
         with self.store.writing() as connection:
-            keep_checks(connection, [row], at)
+            store_checks(connection, [row], at)
 
     def row(self, page_id: str, level: str = "images") -> CheckedPage:
         """What the registry has."""
         with self.store.snapshot() as reader:
-            return next(row for row in checks_of(reader, [page_id]) if row.check.level == level)
+            return next(row for row in find_checks(reader, [page_id]) if row.check.level == level)
 
 
 @contextlib.contextmanager
@@ -112,16 +113,16 @@ def open_hall(root: Path) -> Iterator[Hall]:
 def open_desk(hall: Hall, **more: Any) -> Iterator[Front]:
     """The front that shows it, called without a socket, to a reviewer."""
     networks = parse_networks([REVIEWER])
-    shown = Quality(hall.builder.layout, Reviewers(networks=networks, token=TOKEN))
+    shown = QualityContext(hall.builder.layout, ReviewerRules(networks=networks, token=TOKEN))
     root = hall.builder.layout.root.parent
     more = {"peer": REVIEWER, **more}
-    with open_front(root, Given(hall.store), quality=shown, **more) as front:
+    with open_front(root, Given(hall.store), mounts=[shown], **more) as front:
         yield front
 
 
 def fill_up(hall: Hall, count: int) -> None:
     """So many pages and their checks, written as rows at once; the score is the number's share."""
-    at_ms = milliseconds(NOW)
+    at_ms = unix_milliseconds(NOW)
     numbers = range(count)
     url = "https://host{}.example/{:06}".format
     with hall.store.writing() as connection:

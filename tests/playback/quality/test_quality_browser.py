@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from core.quality import Verdict
-from links.books.quality_rows import RepairState
-from playback.front.quality.rights import Reviewers
-from playback.front.readers import parse_networks
-from playback.front.registry.access import Access
-from playback.front.registry.desk import LinkRegistry
+from core.playback_check import QaVerdict
+from playback.web.client_address import parse_networks
+from playback.web.rate_limits import RateLimitPolicy
+from playback.web.registry.registry_service import LinkRegistry
+from qa.check_table import RepairState
+from qa.web.check_pages import QualityContext
+from qa.web.review import ReviewerRules
 from tests.playback.conftest import serving
 from tests.playback.quality.gallery import Drawing, fill
 from tests.playback.quality.hall import Hall, open_hall
@@ -56,9 +57,11 @@ def hall(tmp_path: Path) -> Iterator[Hall]:
 def shown(hall: Hall, drawings: list[Drawing]) -> Iterator[Shown]:
     """The real server of a collection with five checked copies, whose reader is a reviewer."""
     ids = fill(hall, drawings)
-    links = LinkRegistry(Given(hall.store), Access())
-    reviewers = Reviewers(networks=parse_networks(["127.0.0.1"]))
-    with serving(hall.builder, links=links, reviewers=reviewers) as it:
+    links = LinkRegistry(Given(hall.store), RateLimitPolicy())
+    reviewers = ReviewerRules(networks=parse_networks(["127.0.0.1"]))
+    with serving(
+        hall.builder, links=links, mounts=[QualityContext(hall.builder.layout, reviewers)]
+    ) as it:
         yield Shown(it.front, hall, ids)
 
 
@@ -204,19 +207,19 @@ async def test_keys_step_through_the_results(shown: Shown, screen: Screen) -> No
     assert focused == expected[0]
     assert places == expected
     assert typed == "jbg?"
-    assert shown.hall.row(shown.ids[1]).review is Verdict.UNCHECKED
+    assert shown.hall.row(shown.ids[1]).review is QaVerdict.UNCHECKED
 
 
 @pytest.mark.parametrize(
     ("key", "verdict", "repair"),
     [
-        ("g", Verdict.GOOD, RepairState.NONE),
-        ("b", Verdict.BROKEN, RepairState.WANTED),
-        ("r", Verdict.UNCHECKED, RepairState.WANTED),
+        ("g", QaVerdict.GOOD, RepairState.NONE),
+        ("b", QaVerdict.BROKEN, RepairState.WANTED),
+        ("r", QaVerdict.UNCHECKED, RepairState.WANTED),
     ],
 )
 async def test_a_key_marks(
-    key: str, verdict: Verdict, repair: RepairState, shown: Shown, screen: Screen
+    key: str, verdict: QaVerdict, repair: RepairState, shown: Shown, screen: Screen
 ) -> None:
     """Without leaving the page: the button is down, the region tells it, the registry has it."""
     await screen.open(shown.address(3))
@@ -228,7 +231,7 @@ async def test_a_key_marks(
     assert (row.review, row.repair) == (verdict, repair)
     assert await screen.value("window.same") is True
     assert await screen.value(f"document.querySelector('[data-key={key}]').ariaPressed") == "true"
-    if verdict is not Verdict.UNCHECKED:
+    if verdict is not QaVerdict.UNCHECKED:
         assert row.reviewed_by == "Ada"
         assert "says Ada" in await screen.value(
             "document.querySelector('[data-standing]').textContent"
@@ -258,7 +261,7 @@ async def test_everything_works_without_a_script(shown: Shown, screen: Screen) -
 
     assert (seen, tools) == (3, 0)
     assert "Marked as good." in await screen.value("document.body.innerText")
-    assert shown.hall.row(shown.ids[2]).review is Verdict.GOOD
+    assert shown.hall.row(shown.ids[2]).review is QaVerdict.GOOD
 
 
 async def test_help_tells_the_keys_and_turns_them_off(shown: Shown, screen: Screen) -> None:
@@ -275,7 +278,7 @@ async def test_help_tells_the_keys_and_turns_them_off(shown: Shown, screen: Scre
     assert is_open
     assert not await screen.value("document.querySelector('dialog').open")
     assert await screen.value(MODE) == "slider"
-    assert shown.hall.row(shown.ids[3]).review is Verdict.UNCHECKED
+    assert shown.hall.row(shown.ids[3]).review is QaVerdict.UNCHECKED
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -19,14 +19,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from core.classes import PageClass
-from core.quality import Check, Fault, LostPart, Verdict
-from core.timestamps import moment, warc_date_at
-from links.books.quality import CheckedPage
-from playback.front.pages import Page
-from playback.front.quality.file import Report, Writer, _json
-from playback.front.quality.pictures import Pictures
-from playback.front.quality.results import Result
+from core.page_classes import PageClass
+from core.playback_check import LostPart, PlaybackCheck, PlaybackFault, QaVerdict
+from core.timestamps import from_unix_milliseconds, warc_date_at
+from playback.web.page_store import CapturedPage
+from qa.check_table import CheckedPage
+from qa.web.check_images import CheckPictureFolder
+from qa.web.check_query import VisibleCheck
+from qa.web.static_report import CheckReport, CheckReportWriter, _json
 from tests.playback.quality.gallery import Drawing, fill
 from tests.playback.quality.hall import open_desk, open_hall
 from tests.playback.screen import Screen
@@ -36,29 +36,29 @@ HOSTILE = "</script><script>document.title='stolen'</script>\"'&\u202egnp.exe\ud
 SAYS = "document.querySelector('[data-says]').textContent.trim()"
 
 
-def result(number: int, url: str = "", **facts: Any) -> Result:
+def result(number: int, url: str = "", **facts: Any) -> VisibleCheck:
     """A result with so little that many of them are soon made."""
     at = warc_date_at(1_700_000_000_000 + number * 1_000)
     url = url or f"https://host{number % 97}.example/page/{number}"
     given = {
-        "verdict": Verdict.BROKEN if number % 3 == 0 else Verdict.GOOD, "score": number % 1000 / 1000,
-        "faults": (Fault.BLANK,) if number % 3 == 0 else (), **facts,
+        "verdict": QaVerdict.BROKEN if number % 3 == 0 else QaVerdict.GOOD, "score": number % 1000 / 1000,
+        "faults": (PlaybackFault.BLANK,) if number % 3 == 0 else (), **facts,
     }  # fmt: skip
-    check = Check(f"{number:032x}", url, at, "images", at, "e1", **given)
+    check = PlaybackCheck(f"{number:032x}", url, at, "images", at, "e1", **given)
     row = CheckedPage(check, f"host{number % 97}.example", PageClass.OK)
-    page = Page(
-        f"{number:032x}", url, "20231114221320", moment(1_700_000_000_000), url, "complete", "", 200,
+    page = CapturedPage(
+        f"{number:032x}", url, "20231114221320", from_unix_milliseconds(1_700_000_000_000), url, "complete", "", 200,
         "text/html", "", 1, 1, "ok", 1.0, "", {},
     )  # fmt: skip
-    return Result(row, page)
+    return VisibleCheck(row, page)
 
 
-def written(root: Path, results: list[Result], **more: Any) -> Path:
+def written(root: Path, results: list[VisibleCheck], **more: Any) -> Path:
     """A report of these, in a file."""
     path = root / "report.html"
-    report = Report(**{"title": "A collection", "made_at": MADE, **more})
+    report = CheckReport(**{"title": "A collection", "made_at": MADE, **more})
     with path.open("w", encoding="utf-8") as file:
-        Writer(Pictures(root), lambda _page: True).write(report, results, file)
+        CheckReportWriter(CheckPictureFolder(root), lambda _page: True).write(report, results, file)
     return path
 
 
@@ -127,13 +127,13 @@ def drawn(tmp_path: Path, drawings: list[Drawing]) -> Iterator[tuple[Path, list[
     """A report with pictures, and the identifiers of its results."""
     with open_hall(tmp_path) as hall, open_desk(hall):
         ids = fill(hall, drawings)
-        pictures = Pictures(hall.builder.layout.quality_pictures)
+        pictures = CheckPictureFolder(hall.builder.layout.quality_pictures)
         results = [result(10 + n) for n in range(3)]
-        found = [Result(hall.row(page_id), results[0].page) for page_id in ids]
-        report = Report("Harbour collection", MADE, "https://archive.example")
+        found = [VisibleCheck(hall.row(page_id), results[0].page) for page_id in ids]
+        report = CheckReport("Harbour collection", MADE, "https://archive.example")
         path = tmp_path / "drawn.html"
         with path.open("w", encoding="utf-8") as file:
-            Writer(pictures, lambda _page: True).write(report, [*found, *results], file)
+            CheckReportWriter(pictures, lambda _page: True).write(report, [*found, *results], file)
         yield path, ids
 
 

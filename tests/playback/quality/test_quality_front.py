@@ -18,17 +18,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from core.classes import PageClass
 from core.clock import SystemClock
 from core.errors import InputError, TransientError
-from core.quality import Fault, LostPart, Verdict, picture_name
-from links.books.quality import Filter, RepairState
-from playback.decisions import takedown_book
-from playback.decisions.levels import Level
-from playback.decisions.store import open_decisions
-from playback.decisions.takedowns import Effect, Takedown, TakedownKind
-from playback.front.quality.asking import filter_values, parse_filter
-from playback.front.quality.site import Quality
+from core.page_classes import PageClass
+from core.playback_check import LostPart, PlaybackFault, QaVerdict, picture_name
+from playback.access import takedowns
+from playback.access.decision_store import open_decisions
+from playback.access.levels import Level
+from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
+from qa.check_table import CheckFilter, RepairState
+from qa.web.check_pages import QualityContext
+from qa.web.check_query import filter_values, parse_check_filter
 from tests.playback.conftest import NOW, decide, png
 from tests.playback.quality.hall import (
     STRANGER,
@@ -95,24 +95,26 @@ def send(front: Front, path: str, act: str, **more: Any) -> httpx.Response:
     )
 
 
-def take_down(hall: Hall, effect: Effect, kind: TakedownKind, what: str, stamp: str = "") -> None:
+def take_down(
+    hall: Hall, effect: TakedownEffect, kind: TakedownKind, what: str, stamp: str = ""
+) -> None:
     """Take something down."""
     takedown = Takedown(
         number=0, kind=kind, what=what, timestamp=stamp, effect=effect, reason="By order.",
         ticket="T", actor="anna", decided_at=SystemClock().now() - timedelta(days=400), expires_at=None,
     )  # fmt: skip
     with contextlib.closing(open_decisions(hall.builder.layout)) as store:
-        takedown_book.add(store, [takedown])
+        takedowns.add_takedowns(store, [takedown])
 
 
 def test_the_worst_come_first(hall: Hall, front: Front) -> None:
     """Broken before doubtful before good, and of each the lowest score first."""
     for name, verdict, score in (
-        ("d", Verdict.GOOD, 0.99),
-        ("c", Verdict.DOUBTFUL, 0.8),
-        ("a", Verdict.BROKEN, 0.1),
-        ("b", Verdict.BROKEN, 0.4),
-        ("e", Verdict.UNCHECKED, None),
+        ("d", QaVerdict.GOOD, 0.99),
+        ("c", QaVerdict.DOUBTFUL, 0.8),
+        ("a", QaVerdict.BROKEN, 0.1),
+        ("b", QaVerdict.BROKEN, 0.4),
+        ("e", QaVerdict.UNCHECKED, None),
     ):
         hall.check(f"{SITE}/{name}", verdict, score)
 
@@ -143,10 +145,10 @@ def test_the_worst_come_first(hall: Hall, front: Front) -> None:
 )
 def test_filters_narrow_the_list(query: str, expected: str, hall: Hall, front: Front) -> None:
     """Each by itself and all together, as the form sends them."""
-    hall.check(f"{SITE}/a", Verdict.BROKEN, 0.1)
-    hall.check(f"{SITE}/b", Verdict.BROKEN, 0.4, faults=(Fault.BLANK,))
-    hall.check("https://other.example/c", Verdict.DOUBTFUL, 0.8, page_class=PageClass.SOFT_404)
-    hall.check(f"{SITE}/d", Verdict.GOOD, 0.99, level="html")
+    hall.check(f"{SITE}/a", QaVerdict.BROKEN, 0.1)
+    hall.check(f"{SITE}/b", QaVerdict.BROKEN, 0.4, faults=(PlaybackFault.BLANK,))
+    hall.check("https://other.example/c", QaVerdict.DOUBTFUL, 0.8, page_class=PageClass.SOFT_404)
+    hall.check(f"{SITE}/d", QaVerdict.GOOD, 0.99, level="html")
 
     found = urls(front.get(f"/quality?{query}"))
 
@@ -171,19 +173,19 @@ def test_what_is_no_filter_is_refused(query: str, front: Front) -> None:
 
 @given(
     st.builds(
-        Filter,
-        verdict=st.none() | st.sampled_from(Verdict),
+        CheckFilter,
+        verdict=st.none() | st.sampled_from(QaVerdict),
         host=st.none() | st.from_regex(r"[a-z0-9]{1,20}\.example", fullmatch=True),
         page_class=st.none() | st.sampled_from([each for each in PageClass if each]),
         level=st.none() | st.sampled_from([str(each) for each in Level]),
-        fault=st.none() | st.sampled_from(Fault),
+        fault=st.none() | st.sampled_from(PlaybackFault),
         below=st.none() | st.integers(0, 10_000).map(lambda number: number / 10_000),
         unreviewed=st.booleans(),
     )
 )
-def test_a_filter_survives_its_address(wanted: Filter) -> None:
+def test_a_filter_survives_its_address(wanted: CheckFilter) -> None:
     """What an address says is what was asked for."""
-    assert parse_filter(filter_values(wanted)) == wanted
+    assert parse_check_filter(filter_values(wanted)) == wanted
 
 
 @given(
@@ -194,13 +196,13 @@ def test_a_filter_survives_its_address(wanted: Filter) -> None:
 def test_any_text_is_a_filter_or_is_refused(values: dict[str, str]) -> None:
     """Nothing that anybody types is an error of ours."""
     with contextlib.suppress(InputError):
-        parse_filter(values)
+        parse_check_filter(values)
 
 
 def test_a_long_list_goes_on_by_place(hall: Hall, front: Front) -> None:
     """Every result once, in order; programs choose how many at a time."""
     for number in range(120):
-        hall.check(f"{SITE}/{number:03}", Verdict.BROKEN, number / 200)
+        hall.check(f"{SITE}/{number:03}", QaVerdict.BROKEN, number / 200)
     found: list[str] = []
     path = "/quality"
     while path:
@@ -221,9 +223,9 @@ def test_a_long_list_goes_on_by_place(hall: Hall, front: Front) -> None:
 
 def test_a_result_shows_what_was_found(hall: Hall, front: Front) -> None:
     """Scores, faults, lost files with reasons, pictures, and the captures beside it."""
-    older = hall.check(f"{SITE}/p", Verdict.GOOD, 0.97, at=NOW - timedelta(days=9))
+    older = hall.check(f"{SITE}/p", QaVerdict.GOOD, 0.97, at=NOW - timedelta(days=9))
     page_id = hall.check(
-        f"{SITE}/p", Verdict.BROKEN, 0.42, reason="Two files are missing.",
+        f"{SITE}/p", QaVerdict.BROKEN, 0.42, reason="Two files are missing.",
         lost=(LostPart(f"{SITE}/s.css", "status: 404"), LostPart(f"{SITE}/x.js", "missing")),
         parts_seen=9, parts_shown=7, pictures={"seen": webp(), "shown": webp("blue"), "heat": webp("red")},
     )  # fmt: skip
@@ -275,7 +277,7 @@ def test_pictures_are_pictures_and_nothing_else(hall: Hall, front: Front) -> Non
 @pytest.mark.parametrize("act", ["good", "bad", "clear", "recrawl"])
 def test_a_reviewer_judges(act: str, hall: Hall, front: Front) -> None:
     """The button leads back to the result, which says what was done and by whom."""
-    page_id = hall.check(f"{SITE}/p", Verdict.DOUBTFUL, 0.8)
+    page_id = hall.check(f"{SITE}/p", QaVerdict.DOUBTFUL, 0.8)
     path = f"/quality/{page_id}/images"
     done = send(front, path, act, by="Bo", note="Looked twice.")
     after = front.get(done.headers["location"])
@@ -283,7 +285,9 @@ def test_a_reviewer_judges(act: str, hall: Hall, front: Front) -> None:
 
     assert done.status_code == 303
     assert "data-done" in after.text
-    assert row.review is {"good": Verdict.GOOD, "bad": Verdict.BROKEN}.get(act, Verdict.UNCHECKED)
+    assert row.review is {"good": QaVerdict.GOOD, "bad": QaVerdict.BROKEN}.get(
+        act, QaVerdict.UNCHECKED
+    )
     assert (row.repair is RepairState.WANTED) == (act in ("bad", "recrawl"))
     if act in ("good", "bad"):
         assert (row.reviewed_by, row.note) == ("Bo", "Looked twice.")
@@ -302,7 +306,7 @@ def test_a_script_is_answered_with_json(hall: Hall, front: Front) -> None:
 
 def test_after_a_mark_the_list_goes_on_from_where_it_was(hall: Hall, front: Front) -> None:
     """A result that was judged leaves its place; the next is the one that was next."""
-    ids = [hall.check(f"{SITE}/{n}", Verdict.BROKEN, n / 10) for n in range(4)]
+    ids = [hall.check(f"{SITE}/{n}", QaVerdict.BROKEN, n / 10) for n in range(4)]
     path = f"/quality/{ids[1]}/images?verdict=broken"
     after = front.get(send(front, path, "good", verdict="broken").headers["location"]).text
     onward = send(front, f"/quality/{ids[2]}/images?verdict=broken", "good", onward="1")
@@ -327,7 +331,7 @@ def test_only_reviewers_judge(hall: Hall, front: Front, strange: Front) -> None:
     assert "Sign in as a reviewer" in page.text
     assert refused.status_code == 403
     assert "Only reviewers" in refused.text
-    assert hall.row(page_id).review is Verdict.UNCHECKED
+    assert hall.row(page_id).review is QaVerdict.UNCHECKED
 
 
 def test_a_token_makes_a_reviewer(hall: Hall, strange: Front) -> None:
@@ -365,7 +369,7 @@ def test_a_form_of_another_site_is_refused(hall: Hall, front: Front) -> None:
     assert send(front, path, "good", **forged).status_code == 403
     assert send(front, path, "good", token="").status_code == 403
     assert send(front, path, "destroy").status_code == 400
-    assert hall.row(page_id).review is Verdict.UNCHECKED
+    assert hall.row(page_id).review is QaVerdict.UNCHECKED
 
 
 def test_nothing_is_done_by_following_a_link(hall: Hall, front: Front) -> None:
@@ -373,15 +377,15 @@ def test_nothing_is_done_by_following_a_link(hall: Hall, front: Front) -> None:
     page_id = hall.check(f"{SITE}/p")
     front.get(f"/quality/{page_id}/images?act=good&done=good")
 
-    assert hall.row(page_id).review is Verdict.UNCHECKED
+    assert hall.row(page_id).review is QaVerdict.UNCHECKED
 
 
-@pytest.mark.parametrize("effect", Effect)
+@pytest.mark.parametrize("effect", TakedownEffect)
 @pytest.mark.parametrize(
     "kind", [TakedownKind.URL, TakedownKind.HOST, TakedownKind.CAPTURE], ids=str
 )
 def test_no_route_tells_of_what_was_taken_down(
-    kind: TakedownKind, effect: Effect, hall: Hall, front: Front, strange: Front
+    kind: TakedownKind, effect: TakedownEffect, hall: Hall, front: Front, strange: Front
 ) -> None:
     """Neither lists nor neighbours nor histories nor pictures nor numbers; and none can be judged."""
     gone, seen = "https://gone.example/secret", f"{SITE}/seen"
@@ -436,7 +440,7 @@ def test_a_level_without_images_has_no_pictures(hall: Hall, front: Front) -> Non
 
 def test_what_the_index_does_not_have_is_not_told(hall: Hall, front: Front) -> None:
     """A check of a page that was erased, or that nobody indexed, is nobody's business."""
-    hall.keep("feedbeef", f"{SITE}/unknown", Verdict.BROKEN, 0.1)
+    hall.keep("feedbeef", f"{SITE}/unknown", QaVerdict.BROKEN, 0.1)
 
     assert "unknown" not in front.get("/quality").text.replace("Not compared", "")
     assert front.get("/quality/feedbeef/images").status_code == 404
@@ -469,7 +473,7 @@ def test_a_picture_outside_of_the_folder_is_not_read(hall: Hall, front: Front) -
     with pytest.raises(InputError):
         picture_name("../../x", "images", "seen")
     with pytest.raises(InputError):
-        hall.keep("../../x", SITE + "/p", Verdict.BROKEN, 0.1)
+        hall.keep("../../x", SITE + "/p", QaVerdict.BROKEN, 0.1)
 
 
 def test_programs_are_told_the_same(hall: Hall, front: Front) -> None:
@@ -490,9 +494,9 @@ def test_programs_are_told_the_same(hall: Hall, front: Front) -> None:
 
 def test_a_registry_that_is_away_is_told(hall: Hall) -> None:
     """Readers and programs get 503 and when to come again; the other pages go on."""
-    quality = Quality(hall.builder.layout)
+    quality = QualityContext(hall.builder.layout)
     root = hall.builder.layout.root.parent
-    with open_front(root, Given(TransientError("away")), quality=quality) as front:
+    with open_front(root, Given(TransientError("away")), mounts=[quality]) as front:
         answers = [
             front.get(path) for path in ("/quality", "/quality/api/results", "/quality/x/images")
         ]
@@ -547,7 +551,7 @@ def test_without_a_setting_nobody_is_a_reviewer(hall: Hall) -> None:
     """An empty word is no token, whichever way it is said."""
     page_id = hall.check(f"{SITE}/p")
     root = hall.builder.layout.root.parent
-    with open_front(root, Given(hall.store), quality=Quality(hall.builder.layout)) as front:
+    with open_front(root, Given(hall.store), mounts=[QualityContext(hall.builder.layout)]) as front:
         for said in ("Bearer ", "Bearer", "Basic eDo=", "Basic Og==", ""):
             answer = front.get(f"/quality/{page_id}/images", Authorization=said)
             assert "data-marks" not in answer.text

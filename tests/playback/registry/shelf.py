@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,18 +15,13 @@ from sqlalchemy import event, insert, select, update
 from starlette.types import ASGIApp
 
 from core.layout import Layout
-from links.books.pages import PageName, PutPage, number_of, put_pages
-from links.books.urls import ensure_urls
-from links.books.wikis import ensure_wiki, parse_wiki, put_farm
-from links.days import day_of
-from links.history import Run, pack
-from links.locator import key_of
-from links.quirks import HostQuirk, UrlQuirk
-from links.sorting import MISSING_TARGET, Sort, Sorted, sort_link
-from links.stages import Stage
-from links.states import State
-from links.status import Code
-from links.store.schema import (
+from links.check_history import HistoryRun, day_of, pack_history
+from links.check_result import StatusCode
+from links.feedback.replacements import ProposalStage
+from links.registry.database import RegistryStore
+from links.registry.pages import PageName, PutPage, number_of, put_pages
+from links.registry.quirks import HostQuirk, UrlQuirk
+from links.registry.schema import (
     copies,
     host_quirks,
     observations,
@@ -38,24 +33,30 @@ from links.store.schema import (
     urls,
     wikis,
 )
-from links.store.store import Store
-from playback.database import open_database
-from playback.decisions.store import open_decisions
-from playback.front.app import Around, create_app
-from playback.front.quality.site import Quality
-from playback.front.registry.access import Access
-from playback.front.registry.desk import LinkRegistry
-from playback.front.registry.source import OpenedWhenAsked, Source
-from playback.front.registry.voice import Voice
-from playback.front.standing import Status
+from links.registry.urls import ensure_urls
+from links.registry.wikis import ensure_wiki, parse_wiki, put_farm
+from links.rules.link_class import MISSING_TARGET, ClassifiedLink, LinkClass, classify_link
+from links.states import LinkState
+from links.url_parts import key_of
+from playback.access.decision_store import open_decisions
+from playback.web.asgi_app import SiteMount, WebOptions, create_app
+from playback.web.copy_lookup import QueueStatusReader
+from playback.web.rate_limits import RateLimitPolicy
+from playback.web.registry.registry_service import (
+    LazyRegistrySource,
+    LinkRegistry,
+    RegistrySource,
+    ReportOptions,
+)
 from tests.playback.conftest import CollectionBuilder
+from warc.index.database import open_database
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 TODAY = day_of(NOW)
 ORIGIN = "http://127.0.0.1:8080"
 WIKI = "dewiki@WMF"
 DEAD, FINE = "https://verlag.de/gone", "https://verlag.de/fine"
-CODES = Code
+CODES = StatusCode
 
 
 @dataclass
@@ -78,7 +79,7 @@ class TestClock:
 class Shelf:
     """Fills a registry as feeder and checker do."""
 
-    store: Store
+    store: RegistryStore
     root: Path = Path()
 
     def wiki(self, name: str = WIKI, pages_url: str = "") -> int:
@@ -105,12 +106,12 @@ class Shelf:
     ) -> int:
         """A page with its links, as they stand there; its number in the registry."""
         wiki_id = self.wiki(wiki)
-        put = PutPage(PageName(page_id, title), tuple(map(sort_link, links)))
+        put = PutPage(PageName(page_id, title), tuple(map(classify_link, links)))
         with self.store.writing() as rows:
             put_pages(rows, wiki_id, [put], day=day)
         return number_of(wiki_id, page_id)
 
-    def state(self, url: str, state: State, **facts: Any) -> int:
+    def state(self, url: str, state: LinkState, **facts: Any) -> int:
         """Let a URL stand there; its row's number."""
         with self.store.writing() as rows:
             number = ensure_urls(rows, [url], day=TODAY)[url]
@@ -120,7 +121,7 @@ class Shelf:
     def missing(self, page_id: int, title: str, *links: str) -> None:
         """A page whose links lead to pages of the farm that are not there."""
         wiki_id = self.wiki()
-        lost = tuple(Sorted(each, Sort.MISSING, note=MISSING_TARGET) for each in links)
+        lost = tuple(ClassifiedLink(each, LinkClass.MISSING, note=MISSING_TARGET) for each in links)
         with self.store.writing() as rows:
             put_pages(rows, wiki_id, [PutPage(PageName(page_id, title), lost)], day=TODAY - 3)
 
@@ -128,21 +129,21 @@ class Shelf:
         """One page: a dead link, one that works, and one that nobody can ask for."""
         self.page(1, "Foo bar", DEAD, FINE, "http://example.com:8o8o/foo/bar")
         failing = {"first_fail_day": TODAY - 183, "fails": 9, "checked_day": TODAY - 14}
-        self.state(DEAD, State.DEAD, code=Code.NOT_FOUND, **failing)
-        self.state(FINE, State.ALIVE, code=Code.FINE, checked_day=TODAY - 1)
+        self.state(DEAD, LinkState.DEAD, code=StatusCode.NOT_FOUND, **failing)
+        self.state(FINE, LinkState.ALIVE, code=StatusCode.FINE, checked_day=TODAY - 1)
 
     def fill_richly(self) -> None:
         """The same, with all that can be known of a link, and a page with spam."""
         self.fill()
         number = self.state(
             DEAD,
-            State.DEAD,
+            LinkState.DEAD,
             mime="pdf",
             kib=12,
-            history=pack(
+            history=pack_history(
                 (
-                    Run(Code.FINE, TODAY - 400, TODAY - 190),
-                    Run(Code.NOT_FOUND, TODAY - 183, TODAY - 1),
+                    HistoryRun(StatusCode.FINE, TODAY - 400, TODAY - 190),
+                    HistoryRun(StatusCode.NOT_FOUND, TODAY - 183, TODAY - 1),
                 )
             ),
         )
@@ -160,10 +161,10 @@ class Shelf:
         )
         self.copy(number, "archive-it")
         self.report(number)
-        self.replace(number, "https://verlag.de/there", Stage.WORKS)
+        self.replace(number, "https://verlag.de/there", ProposalStage.WORKS)
         self.spam(number_of(self.wiki(), 1), "https://spam.top/buy")
 
-    def replace(self, number: int, address: str, stage: Stage) -> None:
+    def replace(self, number: int, address: str, stage: ProposalStage) -> None:
         """Another URL was proposed for it, and tested."""
         self.add(
             replacements, url_id=number, address=address, state=stage, moment=0,
@@ -206,9 +207,9 @@ class Shelf:
 
         event.listen(self.store.engine, "before_cursor_execute", before)
 
-    def reopened(self, root: Path) -> OpenedWhenAsked:
+    def reopened(self, root: Path) -> LazyRegistrySource:
         """The same registry, opened as `weboid serve` does."""
-        return OpenedWhenAsked(Layout(root))
+        return LazyRegistrySource(Layout(root))
 
     def seen(self, number: int, note: str, final_url: str = "") -> None:
         """A look that was noted."""
@@ -250,13 +251,13 @@ class Shelf:
 class Given:
     """A source that a test fills: a registry, none, or an error."""
 
-    value: Store | Exception | None
+    value: RegistryStore | Exception | None
 
     def is_there(self) -> bool:
         """Whether there is one."""
         return self.value is not None
 
-    def store(self) -> Store | None:
+    def store(self) -> RegistryStore | None:
         """What there is."""
         if isinstance(self.value, Exception):
             raise self.value
@@ -324,20 +325,20 @@ def stamp_in(text: str) -> str:
 @contextlib.contextmanager
 def open_front(
     root: Path,
-    source: Source | None,
+    source: RegistrySource | None,
     *,
-    access: Access | None = None,
-    voice: Voice | None = None,
-    status: Status | None = None,
+    access: RateLimitPolicy | None = None,
+    voice: ReportOptions | None = None,
+    status: QueueStatusReader | None = None,
     peer: str = "198.51.100.7",
     origin: str | None = ORIGIN,
-    quality: Quality | None = None,
+    mounts: Sequence[SiteMount] = (),
 ) -> Iterator[Front]:
     """The front of a collection with that registry; without `origin` it answers to any Host."""
     layout = Layout(root / "collection")
     layout.databases.mkdir(parents=True, exist_ok=True)
     clock = TestClock()
-    links = LinkRegistry(source, access or Access(), voice, layout) if source else None
+    links = LinkRegistry(source, access or RateLimitPolicy(), voice, layout) if source else None
     with (
         contextlib.closing(open_database(layout, "")) as database,
         contextlib.closing(open_decisions(layout, "")) as decisions,
@@ -345,6 +346,6 @@ def open_front(
     ):
         app = create_app(
             database, decisions, replay_origin="http://127.0.0.1:8081", origin=origin, clock=clock,
-            around=Around(links=links, status=status, quality=quality),
+            around=WebOptions(links=links, status=status, mounts=mounts),
         )  # fmt: skip
         yield Front(app, clock, runner, peer)

@@ -10,22 +10,21 @@ from typing import Any
 
 import pytest
 
-from core.classes import PageClass
 from core.errors import TransientError
-from core.pages import Outcome
-from links.books.asked_pages import AskedPage, finish, waiting
-from links.history import Run, pack
-from links.locator import key_of
-from links.states import State
-from links.store.schema import wanted
-from playback.decisions import takedown_book
-from playback.decisions.levels import Level
-from playback.decisions.store import open_decisions
-from playback.decisions.takedowns import Effect, Takedown, TakedownKind
-from playback.front.readers import parse_networks
-from playback.front.registry.access import Access
-from playback.front.registry.throttle import Rate, Rates
-from playback.front.standing import Attempted, QueueStanding, Standing
+from core.page_classes import PageClass
+from core.page_manifest import VisitOutcome
+from links.check_history import HistoryRun, pack_history
+from links.feedback.page_requests import RequestedPage, finish_page_requests, waiting_pages
+from links.registry.schema import wanted
+from links.states import LinkState
+from links.url_parts import key_of
+from playback.access import takedowns
+from playback.access.decision_store import open_decisions
+from playback.access.levels import Level
+from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
+from playback.web.client_address import parse_networks
+from playback.web.copy_lookup import FailedAttempt, UrlQueueState, UrlQueueStatus
+from playback.web.rate_limits import RateLimitPolicy, ReaderRates, TokenRate
 from tests.playback.conftest import CollectionBuilder, decide
 from tests.playback.registry.shelf import (
     CODES,
@@ -52,15 +51,15 @@ CAPTURED = datetime(2026, 11, 20, 10, 11, 12, tzinfo=UTC)
 class Books:
     """A frontier's books, as a test fills them."""
 
-    standing_of: dict[str, QueueStanding] = field(default_factory=dict)
+    standing_of: dict[str, UrlQueueStatus] = field(default_factory=dict)
     is_away: bool = False
     asked: list[list[str]] = field(default_factory=list)
 
-    def standing(self, url: str) -> QueueStanding | None:
+    def standing(self, url: str) -> UrlQueueStatus | None:
         """Where it stands."""
         return self.standing_of.get(url)
 
-    def standings(self, urls: Any) -> dict[str, QueueStanding]:
+    def standings(self, urls: Any) -> dict[str, UrlQueueStatus]:
         """Where they stand."""
         self.asked.append(list(urls))
         if self.is_away:
@@ -116,15 +115,15 @@ def desk(shelf: Shelf, tmp_path: Path) -> Iterator[Desk]:
 
 def test_links_of_a_page_that_is_not_observed_are_told_once_it_was_read(desk: Desk) -> None:
     """W10: the question hands the page to the feeder; what it read vouches for the URLs (W20)."""
-    wiki, page = desk.shelf.wiki(), AskedPage(4711, "")
+    wiki, page = desk.shelf.wiki(), RequestedPage(4711, "")
     answer = desk.ask(DEAD, FINE, page_id=4711)
     assert [link["state"] for link in answer["links"]] == [None, None]
     assert (answer["page"]["is_observed"], answer["page"]["request"]) == (False, "queued")
     with desk.shelf.store.reading() as rows:
-        assert waiting(rows, wiki, limit=9) == [page]
+        assert waiting_pages(rows, wiki, limit=9) == [page]
 
     with desk.shelf.store.writing() as rows:
-        finish(rows, wiki, [page], day=TODAY, keys={page: [key_of(DEAD)]})
+        finish_page_requests(rows, wiki, [page], day=TODAY, keys={page: [key_of(DEAD)]})
     answer = desk.ask(DEAD, FINE, page_id=4711)
 
     assert [link["state"] for link in answer["links"]] == ["dead", None]
@@ -180,7 +179,7 @@ def test_a_copy_is_offered_with_its_address_and_its_moment(desk: Desk) -> None:
 
 def test_what_is_no_web_page_is_told_with_its_length(desk: Desk) -> None:
     """Readers see it in the words of the small link, dead or alive (W57, W66)."""
-    for url, state in ((FINE, State.ALIVE), (DEAD, State.DEAD)):
+    for url, state in ((FINE, LinkState.ALIVE), (DEAD, LinkState.DEAD)):
         desk.shelf.state(url, state, mime="pdf", kib=1234)
         desk.copy(url)
     fine, dead = desk.link(FINE), desk.link(DEAD)
@@ -213,21 +212,21 @@ def test_of_a_dead_link_it_is_said_since_when(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("standing", "answer", "words"),
     [
-        (Standing.QUEUED, "queued", "Queued since 20 November 2026, 10:11 UTC"),
-        (Standing.VISITING, "queued", "Being archived at this moment"),
+        (UrlQueueState.QUEUED, "queued", "Queued since 20 November 2026, 10:11 UTC"),
+        (UrlQueueState.VISITING, "queued", "Being archived at this moment"),
         (
-            Standing.REFUSED,
+            UrlQueueState.REFUSED,
             "refused",
             "Not archived: the site’s robots.txt asks archives to leave it alone",  # noqa: RUF001
         ),
-        (Standing.FAILED, "failed", "Given up: no visit brought a copy"),
+        (UrlQueueState.FAILED, "failed", "Given up: no visit brought a copy"),
     ],
 )
 def test_without_a_copy_it_is_said_what_becomes_of_the_link(
-    desk: Desk, standing: Standing, answer: str, words: str
+    desk: Desk, standing: UrlQueueState, answer: str, words: str
 ) -> None:
     """With the page that says more (A09)."""
-    desk.books.standing_of[FINE] = QueueStanding(standing, CAPTURED, reason="robots: Disallow: /")
+    desk.books.standing_of[FINE] = UrlQueueStatus(standing, CAPTURED, reason="robots: Disallow: /")
     found = desk.link(FINE)
 
     assert (found["answer"], found["words"]) == (answer, words)
@@ -247,8 +246,10 @@ def test_without_a_copy_it_is_said_what_becomes_of_the_link(
 )
 def test_what_was_tried_waits_for_its_site(desk: Desk, until: datetime | None, words: str) -> None:
     """B2: the answer is still "queued"; the words say why, and when the next attempt is."""
-    tried = (Attempted(CAPTURED, "connect: refused"),)
-    desk.books.standing_of[FINE] = QueueStanding(Standing.QUEUED, CAPTURED, until, attempts=tried)
+    tried = (FailedAttempt(CAPTURED, "connect: refused"),)
+    desk.books.standing_of[FINE] = UrlQueueStatus(
+        UrlQueueState.QUEUED, CAPTURED, until, attempts=tried
+    )
     found = desk.link(FINE)
 
     assert (found["answer"], found["words"]) == ("queued", words)
@@ -256,7 +257,7 @@ def test_what_was_tried_waits_for_its_site(desk: Desk, until: datetime | None, w
 
 def test_a_new_link_that_waits_for_its_way_to_the_archive_is_queued(desk: Desk) -> None:
     """Before the frontier knows of it."""
-    number = desk.shelf.state(FINE, State.UNKNOWN)
+    number = desk.shelf.state(FINE, LinkState.UNKNOWN)
     since = int(CAPTURED.timestamp())
     wiki = desk.shelf.wiki()
     desk.shelf.add(wanted, wiki_id=wiki, page=1, url_id=number, since=since, due=since, priority=0)
@@ -270,7 +271,7 @@ def test_a_new_link_that_waits_for_its_way_to_the_archive_is_queued(desk: Desk) 
 
 def test_that_a_page_was_visited_is_not_told_where_it_is_hidden(desk: Desk) -> None:
     """As on the reader's page (P-22)."""
-    desk.books.standing_of[FINE] = QueueStanding(Standing.DONE, CAPTURED)
+    desk.books.standing_of[FINE] = UrlQueueStatus(UrlQueueState.DONE, CAPTURED)
 
     found = desk.link(FINE)
     assert (found["answer"], found["href"], found["words"]) == ("none", None, "")
@@ -279,8 +280,8 @@ def test_that_a_page_was_visited_is_not_told_where_it_is_hidden(desk: Desk) -> N
 @pytest.mark.parametrize(
     ("facts", "answer"),
     [
-        ({"outcome": Outcome.FAILED, "reason": "HTTP 503"}, "failed"),
-        ({"outcome": Outcome.SKIPPED, "reason": "robots: no"}, "refused"),
+        ({"outcome": VisitOutcome.FAILED, "reason": "HTTP 503"}, "failed"),
+        ({"outcome": VisitOutcome.SKIPPED, "reason": "robots: no"}, "refused"),
         ({"page_class": PageClass.CHALLENGE}, "failed"),
         ({"page_class": PageClass.SOFT_404}, "failed"),
         ({"page_class": PageClass.PARKED}, "failed"),
@@ -323,15 +324,15 @@ def test_of_several_good_copies_the_newest_is_offered(desk: Desk) -> None:
     assert desk.link(FINE)["date"] == "2026-11-19T10:11:12Z"
 
 
-@pytest.mark.parametrize("state", [State.USURPED, State.DEVIATED])
+@pytest.mark.parametrize("state", [LinkState.USURPED, LinkState.DEVIATED])
 def test_of_a_link_in_other_hands_only_what_was_there_before_is_offered(
-    desk: Desk, state: State
+    desk: Desk, state: LinkState
 ) -> None:
     """From the day after it was last seen to be right."""
-    history = pack(
+    history = pack_history(
         (
-            Run(CODES.FINE, TODAY - 90, TODAY - 30),
-            Run(CODES.PARKED, TODAY - 10, TODAY - 1),
+            HistoryRun(CODES.FINE, TODAY - 90, TODAY - 30),
+            HistoryRun(CODES.PARKED, TODAY - 10, TODAY - 1),
         )
     )
     desk.shelf.state(DEAD, state, history=history)
@@ -340,7 +341,7 @@ def test_of_a_link_in_other_hands_only_what_was_there_before_is_offered(
 
     found = desk.link(DEAD)
     assert found["date"] == f"{CAPTURED - timedelta(days=31):%Y-%m-%dT%H:%M:%SZ}"
-    assert found["is_dead"] is (state is State.USURPED)
+    assert found["is_dead"] is (state is LinkState.USURPED)
 
 
 # ---- copies in other archives
@@ -349,7 +350,7 @@ def test_of_a_link_in_other_hands_only_what_was_there_before_is_offered(
 def test_a_dead_link_without_a_copy_of_ours_leads_to_another_archive(desk: Desk) -> None:
     """With its name (A10, W30)."""
     address = "https://web.archive.org/web/20200101000000/https://verlag.de/"
-    desk.shelf.copy(desk.shelf.state(DEAD, State.DEAD), "wayback", address, "20200101000000")
+    desk.shelf.copy(desk.shelf.state(DEAD, LinkState.DEAD), "wayback", address, "20200101000000")
     found = desk.link(DEAD)
 
     assert (found["answer"], found["href"], found["copy"]) == ("copy", address, address)
@@ -362,28 +363,28 @@ def test_a_dead_link_without_a_copy_of_ours_leads_to_another_archive(desk: Desk)
 def test_our_own_copy_goes_before_another_archives(desk: Desk) -> None:
     """It is the one that this archive answers for."""
     desk.copy(DEAD)
-    desk.shelf.copy(desk.shelf.state(DEAD, State.DEAD), "wayback", "https://web.archive.org/x")
+    desk.shelf.copy(desk.shelf.state(DEAD, LinkState.DEAD), "wayback", "https://web.archive.org/x")
 
     assert desk.link(DEAD)["service"] is None
 
 
 def test_a_link_that_works_is_not_led_to_another_archive(desk: Desk) -> None:
     """Nobody needs it there."""
-    desk.shelf.copy(desk.shelf.state(FINE, State.ALIVE), "wayback", "https://web.archive.org/x")
+    desk.shelf.copy(desk.shelf.state(FINE, LinkState.ALIVE), "wayback", "https://web.archive.org/x")
 
     assert desk.link(FINE)["answer"] == "none"
 
 
 def test_a_copy_elsewhere_whose_address_is_no_link_is_not_offered(desk: Desk) -> None:
     """Whatever once got into the registry."""
-    desk.shelf.copy(desk.shelf.state(DEAD, State.DEAD), "wayback", "javascript:alert(1)")
+    desk.shelf.copy(desk.shelf.state(DEAD, LinkState.DEAD), "wayback", "javascript:alert(1)")
 
     assert desk.link(DEAD)["answer"] == "none"
 
 
 def test_a_copy_that_a_person_chose_goes_before_a_newer_one(desk: Desk) -> None:
     """W31."""
-    number = desk.shelf.state(DEAD, State.DEAD)
+    number = desk.shelf.state(DEAD, LinkState.DEAD)
     desk.shelf.copy(number, "wayback", "https://web.archive.org/new", "20250101000000")
     desk.shelf.copy(number, "loc", "https://webarchive.loc.gov/old", "20100101000000", by="alice")
 
@@ -401,7 +402,7 @@ def test_what_was_taken_down_is_not_offered(
     """Neither here nor, for a URL that was taken down as a whole, anywhere else."""
     desk.copy(DEAD)
     address = "https://web.archive.org/web/20200101000000/https://verlag.de/"
-    desk.shelf.copy(desk.shelf.state(DEAD, State.DEAD), "wayback", address)
+    desk.shelf.copy(desk.shelf.state(DEAD, LinkState.DEAD), "wayback", address)
     take_down(desk, what, effect)
     found = desk.link(DEAD)
 
@@ -425,11 +426,11 @@ def take_down(desk: Desk, what: str, effect: str) -> None:
     kind = TakedownKind(what)
     takedown = Takedown(
         number=0, kind=kind, what="verlag.de" if what == "host" else DEAD,
-        timestamp="20261120101112" if what == "capture" else "", effect=Effect(effect),
+        timestamp="20261120101112" if what == "capture" else "", effect=TakedownEffect(effect),
         reason="By order 7.", ticket="T", actor="anna", decided_at=NOW, expires_at=None,
     )  # fmt: skip
     with closing(open_decisions(desk.builder.layout)) as decisions:
-        takedown_book.add(decisions, [takedown])
+        takedowns.add_takedowns(decisions, [takedown])
 
 
 # ---- which URL is meant
@@ -529,7 +530,7 @@ def test_liveness_is_told_only_of_links_of_the_named_page(desk: Desk, who: dict[
 
 def test_no_copy_elsewhere_tells_that_a_link_is_dead(desk: Desk) -> None:
     """It is offered for dead links alone, so a URL of no named page has none (W20)."""
-    number = desk.shelf.state(DEAD, State.DEAD)
+    number = desk.shelf.state(DEAD, LinkState.DEAD)
     desk.shelf.copy(number, "wayback", "https://web.archive.org/web/2020/x", "20200101000000")
 
     assert desk.link(DEAD)["answer"] == "copy"
@@ -540,7 +541,7 @@ def test_internal_callers_are_told_of_every_link_of_the_farm(shelf: Shelf, tmp_p
     """They name no page: an internal tool asks for links before they are saved (W02, W20, W23)."""
     shelf.wiki("enwiki@WMF")
     shelf.wiki("osmwiki@OSM")
-    access = Access(internal=parse_networks(["198.51.100.7"]))
+    access = RateLimitPolicy(internal=parse_networks(["198.51.100.7"]))
     states = {}
     with open_front(tmp_path, Given(shelf.store), access=access) as front:
         for wiki in (WIKI, "enwiki@WMF", "osmwiki@OSM"):
@@ -627,7 +628,7 @@ def test_it_is_asked_again_at_once_while_something_is_on_its_way(desk: Desk) -> 
     assert desk.ask(FINE, NEW)["fresh_s"] == 2
     assert desk.link(NEW)["is_new"]
     assert desk.ask(FINE, NEW, wiki="unheard@of")["fresh_s"] == 60
-    desk.books.standing_of[DEAD] = QueueStanding(Standing.QUEUED, NOW)
+    desk.books.standing_of[DEAD] = UrlQueueStatus(UrlQueueState.QUEUED, NOW)
     assert desk.ask(FINE, DEAD)["fresh_s"] == 1
 
 
@@ -637,8 +638,8 @@ def test_a_link_that_waits_for_its_site_is_asked_for_at_its_next_attempt(
 ) -> None:
     """Nothing changes before; a minute is the longest in any case."""
     until = NOW + timedelta(seconds=wait_s)
-    tried = (Attempted(CAPTURED, "connect: refused"),)
-    desk.books.standing_of[FINE] = QueueStanding(Standing.QUEUED, CAPTURED, until, "", tried)
+    tried = (FailedAttempt(CAPTURED, "connect: refused"),)
+    desk.books.standing_of[FINE] = UrlQueueStatus(UrlQueueState.QUEUED, CAPTURED, until, "", tried)
     answer = desk.ask(FINE)
     (link,) = answer["links"]
     assert answer["fresh_s"] == fresh_s
@@ -649,8 +650,8 @@ def test_a_link_that_waits_for_its_site_is_asked_for_at_its_next_attempt(
 
 def test_a_link_that_was_given_up_says_so(desk: Desk) -> None:
     """And when it was last tried."""
-    tried = (Attempted(CAPTURED, "connect: refused"),)
-    desk.books.standing_of[FINE] = QueueStanding(Standing.FAILED, CAPTURED, None, "", tried)
+    tried = (FailedAttempt(CAPTURED, "connect: refused"),)
+    desk.books.standing_of[FINE] = UrlQueueStatus(UrlQueueState.FAILED, CAPTURED, None, "", tried)
     found = desk.link(FINE)
     assert found["answer"] == "failed"
     assert found["words"] == (
@@ -681,7 +682,7 @@ def test_of_what_nobody_will_ask_for_it_is_said_why(desk: Desk, url: str, words:
 
 def test_it_is_told_when_a_link_was_looked_at_and_that_it_is_a_file(desk: Desk) -> None:
     """What software should know before it follows a link, readers may know, too."""
-    desk.shelf.state(FINE, State.ALIVE, checked_day=TODAY - 3, mime="pdf", kib=1_200)
+    desk.shelf.state(FINE, LinkState.ALIVE, checked_day=TODAY - 3, mime="pdf", kib=1_200)
     found = desk.link(FINE)
     assert found["checked"] == f"{NOW - timedelta(days=3):%Y-%m-%d}"
     assert (found["mime"], found["kib"]) == ("pdf", 1_200)
@@ -805,8 +806,8 @@ def test_only_post_asks(desk: Desk) -> None:
 
 def test_a_question_for_many_links_costs_more(shelf: Shelf, tmp_path: Path) -> None:
     """One for each fifty; internal tools and those with a token pay nothing (W23)."""
-    rates = Rates(Rate(0.001, 12), Rate(0.001, 12), Rate(1_000, 1_000))
-    access = Access(rates=rates, token="t" * 32)
+    rates = ReaderRates(TokenRate(0.001, 12), TokenRate(0.001, 12), TokenRate(1_000, 1_000))
+    access = RateLimitPolicy(rates=rates, token="t" * 32)
     body = json.dumps({"urls": ["https://a.example/"] * 500}).encode()
     kind = {"Content-Type": "text/plain"}
     with open_front(tmp_path, Given(shelf.store), access=access) as front:

@@ -16,28 +16,26 @@ import pytest
 import pytest_asyncio
 
 from core.clock import SystemClock
-from core.settings import Settings
-from crawler.cli.standings import FrontierStatus
+from core.config.settings import Settings
+from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import Frontier, NewItem
-from crawler.frontier.opening import open_frontier
-from links.days import day_of
-from links.states import State
-from playback.front.registry.access import Access
-from playback.front.registry.cached import gadget
-from playback.front.registry.desk import LinkRegistry
-from playback.front.registry.source import OpenedWhenAsked
-from playback.front.registry.throttle import Rate, Rates
+from links.check_history import day_of
+from links.states import LinkState
+from playback.web.cached_links import cached_api
+from playback.web.rate_limits import RateLimitPolicy, ReaderRates, TokenRate
+from playback.web.registry.registry_service import LazyRegistrySource, LinkRegistry
 from tests.playback.conftest import CollectionBuilder, Served, serving
 from tests.playback.registry.shelf import DEAD, FINE, Shelf
 from tests.playback.screen import Screen, open_screen
 from tests.services.registries import open_registry
 from tests.sites.mediawiki import ADMIN, Wiki, running_wiki
 from tests.sites.versions import MACHINES, OTHERS, Version
+from weboid.app.reader_queue_status import ReaderQueueStatus
 
 pytestmark = [pytest.mark.playback, pytest.mark.browser, pytest.mark.slow]
 
-SCRIPT = Path(gadget.__file__).with_name("gadget.js")
-MANY = Rates(Rate(1e6, 1e6), Rate(1e6, 1e6), Rate(1e6, 1e6))
+SCRIPT = Path(cached_api.__file__).with_name("gadget.js")
+MANY = ReaderRates(TokenRate(1e6, 1e6), TokenRate(1e6, 1e6), TokenRate(1e6, 1e6))
 QUEUED, NEVER = "https://zeitung.de/heute?a=1&b=2", "https://never.example/"
 HELD = "https://never.example/held"
 TEXT = f"""Burgen sind bewohnbar.<ref>[{DEAD}#Teil-2 Verlag], gesehen.</ref>
@@ -99,8 +97,8 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archive]:
     shelf = Shelf(store, root)
     shelf.page(1, "Another", DEAD, FINE, QUEUED)
     since = {"first_fail_day": day_of(now) - 183, "fails": 9}
-    shelf.state(DEAD, State.DEAD, code=18, **since)
-    shelf.state(FINE, State.ALIVE, code=1)
+    shelf.state(DEAD, LinkState.DEAD, code=18, **since)
+    shelf.state(FINE, LinkState.ALIVE, code=1)
     for url in (DEAD, FINE):
         builder.page(url, "<p>x</p>", at=now - timedelta(days=200))
     settings = Settings()
@@ -108,9 +106,11 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archive]:
         closing(builder),
         closing(store),
         closing(open_frontier(builder.layout, settings.frontier, settings.politeness)) as frontier,
-        closing(OpenedWhenAsked(builder.layout)) as source,
-        closing(FrontierStatus(builder.layout, settings, clock=clock)) as status,
-        serving(builder, links=LinkRegistry(source, Access(rates=MANY)), status=status) as served,
+        closing(LazyRegistrySource(builder.layout)) as source,
+        closing(ReaderQueueStatus(builder.layout, settings, clock=clock)) as status,
+        serving(
+            builder, links=LinkRegistry(source, RateLimitPolicy(rates=MANY)), status=status
+        ) as served,
     ):
         frontier.add([NewItem(QUEUED), NewItem(HELD)], now=now)
         yield Archive(served, shelf, frontier)

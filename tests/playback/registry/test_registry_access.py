@@ -10,21 +10,21 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 
 from core.errors import ConfigError
-from playback.front.readers import (
-    NOWHERE,
-    Readers,
-    neighbourhood,
-    one_reader,
-    parse_networks,
+from net.address_policy import rate_limit_prefix
+from playback.web.client_address import NO_ADDRESS, ClientAddresses, parse_networks, reader_prefix
+from playback.web.rate_limits import (
+    RateLimitPolicy,
+    ReaderRates,
+    RequestThrottle,
+    TokenRate,
+    read_token,
 )
-from playback.front.registry.access import Access, read_token
-from playback.front.registry.throttle import Rate, Rates, Throttle
 from tests.playback.registry.shelf import DEAD, Front, Given, Shelf, open_front
 
-RATES = Rates(Rate(1, 3), Rate(2, 5), Rate(100, 1_000))
+RATES = ReaderRates(TokenRate(1, 3), TokenRate(2, 5), TokenRate(100, 1_000))
 TOKEN = "t" * 40
-ACCESS = Access(
-    readers=Readers(parse_networks(["198.51.100.0/25"])),
+ACCESS = RateLimitPolicy(
+    readers=ClientAddresses(parse_networks(["198.51.100.0/25"])),
     internal=parse_networks(["10.0.0.0/8", "2001:db8:aaaa::/48"]),
     token=TOKEN,
     rates=RATES,
@@ -106,7 +106,7 @@ def test_a_wrong_token_opens_nothing(said: str, strict: Front) -> None:
 
 def test_without_a_token_no_token_is_right(shelf: Shelf, tmp_path: Path) -> None:
     """An empty setting must not be a key."""
-    with open_front(tmp_path, Given(shelf.store), access=Access(rates=RATES)) as front:
+    with open_front(tmp_path, Given(shelf.store), access=RateLimitPolicy(rates=RATES)) as front:
         assert asked(front, 4, authorization="Bearer ")[-1] == 429
         assert asked(front, 1, x_forwarded_for="10.0.0.1") == [429]
 
@@ -138,7 +138,7 @@ def address(peer: str | None, forwarded: list[str], proxies: list[str]) -> str:
         "client": (peer, 1) if peer else None,
         "headers": [(b"x-forwarded-for", each.encode("latin-1", "replace")) for each in forwarded],
     }
-    return str(Readers(parse_networks(proxies)).address_of(Request(scope)))
+    return str(ClientAddresses(parse_networks(proxies)).address_of(Request(scope)))
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def address(peer: str | None, forwarded: list[str], proxies: list[str]) -> str:
         ("192.0.2.1", ["[2001:db8::5]:1234"], ["192.0.2.1"], "2001:db8::5"),
         ("::ffff:192.0.2.1", ["::ffff:203.0.113.5"], ["192.0.2.1"], "203.0.113.5"),
         ("fe80::1%eth0", [], [], "fe80::1"),
-        (None, ["203.0.113.5"], ["192.0.2.1"], str(NOWHERE)),
-        ("a-name", [], [], str(NOWHERE)),
+        (None, ["203.0.113.5"], ["192.0.2.1"], str(NO_ADDRESS)),
+        ("a-name", [], [], str(NO_ADDRESS)),
     ],
 )  # fmt: skip
 def test_only_a_proxy_of_ours_says_who_asks(
@@ -177,11 +177,11 @@ def test_no_header_is_too_odd(forwarded: list[str], peer: object) -> None:
 def test_a_reader_is_in_his_neighbourhood(found: object) -> None:
     """A /24 of IPv4, a /48 of IPv6."""
     where = ip_address(str(found))
-    near = ip_network(neighbourhood(where))
+    near = ip_network(rate_limit_prefix(where))
 
     assert where in near
     assert near.prefixlen == {4: 24, 6: 48}[where.version]
-    assert ip_network(one_reader(where)).subnet_of(near)  # type: ignore[arg-type]
+    assert ip_network(reader_prefix(where)).subnet_of(near)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("text", ["example.org", "10.0.0.1/8", "", "10.0.0.0/33"])
@@ -206,7 +206,7 @@ def test_nobody_ever_gets_more_than_the_rates_allow(
 
     A question may be dearer than what was left; then those after it wait.
     """
-    throttle = Throttle(RATES)
+    throttle = RequestThrottle(RATES)
     given_to: dict[str, list[tuple[float, float]]] = {}
     now = 0.0
     for number, gap, cost in questions:
@@ -226,7 +226,7 @@ def test_nobody_ever_gets_more_than_the_rates_allow(
 @given(st.floats(0.1, 20), st.floats(0, 50))
 def test_whoever_waits_as_told_is_answered(cost: float, start: float) -> None:
     """So Retry-After is the truth."""
-    throttle, who = Throttle(RATES), ip_address("192.0.2.1")
+    throttle, who = RequestThrottle(RATES), ip_address("192.0.2.1")
     throttle.charge(who, start, cost)
     while not (wait := throttle.wait_s(who, start)):
         pass
@@ -236,7 +236,9 @@ def test_whoever_waits_as_told_is_answered(cost: float, start: float) -> None:
 
 def test_memory_is_bounded_whoever_asks() -> None:
     """Ever new addresses push out what was used longest ago, and gain nothing by it."""
-    throttle = Throttle(Rates(Rate(1, 2), Rate(1, 2), Rate(10, 500)), most=1_000)
+    throttle = RequestThrottle(
+        ReaderRates(TokenRate(1, 2), TokenRate(1, 2), TokenRate(10, 500)), most=1_000
+    )
     answered = sum(
         throttle.wait_s(ip_address(0x2001_0DB8 << 96 | n << 80), 0.0) == 0 for n in range(5_000)
     )
@@ -247,7 +249,7 @@ def test_memory_is_bounded_whoever_asks() -> None:
 
 def test_a_clock_that_goes_back_gives_nothing() -> None:
     """Nor takes."""
-    throttle, who = Throttle(RATES), ip_address("192.0.2.1")
+    throttle, who = RequestThrottle(RATES), ip_address("192.0.2.1")
     codes = [throttle.wait_s(who, now) for now in (100.0, 90.0, 80.0)]
 
     assert codes == [0, 0, 0]
@@ -285,4 +287,4 @@ def test_a_token_is_read_and_not_shown(tmp_path: Path) -> None:
     path.chmod(0o600)
 
     assert read_token(path) == TOKEN
-    assert TOKEN not in repr(Access(token=TOKEN))
+    assert TOKEN not in repr(RateLimitPolicy(token=TOKEN))

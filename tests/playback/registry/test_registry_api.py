@@ -16,21 +16,26 @@ from sqlalchemy import select
 
 from core.errors import TransientError
 from core.layout import Layout
-from links.books.additions import PageRevision, note_additions
-from links.books.asked_pages import MOST_OF_WIKI, AskedPage, finish, put_asked, waiting
-from links.books.pages import next_stale, number_of
-from links.days import date_of
-from links.history import Run, pack
-from links.locator import key_of
-from links.quirks import HostQuirk, UrlQuirk
-from links.stages import Stage
-from links.states import State
-from links.store.schema import host_quirks, pages, replacements, url_quirks
-from links.store.store import Store
-from playback.front.readers import parse_networks
-from playback.front.registry import formats
-from playback.front.registry.access import Access
-from playback.front.registry.answers import order_of
+from links.check_history import HistoryRun, date_of, pack_history
+from links.feedback.page_requests import (
+    MOST_OF_WIKI,
+    RequestedPage,
+    finish_page_requests,
+    put_page_requests,
+    waiting_pages,
+)
+from links.feedback.replacements import ProposalStage
+from links.registry.database import RegistryStore
+from links.registry.link_additions import PageRevision, note_additions
+from links.registry.pages import next_stale, number_of
+from links.registry.quirks import HostQuirk, UrlQuirk
+from links.registry.schema import host_quirks, pages, replacements, url_quirks
+from links.states import LinkState
+from links.url_parts import key_of
+from playback.web.client_address import parse_networks
+from playback.web.rate_limits import RateLimitPolicy
+from playback.web.registry import answer_formats
+from playback.web.registry.registry_values import link_order
 from tests.playback.registry.shelf import (
     CODES,
     DEAD,
@@ -148,7 +153,7 @@ def test_a_page_that_is_not_observed_is_handed_to_the_feeder(shelf: Shelf, front
     """By its number or its title, once a day; those that are known are stamped as ever (W10, W34)."""
     front.page("dbname=dewiki@WMF&curid=1|4711&titles=Foo bar|Neu")
     with shelf.store.reading() as rows:
-        assert waiting(rows, shelf.wiki(), limit=9) == [(0, "Neu"), (4711, "")]
+        assert waiting_pages(rows, shelf.wiki(), limit=9) == [(0, "Neu"), (4711, "")]
 
     written: list[str] = []
     shelf.on_write(written.append)
@@ -167,11 +172,11 @@ def test_links_of_a_page_that_is_not_observed_are_told_once_it_was_read(
 
     elsewhere = "https://osm.info/"
     shelf.page(1, "Ways", elsewhere, wiki="dewiki@OSM")
-    read = [AskedPage(4711, ""), AskedPage(0, "Neu")]
+    read = [RequestedPage(4711, ""), RequestedPage(0, "Neu")]
     keys = [key_of(url) for url in (DEAD, "https://unknown.net/", elsewhere)]
     wiki = shelf.wiki()
     with shelf.store.writing() as rows:
-        finish(rows, wiki, read, day=TODAY, keys=dict.fromkeys(read, keys))
+        finish_page_requests(rows, wiki, read, day=TODAY, keys=dict.fromkeys(read, keys))
     told = front.page(query).json()["pages"]
 
     assert [page["is_observed"] for page in told] == [False, False]
@@ -251,7 +256,7 @@ def test_a_request_is_refused_while_too_many_wait(shelf: Shelf, front: Front) ->
     """And the answer says so."""
     wiki = shelf.wiki()
     with shelf.store.writing() as rows:
-        put_asked(rows, wiki, range(10_000, 10_000 + MOST_OF_WIKI), day=TODAY)
+        put_page_requests(rows, wiki, range(10_000, 10_000 + MOST_OF_WIKI), day=TODAY)
 
     told = front.page("dbname=dewiki@WMF&curid=10001|4711").json()["pages"]
 
@@ -286,11 +291,11 @@ def test_a_private_wiki_is_told_to_internal_callers_alone(
 ) -> None:
     """Neither its titles nor links that it alone has (L12)."""
     shelf.page(1, "Interna", SECRET, DEAD, wiki="hauswiki@WMF")
-    shelf.state(SECRET, State.DEAD)
+    shelf.state(SECRET, LinkState.DEAD)
     shelf.settings({"public": False}, "hauswiki@WMF")
     texts = {}
     for peer in ("198.51.100.7", "10.0.0.7"):
-        access = Access(internal=parse_networks(["10.0.0.0/8"]))
+        access = RateLimitPolicy(internal=parse_networks(["10.0.0.0/8"]))
         with open_front(tmp_path, Given(shelf.store), access=access, peer=peer) as front:
             texts[peer] = front.get(path.replace("STAMP", front.stamp())).text
 
@@ -359,13 +364,13 @@ def test_a_link_is_told_with_all_that_is_known(shelf: Shelf, front: Front) -> No
     """History, evidence, hints, copies, reports, the tested replacement (W06, W30, W54, W57)."""
     number = shelf.state(
         DEAD,
-        State.DEAD,
+        LinkState.DEAD,
         mime="pdf",
         kib=12,
-        history=pack(
+        history=pack_history(
             (
-                Run(CODES.FINE, TODAY - 400, TODAY - 190),
-                Run(CODES.NOT_FOUND, TODAY - 183, TODAY - 1),
+                HistoryRun(CODES.FINE, TODAY - 400, TODAY - 190),
+                HistoryRun(CODES.NOT_FOUND, TODAY - 183, TODAY - 1),
             )
         ),
     )
@@ -390,7 +395,7 @@ def test_a_link_is_told_with_all_that_is_known(shelf: Shelf, front: Front) -> No
         replacements,
         url_id=number,
         address="https://verlag.de/there",
-        state=Stage.WORKS,
+        state=ProposalStage.WORKS,
         moment=0,
         reporter=b"x" * 16,
         tested_day=TODAY,
@@ -419,12 +424,12 @@ def test_a_link_is_told_with_all_that_is_known(shelf: Shelf, front: Front) -> No
     assert "no such page" in link["cause"]
 
 
-@pytest.mark.parametrize("stage", [Stage.WAITING, Stage.FAILED])
+@pytest.mark.parametrize("stage", [ProposalStage.WAITING, ProposalStage.FAILED])
 def test_an_untested_replacement_is_told_to_nobody(
-    stage: Stage, shelf: Shelf, front: Front
+    stage: ProposalStage, shelf: Shelf, front: Front
 ) -> None:
     """Nor one whose test failed (W17)."""
-    number = shelf.state(DEAD, State.DEAD)
+    number = shelf.state(DEAD, LinkState.DEAD)
     shelf.add(
         replacements,
         url_id=number,
@@ -439,7 +444,7 @@ def test_an_untested_replacement_is_told_to_nobody(
 
 def test_what_is_over_is_not_told(shelf: Shelf, front: Front) -> None:
     """Reports after six months, quirks after theirs (W14, W47, W56)."""
-    number = shelf.state(DEAD, State.DEAD)
+    number = shelf.state(DEAD, LinkState.DEAD)
     host = shelf.host_of(number)
     shelf.report(number, expires_day=TODAY - 1)
     shelf.add(
@@ -468,8 +473,8 @@ def test_a_hosts_quirks_are_told_once_consolidated_and_hold_below_it(
     """Of the host itself and of all hosts below it, once they stand for more than 100 days (W47)."""
     deep = "https://a.b.verlag.de/gone"
     shelf.page(1, "Foo bar", DEAD, deep)
-    shelf.state(deep, State.DEAD)
-    row = shelf.host_of(shelf.state(f"https://{host}/", State.DEAD))
+    shelf.state(deep, LinkState.DEAD)
+    row = shelf.host_of(shelf.state(f"https://{host}/", LinkState.DEAD))
     days = {"first_day": since, "last_day": TODAY}
     shelf.add(host_quirks, host_id=row, kind=HostQuirk.SERVER_ERROR, **days)
 
@@ -479,18 +484,20 @@ def test_a_hosts_quirks_are_told_once_consolidated_and_hold_below_it(
 
 def test_a_url_that_works_again_has_no_replacement(shelf: Shelf, front: Front) -> None:
     """It is shown in the place of what cannot be reached alone (W17)."""
-    shelf.replace(shelf.state(FINE, State.ALIVE), "https://verlag.de/there", Stage.WORKS)
+    shelf.replace(
+        shelf.state(FINE, LinkState.ALIVE), "https://verlag.de/there", ProposalStage.WORKS
+    )
     (link,) = [link for link in links_of(front) if link["url"] == FINE]
     assert link["replacement"] is None
 
-    shelf.state(FINE, State.DEAD)
+    shelf.state(FINE, LinkState.DEAD)
     (link,) = [link for link in links_of(front) if link["url"] == FINE]
     assert link["replacement"] == "https://verlag.de/there"
 
 
 def test_a_presumption_is_told_as_a_note(shelf: Shelf, front: Front) -> None:
     """At once, and the state stays what was observed (W16)."""
-    number = shelf.state(DEAD, State.DEAD)
+    number = shelf.state(DEAD, LinkState.DEAD)
     days = {"first_day": TODAY, "last_day": TODAY}
     kind = HostQuirk.PRESUMED_REACHABLE
     shelf.add(host_quirks, host_id=shelf.host_of(number), kind=kind, **days)
@@ -579,7 +586,7 @@ def test_html_is_a_list_in_the_order_of_hosts(shelf: Shelf, front: Front) -> Non
 
     assert re.findall(r'<p class="target"><a class="url" dir="ltr" href="([^"]+)"', text) == wanted
     assert "<ul" in text
-    assert sorted(wanted, key=order_of) == wanted
+    assert sorted(wanted, key=link_order) == wanted
 
 
 def test_a_fragment_is_the_list_alone_and_its_addresses_are_whole(front: Front) -> None:
@@ -623,8 +630,8 @@ def test_nobody_names_what_the_script_calls(name: str, front: Front) -> None:
 def test_problems_are_those_that_a_reader_does_not_reach(shelf: Shelf, front: Front) -> None:
     """Dead, usurped and invalid ones; not those that only refuse us (W67)."""
     shelf.page(1, "Foo", DEAD, FINE, BAD, "https://casino.de/", "https://zeitung.de/")
-    shelf.state("https://casino.de/", State.USURPED)
-    shelf.state("https://zeitung.de/", State.BLOCKED)
+    shelf.state("https://casino.de/", LinkState.USURPED)
+    shelf.state("https://zeitung.de/", LinkState.BLOCKED)
     found = front.get(PROBLEM + "&format=json").json()["problems"]
 
     assert [each["url"] for each in found] == [BAD, "https://casino.de/", DEAD]
@@ -645,7 +652,7 @@ def test_the_words_are_in_the_language_that_is_asked_for(front: Front) -> None:
 # ---- what asking does
 
 
-def asked(store: Store) -> dict[int, tuple[int | None, bool]]:
+def asked(store: RegistryStore) -> dict[int, tuple[int | None, bool]]:
     """When each page was last asked for, and whether its links are to be read again."""
     with store.reading() as rows:
         found = rows.execute(select(pages.c.page_id, pages.c.asked_day, pages.c.is_stale))
@@ -845,7 +852,7 @@ def test_a_list_goes_on_where_it_ended(shelf: Shelf, front: Front) -> None:
 def test_lists_hold_what_they_say(shelf: Shelf, front: Front) -> None:
     """Spam, unreachable, doubtful; what a page no longer has puts it on none (W05)."""
     shelf.page(2, "Zweifel", "https://langsam.de/")
-    shelf.state("https://langsam.de/", State.DYING)
+    shelf.state("https://langsam.de/", LinkState.DYING)
     shelf.spam(shelf.page(3, "Werbung"), "https://spam.top/")
     shelf.page(4, "Geheilt", DEAD)
     shelf.page(4, "Geheilt", day=TODAY)
@@ -865,7 +872,7 @@ def test_a_list_may_be_of_one_site(shelf: Shelf, front: Front) -> None:
     shelf.page(2, "Unten", below)
     shelf.page(3, "Anders", "https://anders.de/")
     for url in (below, "https://anders.de/"):
-        shelf.state(url, State.DEAD)
+        shelf.state(url, LinkState.DEAD)
 
     def listed(domain: str) -> list[str]:
         query = f"dbname=dewiki@WMF&with=unreachable&domain={domain}"
@@ -886,7 +893,7 @@ def test_a_wikis_links_by_state_go_on(shelf: Shelf, front: Front) -> None:
     urls = [f"https://viele.de/{number:03}" for number in range(230)]
     shelf.page(7, "Viele", *urls)
     for url in urls:
-        shelf.state(url, State.DEAD)
+        shelf.state(url, LinkState.DEAD)
     part: dict[str, Any] = {"after": ""}
     found = []
     while part["after"] is not None:
@@ -905,8 +912,13 @@ def test_what_changed_since_a_day_is_told(shelf: Shelf, front: Front) -> None:
     shelf.page(2, "Neu", "https://neu.de/", day=TODAY - 1)
     shelf.page(3, "Alt", "https://alt.de/", day=TODAY - 90)
     shelf.page(4, "Anders", "https://anders.de/", day=TODAY - 90)
-    changed = pack((Run(CODES.FINE, TODAY - 90, TODAY - 9), Run(CODES.NOT_FOUND, TODAY - 1, TODAY)))
-    shelf.state("https://anders.de/", State.DYING, history=changed, first_fail_day=TODAY - 1)
+    changed = pack_history(
+        (
+            HistoryRun(CODES.FINE, TODAY - 90, TODAY - 9),
+            HistoryRun(CODES.NOT_FOUND, TODAY - 1, TODAY),
+        )
+    )
+    shelf.state("https://anders.de/", LinkState.DYING, history=changed, first_fail_day=TODAY - 1)
     since = date_of(TODAY - 2).isoformat()
     found = front.get(f"/links/api/links?dbname=dewiki@WMF&since={since}").json()
 
@@ -953,7 +965,7 @@ def test_a_status_is_what_the_server_gave(
     code: int, evidence: str, told: tuple[Any, ...], shelf: Shelf, front: Front
 ) -> None:
     """Null where none answered; the reason has a name, and the mapped status one of its own (W55)."""
-    number = shelf.state(DEAD, State.DEAD, code=code)
+    number = shelf.state(DEAD, LinkState.DEAD, code=code)
     if evidence:
         shelf.seen(number, evidence)
     (link,) = [link for link in links_of(front) if link["url"] == DEAD]
@@ -971,7 +983,7 @@ def test_the_source_of_the_script_is_there_in_this_version(front: Front) -> None
 
     assert f"Weboid {version('weboid')}," in head
     assert source.headers["content-type"].startswith("text/plain")
-    assert source.content == Path(formats.__file__).read_bytes()
+    assert source.content == Path(answer_formats.__file__).read_bytes()
 
 
 def test_a_question_may_ask_for_some_fields(front: Front) -> None:

@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 from sqlalchemy import update
 
 from core.errors import TransientError
-from links.reporters import Reporters
-from links.states import State
-from links.store.schema import pages
-from playback.front.readers import Readers, parse_networks
-from playback.front.registry.access import Access
-from playback.front.registry.forms import STAMP_S, Stamps
+from links.feedback.reporter_limits import ReporterDigests
+from links.registry.schema import pages
+from links.states import LinkState
+from playback.web.client_address import ClientAddresses, parse_networks
+from playback.web.rate_limits import RateLimitPolicy
+from playback.web.registry.registry_forms import STAMP_S, FormStamps
 from tests.examples import examples
 from tests.playback.registry.shelf import DEAD, FINE, Front, Given, Shelf, open_front, stamp_in
 
 pytestmark = pytest.mark.slow
 
-KEY = Reporters(b"x" * 32)
+KEY = ReporterDigests(b"x" * 32)
 HERE, THERE = ip_address("198.51.100.7"), ip_address("203.0.113.9")
 
 
@@ -83,7 +83,7 @@ def test_without_the_form_there_is_only_the_form(name: str, front: Front) -> Non
 
 def test_a_stamp_is_good_for_its_neighbourhood_alone(shelf: Shelf, tmp_path: Path) -> None:
     """A farm of machines cannot share one."""
-    access = Access(readers=Readers(parse_networks(["198.51.100.7"])))
+    access = RateLimitPolicy(readers=ClientAddresses(parse_networks(["198.51.100.7"])))
     with open_front(tmp_path, Given(shelf.store), access=access) as front:
         query = f"/links?url={DEAD}&stamp={front.stamp()}"
         elsewhere = front.get(query, x_forwarded_for="203.0.113.9").text
@@ -96,17 +96,17 @@ def test_a_stamp_is_good_for_its_neighbourhood_alone(shelf: Shelf, tmp_path: Pat
 @given(st.text(max_size=60))
 def test_no_stamp_that_others_make_holds(stamp: str) -> None:
     """Whatever it looks like."""
-    assert not Stamps(KEY).take(stamp, HERE, 1_000.0, "")
+    assert not FormStamps(KEY).take(stamp, HERE, 1_000.0, "")
 
 
 @given(st.integers(0, 10**10), st.integers(-STAMP_S, 2 * STAMP_S))
 def test_a_stamp_holds_for_two_hours(made: int, later: int) -> None:
     """From then on, not before, and for its own range."""
-    stamp = Stamps(KEY).make(HERE, made, "")
+    stamp = FormStamps(KEY).make(HERE, made, "")
 
-    assert Stamps(KEY).take(stamp, HERE, made + later, "") == (0 <= later <= STAMP_S)
-    assert not Stamps(KEY).take(stamp, THERE, made, "")
-    assert not Stamps(Reporters(b"y" * 32)).take(stamp, HERE, made, "")
+    assert FormStamps(KEY).take(stamp, HERE, made + later, "") == (0 <= later <= STAMP_S)
+    assert not FormStamps(KEY).take(stamp, THERE, made, "")
+    assert not FormStamps(ReporterDigests(b"y" * 32)).take(stamp, HERE, made, "")
 
 
 def test_a_stamp_answers_one_question(front: Front) -> None:
@@ -284,7 +284,7 @@ def test_the_first_hundred_other_pages_are_told(shelf: Shelf, front: Front) -> N
 
 def test_nothing_but_the_web_becomes_a_link(shelf: Shelf, front: Front) -> None:
     """Addresses of copies and replacements come from outside, too; nor does a usurped domain."""
-    number = shelf.state(DEAD, State.USURPED, code=83)
+    number = shelf.state(DEAD, LinkState.USURPED, code=83)
     shelf.copy(number, "odd", "javascript:alert(1)", "20200101000000")
     shelf.seen(number, "redirect", "javascript:alert(2)")
     text = told(front, "dbname=dewiki&curid=1")

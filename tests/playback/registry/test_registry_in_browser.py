@@ -11,12 +11,10 @@ import pytest
 import pytest_asyncio
 
 from core.urls import identity_key
-from links.days import day_of
-from links.states import State
-from playback.front.registry.access import Access
-from playback.front.registry.desk import LinkRegistry
-from playback.front.registry.source import OpenedWhenAsked
-from playback.front.registry.throttle import Rate, Rates
+from links.check_history import day_of
+from links.states import LinkState
+from playback.web.rate_limits import RateLimitPolicy, ReaderRates, TokenRate
+from playback.web.registry.registry_service import LazyRegistrySource, LinkRegistry
 from tests.playback.conftest import CollectionBuilder, Served, serving
 from tests.playback.registry.shelf import DEAD, NOW, Shelf
 from tests.playback.screen import Screen, open_screen
@@ -24,7 +22,7 @@ from tests.services.registries import open_registry
 
 pytestmark = [pytest.mark.playback, pytest.mark.browser, pytest.mark.slow]
 
-MANY = Rates(Rate(1e6, 1e6), Rate(1e6, 1e6), Rate(1e6, 1e6))
+MANY = ReaderRates(TokenRate(1e6, 1e6), TokenRate(1e6, 1e6), TokenRate(1e6, 1e6))
 LONG = f"https://zeitung.de/{'ein-langer-pfad/' * 12}?frage={'x' * 80}"
 HOSTILE = "http://x</script><script>document.title='taken'</script>\u2028'"
 PAGES = {
@@ -56,13 +54,13 @@ def reading(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     shelf = Shelf(store, root)
     shelf.fill_richly()
     shelf.page(2, "Liste der Burgen und Schlösser", DEAD, LONG, HOSTILE, "https://casino.de/")
-    shelf.state(LONG, State.BLOCKED, code=17, checked_day=day_of(NOW))
-    shelf.state("https://casino.de/", State.USURPED, code=83)
+    shelf.state(LONG, LinkState.BLOCKED, code=17, checked_day=day_of(NOW))
+    shelf.state("https://casino.de/", LinkState.USURPED, code=83)
     store.close()
-    access = Access(rates=MANY, form_rates=MANY)
+    access = RateLimitPolicy(rates=MANY, form_rates=MANY)
     with (
         closing(builder),
-        closing(OpenedWhenAsked(builder.layout)) as source,
+        closing(LazyRegistrySource(builder.layout)) as source,
         serving(builder, links=LinkRegistry(source, access)) as served,
     ):
         yield served
@@ -151,11 +149,11 @@ def test_the_running_server_believes_no_header_of_a_stranger(
     """Not even on loopback, where the server's own library would (W23)."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("throttled") / "collection")
     open_registry(builder.layout).close()
-    slow = Rates(Rate(0.001, 3), Rate(0.001, 3), Rate(1, 100))
+    slow = ReaderRates(TokenRate(0.001, 3), TokenRate(0.001, 3), TokenRate(1, 100))
     with (
         closing(builder),
-        closing(OpenedWhenAsked(builder.layout)) as source,
-        serving(builder, links=LinkRegistry(source, Access(rates=slow))) as served,
+        closing(LazyRegistrySource(builder.layout)) as source,
+        serving(builder, links=LinkRegistry(source, RateLimitPolicy(rates=slow))) as served,
     ):
         codes = [
             served.get(

@@ -11,9 +11,8 @@ from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from core.layout import Layout
-from playback.front.registry.access import Access
-from playback.front.registry.openapi import description
-from playback.front.registry.throttle import Rate, Rates
+from playback.web.rate_limits import RateLimitPolicy, ReaderRates, TokenRate
+from playback.web.registry.registry_openapi import description
 from tests.examples import examples
 from tests.playback.registry.shelf import Given, Shelf, open_front
 from tests.services.registries import open_registry
@@ -21,7 +20,7 @@ from tests.services.registries import open_registry
 pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
 
 PATH = "/links/api/openapi.json"
-MANY = Rates(Rate(1e6, 1e6), Rate(1e6, 1e6), Rate(1e6, 1e6))
+MANY = ReaderRates(TokenRate(1e6, 1e6), TokenRate(1e6, 1e6), TokenRate(1e6, 1e6))
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +30,7 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     opened = open_registry(Layout(root))
     shelf = Shelf(opened, root)
     shelf.fill_richly()
-    with open_front(root, Given(opened), access=Access(rates=MANY), origin=None) as front:
+    with open_front(root, Given(opened), access=RateLimitPolicy(rates=MANY), origin=None) as front:
         yield schemathesis.openapi.from_asgi(PATH, front.app)
     opened.close()
 

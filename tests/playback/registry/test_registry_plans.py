@@ -3,19 +3,20 @@
 from collections.abc import Iterator
 from typing import Any
 
-from links.store.store import Store
-from playback.front.registry import listing
-from playback.front.registry.answers import ListKind
-from playback.front.registry.reading import LAST_SEEN, SPAM_BY_KEY, URL_BY_KEY
+from links.registry.database import RegistryStore
+from playback.web.registry import registry_lists
+from playback.web.registry.registry_reader import LAST_SEEN, SPAM_BY_KEY, URL_BY_KEY
+from playback.web.registry.registry_values import WikiListKind
 from tests.playback.registry.shelf import Shelf
 
 
 def statements(speaks: Any) -> Iterator[tuple[str, str]]:
     """Each by its name, as that database takes it, its values written out."""
     made: dict[str, Any] = {
-        f"list-{kind}": listing.counted(kind, 1, 5, 500).limit(51) for kind in ListKind
+        f"list-{kind}": registry_lists.count_findings(kind, 1, 5, 500).limit(51)
+        for kind in WikiListKind
     }
-    made["round"] = listing.last_of_round(1, 5)
+    made["round"] = registry_lists.last_of_round(1, 5)
     by_key: Any = URL_BY_KEY.body
     seen: Any = LAST_SEEN.body
     spam: Any = SPAM_BY_KEY.body
@@ -27,7 +28,7 @@ def statements(speaks: Any) -> Iterator[tuple[str, str]]:
         yield name, str(statement.compile(dialect=speaks, compile_kwargs=options))
 
 
-def plans(store: Store) -> dict[str, str]:
+def plans(store: RegistryStore) -> dict[str, str]:
     """What each database does for each of them."""
     found = {}
     dialect = store.engine.dialect.name

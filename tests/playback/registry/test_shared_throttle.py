@@ -13,14 +13,13 @@ import httpx
 import pytest
 
 from core.clock import SystemClock
-from core.redis_url import RedisUse, parse_redis_url
+from core.config.database_urls import RedisUse, parse_redis_url
 from crawler.collection import open_collection
-from playback.front.registry.shared_throttle import SharedBuckets
-from playback.front.registry.throttle import Rate, Rates, Throttle
+from playback.web.rate_limits import ReaderRates, RequestThrottle, SharedBuckets, TokenRate
 from tests.services.ports import free_port
 from tests.services.redis_server import RedisServer
 
-RATES = Rates(Rate(0.001, 4), Rate(0.001, 8), Rate(1, 1_000))
+RATES = ReaderRates(TokenRate(0.001, 4), TokenRate(0.001, 8), TokenRate(1, 1_000))
 WHO = ip_address("192.0.2.1")
 
 
@@ -37,7 +36,7 @@ def buckets_in(server: RedisServer, name: str = "ours") -> SharedBuckets:
     return SharedBuckets(parse_redis_url(f"{server.url}?frontier={name}", RedisUse.FRONTIER))
 
 
-def answered(throttle: Throttle, most: int = 50) -> int:
+def answered(throttle: RequestThrottle, most: int = 50) -> int:
     """Return how many questions are answered, one after the other, until one must wait."""
     return next((n for n in range(most) if throttle.wait_s(WHO, 0.0)), most)
 
@@ -45,22 +44,25 @@ def answered(throttle: Throttle, most: int = 50) -> int:
 def test_two_fronts_give_one_reader_one_share(redis_server: RedisServer) -> None:
     """Whichever is asked; doors of other names and other frontiers count for themselves."""
     with closing(buckets_in(redis_server)) as one, closing(buckets_in(redis_server)) as two:
-        first, second = Throttle(RATES, shared=one, name="a"), Throttle(RATES, shared=two, name="a")
+        first, second = (
+            RequestThrottle(RATES, shared=one, name="a"),
+            RequestThrottle(RATES, shared=two, name="a"),
+        )
         assert [first.wait_s(WHO, 0.0) for _ in range(3)] == [0, 0, 0]
         assert answered(second) == 1
         assert second.wait_s(WHO, 0.0) == first.wait_s(WHO, 0.0) > 900
-        assert answered(Throttle(RATES, shared=two, name="b")) == 4
+        assert answered(RequestThrottle(RATES, shared=two, name="b")) == 4
     with closing(buckets_in(redis_server, "other")) as other:
-        assert answered(Throttle(RATES, shared=other, name="a")) == 4
+        assert answered(RequestThrottle(RATES, shared=other, name="a")) == 4
 
 
 def test_a_dear_question_leaves_a_debt_at_every_front(redis_server: RedisServer) -> None:
     """Bounded by what the bucket holds, as in one process."""
     with closing(buckets_in(redis_server)) as one, closing(buckets_in(redis_server)) as two:
-        Throttle(RATES, shared=one).charge(WHO, 0.0, 1_000)
-        wait = Throttle(RATES, shared=two).wait_s(WHO, 0.0)
+        RequestThrottle(RATES, shared=one).charge(WHO, 0.0, 1_000)
+        wait = RequestThrottle(RATES, shared=two).wait_s(WHO, 0.0)
 
-    local = Throttle(RATES)
+    local = RequestThrottle(RATES)
     local.charge(WHO, 0.0, 1_000)
     assert abs(wait - local.wait_s(WHO, 0.0)) <= 10
 
@@ -68,7 +70,7 @@ def test_a_dear_question_leaves_a_debt_at_every_front(redis_server: RedisServer)
 def test_keys_hold_no_address_and_expire(redis_server: RedisServer) -> None:
     """Each key is forgotten when its bucket is full again; a refused question makes none."""
     with closing(buckets_in(redis_server)) as buckets, redis_server.client() as client:
-        throttle = Throttle(RATES, shared=buckets)
+        throttle = RequestThrottle(RATES, shared=buckets)
         answered(throttle)
         keys = client.keys("*")
         before = len(keys)
@@ -87,7 +89,7 @@ def test_without_redis_each_front_counts_for_itself_until_it_is_back(
     now = [0.0]
     address = parse_redis_url(f"{redis_server.url}?frontier=ours", RedisUse.FRONTIER)
     with closing(SharedBuckets(address, monotonic=lambda: now[0])) as buckets:
-        throttle = Throttle(RATES, shared=buckets)
+        throttle = RequestThrottle(RATES, shared=buckets)
         assert answered(throttle) == 4
         redis_server.kill()
         assert answered(throttle) == 4  # its own count, which nobody has used
@@ -103,7 +105,7 @@ def test_a_redis_that_takes_no_writes_holds_up_nobody(redis_server: RedisServer)
     with redis_server.client() as client, closing(buckets_in(redis_server)) as buckets:
         client.execute_command("ACL", "SETUSER", *rights)
 
-        assert answered(Throttle(RATES, shared=buckets)) == 4
+        assert answered(RequestThrottle(RATES, shared=buckets)) == 4
 
 
 async def _make_collection(folder: Path) -> None:
@@ -119,7 +121,7 @@ def test_two_served_fronts_refuse_a_reader_together(
     root = Path(__file__).resolve().parents[3]
     known = {k: v for k, v in os.environ.items() if not k.startswith("WEBOID")}
     asyncio.run(_make_collection(tmp_path / "new"))
-    weboid = [sys.executable, "-m", "crawler.cli"]
+    weboid = [sys.executable, "-m", "weboid"]
     with ExitStack() as stack:
         fronts = []
         for _ in range(2):

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from core.clock import SystemClock
-from core.settings import BehaviourSettings, VisitSettings
-from render.behaviours.kinds import load_behaviours
-from render.behaviours.running import Done
+from core.config.settings import BehaviourSettings, VisitSettings
+from render.behaviours.catalog import load_behaviours
+from render.behaviours.runner import BehaviourResult
 from render.browser import Browser, ProxyEndpoint
 from render.visit import Visit, VisitRequest, visit
 
@@ -23,7 +23,7 @@ class Acted:
     """A visit, what its behaviours did, and the query strings of what was asked for."""
 
     visit: Visit
-    done: dict[str, Done]
+    done: dict[str, BehaviourResult]
     asked: set[str]
 
 

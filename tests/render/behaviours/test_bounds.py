@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from core.pages import Outcome
-from render.behaviours.kinds import NAMES
+from core.page_manifest import VisitOutcome
+from render.behaviours.catalog import NAMES
 from tests.render.behaviours.conftest import Act
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -56,7 +56,7 @@ async def test_growth_without_end_is_left_at_the_limit(act: Act) -> None:
     """A page that grows with every look is left when the time for all behaviours is used up."""
     acted = await act("growing.html", "scroll", limit_s=1.0, scroll_rounds=10_000, scroll_px=10**9)
 
-    assert acted.visit.outcome is Outcome.COMPLETE
+    assert acted.visit.outcome is VisitOutcome.COMPLETE
     assert acted.done["scroll"].done > 0
 
 
@@ -83,4 +83,4 @@ async def test_a_users_script_that_fails_is_told_and_ends_nothing(act: Act, tmp_
     acted = await act("user.html", scripts=(str(script),))
 
     assert "so it is" in acted.done["wrong"].error
-    assert acted.visit.outcome is Outcome.COMPLETE
+    assert acted.visit.outcome is VisitOutcome.COMPLETE

@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 import pytest
 from PIL import Image
 
-from core.pages import Outcome
-from core.records import ArtifactKind
-from render.behaviours.kinds import rules
+from core.captures import ArtifactKind
+from core.page_manifest import VisitOutcome
+from render.behaviours.catalog import load_consent_rules
 from tests.render.behaviours.conftest import Act, Acted
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -116,7 +116,7 @@ async def test_an_answer_that_reloads_the_page_does_not_lose_it(act: Act) -> Non
     facts = {"id": "onetrust-banner-sdk", "reject": "#onetrust-reject-all-handler"}
     acted = await act(banner(**facts, reload="1"), "consent")
 
-    assert (acted.visit.title, acted.visit.outcome) == ("Banner", Outcome.COMPLETE)
+    assert (acted.visit.title, acted.visit.outcome) == ("Banner", VisitOutcome.COMPLETE)
     documents = [r for r in acted.visit.requests if r.resource_type == "Document" and not r.failed]
     assert len(documents) == 1
 
@@ -139,7 +139,9 @@ async def test_a_page_without_a_banner_is_left_alone(act: Act) -> None:
 
 async def test_every_selector_of_the_rules_is_one(act: Act, tmp_path: Path) -> None:
     """A selector that the browser does not take would silently end the behaviour."""
-    selectors = [each for rule in rules() for key in rule if key != "name" for each in rule[key]]
+    selectors = [
+        each for rule in load_consent_rules() for key in rule if key != "name" for each in rule[key]
+    ]
     check = "// hosts: *\n() => { for (const s of " + repr(selectors)
     check += ") document.querySelector(s); return { found: 0, done: 0 }; }"
     script = tmp_path / "check.js"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.pages import Outcome
+from core.page_manifest import VisitOutcome
 from tests.render.behaviours.conftest import Act
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -95,7 +95,7 @@ async def test_tabs_and_folds_are_opened_without_losing_the_page(act: Act) -> No
 
     assert {"tab-t2", "unfolded", "after-dialog"} <= acted.asked
     assert not {"tab-t3", "submitted", "followed", "lost", "popup"} & acted.asked
-    assert (acted.visit.title, acted.visit.outcome) == ("Tabs", Outcome.COMPLETE)
+    assert (acted.visit.title, acted.visit.outcome) == ("Tabs", VisitOutcome.COMPLETE)
 
 
 async def test_load_more_is_pressed_as_long_as_it_brings_something(act: Act) -> None:

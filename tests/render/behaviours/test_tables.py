@@ -4,26 +4,26 @@ from pathlib import Path
 
 import pytest
 
+from core.config.settings import BehaviourSettings
 from core.errors import ConfigError
-from core.settings import BehaviourSettings
-from render.behaviours.kinds import load_behaviours, rules, words
+from render.behaviours.catalog import load_behaviours, load_button_words, load_consent_rules
 
 
 def test_every_rule_says_what_it_must() -> None:
     """A rule has a name, what is there, and what to press or what to hide; lists of selectors."""
-    for rule in rules():
+    for rule in load_consent_rules():
         assert rule["name"]
         assert rule["present"]
         assert rule.get("reject") or rule.get("hide"), rule["name"]
         for key, value in rule.items():
             assert key in ("name", "present", "reject", "settings", "save", "accept", "hide")
             assert key == "name" or (isinstance(value, list) and all(value))
-    assert len({rule["name"] for rule in rules()}) == len(rules()) >= 30
+    assert len({rule["name"] for rule in load_consent_rules()}) == len(load_consent_rules()) >= 30
 
 
 def test_words_are_written_as_they_are_compared() -> None:
     """In lower case, each once in its list."""
-    for kind, listed in words().items():
+    for kind, listed in load_button_words().items():
         assert all(word == word.lower().strip() for word in listed), kind
         assert len(set(listed)) == len(listed), kind
 

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image, PngImagePlugin
 
 from core.errors import PictureError
-from render.compare.colours import read_colours
-from render.compare.opening import open_picture
+from qa.compare.picture_decoder import decode_8bit_png, decode_picture
 from tests.render.compare.drawing import noisy, packed, page, png_chunk
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -59,7 +58,7 @@ def test_every_filter_gives_the_pixels_back(
     """Whatever rows come before and after: what was drawn, as Pillow reads it."""
     drawn = np.random.default_rng(seed).integers(0, 256, (height, width, channels), np.uint8)
     png = filtered(drawn, kinds)
-    found = read_colours(png)
+    found = decode_8bit_png(png)
     assert found is not None
     assert np.array_equal(found, drawn)
     assert np.array_equal(np.asarray(Image.open(io.BytesIO(png))), drawn)
@@ -71,12 +70,12 @@ def test_a_page_is_read_as_pillow_reads_it() -> None:
     for level in (0, 1, 6, 9):
         out = io.BytesIO()
         Image.fromarray(whole).save(out, "PNG", compress_level=level)
-        assert np.array_equal(open_picture(out.getvalue()), whole)
+        assert np.array_equal(decode_picture(out.getvalue()), whole)
 
     alpha = np.full(whole.shape[:2], 255, np.uint8)
-    assert np.array_equal(open_picture(packed(np.dstack([whole, alpha]))), whole)
+    assert np.array_equal(decode_picture(packed(np.dstack([whole, alpha]))), whole)
     alpha[100:200] = 0
-    seen = open_picture(packed(np.dstack([whole, alpha])))
+    seen = decode_picture(packed(np.dstack([whole, alpha])))
     assert (seen[100:200] == 255).all()
     assert np.array_equal(seen[:100], whole[:100])
 
@@ -102,8 +101,8 @@ def test_what_says_more_than_colours_is_left_to_pillow(
     """Transparency beside the pixels, a turn, an animation."""
     out = io.BytesIO()
     saved(Image.fromarray(page(1, 64, 200)), out)
-    assert read_colours(out.getvalue()) is None
-    open_picture(out.getvalue())
+    assert decode_8bit_png(out.getvalue()) is None
+    decode_picture(out.getvalue())
 
 
 def test_texts_and_profiles_in_it_change_nothing() -> None:
@@ -113,7 +112,7 @@ def test_texts_and_profiles_in_it_change_nothing() -> None:
     told.add_text("title", "eXIf tRNS", zip=True)
     out = io.BytesIO()
     Image.fromarray(whole).save(out, "PNG", pnginfo=told, icc_profile=b"no profile")
-    assert np.array_equal(open_picture(out.getvalue()), whole)
+    assert np.array_equal(decode_picture(out.getvalue()), whole)
 
 
 @pytest.mark.parametrize("damage", ["cut", "sum"])
@@ -124,6 +123,6 @@ def test_a_damaged_one_is_refused(damage: str) -> None:
         del png[len(png) // 2 :]
     else:
         png[-20] ^= 1  # in the packed pixels
-    assert read_colours(bytes(png)) is None
+    assert decode_8bit_png(bytes(png)) is None
     with pytest.raises(PictureError):
-        open_picture(bytes(png))
+        decode_picture(bytes(png))

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from render.compare.pictures import PictureComparison, compare_pictures
+from qa.compare.picture_comparison import PictureComparison, compare_pictures
 from tests.render.compare.drawing import banner, packed, page, photo
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "comparing.md"

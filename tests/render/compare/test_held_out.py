@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from bench.held_out import JUDGES, Judged, judged, shares, wrong
-from core.quality import Verdict
+from core.playback_check import QaVerdict
 from tests.heldout.kinds import Label
 from tests.heldout.pairs import read_held_out
 from tests.heldout.plan import planned
@@ -36,7 +36,7 @@ def test_what_is_the_same_is_good(rows: list[Judged]) -> None:
     """No page that is as it was is even doubtful."""
     same = [said(row) for row in rows if row.kind == "identical" for said in JUDGES.values()]
 
-    assert set(same) == {Verdict.GOOD}
+    assert set(same) == {QaVerdict.GOOD}
 
 
 def test_the_set_is_what_was_planned(rows: list[Judged]) -> None:

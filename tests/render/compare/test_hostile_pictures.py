@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 from core.errors import PictureError
-from render.compare.opening import MOST_BYTES, MOST_PIXELS, open_picture
-from render.compare.pictures import compare_pictures
-from render.compare.regions import connected
-from render.compare.scanlines import read_rows
-from render.tiles import Joiner
+from qa.compare.damage_regions import label_connected
+from qa.compare.picture_comparison import compare_pictures
+from qa.compare.picture_decoder import MOST_BYTES, MOST_PIXELS, decode_browser_png, decode_picture
+from render.screenshot import PngJoiner
 from tests.render.compare.drawing import browsers_png, noisy, packed, page, png_chunk
 
 pytestmark = pytest.mark.slow
@@ -29,12 +28,12 @@ PNG = packed(PAGE)
 def test_a_browsers_png_is_read_as_any_other() -> None:
     """The quick way and Pillow's see the same pixels, of joined parts too."""
     whole = noisy(PAGE, 9)
-    joiner = Joiner()
+    joiner = PngJoiner()
     joiner.add(browsers_png(whole[:150]))
     joiner.add(browsers_png(whole[150:]))
 
     for png in (browsers_png(whole), joiner.picture()):
-        rows = read_rows(png)
+        rows = decode_browser_png(png)
         assert rows is not None
         assert np.array_equal(rows, whole)
         assert np.array_equal(np.asarray(Image.open(io.BytesIO(png))), whole)
@@ -42,11 +41,11 @@ def test_a_browsers_png_is_read_as_any_other() -> None:
 
 def test_other_pngs_are_left_to_pillow() -> None:
     """With alpha, a palette, other rows: what they show is the same."""
-    assert read_rows(PNG) is None
+    assert decode_browser_png(PNG) is None
     for mode in ("RGBA", "P", "L", "1", "LA"):
         out = io.BytesIO()
         Image.fromarray(PAGE).convert(mode).save(out, "PNG")
-        assert open_picture(out.getvalue()).shape == PAGE.shape
+        assert decode_picture(out.getvalue()).shape == PAGE.shape
 
 
 def test_greys_of_16_bits_are_the_same_greys() -> None:
@@ -55,7 +54,7 @@ def test_greys_of_16_bits_are_the_same_greys() -> None:
     out = io.BytesIO()
     Image.fromarray(np.asarray(grey).astype(np.uint16) * 257).save(out, "PNG")
 
-    assert np.array_equal(open_picture(out.getvalue()), np.asarray(grey.convert("RGB")))
+    assert np.array_equal(decode_picture(out.getvalue()), np.asarray(grey.convert("RGB")))
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
@@ -69,7 +68,7 @@ def test_a_picture_is_turned_as_its_exif_says(kind: str, orientation: int) -> No
     image.save(out, kind, exif=exif)
     expected = ImageOps.exif_transpose(Image.open(io.BytesIO(out.getvalue()))).convert("RGB")
 
-    assert np.array_equal(open_picture(out.getvalue()), np.asarray(expected))
+    assert np.array_equal(decode_picture(out.getvalue()), np.asarray(expected))
 
 
 @given(st.binary(max_size=60))
@@ -82,7 +81,7 @@ def test_exif_that_is_none_harms_no_picture(exif: bytes) -> None:
     out = io.BytesIO()
     Image.fromarray(whole).save(out, "WEBP", lossless=True, exif=b"Exif\0\0" + exif)
 
-    assert open_picture(out.getvalue()).shape == whole.shape
+    assert decode_picture(out.getvalue()).shape == whole.shape
 
 
 def test_of_an_animation_the_first_frame_counts() -> None:
@@ -91,14 +90,14 @@ def test_of_an_animation_the_first_frame_counts() -> None:
     for kind in ("PNG", "WEBP"):
         out = io.BytesIO()
         first.save(out, kind, save_all=True, append_images=[second], lossless=True)
-        assert np.array_equal(open_picture(out.getvalue()), PAGE)
+        assert np.array_equal(decode_picture(out.getvalue()), PAGE)
 
 
 def test_what_is_transparent_is_white() -> None:
     """As a browser shows it."""
     image = Image.new("RGBA", (20, 20), (10, 20, 30, 0))
     image.putpixel((3, 3), (10, 20, 30, 255))
-    pixels = open_picture(packed(np.asarray(image)))
+    pixels = decode_picture(packed(np.asarray(image)))
 
     assert pixels[0, 0].tolist() == [255, 255, 255]
     assert pixels[3, 3].tolist() == [10, 20, 30]
@@ -108,7 +107,7 @@ def test_what_is_transparent_is_white() -> None:
 def test_what_is_no_picture_is_refused(data: bytes) -> None:
     """With an error that names the cause."""
     with pytest.raises(PictureError):
-        open_picture(data)
+        decode_picture(data)
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
@@ -117,16 +116,16 @@ def test_a_picture_that_is_cut_off_is_refused(kind: str, share: float) -> None:
     """Half a picture would be compared as a page that lost its end."""
     data = packed(noisy(PAGE, 9), kind)
     with pytest.raises(PictureError, match=r"damaged|no PNG"):
-        open_picture(data[: int(len(data) * share)])
+        decode_picture(data[: int(len(data) * share)])
 
 
 def test_a_browsers_png_that_is_cut_off_is_refused() -> None:
     """The quick way is no shorter."""
     data = browsers_png(PAGE)
     for end in (60, len(data) // 2, len(data) - 40):
-        assert read_rows(data[:end]) is None
+        assert decode_browser_png(data[:end]) is None
         with pytest.raises(PictureError):
-            open_picture(data[:end])
+            decode_picture(data[:end])
 
 
 @pytest.mark.parametrize(
@@ -141,7 +140,7 @@ def test_a_picture_that_claims_too_much_is_refused_unread(size: tuple[int, int])
         + png_chunk(b"IDAT", zlib.compress(b"\0" * 99))
     )
     with pytest.raises(PictureError, match=r"too large|at most|damaged"):
-        open_picture(data)
+        decode_picture(data)
 
 
 def test_rows_beyond_the_claimed_size_are_not_unpacked() -> None:
@@ -157,7 +156,7 @@ def test_rows_beyond_the_claimed_size_are_not_unpacked() -> None:
 
     tracemalloc.start()
     try:
-        assert read_rows(data) is None
+        assert decode_browser_png(data) is None
         assert tracemalloc.get_traced_memory()[1] < 20_000_000
     finally:
         tracemalloc.stop()
@@ -166,7 +165,7 @@ def test_rows_beyond_the_claimed_size_are_not_unpacked() -> None:
 def test_a_file_that_is_too_large_is_refused() -> None:
     """Whatever is in it."""
     with pytest.raises(PictureError, match="bytes"):
-        open_picture(bytes(MOST_BYTES + 1))
+        decode_picture(bytes(MOST_BYTES + 1))
 
 
 @given(st.binary(max_size=300))
@@ -175,7 +174,7 @@ def test_a_file_that_is_too_large_is_refused() -> None:
 def test_any_bytes_are_a_picture_or_refused(data: bytes) -> None:
     """No other error leaves."""
     with suppress(PictureError):
-        open_picture(data)
+        decode_picture(data)
 
 
 @given(st.integers(0, len(PNG) - 1), st.integers(0, 255), st.sampled_from(["PNG", "JPEG", "WEBP"]))
@@ -216,10 +215,10 @@ def test_connected_parts_are_numbered_whatever_their_shape() -> None:
         step += 1
     board = np.indices((40, 40)).sum(0) % 2 == 0
 
-    assert connected(spiral).max() == 1
-    assert connected(board).max() == 800
-    assert connected(~(spiral & False)).max() == 1
-    assert connected(spiral & False).max() == 0
+    assert label_connected(spiral).max() == 1
+    assert label_connected(board).max() == 800
+    assert label_connected(~(spiral & False)).max() == 1
+    assert label_connected(spiral & False).max() == 0
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=7, max_size=7), min_size=1, max_size=9))
@@ -227,7 +226,7 @@ def test_connected_parts_are_numbered_whatever_their_shape() -> None:
 def test_connected_parts_are_those_that_touch(rows: list[list[bool]]) -> None:
     """Held to a search that walks from square to square."""
     flags = np.array(rows)
-    labels = connected(flags)
+    labels = label_connected(flags)
     seen: set[tuple[int, int]] = set()
     parts = []
     for start in zip(*np.nonzero(flags), strict=True):

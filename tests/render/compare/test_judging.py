@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.quality import Fault, LostPart, Verdict
-from render.compare.judging import BOUNDS, judge
-from render.compare.regions import Kind, Region
-from render.compare.resources import ResourceComparison
-from render.compare.texts import TextComparison
+from core.playback_check import LostPart, PlaybackFault, QaVerdict
+from qa.compare.damage_regions import DamageRegion, RegionKind
+from qa.compare.resource_comparison import ResourceComparison
+from qa.compare.text_comparison import TextComparison
+from qa.compare.verdict_rules import THRESHOLDS, judge_copy
 
 SCREEN = (1280, 800)
 WHOLE = ResourceComparison(score=1.0, seen=9, shown=9, lost=())
@@ -29,22 +29,22 @@ class Picture:
     blank: bool = False
     seen_blank: bool = False
     size_seen: tuple[int, int] = SCREEN
-    regions: tuple[Region, ...] = field(default=())
+    regions: tuple[DamageRegion, ...] = field(default=())
 
 
 FINE = Picture()
 
 
-def place(w: int, h: int, kind: Kind = Kind.LOST, **more: float) -> Region:
+def place(w: int, h: int, kind: RegionKind = RegionKind.LOST, **more: float) -> DamageRegion:
     """A region in the middle of the screen."""
-    return Region(160, 160, w, h, kind, **more)
+    return DamageRegion(160, 160, w, h, kind, **more)
 
 
 def test_what_was_not_compared_is_not_judged() -> None:
     """Without any comparison the verdict is none, and neither good nor broken."""
-    found = judge(None, None, None)
+    found = judge_copy(None, None, None)
 
-    assert (found.verdict, found.score, found.faults) == (Verdict.UNCHECKED, None, ())
+    assert (found.verdict, found.score, found.faults) == (QaVerdict.UNCHECKED, None, ())
     assert found.reason
 
 
@@ -56,26 +56,29 @@ def test_each_comparison_alone_makes_a_verdict(
     picture: Picture | None, text: TextComparison | None, parts: ResourceComparison | None
 ) -> None:
     """Whatever is missing, what is there is judged."""
-    found = judge(picture, text, parts)
+    found = judge_copy(picture, text, parts)
 
-    assert (found.verdict, found.score, found.reason) == (Verdict.GOOD, 1.0, "")
+    assert (found.verdict, found.score, found.reason) == (QaVerdict.GOOD, 1.0, "")
 
 
 @pytest.mark.parametrize(
     ("picture", "fault"),
     [
-        (replace(FINE, blank=True), Fault.BLANK),
-        (replace(FINE, lost=0.3), Fault.LOST),
-        (replace(FINE, changed=0.5), Fault.OTHER),
-        (replace(FINE, regions=(place(900, 560, Kind.COVERED, empty=0.6),)), Fault.COVERED),
-        (replace(FINE, regions=(place(640, 400, drawn=0.9, empty=0.97),)), Fault.LOST),
+        (replace(FINE, blank=True), PlaybackFault.BLANK),
+        (replace(FINE, lost=0.3), PlaybackFault.LOST),
+        (replace(FINE, changed=0.5), PlaybackFault.OTHER),
+        (
+            replace(FINE, regions=(place(900, 560, RegionKind.COVERED, empty=0.6),)),
+            PlaybackFault.COVERED,
+        ),
+        (replace(FINE, regions=(place(640, 400, drawn=0.9, empty=0.97),)), PlaybackFault.LOST),
     ],
 )
-def test_one_rule_is_enough_to_be_broken(picture: Picture, fault: Fault) -> None:
+def test_one_rule_is_enough_to_be_broken(picture: Picture, fault: PlaybackFault) -> None:
     """Each rule stands alone, names its fault first and says a sentence."""
-    found = judge(picture, SAME_WORDS, WHOLE)
+    found = judge_copy(picture, SAME_WORDS, WHOLE)
 
-    assert found.verdict is Verdict.BROKEN
+    assert found.verdict is QaVerdict.BROKEN
     assert found.faults[0] is fault
     assert found.reason.endswith(".")
 
@@ -83,16 +86,20 @@ def test_one_rule_is_enough_to_be_broken(picture: Picture, fault: Fault) -> None
 def test_missing_words_break_a_page_that_looks_the_same() -> None:
     """Another language in the same design: the picture hardly differs, the words do."""
     text = TextComparison(score=0.02, kept=0.04, added=0.9, words_seen=300, words_shown=290)
-    found = judge(FINE, text, WHOLE)
+    found = judge_copy(FINE, text, WHOLE)
 
-    assert (found.verdict, found.faults, found.score) == (Verdict.BROKEN, (Fault.TEXT,), 0.02)
+    assert (found.verdict, found.faults, found.score) == (
+        QaVerdict.BROKEN,
+        (PlaybackFault.TEXT,),
+        0.02,
+    )
 
 
 def test_a_few_words_say_nothing_of_a_text() -> None:
     """A poster with five words, one of them a date, is not broken for want of it."""
     text = TextComparison(score=0.5, kept=0.6, added=0.4, words_seen=5, words_shown=5)
 
-    assert judge(FINE, text).verdict is Verdict.GOOD
+    assert judge_copy(FINE, text).verdict is QaVerdict.GOOD
 
 
 def test_lost_parts_are_named() -> None:
@@ -101,9 +108,9 @@ def test_lost_parts_are_named() -> None:
         LostPart("https://a.example/main.css", "status: 404"),
         LostPart("https://a.example/b", ""),
     )
-    found = judge(FINE, SAME_WORDS, ResourceComparison(score=0.4, seen=9, shown=7, lost=lost))
+    found = judge_copy(FINE, SAME_WORDS, ResourceComparison(score=0.4, seen=9, shown=7, lost=lost))
 
-    assert (found.verdict, found.faults) == (Verdict.BROKEN, (Fault.RESOURCES,))
+    assert (found.verdict, found.faults) == (QaVerdict.BROKEN, (PlaybackFault.RESOURCES,))
     assert found.reason == "2 parts do not come: https://a.example/main.css."
 
 
@@ -112,7 +119,7 @@ def test_an_advertisement_is_no_loss(size: tuple[int, int]) -> None:
     """What fills a box of an advertiser's size is another, or none, at every visit."""
     region = place(*size, drawn=0.9, empty=1.0, share=0.2)
 
-    assert judge(replace(FINE, lost=0.2, regions=(region,))).verdict is Verdict.GOOD
+    assert judge_copy(replace(FINE, lost=0.2, regions=(region,))).verdict is QaVerdict.GOOD
 
 
 def test_a_gallery_of_such_boxes_is_no_advertisement() -> None:
@@ -121,54 +128,54 @@ def test_a_gallery_of_such_boxes_is_no_advertisement() -> None:
         replace(place(300, 250, drawn=0.9, empty=1.0, share=0.1), x=310 * n) for n in range(4)
     )
 
-    assert judge(replace(FINE, lost=0.4, regions=regions)).verdict is Verdict.BROKEN
+    assert judge_copy(replace(FINE, lost=0.4, regions=regions)).verdict is QaVerdict.BROKEN
 
 
 @pytest.mark.parametrize("y", [0, 672])
 def test_a_strip_at_an_edge_of_the_screen_is_no_loss(y: int) -> None:
     """A banner fixed to the window hides what is behind it, and nobody minds."""
-    strip = Region(0, y, 1280, 128, Kind.COVERED, share=0.2, drawn=0.6, empty=0.7)
-    found = judge(replace(FINE, lost=0.14, changed=0.06, regions=(strip,)))
+    strip = DamageRegion(0, y, 1280, 128, RegionKind.COVERED, share=0.2, drawn=0.6, empty=0.7)
+    found = judge_copy(replace(FINE, lost=0.14, changed=0.06, regions=(strip,)))
 
-    assert found.verdict is Verdict.GOOD
+    assert found.verdict is QaVerdict.GOOD
 
 
 def test_another_slide_is_doubtful_when_every_word_is_there() -> None:
     """A place with another picture is a carousel's; without the words nobody can say, and it is broken."""
-    slide = Region(60, 160, 1152, 300, Kind.CHANGED, share=0.4, drawn=1.0, empty=0.1)
+    slide = DamageRegion(60, 160, 1152, 300, RegionKind.CHANGED, share=0.4, drawn=1.0, empty=0.1)
     picture = replace(FINE, score=0.5, changed=0.42, regions=(slide,))
 
-    assert judge(picture, SAME_WORDS).verdict is Verdict.DOUBTFUL
-    assert judge(picture).verdict is Verdict.BROKEN
-    assert judge(picture, replace(SAME_WORDS, kept=0.5)).verdict is Verdict.BROKEN
+    assert judge_copy(picture, SAME_WORDS).verdict is QaVerdict.DOUBTFUL
+    assert judge_copy(picture).verdict is QaVerdict.BROKEN
+    assert judge_copy(picture, replace(SAME_WORDS, kept=0.5)).verdict is QaVerdict.BROKEN
 
 
 def test_other_text_is_judged_by_the_picture_only_where_the_words_are_not_known() -> None:
     """Another typeface looks like other words, and the words know better."""
     picture = replace(FINE, score=0.9, changed=0.12, rewritten=0.9)
 
-    assert judge(picture).verdict is Verdict.BROKEN
-    assert judge(picture, SAME_WORDS).verdict is Verdict.GOOD
-    assert judge(picture, replace(SAME_WORDS, kept=0.1)).verdict is Verdict.BROKEN
-    assert judge(picture, replace(SAME_WORDS, words_seen=3)).verdict is Verdict.BROKEN
+    assert judge_copy(picture).verdict is QaVerdict.BROKEN
+    assert judge_copy(picture, SAME_WORDS).verdict is QaVerdict.GOOD
+    assert judge_copy(picture, replace(SAME_WORDS, kept=0.1)).verdict is QaVerdict.BROKEN
+    assert judge_copy(picture, replace(SAME_WORDS, words_seen=3)).verdict is QaVerdict.BROKEN
 
 
 def test_other_colours_are_doubtful_and_excuse_nothing_else() -> None:
     """All of a page in other colours is for a person to look at; what is lost besides still counts."""
     picture = replace(FINE, score=0.1, changed=0.9, recoloured=0.88)
 
-    assert judge(picture).verdict is Verdict.DOUBTFUL
-    assert judge(picture).reason == "88% of what was drawn has other colours."
-    assert judge(replace(picture, lost=0.2)).verdict is Verdict.BROKEN
-    assert judge(replace(picture, recoloured=0.4)).verdict is Verdict.BROKEN
+    assert judge_copy(picture).verdict is QaVerdict.DOUBTFUL
+    assert judge_copy(picture).reason == "88% of what was drawn has other colours."
+    assert judge_copy(replace(picture, lost=0.2)).verdict is QaVerdict.BROKEN
+    assert judge_copy(replace(picture, recoloured=0.4)).verdict is QaVerdict.BROKEN
 
 
 def test_doubt_begins_before_a_bound() -> None:
     """Between good and broken a person should look."""
-    near = BOUNDS.lost * (1 + BOUNDS.doubt) / 2
-    found = judge(replace(FINE, lost=near))
+    near = THRESHOLDS.lost * (1 + THRESHOLDS.doubt) / 2
+    found = judge_copy(replace(FINE, lost=near))
 
-    assert (found.verdict, found.faults) == (Verdict.DOUBTFUL, (Fault.LOST,))
+    assert (found.verdict, found.faults) == (QaVerdict.DOUBTFUL, (PlaybackFault.LOST,))
 
 
 @given(lost=st.floats(0, 1), changed=st.floats(0, 1), more=st.floats(0, 1), kept=st.floats(0, 1))
@@ -176,20 +183,20 @@ def test_more_harm_never_makes_a_better_verdict(
     lost: float, changed: float, more: float, kept: float
 ) -> None:
     """Verdicts follow their figures in one direction."""
-    order = [Verdict.GOOD, Verdict.DOUBTFUL, Verdict.BROKEN]
+    order = [QaVerdict.GOOD, QaVerdict.DOUBTFUL, QaVerdict.BROKEN]
     text = replace(SAME_WORDS, kept=kept)
-    less = judge(replace(FINE, lost=lost, changed=changed), text).verdict
-    worse = judge(replace(FINE, lost=min(lost + more, 1), changed=changed), text).verdict
+    less = judge_copy(replace(FINE, lost=lost, changed=changed), text).verdict
+    worse = judge_copy(replace(FINE, lost=min(lost + more, 1), changed=changed), text).verdict
 
     assert order.index(worse) >= order.index(less)
 
 
 @given(st.lists(st.builds(
-    Region, st.integers(0, 5000), st.integers(0, 30_000), st.integers(0, 5000),
-    st.integers(0, 30_000), st.sampled_from(Kind), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1),
+    DamageRegion, st.integers(0, 5000), st.integers(0, 30_000), st.integers(0, 5000),
+    st.integers(0, 30_000), st.sampled_from(RegionKind), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1),
 ), max_size=50), st.tuples(st.integers(1, 5000), st.integers(1, 30_000)))  # fmt: skip
-def test_any_regions_make_a_verdict(regions: list[Region], size: tuple[int, int]) -> None:
+def test_any_regions_make_a_verdict(regions: list[DamageRegion], size: tuple[int, int]) -> None:
     """A judge never fails, whatever it is told."""
-    found = judge(Picture(0.5, 0.1, 0.1, size_seen=size, regions=tuple(regions)))
+    found = judge_copy(Picture(0.5, 0.1, 0.1, size_seen=size, regions=tuple(regions)))
 
-    assert found.verdict in (Verdict.GOOD, Verdict.DOUBTFUL, Verdict.BROKEN)
+    assert found.verdict in (QaVerdict.GOOD, QaVerdict.DOUBTFUL, QaVerdict.BROKEN)

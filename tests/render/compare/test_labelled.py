@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 
-from core.quality import Verdict
-from render.compare.judging import judge
-from render.compare.pictures import compare_pictures
-from render.compare.texts import compare_texts
+from core.playback_check import QaVerdict
+from qa.compare.picture_comparison import compare_pictures
+from qa.compare.text_comparison import compare_texts
+from qa.compare.verdict_rules import judge_copy
 from tests.labelled.kinds import RULES, Kind
 from tests.labelled.pairs import Pair, read_pairs
 
@@ -17,25 +17,25 @@ _BY_WORDS = frozenset({Kind.LANGUAGE})
 
 
 @pytest.fixture(scope="module")
-def verdicts() -> list[tuple[Pair, Verdict, Verdict]]:
+def verdicts() -> list[tuple[Pair, QaVerdict, QaVerdict]]:
     """Each pair, without its pictures, with the verdicts by its pictures and by all."""
     found = []
     for pair in read_pairs():
         picture = compare_pictures(pair.seen, pair.shown)
         text = compare_texts(pair.seen_text, pair.shown_text)
         slim = Pair(pair.site, pair.kind, pair.number, b"", b"", "", "")
-        found.append((slim, picture.verdict, judge(picture, text).verdict))
+        found.append((slim, picture.verdict, judge_copy(picture, text).verdict))
     return found
 
 
-def _shares(called: list[tuple[Pair, Verdict]]) -> tuple[float, float]:
-    tally = Counter((verdict is Verdict.BROKEN, pair.broken) for pair, verdict in called)
+def _shares(called: list[tuple[Pair, QaVerdict]]) -> tuple[float, float]:
+    tally = Counter((verdict is QaVerdict.BROKEN, pair.broken) for pair, verdict in called)
     rightly = tally[True, True]
     return rightly / (rightly + tally[True, False]), rightly / (rightly + tally[False, True])
 
 
 @pytest.mark.timeout(1_200)
-def test_broken_is_called_broken(verdicts: list[tuple[Pair, Verdict, Verdict]]) -> None:
+def test_broken_is_called_broken(verdicts: list[tuple[Pair, QaVerdict, QaVerdict]]) -> None:
     """On the whole set precision is at least 0.97 and recall 0.95, by pictures alone and with texts."""
     by_pictures = _shares([(pair, verdict) for pair, verdict, _ in verdicts])
     by_all = _shares([(pair, verdict) for pair, _, verdict in verdicts])
@@ -50,7 +50,7 @@ def test_broken_is_called_broken(verdicts: list[tuple[Pair, Verdict, Verdict]]) 
 
 
 @pytest.mark.timeout(1_200)
-def test_what_is_the_same_is_good(verdicts: list[tuple[Pair, Verdict, Verdict]]) -> None:
+def test_what_is_the_same_is_good(verdicts: list[tuple[Pair, QaVerdict, QaVerdict]]) -> None:
     """No page that is as it was is even doubtful."""
     same = [
         verdict
@@ -59,10 +59,10 @@ def test_what_is_the_same_is_good(verdicts: list[tuple[Pair, Verdict, Verdict]])
         for verdict in (one, all_)
     ]
 
-    assert set(same) == {Verdict.GOOD}
+    assert set(same) == {QaVerdict.GOOD}
 
 
-def test_the_set_holds_every_kind(verdicts: list[tuple[Pair, Verdict, Verdict]]) -> None:
+def test_the_set_holds_every_kind(verdicts: list[tuple[Pair, QaVerdict, QaVerdict]]) -> None:
     """At least 120 pairs of 20 sites, of every kind that has a rule, and as many of either label."""
     kinds = Counter(pair.kind for pair, *_ in verdicts)
     broken = sum(pair.broken for pair, *_ in verdicts)

@@ -5,8 +5,8 @@ import random
 import numpy as np
 from PIL import Image, ImageDraw
 
-from core.quality import Verdict
-from render.compare.pictures import PictureComparison, compare_pictures
+from core.playback_check import QaVerdict
+from qa.compare.picture_comparison import PictureComparison, compare_pictures
 from tests.render.compare.drawing import Pixels, font, packed, page, photo, words
 
 LINES = 14
@@ -34,7 +34,7 @@ def test_other_words_in_the_same_layout_are_another_page() -> None:
 
     assert found.lost + found.changed < 0.26  # too little for the other rules
     assert found.rewritten > 0.5
-    assert found.verdict is Verdict.BROKEN
+    assert found.verdict is QaVerdict.BROKEN
 
 
 def test_a_line_that_changed_is_no_other_page() -> None:
@@ -42,7 +42,7 @@ def test_a_line_that_changed_is_no_other_page() -> None:
     found = compared(entry(), entry(changed=1))
 
     assert 0 < found.rewritten < 0.12
-    assert found.verdict is Verdict.GOOD
+    assert found.verdict is QaVerdict.GOOD
 
 
 def test_a_page_in_its_dark_colours_is_doubtful() -> None:
@@ -51,7 +51,7 @@ def test_a_page_in_its_dark_colours_is_doubtful() -> None:
 
     assert found.recoloured > 0.8
     assert found.rewritten < 0.05
-    assert found.verdict is Verdict.DOUBTFUL
+    assert found.verdict is QaVerdict.DOUBTFUL
 
 
 def test_another_page_in_other_colours_is_broken() -> None:
@@ -59,4 +59,4 @@ def test_another_page_in_other_colours_is_broken() -> None:
     found = compared(PAGE, 255 - page(2))
 
     assert found.recoloured < 0.25
-    assert found.verdict is Verdict.BROKEN
+    assert found.verdict is QaVerdict.BROKEN

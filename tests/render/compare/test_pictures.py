@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageFilter
 
-from core.quality import Fault, Verdict
-from render.compare.pictures import PictureComparison, compare_pictures
-from render.compare.regions import MOST_REGIONS, Kind
-from render.compare.tiles import mismatches
+from core.playback_check import PlaybackFault, QaVerdict
+from qa.compare.damage_regions import MOST_REGIONS, RegionKind
+from qa.compare.picture_comparison import PictureComparison, compare_pictures
+from qa.compare.tile_metrics import mismatches
 from tests.render.compare.drawing import (
     LINE_PX,
     Pixels,
@@ -44,7 +44,7 @@ def test_a_picture_is_like_itself(picture: Pixels) -> None:
 
     assert (found.score, found.structure, found.same) == (1, 1, 1)
     assert (found.lost, found.changed, found.added, found.covered, found.moved) == (0, 0, 0, 0, 0)
-    assert (found.regions, found.faults, found.verdict) == ((), (), Verdict.GOOD)
+    assert (found.regions, found.faults, found.verdict) == ((), (), QaVerdict.GOOD)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_packing_a_picture_again_costs_nothing(kind: str, quality: int) -> None:
     found = compare_pictures(packed(PAGE), packed(PAGE, kind, quality=quality))
 
     assert found.score > 0.99
-    assert found.verdict is Verdict.GOOD
+    assert found.verdict is QaVerdict.GOOD
 
 
 def test_noise_costs_nothing() -> None:
@@ -69,7 +69,7 @@ def test_a_page_that_is_shifted_a_little_is_the_same_page(moved: tuple[int, int]
     found = compared(PAGE, np.roll(PAGE, moved, (0, 1)))
 
     assert found.score > 0.96
-    assert found.verdict is Verdict.GOOD
+    assert found.verdict is QaVerdict.GOOD
 
 
 def test_a_wider_page_is_the_same_page() -> None:
@@ -89,7 +89,7 @@ def test_a_banner_costs_the_banner(picture: Pixels) -> None:
     assert found.lost < 0.005
     assert found.changed < 0.005
     assert found.moved > 0.7
-    assert found.verdict is Verdict.GOOD
+    assert found.verdict is QaVerdict.GOOD
 
 
 def test_a_banner_that_is_gone_is_all_that_is_lost() -> None:
@@ -153,7 +153,7 @@ def test_parts_in_another_order_are_another_page() -> None:
     found = compared(TALL[:2000], np.concatenate([TALL[1000:2000], TALL[:1000]]))
 
     assert 0.3 < found.score < 0.75
-    assert found.verdict is Verdict.BROKEN
+    assert found.verdict is QaVerdict.BROKEN
 
 
 def test_a_page_that_goes_on_keeps_its_beginning() -> None:
@@ -169,7 +169,7 @@ def test_a_page_that_is_cut_off_loses_its_end() -> None:
     found = compared(TALL, TALL[:2000])
 
     assert 0.35 < found.lost < 0.65
-    assert found.verdict is Verdict.BROKEN
+    assert found.verdict is QaVerdict.BROKEN
 
 
 @pytest.mark.parametrize("ground", [255, 20])
@@ -179,8 +179,8 @@ def test_a_blank_page_is_blank(ground: int) -> None:
 
     assert found.blank
     assert found.score < 0.25
-    assert Fault.BLANK in found.faults
-    assert found.verdict is Verdict.BROKEN
+    assert PlaybackFault.BLANK in found.faults
+    assert found.verdict is QaVerdict.BROKEN
 
 
 def test_a_page_with_a_line_only_is_blank() -> None:
@@ -197,7 +197,7 @@ def test_a_blank_page_that_was_seen_is_not_missed() -> None:
 
     assert found.seen_blank
     assert not found.blank
-    assert found.verdict is Verdict.GOOD
+    assert found.verdict is QaVerdict.GOOD
 
 
 @pytest.mark.parametrize("shown", [255 - WHITE // 2, PAGE], ids=["another colour", "a page"])
@@ -206,7 +206,7 @@ def test_what_was_blank_and_is_another_picture_is_doubtful(shown: Pixels) -> Non
     found = compared(WHITE, shown)
 
     assert found.seen_blank
-    assert found.verdict is Verdict.DOUBTFUL
+    assert found.verdict is QaVerdict.DOUBTFUL
 
 
 def test_missing_pictures_are_lost() -> None:
@@ -217,8 +217,8 @@ def test_missing_pictures_are_lost() -> None:
 
     assert found.lost > 0.1
     assert found.changed < 0.02
-    assert found.regions[0].kind is Kind.LOST
-    assert found.verdict is not Verdict.GOOD
+    assert found.regions[0].kind is RegionKind.LOST
+    assert found.verdict is not QaVerdict.GOOD
 
 
 def test_a_picture_in_place_of_another_is_a_bounded_change() -> None:
@@ -231,9 +231,9 @@ def test_a_picture_in_place_of_another_is_a_bounded_change() -> None:
 
     assert found.changed > 0.003
     assert found.lost < 0.002
-    assert found.verdict is Verdict.GOOD
+    assert found.verdict is QaVerdict.GOOD
     box = found.regions[0]
-    assert (box.kind, len(found.regions)) == (Kind.CHANGED, 1)
+    assert (box.kind, len(found.regions)) == (RegionKind.CHANGED, 1)
     assert box.x in range(880, 913)
     assert box.y in range(180, 217)
 
@@ -244,7 +244,7 @@ def test_another_page_is_another() -> None:
 
     assert found.same > 0.5
     assert found.score < 0.5
-    assert found.verdict is Verdict.BROKEN
+    assert found.verdict is QaVerdict.BROKEN
 
 
 def test_a_dark_twin_is_not_alike() -> None:
@@ -260,8 +260,8 @@ def test_a_wall_before_the_page_covers_it() -> None:
     found = compared(PAGE, wall(PAGE))
 
     assert found.covered > 0.5
-    assert Fault.COVERED in found.faults
-    assert found.regions[0].kind is Kind.COVERED
+    assert PlaybackFault.COVERED in found.faults
+    assert found.regions[0].kind is RegionKind.COVERED
 
 
 def test_a_picture_that_lost_its_colours_has_changed() -> None:
@@ -281,7 +281,7 @@ def test_a_blurred_page_is_not_sharp() -> None:
     found = compared(PAGE, blurred)
 
     assert found.score < 0.75
-    assert found.verdict is not Verdict.GOOD
+    assert found.verdict is not QaVerdict.GOOD
 
 
 def test_more_pixels_to_a_css_pixel_are_the_same_page() -> None:
@@ -358,7 +358,7 @@ def test_whoever_sees_what_was_found_may_say_whether_to_draw() -> None:
 
     def is_broken(found: PictureComparison) -> bool:
         shown.append(found)
-        return found.verdict is Verdict.BROKEN
+        return found.verdict is QaVerdict.BROKEN
 
     drawn, left = (
         compare_pictures(packed(PAGE), packed(each), heat=is_broken) for each in (WHITE, PAGE)

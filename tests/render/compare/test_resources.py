@@ -6,23 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.pages import PageResource
-from core.quality import LostPart, Verdict
-from render.compare.judging import judge
-from render.compare.resources import (
-    KINDS,
-    Part,
+from core.page_manifest import PageResource
+from core.playback_check import LostPart, QaVerdict
+from qa.compare.resource_comparison import (
+    RESOURCE_KINDS,
+    PartRequest,
     ResourceComparison,
     compare_resources,
-    part_seen,
-    part_shown,
+    part_at_capture,
+    part_at_playback,
 )
-from render.network import RequestLog
+from qa.compare.verdict_rules import judge_copy
+from render.network_log import RequestLog
 
 SITE = "https://example.org/"
 _parts = st.lists(
     st.builds(
-        Part,
+        PartRequest,
         url=st.sampled_from([f"{SITE}{name}" for name in "abcdef"] + ["no url", ""]),
         kind=st.sampled_from(["Document", "Stylesheet", "Image", "Script", "Ping", ""]),
         status=st.sampled_from([None, 200, 204, 304, 404, 503]),
@@ -34,21 +34,23 @@ _parts = st.lists(
 )
 
 
-def image(name: str, status: int | None = 200, **more: object) -> Part:
-    return Part(f"{SITE}{name}", "Image", status, initiator="parser", size=20_000, **more)  # type: ignore[arg-type]
+def image(name: str, status: int | None = 200, **more: object) -> PartRequest:
+    return PartRequest(f"{SITE}{name}", "Image", status, initiator="parser", size=20_000, **more)  # type: ignore[arg-type]
 
 
-def sheet(name: str, status: int | None = 200, **more: object) -> Part:
-    return Part(f"{SITE}{name}", "Stylesheet", status, initiator="parser", **more)  # type: ignore[arg-type]
+def sheet(name: str, status: int | None = 200, **more: object) -> PartRequest:
+    return PartRequest(f"{SITE}{name}", "Stylesheet", status, initiator="parser", **more)  # type: ignore[arg-type]
 
 
-def compare(seen: list[Part], shown: list[Part], level: str = "images") -> ResourceComparison:
+def compare(
+    seen: list[PartRequest], shown: list[PartRequest], level: str = "images"
+) -> ResourceComparison:
     return compare_resources(seen, shown, level=level)
 
 
-@given(_parts, _parts, st.sampled_from([*KINDS, "another"]))
+@given(_parts, _parts, st.sampled_from([*RESOURCE_KINDS, "another"]))
 def test_figures_agree_whatever_was_asked_for(
-    seen: list[Part], shown: list[Part], level: str
+    seen: list[PartRequest], shown: list[PartRequest], level: str
 ) -> None:
     """The score is a share; what is not shown is lost; only what came at capture can be."""
     found = compare_resources(seen, shown, level=level)
@@ -60,9 +62,9 @@ def test_figures_agree_whatever_was_asked_for(
     assert (found.score == 1) == (found.lost == ())
 
 
-@given(_parts, st.sampled_from([*KINDS]))
+@given(_parts, st.sampled_from([*RESOURCE_KINDS]))
 def test_a_page_that_is_asked_for_again_as_it_was_has_lost_nothing(
-    parts: list[Part], level: str
+    parts: list[PartRequest], level: str
 ) -> None:
     """Whatever failed at capture may fail again."""
     assert compare_resources(parts, parts, level=level).lost == ()
@@ -102,7 +104,7 @@ def test_what_came_then_and_fails_now_is_lost_with_its_reason() -> None:
         pytest.param([image("a.png", 200, failed="limit: bytes")], id="not kept"),
     ],
 )
-def test_what_was_not_there_at_capture_is_not_lost(seen: list[Part]) -> None:
+def test_what_was_not_there_at_capture_is_not_lost(seen: list[PartRequest]) -> None:
     """A broken image that was broken then is no fault of the copy."""
     assert compare(seen, [image("a.png", 404)]) == ResourceComparison(1.0, 0, 0, ())
 
@@ -130,8 +132,8 @@ def test_spellings_of_a_url_are_one_part() -> None:
 
 def test_a_tracking_pixel_weighs_next_to_nothing() -> None:
     """It is told, but no score falls by it."""
-    pixel = Part(f"{SITE}pixel.gif", "Image", 200, size=343)
-    gone = Part(f"{SITE}pixel.gif", "Image", 404)
+    pixel = PartRequest(f"{SITE}pixel.gif", "Image", 200, size=343)
+    gone = PartRequest(f"{SITE}pixel.gif", "Image", 404)
     found = compare([pixel, sheet("a.css"), image("a.png")], [gone, sheet("a.css"), image("a.png")])
 
     assert len(found.lost) == 1
@@ -140,13 +142,13 @@ def test_a_tracking_pixel_weighs_next_to_nothing() -> None:
 
 def test_two_hundred_tracking_pixels_weigh_no_more_than_a_picture() -> None:
     """A page with nothing else but its document and a style sheet is whole without them."""
-    document = Part(SITE, "Document", 200, initiator="other")
-    pixels = [Part(f"{SITE}{number}.gif", "Image", 200, size=900) for number in range(200)]
+    document = PartRequest(SITE, "Document", 200, initiator="other")
+    pixels = [PartRequest(f"{SITE}{number}.gif", "Image", 200, size=900) for number in range(200)]
     gone = [replace(each, status=404) for each in pixels]
     found = compare([document, sheet("a.css"), *pixels], [document, sheet("a.css"), *gone])
 
     assert (len(found.lost), found.main) == (200, "")
-    assert judge(None, None, found).verdict is Verdict.GOOD
+    assert judge_copy(None, None, found).verdict is QaVerdict.GOOD
 
 
 @pytest.mark.parametrize("lost", ["main.css", "large.png"])
@@ -161,9 +163,9 @@ def test_what_a_page_needs_is_told_however_much_else_is_there(lost: str) -> None
         )
 
     assert without(f"/{lost}").main == SITE + lost
-    assert judge(None, None, without(f"/{lost}")).verdict is Verdict.DOUBTFUL
+    assert judge_copy(None, None, without(f"/{lost}")).verdict is QaVerdict.DOUBTFUL
     for name in ("/7.png", "/x.css"):
-        assert judge(None, None, without(name)).verdict is Verdict.GOOD
+        assert judge_copy(None, None, without(name)).verdict is QaVerdict.GOOD
     assert compare(seen, [each for each in seen if not each.url.endswith(lost)]).main == ""
 
 
@@ -181,8 +183,8 @@ def test_parts_that_are_not_asked_for_are_missed_only_when_nearly_all_are() -> N
 
 def test_what_a_script_loaded_need_not_be_asked_for_again() -> None:
     """Copies without scripts have no use for it."""
-    loaded = Part(f"{SITE}a.png", "Image", 200, initiator="script")
-    icon = Part(f"{SITE}favicon.ico", "Image", 200, initiator="other")
+    loaded = PartRequest(f"{SITE}a.png", "Image", 200, initiator="script")
+    icon = PartRequest(f"{SITE}favicon.ico", "Image", 200, initiator="other")
 
     assert compare([loaded, icon], []) == ResourceComparison(1.0, 0, 0, ())
 
@@ -193,12 +195,12 @@ def test_a_manifest_and_a_request_log_say_what_was_seen_and_shown() -> None:
     gone = replace(kept, url=f"{SITE}b.png", kept="missing", reason="unrecorded")
     address = "http://127.0.0.1:1/c/20260101000000im_/"
     asked = [
-        part_shown(url, RequestLog(address + url, status=404, resource_type="Image"))
+        part_at_playback(url, RequestLog(address + url, status=404, resource_type="Image"))
         for url in (kept.url, gone.url)
     ]
 
-    assert part_seen(gone).failed == "unrecorded"
-    assert compare([part_seen(kept), part_seen(gone)], asked).lost == (
+    assert part_at_capture(gone).failed == "unrecorded"
+    assert compare([part_at_capture(kept), part_at_capture(gone)], asked).lost == (
         LostPart(kept.url, "status: 404"),
     )
 
@@ -213,4 +215,4 @@ def test_a_sheet_that_makes_a_page_is_not_missed_when_the_page_is_made() -> None
         initiator="parser",
     )
 
-    assert compare([part_seen(transform)], []).lost == ()
+    assert compare([part_at_capture(transform)], []).lost == ()

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from render.compare import texts
-from render.compare.texts import MOST_CHARACTERS, compare_texts
+from qa.compare import text_comparison
+from qa.compare.text_comparison import MOST_CHARACTERS, compare_texts
 
 pytestmark = pytest.mark.slow
 
@@ -144,8 +144,10 @@ def test_scripts_without_spaces_are_read_by_the_character() -> None:
 
 def test_a_text_that_was_empty_has_lost_nothing() -> None:
     """Nothing can be kept of nothing; that words came is said by the score and by `added`."""
-    assert compare_texts("", "") == texts.TextComparison(1.0, 1.0, 0.0, 0, 0)
-    assert compare_texts(" \n", "now there is text") == texts.TextComparison(0.75, 1.0, 1.0, 0, 4)
+    assert compare_texts("", "") == text_comparison.TextComparison(1.0, 1.0, 0.0, 0, 0)
+    assert compare_texts(" \n", "now there is text") == text_comparison.TextComparison(
+        0.75, 1.0, 1.0, 0, 4
+    )
 
 
 @pytest.mark.parametrize(
@@ -160,7 +162,7 @@ def test_a_text_that_was_empty_has_lost_nothing() -> None:
 )
 def test_an_endless_text_costs_no_more_than_its_beginning(text: str) -> None:
     """Words that are held in memory are bounded, and what is beyond still counts by its length."""
-    bag = texts._Bag(text)
+    bag = text_comparison._TokenBag(text)
 
     assert len(bag.words) + len(bag.pairs) <= MOST_CHARACTERS
     assert score(text, text) == 1.0
@@ -171,13 +173,13 @@ def test_an_endless_text_costs_no_more_than_its_beginning(text: str) -> None:
 
 def test_steps_grow_as_the_text_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twice the text has twice the tokens, and each is weighed at most once."""
-    weighed, weight = list[str](), texts._weight
+    weighed, weight = list[str](), text_comparison._weight
 
     def noting(word: str) -> int:
         weighed.append(word)
         return weight(word)
 
-    monkeypatch.setattr(texts, "_weight", noting)
+    monkeypatch.setattr(text_comparison, "_weight", noting)
     counts = []
     for size in (1_000, 2_000, 4_000):
         weighed.clear()

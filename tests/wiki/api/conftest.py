@@ -7,12 +7,12 @@ from functools import cache
 
 import pytest
 
-from links.asking.certificates import strict_context
+from links.checker.connection import strict_context
 from tests.sites.mediawiki import Wiki
 from tests.wiki.api.fronting import Front, fronting
-from wiki.api.account import Account
-from wiki.api.client import Api, Manners, Timing
-from wiki.api.http import Route
+from wiki.api.client import ApiSettings, ApiTiming, WikiApi
+from wiki.api.credentials import WikiCredentials
+from wiki.api.transport import ServerRoute
 
 
 @cache
@@ -53,16 +53,16 @@ def pauses() -> Pauses:
     return Pauses()
 
 
-ApiAt = Callable[..., Api]
+ApiAt = Callable[..., WikiApi]
 
 
 @pytest.fixture
 def api_at(pauses: Pauses) -> ApiAt:
     """Opens an API that does not wait; whoever opens it closes it."""
 
-    def opened(address: str, account: Account | None = None, **manners: float) -> Api:
-        kept = Manners(**{"gap_s": 0, **manners})  # type: ignore[arg-type]
-        route, timing = Route(_context()), Timing(sleep=pauses)
-        return Api(address, account, manners=kept, route=route, timing=timing)
+    def opened(address: str, account: WikiCredentials | None = None, **manners: float) -> WikiApi:
+        kept = ApiSettings(**{"gap_s": 0, **manners})  # type: ignore[arg-type]
+        route, timing = ServerRoute(_context()), ApiTiming(sleep=pauses)
+        return WikiApi(address, account, manners=kept, route=route, timing=timing)
 
     return opened

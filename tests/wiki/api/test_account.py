@@ -5,9 +5,15 @@ from pathlib import Path
 import pytest
 
 from core.errors import ConfigError
-from wiki.api.account import Account, check_login, read_account, read_secret, split_basic
+from wiki.api.credentials import (
+    WikiCredentials,
+    check_login,
+    read_account,
+    read_secret,
+    split_basic,
+)
 from wiki.api.errors import LoggedOutError, ThrottledError
-from wiki.api.http import Question
+from wiki.api.transport import ApiRequest
 
 TOKEN = "eyJ0eXAiOiJKV1QiLCJhbGciOiJ.eyJhdWQiOiI2ZjZkNjE2ZTQ1.c2lnbmF0dXJlLXNpZ25hdHVyZQ"
 
@@ -23,13 +29,13 @@ def file(tmp_path: Path) -> Path:
 def test_what_a_file_holds_is_told_by_its_form(file: Path) -> None:
     """A bot password, or a token, with Bearer before it or without."""
     file.write_text("0123456789abcdef0123456789abcdef\n")
-    assert read_account("A@b", file) == Account("A@b", "0123456789abcdef0123456789abcdef")
+    assert read_account("A@b", file) == WikiCredentials("A@b", "0123456789abcdef0123456789abcdef")
     for text in (TOKEN, f"Bearer {TOKEN}\n"):
         file.write_text(text)
-        assert read_account("", file) == Account(token=TOKEN)
+        assert read_account("", file) == WikiCredentials(token=TOKEN)
     file.write_text("me:pass:word")
-    assert read_account("", None, basic_file=file) == Account(basic="me:pass:word")
-    assert read_account("", None) == Account()
+    assert read_account("", None, basic_file=file) == WikiCredentials(basic="me:pass:word")
+    assert read_account("", None) == WikiCredentials()
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o777])
@@ -68,12 +74,17 @@ def test_what_does_not_go_together_is_refused(file: Path) -> None:
     with pytest.raises(ConfigError, match="user:password"):
         read_account("A@b", file, basic_file=file)
     with pytest.raises(ConfigError, match="same header"):
-        Account(token="t", basic="a:b")
+        WikiCredentials(token="t", basic="a:b")
 
 
 def test_no_secret_is_shown() -> None:
     """Logs and tracebacks show an account's text."""
-    shown = repr([Account("A@b", "pw-secret", "", "u:basic-secret"), Account(token="token-secret")])
+    shown = repr(
+        [
+            WikiCredentials("A@b", "pw-secret", "", "u:basic-secret"),
+            WikiCredentials(token="token-secret"),
+        ]
+    )
     assert "secret" not in shown
 
 
@@ -129,6 +140,6 @@ def test_who_may_not_try_again_yet_is_told_when(login: object, wait: int) -> Non
 
 def test_a_questions_text_shows_no_password() -> None:
     """Neither what it sends as a form nor its head."""
-    question = Question("POST", "https://w.test/", {"lgpassword": "s3"}, {"Authorization": "s3"})
+    question = ApiRequest("POST", "https://w.test/", {"lgpassword": "s3"}, {"Authorization": "s3"})
 
     assert "s3" not in repr(question)

@@ -12,15 +12,9 @@ from tests.sites.mediawiki import ADMIN, Wiki
 from tests.wiki.api.conftest import ApiAt
 from tests.wiki.api.fronting import Answer, Asked, Front
 from tests.wiki.writing import Writer
-from wiki.api.changes import (
-    OVERLAP,
-    ChangeBatch,
-    Cursor,
-    change_of,
-    changes_since,
-)
-from wiki.api.client import WikiAwayError, WikiRefusedError
-from wiki.api.facts import ChangeKind
+from wiki.api.errors import WikiAwayError, WikiRefusedError
+from wiki.api.models import ChangeKind
+from wiki.api.recent_changes import OVERLAP, ChangeBatch, ChangesCursor, changes_since, parse_change
 
 NOW = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)
 MOMENTS = st.integers(10**9, 4 * 10**9).map(lambda each: datetime.fromtimestamp(each, UTC))
@@ -200,7 +194,7 @@ async def test_entries_that_appear_late_are_told_once(
     """A transaction's entry has the moment when it began."""
     told: list[int] = []
     async with api_at(front.api) as api:
-        cursor = Cursor(NOW).text()
+        cursor = ChangesCursor(NOW).text()
         for step in range(12):
             listed.now = NOW + timedelta(seconds=10 * step)
             listed.rows.append(_row(step * 2 + 1, listed.now))
@@ -210,7 +204,7 @@ async def test_entries_that_appear_late_are_told_once(
             cursor = batch.cursor
             told.extend(each.rc_id for each in batch.changes)
     assert sorted(told) == sorted(row["rcid"] for row in listed.rows)
-    assert len(Cursor.parse(cursor).seen) <= len(listed.rows)
+    assert len(ChangesCursor.parse(cursor).seen) <= len(listed.rows)
 
 
 @slow
@@ -222,7 +216,7 @@ async def test_a_long_list_comes_in_parts_each_entry_once(
     told: list[int] = []
     parts = 0
     async with api_at(front.api) as api:
-        cursor = Cursor(NOW - timedelta(hours=3)).text()
+        cursor = ChangesCursor(NOW - timedelta(hours=3)).text()
         is_end = False
         while not is_end:
             batch = await changes_since(api, cursor, most=10)
@@ -242,7 +236,7 @@ async def test_a_clock_that_goes_back_loses_nothing_and_repeats_nothing(
     """What is new is then older than what is known; its number tells them apart."""
     listed.rows = [_row(number, NOW - timedelta(minutes=30 - number)) for number in range(1, 29)]
     async with api_at(front.api) as api:
-        first = await changes_since(api, Cursor(NOW - timedelta(hours=1)).text())
+        first = await changes_since(api, ChangesCursor(NOW - timedelta(hours=1)).text())
         listed.now = NOW - timedelta(minutes=20)
         listed.rows.append(_row(40, listed.now))
         second = await changes_since(api, first.cursor)
@@ -279,7 +273,7 @@ async def test_a_cursor_older_than_what_the_wiki_keeps_is_a_gap(
     if oldest is not None:
         listed.rows = [_row(oldest + each, NOW - timedelta(hours=2)) for each in range(3)]
     async with api_at(front.api) as api:
-        batch = await changes_since(api, Cursor(NOW - away, last_id=last_id).text())
+        batch = await changes_since(api, ChangesCursor(NOW - away, last_id=last_id).text())
     assert batch.is_gap is is_gap
 
 
@@ -299,7 +293,7 @@ async def test_what_is_no_list_of_changes_is_an_error(
     front.script = lambda _: answer
     async with api_at(front.api, attempts=1) as api:
         with pytest.raises(WikiAwayError):
-            await changes_since(api, Cursor(NOW).text())
+            await changes_since(api, ChangesCursor(NOW).text())
 
 
 @slow
@@ -313,12 +307,12 @@ async def test_a_list_without_end_is_an_error(front: Front, api_at: ApiAt) -> No
     front.script = lambda _: Answer.of_json(document)
     async with api_at(front.api) as api:
         with pytest.raises(WikiRefusedError, match="endless"):
-            await changes_since(api, Cursor(NOW).text())
+            await changes_since(api, ChangesCursor(NOW).text())
 
 
 @given(
     st.builds(
-        Cursor,
+        ChangesCursor,
         MOMENTS,
         st.frozensets(st.tuples(st.integers(0, 2**40), st.integers(0, 2**33)), max_size=5),
         st.integers(0, 2**40),
@@ -327,16 +321,16 @@ async def test_a_list_without_end_is_an_error(front: Front, api_at: ApiAt) -> No
     )
 )
 @settings(deadline=None)
-def test_a_cursor_is_read_as_it_was_written(cursor: Cursor) -> None:
+def test_a_cursor_is_read_as_it_was_written(cursor: ChangesCursor) -> None:
     """Its text is all that is kept."""
-    assert Cursor.parse(cursor.text()) == cursor
+    assert ChangesCursor.parse(cursor.text()) == cursor
 
 
 @pytest.mark.parametrize("text", ["x", "[]", "{}", '{"moment": 5}', "[" * 100_000, "null"], ids=len)
 def test_what_is_no_cursor_is_an_error_that_says_what_to_do(text: str) -> None:
     """A cursor of another feed, or spoilt."""
     with pytest.raises(ConfigError, match="sweep"):
-        Cursor.parse(text)
+        ChangesCursor.parse(text)
 
 
 @pytest.mark.parametrize(
@@ -359,7 +353,7 @@ def test_entries_of_the_log_are_told_apart(log: str, kind: ChangeKind) -> None:
     type_, _, action = log.partition("/")
     row = _row(1, NOW, type="log", logtype=type_, logaction=action)
     row["logparams"] = {"target_ns": 4, "target_title": "T", "dest_title": "D"}
-    found = change_of(row)
+    found = parse_change(row)
     assert (found.kind, found.target_title, found.target_namespace) == (kind, "T", 4)
 
 
@@ -373,7 +367,7 @@ def test_entries_of_the_log_are_told_apart(log: str, kind: ChangeKind) -> None:
 def test_any_row_is_a_change_or_an_error(row: dict[str, Any]) -> None:
     """Whatever stands in it."""
     try:
-        found = change_of({**_row(1, NOW), **row})
+        found = parse_change({**_row(1, NOW), **row})
     except WikiAwayError:
         return
     assert isinstance(found.title, str)

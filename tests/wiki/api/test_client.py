@@ -14,19 +14,18 @@ from tests.sites.mediawiki import Wiki
 from tests.wiki.api.conftest import ApiAt, Pauses
 from tests.wiki.api.fronting import Answer, Asked, Front, fronting
 from tests.wiki.writing import BOT_SECRET, Writer, make_bot
-from wiki.api.account import Account
-from wiki.api.client import (
-    Api,
+from wiki.api.client import WikiApi, user_agent
+from wiki.api.credentials import WikiCredentials
+from wiki.api.errors import (
     LoggedOutError,
-    NotAllowedError,
+    PermissionDeniedError,
     ReadOnlyError,
     ThrottledError,
     WikiAwayError,
     WikiMovedError,
     WikiRefusedError,
-    user_agent,
 )
-from wiki.api.http import Reply, Wire
+from wiki.api.transport import ApiResponse, ApiTransport
 
 pytestmark = pytest.mark.slow
 
@@ -214,11 +213,11 @@ async def test_an_answer_has_a_limit_packed_or_not(
     ("answer", "error", "said"),
     [
         (Answer(401, PAGE, {"WWW-Authenticate": "Basic"}), LoggedOutError, "--basic-file"),
-        (Answer(403, PAGE), NotAllowedError, "forbids"),
+        (Answer(403, PAGE), PermissionDeniedError, "forbids"),
         (Answer(404, PAGE), WikiRefusedError, "no API"),
         (Answer.refusing("readapidenied"), LoggedOutError, "--account"),
-        (Answer.refusing("permissiondenied"), NotAllowedError, "permissiondenied"),
-        (Answer.refusing("abusefilter-disallowed"), NotAllowedError, "abusefilter"),
+        (Answer.refusing("permissiondenied"), PermissionDeniedError, "permissiondenied"),
+        (Answer.refusing("abusefilter-disallowed"), PermissionDeniedError, "abusefilter"),
         (Answer.refusing("badvalue", "Unrecognized\x1b[2J value"), WikiRefusedError, "badvalue"),
         (Answer.of_json({"error": "broken"}), WikiRefusedError, "broken"),
         (
@@ -281,11 +280,15 @@ async def test_a_redirect_to_the_same_domain_is_followed_and_told(
 
 @pytest.mark.parametrize(
     "account",
-    [Account(basic="me:pw"), Account(token="a.b.c" * 20), Account("U@a", password="pw")],
+    [
+        WikiCredentials(basic="me:pw"),
+        WikiCredentials(token="a.b.c" * 20),
+        WikiCredentials("U@a", password="pw"),
+    ],
     ids=["basic", "token", "password"],
 )
 async def test_secrets_do_not_follow_a_redirect_to_another_server(
-    wiki: Wiki, front: Front, api_at: ApiAt, account: Account
+    wiki: Wiki, front: Front, api_at: ApiAt, account: WikiCredentials
 ) -> None:
     """The new address is told instead."""
     front.script = lambda _: Answer(308, b"", {"Location": wiki.api()})
@@ -326,10 +329,10 @@ async def test_who_was_found_in_public_leads_nobody_into_a_private_network(
         return [(2, 1, 6, "", ("10.1.2.3", 0))]  # what a name server would say
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", names)
-    reply = Reply(
+    reply = ApiResponse(
         301, "http://wiki.example.org/x", {"location": "http://db.example.org/api.php"}, b""
     )
-    async with Wire(user_agent="test") as wire:
+    async with ApiTransport(user_agent="test") as wire:
         assert await wire.target_of(reply) == "http://db.example.org/api.php"
         wire.is_public = True  # as if the first answer had come from a public address
         with pytest.raises(WikiAwayError, match="private network"):
@@ -346,7 +349,7 @@ async def test_secrets_stay_when_a_page_leads_elsewhere(
     """While an API is looked for, too."""
     with fronting(wiki.base) as other:
         front.script = lambda _: Answer(302, b"", {"Location": f"{other.base}/wiki/Main_Page"})
-        async with api_at(front.api, Account(basic="me:pw")) as api:
+        async with api_at(front.api, WikiCredentials(basic="me:pw")) as api:
             assert (await api.raw(front.base)).status == 200
         assert "authorization" in front.seen[0].headers
         assert "authorization" not in other.seen[0].headers
@@ -359,7 +362,7 @@ async def test_a_bot_password_logs_in_once_and_each_question_makes_sure(
     front: Front, api_at: ApiAt, bot_name: str
 ) -> None:
     """assert=user with every question, so that nothing is read or written as somebody else."""
-    async with api_at(front.api, Account(bot_name, BOT_SECRET)) as api:
+    async with api_at(front.api, WikiCredentials(bot_name, BOT_SECRET)) as api:
         for _ in range(2):
             told = await api.get(action="query", meta="userinfo")
             assert told["query"]["userinfo"]["name"] == "Repairer"
@@ -375,14 +378,14 @@ async def test_an_older_form_of_bot_passwords_works(
 ) -> None:
     """The name of the account, and app@password."""
     user, _, app = bot_name.partition("@")
-    async with api_at(front.api, Account(user, f"{app}@{BOT_SECRET}")) as api:
+    async with api_at(front.api, WikiCredentials(user, f"{app}@{BOT_SECRET}")) as api:
         told = await api.get(action="query", meta="userinfo")
     assert told["query"]["userinfo"]["name"] == user
 
 
 async def test_a_wrong_password_says_what_to_do(front: Front, api_at: ApiAt, bot_name: str) -> None:
     """And is tried once."""
-    async with api_at(front.api, Account(bot_name, "x" * 32)) as api:
+    async with api_at(front.api, WikiCredentials(bot_name, "x" * 32)) as api:
         with pytest.raises(LoggedOutError, match="Special:BotPasswords") as raised:
             await api.log_in()
     assert "x" * 32 not in str(raised.value)
@@ -396,7 +399,7 @@ async def test_too_many_logins_are_not_taken_for_a_wrong_password(
     name = make_bot(wiki, name="Hasty")
     told: list[Exception] = []
     while len(told) < 20 and not (told and isinstance(told[-1], ThrottledError)):
-        async with api_at(front.api, Account(name, "y" * 32)) as api:
+        async with api_at(front.api, WikiCredentials(name, "y" * 32)) as api:
             with pytest.raises((LoggedOutError, ThrottledError)) as raised:
                 await api.log_in()
             told.append(raised.value)
@@ -416,7 +419,7 @@ async def test_who_is_logged_out_logs_in_again_once(
     front: Front, api_at: ApiAt, bot_name: str
 ) -> None:
     """The session ends on the wiki's side: nobody need notice."""
-    async with api_at(front.api, Account(bot_name, BOT_SECRET)) as api:
+    async with api_at(front.api, WikiCredentials(bot_name, BOT_SECRET)) as api:
         await api.get(**SITE)
         api._wire.forget()
         told = await asyncio.gather(*(api.get(action="query", meta="userinfo") for _ in range(3)))
@@ -436,7 +439,7 @@ async def test_who_cannot_log_in_again_is_told(front: Front, api_at: ApiAt, bot_
         return Answer.refusing("assertuserfailed") if is_mine else None
 
     front.script = script
-    async with api_at(front.api, Account(bot_name, BOT_SECRET)) as api:
+    async with api_at(front.api, WikiCredentials(bot_name, BOT_SECRET)) as api:
         with pytest.raises(LoggedOutError):
             await api.get(**SITE)
     assert len(front.asked(action="login")) == 2
@@ -444,7 +447,7 @@ async def test_who_cannot_log_in_again_is_told(front: Front, api_at: ApiAt, bot_
 
 async def test_a_bad_token_is_fetched_anew_once(front: Front, api_at: ApiAt, bot_name: str) -> None:
     """And what is still refused then goes up."""
-    async with api_at(front.api, Account(bot_name, BOT_SECRET)) as api:
+    async with api_at(front.api, WikiCredentials(bot_name, BOT_SECRET)) as api:
         await api.token()
         api._tokens["csrf"] = "spoilt+\\"
         told = await api.post(action="edit", title="A bad token", text="x")
@@ -475,7 +478,7 @@ async def test_a_write_is_sent_again_only_when_it_cannot_have_been_done(
 ) -> None:
     """When in doubt the caller must look."""
     front.script = lambda asked: answer if asked.params.get("action") == "edit" else None
-    async with api_at(front.api, Account(bot_name, BOT_SECRET)) as api:
+    async with api_at(front.api, WikiCredentials(bot_name, BOT_SECRET)) as api:
         with pytest.raises(WikiAwayError):
             await api.post(action="edit", title="Twice", text="x")
     assert len(front.asked(action="edit")) == times
@@ -486,7 +489,7 @@ async def test_a_token_of_oauth_and_a_password_in_front_go_along(
 ) -> None:
     """In the header, to the wiki's own server; the password may stand in the address."""
     front.script = lambda _: Answer.of_json({"query": {}})
-    async with api_at(front.api, Account("me", token="t" * 9)) as api:
+    async with api_at(front.api, WikiCredentials("me", token="t" * 9)) as api:
         await api.get(**SITE)
     async with api_at(front.api.replace("://", "://me:p%40w@")) as api:
         await api.get(**SITE)
@@ -502,7 +505,7 @@ async def test_a_token_of_oauth_and_a_password_in_front_go_along(
 def test_what_is_no_address_is_refused(address: str) -> None:
     """Before anything is sent."""
     with pytest.raises(ConfigError):
-        Api(address)
+        WikiApi(address)
 
 
 async def test_answers_of_wrong_types_are_errors(

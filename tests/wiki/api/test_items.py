@@ -13,7 +13,7 @@ from tests.wiki.api.conftest import ApiAt, Pauses
 from tests.wiki.api.fronting import Answer
 from tests.wiki.repository import Repository, claims, repository, statement
 from wiki.api.errors import ThrottledError, WikiAwayError, WikiRefusedError
-from wiki.api.items import read_statements, repository_of, said_by, unknown_entities
+from wiki.api.wikidata import parse_claims, read_statements, repository_address, unknown_entities
 
 PROPERTIES = st.sampled_from(["P31", "P279", "P856"])
 VALUES = st.sampled_from(["Q5", "Q6", "https://a.org/", "x=y", 5])
@@ -38,7 +38,7 @@ def test_an_item_says_what_its_statements_say_that_hold(
     said: list[tuple[str, Any, str, str]],
 ) -> None:
     """Deprecated ones do not; an unknown value, none, or a quantity counts for the property alone."""
-    found = said_by(claims(*(statement(p, v, rank=r, snaktype=k) for p, v, r, k in said)))
+    found = parse_claims(claims(*(statement(p, v, rank=r, snaktype=k) for p, v, r, k in said)))
     holding = [(p, v, k) for p, v, r, k in said if r != "deprecated"]
     plain = {each for each in found if "=" not in each}
     assert plain == {p for p, _, _ in holding}
@@ -138,7 +138,7 @@ async def test_a_wiki_says_where_its_items_are(
     items.instead = Answer.of_json({"query": {"wikibase": {"repo": {"url": url}}} if url else {}})
     async with api_at(items.api) as api:
         if address:
-            assert await repository_of(api) == address
+            assert await repository_address(api) == address
         else:
             with pytest.raises(ConfigError, match="item_api"):
-                await repository_of(api)
+                await repository_address(api)

@@ -11,11 +11,18 @@ from tests.sites.mediawiki import ADMIN, Wiki
 from tests.wiki.api.conftest import ApiAt
 from tests.wiki.api.fronting import Answer, Front
 from tests.wiki.writing import BOT_SECRET, Writer
-from wiki.api.account import Account
-from wiki.api.client import WikiAwayError
-from wiki.api.history import ACROSS, first_with, has_url, revisions, spread, texts_of
-from wiki.api.pages import all_pages, missing_titles, read_pages, unknown_names
-from wiki.api.site import site_facts
+from wiki.api.credentials import WikiCredentials
+from wiki.api.errors import WikiAwayError
+from wiki.api.page_query import all_pages, missing_titles, read_pages, unknown_names
+from wiki.api.revisions import (
+    REVISIONS_AT_ONCE,
+    first_revision_with,
+    has_url,
+    read_revisions,
+    read_texts,
+    spread_evenly,
+)
+from wiki.api.site_info import read_site_facts
 from wiki.settings import FeedSettings
 
 slow = pytest.mark.slow
@@ -127,7 +134,7 @@ async def test_an_account_with_high_limits_reads_more_at_once(
     front: Front, api_at: ApiAt, bot_name: str
 ) -> None:
     """500 numbers in one question; with text the size of an answer is the limit."""
-    async with api_at(front.api, Account(bot_name, BOT_SECRET)) as api:
+    async with api_at(front.api, WikiCredentials(bot_name, BOT_SECRET)) as api:
         found = await read_pages(api, page_ids=list(range(1, 401)))
         assert len(front.asked(prop="info|revisions|extlinks|iwlinks")) == 1
     async with api_at(front.api) as api:
@@ -165,7 +172,7 @@ async def test_the_first_format_is_read_as_well(
     front.override["formatversion"] = "1"
     async with api_at(front.api) as api:
         found, gone = await read_pages(api, titles=["Pg format", "Pg no format"], **ALL)
-        facts = await site_facts(api)
+        facts = await read_site_facts(api)
         again = await read_pages(api, page_ids=[page, 999_999])
     assert (found.links, found.interwiki_links) == (
         ("https://example.com/f",),
@@ -234,7 +241,7 @@ async def test_names_that_the_wiki_does_not_have_are_told(
         not_templates=("Spelt", "Misspelt", "Template:Spelt"),
     )
     async with api_at(front.api) as api:
-        facts = await site_facts(api)
+        facts = await read_site_facts(api)
         unknown = await unknown_names(api, facts, feed)
     assert sorted(unknown) == ["Category:Spelt wrong", "Template:Misspelt"]
 
@@ -254,11 +261,11 @@ async def test_revisions_come_newest_first_with_what_is_known_of_them(
         action="revisiondelete", type="revision", ids=made[1][1], hide="content|comment|user"
     )
     async with api_at(front.api) as api:
-        found = [each async for each in revisions(api, page, with_text=True)]
-        some = [each async for each in revisions(api, page, most=2)]
-        older = [each async for each in revisions(api, page, start=made[2][1])]
-        assert [each async for each in revisions(api, 999_999)] == []
-        texts = await texts_of(api, [rev for _, rev in made])
+        found = [each async for each in read_revisions(api, page, with_text=True)]
+        some = [each async for each in read_revisions(api, page, most=2)]
+        older = [each async for each in read_revisions(api, page, start=made[2][1])]
+        assert [each async for each in read_revisions(api, 999_999)] == []
+        texts = await read_texts(api, [rev for _, rev in made])
     assert [each.rev_id for each in found] == [rev for _, rev in reversed(made)]
     assert [each.text for each in found] == ["text 3", "text 2", None, "text 0"]
     assert [each.user for each in found] == ["Admin", "Admin", "", "Admin"]
@@ -286,11 +293,11 @@ async def test_the_revision_that_brought_a_url_is_found_in_few_questions(
         (now,) = await read_pages(api, titles=["Pg came"])
         page = now.page_id
         front.seen.clear()
-        found = await first_with(api, page, "https://example.com/came")
+        found = await first_revision_with(api, page, "https://example.com/came")
         asked = len(front.seen)
-        first = await first_with(api, page, "text")
-        assert await first_with(api, page, "https://example.com/never") is None
-        assert await first_with(api, 999_999, "https://example.com/came") is None
+        first = await first_revision_with(api, page, "text")
+        assert await first_revision_with(api, page, "https://example.com/never") is None
+        assert await first_revision_with(api, 999_999, "https://example.com/came") is None
     assert found is not None
     assert found.moment.minute == 17
     assert found.user == "Admin"
@@ -306,7 +313,7 @@ def test_looking_back_ends_for_any_history(length: int, added: int) -> None:
     with_it, without = 0, length + 1
     added = min(added, length)
     steps = 0
-    while between := spread(with_it, without):
+    while between := spread_evenly(with_it, without):
         steps += 1
         for each in between:
             if each <= added:
@@ -316,7 +323,7 @@ def test_looking_back_ends_for_any_history(length: int, added: int) -> None:
                 break
     assert with_it == added
     assert steps <= 5
-    assert len(spread(0, length)) <= ACROSS
+    assert len(spread_evenly(0, length)) <= REVISIONS_AT_ONCE
 
 
 @pytest.mark.parametrize(

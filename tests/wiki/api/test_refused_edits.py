@@ -3,37 +3,37 @@
 import pytest
 
 from core.errors import PermanentError
-from wiki.api.client import Api
-from wiki.api.edits import (
+from wiki.api.client import WikiApi
+from wiki.api.edit_request import (
     EditConflictError,
-    PageGoneError,
+    EditingStoppedError,
+    EditRefusal,
+    PageDeletedError,
     PageRefusedError,
-    Refusal,
-    StoppedError,
-    refusal,
+    edit_error,
 )
 
 
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        ("protectedpage", Refusal.PROTECTED),
-        ("cascadeprotected", Refusal.PROTECTED),
-        ("protectednamespace-interface", Refusal.PROTECTED),
-        ("blockedfrompage", Refusal.BLOCKED_HERE),
-        ("abusefilter-disallowed", Refusal.FILTERED),
-        ("abusefilter-warning", Refusal.FILTERED),
-        ("spamblacklist", Refusal.SPAM),
-        ("titleblacklist-forbidden-edit", Refusal.TITLE),
-        ("captcha", Refusal.CAPTCHA),
-        ("contenttoobig", Refusal.TOO_BIG),
-        ("no-direct-editing", Refusal.MODEL),
-        ("hookaborted", Refusal.OTHER),
+        ("protectedpage", EditRefusal.PROTECTED),
+        ("cascadeprotected", EditRefusal.PROTECTED),
+        ("protectednamespace-interface", EditRefusal.PROTECTED),
+        ("blockedfrompage", EditRefusal.BLOCKED_HERE),
+        ("abusefilter-disallowed", EditRefusal.FILTERED),
+        ("abusefilter-warning", EditRefusal.FILTERED),
+        ("spamblacklist", EditRefusal.SPAM),
+        ("titleblacklist-forbidden-edit", EditRefusal.TITLE),
+        ("captcha", EditRefusal.CAPTCHA),
+        ("contenttoobig", EditRefusal.TOO_BIG),
+        ("no-direct-editing", EditRefusal.MODEL),
+        ("hookaborted", EditRefusal.OTHER),
     ],
 )
-async def test_what_concerns_one_page_is_told_of_that_page(code: str, reason: Refusal) -> None:
+async def test_what_concerns_one_page_is_told_of_that_page(code: str, reason: EditRefusal) -> None:
     """The next page may be tried."""
-    found = await refusal(Api("http://127.0.0.1:1/api.php"), code, "said so")
+    found = await edit_error(WikiApi("http://127.0.0.1:1/api.php"), code, "said so")
 
     assert isinstance(found, PageRefusedError)
     assert isinstance(found, PermanentError)
@@ -44,18 +44,20 @@ async def test_what_concerns_one_page_is_told_of_that_page(code: str, reason: Re
     ("code", "error"),
     [
         ("editconflict", EditConflictError),
-        ("missingtitle", PageGoneError),
-        ("pagedeleted", PageGoneError),
-        ("nosuchpageid", PageGoneError),
-        ("noedit", StoppedError),
-        ("writeapidenied", StoppedError),
-        ("confirmemail", StoppedError),
-        ("something-new", StoppedError),
-        ("", StoppedError),
+        ("missingtitle", PageDeletedError),
+        ("pagedeleted", PageDeletedError),
+        ("nosuchpageid", PageDeletedError),
+        ("noedit", EditingStoppedError),
+        ("writeapidenied", EditingStoppedError),
+        ("confirmemail", EditingStoppedError),
+        ("something-new", EditingStoppedError),
+        ("", EditingStoppedError),
     ],
 )
 async def test_what_is_not_about_a_page_stops_or_begins_anew(
     code: str, error: type[Exception]
 ) -> None:
     """What nobody knows stops everything: a bot that is refused asks people."""
-    assert isinstance(await refusal(Api("http://127.0.0.1:1/api.php"), code, "said so"), error)
+    assert isinstance(
+        await edit_error(WikiApi("http://127.0.0.1:1/api.php"), code, "said so"), error
+    )

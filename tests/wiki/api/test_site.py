@@ -12,9 +12,10 @@ from tests.sites.mediawiki import Wiki, running_wiki
 from tests.wiki.api.conftest import ApiAt
 from tests.wiki.api.fronting import Answer, Asked, Front
 from tests.wiki.writing import BOT_SECRET, make_bot
-from wiki.api.account import Account
-from wiki.api.client import Api, LoggedOutError, WikiAwayError, WikiRefusedError
-from wiki.api.site import candidates, declared, find_api, site_facts, version_of
+from wiki.api.client import WikiApi
+from wiki.api.credentials import WikiCredentials
+from wiki.api.errors import LoggedOutError, WikiAwayError, WikiRefusedError
+from wiki.api.site_info import api_candidates, declared_api, find_api, read_site_facts, version_of
 
 slow = pytest.mark.slow
 PRIVATE = """
@@ -35,7 +36,7 @@ def private_wiki() -> Iterator[Wiki]:
 async def test_a_wiki_describes_itself(wiki: Wiki, front: Front, api_at: ApiAt) -> None:
     """Its name, version, language, namespaces, interwiki map and extensions."""
     async with api_at(front.api) as api:
-        facts = await site_facts(api)
+        facts = await read_site_facts(api)
     assert (facts.dbname, facts.name, facts.language) == ("my_wiki", "The library", "en")
     assert facts.version[:2] == (1, 39)
     assert facts.pages_url == f"{wiki.base}/wiki/$1"
@@ -76,7 +77,7 @@ async def test_what_other_wikis_say_is_understood(
 
     front.through = through
     async with api_at(front.api) as api:
-        facts = await site_facts(api)
+        facts = await read_site_facts(api)
     expected = value.replace("{base}", wiki.base) if isinstance(value, str) else value
     assert getattr(facts, attribute) == expected
 
@@ -95,7 +96,7 @@ async def test_what_is_no_wiki_of_mediawiki_is_refused(
     front.script = lambda _: Answer.of_json(answer)
     async with api_at(front.api) as api:
         with pytest.raises(WikiRefusedError):
-            await site_facts(api)
+            await read_site_facts(api)
 
 
 @slow
@@ -112,7 +113,7 @@ async def test_the_api_is_found_from_any_address(wiki: Wiki, api_at: ApiAt, path
 async def test_an_address_without_a_scheme_is_tried_with_both(wiki: Wiki, api_at: ApiAt) -> None:
     """Https first; this wiki has none."""
 
-    def opened(address: str) -> Api:
+    def opened(address: str) -> WikiApi:
         return api_at(address, attempts=1)
 
     assert await find_api(wiki.base.removeprefix("http://"), opened) == wiki.api()
@@ -169,12 +170,12 @@ async def test_a_private_wiki_is_found_and_read_with_an_account(
     """Without one it says what to give."""
     with pytest.raises(LoggedOutError, match="--account"):
         await find_api(private_wiki.base, api_at)
-    account = Account(make_bot(private_wiki), BOT_SECRET)
+    account = WikiCredentials(make_bot(private_wiki), BOT_SECRET)
     assert await find_api(private_wiki.base, lambda at: api_at(at, account)) == private_wiki.api()
     async with api_at(private_wiki.api(), account) as api:
-        assert (await site_facts(api)).dbname == "my_wiki"
+        assert (await read_site_facts(api)).dbname == "my_wiki"
         api._wire.forget()  # the session ends
-        assert (await site_facts(api)).dbname == "my_wiki"
+        assert (await read_site_facts(api)).dbname == "my_wiki"
 
 
 def test_candidates_are_never_on_somebody_elses_domain() -> None:
@@ -183,7 +184,7 @@ def test_candidates_are_never_on_somebody_elses_domain() -> None:
         '<link rel="EditURI" href="//evil.example/w/api.php?action=rsd">'
         '<link rel="stylesheet" href="/mw/load.php?x"><link rel="search" href="https://w.a.org/o/opensearch_desc.php">'
     )
-    found = candidates("https://www.a.org/deep/er/page", page)
+    found = api_candidates("https://www.a.org/deep/er/page", page)
     assert found[:2] == ["https://www.a.org/mw/api.php", "https://w.a.org/o/api.php"]
     assert "https://www.a.org/deep/api.php" in found
     assert not [each for each in found if "evil" in each]
@@ -194,8 +195,8 @@ def test_candidates_are_never_on_somebody_elses_domain() -> None:
 def test_any_page_may_be_looked_through(text: str) -> None:
     """No markup breaks it."""
     for page in (text, f'<link rel="EditURI" href="{text}">'):
-        assert isinstance(declared("https://a.org/x", page), str)
-        assert all(each.startswith("https://") for each in candidates("https://a.org/x", page))
+        assert isinstance(declared_api("https://a.org/x", page), str)
+        assert all(each.startswith("https://") for each in api_candidates("https://a.org/x", page))
 
 
 @given(

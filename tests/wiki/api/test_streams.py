@@ -15,12 +15,20 @@ from hypothesis import strategies as st
 from tests.sites.mediawiki import running_wiki
 from tests.wiki.api.conftest import Pauses
 from tests.wiki.writing import Writer
-from wiki.api.client import Timing
+from wiki.api.client import ApiTiming
 from wiki.api.errors import WikiAwayError, WikiRefusedError
-from wiki.api.facts import ChangeKind
-from wiki.api.http import Wire
-from wiki.api.streams import EVENT_CHARS, EventReader, Told, change_in, listen, pause, told_by
-from wiki.feeding.bell import rung_by
+from wiki.api.event_streams import (
+    EVENT_CHARS,
+    EventReader,
+    StreamNotice,
+    listen_to_stream,
+    parse_event,
+    parse_rc_change,
+    reconnect_delay,
+)
+from wiki.api.models import ChangeKind
+from wiki.api.transport import ApiTransport
+from wiki.sync.webhook import parse_datagram
 
 RECENT: dict[str, Any] = {
     "$schema": "/mediawiki/recentchange/1.0.0",
@@ -102,12 +110,12 @@ async def stream() -> AsyncIterator[Stream]:
     await runner.cleanup()
 
 
-async def _listened(stream: Stream, pauses: Pauses, count: int, **more: Any) -> list[Told]:
+async def _listened(stream: Stream, pauses: Pauses, count: int, **more: Any) -> list[StreamNotice]:
     found = []
-    async with Wire(user_agent="test") as wire:
-        timing = Timing(sleep=pauses)
+    async with ApiTransport(user_agent="test") as wire:
+        timing = ApiTiming(sleep=pauses)
         async with aclosing(
-            listen(wire, stream.url, wikis={"dewiki"}, timing=timing, **more)
+            listen_to_stream(wire, stream.url, wikis={"dewiki"}, timing=timing, **more)
         ) as telling:
             async for told in telling:
                 found.append(told)
@@ -205,7 +213,7 @@ def test_a_line_without_end_is_an_error() -> None:
 @settings(deadline=None)
 def test_pauses_grow_to_a_limit(failures: int, chance: float) -> None:
     """Never nothing, never for ever."""
-    assert 0.5 <= pause(failures, chance) <= 120
+    assert 0.5 <= reconnect_delay(failures, chance) <= 120
 
 
 JSON = st.recursive(
@@ -223,8 +231,8 @@ def test_any_event_tells_something_or_nothing(odd: dict[str, Any]) -> None:
     """Nothing in it raises."""
     for document in ({**RECENT, **odd}, {**LINKS, **odd}, odd):
         data = json.dumps(document)
-        found = told_by(EventReader().feed(f"data: {data}\n\n".encode())[0], {"dewiki"})
-        assert found is None or isinstance(found, Told)
+        found = parse_event(EventReader().feed(f"data: {data}\n\n".encode())[0], {"dewiki"})
+        assert found is None or isinstance(found, StreamNotice)
 
 
 @pytest.mark.slow
@@ -244,7 +252,7 @@ async def test_a_real_wiki_rings() -> None:
             writer.move("Rung Ü", "Rung twice")
             writer.delete("Rung twice")
             told = [json.loads(await asyncio.to_thread(heard.recv, 65_536)) for _ in range(3)]
-    changes = [change_in(each) for each in told]
+    changes = [parse_rc_change(each) for each in told]
     assert [each.kind for each in changes if each] == [
         *(ChangeKind.NEW, ChangeKind.MOVE, ChangeKind.DELETE)
     ]
@@ -252,4 +260,4 @@ async def test_a_real_wiki_rings() -> None:
     assert (changes[0].title, changes[0].rev_id, changes[0].page_id) == ("Rung Ü", rev, 0)
     assert changes[1] is not None
     assert changes[1].target_title == "Rung twice"
-    assert {rung_by(json.dumps(each).encode()) for each in told} == {"my_wiki"}
+    assert {parse_datagram(json.dumps(each).encode()) for each in told} == {"my_wiki"}

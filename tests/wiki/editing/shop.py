@@ -10,32 +10,30 @@ from typing import Any
 
 from sqlalchemy import update
 
-from links.archives.adapters import Copy
-from links.archives.copies import put
-from links.archives.looking import Seen, Sight
-from links.books.edits import Edit, newest_edits
-from links.books.pages import PageName, PutPage, put_pages
-from links.books.urls import find_urls
-from links.books.wikis import Wiki, WikiName, change_wiki, ensure_wiki, wiki_of
-from links.days import day_of
-from links.reporters import Reporters
-from links.sorting import Sort, Sorted
-from links.states import State
-from links.status import Code
-from links.store.schema import urls
-from links.store.store import Store
+from links.archives.archive_answers import ArchiveMemento
+from links.archives.copy_check import CopyCheckResult, CopyVerdict
+from links.archives.copy_store import put_copies
+from links.check_history import day_of
+from links.check_result import StatusCode
+from links.feedback.reporter_limits import ReporterDigests
+from links.registry.bot_edits import BotEdit, newest_edits
+from links.registry.database import RegistryStore
+from links.registry.pages import PageName, PutPage, put_pages
+from links.registry.schema import urls
+from links.registry.urls import find_urls
+from links.registry.wikis import Wiki, WikiName, change_wiki, ensure_wiki, wiki_of
+from links.rules.link_class import ClassifiedLink, LinkClass
+from links.states import LinkState
 from tests.wiki.writing import BOT_SECRET, Writer
-from wiki.api.account import Account
-from wiki.api.client import Api, Manners
-from wiki.api.client import Timing as ApiTiming
-from wiki.editing.acting import Outcome
-from wiki.editing.crafts import Craft
-from wiki.editing.deciding import Choosing
-from wiki.editing.guarding import Timing
-from wiki.editing.running import Bot, Makers, Tally, Wish, new_job
-from wiki.editing.wikitexts import Kit
+from wiki.api.client import ApiSettings, ApiTiming, WikiApi
+from wiki.api.credentials import WikiCredentials
+from wiki.bot.edit_guard import GuardTiming
+from wiki.bot.page_edit import PageEditResult
+from wiki.bot.remedies import CopyPreferences
+from wiki.bot.wiki_bot import BotDependencies, BotOptions, BotRunSummary, WikiBot, new_job_name
+from wiki.bot.wikitext_adapter import PageAdapter, WikitextAdapterFactory
 from wiki.settings import BotSettings, WikiSettings
-from wiki.wikitext.rules import rules_for
+from wiki.wikitext.template_map import rules_for
 
 ARCHIVE = "https://web.archive.org/web/20250310000000/"
 STAMP = "20250310000000"
@@ -75,19 +73,19 @@ class Sights:
     """
 
     asked: list[str] = field(default_factory=list)
-    cited_as: dict[str, Sight] = field(default_factory=dict)
-    standing_as: dict[str, Sight] = field(default_factory=dict)
+    cited_as: dict[str, CopyVerdict] = field(default_factory=dict)
+    standing_as: dict[str, CopyVerdict] = field(default_factory=dict)
 
-    async def cited(self, address: str, url: str) -> Seen:
+    async def cited(self, address: str, url: str) -> CopyCheckResult:
         """What is seen."""
         del url
         self.asked.append(address)
-        return Seen(self.cited_as.get(address, Sight.GOOD))
+        return CopyCheckResult(self.cited_as.get(address, CopyVerdict.GOOD))
 
-    async def standing(self, address: str, url: str) -> Seen:
+    async def standing(self, address: str, url: str) -> CopyCheckResult:
         """The same."""
         del url
-        return Seen(self.standing_as.get(address, Sight.UNCLEAR))
+        return CopyCheckResult(self.standing_as.get(address, CopyVerdict.UNCLEAR))
 
 
 @dataclass
@@ -99,36 +97,38 @@ class Shop:
         step: told of each step; a test may raise there.
     """
 
-    store: Store
+    store: RegistryStore
     wiki: Wiki
     writer: Writer
     login: str
     clock: ShopClock = field(default_factory=ShopClock)
     step: Callable[[str], None] = lambda _name: None
-    craft: Callable[[Craft], Craft] = lambda craft: craft
+    craft: Callable[[PageAdapter], PageAdapter] = lambda craft: craft
     slept: list[float] = field(default_factory=list)
     sights: Sights = field(default_factory=Sights)
 
-    def page(self, text: str, states: Mapping[str, State], *, title: str = "") -> tuple[str, int]:
+    def page(
+        self, text: str, states: Mapping[str, LinkState], *, title: str = ""
+    ) -> tuple[str, int]:
         """Write a page whose links are in these states: its title and number."""
         title = title or f"Mended {next(_NUMBERS)}"
         page_id, _ = self.writer.write(title, text)
         self.know(title, page_id, states)
         return title, page_id
 
-    def know(self, title: str, page_id: int, states: Mapping[str, State]) -> None:
+    def know(self, title: str, page_id: int, states: Mapping[str, LinkState]) -> None:
         """Let the registry know the page's links."""
-        links = tuple(Sorted(url, Sort.WATCHED, url) for url in states)
+        links = tuple(ClassifiedLink(url, LinkClass.WATCHED, url) for url in states)
         day = day_of(self.clock.now() - timedelta(days=200))
         with self.store.writing() as rows:
             put_pages(rows, self.wiki.id, [PutPage(PageName(page_id, title), links)], day=day)
         for url, state in states.items():
             self.turn(url, state)
 
-    def turn(self, url: str, state: State, *, code: int = Code.NOT_FOUND) -> None:
+    def turn(self, url: str, state: LinkState, *, code: int = StatusCode.NOT_FOUND) -> None:
         """Let a link be in a state, looked at today; a lost one since two months."""
         today = day_of(self.clock.now())
-        is_lost = state in (State.DEAD, State.USURPED)
+        is_lost = state in (LinkState.DEAD, LinkState.USURPED)
         died = day_of(self.clock.now() - DIED) if is_lost else None
         with self.store.writing() as rows:
             number = find_urls(rows, [url])[url].id
@@ -148,7 +148,12 @@ class Shop:
         address = address or f"https://web.archive.org/web/{timestamp}/{url}"
         with self.store.writing() as rows:
             number = find_urls(rows, [url])[url].id
-            put(rows, number, [Copy(service, address, timestamp, 200)], day_of(self.clock.now()))
+            put_copies(
+                rows,
+                number,
+                [ArchiveMemento(service, address, timestamp, 200)],
+                day_of(self.clock.now()),
+            )
         return address
 
     def set(self, **values: Any) -> None:
@@ -159,34 +164,40 @@ class Shop:
             made = replace(there, bot=replace(there.bot, **values))
             change_wiki(rows, wiki, settings=made.merged_into(wiki.settings))
 
-    async def run(self, *titles: str, **wish: Any) -> tuple[Tally, list[Outcome | Edit]]:
+    async def run(
+        self, *titles: str, **wish: Any
+    ) -> tuple[BotRunSummary, list[PageEditResult | BotEdit]]:
         """Let the bot run on these pages: what it did, and what it told."""
-        told: list[Outcome | Edit] = []
+        told: list[PageEditResult | BotEdit] = []
         async with self.bot() as bot:
-            tally = await bot.run(Wish(titles, **wish), told=told.append)
+            tally = await bot.run(BotOptions(titles, **wish), told=told.append)
         return tally, told
 
-    async def look_back(self) -> Tally:
+    async def look_back(self) -> BotRunSummary:
         """Let the bot look what became of its edits."""
         async with self.bot() as bot:
             return await bot.look_back()
 
     @asynccontextmanager
-    async def bot(self, *, address: str = "") -> AsyncIterator[Bot]:
+    async def bot(self, *, address: str = "") -> AsyncIterator[WikiBot]:
         """A bot, logged in."""
         timing = ApiTiming(clock=self.clock, sleep=self.clock.sleep)
-        manners = Manners(gap_s=0.0)
-        account = Account(self.login, BOT_SECRET)
-        async with Api(address or self.writer.api, account, manners=manners, timing=timing) as api:
-            makers = Makers(
+        manners = ApiSettings(gap_s=0.0)
+        account = WikiCredentials(self.login, BOT_SECRET)
+        async with WikiApi(
+            address or self.writer.api, account, manners=manners, timing=timing
+        ) as api:
+            makers = BotDependencies(
                 self._craft,
-                lambda now, _settings: Choosing(now),
+                lambda now, _settings: CopyPreferences(now),
                 self.sights,
-                Reporters(b"k" * 32),
+                ReporterDigests(b"k" * 32),
                 self.step,
             )
-            job = new_job(self.clock.now(), random.Random(next(_NUMBERS)))
-            yield Bot(self.store, api, self.wiki, makers, Timing(self.clock, self._sleep), job=job)
+            job = new_job_name(self.clock.now(), random.Random(next(_NUMBERS)))
+            yield WikiBot(
+                self.store, api, self.wiki, makers, GuardTiming(self.clock, self._sleep), job=job
+            )
 
     def text(self, title: str) -> str:
         """The page's text now."""
@@ -209,7 +220,7 @@ class Shop:
         found: list[dict[str, Any]] = told["query"]["pages"][0]["revisions"]
         return found
 
-    def edits(self) -> list[Edit]:
+    def edits(self) -> list[BotEdit]:
         """What the book has, the newest first."""
         with self.store.reading() as rows:
             return newest_edits(rows, self.wiki.id, limit=500)
@@ -218,11 +229,11 @@ class Shop:
         self.slept.append(seconds)
         await self.clock.sleep(seconds)
 
-    def _craft(self, now: datetime, settings: BotSettings) -> Craft:
-        return self.craft(Kit(_RULES, _RULES).craft(settings, now))
+    def _craft(self, now: datetime, settings: BotSettings) -> PageAdapter:
+        return self.craft(WikitextAdapterFactory(_RULES, _RULES).craft(settings, now))
 
 
-def open_shop(store: Store, writer: Writer, login: str) -> Shop:
+def open_shop(store: RegistryStore, writer: Writer, login: str) -> Shop:
     """A registry that knows the wiki, with the bot switched on."""
     with store.writing() as rows:
         wiki = ensure_wiki(rows, WikiName("shop"), day=3_000)

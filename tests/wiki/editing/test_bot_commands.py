@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from core.classes import PageClass
 from core.errors import WeboidError
-from core.pages import Outcome
-from crawler.cli import weboid
-from crawler.cli.exits import exit_for
-from crawler.cli.links.opening import opened_registry
-from links.states import State
+from core.page_classes import PageClass
+from core.page_manifest import VisitOutcome
+from links.states import LinkState
 from tests.playback.conftest import CollectionBuilder, serving
 from tests.wiki.editing.shop import Shop, open_shop
 from tests.wiki.writing import BOT, BOT_SECRET, Writer
+from weboid.cli.main import weboid
+from weboid.cli.support.command_base import exit_code_for
+from weboid.cli.support.registry_access import open_registry
 
 pytestmark = pytest.mark.slow
 URL = "https://gone.example.org/a"
@@ -60,7 +60,7 @@ class Desk:
         said = done.output
         ended = done.return_value if done.exception is None else done.exit_code
         if isinstance(done.exception, WeboidError):
-            said, ended = f"{said}{done.exception}", exit_for(done.exception)
+            said, ended = f"{said}{done.exception}", exit_code_for(done.exception)
         assert ended == code, said + repr(done.exception)
         return said
 
@@ -76,7 +76,7 @@ def desk(writer: Writer, bot_name: str, tmp_path: Path) -> Iterator[Desk]:
     password = tmp_path / "password"
     password.write_text(BOT_SECRET)
     password.chmod(0o600)
-    with opened_registry(collection, "", make=True) as store:
+    with open_registry(collection, "", make=True) as store:
         shop = open_shop(store, writer, bot_name)
         shop.set(enabled=False, account="", password_file="", edits_per_minute=6.0)
         with (
@@ -89,7 +89,7 @@ def desk(writer: Writer, bot_name: str, tmp_path: Path) -> Iterator[Desk]:
 def test_the_way_from_a_dry_run_to_a_review(desk: Desk) -> None:
     """Look, switch on, mend, see the revert, judge it, switch off: each step says what is next."""
     shop = desk.shop
-    title, _ = shop.page(PAGE, {URL: State.DEAD})
+    title, _ = shop.page(PAGE, {URL: LinkState.DEAD})
     copy = desk.capture(URL)
 
     looked = desk.run("run", "--dry-run", "--front", desk.front)
@@ -124,8 +124,8 @@ def test_a_dry_run_says_what_is_left_and_why(desk: Desk) -> None:
     """A citation that is ambiguous, one that a person asked to leave alone, a page that wants no bots."""
     shop = desk.shop
     text = f"{{{{cite web|url={URL}|url={URL}|title=A}}}} [{URL} B] {{{{cbignore}}}}"
-    left, _ = shop.page(text, {URL: State.DEAD})
-    barred, _ = shop.page("{{nobots}}" + PAGE, {URL: State.DEAD})
+    left, _ = shop.page(text, {URL: LinkState.DEAD})
+    barred, _ = shop.page("{{nobots}}" + PAGE, {URL: LinkState.DEAD})
     desk.capture(URL)
     front = ("--front", desk.front)
 
@@ -166,7 +166,7 @@ def test_a_page_that_nobody_knows_is_told(desk: Desk) -> None:
 
 def test_an_address_that_shows_no_copy_is_not_cited(desk: Desk) -> None:
     """Nor is its link tagged as one without a copy; a dry run says the same as a live one."""
-    title, _ = desk.shop.page(PAGE, {URL: State.DEAD})
+    title, _ = desk.shop.page(PAGE, {URL: LinkState.DEAD})
     desk.capture(URL)
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
@@ -186,7 +186,7 @@ def test_an_address_that_shows_no_copy_is_not_cited(desk: Desk) -> None:
 
 def test_what_readers_may_not_see_is_not_cited(desk: Desk) -> None:
     """A capture that was taken down is none."""
-    title, _ = desk.shop.page(PAGE, {URL: State.DEAD})
+    title, _ = desk.shop.page(PAGE, {URL: LinkState.DEAD})
     copy = desk.capture(URL)
     desk.switch_on()
     take_down = ["takedown", "add", URL, "--reason", "test", "--collection", str(desk.collection)]
@@ -203,13 +203,13 @@ def test_what_readers_may_not_see_is_not_cited(desk: Desk) -> None:
         {"status": 404, "page_class": PageClass.HTTP_ERROR},
         {"page_class": PageClass.SOFT_404},
         {"page_class": PageClass.CHALLENGE},
-        {"outcome": Outcome.FAILED, "status": None, "page_class": PageClass.UNJUDGED},
+        {"outcome": VisitOutcome.FAILED, "status": None, "page_class": PageClass.UNJUDGED},
     ],
 )
 def test_a_visit_that_brought_no_copy_is_not_cited(desk: Desk, facts: dict[str, Any]) -> None:
     """The link is one without a copy, and the tag says that copies were looked for."""
     desk.shop.writer.write("Template:Dead link", "[dead link]")
-    title, _ = desk.shop.page(PAGE, {URL: State.DEAD})
+    title, _ = desk.shop.page(PAGE, {URL: LinkState.DEAD})
     desk.capture(URL, **facts)
     desk.switch_on()
 
@@ -222,7 +222,7 @@ def test_a_visit_that_brought_no_copy_is_not_cited(desk: Desk, facts: dict[str, 
 
 def test_a_bot_that_can_cite_nothing_is_not_switched_on(desk: Desk) -> None:
     """Without a front that readers reach and without archives; it says which copies are here."""
-    desk.shop.page(PAGE, {URL: State.DEAD})
+    desk.shop.page(PAGE, {URL: LinkState.DEAD})
     desk.capture(URL)
     account = ("--account", desk.shop.login, "--password-file", str(desk.password))
     missing = "1 dead link has a copy here, but no public address is known"

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from links.books.edits import EditState
-from links.states import State
+from links.registry.bot_edits import EditState
+from links.states import LinkState
 from tests.sites.cache import ROOT
 from tests.wiki.editing.shop import Shop
 from wiki.api.errors import ThrottledError, WikiAwayError
-from wiki.editing.acting import Did
-from wiki.editing.recovering import SETTLED_S
-from wiki.editing.running import TURN_S
+from wiki.bot.edit_settlement import SETTLED_S
+from wiki.bot.page_edit import PageEditStatus
+from wiki.bot.wiki_bot import LEASE_S
 
 pytestmark = pytest.mark.slow
 URL = "https://gone.example.org/a"
@@ -32,7 +32,7 @@ class KilledError(BaseException):
 @pytest.mark.parametrize("step", ["read", "intended", "saved", "booked"])
 async def test_a_run_that_dies_at_a_step_is_finished_by_the_next(shop: Shop, step: str) -> None:
     """Whatever was done when the process died: in the end the page has one edit of ours, and so the book."""
-    title, _ = shop.page(PAGE, {URL: State.DEAD})
+    title, _ = shop.page(PAGE, {URL: LinkState.DEAD})
     shop.give_copy(URL)
 
     def die(reached: str) -> None:
@@ -43,7 +43,7 @@ async def test_a_run_that_dies_at_a_step_is_finished_by_the_next(shop: Shop, ste
     with pytest.raises(KilledError):
         await shop.run()
     shop.step = lambda _name: None
-    await shop.clock.sleep(max(TURN_S, SETTLED_S) + 1)
+    await shop.clock.sleep(max(LEASE_S, SETTLED_S) + 1)
 
     await shop.run()
     await shop.run()
@@ -60,7 +60,7 @@ async def test_a_run_that_dies_at_a_step_is_finished_by_the_next(shop: Shop, ste
 
 async def test_a_young_edit_that_cannot_be_found_waits(shop: Shop) -> None:
     """The wiki may still be working on it: its page is left alone for ten minutes."""
-    title, _ = shop.page(PAGE, {URL: State.DEAD})
+    title, _ = shop.page(PAGE, {URL: LinkState.DEAD})
     shop.give_copy(URL)
 
     def die(reached: str) -> None:
@@ -77,13 +77,13 @@ async def test_a_young_edit_that_cannot_be_found_waits(shop: Shop) -> None:
     goes_on, _ = await shop.run()
 
     assert (waits.did, waits.settled) == ({}, 0)
-    assert (goes_on.did, goes_on.settled) == ({Did.EDITED: 1}, 1)
+    assert (goes_on.did, goes_on.settled) == ({PageEditStatus.EDITED: 1}, 1)
     assert len(shop.revisions(title)) == 2
 
 
 async def test_kill_9_between_the_wiki_and_the_book(shop: Shop, tmp_path: Path) -> None:
     """A real process, really killed when the wiki has the edit and the book has not."""
-    title, _ = shop.page(PAGE, {URL: State.DEAD})
+    title, _ = shop.page(PAGE, {URL: LinkState.DEAD})
     shop.give_copy(URL)
     script = textwrap.dedent(
         f"""
@@ -91,9 +91,9 @@ async def test_kill_9_between_the_wiki_and_the_book(shop: Shop, tmp_path: Path) 
         from pathlib import Path
         from contextlib import closing
         from core.layout import Layout
-        from links.store.store import open_store
+        from links.registry.database import open_registry_store
         from tests.wiki.editing.shop import Shop
-        from links.books.wikis import all_wikis
+        from links.registry.wikis import all_wikis
 
         class Address:
             api = {shop.writer.api!r}
@@ -102,7 +102,7 @@ async def test_kill_9_between_the_wiki_and_the_book(shop: Shop, tmp_path: Path) 
             if step == "saved":
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        with closing(open_store(Layout(Path({str(tmp_path)!r})))) as store:
+        with closing(open_registry_store(Layout(Path({str(tmp_path)!r})))) as store:
             with store.reading() as rows:
                 wiki = all_wikis(rows)[0]
             shop = Shop(store, wiki, Address, {shop.login!r}, step=die)
@@ -115,7 +115,7 @@ async def test_kill_9_between_the_wiki_and_the_book(shop: Shop, tmp_path: Path) 
     assert done.returncode == -signal.SIGKILL
     assert shop.edits()[0].state is EditState.INTENDED
 
-    await shop.clock.sleep(TURN_S + 1)
+    await shop.clock.sleep(LEASE_S + 1)
     tally, _ = await shop.run()
 
     assert tally.settled == 1
@@ -168,7 +168,7 @@ async def before_the_wiki(
 
 async def test_an_answer_that_never_comes_is_found_out_later(shop: Shop) -> None:
     """The edit was made, the answer was lost: the next run finds it in the history."""
-    title, _ = shop.page(PAGE, {URL: State.DEAD})
+    title, _ = shop.page(PAGE, {URL: LinkState.DEAD})
     shop.give_copy(URL)
     async with (
         before_the_wiki(shop, None, passes_on=True) as address,
@@ -178,8 +178,8 @@ async def test_an_answer_that_never_comes_is_found_out_later(shop: Shop) -> None
 
     second, _ = await shop.run()
 
-    assert first.did == {Did.UNKNOWN: 1}
-    assert (second.settled, second.did) == (1, {Did.NOTHING: 1})
+    assert first.did == {PageEditStatus.UNKNOWN: 1}
+    assert (second.settled, second.did) == (1, {PageEditStatus.NOTHING: 1})
     assert len(shop.revisions(title)) == 2
 
 
@@ -204,7 +204,7 @@ async def test_a_wiki_that_wants_to_be_left_alone_is(
     shop: Shop, code: bytes, error: type[Exception]
 ) -> None:
     """A lagging, throttling or read-only wiki ends the run; nothing stays open, and the next one goes on."""
-    title, _ = shop.page(PAGE, {URL: State.DEAD})
+    title, _ = shop.page(PAGE, {URL: LinkState.DEAD})
     shop.give_copy(URL)
     async with (
         before_the_wiki(shop, _answer(code, retry=3), passes_on=False) as address,
@@ -215,13 +215,13 @@ async def test_a_wiki_that_wants_to_be_left_alone_is(
     assert shop.edits() == []
 
     tally, _ = await shop.run()
-    assert tally.did == {Did.EDITED: 1}
+    assert tally.did == {PageEditStatus.EDITED: 1}
     assert len(shop.revisions(title)) == 2
 
 
 async def test_a_refusal_of_an_extension_is_about_its_page(shop: Shop) -> None:
     """A filter refuses a page: it is booked, and the run goes on."""
-    shop.page(PAGE, {URL: State.DEAD})
+    shop.page(PAGE, {URL: LinkState.DEAD})
     shop.give_copy(URL)
     async with (
         before_the_wiki(shop, _answer(b"abusefilter-disallowed"), passes_on=False) as address,
@@ -229,13 +229,13 @@ async def test_a_refusal_of_an_extension_is_about_its_page(shop: Shop) -> None:
     ):
         tally = await bot.run()
 
-    assert tally.did == {Did.REFUSED: 1}
+    assert tally.did == {PageEditStatus.REFUSED: 1}
     assert shop.edits()[0].state is EditState.FAILED
 
 
 async def test_a_refusal_in_the_older_way_is_told_apart(shop: Shop) -> None:
     """A captcha says `Failure` within a result, with 200 and without an error."""
-    shop.page(PAGE, {URL: State.DEAD})
+    shop.page(PAGE, {URL: LinkState.DEAD})
     shop.give_copy(URL)
     body = b'{"edit":{"captcha":{"type":"simple","id":"1","question":"1+1"},"result":"Failure"}}'
     answer = (
@@ -248,5 +248,5 @@ async def test_a_refusal_in_the_older_way_is_told_apart(shop: Shop) -> None:
     ):
         tally = await bot.run()
 
-    assert tally.did == {Did.REFUSED: 1}
+    assert tally.did == {PageEditStatus.REFUSED: 1}
     assert "captcha" in shop.edits()[0].note

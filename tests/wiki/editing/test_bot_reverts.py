@@ -6,16 +6,16 @@ import pytest
 from sqlalchemy import select
 
 from core.errors import InputError
-from links.books.edits import Edit, EditState
-from links.books.urls import find_urls
-from links.days import day_of
-from links.states import State
-from links.store.schema import reports
+from links.check_history import day_of
+from links.registry.bot_edits import BotEdit, EditState
+from links.registry.schema import reports
+from links.registry.urls import find_urls
+from links.states import LinkState
 from tests.sites.mediawiki import PASSWORD, Wiki
 from tests.wiki.editing.shop import Shop
 from tests.wiki.writing import BOT, BOT_SECRET, Writer
-from wiki.editing.acting import Did
-from wiki.editing.reviewing import Verdict, review, to_review
+from wiki.bot.edit_settlement import RevertReview, edits_to_review, review_revert
+from wiki.bot.page_edit import PageEditStatus
 
 pytestmark = pytest.mark.slow
 URL = "https://gone.example.org/a"
@@ -31,15 +31,15 @@ def reader(wiki: Wiki) -> Writer:
     return Writer(wiki.api(), name="Reader", password=PASSWORD)
 
 
-async def mended(shop: Shop) -> tuple[str, Edit]:
+async def mended(shop: Shop) -> tuple[str, BotEdit]:
     """A page that the bot has mended, and its edit."""
-    title, _ = shop.page(PAGE, {URL: State.DEAD})
+    title, _ = shop.page(PAGE, {URL: LinkState.DEAD})
     shop.give_copy(URL)
     await shop.run(title)
     return title, shop.edits()[0]
 
 
-def newest(shop: Shop, edit: Edit) -> Edit:
+def newest(shop: Shop, edit: BotEdit) -> BotEdit:
     """The edit as the book has it now."""
     return next(each for each in shop.edits() if each.id == edit.id)
 
@@ -55,20 +55,20 @@ async def test_an_undone_edit_is_reported_and_never_repeated(shop: Shop, reader:
     assert (found.state, found.undone_by) == (EditState.REVERTED, "Reader")
     assert found.undone_rev == shop.revisions(title)[0]["revid"]
     assert found.is_reported
-    assert (tally.undone, tally.did) == (1, {Did.HELD: 1})
+    assert (tally.undone, tally.did) == (1, {PageEditStatus.HELD: 1})
     with shop.store.reading() as rows:
         row = find_urls(rows, [URL])[URL]
         assert rows.execute(select(reports.c.url_id)).scalars().all() == [row.id]
     assert row.due_day == day_of(shop.clock.now())
     await looked_at_again(shop)
-    assert (await shop.run(title))[0].did == {Did.HELD: 1}
+    assert (await shop.run(title))[0].did == {PageEditStatus.HELD: 1}
     assert shop.text(title) == PAGE
 
 
 async def looked_at_again(shop: Shop) -> None:
     """A day later the link was looked at: it is dead."""
     await shop.clock.sleep(timedelta(days=1).total_seconds())
-    shop.turn(URL, State.DEAD)
+    shop.turn(URL, LinkState.DEAD)
 
 
 async def test_a_rollback_is_a_revert(shop: Shop) -> None:
@@ -81,7 +81,7 @@ async def test_a_rollback_is_a_revert(shop: Shop) -> None:
     tally, _ = await shop.run(title)
 
     assert newest(shop, edit).state is EditState.REVERTED
-    assert tally.did == {Did.HELD: 1}
+    assert tally.did == {PageEditStatus.HELD: 1}
 
 
 async def test_an_edit_taken_out_by_hand_is_a_revert(shop: Shop, reader: Writer) -> None:
@@ -100,7 +100,7 @@ async def test_an_edit_taken_out_by_hand_is_a_revert(shop: Shop, reader: Writer)
 async def test_a_part_taken_back_holds_that_part_alone(shop: Shop, reader: Writer) -> None:
     """Of two mended links one is taken back: the other stands."""
     second = CITE.replace(URL, OTHER)
-    title, _ = shop.page(f"{PAGE}\n{second}", {URL: State.DEAD, OTHER: State.DEAD})
+    title, _ = shop.page(f"{PAGE}\n{second}", {URL: LinkState.DEAD, OTHER: LinkState.DEAD})
     shop.give_copy(URL)
     shop.give_copy(OTHER)
     await shop.run(title)
@@ -122,7 +122,7 @@ async def test_the_rest_taken_back_later_is_not_repeated_either(
     """One link first, then the whole old text; only what a review declined of the first is repeated."""
     second = CITE.replace(URL, OTHER)
     before = f"{PAGE}\n{second}"
-    title, _ = shop.page(before, {URL: State.DEAD, OTHER: State.DEAD})
+    title, _ = shop.page(before, {URL: LinkState.DEAD, OTHER: LinkState.DEAD})
     shop.give_copy(URL)
     shop.give_copy(OTHER)
     await shop.run(title)
@@ -134,7 +134,7 @@ async def test_the_rest_taken_back_later_is_not_repeated_either(
         decide(shop, edit, is_right=is_right)
     _, last = reader.write(title, before)
     await looked_at_again(shop)
-    shop.turn(OTHER, State.DEAD)
+    shop.turn(OTHER, LinkState.DEAD)
 
     for _ in range(2):  # the second run finds nothing new
         await shop.run(title)
@@ -177,7 +177,7 @@ async def test_another_copy_is_no_revert(shop: Shop, reader: Writer) -> None:
     tally, _ = await shop.run(title)
 
     assert newest(shop, edit).state is EditState.MADE
-    assert (tally.did, shop.text(title)) == ({Did.NOTHING: 1}, text)
+    assert (tally.did, shop.text(title)) == ({PageEditStatus.NOTHING: 1}, text)
 
 
 async def test_vandalism_that_is_reverted_too_far_is_nobodys_objection(
@@ -191,16 +191,16 @@ async def test_vandalism_that_is_reverted_too_far_is_nobodys_objection(
     tally, _ = await shop.run(title)
 
     assert newest(shop, edit).state is EditState.SWEPT
-    assert tally.did == {Did.HELD: 1}
+    assert tally.did == {PageEditStatus.HELD: 1}
     await shop.clock.sleep(timedelta(days=8).total_seconds())
     tally, _ = await shop.run(title)
-    assert tally.did == {Did.EDITED: 1}
+    assert tally.did == {PageEditStatus.EDITED: 1}
     # The second time it is an objection.
     reader.write(title, "VANDALISM")
     shop.writer.write(title, PAGE)
     await shop.run(title)
     assert shop.edits()[0].state in (EditState.REVERTED, EditState.NOTHING)
-    assert to_review(shop.store, shop.wiki.id, limit=10)
+    assert edits_to_review(shop.store, shop.wiki.id, limit=10)
 
 
 async def test_our_own_account_taking_back_needs_no_review(shop: Shop) -> None:
@@ -212,7 +212,7 @@ async def test_our_own_account_taking_back_needs_no_review(shop: Shop) -> None:
     tally, _ = await shop.run(title)
 
     assert newest(shop, edit).state is EditState.ACCEPTED
-    assert tally.did == {Did.HELD: 1}
+    assert tally.did == {PageEditStatus.HELD: 1}
 
 
 async def test_a_revert_that_is_reverted_lets_the_edit_stand(shop: Shop, reader: Writer) -> None:
@@ -234,15 +234,15 @@ async def test_a_declined_revert_is_repeated(shop: Shop, reader: Writer) -> None
     title, edit = await mended(shop)
     reader.act(action="edit", title=title, undo=edit.rev)
     await shop.run(title)
-    assert [each.id for each in to_review(shop.store, shop.wiki.id, limit=10)] == [edit.id]
+    assert [each.id for each in edits_to_review(shop.store, shop.wiki.id, limit=10)] == [edit.id]
 
     await looked_at_again(shop)
     decide(shop, edit, is_right=True)
-    assert (await shop.run(title))[0].did == {Did.HELD: 1}
+    assert (await shop.run(title))[0].did == {PageEditStatus.HELD: 1}
     decide(shop, edit, is_right=False)
     tally, _ = await shop.run(title)
 
-    assert tally.did == {Did.EDITED: 1}
+    assert tally.did == {PageEditStatus.EDITED: 1}
     found = newest(shop, edit)
     assert (found.state, found.reviewed_by, found.note) == (
         EditState.DECLINED,
@@ -251,9 +251,9 @@ async def test_a_declined_revert_is_repeated(shop: Shop, reader: Writer) -> None
     )
 
 
-def decide(shop: Shop, edit: Edit, *, is_right: bool) -> None:
-    verdict = Verdict(is_right, "Owner", "it is dead")
-    review(shop.store, shop.wiki.id, edit.id, verdict, now=shop.clock.now())
+def decide(shop: Shop, edit: BotEdit, *, is_right: bool) -> None:
+    verdict = RevertReview(is_right, "Owner", "it is dead")
+    review_revert(shop.store, shop.wiki.id, edit.id, verdict, now=shop.clock.now())
 
 
 async def test_what_stands_cannot_be_reviewed(shop: Shop) -> None:
@@ -263,9 +263,13 @@ async def test_what_stands_cannot_be_reviewed(shop: Shop) -> None:
     with pytest.raises(InputError, match="nothing to review"):
         decide(shop, edit, is_right=True)
     with pytest.raises(InputError, match="no edit 99"):
-        review(shop.store, shop.wiki.id, 99, Verdict(is_right=True, by=""), now=shop.clock.now())
+        review_revert(
+            shop.store, shop.wiki.id, 99, RevertReview(is_right=True, by=""), now=shop.clock.now()
+        )
     with pytest.raises(InputError, match="no edit"):
-        review(shop.store, 77, edit.id, Verdict(is_right=True, by=""), now=shop.clock.now())
+        review_revert(
+            shop.store, 77, edit.id, RevertReview(is_right=True, by=""), now=shop.clock.now()
+        )
 
 
 async def test_a_late_revert_is_seen_before_anything_is_repeated(
@@ -276,12 +280,12 @@ async def test_a_late_revert_is_seen_before_anything_is_repeated(
     await shop.clock.sleep(timedelta(days=40).total_seconds())
     await shop.look_back()
     assert newest(shop, edit).state is EditState.KEPT
-    shop.turn(URL, State.DEAD)
+    shop.turn(URL, LinkState.DEAD)
     reader.act(action="edit", title=title, undo=edit.rev)
 
     tally, _ = await shop.run(title)
 
-    assert tally.did == {Did.HELD: 1}
+    assert tally.did == {PageEditStatus.HELD: 1}
     assert newest(shop, edit).state is EditState.REVERTED
 
 
@@ -304,17 +308,17 @@ async def test_a_link_that_was_reported_waits_for_another_look_everywhere(
     """While nobody has looked since, no other page is edited for that link either."""
     title, edit = await mended(shop)
     # Of a domain with one link a report would make all presumed reachable for months.
-    shop.page("", {f"{URL}/{number}": State.ALIVE for number in range(3)}, title="Many")
+    shop.page("", {f"{URL}/{number}": LinkState.ALIVE for number in range(3)}, title="Many")
     reader.act(action="edit", title=title, undo=edit.rev)
     await shop.look_back()
-    other, _ = shop.page(PAGE, {URL: State.DEAD})
+    other, _ = shop.page(PAGE, {URL: LinkState.DEAD})
 
     waits, _ = await shop.run(other)
     await looked_at_again(shop)
     goes_on, _ = await shop.run(other)
 
     assert waits.did == {}
-    assert goes_on.did == {Did.EDITED: 1}
+    assert goes_on.did == {PageEditStatus.EDITED: 1}
 
 
 @pytest.mark.parametrize("text", [PAGE, f"* [{URL} A]"])
@@ -322,7 +326,7 @@ async def test_an_improvement_of_our_own_is_no_objection(
     shop: Shop, reader: Writer, text: str
 ) -> None:
     """A tag gives way to a copy that was found later; what people undo then is the later edit alone."""
-    title, _ = shop.page(text, {URL: State.DEAD})
+    title, _ = shop.page(text, {URL: LinkState.DEAD})
     await shop.run(title)
     copy = shop.give_copy(URL)
     await shop.run(title)
@@ -336,21 +340,21 @@ async def test_an_improvement_of_our_own_is_no_objection(
     reader.act(action="edit", title=title, undo=improved.rev)
     tally = await shop.look_back()
     assert (tally.undone, tally.to_review) == (1, 1)
-    assert [each.id for each in to_review(shop.store, shop.wiki.id, limit=9)] == [improved.id]
+    assert [each.id for each in edits_to_review(shop.store, shop.wiki.id, limit=9)] == [improved.id]
     assert newest(shop, tagged).state is EditState.MADE
 
 
 async def test_a_tag_that_we_took_back_may_be_put_again(shop: Shop) -> None:
     """The link worked for a while: that was no objection of anybody's."""
-    title, _ = shop.page(PAGE, {URL: State.DEAD})
+    title, _ = shop.page(PAGE, {URL: LinkState.DEAD})
     await shop.run(title)
-    shop.turn(URL, State.ALIVE)
+    shop.turn(URL, LinkState.ALIVE)
     await shop.run(title)
     assert shop.text(title) == PAGE
     tally = await shop.look_back()
     assert tally.undone == 0
 
-    shop.turn(URL, State.DEAD)
+    shop.turn(URL, LinkState.DEAD)
     await shop.run(title)
 
     assert "{{dead link|" in shop.text(title)

@@ -4,11 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from links.books.edits import EditKind, EditState
-from links.states import State
+from links.registry.bot_edits import EditKind, EditState
+from links.states import LinkState
 from tests.wiki.editing.shop import Shop
-from wiki.editing.acting import Did
-from wiki.editing.crafts import key_of
+from wiki.bot.page_edit import PageEditStatus
+from wiki.bot.wikitext_adapter import url_key_or_empty
 
 pytestmark = pytest.mark.slow
 URL = "https://gone.example.org/a"
@@ -19,7 +19,7 @@ PAGE = f"A fact.<ref>{CITE}</ref>\n\nMore."
 
 async def test_by_default_nobody_is_told(shop: Shop) -> None:
     """Messages are noise unless a wiki wants them."""
-    title, _ = shop.page(PAGE, {URL: State.DEAD})
+    title, _ = shop.page(PAGE, {URL: LinkState.DEAD})
     shop.give_copy(URL)
 
     tally, _ = await shop.run(title)
@@ -31,13 +31,13 @@ async def test_by_default_nobody_is_told(shop: Shop) -> None:
 async def test_a_message_beside_an_edit_says_what_was_done(shop: Shop) -> None:
     """One section, signed, with the link, its copy and the run's name."""
     shop.set(talk="beside")
-    title, _ = shop.page(PAGE, {URL: State.DEAD})
+    title, _ = shop.page(PAGE, {URL: LinkState.DEAD})
     copy = shop.give_copy(URL)
 
     tally, _ = await shop.run(title)
 
     talk = shop.text(f"Talk:{title}")
-    assert (tally.did, tally.messages) == ({Did.EDITED: 1}, 1)
+    assert (tally.did, tally.messages) == ({PageEditStatus.EDITED: 1}, 1)
     assert talk.startswith("== ")
     assert URL in talk
     assert copy in talk
@@ -49,12 +49,12 @@ async def test_a_message_beside_an_edit_says_what_was_done(shop: Shop) -> None:
 async def test_a_message_in_place_of_an_edit_leaves_the_page_alone(shop: Shop) -> None:
     """The page is not edited, and the same is not proposed twice."""
     shop.set(talk="only")
-    title, _ = shop.page(PAGE, {URL: State.DEAD})
+    title, _ = shop.page(PAGE, {URL: LinkState.DEAD})
     shop.give_copy(URL)
 
     first, _ = await shop.run(title)
     await shop.clock.sleep(timedelta(days=40).total_seconds())
-    shop.turn(URL, State.DEAD)
+    shop.turn(URL, LinkState.DEAD)
     second, _ = await shop.run(title)
 
     assert (first.messages, second.messages) == (1, 0)
@@ -65,17 +65,17 @@ async def test_a_message_in_place_of_an_edit_leaves_the_page_alone(shop: Shop) -
 async def test_a_page_is_told_once_in_thirty_days(shop: Shop) -> None:
     """Something new waits until then."""
     shop.set(talk="beside")
-    title, page_id = shop.page(PAGE, {URL: State.DEAD})
+    title, page_id = shop.page(PAGE, {URL: LinkState.DEAD})
     shop.give_copy(URL)
     await shop.run(title)
     shop.writer.write(title, shop.text(title) + CITE.replace(URL, OTHER))
-    shop.know(title, page_id, {URL: State.DEAD, OTHER: State.DEAD})
+    shop.know(title, page_id, {URL: LinkState.DEAD, OTHER: LinkState.DEAD})
     shop.give_copy(OTHER)
 
     soon, _ = await shop.run(title)
     talk = shop.text(f"Talk:{title}")
 
-    assert (soon.did, soon.messages) == ({Did.EDITED: 1}, 0)
+    assert (soon.did, soon.messages) == ({PageEditStatus.EDITED: 1}, 0)
     assert OTHER not in talk
 
 
@@ -83,13 +83,13 @@ async def test_a_talk_page_that_wants_no_messages_gets_none(shop: Shop) -> None:
     """The page itself is mended all the same."""
     said = "{{bots|optout=all}}"
     shop.set(talk="beside")
-    title, _ = shop.page(PAGE, {URL: State.DEAD})
+    title, _ = shop.page(PAGE, {URL: LinkState.DEAD})
     shop.give_copy(URL)
     shop.writer.write(f"Talk:{title}", said)
 
     tally, _ = await shop.run(title)
 
-    assert (tally.did, tally.messages) == ({Did.EDITED: 1}, 0)
+    assert (tally.did, tally.messages) == ({PageEditStatus.EDITED: 1}, 0)
     assert shop.text(f"Talk:{title}") == said
 
 
@@ -101,8 +101,8 @@ async def test_a_hostile_url_breaks_no_talk_page(shop: Shop) -> None:
     )
     title, _ = shop.page(PAGE.replace(URL, url), {})
     page_id = shop.writer.ask(action="query", titles=title)["query"]["pages"][0]["pageid"]
-    shop.know(title, page_id, {key_of(url): State.DEAD})
-    shop.give_copy(key_of(url))
+    shop.know(title, page_id, {url_key_or_empty(url): LinkState.DEAD})
+    shop.give_copy(url_key_or_empty(url))
 
     await shop.run(title)
 

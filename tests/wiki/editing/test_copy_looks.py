@@ -2,11 +2,11 @@
 
 import pytest
 
-from links.archives.asking import Asker
-from links.archives.looking import Sight
+from links.archives.archive_client import ArchiveClient
+from links.archives.copy_check import CopyVerdict
 from tests.links.archives.conftest import asker, world
 from tests.links.archives.world import World
-from wiki.editing.copy_looks import ArchiveLooks
+from wiki.bot.remedies import ArchiveCopyChecker
 
 __all__ = ["asker", "world"]
 
@@ -21,47 +21,49 @@ HTML = {"Content-Type": "text/html; charset=utf-8"}
 @pytest.mark.parametrize(
     ("status", "headers", "sight"),
     [
-        (200, {"Memento-Datetime": SEEN, "Link": f'<{A}>; rel="original"'}, Sight.GOOD),
-        (404, {}, Sight.GONE),  # around a failed visit, an error, a check for robots
-        (403, {}, Sight.UNCLEAR),  # held back for a threat
-        (451, {}, Sight.GONE),  # taken down
-        (503, {}, Sight.UNCLEAR),
-        (200, {}, Sight.UNCLEAR),  # some other server at that address
+        (200, {"Memento-Datetime": SEEN, "Link": f'<{A}>; rel="original"'}, CopyVerdict.GOOD),
+        (404, {}, CopyVerdict.GONE),  # around a failed visit, an error, a check for robots
+        (403, {}, CopyVerdict.UNCLEAR),  # held back for a threat
+        (451, {}, CopyVerdict.GONE),  # taken down
+        (503, {}, CopyVerdict.UNCLEAR),
+        (200, {}, CopyVerdict.UNCLEAR),  # some other server at that address
     ],
 )
 async def test_our_own_front_is_looked_at_as_a_reader_does(
-    world: World, asker: Asker, status: int, headers: dict[str, str], sight: Sight
+    world: World, asker: ArchiveClient, status: int, headers: dict[str, str], sight: CopyVerdict
 ) -> None:
     """Only a copy that is shown is good."""
     world.put(OURS, "<title>A page</title>", status, **HTML, **headers)
 
-    assert (await ArchiveLooks(asker, (FRONT,)).cited(OURS, A)).sight is sight
+    assert (await ArchiveCopyChecker(asker, (FRONT,)).cited(OURS, A)).sight is sight
 
 
 async def test_archives_are_asked_about_copies_on_pages_only_where_that_is_wanted(
-    world: World, asker: Asker
+    world: World, asker: ArchiveClient
 ) -> None:
     """Without archives in the settings only our own front is."""
     world.put(THEIRS, "gone", 404)
     world.put(OURS, "gone", 404)
 
-    quiet = ArchiveLooks(asker, (FRONT,))
-    assert (await quiet.standing(THEIRS, A)).sight is Sight.UNCLEAR
-    assert (await quiet.standing(OURS, A)).sight is Sight.GONE
+    quiet = ArchiveCopyChecker(asker, (FRONT,))
+    assert (await quiet.standing(THEIRS, A)).sight is CopyVerdict.UNCLEAR
+    assert (await quiet.standing(OURS, A)).sight is CopyVerdict.GONE
     assert world.places == [OURS.partition("://")[2]]
-    asking = ArchiveLooks(asker, (FRONT,), asks_others=True)
-    assert (await asking.standing(THEIRS, A)).sight is Sight.GONE
+    asking = ArchiveCopyChecker(asker, (FRONT,), asks_others=True)
+    assert (await asking.standing(THEIRS, A)).sight is CopyVerdict.GONE
 
 
-@pytest.mark.parametrize(("url", "sight"), [(A, Sight.GOOD), ("http://b.test/", Sight.OTHER_PAGE)])
+@pytest.mark.parametrize(
+    ("url", "sight"), [(A, CopyVerdict.GOOD), ("http://b.test/", CopyVerdict.OTHER_PAGE)]
+)
 async def test_a_short_address_is_held_to_its_link(
-    world: World, asker: Asker, url: str, sight: Sight
+    world: World, asker: ArchiveClient, url: str, sight: CopyVerdict
 ) -> None:
     """B07: what it is of is asked of its archive."""
     told = f'{{"guid": "AB12-CD34", "url": "{A}", "capture_time": "2013-01-15T10:20:33Z"}}'
     world.put("https://api.perma.cc/v1/public/archives/AB12-CD34/", told)
 
-    looks = ArchiveLooks(asker, (), asks_others=True)
+    looks = ArchiveCopyChecker(asker, (), asks_others=True)
 
     assert (await looks.standing("https://perma.cc/AB12-CD34", url)).sight is sight
-    assert (await looks.standing("https://perma.cc/ZZ99-ZZ99", url)).sight is Sight.UNCLEAR
+    assert (await looks.standing("https://perma.cc/ZZ99-ZZ99", url)).sight is CopyVerdict.UNCLEAR

@@ -6,37 +6,36 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from links.archives.adapters import Copy
-from links.archives.copies import Kept
-from links.archives.stamps import moment_of
-from links.books.looking import Quirk, UrlFacts
-from links.books.urls import UrlRow
-from links.days import date_of, day_of
-from links.quirks import HostQuirk
-from links.reports import VALID_DAYS
-from links.states import State
-from wiki.editing.deciding import (
-    Choosing,
-    Known,
-    basis_of,
+from links.archives.archive_answers import ArchiveMemento
+from links.archives.archive_urls import moment_of
+from links.archives.copy_store import StoredCopy
+from links.check_history import date_of, day_of
+from links.feedback.reports import VALID_DAYS
+from links.registry.lookups import QuirkFacts, UrlFacts
+from links.registry.quirks import HostQuirk
+from links.registry.urls import UrlRow
+from links.states import LinkState
+from wiki.bot.remedies import (
+    CopyPreferences,
+    KnownLink,
     choose_copy,
+    choose_remedies,
     condition_of,
-    remedies,
-    undated,
+    decision_digest,
+    undated_urls,
 )
-from wiki.wikitext.citations import Citation, Span, Way
-from wiki.wikitext.repairing_types import Condition
+from wiki.wikitext.citation_model import Citation, CitationForm, LinkCondition, TextSpan
 
 URL = "https://gone.example.org/a"
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 TODAY = day_of(NOW)
-CHOOSING = Choosing(NOW, ("wayback", "archive-today"))
+CHOOSING = CopyPreferences(NOW, ("wayback", "archive-today"))
 
 
 def facts(
-    state: State,
+    state: LinkState,
     *,
-    quirks: tuple[Quirk, ...] = (),
+    quirks: tuple[QuirkFacts, ...] = (),
     reports: int = 0,
     said: int | None = None,
     checked: int | None = TODAY,
@@ -50,45 +49,47 @@ def facts(
     return UrlFacts(row, (), quirks, (), reports, until)
 
 
-def kept(stamp: str, service: str = "wayback", *, missed: int | None = None) -> Kept:
+def kept(stamp: str, service: str = "wayback", *, missed: int | None = None) -> StoredCopy:
     """A copy that the registry keeps."""
     address = f"https://{service}.example/{stamp}/{URL}"
-    return Kept(service, address, stamp, 0, 0, "", False, missed)
+    return StoredCopy(service, address, stamp, 0, 0, "", False, missed)
 
 
 def citation(accessed: date | None = None, url: str = URL) -> Citation:
     """A citation of the link."""
-    return Citation(url, Way.CITATION, Span(0, 9), Span(0, 9), access_date=accessed)
+    return Citation(
+        url, CitationForm.CITATION, TextSpan(0, 9), TextSpan(0, 9), access_date=accessed
+    )
 
 
 def known(
-    *copies: Kept,
-    condition: Condition = Condition.DEAD,
+    *copies: StoredCopy,
+    condition: LinkCondition = LinkCondition.DEAD,
     died: int | None = TODAY - 60,
     first: int = TODAY - 600,
     is_ours: bool = False,
-) -> Known:
+) -> KnownLink:
     """What is known of the link."""
-    return Known(1, URL, condition, first, died, copies, is_ours)
+    return KnownLink(1, URL, condition, first, died, copies, is_ours)
 
 
 @pytest.mark.parametrize(
     ("state", "condition"),
     [
-        (State.DEAD, Condition.DEAD),
-        (State.PERMADEAD, Condition.DEAD),
-        (State.USURPED, Condition.USURPED),
-        (State.ALIVE, Condition.ALIVE),
-        (State.PERMALIVE, Condition.ALIVE),
-        (State.UNKNOWN, None),
-        (State.DYING, None),
-        (State.BLOCKED, None),
-        (State.DEVIATED, None),
-        (State.INVALID, None),
-        (State.EXCLUDED, None),
+        (LinkState.DEAD, LinkCondition.DEAD),
+        (LinkState.PERMADEAD, LinkCondition.DEAD),
+        (LinkState.USURPED, LinkCondition.USURPED),
+        (LinkState.ALIVE, LinkCondition.ALIVE),
+        (LinkState.PERMALIVE, LinkCondition.ALIVE),
+        (LinkState.UNKNOWN, None),
+        (LinkState.DYING, None),
+        (LinkState.BLOCKED, None),
+        (LinkState.DEVIATED, None),
+        (LinkState.INVALID, None),
+        (LinkState.EXCLUDED, None),
     ],
 )
-def test_only_what_is_confirmed_counts(state: State, condition: Condition | None) -> None:
+def test_only_what_is_confirmed_counts(state: LinkState, condition: LinkCondition | None) -> None:
     """Every other state is no reason to edit a page."""
     assert condition_of(facts(state), TODAY) is condition
 
@@ -96,36 +97,36 @@ def test_only_what_is_confirmed_counts(state: State, condition: Condition | None
 @pytest.mark.parametrize("kind", [HostQuirk.PRESUMED_REACHABLE, HostQuirk.UNVERIFIABLE])
 def test_a_host_that_is_presumed_reachable_is_left_alone(kind: HostQuirk) -> None:
     """While that is believed; a person's mark needs no look at all."""
-    fresh = (Quirk(int(kind), "", TODAY - 10, TODAY - 10),)
-    over = (Quirk(int(kind), "", TODAY - 400, TODAY - 300),)
+    fresh = (QuirkFacts(int(kind), "", TODAY - 10, TODAY - 10),)
+    over = (QuirkFacts(int(kind), "", TODAY - 400, TODAY - 300),)
 
-    assert condition_of(facts(State.DEAD, quirks=fresh), TODAY) is None
-    assert condition_of(facts(State.DEAD, quirks=over), TODAY) is Condition.DEAD
-    assert condition_of(facts(State.PERMADEAD, quirks=fresh), TODAY) is Condition.DEAD
+    assert condition_of(facts(LinkState.DEAD, quirks=fresh), TODAY) is None
+    assert condition_of(facts(LinkState.DEAD, quirks=over), TODAY) is LinkCondition.DEAD
+    assert condition_of(facts(LinkState.PERMADEAD, quirks=fresh), TODAY) is LinkCondition.DEAD
 
 
 def test_a_report_holds_until_somebody_has_looked() -> None:
     """A reader who reaches it today may be right; after the next look the registry knows better."""
-    before = facts(State.DEAD, reports=1, said=TODAY, checked=TODAY)
-    never = facts(State.DEAD, reports=1, said=TODAY, checked=None)
-    after = facts(State.DEAD, reports=1, said=TODAY - 1, checked=TODAY)
+    before = facts(LinkState.DEAD, reports=1, said=TODAY, checked=TODAY)
+    never = facts(LinkState.DEAD, reports=1, said=TODAY, checked=None)
+    after = facts(LinkState.DEAD, reports=1, said=TODAY - 1, checked=TODAY)
 
     assert condition_of(before, TODAY) is None
     assert condition_of(never, TODAY) is None
-    assert condition_of(after, TODAY) is Condition.DEAD
+    assert condition_of(after, TODAY) is LinkCondition.DEAD
 
 
 def test_the_copy_is_the_one_nearest_before_the_day_of_access() -> None:
     """Not the newest one; of our own the nearest is asked for at that very day."""
     asked = []
 
-    def own(_url: str, at: datetime | None) -> Copy | None:
+    def own(_url: str, at: datetime | None) -> ArchiveMemento | None:
         asked.append(at)
         return None
 
     copies = kept("20250101000000"), kept("20250601000000", "archive-today")
-    choosing = Choosing(NOW, (), own)
-    found = remedies([citation(date(2025, 7, 1))], {URL: known(*copies)}, (), choosing)
+    choosing = CopyPreferences(NOW, (), own)
+    found = choose_remedies([citation(date(2025, 7, 1))], {URL: known(*copies)}, (), choosing)
 
     copy = found[URL].copy
     assert copy is not None
@@ -139,19 +140,19 @@ def test_without_a_day_of_access_the_day_it_was_added_counts() -> None:
     first = known(*copies, first=day_of(datetime(2026, 2, 1, tzinfo=UTC)))
     added = {URL: datetime(2025, 5, 1, tzinfo=UTC)}
 
-    seen = remedies([citation()], {URL: first}, (), CHOOSING)[URL].copy
-    told = remedies([citation()], {URL: first}, (), Choosing(NOW), added)[URL].copy
+    seen = choose_remedies([citation()], {URL: first}, (), CHOOSING)[URL].copy
+    told = choose_remedies([citation()], {URL: first}, (), CopyPreferences(NOW), added)[URL].copy
 
     assert seen is not None
     assert told is not None
     assert (seen.timestamp, told.timestamp) == ("20250401000000", "20250401000000")
-    assert remedies([citation()], {URL: first}, (), Choosing(NOW))[URL].copy != told
+    assert choose_remedies([citation()], {URL: first}, (), CopyPreferences(NOW))[URL].copy != told
 
 
 def test_a_copy_from_after_the_death_is_none() -> None:
     """It would show an error page, or another owner's."""
     died = known(kept(f"{NOW:%Y%m%d}000000"))
-    usurped = known(kept("20260801000000"), condition=Condition.USURPED, died=None)
+    usurped = known(kept("20260801000000"), condition=LinkCondition.USURPED, died=None)
 
     assert choose_copy(died, None, CHOOSING) is None
     assert choose_copy(usurped, datetime(2026, 7, 1, tzinfo=UTC), CHOOSING) is None
@@ -162,12 +163,12 @@ def test_an_older_copy_of_our_own_is_found_behind_a_late_one() -> None:
     """The nearest may be too late where an older one is good."""
     stamps = ["20240101000000", f"{NOW:%Y%m%d}000000"]
 
-    def own(_url: str, at: datetime | None) -> Copy | None:
+    def own(_url: str, at: datetime | None) -> ArchiveMemento | None:
         near = min(stamps, key=lambda each: abs(moment_of(each) - (at or NOW)))
-        return Copy("weboid", f"https://archive.example/{near}", near, 200)
+        return ArchiveMemento("weboid", f"https://archive.example/{near}", near, 200)
 
     recent = known(first=TODAY - 61)
-    found = choose_copy(recent, None, Choosing(NOW, (), own))
+    found = choose_copy(recent, None, CopyPreferences(NOW, (), own))
 
     assert found is not None
     assert found.timestamp == "20240101000000"
@@ -182,14 +183,15 @@ def test_a_copy_that_a_visit_missed_is_not_offered() -> None:
 def test_what_is_held_gets_no_remedy() -> None:
     """Neither does a link that the registry does not know, or one that is alive and was never ours."""
     copy = kept("20250101000000")
-    assert remedies([citation()], {URL: known(copy)}, (1,), CHOOSING) == {}
+    assert choose_remedies([citation()], {URL: known(copy)}, (1,), CHOOSING) == {}
     assert (
-        remedies([citation(url="https://other.example/")], {URL: known(copy)}, (), CHOOSING) == {}
+        choose_remedies([citation(url="https://other.example/")], {URL: known(copy)}, (), CHOOSING)
+        == {}
     )
-    alive = known(condition=Condition.ALIVE)
-    ours = known(condition=Condition.ALIVE, is_ours=True)
-    assert remedies([citation()], {URL: alive}, (), CHOOSING) == {}
-    assert remedies([citation()], {URL: ours}, (), CHOOSING)[URL].is_ours
+    alive = known(condition=LinkCondition.ALIVE)
+    ours = known(condition=LinkCondition.ALIVE, is_ours=True)
+    assert choose_remedies([citation()], {URL: alive}, (), CHOOSING) == {}
+    assert choose_remedies([citation()], {URL: ours}, (), CHOOSING)[URL].is_ours
 
 
 def test_a_history_is_asked_only_where_it_matters() -> None:
@@ -197,26 +199,26 @@ def test_a_history_is_asked_only_where_it_matters() -> None:
     one, two = kept("20250101000000"), kept("20250201000000", "archive-today")
     dated = citation(date(2025, 1, 1))
 
-    assert undated([citation()], {URL: known(one)}, (), has_own=False) == []
-    assert undated([citation()], {URL: known(one, two)}, (), has_own=False) == [URL]
-    assert undated([citation()], {URL: known(one)}, (), has_own=True) == [URL]
-    assert undated([dated], {URL: known(one, two)}, (), has_own=True) == []
-    usurped = known(one, condition=Condition.USURPED)
-    assert undated([citation()], {URL: usurped}, (), has_own=False) == [URL]
-    assert undated([citation()], {URL: usurped}, (1,), has_own=False) == []
+    assert undated_urls([citation()], {URL: known(one)}, (), has_own=False) == []
+    assert undated_urls([citation()], {URL: known(one, two)}, (), has_own=False) == [URL]
+    assert undated_urls([citation()], {URL: known(one)}, (), has_own=True) == [URL]
+    assert undated_urls([dated], {URL: known(one, two)}, (), has_own=True) == []
+    usurped = known(one, condition=LinkCondition.USURPED)
+    assert undated_urls([citation()], {URL: usurped}, (), has_own=False) == [URL]
+    assert undated_urls([citation()], {URL: usurped}, (1,), has_own=False) == []
 
 
 def test_a_basis_changes_with_all_that_a_decision_hangs_on() -> None:
     """A new copy, a state, a hold or a setting: then the page is read again."""
-    there = basis_of([known()], (), "x")
+    there = decision_digest([known()], (), "x")
     others = [
-        basis_of([known(kept("20250101000000"))], (), "x"),
-        basis_of([known(condition=Condition.USURPED)], (), "x"),
-        basis_of([known()], (1,), "x"),
-        basis_of([known()], (), "y"),
+        decision_digest([known(kept("20250101000000"))], (), "x"),
+        decision_digest([known(condition=LinkCondition.USURPED)], (), "x"),
+        decision_digest([known()], (1,), "x"),
+        decision_digest([known()], (), "y"),
     ]
     assert len({there, *others}) == 5
-    assert there == basis_of([known()], (), "x")
+    assert there == decision_digest([known()], (), "x")
 
 
 @settings(deadline=None)
@@ -224,10 +226,10 @@ def test_a_basis_changes_with_all_that_a_decision_hangs_on() -> None:
     stamps=st.lists(st.datetimes(datetime(1990, 1, 1), datetime(2030, 1, 1)), max_size=8),  # noqa: DTZ001
     accessed=st.none() | st.dates(date(1990, 1, 1), date(2030, 1, 1)),
     died=st.none() | st.integers(0, TODAY),
-    condition=st.sampled_from([Condition.DEAD, Condition.USURPED]),
+    condition=st.sampled_from([LinkCondition.DEAD, LinkCondition.USURPED]),
 )
 def test_no_copy_is_ever_from_after_the_death(
-    stamps: list[datetime], accessed: date | None, died: int | None, condition: Condition
+    stamps: list[datetime], accessed: date | None, died: int | None, condition: LinkCondition
 ) -> None:
     """Whatever there is to choose from; nor from the future, nor from before any archive."""
     copies = [kept(f"{each:%Y%m%d%H%M%S}", f"s{number}") for number, each in enumerate(stamps)]

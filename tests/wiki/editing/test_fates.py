@@ -4,13 +4,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from links.books.edits import Change, Edit, EditKind, EditState
-from wiki.api.facts import Revision
-from wiki.editing.crafts import key_of
-from wiki.editing.fates import Fate, History, judge, undone_in
-from wiki.editing.recovering import ours_in
-from wiki.wikitext.reading import read_citations
-from wiki.wikitext.rules import rules_for
+from links.registry.bot_edits import BotEdit, EditChange, EditKind, EditState
+from wiki.api.models import Revision
+from wiki.bot.edit_settlement import find_our_revision
+from wiki.bot.edit_watch import EditHistory, EditOutcome, find_undone, judge_edit
+from wiki.bot.wikitext_adapter import url_key_or_empty
+from wiki.wikitext.citation_reader import read_citations
+from wiki.wikitext.template_map import rules_for
 
 URL = "https://gone.example.org/a"
 BEFORE = f"{{{{cite web|url={URL}|title=A}}}}"
@@ -22,13 +22,15 @@ MOMENT = datetime(2026, 11, 21, tzinfo=UTC)
 ME = "Repairer"
 
 
-def undone(text: str, *changes: Change) -> frozenset[int]:
+def undone(text: str, *changes: EditChange) -> frozenset[int]:
     """Places of the changes that the text has no more."""
     citations = read_citations(text, rules_for("en"), today=MOMENT.date())
-    return undone_in(changes, text, citations, lambda number: URL if number == 1 else "", key_of)
+    return find_undone(
+        changes, text, citations, lambda number: URL if number == 1 else "", url_key_or_empty
+    )
 
 
-ARCHIVED = Change(1, "archived", BEFORE, AFTER)
+ARCHIVED = EditChange(1, "archived", BEFORE, AFTER)
 
 
 @pytest.mark.parametrize(
@@ -61,8 +63,8 @@ def test_of_two_citations_that_read_alike_one_may_be_undone() -> None:
 
 def test_a_tag_that_goes_is_undone_and_a_revival_that_goes_is() -> None:
     """What each kind says is what must be there."""
-    tagged = Change(1, "tagged", BEFORE, BEFORE + " {{dead link|date=May 2026}}")
-    revived = Change(1, "revived", AFTER, AFTER.replace("=dead", "=live"))
+    tagged = EditChange(1, "tagged", BEFORE, BEFORE + " {{dead link|date=May 2026}}")
+    revived = EditChange(1, "revived", AFTER, AFTER.replace("=dead", "=live"))
 
     assert undone(BEFORE.replace("=A", "=B"), tagged) == {0}
     assert undone(BEFORE.replace("=A", "=B") + " {{dead link}}", tagged) == frozenset()
@@ -72,13 +74,13 @@ def test_a_tag_that_goes_is_undone_and_a_revival_that_goes_is() -> None:
 
 def test_a_tidied_form_is_nobodys_objection() -> None:
     """Nor is what concerns a link that the registry has forgotten."""
-    assert undone(BEFORE, Change(1, "tidied", AFTER, "x")) == frozenset()
-    assert undone("x", Change(9, "archived", "", "y")) == frozenset()
+    assert undone(BEFORE, EditChange(1, "tidied", AFTER, "x")) == frozenset()
+    assert undone("x", EditChange(9, "archived", "", "y")) == frozenset()
 
 
-def edit(rev: int = 11) -> Edit:
+def edit(rev: int = 11) -> BotEdit:
     """An edit of ours."""
-    return Edit(
+    return BotEdit(
         1, 1, 7, EditKind.PAGE, "20261121-abcdef", 0, 10, rev, "d" * 40, EditState.MADE, None, "",
         "", None, False, None, "", (ARCHIVED,),
     )  # fmt: skip
@@ -94,30 +96,30 @@ def revision(
 @pytest.mark.parametrize(
     ("later", "fate"),
     [
-        ([revision(12, "Reader", tags=("mw-undo",))], Fate.REVERTED),
-        ([revision(12, "Reader", sha1="base", tags=("mw-rollback",))], Fate.REVERTED),
-        ([revision(12, ME)], Fate.OURS),
-        ([revision(12, "Vandal"), revision(13, "Admin", sha1="base")], Fate.SWEPT),
-        ([revision(12, "Vandal"), revision(13, "Admin", sha1="older")], Fate.SWEPT),
+        ([revision(12, "Reader", tags=("mw-undo",))], EditOutcome.REVERTED),
+        ([revision(12, "Reader", sha1="base", tags=("mw-rollback",))], EditOutcome.REVERTED),
+        ([revision(12, ME)], EditOutcome.OURS),
+        ([revision(12, "Vandal"), revision(13, "Admin", sha1="base")], EditOutcome.SWEPT),
+        ([revision(12, "Vandal"), revision(13, "Admin", sha1="older")], EditOutcome.SWEPT),
         # Restored, and the comment names our revision: that was about us.
         (
             [
                 revision(12, "Vandal"),
                 revision(13, "Admin", sha1="base", comment="undo 11, no copy"),
             ],
-            Fate.REVERTED,
+            EditOutcome.REVERTED,
         ),
         # An edit of somebody in between that was not taken back.
-        ([revision(12, "Friend"), revision(13, "Reader")], Fate.REVERTED),
+        ([revision(12, "Friend"), revision(13, "Reader")], EditOutcome.REVERTED),
         # The same person edited in between: nothing of others was swept away.
-        ([revision(12, "Reader"), revision(13, "Reader", sha1="base")], Fate.REVERTED),
+        ([revision(12, "Reader"), revision(13, "Reader", sha1="base")], EditOutcome.REVERTED),
     ],
 )
-def test_who_undid_an_edit_and_why(later: list[Revision], fate: Fate) -> None:
+def test_who_undid_an_edit_and_why(later: list[Revision], fate: EditOutcome) -> None:
     """A revert is about us, unless it swept others' edits away with ours."""
-    history = History((revision(11, ME), *later), frozenset({"base", "older"}))
+    history = EditHistory((revision(11, ME), *later), frozenset({"base", "older"}))
 
-    found = judge(edit(), frozenset({0}), history, later[-1], me=ME)
+    found = judge_edit(edit(), frozenset({0}), history, later[-1], me=ME)
 
     assert found.fate is fate
     assert found.by == later[-1]
@@ -125,10 +127,10 @@ def test_who_undid_an_edit_and_why(later: list[Revision], fate: Fate) -> None:
 
 def test_a_history_that_tells_nothing_is_a_revert_of_nobody() -> None:
     """The edit is held all the same."""
-    found = judge(edit(), frozenset({0}), History(), None, me=ME)
+    found = judge_edit(edit(), frozenset({0}), EditHistory(), None, me=ME)
 
-    assert (found.fate, found.by) == (Fate.REVERTED, None)
-    assert judge(edit(), frozenset(), History(), None, me=ME).fate is Fate.STANDS
+    assert (found.fate, found.by) == (EditOutcome.REVERTED, None)
+    assert judge_edit(edit(), frozenset(), EditHistory(), None, me=ME).fate is EditOutcome.STANDS
 
 
 def test_an_edit_is_found_by_its_job_or_its_text() -> None:
@@ -136,8 +138,8 @@ def test_an_edit_is_found_by_its_job_or_its_text() -> None:
     by_job = revision(12, ME, comment="Mended (#20261121-abcdef)")
     by_text = revision(12, ME, sha1="d" * 40)
 
-    assert ours_in(edit(), [revision(10, ME), by_job], me=ME) == by_job
-    assert ours_in(edit(), [revision(10, ME), by_text], me=ME) == by_text
-    assert ours_in(edit(), [revision(12, "Other", sha1="d" * 40)], me=ME) is None
-    assert ours_in(edit(), [revision(10, ME, sha1="d" * 40)], me=ME) is None
-    assert ours_in(edit(), [revision(12, ME)], me=ME) is None
+    assert find_our_revision(edit(), [revision(10, ME), by_job], me=ME) == by_job
+    assert find_our_revision(edit(), [revision(10, ME), by_text], me=ME) == by_text
+    assert find_our_revision(edit(), [revision(12, "Other", sha1="d" * 40)], me=ME) is None
+    assert find_our_revision(edit(), [revision(10, ME, sha1="d" * 40)], me=ME) is None
+    assert find_our_revision(edit(), [revision(12, ME)], me=ME) is None

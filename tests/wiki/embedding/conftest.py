@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from core.clock import SystemClock
-from proxy.http_server import open_listener
+from net.http_server import open_listener
 from tests.wiki.embedding.front import Front, running_front
-from wiki.embedding.asking import HttpLookup, Manner
-from wiki.embedding.proxying import ProxySettings
-from wiki.embedding.serving import serve
-from wiki.embedding.sites import Marking
+from wiki.embed.link_lookup import HttpLinkLookup, LookupOptions
+from wiki.embed.reverse_proxy import EmbedProxySettings, serve_proxy
+from wiki.embed.static_site import MarkOptions
 
 Running = Callable[..., Any]
 
@@ -31,9 +30,9 @@ def running_proxy(upstream: str, front: Front, **more: Any) -> Iterator[int]:
     """The real proxy on a port of its own, in a thread: `more` are its settings, and the marking's."""
     marking_fields = {key: more.pop(key) for key in ("show", "rules", "own") if key in more}
     wiki = more.pop("wiki", "me@me")
-    marking = Marking(wiki, fronts=(front.origin,), **marking_fields)
+    marking = MarkOptions(wiki, fronts=(front.origin,), **marking_fields)
     timeout_s = more.pop("timeout_s_front", 5.0)
-    settings = ProxySettings(upstream, **more)
+    settings = EmbedProxySettings(upstream, **more)
     listener = open_listener("127.0.0.1", 0)
     port = listener.getsockname()[1]
     ready = threading.Event()
@@ -41,12 +40,14 @@ def running_proxy(upstream: str, front: Front, **more: Any) -> Iterator[int]:
     tasks: list[asyncio.Task[None]] = []
 
     async def run() -> None:
-        lookup = HttpLookup(front.origin, clock=SystemClock(), timeout_s=timeout_s, manner=Manner())
+        lookup = HttpLinkLookup(
+            front.origin, clock=SystemClock(), timeout_s=timeout_s, manner=LookupOptions()
+        )
         ended.append(asyncio.get_running_loop())
         task = asyncio.current_task()
         assert task is not None
         tasks.append(task)
-        await serve(
+        await serve_proxy(
             settings, marking, lookup, clock=SystemClock(), listener=listener, on_ready=ready.set
         )
 

@@ -12,14 +12,13 @@ import pytest_asyncio
 from tests.playback.screen import Screen, open_screen
 from tests.sites.docs import library
 from tests.wiki.embedding.garbage import GARBAGE
-from wiki.embedding.addresses import Surroundings
-from wiki.embedding.answers import Answer
-from wiki.embedding.rewriting import marked, read_page, unmarked
+from wiki.embed.link_lookup import LinkAnswer, PageLocation
+from wiki.embed.page_marker import insert_marks, read_page, remove_marks
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 ARCHIVE = "https://archive.test"
-HERE = Surroundings("https://wiki.test/", (), (ARCHIVE,))
+HERE = PageLocation("https://wiki.test/", (), (ARCHIVE,))
 PAGES = 3_000
 _WEB = re.compile(r"https?://(?!localhost)")  # nobody can ask for a page of this machine's
 SEED = 8
@@ -74,10 +73,11 @@ def pages() -> list[bytes]:
     return [b"".join(chance.choices(PIECES, k=chance.randint(1, 30))) for _ in range(PAGES)]
 
 
-def answers(urls: tuple[str, ...]) -> dict[str, Answer]:
+def answers(urls: tuple[str, ...]) -> dict[str, LinkAnswer]:
     """A copy of each."""
     return {
-        url: Answer(url, "copy", f"{ARCHIVE}/x", f"{ARCHIVE}/x", group="working") for url in urls
+        url: LinkAnswer(url, "copy", f"{ARCHIVE}/x", f"{ARCHIVE}/x", group="working")
+        for url in urls
     }
 
 
@@ -85,7 +85,7 @@ async def test_marks_leave_a_browser_s_reading_of_the_rest_as_it_was(screen: Scr
     """Without the marks its document is the same, element by element, and links are links to it, too."""
     before = pages()
     readings = [read_page(page, HERE) for page in before]
-    after = [marked(page, answers(page.urls(1_000))) for page in readings]
+    after = [insert_marks(page, answers(page.urls(1_000))) for page in readings]
 
     was, became = await read(screen, before), await read(screen, after)
 
@@ -129,13 +129,13 @@ async def test_of_real_pages_every_link_is_found_and_nothing_else_changes(screen
     ]
     before = [path.read_bytes() for path in files]
     readings = [read_page(page, HERE) for page in before]
-    after = [marked(page, answers(page.urls(10_000))) for page in readings]
+    after = [insert_marks(page, answers(page.urls(10_000))) for page in readings]
     cited = [place for place, page in enumerate(readings) if page.links][::5]
 
     was = await read(screen, [before[place] for place in cited])
     became = await read(screen, [after[place] for place in cited])
 
-    assert [unmarked(made) for made in after] == before
+    assert [remove_marks(made) for made in after] == before
     assert sum(len(page.links) for page in readings) > 1_000
     for place, one, other in zip(cited, was, became, strict=True):
         assert one["html"] == other["html"], files[place]

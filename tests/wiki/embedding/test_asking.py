@@ -13,8 +13,13 @@ from core.clock import SystemClock
 from core.errors import ConfigError
 from tests.examples import examples
 from tests.wiki.embedding.front import Front, answer_of
-from wiki.embedding.answers import Answer, read_answers
-from wiki.embedding.asking import HttpLookup, Manner, batches
+from wiki.embed.link_lookup import (
+    HttpLinkLookup,
+    LinkAnswer,
+    LookupOptions,
+    read_answers,
+    url_batches,
+)
 
 FRONT = "https://archive.test"
 URL = "https://cited.example.com/x"
@@ -35,10 +40,15 @@ class Watch:
         return self.at
 
 
-def lookup(front: Front, clock: Any = None, *, timeout_s: float = 10, **manner: Any) -> HttpLookup:
+def lookup(
+    front: Front, clock: Any = None, *, timeout_s: float = 10, **manner: Any
+) -> HttpLinkLookup:
     """Somebody who asks the front."""
-    return HttpLookup(
-        front.origin, clock=clock or SystemClock(), timeout_s=timeout_s, manner=Manner(**manner)
+    return HttpLinkLookup(
+        front.origin,
+        clock=clock or SystemClock(),
+        timeout_s=timeout_s,
+        manner=LookupOptions(**manner),
     )
 
 
@@ -125,11 +135,11 @@ def test_questions_are_as_long_as_a_front_reads() -> None:
     short = [f"https://a.example.com/{number}" for number in range(2_500)]
     long = [f"https://a.example.com/{number}/" + "ü" * 4_000 for number in range(200)]
 
-    assert [len(each) for each in batches(short)] == [1_000, 1_000, 500]
+    assert [len(each) for each in url_batches(short)] == [1_000, 1_000, 500]
     assert all(
-        len(json.dumps(each, ensure_ascii=False).encode()) < 260_000 for each in batches(long)
+        len(json.dumps(each, ensure_ascii=False).encode()) < 260_000 for each in url_batches(long)
     )
-    assert [url for each in batches(long) for url in each] == long
+    assert [url for each in url_batches(long) for url in each] == long
 
 
 @pytest.mark.parametrize(
@@ -138,10 +148,10 @@ def test_questions_are_as_long_as_a_front_reads() -> None:
 def test_a_front_without_an_address_is_refused(text: str) -> None:
     """Before anything is asked."""
     with pytest.raises(ConfigError):
-        HttpLookup(text, clock=SystemClock())
+        HttpLinkLookup(text, clock=SystemClock())
 
 
-def believed(**changed: Any) -> Answer:
+def believed(**changed: Any) -> LinkAnswer:
     """What is believed of one answer with those fields."""
     answer = answer_of(URL, FRONT) | changed
     found, _ = read_answers({"links": [answer]}, [URL], [FRONT])
@@ -167,7 +177,7 @@ HREFS = {
 @pytest.mark.parametrize("href", HREFS.values(), ids=HREFS.keys())
 def test_nobody_is_led_where_no_copy_can_be(href: Any) -> None:
     """Addresses are this archive's, or a known archive's."""
-    assert believed(href=href, copy=href) == Answer(
+    assert believed(href=href, copy=href) == LinkAnswer(
         URL, group="working", words="Working when last seen, “yesterday”"
     )
 

@@ -14,11 +14,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from core.errors import ConfigError, UnavailableError
-from crawler.cli import weboid
-from crawler.cli.exits import Exit
 from tests.wiki.embedding.front import Front, answer_of
 from tests.wiki.embedding.upstream import page, running_upstream
-from wiki.embedding.rewriting import unmarked
+from weboid.cli.main import weboid
+from weboid.cli.support.command_base import ExitCode
+from wiki.embed.page_marker import remove_marks
 
 pytestmark = pytest.mark.slow
 
@@ -59,8 +59,8 @@ def test_a_pipe_is_marked(front: Front) -> None:
     """Standard input to standard output, and nothing else there."""
     done = embed(front, "--base", "https://me.example/", data=HTML)
 
-    assert done.return_value == Exit.OK
-    assert unmarked(done.stdout_bytes) == HTML
+    assert done.return_value == ExitCode.OK
+    assert remove_marks(done.stdout_bytes) == HTML
     assert done.stdout_bytes.count(b"<sup") == 1
 
 
@@ -70,7 +70,7 @@ def test_a_pipe_passes_as_it_is_while_the_front_is_away(front: Front) -> None:
 
     done = embed(front, data=HTML)
 
-    assert done.return_value == Exit.UNAVAILABLE
+    assert done.return_value == ExitCode.UNAVAILABLE
     assert done.stdout_bytes == HTML
     assert "The front did not answer" in done.stderr
 
@@ -85,7 +85,7 @@ def test_files_are_marked_in_place(front: Front, site: Path) -> None:
     assert sorted(told["changed"]) == ["guide/ä b.HTM", "index.html"]
     assert (told["pages"], told["links"], told["unanswered"], told["copied"]) == (3, 2, 0, 0)
     index = site / "index.html"
-    assert unmarked(index.read_bytes()) == HTML != index.read_bytes()
+    assert remove_marks(index.read_bytes()) == HTML != index.read_bytes()
     assert stat.S_IMODE(index.stat().st_mode) == 0o640
     assert {path: path.lstat().st_mtime_ns for path in site.rglob("*") if path.is_file()} == {
         path: moment for path, moment in before.items() if path.is_file()
@@ -117,7 +117,7 @@ def test_marks_are_removed_to_the_byte(front: Front, site: Path) -> None:
 
     done = embed(front, site, "--in-place", "--remove")
 
-    assert done.return_value == Exit.OK
+    assert done.return_value == ExitCode.OK
     assert {path.name: path.read_bytes() for path in site.rglob("*.[hH]*")} == before
     assert front.asked == []
 
@@ -130,7 +130,7 @@ def test_marks_stay_while_the_front_is_away(front: Front, site: Path) -> None:
 
     done = embed(front, site, "--in-place", "--json")
 
-    assert done.return_value == Exit.UNAVAILABLE
+    assert done.return_value == ExitCode.UNAVAILABLE
     assert json.loads(done.stdout)["unanswered"] == 2
     assert (site / "index.html").read_bytes() == before
 
@@ -144,7 +144,11 @@ def test_a_marked_copy_of_a_site_has_all_its_files(
     first = json.loads(embed(front, site, "--out", out, "--json").stdout)
     second = json.loads(embed(front, site, "--out", out, "--json").stdout)
 
-    assert unmarked((out / "index.html").read_bytes()) == HTML == (site / "index.html").read_bytes()
+    assert (
+        remove_marks((out / "index.html").read_bytes())
+        == HTML
+        == (site / "index.html").read_bytes()
+    )
     assert (out / "plain.html").read_bytes() == b"<p>no links</p>"
     assert (out / "style.css").read_bytes() == b"a { }"
     assert (out / "latest.html").readlink() == Path("index.html")
@@ -159,9 +163,9 @@ def test_a_check_writes_nothing_and_says_what_would_change(front: Front, site: P
     embed(front, site, "--in-place")
     again = embed(front, site, "--check")
 
-    assert checked.return_value == Exit.SOME_FAILED
+    assert checked.return_value == ExitCode.SOME_FAILED
     assert "would change  index.html" in checked.stdout
-    assert again.return_value == Exit.OK
+    assert again.return_value == ExitCode.OK
 
 
 def test_a_page_that_somebody_else_writes_meanwhile_is_left_to_them(
@@ -180,13 +184,13 @@ def test_a_page_that_somebody_else_writes_meanwhile_is_left_to_them(
 
     assert (site / "index.html").read_bytes() == b"new"
     assert list(json.loads(done.stdout)["passed_over"]) == ["index.html"]
-    assert done.return_value == Exit.SOME_FAILED
+    assert done.return_value == ExitCode.SOME_FAILED
 
 
 def test_a_run_that_is_stopped_leaves_whole_files(front: Front, site: Path) -> None:
     """Killed while it waits for the front: every file is as it was, and the next run goes on."""
     front.hold.clear()
-    command = [sys.executable, "-m", "crawler.cli", "embed", "filter", str(site), "--in-place"]
+    command = [sys.executable, "-m", "weboid", "embed", "filter", str(site), "--in-place"]
     process = subprocess.Popen(
         [*command, "--front", front.origin, "--wiki", "me@me", "--timeout", "60"]
     )
@@ -198,7 +202,7 @@ def test_a_run_that_is_stopped_leaves_whole_files(front: Front, site: Path) -> N
     front.hold.set()
 
     assert (site / "index.html").read_bytes() == HTML
-    assert embed(front, site, "--in-place").return_value == Exit.OK
+    assert embed(front, site, "--in-place").return_value == ExitCode.OK
     assert (site / "index.html").read_bytes() != HTML
 
 
@@ -261,7 +265,7 @@ def test_two_runs_at_once_do_each_other_no_harm(front: Front, site: Path) -> Non
     command = [
         sys.executable,
         "-m",
-        "crawler.cli",
+        "weboid",
         "embed",
         "filter",
         str(site),
@@ -271,11 +275,11 @@ def test_two_runs_at_once_do_each_other_no_harm(front: Front, site: Path) -> Non
     more = ["--front", front.origin, "--wiki", "me@me"]
     runs = [subprocess.Popen([*command, *more], stdout=subprocess.DEVNULL) for _ in range(2)]
 
-    assert {process.wait(60) for process in runs} <= {Exit.OK, Exit.SOME_FAILED}
+    assert {process.wait(60) for process in runs} <= {ExitCode.OK, ExitCode.SOME_FAILED}
     embed(front, site, "--in-place")
     texts = {(site / f"{number}.html").read_bytes() for number in range(60)}
     assert len(texts) == 1
-    assert unmarked(texts.pop()) == HTML
+    assert remove_marks(texts.pop()) == HTML
     assert [path.name for path in site.iterdir() if path.name.startswith(".")] == []
 
 
@@ -283,16 +287,24 @@ def test_the_proxy_starts_says_where_and_ends_when_it_is_asked_to(front: Front) 
     """As a service manager does it."""
     with running_upstream() as upstream:
         upstream.answer = lambda _: page(HTML)
-        command = [sys.executable, "-m", "crawler.cli", "embed", "proxy", "--listen", "127.0.0.1:0"]
+        command = [
+            sys.executable,
+            "-m",
+            "weboid",
+            "embed",
+            "proxy",
+            "--listen",
+            "127.0.0.1:0",
+        ]
         more = ["--upstream", upstream.origin, "--front", front.origin, "--wiki", "me@me"]
         process = subprocess.Popen([*command, *more], stdout=subprocess.PIPE, text=True)
         with process:
             assert process.stdout is not None
             address = process.stdout.readline().strip()
             with urllib.request.urlopen(address, timeout=60) as answer:
-                assert unmarked(answer.read()) == HTML
+                assert remove_marks(answer.read()) == HTML
             process.terminate()
-            assert process.wait(60) in {Exit.OK, -signal.SIGTERM}
+            assert process.wait(60) in {ExitCode.OK, -signal.SIGTERM}
 
 
 def test_a_proxy_that_cannot_start_says_why(front: Front) -> None:

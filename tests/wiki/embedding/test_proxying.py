@@ -15,9 +15,9 @@ import pytest
 from tests.wiki.embedding.conftest import Running
 from tests.wiki.embedding.front import Front, answer_of
 from tests.wiki.embedding.upstream import Upstream, page, running_upstream
-from wiki.embedding import serving
-from wiki.embedding.heads import Private
-from wiki.embedding.rewriting import unmarked
+from wiki.embed import reverse_proxy
+from wiki.embed.page_marker import remove_marks
+from wiki.embed.proxy_message import PrivatePages
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +67,7 @@ def test_a_page_gains_the_copies_of_what_it_cites(
     answer = ask(proxied(upstream.origin), "/wiki/Page?x=1")
 
     assert b'<sup class="weboid-cached weboid-copy">' in answer.body
-    assert unmarked(answer.body) == HTML
+    assert remove_marks(answer.body) == HTML
     assert answer.get("content-length") == str(len(answer.body))
     assert answer.get("weboid-embed") == "marked; links=1; answers=1"
     assert front.asked == [{"wiki": "me@me", "urls": [URL], "lang": None}]
@@ -163,7 +163,7 @@ def test_private_pages_are_asked_about_where_the_operator_says_so(
     """Some wikis give everybody a cookie."""
     upstream.answer = lambda _: page(HTML, "Set-Cookie: a=b", "Set-Cookie: c=d; HttpOnly")
 
-    answer = ask(proxied(upstream.origin, private=Private.ASK), authorization="Basic eDp5")
+    answer = ask(proxied(upstream.origin, private=PrivatePages.ASK), authorization="Basic eDp5")
 
     assert b"weboid-cached" in answer.body
     assert [text for name, text in answer.fields if name == "set-cookie"] == [
@@ -190,9 +190,9 @@ def test_a_packed_page_is_marked_and_sent_packed(
 
     plain, small = ask(port), ask(port, accept_encoding="gzip, br")
 
-    assert unmarked(plain.body) == HTML
+    assert remove_marks(plain.body) == HTML
     assert plain.get("content-encoding") is None
-    assert unmarked(gzip.decompress(small.body)) == HTML
+    assert remove_marks(gzip.decompress(small.body)) == HTML
     assert small.get("content-encoding") == "gzip"
     assert "accept-encoding" in (small.get("vary") or "").lower()
     assert upstream.fields()["accept-encoding"] == "gzip"
@@ -300,7 +300,7 @@ def test_a_part_of_a_page_is_answered_with_the_whole(upstream: Upstream, proxied
     upstream.answer = answer
     port = proxied(upstream.origin)
 
-    assert unmarked(ask(port, range="bytes=0-4").body) == HTML
+    assert remove_marks(ask(port, range="bytes=0-4").body) == HTML
     part = ask(port, accept="video/*", range="bytes=0-4")
     assert (part.status, part.body) == (206, HTML[:5])
 
@@ -363,7 +363,7 @@ def test_redirects_and_refusals_are_the_wiki_s(upstream: Upstream, proxied: Runn
 
     assert (moved.status, moved.get("location")) == (302, f"http://127.0.0.1:{port}/x?y")
     assert away.get("location") == "https://elsewhere.example/"
-    assert (missing.status, unmarked(missing.body)) == (404, HTML)
+    assert (missing.status, remove_marks(missing.body)) == (404, HTML)
     assert missing.body != HTML
 
 
@@ -419,7 +419,7 @@ def test_idle_connections_hold_up_no_reader(
     upstream: Upstream, proxied: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More of them than it takes at once: those that ask nothing make room."""
-    monkeypatch.setattr(serving, "_MOST_CONNECTIONS", 16)
+    monkeypatch.setattr(reverse_proxy, "_MOST_CONNECTIONS", 16)
     port = proxied(upstream.origin)
     with contextlib.ExitStack() as stack:
         for _ in range(40):

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from links.states import State
-from playback.front.readers import parse_networks
-from playback.front.registry.access import Access
-from playback.front.registry.desk import LinkRegistry
+from links.states import LinkState
+from playback.web.client_address import parse_networks
+from playback.web.rate_limits import RateLimitPolicy
+from playback.web.registry.registry_service import LinkRegistry
 from tests.playback.conftest import CollectionBuilder, serving
 from tests.playback.registry.shelf import Given, Shelf
 from tests.playback.screen import Screen, open_screen
@@ -19,7 +19,7 @@ from tests.services.registries import open_registry
 from tests.wiki.embedding.conftest import running_proxy
 from tests.wiki.embedding.front import Front
 from tests.wiki.embedding.upstream import page, running_upstream
-from wiki.embedding.answers import Show
+from wiki.embed.link_lookup import CopyDisplay
 
 pytestmark = [pytest.mark.playback, pytest.mark.browser]
 
@@ -56,19 +56,21 @@ def reading(tmp_path: Path) -> Iterator[Reading]:
     ):
         shelf = Shelf(store)
         shelf.page(1, "Page", DEAD, FINE)
-        shelf.state(DEAD, State.DEAD, code=18)
-        shelf.state(FINE, State.ALIVE, code=1)
+        shelf.state(DEAD, LinkState.DEAD, code=18)
+        shelf.state(FINE, LinkState.ALIVE, code=1)
         for url in (DEAD, FINE):
             builder.page(url, "<p>As it was cited.</p>")
         upstream.answer = lambda _: page(HTML)
-        access = Access(internal=parse_networks(["127.0.0.0/8"]))  # as docs/embedding.md says
+        access = RateLimitPolicy(
+            internal=parse_networks(["127.0.0.0/8"])
+        )  # as docs/embedding.md says
         with serving(builder, links=LinkRegistry(Given(store), access)) as it:
             yield Reading(it.front.rstrip("/"), upstream.origin)
 
 
-@pytest.mark.parametrize(("show", "count"), [(Show.ALWAYS, 2), (Show.DEAD, 1)])
+@pytest.mark.parametrize(("show", "count"), [(CopyDisplay.ALWAYS, 2), (CopyDisplay.DEAD, 1)])
 async def test_a_reader_follows_a_dead_link_into_the_archive(
-    show: Show, count: int, reading: Reading, screen: Screen
+    show: CopyDisplay, count: int, reading: Reading, screen: Screen
 ) -> None:
     """What the front tells becomes a link; it leads to the page of the copy."""
     with running_proxy(

@@ -12,7 +12,7 @@ from tests.wiki.embedding.conftest import running_proxy
 from tests.wiki.embedding.front import Front, answer_of
 from tests.wiki.embedding.upstream import page, running_upstream
 from tests.wiki.writing import Writer
-from wiki.embedding.rewriting import unmarked
+from wiki.embed.page_marker import remove_marks
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -130,4 +130,4 @@ async def test_every_page_of_a_wiki_is_its_own_again_without_the_marks(
 
     for title in wiki.titles[:8]:
         marked = read(f"http://127.0.0.1:{port}", title)
-        assert unmarked(marked) == read(wiki.base, title)
+        assert remove_marks(marked) == read(wiki.base, title)

@@ -8,37 +8,43 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.wiki.embedding.garbage import GARBAGE
-from wiki.embedding.addresses import Surroundings
-from wiki.embedding.answers import Answer, Show
-from wiki.embedding.regions import parse_selector
-from wiki.embedding.rewriting import LABELS, Page, Rules, marked, read_page, unmarked
+from wiki.embed.html_tags import parse_selector
+from wiki.embed.link_lookup import CopyDisplay, LinkAnswer, PageLocation
+from wiki.embed.page_marker import (
+    COPY_LABELS,
+    MarkablePage,
+    MarkRules,
+    insert_marks,
+    read_page,
+    remove_marks,
+)
 
 ARCHIVE = "https://archive.test"
-HERE = Surroundings("https://wiki.test/wiki/Page", ("*.own.test",), (ARCHIVE,))
+HERE = PageLocation("https://wiki.test/wiki/Page", ("*.own.test",), (ARCHIVE,))
 URL = "https://cited.example.com/x"
 LINK = f'<a href="{URL}">x</a>'.encode()
 
 
 def answer_to(
     url: str, kind: str = "copy", *, dead: bool = False, group: str = "working"
-) -> Answer:
+) -> LinkAnswer:
     """What a front would tell."""
     href = f"{ARCHIVE}/page/20260102030405/{url}" if kind != "none" else ""
     copy = href if kind == "copy" else ""
     date = "2026-01-02T03:04:05Z" if copy else ""
-    return Answer(url, kind, href, copy, date, group, dead, 'Tot seit „gestern" & <heute>')
+    return LinkAnswer(url, kind, href, copy, date, group, dead, 'Tot seit „gestern" & <heute>')
 
 
-def read(data: bytes, **rules: tuple[str, ...]) -> Page:
+def read(data: bytes, **rules: tuple[str, ...]) -> MarkablePage:
     """The page, with selectors as people write them."""
     selectors = {key: tuple(map(parse_selector, texts)) for key, texts in rules.items()}
-    return read_page(data, HERE, rules=Rules(**selectors))
+    return read_page(data, HERE, rules=MarkRules(**selectors))
 
 
-def mark(data: bytes, show: Show = Show.ALWAYS, **rules: tuple[str, ...]) -> bytes:
+def mark(data: bytes, show: CopyDisplay = CopyDisplay.ALWAYS, **rules: tuple[str, ...]) -> bytes:
     """The page with a copy beside all that it cites."""
     page = read(data, **rules)
-    return marked(page, {url: answer_to(url) for url in page.urls(1_000)}, show)
+    return insert_marks(page, {url: answer_to(url) for url in page.urls(1_000)}, show)
 
 
 def cited(data: bytes, **rules: tuple[str, ...]) -> tuple[str, ...]:
@@ -87,7 +93,7 @@ def test_classes_that_are_there_stay(before: bytes, after: bytes) -> None:
     made = mark(data)
 
     assert after + b' href="' in made
-    assert unmarked(made) == data
+    assert remove_marks(made) == data
 
 
 @pytest.mark.parametrize(
@@ -101,7 +107,7 @@ def test_classes_that_are_there_stay(before: bytes, after: bytes) -> None:
 )
 def test_each_answer_has_its_word(kind: str, label: str) -> None:
     """A reader sees what became of the link (A09)."""
-    made = marked(read(LINK), {URL: answer_to(URL, kind)})
+    made = insert_marks(read(LINK), {URL: answer_to(URL, kind)})
 
     assert f'<sup class="weboid-cached weboid-{kind}">'.encode() in made
     assert f">{label}</a></sup>".encode() in made
@@ -110,21 +116,21 @@ def test_each_answer_has_its_word(kind: str, label: str) -> None:
 
 def test_words_are_in_the_language_asked_for() -> None:
     """German is built in."""
-    made = marked(read(LINK), {URL: answer_to(URL)}, labels=LABELS["de"])
+    made = insert_marks(read(LINK), {URL: answer_to(URL)}, labels=COPY_LABELS["de"])
 
     assert b">archiviert</a></sup>" in made
-    assert unmarked(made) == LINK
+    assert remove_marks(made) == LINK
 
 
 def test_where_nothing_is_known_nothing_changes() -> None:
     """Neither for a URL that nobody saw, nor for one that was not answered."""
-    assert marked(read(LINK), {}) == LINK
-    assert marked(read(LINK), {URL: Answer(URL)}) == LINK
+    assert insert_marks(read(LINK), {}) == LINK
+    assert insert_marks(read(LINK), {URL: LinkAnswer(URL)}) == LINK
 
 
 def test_a_dead_link_without_any_copy_is_marked_as_dead() -> None:
     """Its state is shown; there is nothing to lead to."""
-    made = marked(read(LINK), {URL: answer_to(URL, "none", dead=True, group="unreachable")})
+    made = insert_marks(read(LINK), {URL: answer_to(URL, "none", dead=True, group="unreachable")})
 
     assert b"weboid-unreachable" in made
     assert b"<sup" not in made
@@ -133,13 +139,15 @@ def test_a_dead_link_without_any_copy_is_marked_as_dead() -> None:
 @pytest.mark.parametrize(
     ("show", "dead", "shown"),
     [
-        (Show.ALWAYS, False, True), (Show.ALWAYS, True, True), (Show.DEAD, False, False),
-        (Show.DEAD, True, True), (Show.NEVER, False, False), (Show.NEVER, True, False),
+        (CopyDisplay.ALWAYS, False, True), (CopyDisplay.ALWAYS, True, True), (CopyDisplay.DEAD, False, False),
+        (CopyDisplay.DEAD, True, True), (CopyDisplay.NEVER, False, False), (CopyDisplay.NEVER, True, False),
     ],
 )  # fmt: skip
-def test_the_copy_is_offered_as_the_setting_says(show: Show, dead: bool, shown: bool) -> None:
+def test_the_copy_is_offered_as_the_setting_says(
+    show: CopyDisplay, dead: bool, shown: bool
+) -> None:
     """Always, only for dead links, or never; classes and attributes in any case."""
-    made = marked(read(LINK), {URL: answer_to(URL, dead=dead)}, show)
+    made = insert_marks(read(LINK), {URL: answer_to(URL, dead=dead)}, show)
 
     assert (b"<sup" in made) is shown
     assert b"weboid-link" in made
@@ -292,15 +300,15 @@ PAGES = st.lists(st.one_of(st.sampled_from(GARBAGE), st.binary(max_size=6)), max
 
 
 @settings(deadline=None, max_examples=examples(250))
-@given(PAGES, st.sampled_from(Show), st.sampled_from(("copy", "queued", "none")))
-def test_nothing_but_insertions_is_made(data: bytes, show: Show, kind: str) -> None:
+@given(PAGES, st.sampled_from(CopyDisplay), st.sampled_from(("copy", "queued", "none")))
+def test_nothing_but_insertions_is_made(data: bytes, show: CopyDisplay, kind: str) -> None:
     """Without what was inserted the page is as it was, whatever it is."""
     page = read(data)
     answers = {url: answer_to(url, kind) for url in page.urls(1_000)}
 
-    made = marked(page, answers, show)
+    made = insert_marks(page, answers, show)
 
-    assert unmarked(made) == data
+    assert remove_marks(made) == data
     assert _is_within(data, made)
 
 
@@ -315,8 +323,8 @@ def _is_within(data: bytes, made: bytes) -> bool:
 
 
 @settings(deadline=None, max_examples=examples(150))
-@given(PAGES, st.sampled_from((Show.ALWAYS, Show.NEVER)))
-def test_marking_twice_changes_nothing(data: bytes, show: Show) -> None:
+@given(PAGES, st.sampled_from((CopyDisplay.ALWAYS, CopyDisplay.NEVER)))
+def test_marking_twice_changes_nothing(data: bytes, show: CopyDisplay) -> None:
     """Links that are marked are seen to be."""
     made = mark(data, show)
 
@@ -327,8 +335,8 @@ def test_marking_twice_changes_nothing(data: bytes, show: Show) -> None:
 @given(PAGES)
 def test_taking_marks_back_leaves_pages_alone_that_have_none(data: bytes) -> None:
     """Only what has the exact form of an insertion is one."""
-    assert unmarked(data) == data
-    assert unmarked(data + b'<sup class="weboid-cached">x</sup><a class="weboid-link">') == (
+    assert remove_marks(data) == data
+    assert remove_marks(data + b'<sup class="weboid-cached">x</sup><a class="weboid-link">') == (
         data + b'<sup class="weboid-cached">x</sup><a class="weboid-link">'
     )
 
@@ -336,11 +344,11 @@ def test_taking_marks_back_leaves_pages_alone_that_have_none(data: bytes) -> Non
 def test_marks_are_brought_up_to_date() -> None:
     """A page that was marked, marked anew, is as if it had been marked once."""
     made = mark(LINK)
-    page = read(unmarked(made))
+    page = read(remove_marks(made))
 
-    later = marked(page, {URL: answer_to(URL, dead=True, group="unreachable")})
+    later = insert_marks(page, {URL: answer_to(URL, dead=True, group="unreachable")})
 
-    assert later == marked(read(LINK), {URL: answer_to(URL, dead=True, group="unreachable")})
+    assert later == insert_marks(read(LINK), {URL: answer_to(URL, dead=True, group="unreachable")})
     assert len(re.findall(rb"weboid-cached", later)) == 1
 
 
@@ -349,7 +357,7 @@ def test_a_page_of_twenty_megabytes_is_marked() -> None:
     data = (b"<p>some text <b>and</b> more of it</p>" * 50 + LINK) * 10_000
 
     assert len(data) > 18_000_000
-    assert unmarked(mark(data)) == data
+    assert remove_marks(mark(data)) == data
 
 
 @pytest.mark.parametrize("text", ["", "a b", "a > b", "*", "a:hover", ".a.b", "#", "[a=b]", "a,b"])

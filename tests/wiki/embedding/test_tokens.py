@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.wiki.embedding.garbage import GARBAGE
-from wiki.embedding.tokens import Watch, attributes, is_closed_itself, tag_at, tags
+from wiki.embed.html_tags import TagFilter, is_closed_itself, iter_tags, tag_at, tag_attributes
 
 LINK = b'<a href="https://a.test/">'
 
 
 def links(data: bytes) -> int:
     """How many start tags of links are found."""
-    return sum(tag.name == b"a" and not tag.is_end for tag in tags(data))
+    return sum(tag.name == b"a" and not tag.is_end for tag in iter_tags(data))
 
 
 SEEN = {
@@ -124,7 +124,9 @@ def test_of_attributes_with_one_name_the_first_counts() -> None:
     tag = tag_at(data, 0)
     assert tag is not None
 
-    found = [(each.name, data[each.start : each.end], each.quote) for each in attributes(data, tag)]
+    found = [
+        (each.name, data[each.start : each.end], each.quote) for each in tag_attributes(data, tag)
+    ]
 
     assert found == [
         (b"href", b"x", b"'"),
@@ -158,12 +160,12 @@ def test_a_slash_closes_a_tag_unless_it_is_part_of_a_value(data: bytes, is_close
 def test_tags_that_are_passed_over_change_nothing(data: bytes, seed: int) -> None:
     """Whatever else is watched, the same links are found, in the same places."""
     places = sorted(random.Random(seed).sample(range(len(data) + 1), min(len(data), 5)))
-    watch = Watch(places)
+    watch = TagFilter(places)
     watch.names = frozenset((b"p", b"div", b"li"))
 
-    quick = [tag for tag in tags(data) if tag.name == b"a"]
-    slow = [tag for tag in tags(data, watch) if tag.name == b"a"]
-    citing = [tag for tag in tags(data, Watch(only_citing=True)) if tag.name == b"a"]
+    quick = [tag for tag in iter_tags(data) if tag.name == b"a"]
+    slow = [tag for tag in iter_tags(data, watch) if tag.name == b"a"]
+    citing = [tag for tag in iter_tags(data, TagFilter(only_citing=True)) if tag.name == b"a"]
 
     assert quick == slow
     assert [each for each in quick if b"//" in data[each.start : each.end] and not each.is_end] == [
@@ -191,4 +193,4 @@ HUGE = {
 @pytest.mark.parametrize("data", HUGE.values(), ids=HUGE.keys())
 def test_megabytes_made_to_be_slow_are_read_in_one_go(data: bytes) -> None:
     """No pattern goes back over what it has read; the suite's own time limit is the judge."""
-    assert sum(1 for _ in tags(data, Watch(only_citing=True))) >= 0
+    assert sum(1 for _ in iter_tags(data, TagFilter(only_citing=True))) >= 0

@@ -13,21 +13,20 @@ from sqlalchemy import select
 
 from core.errors import TransientError
 from core.layout import Layout
-from links.books.pages import number_of
-from links.books.urls import urls_by_id
-from links.books.wikis import Wiki, change_wiki, ensure_wiki, parse_wiki
-from links.store.schema import pages, refs
-from links.store.store import Store
+from links.registry.database import RegistryStore
+from links.registry.pages import number_of
+from links.registry.schema import pages, refs
+from links.registry.urls import urls_by_id
+from links.registry.wikis import Wiki, change_wiki, ensure_wiki, parse_wiki
 from tests.links.conftest import shared_registry, store
 from tests.services.registries import open_registry
 from tests.sites.mediawiki import Wiki as RunningWiki
-from wiki.api.client import Api, Manners
-from wiki.feeding.asking import ApiSource
-from wiki.feeding.citing import citing
-from wiki.feeding.desk import Shared
-from wiki.feeding.feed import Done, WikiFeed
-from wiki.feeding.items import Items
-from wiki.feeding.wanting import Wanted
+from wiki.api.client import ApiSettings, WikiApi
+from wiki.api.wikidata import WikibaseRepository
+from wiki.sync.archive_queue import DueLink
+from wiki.sync.feed_context import SyncServices, citation_readers
+from wiki.sync.wiki_feed import FeedRound, WikiFeed
+from wiki.sync.wiki_source import ApiSource
 
 __all__ = ["Fed", "Keeping", "Ticking", "fed", "shared_registry", "store"]  # fixtures among them
 
@@ -43,7 +42,7 @@ def _empty() -> bytes:
         return layout.links_db.read_bytes()
 
 
-def opened(folder: Path) -> Store:
+def opened(folder: Path) -> RegistryStore:
     """An empty registry in that folder."""
     layout = Layout(folder)
     layout.links_db.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +54,7 @@ class Keeping:
     """An archive that keeps what it takes."""
 
     def __init__(self) -> None:
-        self.taken: list[Wanted] = []
+        self.taken: list[DueLink] = []
         self.captured: dict[str, datetime] = {}
         self.is_away = False
 
@@ -65,7 +64,7 @@ class Keeping:
             url for url in urls if self.captured.get(url, START.min.replace(tzinfo=UTC)) >= since
         }
 
-    async def take(self, urls: Sequence[Wanted]) -> None:
+    async def take(self, urls: Sequence[DueLink]) -> None:
         """Keep them."""
         if self.is_away:
             raise TransientError("The frontier does not answer.")
@@ -100,14 +99,14 @@ class Fed:
         address: of the wiki's api.php.
     """
 
-    def __init__(self, store: Store, wiki: Wiki, api: str, *, attempts: int = 4) -> None:
+    def __init__(self, store: RegistryStore, wiki: Wiki, api: str, *, attempts: int = 4) -> None:
         self.store = store
         self.wiki = wiki
         self.archive = Keeping()
         self.clock = Ticking(datetime.now(UTC))
         self.holder = "test"
         self.address = api
-        self._manners = Manners(gap_s=0, attempts=attempts)
+        self._manners = ApiSettings(gap_s=0, attempts=attempts)
 
     def set(self, **feed: Any) -> None:
         """Change the settings of the feed."""
@@ -119,29 +118,31 @@ class Fed:
 
         async def begin() -> Any:
             async with (
-                Api(self.address, manners=self._manners) as api,
-                Items(api, lambda address: Api(address, manners=self._manners)) as items,
+                WikiApi(self.address, manners=self._manners) as api,
+                WikibaseRepository(
+                    api, lambda address: WikiApi(address, manners=self._manners)
+                ) as items,
             ):
-                shared = Shared(
-                    self.store, self.archive, self.clock, self.holder, citing(self.clock)
+                shared = SyncServices(
+                    self.store, self.archive, self.clock, self.holder, citation_readers(self.clock)
                 )
                 return await action(WikiFeed(self.wiki, ApiSource(api, items), shared))
 
         return asyncio.run(begin())
 
-    def rounds(self, **how: Any) -> list[Done]:
+    def rounds(self, **how: Any) -> list[FeedRound]:
         """Rounds until there is nothing more to do."""
 
-        async def until_done(feed: WikiFeed) -> list[Done]:
+        async def until_done(feed: WikiFeed) -> list[FeedRound]:
             done = [await feed.round(is_rung=True, **how)]
             while done[-1].is_busy:
                 done.append(await feed.round(**how))
             return done
 
-        found: list[Done] = self.run(until_done)
+        found: list[FeedRound] = self.run(until_done)
         return found
 
-    def settle(self) -> list[Done]:
+    def settle(self) -> list[FeedRound]:
         """The second look at what was saved."""
         self.clock.tick(seconds=30)
         return self.rounds(sweeps=False)

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from core.errors import TransientError
-from wiki.api.changes import ChangeBatch
-from wiki.api.facts import Change, ChangeKind, Namespace, SiteFacts, WikiPage
-from wiki.feeding.source import Listed, Listing
+from wiki.api.models import ChangeKind, PageChange, SiteFacts, WikiNamespace, WikiPage
+from wiki.api.recent_changes import ChangeBatch
+from wiki.sync.wiki_source import ListingPage, ListingPart
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SPACES = {
-    0: Namespace(0, "", "", is_content=True),
-    2: Namespace(2, "User", "User"),
-    10: Namespace(10, "Template", "Template"),
-    14: Namespace(14, "Category", "Category"),
+    0: WikiNamespace(0, "", "", is_content=True),
+    2: WikiNamespace(2, "User", "User"),
+    10: WikiNamespace(10, "Template", "Template"),
+    14: WikiNamespace(14, "Category", "Category"),
 }
 FACTS = SiteFacts(
     "modelwiki", "Model", (1, 43, 0), "en", "https://model.net", "https://model.net/$1", SPACES
@@ -42,7 +42,7 @@ class ModelWiki:
     facts_now: SiteFacts = FACTS
     there: dict[int, WikiPage] = field(default_factory=dict)
     deleted: dict[str, WikiPage] = field(default_factory=dict)
-    log: list[Change] = field(default_factory=list)
+    log: list[PageChange] = field(default_factory=list)
     forgotten: int = 0
     trouble: list[Exception] = field(default_factory=list)
     trouble_at: int = 0
@@ -135,7 +135,7 @@ class ModelWiki:
     def _note(self, kind: ChangeKind, page: WikiPage, *, page_id: int, target: str = "") -> None:
         self.now += timedelta(seconds=1)
         self.log.append(
-            Change(
+            PageChange(
                 rc_id=len(self.log) + 1,
                 kind=kind,
                 moment=self.now,
@@ -216,7 +216,7 @@ class ModelWiki:
         """How many pages."""
         return sum(page.namespace in namespaces for page in self.there.values())
 
-    async def listed(self, namespace: int, start: str = "") -> Listing:
+    async def listed(self, namespace: int, start: str = "") -> ListingPart:
         """Pages of a namespace that are no redirects."""
         self._ask("listed")
         pages = [
@@ -226,13 +226,15 @@ class ModelWiki:
         ]
         return self._part(pages, start)
 
-    async def using(self, title: str, resume: str = "") -> Listing:
+    async def using(self, title: str, resume: str = "") -> ListingPart:
         """Pages that use a template."""
         self._ask("using")
         pages = [page for page in self.there.values() if title in (page.templates or ())]
         return self._part(pages, resume)
 
-    async def members(self, category: str, resume: str = "", *, are_categories: bool) -> Listing:
+    async def members(
+        self, category: str, resume: str = "", *, are_categories: bool
+    ) -> ListingPart:
         """What is in a category itself."""
         self._ask("members")
         pages = [
@@ -242,11 +244,11 @@ class ModelWiki:
         ]
         return self._part(pages, resume)
 
-    def _part(self, pages: list[WikiPage], start: str) -> Listing:
+    def _part(self, pages: list[WikiPage], start: str) -> ListingPart:
         after = sorted((page for page in pages if page.title >= start), key=lambda page: page.title)
         part, rest = after[: self.at_once], after[self.at_once :]
-        listed = tuple(Listed(page.page_id, page.title, page.namespace) for page in part)
-        return Listing(listed, rest[0].title if rest else "")
+        listed = tuple(ListingPage(page.page_id, page.title, page.namespace) for page in part)
+        return ListingPart(listed, rest[0].title if rest else "")
 
 
 def _space(title: str) -> int:

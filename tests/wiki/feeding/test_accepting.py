@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from links.days import day_of
+from links.check_history import day_of
 from tests.wiki.feeding.conftest import opened
 from tests.wiki.feeding.model import FACTS
 from tests.wiki.feeding.test_rounds import Modelled
-from wiki.adding import Wanted, put_wiki
-from wiki.api.facts import SiteFacts
-from wiki.feeding.desk import WikiRenamedError
+from wiki.api.models import SiteFacts
+from wiki.sync.feed_context import WikiRenamedError
+from wiki.sync.registration import WikiRegistration, put_wiki
 
 NEW = SiteFacts(
     *("newname", "Model", (1, 43), "en", "https://model.net", "https://model.net/$1"),
@@ -32,7 +32,7 @@ def test_adding_a_renamed_wiki_again_lets_its_feed_go_on(tmp_path: Path) -> None
         asyncio.run(fed.feed.round())
 
     with store.writing() as rows:
-        put_wiki(rows, Wanted(fed.wiki.url, NEW), day=day_of(fed.clock.now()))
+        put_wiki(rows, WikiRegistration(fed.wiki.url, NEW), day=day_of(fed.clock.now()))
     fed.work()
 
     assert fed.links(page_id) == ["https://b.net/"]

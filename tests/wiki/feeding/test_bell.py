@@ -15,24 +15,24 @@ from hypothesis import strategies as st
 from sqlalchemy import func, select
 
 from core.errors import InputError, UnavailableError
-from crawler.cli.wiki.watch import signatures_in
-from links.books.wikis import WikiName
-from links.store.schema import webhook_signatures
-from links.store.store import Store
+from links.registry.database import RegistryStore
+from links.registry.schema import webhook_signatures
+from links.registry.wikis import WikiName
 from tests.wiki.feeding.conftest import Ticking
-from wiki.feeding.bell import (
+from weboid.cli.wiki.wiki_watch import signature_store
+from wiki.sync.webhook import (
     ANY_WIKI,
     BODY_LIMIT_BYTES,
-    LevelAsked,
+    LevelRequest,
     RefusedRequestError,
-    Ringing,
     SetLevel,
-    WikiLevelsAsked,
+    WebhookOptions,
+    WikiLevelsRequest,
     check_secret,
-    hanging,
-    rung_by,
-    signature,
-    signer_of,
+    find_signer,
+    parse_datagram,
+    serve_webhook,
+    sign_request,
 )
 
 SECRET = b"0123456789abcdef0123456789abcdef"
@@ -53,7 +53,7 @@ Header = Callable[[str, bytes], str]
 
 def signed(path: str, body: bytes, *, secret: bytes = SECRET, nonce: str = "0" * 16) -> str:
     """Return a good signature."""
-    return signature(secret, body, at=int(NOW.timestamp()), nonce=nonce, path=path)
+    return sign_request(secret, body, at=int(NOW.timestamp()), nonce=nonce, path=path)
 
 
 class Hung:
@@ -68,7 +68,7 @@ class Hung:
         self.rung: list[tuple[str, str | None, tuple[int, ...]]] = []
         self.has_rung = asyncio.Event()
         self.used = set() if used is None else used
-        self.ringing = Ringing(
+        self.ringing = WebhookOptions(
             self.ring,
             {ANY_WIKI: SECRET, "other@farm": OTHER},
             Ticking(NOW),
@@ -104,7 +104,7 @@ def _ask(
         bell = hung or Hung()
         body = document if isinstance(document, bytes) else json.dumps(document).encode()
         async with (
-            hanging("127.0.0.1", 0, bell.ringing) as (host, port),
+            serve_webhook("127.0.0.1", 0, bell.ringing) as (host, port),
             httpx.AsyncClient(base_url=f"http://{host}:{port}", trust_env=False) as client,
         ):
             sent = {"X-Weboid-Signature": header(path, body)}
@@ -125,7 +125,7 @@ def test_levels_of_the_wiki_come_with_its_changes() -> None:
     """What its LocalSettings.php says; without it nothing is said of levels."""
     asked = []
 
-    async def set_wiki_levels(levels: WikiLevelsAsked) -> None:
+    async def set_wiki_levels(levels: WikiLevelsRequest) -> None:
         asked.append(levels)
 
     for document in (CHANGE, {**CHANGE, "wiki_levels": {"shown": None, "stored": "text"}}):
@@ -135,14 +135,14 @@ def test_levels_of_the_wiki_come_with_its_changes() -> None:
         assert answer.status_code == 204
         assert hung.rung
 
-    assert asked == [WikiLevelsAsked(WikiName("mywiki", "farm"), None, "text")]
+    assert asked == [WikiLevelsRequest(WikiName("mywiki", "farm"), None, "text")]
 
 
 @pytest.mark.parametrize("levels", [{"stored": "text"}, [], {"shown": 7}, {"shown": "x" * 101}])
 def test_levels_that_do_not_hold_keep_no_change_back(levels: object) -> None:
     """Pages are heard all the same, and the answer says why the levels are not."""
 
-    async def refuse(_levels: WikiLevelsAsked) -> None:
+    async def refuse(_levels: WikiLevelsRequest) -> None:
         raise InputError("An operator decided it.")
 
     hung = Hung()
@@ -159,7 +159,7 @@ def test_a_datagram_of_mediawiki_rings() -> None:
 
     async def send() -> Hung:
         hung = Hung()
-        async with hanging("127.0.0.1", 0, hung.ringing) as (host, port):
+        async with serve_webhook("127.0.0.1", 0, hung.ringing) as (host, port):
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
                 for line in (b"", b"\xff" * 60_000, b"[" * 50_000, b'{"wiki": 7}'):
                     sender.sendto(line, (host, port))
@@ -173,7 +173,7 @@ def test_a_datagram_of_mediawiki_rings() -> None:
 
 def _at(shift_s: int) -> Header:
     moment = int(NOW.timestamp()) + shift_s
-    return lambda path, body: signature(SECRET, body, at=moment, nonce="0" * 16, path=path)
+    return lambda path, body: sign_request(SECRET, body, at=moment, nonce="0" * 16, path=path)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_a_stored_level_is_asked_for_by_a_path_of_its_own() -> None:
     """The document is that of a level."""
     asked = []
 
-    async def set_level(level: LevelAsked) -> str | None:
+    async def set_level(level: LevelRequest) -> str | None:
         asked.append(level)
         return level.level
 
@@ -257,28 +257,28 @@ def test_a_stored_level_is_asked_for_by_a_path_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("path", ["/changes", "/level"])
-def test_a_signature_counts_once_also_after_a_restart(path: str, store: Store) -> None:
+def test_a_signature_counts_once_also_after_a_restart(path: str, store: RegistryStore) -> None:
     """Whoever overheard a request can do nothing with it."""
     document = CHANGE if path == "/changes" else LEVEL
 
-    async def set_level(level: LevelAsked) -> str | None:
+    async def set_level(level: LevelRequest) -> str | None:
         return level.level
 
     statuses = []
     for _ in range(2):
         hung = Hung(set_level)
-        hung.ringing = replace(hung.ringing, use_signature=signatures_in(store))
+        hung.ringing = replace(hung.ringing, use_signature=signature_store(store))
         statuses += [each.status_code for each in _ask(path, document, hung=hung, times=2)[1]]
 
     assert statuses[1:] == [403, 403, 403]
     assert statuses[0] in {200, 204}
 
 
-def test_used_signatures_are_forgotten_when_they_are_too_old(store: Store) -> None:
+def test_used_signatures_are_forgotten_when_they_are_too_old(store: RegistryStore) -> None:
     """They would be refused for their age anyway."""
 
     async def use_ten() -> list[bool]:
-        use = signatures_in(store)
+        use = signature_store(store)
         return [await use(bytes([k] * 32), NOW + timedelta(seconds=300 * k)) for k in range(10)]
 
     assert all(asyncio.run(use_ten()))
@@ -294,7 +294,7 @@ def test_idle_connections_do_not_silence_the_bell(begun: bytes) -> None:
     async def flood() -> int:
         hung = Hung()
         body = json.dumps(CHANGE).encode()
-        async with hanging("127.0.0.1", 0, hung.ringing) as (host, port):
+        async with serve_webhook("127.0.0.1", 0, hung.ringing) as (host, port):
             idle = [await asyncio.open_connection(host, port) for _ in range(120)]
             for _, writer in idle:
                 writer.write(begun)
@@ -332,9 +332,9 @@ def test_what_cannot_be_read_is_told(document: Any, status: int) -> None:
 
 def test_a_level_is_set() -> None:
     """For the user whom the wiki names."""
-    asked: list[LevelAsked] = []
+    asked: list[LevelRequest] = []
 
-    async def set_level(level: LevelAsked) -> str | None:
+    async def set_level(level: LevelRequest) -> str | None:
         asked.append(level)
         return level.level
 
@@ -352,7 +352,7 @@ def test_a_level_is_set() -> None:
 def test_a_level_that_is_refused_is_told(error: Exception, status: int) -> None:
     """403: the user may not; 400: nobody can."""
 
-    async def set_level(_level: LevelAsked) -> str | None:
+    async def set_level(_level: LevelRequest) -> str | None:
         raise error
 
     _, (answer,) = _ask("/level", LEVEL, hung=Hung(set_level))
@@ -373,8 +373,8 @@ def test_a_port_that_is_taken_is_told() -> None:
     async def twice() -> None:
         hung = Hung()
         async with (
-            hanging("127.0.0.1", 0, hung.ringing) as (host, port),
-            hanging(host, port, hung.ringing),
+            serve_webhook("127.0.0.1", 0, hung.ringing) as (host, port),
+            serve_webhook(host, port, hung.ringing),
         ):
             pass
 
@@ -391,10 +391,10 @@ def test_a_short_secret_is_refused() -> None:
 @given(st.binary(max_size=200), st.text(max_size=120))
 def test_nothing_but_a_signature_signs(body: bytes, header: str) -> None:
     """Whatever else stands in the header."""
-    assert signer_of({"": SECRET}, header, body, now=NOW.timestamp(), path="/level") is None
+    assert find_signer({"": SECRET}, header, body, now=NOW.timestamp(), path="/level") is None
 
 
 @given(st.binary(max_size=300))
 def test_no_datagram_breaks_the_bell(datagram: bytes) -> None:
     """It tells of a wiki, or of none."""
-    assert isinstance(rung_by(datagram), str)
+    assert isinstance(parse_datagram(datagram), str)

@@ -5,16 +5,16 @@ from datetime import date
 
 import pytest
 
-from links.books.citing import CitingRow, Said, citations_of, days_cited
-from links.books.pages import Ref, number_of
-from links.books.urls import urls_by_id
-from links.books.wanted import current_links
-from links.days import day_of, day_of_date
+from links.check_history import day_of, day_of_date
+from links.registry.archive_backlog import current_links
+from links.registry.citations import CitationFlag, CitationRow, citations_of, days_cited
+from links.registry.pages import LinkRef, number_of
+from links.registry.urls import urls_by_id
 from tests.sites.mediawiki import Wiki
 from tests.wiki.feeding.conftest import Fed
 from tests.wiki.writing import Writer
-from wiki.api.client import Api, Manners
-from wiki.feeding.dating import Cited, Dated, cited_day
+from wiki.api.client import ApiSettings, WikiApi
+from wiki.sync.page_import import CitedDay, CitedDaySource, find_cited_day
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,7 @@ Bare: https://cited.net/bare {{dead link|date=May 2021}}
 """
 
 
-def _said(fed: Fed, page_id: int) -> dict[str, CitingRow]:
+def _said(fed: Fed, page_id: int) -> dict[str, CitationRow]:
     number = number_of(fed.wiki.id, page_id)
     with fed.store.reading() as rows:
         found = citations_of(rows, [number])
@@ -44,8 +44,8 @@ def test_what_a_citation_says_is_kept(fed: Fed, writer: Writer) -> None:
     cited, bare = said["https://cited.net/a"], said["https://cited.net/bare"]
     assert cited.access_day == day_of_date(date(2020, 2, 3))
     assert cited.archive_timestamp.startswith("20200304")
-    assert Said.REFERENCE in cited.said
-    assert Said.DEAD in bare.said
+    assert CitationFlag.REFERENCE in cited.said
+    assert CitationFlag.DEAD in bare.said
     assert bare.access_day is None
 
 
@@ -92,20 +92,20 @@ def test_the_history_tells_when_a_link_of_an_old_page_was_added(
     page = number_of(fed.wiki.id, page_id)
     with fed.store.reading() as rows:
         links = {
-            row.url: Ref(page, row.id)
+            row.url: LinkRef(page, row.id)
             for row in urls_by_id(
                 rows, [ref.url_id for ref in current_links(rows, [page])]
             ).values()
         }
 
-    async def dated(url: str) -> Cited | None:
-        async with Api(wiki.api(), manners=Manners(gap_s=0)) as api:
-            return await cited_day(api, fed.store, links[url], page_id)
+    async def dated(url: str) -> CitedDay | None:
+        async with WikiApi(wiki.api(), manners=ApiSettings(gap_s=0)) as api:
+            return await find_cited_day(api, fed.store, links[url], page_id)
 
-    assert asyncio.run(dated("https://dated.net/")) == Cited(
-        day_of_date(date(2020, 2, 3)), Dated.WRITTEN
+    assert asyncio.run(dated("https://dated.net/")) == CitedDay(
+        day_of_date(date(2020, 2, 3)), CitedDaySource.WRITTEN
     )
     old = asyncio.run(dated("https://old.net/"))
     assert old is not None
-    assert old.how is Dated.REVISION
+    assert old.how is CitedDaySource.REVISION
     assert old.day < day_of(fed.clock.now())

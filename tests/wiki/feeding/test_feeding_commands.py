@@ -14,14 +14,14 @@ import pytest
 from sqlalchemy import select
 
 from core.layout import Layout
-from crawler.cli import main
-from crawler.cli.exits import Exit
-from crawler.cli.wiki.watch import holder_name, is_ended
-from links.books.urls import urls_by_id
-from links.store.schema import pages, refs
+from links.registry.schema import pages, refs
+from links.registry.urls import urls_by_id
 from tests.services.registries import open_registry
 from tests.sites.mediawiki import Wiki
 from tests.wiki.writing import Writer
+from weboid.cli.main import main
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.wiki.wiki_watch import has_holder_ended, lease_holder_name
 
 pytestmark = pytest.mark.slow
 
@@ -44,14 +44,14 @@ def run(
         assert isinstance(ended.value.code, int)
         return ended.value.code, [json.loads(each) for each in told.out.splitlines()], told.err
 
-    assert command("add", wiki.base, "--name", "mywiki@home")[0] == Exit.OK
+    assert command("add", wiki.base, "--name", "mywiki@home")[0] == ExitCode.OK
     return command
 
 
 @contextmanager
 def _watching(folder: Path) -> Iterator["subprocess.Popen[str]"]:
     """A watch in a process of its own."""
-    line = [*(sys.executable, "-m", "crawler.cli"), "wiki", "watch", "--feed-only", "--json"]
+    line = [*(sys.executable, "-m", "weboid"), "wiki", "watch", "--feed-only", "--json"]
     process = subprocess.Popen(
         [*line, "--collection", str(folder)],
         cwd=ROOT,
@@ -100,7 +100,7 @@ def test_a_watch_that_is_killed_loses_nothing(run: Run, writer: Writer, tmp_path
 
     code, _, err = run("watch", "--once")
 
-    assert code == Exit.OK, err
+    assert code == ExitCode.OK, err
     found = _registry(tmp_path / "c")
     assert found.keys() == _titles(writer)
     for number in range(15):
@@ -115,18 +115,18 @@ def test_a_sweep_tells_first_what_it_would_do(run: Run, writer: Writer, tmp_path
     count = len(_titles(writer))
 
     code, (told,), _ = run("sweep", "--dry-run")
-    assert (code, told["pages"]) == (Exit.OK, count)
+    assert (code, told["pages"]) == (ExitCode.OK, count)
     assert told["links"]["example"] >= 1
     assert _registry(tmp_path / "c") == {}
 
     code, (told,), _ = run("sweep")
-    assert (code, told["pages"]) == (Exit.OK, count)
+    assert (code, told["pages"]) == (ExitCode.OK, count)
     assert _registry(tmp_path / "c")["Swept"] == {"https://swept.net/"}
 
     code, (told,), _ = run("sweep")
-    assert (code, told["pages"]) == (Exit.OK, 0)
+    assert (code, told["pages"]) == (ExitCode.OK, 0)
     code, (told,), _ = run("sweep", "--now")
-    assert (code, told["pages"]) == (Exit.OK, count)
+    assert (code, told["pages"]) == (ExitCode.OK, count)
 
 
 def test_a_category_and_what_is_below_it_can_be_read_at_once(
@@ -137,7 +137,7 @@ def test_a_category_and_what_is_below_it_can_be_read_at_once(
     writer.write("In tree", "https://tree.net/ [[Category:Swept below]]")
 
     code, (told,), _ = run("sweep", "--category", "Swept top", "mywiki@home")
-    assert (code, told["trouble"]) == (Exit.OK, "")
+    assert (code, told["trouble"]) == (ExitCode.OK, "")
     found = _registry(tmp_path / "c")
     assert found["In tree"] == {"https://tree.net/"}
     assert len(found) < len(_titles(writer))
@@ -154,26 +154,26 @@ def test_a_watch_ends_well_when_it_is_told_to(tmp_path: Path, run: Run, writer: 
         assert process.stdout is not None
         assert process.stdout.readline()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == Exit.OK
+        assert process.wait(60) == ExitCode.OK
 
-    assert run("watch", "--once")[0] == Exit.OK
+    assert run("watch", "--once")[0] == ExitCode.OK
 
 
 def test_a_wiki_that_is_not_known_is_named(run: Run) -> None:
     """With exit code 2, and what to do."""
     code, _, err = run("watch", "--once", "nowiki@home")
 
-    assert code == Exit.INPUT
+    assert code == ExitCode.INPUT
     assert "weboid wiki add" in err
 
 
 def test_a_process_knows_which_holders_have_ended() -> None:
     """Of this machine's processes; of others it cannot know."""
-    mine = holder_name()
+    mine = lease_holder_name()
     host, pid, _ = mine.rsplit("-", 2)
 
-    assert is_ended(mine)  # a name that we do not have any more
-    assert not is_ended(f"{host}-{os.getppid()}-00000000")
-    assert is_ended(f"{host}-{2**31 - 1}-00000000")
-    assert not is_ended(f"another-{pid}-00000000")
-    assert not is_ended("")
+    assert has_holder_ended(mine)  # a name that we do not have any more
+    assert not has_holder_ended(f"{host}-{os.getppid()}-00000000")
+    assert has_holder_ended(f"{host}-{2**31 - 1}-00000000")
+    assert not has_holder_ended(f"another-{pid}-00000000")
+    assert not has_holder_ended("")

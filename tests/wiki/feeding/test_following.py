@@ -2,8 +2,8 @@
 
 import pytest
 
-from links.books.standings import missing_targets_on
-from links.books.wikis import change_wiki, ensure_wiki, put_farm
+from links.registry.farm_queries import missing_targets_on
+from links.registry.wikis import change_wiki, ensure_wiki, put_farm
 from tests.sites.mediawiki import Wiki
 from tests.wiki.feeding.conftest import Fed
 from tests.wiki.writing import Writer

@@ -11,20 +11,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from links.books.feeds import feeds_of
-from links.store.store import Store
+from links.registry.database import RegistryStore
+from links.registry.sync_state import feeds_of
 from tests.examples import examples
 from tests.wiki.feeding.conftest import opened
 from tests.wiki.feeding.model import FACTS
 from tests.wiki.feeding.test_rounds import Modelled
-from wiki.api.facts import SiteFacts, WikiPage
-from wiki.feeding import putting, wanting
-from wiki.feeding.citing import citing
-from wiki.feeding.desk import Shared
-from wiki.feeding.feed import WikiFeed
-from wiki.feeding.reading import Cite
+from wiki.api.models import SiteFacts, WikiPage
 from wiki.settings import WikiSettings
-from wiki.wikitext.citations import Citation, Span, Way
+from wiki.sync import archive_queue, page_import
+from wiki.sync.feed_context import SyncServices, citation_readers
+from wiki.sync.page_import import Cite
+from wiki.sync.wiki_feed import WikiFeed
+from wiki.wikitext.citation_model import Citation, CitationForm, TextSpan
 
 NASTY = st.one_of(
     st.text(max_size=40),
@@ -50,22 +49,22 @@ PAGES = st.builds(
 
 def _nasty_cite(_facts: SiteFacts, _settings: WikiSettings) -> Cite:
     def cite(_text: str) -> Sequence[Citation]:
-        at = Span(0, 1)
+        at = TextSpan(0, 1)
         copy = "https://x/\0\ud800" * 2000
         return (
-            Citation("https://good.net/", Way.BARE, at, at, archive_url=copy),
-            Citation("\ud800", Way.CITATION, at, at, access_date=date(1, 1, 1)),
+            Citation("https://good.net/", CitationForm.BARE, at, at, archive_url=copy),
+            Citation("\ud800", CitationForm.CITATION, at, at, access_date=date(1, 1, 1)),
         )
 
     return cite
 
 
-def _follow(store: Store, hostile: list[WikiPage]) -> Modelled:
+def _follow(store: RegistryStore, hostile: list[WikiPage]) -> Modelled:
     """A feeder that has read hostile pages, then a good one; sweeps and all."""
     fed = Modelled(store)
     fed.set(not_categories=["Secret"])
-    for cite in (citing(fed.clock), _nasty_cite):
-        shared = Shared(store, fed.archive, fed.clock, "test", cite)
+    for cite in (citation_readers(fed.clock), _nasty_cite):
+        shared = SyncServices(store, fed.archive, fed.clock, "test", cite)
         fed.feed = WikiFeed(fed.wiki, fed.model, shared)
         fed.model.edit("Good", "https://good.net/")
         for page in hostile:
@@ -110,7 +109,7 @@ def test_no_page_keeps_another_from_being_read(
     store.close()
 
 
-def test_both_databases_take_what_hostile_pages_hold(store: Store) -> None:
+def test_both_databases_take_what_hostile_pages_hold(store: RegistryStore) -> None:
     """What no text of a database may hold is left out or escaped."""
     hostile = [
         WikiPage(7, "A\0", 0, links=("https://a.net/\0", "\ud800", "https://b.net/")),
@@ -125,7 +124,7 @@ def test_both_databases_take_what_hostile_pages_hold(store: Store) -> None:
     assert set(fed.taken()) == {"https://good.net/", "https://b.net/x"}
 
 
-def test_a_wiki_that_names_itself_oddly_is_fed(store: Store) -> None:
+def test_a_wiki_that_names_itself_oddly_is_fed(store: RegistryStore) -> None:
     """Its database, its server and its templates may be called anything."""
     fed = Modelled(store)
     fed.model.facts_now = SiteFacts(
@@ -142,7 +141,7 @@ def test_a_wiki_that_names_itself_oddly_is_fed(store: Store) -> None:
         assert feeds_of(reader, fed.wiki.id)["changes"].trouble == ""
 
 
-def test_a_feeder_works_on_both_databases(store: Store) -> None:
+def test_a_feeder_works_on_both_databases(store: RegistryStore) -> None:
     """Saves, removals, deletions, leases and sweeps, from the change to the archive."""
     fed = Modelled(store)
     first = fed.model.edit("A", "https://a.net/", "https://b.net/")
@@ -164,7 +163,10 @@ def test_a_feeder_works_on_both_databases(store: Store) -> None:
 
 @pytest.mark.parametrize("seam", ["cite", "put", "hand on"])
 def test_internal_error_over_one_page_keeps_no_other_from_being_read(
-    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, seam: str
+    store: RegistryStore,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    seam: str,
 ) -> None:
     """The feed goes on, past that page; the log has the traceback."""
 
@@ -177,13 +179,13 @@ def test_internal_error_over_one_page_keeps_no_other_from_being_read(
         return call
 
     if seam == "put":
-        monkeypatch.setattr(putting, "_put_page", faulty(putting._put_page))
+        monkeypatch.setattr(page_import, "_put_page", faulty(page_import._put_page))
     if seam == "hand on":
-        monkeypatch.setattr(wanting, "asked_for", faulty(wanting.asked_for))
+        monkeypatch.setattr(archive_queue, "archivable_url", faulty(archive_queue.archivable_url))
     fed = Modelled(store)
     nothing: Cite = lambda _text: ()  # noqa: E731
     cite = faulty(nothing) if seam == "cite" else nothing
-    shared = Shared(store, fed.archive, fed.clock, "test", lambda *_: cite)
+    shared = SyncServices(store, fed.archive, fed.clock, "test", lambda *_: cite)
     fed.feed = WikiFeed(fed.wiki, fed.model, shared)
     fed.model.edit("Good 1", "https://good.net/1", text="good")
     fed.model.edit("Bad", "https://bad.net/", text="[https://bad.net/]")

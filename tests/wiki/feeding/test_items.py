@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from crawler.cli import main
-from crawler.cli.exits import Exit
-from links.books.wikis import change_wiki, ensure_wiki, parse_wiki
+from links.registry.wikis import change_wiki, ensure_wiki, parse_wiki
 from tests.sites.mediawiki import Wiki, running_wiki
 from tests.wiki.api.fronting import Answer
 from tests.wiki.feeding.conftest import Fed, opened
 from tests.wiki.repository import Repository, repository, statement
 from tests.wiki.writing import Writer
-from wiki.api.client import Api
+from weboid.cli.main import main
+from weboid.cli.support.command_base import ExitCode
+from wiki.api.client import WikiApi
 from wiki.api.errors import WikiAwayError
-from wiki.api.http import Route
-from wiki.feeding.items import Items
+from wiki.api.transport import ServerRoute
+from wiki.api.wikidata import WikibaseRepository
 
 pytestmark = pytest.mark.slow
 
@@ -135,8 +135,8 @@ async def test_a_wiki_on_the_web_leads_nobody_into_a_private_network(items: Repo
     there = f"http://localhost:{items.front.base.rpartition(':')[2]}"
     told = {"query": {"wikibase": {"repo": {"url": {"base": there, "scriptpath": "/w"}}}}}
     items.instead = Answer.of_json(told)
-    address, route = "http://wiki.example.org/api.php", Route(proxy=items.front.base)
-    async with Api(address, route=route) as api, Items(api, Api) as asking:
+    address, route = "http://wiki.example.org/api.php", ServerRoute(proxy=items.front.base)
+    async with WikiApi(address, route=route) as api, WikibaseRepository(api, WikiApi) as asking:
         with pytest.raises(WikiAwayError, match="only a server on the public one"):
             await asking.statements(["Q1"], "")
         items.instead = None
@@ -188,20 +188,20 @@ def test_an_operator_chooses_pages_by_their_items(
     writer.write("Asked town", "{{asked}}<!--Q3-->")
 
     code, _, err = run("add", wiki.base, "--property", "Q5")
-    assert (code, "P31, or P31=Q5" in err) == (Exit.INPUT, True), err
+    assert (code, "P31, or P31=Q5" in err) == (ExitCode.INPUT, True), err
     criteria = ("--template", "asked", "--property", "P31=Q5", "--not-property", "P32=Q5")
     code, out, err = run("add", wiki.base, *criteria, "--item-api", items.api)
-    assert code == Exit.OK, err
+    assert code == ExitCode.OK, err
     assert "using asked, whose item says P31=Q5, whose item does not say P32=Q5." in out
     assert "Warning: the wiki has no P32: is it spelt so?" in out
 
     code, out, err = run("sweep", "--dry-run", "--json")
     told: Any = json.loads(out)
-    assert (code, told["pages"], told["not_observed"]) == (Exit.OK, 1, {"property": 1}), err
+    assert (code, told["pages"], told["not_observed"]) == (ExitCode.OK, 1, {"property": 1}), err
 
     code, _, err = run("add", wiki.base, "--item-api", f"{items.front.base}/other/api.php")
-    assert (code, "item_api" in err) == (Exit.INPUT, True), err
+    assert (code, "item_api" in err) == (ExitCode.INPUT, True), err
     items.instead = Answer(503)
     code, out, err = run("add", wiki.base, "--item-api", "-", "--grace", "24")
-    assert code == Exit.OK, err
+    assert code == ExitCode.OK, err
     assert "Warning: what Wikidata items say cannot be asked at present." in out

@@ -18,19 +18,19 @@ from sqlalchemy import select
 
 from core.errors import TransientError
 from core.layout import Layout
-from links.books.urls import urls_by_id
-from links.books.wikis import change_wiki, ensure_wiki, parse_wiki
-from links.store.schema import metadata, pages, refs, wanted
-from links.store.store import Store
+from links.registry.database import RegistryStore
+from links.registry.schema import metadata, pages, refs, wanted
+from links.registry.urls import urls_by_id
+from links.registry.wikis import change_wiki, ensure_wiki, parse_wiki
 from tests.examples import examples
 from tests.services.registries import open_registry
 from tests.wiki.feeding.conftest import Keeping, Ticking
 from tests.wiki.feeding.model import START, ModelWiki
-from wiki.feeding.criteria import criteria_of
-from wiki.feeding.desk import Shared
-from wiki.feeding.feed import WikiFeed
-from wiki.feeding.putting import Books
 from wiki.settings import FeedSettings
+from wiki.sync.feed_context import SyncServices
+from wiki.sync.page_criteria import compile_criteria
+from wiki.sync.page_import import PageImporter
+from wiki.sync.wiki_feed import WikiFeed
 
 TITLES = ["A", "B", "C", "D", "User:E", "User:F"]
 URLS = [f"https://{host}.net/" for host in "abcd"]
@@ -43,7 +43,7 @@ class Killed(BaseException):
 class Feeding(RuleBasedStateMachine):
     """People write on a wiki, a feeder follows, and either may fail at any moment."""
 
-    store: Store
+    store: RegistryStore
 
     @initialize(grace=st.sampled_from([0, 24]), at_once=st.integers(1, 4), swept=st.booleans())
     def begin(self, grace: int, at_once: int, *, swept: bool) -> None:
@@ -65,7 +65,7 @@ class Feeding(RuleBasedStateMachine):
 
     def start(self) -> None:
         """A new process."""
-        shared = Shared(self.store, self.archive, self.clock, "test")
+        shared = SyncServices(self.store, self.archive, self.clock, "test")
         self.feed = WikiFeed(self.known, self.model, shared)
 
     def free(self) -> list[str]:
@@ -135,7 +135,7 @@ class Feeding(RuleBasedStateMachine):
     @rule(after=st.integers(0, 4), is_written=st.booleans())
     def be_killed(self, after: int, *, is_written: bool) -> None:
         """The process is killed at one of its writes, before or after it; another one begins."""
-        write, note, left = Books.write, Books.note, after
+        write, note, left = PageImporter.write, PageImporter.note, after
 
         def killed(original: Any) -> Any:
             def wrapped(*given: Any, **named: Any) -> Any:
@@ -150,12 +150,12 @@ class Feeding(RuleBasedStateMachine):
 
             return wrapped
 
-        Books.write, Books.note = killed(write), killed(note)  # type: ignore[method-assign]
+        PageImporter.write, PageImporter.note = killed(write), killed(note)  # type: ignore[method-assign]
         try:
             with suppress(Killed):
                 asyncio.run(self.feed.round(is_rung=True))
         finally:
-            Books.write, Books.note = write, note  # type: ignore[method-assign]
+            PageImporter.write, PageImporter.note = write, note  # type: ignore[method-assign]
         self.start()
 
     @rule()
@@ -196,7 +196,7 @@ class Feeding(RuleBasedStateMachine):
 
     def observed(self) -> list[Any]:
         """Pages that meet the criteria."""
-        criteria = criteria_of(FeedSettings(), self.model.facts_now)
+        criteria = compile_criteria(FeedSettings(), self.model.facts_now)
         return [page for page in self.model.there.values() if criteria.refusal(page) is None]
 
     def listed(self) -> dict[int, tuple[str, set[str]]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import WeboidError
-from links.books.wikis import change_wiki, ensure_wiki, parse_wiki
+from links.registry.wikis import change_wiki, ensure_wiki, parse_wiki
 from tests.sites.mediawiki import Wiki
 from tests.wiki.api.fronting import Answer, Asked, Front, fronting
 from tests.wiki.feeding.conftest import Fed, opened

@@ -10,38 +10,37 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
+from core.config.settings import Settings
 from core.errors import BodyTooLargeError, TransientError
 from core.layout import Layout
-from core.settings import Settings
 from core.urls import identity_key
-from crawler.cli.wiki.archiving import FrontierArchive
+from crawler.capture.page_capture import WIKI_ORDER, wiki_of
 from crawler.frontier.base import ItemState
-from crawler.frontier.sqlite import SqliteFrontier
-from crawler.stored_levels import WIKI_ORDER, wiki_of
-from links.books.additions import additions_of
-from links.books.asked_pages import find_asked, put_asked, waiting
-from links.books.feeds import FeedHeldError, feeds_of
-from links.books.pages import mark_stale, number_of
-from links.books.standings import missing_targets_on
-from links.books.urls import find_urls, urls_by_id
-from links.books.wanted import AT_ONCE, Priority, want_urls
-from links.books.wikis import change_wiki, ensure_wiki, parse_wiki
-from links.days import day_of
-from links.interwiki import Interwiki, InterwikiMap
-from links.locator import key_of
-from links.states import State
-from links.store.schema import pages, refs, urls
-from links.store.store import Store
+from crawler.frontier.sqlite_frontier import SqliteFrontier
+from links.check_history import day_of
+from links.feedback.page_requests import find_page_requests, put_page_requests, waiting_pages
+from links.registry.archive_backlog import AT_ONCE, ArchivePriority, want_urls
+from links.registry.database import RegistryStore
+from links.registry.farm_queries import missing_targets_on
+from links.registry.link_additions import additions_of
+from links.registry.pages import mark_stale, number_of
+from links.registry.schema import pages, refs, urls
+from links.registry.sync_state import FeedHeldError, feeds_of
+from links.registry.urls import find_urls, urls_by_id
+from links.registry.wikis import InterwikiMap, InterwikiPrefix, change_wiki, ensure_wiki, parse_wiki
+from links.states import LinkState
+from links.url_parts import key_of
 from tests.wiki.feeding.conftest import Keeping, Ticking, opened
 from tests.wiki.feeding.model import FACTS, START, ModelWiki
-from wiki.feeding.desk import Shared, WikiRenamedError, order_lists
-from wiki.feeding.feed import Done, WikiFeed
+from weboid.app.wiki_intake import FrontierArchive
+from wiki.sync.feed_context import SyncServices, WikiRenamedError, order_lists
+from wiki.sync.wiki_feed import FeedRound, WikiFeed
 
 
 class Modelled:
     """A registry that is fed by a wiki in memory."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: RegistryStore) -> None:
         self.store = store
         self.model = ModelWiki(at_once=50)
         self.archive = Keeping()
@@ -55,7 +54,7 @@ class Modelled:
 
     def feeder(self, holder: str) -> WikiFeed:
         """Another process."""
-        shared = Shared(self.store, self.archive, self.clock, holder)
+        shared = SyncServices(self.store, self.archive, self.clock, holder)
         return WikiFeed(self.wiki, self.model, shared)
 
     def set(self, **feed: Any) -> None:
@@ -63,7 +62,7 @@ class Modelled:
         with self.store.writing() as rows:
             self.wiki = change_wiki(rows, self.wiki, settings={"feed": feed})
 
-    def work(self, *, sweeps: bool = True) -> list[Done]:
+    def work(self, *, sweeps: bool = True) -> list[FeedRound]:
         """Rounds until nothing is left to do."""
         done = [asyncio.run(self.feed.round(is_rung=True, sweeps=sweeps))]
         while done[-1].is_busy:
@@ -141,14 +140,14 @@ def test_a_sweep_offers_again_what_has_no_copy(fed: Modelled) -> None:
     fed.archive.taken.clear()
     with fed.store.writing() as rows:
         number = find_urls(rows, [dead])[dead].id
-        rows.execute(update(urls).where(urls.c.id == number).values(state=int(State.DEAD)))
+        rows.execute(update(urls).where(urls.c.id == number).values(state=int(LinkState.DEAD)))
 
     for _ in range(6):
         fed.clock.tick(days=8)
         fed.work()
 
     assert set(fed.taken()) == {lost}
-    assert {each.priority for each in fed.archive.taken} == {Priority.LACKING}
+    assert {each.priority for each in fed.archive.taken} == {ArchivePriority.LACKING}
 
 
 def test_what_came_back_to_life_is_offered_again_unless_it_has_a_copy(fed: Modelled) -> None:
@@ -182,7 +181,7 @@ def test_dead_letters_that_came_back_to_life_are_queued_again(
     with SqliteFrontier(tmp_path / "frontier.sqlite") as frontier:
         archive = FrontierArchive(frontier, Settings(), clock=fed.clock, layout=Layout(tmp_path))
         states = []
-        for each in (wanted, wanted, replace(wanted, priority=Priority.REVIVED)):
+        for each in (wanted, wanted, replace(wanted, priority=ArchivePriority.REVIVED)):
             asyncio.run(archive.take([each]))
             states.append(_state(frontier, url))
             for item in frontier.claim(now=now, worker="one"):
@@ -582,21 +581,21 @@ def test_a_page_that_was_asked_for_is_adopted_if_the_criteria_allow_it(fed: Mode
     day = day_of(fed.clock.now())
     with fed.store.writing() as rows:
         asked = [numbered, 4711], ["User:B", "C", "Nowhere"]
-        assert put_asked(rows, fed.wiki.id, *asked, day=day) == 5
+        assert put_page_requests(rows, fed.wiki.id, *asked, day=day) == 5
 
     fed.work(sweeps=False)
     assert fed.known() == ["User:A", "User:B"]
     assert fed.links(numbered) == ["https://a.net/"]
     with fed.store.reading() as rows:
-        found = find_asked(rows, fed.wiki.id, [4711], ["C", "User:B"])
+        found = find_page_requests(rows, fed.wiki.id, [4711], ["C", "User:B"])
         assert find_urls(rows, ["https://c.net/"]) == {}  # not watched because of that
     told = {page.title or page.page_id: facts.keys for page, facts in found.items()}
     assert told == {4711: (), "C": (key_of("https://c.net/"),), "User:B": ()}
 
     with fed.store.writing() as rows:
-        assert put_asked(rows, fed.wiki.id, *asked, day=day) == 0
-        assert waiting(rows, fed.wiki.id, limit=9) == []
-        assert put_asked(rows, fed.wiki.id, *asked, day=day + 1) == 5
+        assert put_page_requests(rows, fed.wiki.id, *asked, day=day) == 0
+        assert waiting_pages(rows, fed.wiki.id, limit=9) == []
+        assert put_page_requests(rows, fed.wiki.id, *asked, day=day + 1) == 5
 
 
 def test_links_to_pages_of_the_farm_that_are_not_there_are_noted(fed: Modelled) -> None:
@@ -607,7 +606,7 @@ def test_links_to_pages_of_the_farm_that_are_not_there_are_noted(fed: Modelled) 
             rows, other, url="https://other.net/api.php", pages_url="https://other.net/wiki/$1"
         )
     fed.model.lists["https://other.net/api.php", "There"] = "x"
-    interwikis = InterwikiMap([Interwiki("o", "https://other.net/wiki/$1", is_local=True)])
+    interwikis = InterwikiMap([InterwikiPrefix("o", "https://other.net/wiki/$1", is_local=True)])
     fed.model.facts_now = replace(FACTS, interwikis=interwikis)
     fed.feed = fed.feeder("test")
     own = "https://model.net/wiki/"
@@ -686,7 +685,7 @@ def test_a_page_that_becomes_a_redirect_has_its_links_no_more(fed: Modelled) -> 
 
 def test_nobody_waits_for_a_process_that_has_ended(fed: Modelled) -> None:
     """A lease whose holder is known to be gone is free at once."""
-    shared = Shared(
+    shared = SyncServices(
         fed.store, fed.archive, fed.clock, "second", is_gone=lambda holder: holder == "test"
     )
 

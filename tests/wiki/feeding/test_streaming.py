@@ -5,10 +5,10 @@ import json
 
 from aiohttp import web
 
-from wiki.api.client import Timing
-from wiki.api.http import Wire
-from wiki.feeding import streaming
-from wiki.feeding.streaming import ring_from
+from wiki.api.client import ApiTiming
+from wiki.api.transport import ApiTransport
+from wiki.sync import wiki_watcher
+from wiki.sync.wiki_watcher import notify_from_stream
 
 RECENT = {"wiki": "onewiki", "type": "edit", "title": "A", "timestamp": 1795262400, "namespace": 0}
 LINKS = {
@@ -60,18 +60,18 @@ def test_a_stream_rings_for_wikis_that_are_watched() -> None:
             await asyncio.sleep(0)
 
         try:
-            async with Wire(user_agent="test") as wire, asyncio.timeout(60):
-                await ring_from(
+            async with ApiTransport(user_agent="test") as wire, asyncio.timeout(60):
+                await notify_from_stream(
                     wire,
                     url,
                     ring=ring,
                     watched=lambda: {"onewiki"},
                     stop=stop,
-                    timing=Timing(sleep=pause),
+                    timing=ApiTiming(sleep=pause),
                 )
         finally:
             await runner.cleanup()
-        assert streaming.AGAIN_S in pauses
+        assert wiki_watcher.STREAM_RETRY_S in pauses
 
     asyncio.run(story())
     assert rung == [("onewiki", ()), ("onewiki", (7,))]

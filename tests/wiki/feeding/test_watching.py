@@ -9,29 +9,29 @@ import pytest
 
 from core.clock import SystemClock
 from core.errors import InputError
-from links.books.feeds import feeds_of
-from links.books.pages import find_pages
-from links.books.wikis import Wiki, WikiName, change_wiki, ensure_wiki, parse_wiki
-from links.store.store import Store
+from links.registry.database import RegistryStore
+from links.registry.pages import find_pages
+from links.registry.sync_state import feeds_of
+from links.registry.wikis import Wiki, WikiName, change_wiki, ensure_wiki, parse_wiki
 from tests.wiki.feeding.conftest import Keeping, opened
 from tests.wiki.feeding.model import ModelWiki
 from wiki.api.errors import LoggedOutError, ReadOnlyError, ThrottledError
-from wiki.feeding import watching
-from wiki.feeding.desk import Shared
-from wiki.feeding.feed import Done, WikiFeed
-from wiki.feeding.source import Source
-from wiki.feeding.watching import Said, Watch, chosen, order_sweep
+from wiki.sync import wiki_watcher
+from wiki.sync.feed_context import SyncServices
+from wiki.sync.wiki_feed import FeedRound, WikiFeed
+from wiki.sync.wiki_source import WikiSource
+from wiki.sync.wiki_watcher import WatcherReport, WikiWatcher, order_sweep, select_wikis
 
 
 class Farm:
     """Wikis in memory, a registry, and what a watch told."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: RegistryStore) -> None:
         self.store = store
         self.models: dict[WikiName, ModelWiki] = {}
         self.opened: list[str] = []
         self.archive = Keeping()
-        self.told: list[Said] = []
+        self.told: list[WatcherReport] = []
         self.has_told = asyncio.Event()
 
     def add(self, name: str) -> ModelWiki:
@@ -44,21 +44,21 @@ class Farm:
         return self.models[wiki.name]
 
     @asynccontextmanager
-    async def open(self, wiki: Wiki) -> AsyncIterator[Source]:
+    async def open(self, wiki: Wiki) -> AsyncIterator[WikiSource]:
         """A wiki's source."""
         self.opened.append(wiki.name.dbname)
         yield self.models[wiki.name]
 
-    def tell(self, said: Said) -> None:
+    def tell(self, said: WatcherReport) -> None:
         """Note it."""
         self.told.append(said)
         self.has_told.set()
 
-    def watch(self, *names: str, holder: str = "test") -> Watch:
+    def watch(self, *names: str, holder: str = "test") -> WikiWatcher:
         """A watch of these wikis."""
-        shared = Shared(self.store, self.archive, SystemClock(), holder)
+        shared = SyncServices(self.store, self.archive, SystemClock(), holder)
         wanted = [parse_wiki(name) for name in names]
-        return Watch(shared, self.open, names=wanted, tell=self.tell)
+        return WikiWatcher(shared, self.open, names=wanted, tell=self.tell)
 
     async def until(self, what: str) -> None:
         """Wait until a URL was archived, or a trouble was told."""
@@ -117,8 +117,8 @@ def test_a_wiki_in_trouble_keeps_no_other_waiting(
     farm: Farm, trouble: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It waits, tells why, and goes on when it can; meanwhile the others are fed."""
-    monkeypatch.setattr(watching, "FIRST_BACK_OFF_S", 0.05)
-    monkeypatch.setattr(watching, "MENDING_S", 0.05)
+    monkeypatch.setattr(wiki_watcher, "FIRST_BACK_OFF_S", 0.05)
+    monkeypatch.setattr(wiki_watcher, "TROUBLE_RETRY_S", 0.05)
 
     async def story() -> str:
         bad, good = farm.add("badwiki"), farm.add("goodwiki")
@@ -134,7 +134,7 @@ def test_a_wiki_in_trouble_keeps_no_other_waiting(
         stop.set()
         await running
         with farm.store.snapshot() as reader:
-            return feeds_of(reader, chosen(farm.store, [])[0].id)["changes"].trouble
+            return feeds_of(reader, select_wikis(farm.store, [])[0].id)["changes"].trouble
 
     assert asyncio.run(story()) == ""
 
@@ -146,7 +146,7 @@ def test_the_trouble_of_a_wiki_stands_in_the_registry(farm: Farm) -> None:
 
     assert not asyncio.run(farm.watch().once())
 
-    (wiki,) = chosen(farm.store, [])
+    (wiki,) = select_wikis(farm.store, [])
     with farm.store.snapshot() as reader:
         assert feeds_of(reader, wiki.id)["changes"].trouble == "The account is not taken."
 
@@ -171,7 +171,7 @@ def test_internal_error_over_one_wiki_ends_no_other(
         farm.add(name).edit("A", f"https://by-{name}.net/")
     round_, errors = WikiFeed.round, [OverflowError("int too large")]
 
-    async def faulty(self: WikiFeed, **options: bool) -> Done:
+    async def faulty(self: WikiFeed, **options: bool) -> FeedRound:
         if errors:
             raise errors.pop()
         return await round_(self, **options)
@@ -188,7 +188,7 @@ def test_internal_error_over_one_wiki_ends_no_other(
 
 def test_a_wiki_that_is_added_later_is_watched(farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without names all wikis are meant, those to come as well."""
-    monkeypatch.setattr(watching, "NEW_WIKIS_S", 0.05)
+    monkeypatch.setattr(wiki_watcher, "NEW_WIKIS_S", 0.05)
 
     async def story() -> None:
         farm.add("onewiki").edit("A", "https://one.net/")
@@ -230,7 +230,7 @@ def test_a_wiki_is_opened_anew_when_its_address_changes(farm: Farm) -> None:
         watch, stop = farm.watch(), asyncio.Event()
         running = asyncio.create_task(watch.run(stop))
         await farm.until("https://one.net/")
-        (wiki,) = chosen(farm.store, [])
+        (wiki,) = select_wikis(farm.store, [])
         with farm.store.writing() as rows:
             change_wiki(rows, wiki, url="https://moved.net/api.php")
         model.edit("B", "https://two.net/")
@@ -251,7 +251,7 @@ def test_a_sweep_can_be_asked_of_a_watch(farm: Farm) -> None:
     model = farm.add("onewiki")
     model.edit("A", "https://one.net/")
     asyncio.run(farm.watch().once())
-    (wiki,) = chosen(farm.store, [])
+    (wiki,) = select_wikis(farm.store, [])
     model.log.clear()
     page_id = model.edit("B", "https://two.net/")
     model.log.clear()

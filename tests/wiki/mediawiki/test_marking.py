@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.wiki.mediawiki.conftest import Pure
 from tests.wiki.mediawiki.extended import EXTENSION
-from wiki.feeding.bell import signature
+from wiki.sync.webhook import sign_request
 
 pytestmark = pytest.mark.slow
 
@@ -349,7 +349,7 @@ def test_the_signature_is_the_one_that_the_webhook_takes(pure: Pure) -> None:
     """HMAC-SHA256 over version, moment, nonce, method, path and the body's digest."""
     more = {"body": '{"a": 1}', "path": "/level", "nonce": "0a" * 16}
     said = pure.ask("sign", secret="k" * 32, now=1_795_298_655, **more)
-    made = signature(
+    made = sign_request(
         b"k" * 32, more["body"].encode(), at=1_795_298_655, nonce=more["nonce"], path="/level"
     )
     assert said == made

@@ -2,9 +2,9 @@
 
 from datetime import date
 
-from wiki.wikitext.citations import Citation
-from wiki.wikitext.reading import read_citations
-from wiki.wikitext.rules import rules_for
+from wiki.wikitext.citation_model import Citation
+from wiki.wikitext.citation_reader import read_citations
+from wiki.wikitext.template_map import rules_for
 
 TODAY = date(2026, 11, 21)
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wiki.wikitext.anatomy import LONGEST, Style, dissect
-from wiki.wikitext.citations import Span
+from wiki.wikitext.citation_model import TextSpan
+from wiki.wikitext.page_style import LONGEST_TEMPLATE, TemplateStyle, template_layout
 
 SPACE = st.text(" \n\t", max_size=3)
 WORD = st.text("abcdé-", min_size=1, max_size=8)
@@ -29,8 +29,8 @@ TEMPLATES = st.tuples(WORD, SPACE, st.lists(st.one_of(NAMED, UNNAMED), max_size=
 def test_every_part_is_where_it_says(before: str, template: str, after: str) -> None:
     """Fields follow each other without a gap, and hold their names and values (property)."""
     text = before + template + after
-    span = Span(len(before), len(before) + len(template))
-    found = dissect(text, span)
+    span = TextSpan(len(before), len(before) + len(template))
+    found = template_layout(text, span)
     assert found is not None
     at = found.name_end
     for field in found.fields:
@@ -62,14 +62,14 @@ def test_every_part_is_where_it_says(before: str, template: str, after: str) -> 
 )
 def test_what_is_not_one_template_is_none(text: str) -> None:
     """Broken or several: nobody guesses."""
-    found = dissect(text, Span(0, len(text)))
+    found = template_layout(text, TextSpan(0, len(text)))
     assert found is None or len(found.fields) <= 1
 
 
 def test_a_template_without_an_end_of_reading_is_none() -> None:
     """Larger than anybody writes a citation."""
-    text = "{{a|" + "b" * LONGEST + "}}"
-    assert dissect(text, Span(0, len(text))) is None
+    text = "{{a|" + "b" * LONGEST_TEMPLATE + "}}"
+    assert template_layout(text, TextSpan(0, len(text))) is None
 
 
 @pytest.mark.parametrize(
@@ -87,6 +87,6 @@ def test_a_template_without_an_end_of_reading_is_none() -> None:
 )
 def test_a_new_parameter_looks_like_the_others(template: str, written: str) -> None:
     """White space before the bar, behind it, around the equals sign, and columns (B15)."""
-    found = dissect(template, Span(0, len(template)))
+    found = template_layout(template, TextSpan(0, len(template)))
     assert found is not None
-    assert Style.of(found, found.fields[0]).parameter("new", "1") == written
+    assert TemplateStyle.of(found, found.fields[0]).parameter("new", "1") == written

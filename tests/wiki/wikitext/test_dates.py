@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wiki.wikitext.dates import FIRST_ARCHIVED, MONTHS, read_date
+from wiki.wikitext.citation_draft import FIRST_ARCHIVED_DAY, MONTHS, read_date
 
 TODAY = date(2026, 11, 21)
 FIFTH = date(2020, 3, 5)
@@ -100,7 +100,7 @@ def test_what_names_no_day_is_none(text: str) -> None:
 def test_archives_are_older_than_wikis() -> None:
     """A copy may be of 1997; an access date may not."""
     assert read_date("1997-05-05", today=TODAY) is None
-    assert read_date("1997-05-05", today=TODAY, first=FIRST_ARCHIVED) == date(1997, 5, 5)
+    assert read_date("1997-05-05", today=TODAY, first=FIRST_ARCHIVED_DAY) == date(1997, 5, 5)
 
 
 @given(

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mwparserfromhell.nodes import HTMLEntity, Text
 
-from wiki.wikitext.escaping import (
+from wiki.wikitext.repair_markup import (
     TITLE_LENGTH,
-    as_plain,
-    as_value,
+    escape_plain,
+    escape_url,
+    escape_value,
     is_title,
     is_url_safe,
-    url_value,
 )
 
 MARKUP = st.text(
@@ -43,36 +43,36 @@ MARKUP = st.text(
 )
 def test_a_title_is_written_so_that_it_means_nothing(text: str, written: str) -> None:
     """Markup becomes entities, what nobody sees is left out (B15)."""
-    assert as_value(text) == written
+    assert escape_value(text) == written
 
 
 @given(MARKUP)
 def test_what_is_written_is_text_and_nothing_else(text: str) -> None:
     """Read again, there is text and entities, in one line, that show the same letters."""
-    for written in (as_value(text), as_plain(text)):
+    for written in (escape_value(text), escape_plain(text)):
         (template,) = mwparserfromhell.parse(f"{{{{t|a={written}}}}}").filter_templates()
         nodes = template.params[0].value.nodes
         assert all(isinstance(node, Text | HTMLEntity) for node in nodes)
         assert "\n" not in written
         assert "|" not in written
     assert (
-        html.unescape(as_plain(text)).split()
-        == html.unescape(as_plain(html.unescape(as_plain(text)))).split()
+        html.unescape(escape_plain(text)).split()
+        == html.unescape(escape_plain(html.unescape(escape_plain(text)))).split()
     )
 
 
 @given(st.text(min_size=TITLE_LENGTH, max_size=4 * TITLE_LENGTH))
 def test_a_long_title_ends(text: str) -> None:
     """At `TITLE_LENGTH` characters as they are shown."""
-    assert len(html.unescape(as_value(text))) <= TITLE_LENGTH
+    assert len(html.unescape(escape_value(text))) <= TITLE_LENGTH
 
 
 @given(st.text(max_size=200))
 def test_a_written_url_is_safe(text: str) -> None:
     """Whatever stood in it, it ends where it ends, and writing it again changes nothing."""
-    written = url_value(f"http://x.test/{text}")
+    written = escape_url(f"http://x.test/{text}")
     assert is_url_safe(written) or any(ord(each) > 0x7F for each in written)
-    assert url_value(written) == written
+    assert escape_url(written) == written
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_written_url_is_safe(text: str) -> None:
 )
 def test_an_ordinary_url_stays_as_it_is(url: str) -> None:
     """Only what means something in wikitext is escaped."""
-    assert url_value(url) == url
+    assert escape_url(url) == url
     assert is_url_safe(url)
 
 
@@ -118,5 +118,5 @@ def test_a_url_switches_nothing_and_turns_no_line_around(text: str) -> None:
     url = f"http://x.test/{text}"
 
     assert not is_url_safe(url)
-    assert is_url_safe(url_value(url))
-    assert unquote(url_value(url)) == url
+    assert is_url_safe(escape_url(url))
+    assert unquote(escape_url(url)) == url

@@ -9,8 +9,8 @@ import pytest
 from tests.sites.mediawiki import Wiki
 from tests.wiki.wikitext.mending import address, copied, lost, mend
 from tests.wiki.writing import Writer
-from wiki.wikitext.repairing_types import Repair, RepairKind
-from wiki.wikitext.telling import Sender, message, summary
+from wiki.wikitext.citation_model import CitationRepair, RepairKind
+from wiki.wikitext.edit_messages import MessageSender, edit_summary, talk_message
 
 pytestmark = pytest.mark.slow
 
@@ -101,8 +101,8 @@ def test_a_message_shows_addresses_letter_by_letter(
     wiki: Wiki, writer: Writer, number: int
 ) -> None:
     """A talk page's section has one line a link, the copy as its only link, and one signature (B16)."""
-    change = Repair(RepairKind.ARCHIVED, URLS[number], address(URLS[number]), "", "", ())
-    told = message([change], "en", Sender("7"), is_done=True)
+    change = CitationRepair(RepairKind.ARCHIVED, URLS[number], address(URLS[number]), "", "", ())
+    told = talk_message([change], "en", MessageSender("7"), is_done=True)
     page = parsed(writer, told.text)
     assert len(page["externallinks"]) == 1
     assert page["externallinks"][0].startswith(
@@ -119,8 +119,10 @@ def test_a_message_shows_addresses_letter_by_letter(
 
 def test_a_summary_is_kept_whole(writer: Writer) -> None:
     """The wiki shows the summary as it was told, with its one link."""
-    changes = [Repair(kind, A, address(A), "", "", ()) for kind in RepairKind for _ in range(12)]
-    told = summary(changes, "de", Sender("7", "User:Weboid/Run"))
+    changes = [
+        CitationRepair(kind, A, address(A), "", "", ()) for kind in RepairKind for _ in range(12)
+    ]
+    told = edit_summary(changes, "de", MessageSender("7", "User:Weboid/Run"))
     page_id, rev_id = writer.write("Summarised", "x")
     told_back = writer.act(action="edit", pageid=page_id, text="y", summary=told)["edit"]
     found = writer.ask(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wiki.wikitext.permission import is_busy, may_edit, may_message
+from wiki.bot.edit_guard import is_busy, may_edit, may_message
 
 # What each template says to the bot "Weboid", as the template's documentation has it.
 VECTORS = {

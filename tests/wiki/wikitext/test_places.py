@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wiki.wikitext.places import fits
+from wiki.wikitext.page_repair import insertion_places
 
 REFERENCES = frozenset({"efn", "#tag:ref"})
 
@@ -50,19 +50,21 @@ NOT_FITTING = [
 @pytest.mark.parametrize("marked", FITTING)
 def test_a_template_may_stand_in_running_text(marked: str) -> None:
     """In text, references, cells and captions, at the place of the mark."""
-    assert marked.index("^") in fits(marked.replace("^", ""), [marked.index("^")], REFERENCES)
+    assert marked.index("^") in insertion_places(
+        marked.replace("^", ""), [marked.index("^")], REFERENCES
+    )
 
 
 @pytest.mark.parametrize("marked", NOT_FITTING)
 def test_a_template_may_not_stand_elsewhere(marked: str) -> None:
     """Not in another's parameters, headings, galleries, code, comments, nor before a sign that opens nothing."""
     at = marked.index("^")
-    assert not fits(marked.replace("^", ""), [at], REFERENCES)
+    assert not insertion_places(marked.replace("^", ""), [at], REFERENCES)
 
 
 @given(st.text("ab{}[]|<>=ref/\n'*", max_size=80), st.lists(st.integers(0, 80), max_size=5))
 def test_any_text_is_answered(text: str, offsets: list[int]) -> None:
     """Whatever stands there; places outside of it never fit."""
-    found = fits(text, offsets, REFERENCES)
+    found = insertion_places(text, offsets, REFERENCES)
     assert all(0 <= each <= len(text) for each in found)
     assert found <= set(offsets)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.wiki.wikitext.reading import read
 from tests.wiki.wikitext.writing_pages import garbage, pages
-from wiki.wikitext.citations import Citation, Span, Way
-from wiki.wikitext.drafts import decoded
-from wiki.wikitext.structure import Kind, Node, parse
+from wiki.wikitext.citation_draft import decode_entities
+from wiki.wikitext.citation_model import Citation, CitationForm, TextSpan
+from wiki.wikitext.parser import NodeKind, WikitextNode, parse
 
 pytestmark = pytest.mark.slow
 
@@ -143,9 +143,9 @@ def hold(text: str, citation: Citation) -> None:
     assert span.start < span.end
     written = text[url.start : url.end]
     if "<!--" not in written and "{{" not in written and "<" not in written:
-        at_hand = decoded(written)
+        at_hand = decode_entities(written)
         assert citation.address in (at_hand, f"https:{at_hand}", f"http://{at_hand}")
-    if not citation.is_malformed and citation.way is not Way.ARCHIVE_TEMPLATE:
+    if not citation.is_malformed and citation.way is not CitationForm.ARCHIVE_TEMPLATE:
         assert citation.url == citation.address or citation.archive_url
     if citation.reference is not None:
         assert within(span, citation.reference)
@@ -161,12 +161,12 @@ def hold(text: str, citation: Citation) -> None:
     assert all(day is None or date(1996, 1, 1) <= day <= date(2026, 11, 22) for day in days)
 
 
-def within(inner: Span, outer: Span) -> bool:
+def within(inner: TextSpan, outer: TextSpan) -> bool:
     """Whether one span lies in the other."""
     return outer.start <= inner.start <= inner.end <= outer.end
 
 
-def cover(nodes: list[Node], start: int, end: int) -> None:
+def cover(nodes: list[WikitextNode], start: int, end: int) -> None:
     """Nodes from `start` to `end`, and what is in them."""
     for node in nodes:
         assert start <= node.start < node.end <= end
@@ -176,6 +176,6 @@ def cover(nodes: list[Node], start: int, end: int) -> None:
             assert before is None or before.end + 1 == part.start
             assert part.equals < 0 or part.start <= part.equals < part.end
             cover(part.children, part.start, part.end)
-        if node.kind is Kind.CONTENT:
+        if node.kind is NodeKind.CONTENT:
             assert node.start < node.inner[0] <= node.inner[1] <= node.end
             cover(node.children, *node.inner)

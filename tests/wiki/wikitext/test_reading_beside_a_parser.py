@@ -7,8 +7,8 @@ from mwparserfromhell.nodes import ExternalLink, Template
 
 from tests.examples import examples
 from tests.wiki.wikitext.reading import read
-from wiki.wikitext.citations import Way
-from wiki.wikitext.structure import Kind, Node, parse
+from wiki.wikitext.citation_model import CitationForm
+from wiki.wikitext.parser import NodeKind, WikitextNode, parse
 
 _WORD = st.text(alphabet="abc é.,-\n", min_size=1, max_size=8)
 _URL = st.integers(0, 99).map("http://a.test/{}?x=1&y".format)
@@ -61,14 +61,16 @@ def test_both_see_the_same_links_in_brackets(text: str) -> None:
         for each in mwparserfromhell.parse(text).filter(forcetype=ExternalLink)
         if each.brackets
     )
-    ours = [(each.address, each.title) for each in read(text) if each.way is Way.BRACKETS]
+    ours = [(each.address, each.title) for each in read(text) if each.way is CitationForm.BRACKETS]
     assert sorted(ours) == theirs
 
 
-def _templates_of(text: str, nodes: list[Node]) -> list[tuple[str, tuple[tuple[str, str], ...]]]:
+def _templates_of(
+    text: str, nodes: list[WikitextNode]
+) -> list[tuple[str, tuple[tuple[str, str], ...]]]:
     found = []
     for node in nodes:
-        if node.kind is Kind.TEMPLATE:
+        if node.kind is NodeKind.TEMPLATE:
             name = text[node.parts[0].start : node.parts[0].end]
             given = tuple(
                 (text[part.start : part.equals], text[part.equals + 1 : part.end])

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.wiki.wikitext.reading import one, read, urls
-from wiki.wikitext.citations import Way
+from wiki.wikitext.citation_model import CitationForm
 
 A = "http://a.test/x"
 
@@ -48,7 +48,7 @@ A = "http://a.test/x"
 def test_a_bare_url_ends_where_mediawiki_ends_it(text: str, url: str) -> None:
     """Punctuation, quotes, brackets, spaces of any script and escaped signs are no part of it."""
     found = one(text)
-    assert (found.url, found.way, found.is_malformed) == (url, Way.BARE, False)
+    assert (found.url, found.way, found.is_malformed) == (url, CitationForm.BARE, False)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_bare_url_ends_where_mediawiki_ends_it(text: str, url: str) -> None:
 def test_a_link_in_brackets_has_a_url_and_a_title(text: str, url: str, title: str) -> None:
     """The title may hold links to pages and templates; its first free bracket ends it."""
     found = one(text)
-    assert (found.url, found.title, found.way) == (url, title, Way.BRACKETS)
+    assert (found.url, found.title, found.way) == (url, title, CitationForm.BRACKETS)
 
 
 @pytest.mark.parametrize("tag", ["nowiki", "pre", "code", "syntaxhighlight", "source", "math"])
@@ -115,31 +115,34 @@ def test_what_is_no_link_for_mediawiki_is_none(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "way"),
     [
-        (f"{{{{cite web|url={A}}}}}", Way.CITATION),
-        (f"{{{{Cite_web\n| url = {A}\n| title = b\n}}}}", Way.CITATION),
-        (f"{{{{Template:cite web|URL={A}}}}}", Way.CITATION),
-        (f"{{{{cite book|chapter-url={A}|title=b}}}}", Way.CITATION),
-        (f"{{{{subst:cite web|url={A}}}}}", Way.CITATION),
+        (f"{{{{cite web|url={A}}}}}", CitationForm.CITATION),
+        (f"{{{{Cite_web\n| url = {A}\n| title = b\n}}}}", CitationForm.CITATION),
+        (f"{{{{Template:cite web|URL={A}}}}}", CitationForm.CITATION),
+        (f"{{{{cite book|chapter-url={A}|title=b}}}}", CitationForm.CITATION),
+        (f"{{{{subst:cite web|url={A}}}}}", CitationForm.CITATION),
         (
             f"{{{{<!-- c -->cite web<!-- d -->|<!-- e -->url<!-- f -->={A}<!-- g -->}}}}",
-            Way.CITATION,
+            CitationForm.CITATION,
         ),
-        (f"{{{{infobox|website={A}}}}}", Way.TEMPLATE),
-        (f"{{{{infobox|{A}}}}}", Way.TEMPLATE),
-        (f"{{{{official website|{A}}}}}", Way.TEMPLATE),
-        (f"{{{{#invoke:Foo|bar|url={A}}}}}", Way.TEMPLATE),
-        (f"{{{{infobox|website=[{A} b]}}}}", Way.BRACKETS),
-        (f"{{{{infobox|website=see {A}}}}}", Way.BARE),
-        (f"{{{{cite web|quote={A}}}}}", Way.TEMPLATE),
-        (f"{{{{webarchive|url=https://web.archive.org/web/2015/{A}}}}}", Way.ARCHIVE_TEMPLATE),
-        (f"<gallery>\nFile:A.png|[{A} b]\n</gallery>", Way.BRACKETS),
-        (f"<references><ref name=a>{A}</ref></references>", Way.BARE),
-        (f"{{{{reflist|refs=<ref name=a>{{{{cite web|url={A}}}}}</ref>}}}}", Way.CITATION),
-        (f"{{{{#tag:ref|[{A} b]}}}}", Way.BRACKETS),
-        (f"{{{{#switch:x|a={A}|b=c}}}}", Way.BARE),
+        (f"{{{{infobox|website={A}}}}}", CitationForm.TEMPLATE),
+        (f"{{{{infobox|{A}}}}}", CitationForm.TEMPLATE),
+        (f"{{{{official website|{A}}}}}", CitationForm.TEMPLATE),
+        (f"{{{{#invoke:Foo|bar|url={A}}}}}", CitationForm.TEMPLATE),
+        (f"{{{{infobox|website=[{A} b]}}}}", CitationForm.BRACKETS),
+        (f"{{{{infobox|website=see {A}}}}}", CitationForm.BARE),
+        (f"{{{{cite web|quote={A}}}}}", CitationForm.TEMPLATE),
+        (
+            f"{{{{webarchive|url=https://web.archive.org/web/2015/{A}}}}}",
+            CitationForm.ARCHIVE_TEMPLATE,
+        ),
+        (f"<gallery>\nFile:A.png|[{A} b]\n</gallery>", CitationForm.BRACKETS),
+        (f"<references><ref name=a>{A}</ref></references>", CitationForm.BARE),
+        (f"{{{{reflist|refs=<ref name=a>{{{{cite web|url={A}}}}}</ref>}}}}", CitationForm.CITATION),
+        (f"{{{{#tag:ref|[{A} b]}}}}", CitationForm.BRACKETS),
+        (f"{{{{#switch:x|a={A}|b=c}}}}", CitationForm.BARE),
     ],
 )
-def test_a_link_is_found_wherever_it_stands(text: str, way: Way) -> None:
+def test_a_link_is_found_wherever_it_stands(text: str, way: CitationForm) -> None:
     """And it is told how it stands there."""
     found = one(text)
     assert (found.url, found.way) == (A, way)
@@ -195,10 +198,10 @@ def test_every_address_of_a_citation_is_a_link_of_its_own() -> None:
     found = read(text)
     assert [each.url for each in found] == [f"http://a.test/{n}" for n in (1, 2, 3, 4)]
     assert [each.way for each in found] == [
-        Way.CITATION,
-        Way.TEMPLATE,
-        Way.TEMPLATE,
-        Way.BRACKETS,
+        CitationForm.CITATION,
+        CitationForm.TEMPLATE,
+        CitationForm.TEMPLATE,
+        CitationForm.BRACKETS,
     ]
     assert {each.within for each in found[3:]} == {"cite book"}
 
@@ -215,5 +218,5 @@ def test_an_unclosed_template_is_text() -> None:
 def test_a_template_that_supplies_the_scheme_makes_a_link() -> None:
     """``{{URL|example.org}}``, in an infobox, too."""
     found = one("{{Infobox|website={{URL|a.test/x}}|b=c}}")
-    assert (found.url, found.way, found.address) == (A, Way.TEMPLATE, A)
+    assert (found.url, found.way, found.address) == (A, CitationForm.TEMPLATE, A)
     assert read("{{URL|a b}} {{URL}} {{URL|x}}") == ()

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wiki.wikitext.dates import read_date
-from wiki.wikitext.repairing_dates import DateStyle, page_style, style_of, written
+from wiki.wikitext.citation_draft import read_date
+from wiki.wikitext.page_style import DateStyle, date_style, format_day, page_style
 
 
 @given(
@@ -19,8 +19,8 @@ def test_a_written_date_has_its_style_and_is_read_back(
     day: date, style: DateStyle, language: str
 ) -> None:
     """Writing and knowing a style are inverse."""
-    said = written(day, style, language)
-    assert style_of(said) is style
+    said = format_day(day, style, language)
+    assert date_style(said) is style
     read = read_date(said, today=date(2026, 11, 21))
     assert read == day or (style is DateStyle.DOTS and read is None)  # days and months in doubt
 
@@ -31,7 +31,7 @@ def test_a_written_date_has_its_style_and_is_read_back(
 )
 def test_what_says_no_day_has_no_style(text: str) -> None:
     """Nothing is guessed from half a date."""
-    assert style_of(text) is None
+    assert date_style(text) is None
 
 
 def test_what_a_page_says_of_itself_counts_most() -> None:
@@ -45,5 +45,5 @@ def test_what_a_page_says_of_itself_counts_most() -> None:
 
 def test_a_language_without_months_gets_digits() -> None:
     """No foreign words."""
-    assert written(date(2020, 3, 5), DateStyle.DMY, "xx") == "2020-03-05"
-    assert written(date(2020, 3, 5), DateStyle.DOTS, "xx") == "05.03.2020"
+    assert format_day(date(2020, 3, 5), DateStyle.DMY, "xx") == "2020-03-05"
+    assert format_day(date(2020, 3, 5), DateStyle.DOTS, "xx") == "05.03.2020"

@@ -16,10 +16,16 @@ from tests.wiki.wikitext.mending import (
     read,
     usurped,
 )
-from wiki.wikitext.repairing import repair
-from wiki.wikitext.repairing_types import Archived, Condition, Reason, Remedy, RepairKind
-from wiki.wikitext.repairing_words import limited
-from wiki.wikitext.rules import rules_for
+from wiki.wikitext.citation_model import (
+    ArchivedCopy,
+    LinkCondition,
+    LinkRemedy,
+    NoRepairReason,
+    RepairKind,
+)
+from wiki.wikitext.page_repair import repair_page
+from wiki.wikitext.repair_markup import limit_rules
+from wiki.wikitext.template_map import rules_for
 
 A = "http://x.test/a"
 COPY = address(A)
@@ -127,8 +133,8 @@ def test_a_german_link_gets_the_german_template() -> None:
     """Each archive has a parameter of its own there."""
     done = mend(f"* [{A} T]\n", language="de")
     assert done.text == f"* [{A} T] {{{{Webarchiv|url={A}|wayback={STAMP}|text=Archivversion}}}}\n"
-    today = Archived(f"https://archive.today/{STAMP}/{A}", STAMP, "archive-today")
-    done = mend(f"* [{A} T]\n", lambda _: Remedy(Condition.DEAD, today), "de")
+    today = ArchivedCopy(f"https://archive.today/{STAMP}/{A}", STAMP, "archive-today")
+    done = mend(f"* [{A} T]\n", lambda _: LinkRemedy(LinkCondition.DEAD, today), "de")
     assert f"|archive-is={STAMP}|" in done.text
 
 
@@ -156,19 +162,19 @@ def test_a_german_tag_tells_the_link() -> None:
 
 def test_an_archive_that_the_template_does_not_know_takes_the_links_place() -> None:
     """Then nothing else can name the copy; the address still tells the original."""
-    copy = Archived(f"https://arquivo.pt/wayback/{STAMP}/{A}", STAMP, "arquivo")
-    done = mend(f"* [{A} T]\n", lambda _: Remedy(Condition.DEAD, copy), "de")
+    copy = ArchivedCopy(f"https://arquivo.pt/wayback/{STAMP}/{A}", STAMP, "arquivo")
+    done = mend(f"* [{A} T]\n", lambda _: LinkRemedy(LinkCondition.DEAD, copy), "de")
     assert done.text == f"* [{copy.address} T]\n"
     assert mend(done.text, alive, "de").text == f"* [{A} T]\n"
 
 
 def test_a_wiki_without_templates_gets_none() -> None:
     """No red links: nothing is written with a template that the wiki does not have."""
-    bare = limited(rules_for("en"), lambda _name: False)
+    bare = limit_rules(rules_for("en"), lambda _name: False)
     assert mend(f"<ref>{A}</ref>", copied, bare).text == f"<ref>{COPY}</ref>"
     done = mend(f"<ref>{A}</ref>", lost, bare)
     assert done.text == f"<ref>{A}</ref>"
-    assert [each.reason for each in done.refused] == [Reason.NO_COPY]
+    assert [each.reason for each in done.refused] == [NoRepairReason.NO_COPY]
 
 
 def test_conversion_and_tags_can_be_switched_off() -> None:
@@ -222,11 +228,11 @@ def test_a_tag_that_is_said_of_two_links_stays_until_both_are_mended() -> None:
     rules = rules_for("en")
     first, second = read(text, rules)
     both = (replace(first, dead_tag=second.dead_tag), second)
-    half = repair(text, both, {A: copied(A)}, rules, OPTIONS)
+    half = repair_page(text, both, {A: copied(A)}, rules, OPTIONS)
     assert half.changes
     assert "{{dead link}}" in half.text
     remedies = {each.url: copied(each.url) for each in both}
-    whole = repair(text, both, remedies, rules, OPTIONS)
+    whole = repair_page(text, both, remedies, rules, OPTIONS)
     assert "dead link" not in whole.text
 
 
@@ -257,8 +263,8 @@ def test_each_change_is_told() -> None:
 )
 def test_a_bare_url_ends_where_it_ended(before: str, after: str) -> None:
     """Where a tag goes, what stood behind it does not become a part of the URL."""
-    copy = Archived(f"https://arquivo.pt/wayback/{STAMP}/{A}", STAMP, "arquivo")
-    done = mend(before, lambda _: Remedy(Condition.DEAD, copy), "de")
+    copy = ArchivedCopy(f"https://arquivo.pt/wayback/{STAMP}/{A}", STAMP, "arquivo")
+    done = mend(before, lambda _: LinkRemedy(LinkCondition.DEAD, copy), "de")
     assert done.text == after.format(copy=copy.address)
 
 

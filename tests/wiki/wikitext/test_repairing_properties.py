@@ -12,10 +12,16 @@ from tests.examples import examples
 from tests.sites.articles import articles
 from tests.sites.docs import library
 from tests.wiki.wikitext.mending import OPTIONS, STAMP, address, read
-from wiki.wikitext.citations import Citation
-from wiki.wikitext.repairing import repair, undone
-from wiki.wikitext.repairing_types import Archived, Condition, Reason, Remedy, Repaired
-from wiki.wikitext.rules import Rules, rules_for
+from wiki.wikitext.citation_model import (
+    ArchivedCopy,
+    Citation,
+    LinkCondition,
+    LinkRemedy,
+    NoRepairReason,
+    RepairedText,
+)
+from wiki.wikitext.page_repair import repair_page, revert_changes
+from wiki.wikitext.template_map import TemplateRules, rules_for
 
 pytestmark = pytest.mark.slow
 
@@ -129,20 +135,20 @@ PAGE = BLOCKS.map("".join)
 LINES = BLOCKS.map("\n".join)
 REMEDY = st.one_of(
     st.tuples(
-        st.sampled_from(Condition),
+        st.sampled_from(LinkCondition),
         st.booleans(),
         st.booleans(),
         TITLE,
         st.sampled_from(["wayback", "arquivo", ""]),
     ),
 )
-Drawn = dict[str, tuple[Condition, bool, bool, str, str]]
+Drawn = dict[str, tuple[LinkCondition, bool, bool, str, str]]
 REMEDIES = st.fixed_dictionaries(
     dict.fromkeys(URLS[:4], REMEDY), optional=dict.fromkeys(URLS[4:], REMEDY)
 )
 
 
-def made(citations: tuple[Citation, ...], drawn: Drawn) -> dict[str, Remedy]:
+def made(citations: tuple[Citation, ...], drawn: Drawn) -> dict[str, LinkRemedy]:
     """The remedies that were drawn, for the links that are there."""
     found = {}
     for citation in citations:
@@ -151,8 +157,8 @@ def made(citations: tuple[Citation, ...], drawn: Drawn) -> dict[str, Remedy]:
             continue
         condition, is_ours, has_copy, title, service = asked
         host = "arquivo.pt/wayback" if service == "arquivo" else "web.archive.org/web"
-        copy = Archived(f"https://{host}/{STAMP}/{citation.url}", STAMP, service, title)
-        found[citation.url] = Remedy(condition, copy if has_copy else None, is_ours)
+        copy = ArchivedCopy(f"https://{host}/{STAMP}/{citation.url}", STAMP, service, title)
+        found[citation.url] = LinkRemedy(condition, copy if has_copy else None, is_ours)
     return found
 
 
@@ -167,12 +173,12 @@ def keys(citations: tuple[Citation, ...]) -> list[str]:
     return found
 
 
-def hold(text: str, rules: Rules, drawn: Drawn) -> Repaired:
+def hold(text: str, rules: TemplateRules, drawn: Drawn) -> RepairedText:
     """Repair, and see that all properties hold."""
     citations = read(text, rules)
     remedies = made(citations, drawn)
-    done = repair(text, citations, remedies, rules, OPTIONS)
-    assert undone(done.text, done.changes) == text
+    done = repair_page(text, citations, remedies, rules, OPTIONS)
+    assert revert_changes(done.text, done.changes) == text
     pieces = sorted(
         (each for change in done.changes for each in change.replacements),
         key=lambda each: each.span.start,
@@ -188,13 +194,13 @@ def hold(text: str, rules: Rules, drawn: Drawn) -> Repaired:
     return done
 
 
-def hold_once(text: str, rules: Rules, drawn: Drawn) -> Repaired:
+def hold_once(text: str, rules: TemplateRules, drawn: Drawn) -> RepairedText:
     """Repair, and see that nothing is left to do then."""
     done = hold(text, rules, drawn)
-    if Reason.LATER in {each.reason for each in done.refused}:
+    if NoRepairReason.LATER in {each.reason for each in done.refused}:
         return done
     again = read(done.text, rules)
-    twice = repair(done.text, again, made(again, drawn), rules, OPTIONS)
+    twice = repair_page(done.text, again, made(again, drawn), rules, OPTIONS)
     assert twice.text == done.text, [each.kind for each in twice.changes]
     return done
 
@@ -234,7 +240,7 @@ def test_real_articles_keep_every_other_byte(number: int, own: dict[str, Any]) -
     assert len(urls) > 1
     for some in (urls, urls[::2]):
         for has_copy in (True, False):
-            drawn = dict.fromkeys(some, (Condition.DEAD, False, has_copy, "T", "wayback"))
+            drawn = dict.fromkeys(some, (LinkCondition.DEAD, False, has_copy, "T", "wayback"))
             done = hold_once(text, rules, drawn)
             assert done.changes
             assert {each.url for each in done.changes} <= set(some)
@@ -255,5 +261,5 @@ def test_real_articles_keep_every_other_byte(number: int, own: dict[str, Any]) -
 )
 def test_hostile_pages_end_soon(text: str) -> None:
     """Time is linear in the text: nothing here takes longer than a moment."""
-    drawn = {"http://x.test/a": (Condition.DEAD, False, True, "T", "wayback")}
+    drawn = {"http://x.test/a": (LinkCondition.DEAD, False, True, "T", "wayback")}
     hold(text, rules_for("en"), drawn)

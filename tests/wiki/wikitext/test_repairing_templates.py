@@ -5,8 +5,14 @@ from dataclasses import replace
 import pytest
 
 from tests.wiki.wikitext.mending import OPTIONS, address, alive, copied, lost, mend, usurped
-from wiki.wikitext.repairing_copies import Worth, standing
-from wiki.wikitext.repairing_types import Archived, Condition, Reason, Remedy, RepairKind
+from wiki.wikitext.citation_model import (
+    ArchivedCopy,
+    LinkCondition,
+    LinkRemedy,
+    NoRepairReason,
+    RepairKind,
+)
+from wiki.wikitext.repair_markup import CopyWorth, assess_copy
 
 A = "http://x.test/a"
 COPY = address(A)
@@ -248,27 +254,30 @@ def test_a_link_that_works_again_is_no_longer_called_dead(case: str) -> None:
 def test_what_others_called_dead_is_left_to_them(case: str) -> None:
     """Only our own word is taken back."""
     language, before, _ = REVIVED[case]
-    done = mend(before, lambda _: Remedy(Condition.ALIVE), language)
+    done = mend(before, lambda _: LinkRemedy(LinkCondition.ALIVE), language)
     assert done.text == before
     assert not done.changes
 
 
 REFUSED = {
-    "held": (f"{{{{cite web|url={A}|title=T}}}} {{{{cbignore}}}}", Reason.HELD),
+    "held": (f"{{{{cite web|url={A}|title=T}}}} {{{{cbignore}}}}", NoRepairReason.HELD),
     "twice": (
         f"{{{{cite web|url={A}|archive-url=http://b.test/|archiveurl=http://c.test/}}}}",
-        Reason.DOUBLE,
+        NoRepairReason.DOUBLE,
     ),
-    "the link twice": (f"{{{{cite web|url={A}|title=T|url={A}}}}}", Reason.DOUBLE),
+    "the link twice": (f"{{{{cite web|url={A}|title=T|url={A}}}}}", NoRepairReason.DOUBLE),
     "a comment in the way": (
         f"{{{{cite web|url={A}|archive-url=<!-- none -->|title=T}}}}",
-        Reason.COMMENT,
+        NoRepairReason.COMMENT,
     ),
     "a template in the way": (
         f"{{{{cite web|url={A}|url-status={{{{x}}}}|title=T}}}}",
-        Reason.COMMENT,
+        NoRepairReason.COMMENT,
     ),
-    "two links": (f"{{{{cite book|url={A}|chapter-url=http://x.test/b|title=T}}}}", Reason.SEVERAL),
+    "two links": (
+        f"{{{{cite book|url={A}|chapter-url=http://x.test/b|title=T}}}}",
+        NoRepairReason.SEVERAL,
+    ),
 }
 
 
@@ -282,11 +291,11 @@ def test_what_is_not_certain_is_left_alone(case: str) -> None:
 
 
 BAD_COPIES = {
-    "of another page": Archived(address("http://y.test/"), "20150102030405", "wayback"),
-    "no archive's": Archived("http://evil.test/", "20150102030405", "wayback"),
-    "no web address": Archived("javascript:alert(1)", "20150102030405"),
-    "without a day": Archived("https://web.archive.org/web/2015/http://x.test/a", ""),
-    "too long": Archived(address(A) + "?" + "x" * 9_000, "20150102030405"),
+    "of another page": ArchivedCopy(address("http://y.test/"), "20150102030405", "wayback"),
+    "no archive's": ArchivedCopy("http://evil.test/", "20150102030405", "wayback"),
+    "no web address": ArchivedCopy("javascript:alert(1)", "20150102030405"),
+    "without a day": ArchivedCopy("https://web.archive.org/web/2015/http://x.test/a", ""),
+    "too long": ArchivedCopy(address(A) + "?" + "x" * 9_000, "20150102030405"),
 }
 
 
@@ -294,9 +303,9 @@ BAD_COPIES = {
 def test_a_copy_that_is_none_is_never_written(case: str) -> None:
     """The repair looks at the copy itself, whoever chose it (B07)."""
     text = f"{{{{cite web|url={A}|title=T}}}} [{A} T]"
-    done = mend(text, lambda _: Remedy(Condition.DEAD, BAD_COPIES[case]))
+    done = mend(text, lambda _: LinkRemedy(LinkCondition.DEAD, BAD_COPIES[case]))
     assert done.text == text
-    assert {each.reason for each in done.refused} == {Reason.UNSAFE}
+    assert {each.reason for each in done.refused} == {NoRepairReason.UNSAFE}
 
 
 def test_a_copy_in_an_archive_that_nobody_knows_stays() -> None:
@@ -304,7 +313,7 @@ def test_a_copy_in_an_archive_that_nobody_knows_stays() -> None:
     address_there = f"https://archive.nowhere.test/web/20130405060708/{A}"
     text = f"{{{{cite web|url={A}|archive-url={address_there}|archive-date=2013-04-05}}}}"
     assert mend(text).text == text
-    bad = Remedy(Condition.DEAD, copied(A).copy, bad_archives=frozenset({address_there}))
+    bad = LinkRemedy(LinkCondition.DEAD, copied(A).copy, bad_archives=frozenset({address_there}))
     assert mend(text, lambda _: bad).text == (
         f"{{{{cite web|url={A}|archive-url={COPY}|archive-date=2015-01-02|url-status=dead}}}}"
     )
@@ -321,11 +330,13 @@ def test_another_citation_is_not_changed() -> None:
 def test_copies_of_our_own_archive_are_copies() -> None:
     """Our own pages are known by their origin, written and read back."""
     options = replace(OPTIONS, own=("https://archive.example",))
-    own = Archived(f"https://archive.example/page/20150102030405/{A}", "20150102030405", "weboid")
+    own = ArchivedCopy(
+        f"https://archive.example/page/20150102030405/{A}", "20150102030405", "weboid"
+    )
     text = f"{{{{cite web|url={A}}}}}\n* [{A} T]\n"
-    done = mend(text, lambda _: Remedy(Condition.DEAD, own), options=options)
+    done = mend(text, lambda _: LinkRemedy(LinkCondition.DEAD, own), options=options)
     assert done.text.count(own.address) == 2
-    again = mend(done.text, lambda _: Remedy(Condition.DEAD, own), options=options)
+    again = mend(done.text, lambda _: LinkRemedy(LinkCondition.DEAD, own), options=options)
     assert again.text == done.text
 
 
@@ -382,19 +393,19 @@ def test_a_timestamp_that_names_no_copy_corrects_nothing() -> None:
 @pytest.mark.parametrize(
     ("address", "worth"),
     [
-        (f"https://web.archive.org/web/20130115102033/{A}", Worth.GOOD),
-        (f"http://archive.org/web/20130115102033id_/{A}", Worth.GOOD),
-        ("https://web.archive.org/web/20130115102033/http://other.test/", Worth.BAD),
-        (f"https://www.webcitation.org/query?url={A}&date=2009-01-31", Worth.BAD),
-        (f"https://web.archive.org/web/*/{A}", Worth.BAD),
-        (f"https://web.archive.org/save/{A}", Worth.BAD),
-        ("https://perma.cc/AB12-CD34", Worth.GOOD),
-        (f"https://library.example/20130115102033/{A}", Worth.GOOD),
-        ("https://library.example/copy/5", Worth.BAD),
+        (f"https://web.archive.org/web/20130115102033/{A}", CopyWorth.GOOD),
+        (f"http://archive.org/web/20130115102033id_/{A}", CopyWorth.GOOD),
+        ("https://web.archive.org/web/20130115102033/http://other.test/", CopyWorth.BAD),
+        (f"https://www.webcitation.org/query?url={A}&date=2009-01-31", CopyWorth.BAD),
+        (f"https://web.archive.org/web/*/{A}", CopyWorth.BAD),
+        (f"https://web.archive.org/save/{A}", CopyWorth.BAD),
+        ("https://perma.cc/AB12-CD34", CopyWorth.GOOD),
+        (f"https://library.example/20130115102033/{A}", CopyWorth.GOOD),
+        ("https://library.example/copy/5", CopyWorth.BAD),
     ],
 )
-def test_what_an_archive_address_is_worth_by_its_text(address: str, worth: Worth) -> None:
+def test_what_an_archive_address_is_worth_by_its_text(address: str, worth: CopyWorth) -> None:
     """B13, and that a good copy in an archive that nobody knows stays (T161074)."""
-    assert standing(address, A, Remedy(Condition.DEAD), ()).worth is worth
-    looked_at = Remedy(Condition.DEAD, bad_archives=frozenset({address}))
-    assert standing(address, A, looked_at, ()).worth is Worth.BAD
+    assert assess_copy(address, A, LinkRemedy(LinkCondition.DEAD), ()).worth is worth
+    looked_at = LinkRemedy(LinkCondition.DEAD, bad_archives=frozenset({address}))
+    assert assess_copy(address, A, looked_at, ()).worth is CopyWorth.BAD

@@ -4,8 +4,8 @@ import pytest
 
 from core.errors import ConfigError
 from wiki.settings import WikiSettings
-from wiki.wikitext.citations import Role
-from wiki.wikitext.rules import fold, languages, rules_for
+from wiki.wikitext.citation_model import ParameterRole
+from wiki.wikitext.template_map import fold_name, languages, rules_for
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,8 @@ def test_a_language_without_a_map_has_the_english_one() -> None:
 def test_a_german_wiki_knows_english_templates_too() -> None:
     """Their parameters keep their English names."""
     rules = rules_for("de")
-    assert rules.citations["cite web"].names[Role.ARCHIVE_URL][0] == "archive-url"
-    assert rules.citations["internetquelle"].names[Role.ARCHIVE_URL][0] == "archiv-url"
+    assert rules.citations["cite web"].names[ParameterRole.ARCHIVE_URL][0] == "archive-url"
+    assert rules.citations["internetquelle"].names[ParameterRole.ARCHIVE_URL][0] == "archiv-url"
 
 
 def test_settings_are_laid_over_the_map() -> None:
@@ -57,8 +57,8 @@ def test_settings_are_laid_over_the_map() -> None:
         "namespaces": ["Malline"],
     }
     rules = rules_for("en", own)
-    assert rules.citations["beleg"].roles["adresse"] is Role.URL
-    assert rules.citations["beleg"].roles["access-date"] is Role.ACCESS_DATE
+    assert rules.citations["beleg"].roles["adresse"] is ParameterRole.URL
+    assert rules.citations["beleg"].roles["access-date"] is ParameterRole.ACCESS_DATE
     assert "cite news" not in rules.citations
     assert "cite web" in rules.citations
     assert {"finger weg", "cbignore"} <= rules.hold_tags
@@ -116,4 +116,4 @@ def test_a_wikis_settings_with_a_mistake_in_their_map_are_refused() -> None:
 
 def test_folding_twice_is_folding_once() -> None:
     """Names are compared in one form."""
-    assert fold(fold(" A_ B\n")) == "a b"
+    assert fold_name(fold_name(" A_ B\n")) == "a b"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from wiki.wikitext.structure import Kind, Node, parse
+from wiki.wikitext.parser import NodeKind, WikitextNode, parse
 
 
 @pytest.mark.parametrize(
@@ -40,19 +40,19 @@ def test_what_closes_what(text: str, tree: str) -> None:
     assert shown(text, parse(text).children) == tree
 
 
-def shown(text: str, nodes: list[Node]) -> str:
+def shown(text: str, nodes: list[WikitextNode]) -> str:
     """Nodes as a line: T a template, A an argument, C and V tags, - what vanishes."""
     return " ".join(_shown(text, node) for node in nodes)
 
 
-def _shown(text: str, node: Node) -> str:
-    if node.kind in (Kind.TEMPLATE, Kind.ARGUMENT):
-        sign = "T" if node.kind is Kind.TEMPLATE else "A"
+def _shown(text: str, node: WikitextNode) -> str:
+    if node.kind in (NodeKind.TEMPLATE, NodeKind.ARGUMENT):
+        sign = "T" if node.kind is NodeKind.TEMPLATE else "A"
         parts = (
             shown(text, part.children) if part.children else text[part.start : part.end]
             for part in node.parts
         )
         return f"{sign}({','.join(parts)})"
-    if node.kind is Kind.CONTENT:
+    if node.kind is NodeKind.CONTENT:
         return f"C({shown(text, node.children)})"
-    return "V" if node.kind is Kind.VERBATIM else "-"
+    return "V" if node.kind is NodeKind.VERBATIM else "-"

@@ -5,26 +5,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.wiki.wikitext.mending import read
-from wiki.wikitext.repairing_types import Repair, RepairKind
-from wiki.wikitext.rules import rules_for
-from wiki.wikitext.telling import LISTED, SUMMARY_LENGTH, Sender, message, summary
+from wiki.wikitext.citation_model import CitationRepair, RepairKind
+from wiki.wikitext.edit_messages import (
+    LISTED_LIMIT,
+    SUMMARY_LENGTH,
+    MessageSender,
+    edit_summary,
+    talk_message,
+)
+from wiki.wikitext.template_map import rules_for
 
 pytestmark = pytest.mark.slow
 
 COPY = "https://web.archive.org/web/20150102030405/http://x.test/a"
-SENDER = Sender("2f3a-17", "User:Weboid/Run", "Cbignore")
+SENDER = MessageSender("2f3a-17", "User:Weboid/Run", "Cbignore")
 
 
 def change(
     kind: RepairKind = RepairKind.ARCHIVED, url: str = "http://x.test/a", copy: str = COPY
-) -> Repair:
+) -> CitationRepair:
     """A change of that kind."""
-    return Repair(kind, url, copy, "before", "after", ())
+    return CitationRepair(kind, url, copy, "before", "after", ())
 
 
 def test_a_summary_counts_what_was_done() -> None:
     """With the job's number, and a link to the page that stops the bot (B14)."""
-    told = summary([change(), change(), change(RepairKind.TAGGED)], "en", SENDER)
+    told = edit_summary([change(), change(), change(RepairKind.TAGGED)], "en", SENDER)
     assert told == (
         "Mending links: 2 archived copies added, 1 link tagged as dead · #2f3a-17"
         " · [[:User:Weboid/Run|stop this bot]]"
@@ -34,10 +40,13 @@ def test_a_summary_counts_what_was_done() -> None:
 def test_a_summary_speaks_the_wikis_language() -> None:
     """German, with its variants; English for others."""
     assert (
-        summary([change()], "de-AT", Sender("1"))
+        edit_summary([change()], "de-AT", MessageSender("1"))
         == "Weblinks repariert: 1 Archivversion ergänzt · #1"
     )
-    assert summary([change()], "xx", Sender("1")) == "Mending links: 1 archived copy added · #1"
+    assert (
+        edit_summary([change()], "xx", MessageSender("1"))
+        == "Mending links: 1 archived copy added · #1"
+    )
 
 
 @given(
@@ -47,7 +56,7 @@ def test_a_summary_is_never_too_long_or_broken(
     job: str, page: str, kinds: list[RepairKind]
 ) -> None:
     """MediaWiki cuts what is longer: a link would lose its end."""
-    told = summary([change(kind) for kind in kinds], "de", Sender(job, page))
+    told = edit_summary([change(kind) for kind in kinds], "de", MessageSender(job, page))
     assert len(told) <= SUMMARY_LENGTH
     assert told.count("[[") == told.count("]]") <= 1
     assert "{{" not in told
@@ -56,7 +65,7 @@ def test_a_summary_is_never_too_long_or_broken(
 
 def test_a_message_says_what_was_done_and_what_to_do() -> None:
     """A section with a line for each link, how to report a mistake, and a signature (B16)."""
-    told = message(
+    told = talk_message(
         [change(), change(RepairKind.TAGGED, "http://x.test/b", "")], "en", SENDER, is_done=True
     )
     assert told.heading == "Links mended"
@@ -74,15 +83,15 @@ def test_a_message_says_what_was_done_and_what_to_do() -> None:
 
 def test_a_proposal_says_that_nothing_was_changed() -> None:
     """Where only messages are wanted, the page stays as it is (B16)."""
-    told = message([change()], "de", Sender("1"), is_done=False)
+    told = talk_message([change()], "de", MessageSender("1"), is_done=False)
     assert told.heading == "Defekte Weblinks"
     assert "nichts geändert" in told.text
 
 
 def test_a_long_list_ends() -> None:
     """A page of thousands of links gets no message of thousands of lines."""
-    told = message([change()] * 200, "en", Sender("1"), is_done=True)
-    assert told.text.count("\n* ") == LISTED + 1
+    told = talk_message([change()] * 200, "en", MessageSender("1"), is_done=True)
+    assert told.text.count("\n* ") == LISTED_LIMIT + 1
     assert "150 more" in told.text
 
 
@@ -98,7 +107,7 @@ def test_a_long_list_ends() -> None:
 )
 def test_a_url_breaks_no_message(url: str) -> None:
     """Links and their copies come from anybody's page: they are shown, and do nothing (B16)."""
-    told = message(
+    told = talk_message(
         [change(url=url, copy=f"https://web.archive.org/web/2015/{url}")],
         "en",
         SENDER,
@@ -114,5 +123,5 @@ def test_a_url_breaks_no_message(url: str) -> None:
 
 def test_an_address_that_is_none_is_not_linked() -> None:
     """Only web addresses."""
-    told = message([change(copy="javascript:alert(1)")], "en", SENDER, is_done=True)
+    told = talk_message([change(copy="javascript:alert(1)")], "en", SENDER, is_done=True)
     assert "javascript" not in told.text

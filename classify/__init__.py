@@ -1,0 +1,1 @@
+"""Page classification by evidence: challenges, parked domains, soft 404s, walls."""

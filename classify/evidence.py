@@ -1,0 +1,228 @@
+"""Evidence that pages are classified by: network facts and traits of the document.
+
+A text counts as *prose* where it stands in lines of some length that have the punctuation of
+sentences. A wall, an error page and a parked domain have little of it, an article about them has
+much; that is what keeps an article that quotes their words from being taken for one of them.
+"""
+
+# ruff: noqa: RUF001 words of many writings
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from urllib.parse import SplitResult, urlsplit
+
+TEXT_LIMIT_CHARS = 50_000
+LINE_LIMIT_CHARS = 80  # a shorter line is a label, a link or a heading
+_FEW_LIMIT = 100  # of frames, headings and the like
+_REQUESTS_LIMIT = 2_000
+
+# A character of these writings says as much as two or three letters.
+_DENSE = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
+_SENTENCE = re.compile(r"[.!?;:…。!?।؟]")
+_PARTS = re.compile(r"\s*(?:[|·•»«–—/]|\s-\s|\s-|-\s|:\s|::)\s*")
+_ENDS = " .!?…。!?'\"()[]"
+_SPACE = re.compile(r"\s+")
+_QUOTES = str.maketrans({"\u2019": "'", "\u2018": "'", "\u00a0": " ", "\u2026": "..."})
+
+
+@dataclass(frozen=True, slots=True)
+class PageTraits:
+    """What the document is made of, as ``scripts/traits.js`` or `markup.read_traits` counted it.
+
+    Attributes:
+        text: what a reader sees, a block a line.
+        headings: texts of its first headings of levels one and two.
+        links, passwords, fields: how many there are; fields are those that are filled in or
+            pressed, hidden ones left out.
+        pictures: images, drawings and backgrounds of some size.
+        media: video, audio, embedded objects.
+        frames: URLs of its frames of some size.
+        is_frameset: it is nothing but frames.
+        overlay_share: how much of the viewport lies under something that floats above the page.
+        overlay_text: what that says.
+        marks: names of those of `MARKS` that were found.
+        needles: those of `NEEDLES` that stand in its inline scripts.
+        robots: content of its robots meta element.
+        is_paywalled: it declares itself not accessible for free (schema.org).
+    """
+
+    text: str = ""
+    headings: tuple[str, ...] = ()
+    links: int = 0
+    passwords: int = 0
+    fields: int = 0
+    pictures: int = 0
+    media: int = 0
+    frames: tuple[str, ...] = ()
+    is_frameset: bool = False
+    overlay_share: float = 0.0
+    overlay_text: str = ""
+    marks: frozenset[str] = frozenset()
+    needles: frozenset[str] = frozenset()
+    robots: str = ""
+    is_paywalled: bool = False
+
+
+@dataclass(frozen=True)
+class PageEvidence:
+    """All that is known of a page.
+
+    Attributes:
+        url: what was asked for.
+        final_url: where redirects led.
+        status: HTTP status; None when none came.
+        headers: of the document's response, names in lower case.
+        mime: its bare media type.
+        title: the page's title.
+        requests: URLs that the page asked for.
+        traits: None when the document could not be looked at.
+        is_rendered: a browser made it; else it is the source alone.
+    """
+
+    url: str
+    final_url: str
+    status: int | None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    mime: str = "text/html"
+    title: str = ""
+    requests: tuple[str, ...] = ()
+    traits: PageTraits | None = None
+    is_rendered: bool = True
+
+    @cached_property
+    def seen(self) -> PageTraits:
+        """The traits; none at all when the document could not be looked at."""
+        return self.traits or PageTraits()
+
+    @cached_property
+    def words(self) -> str:
+        """The beginning of the visible text, in lower case, white space as single spaces."""
+        return normalize_text(self.seen.text[:8_000])
+
+    @cached_property
+    def title_parts(self) -> tuple[str, ...]:
+        """The title's parts, as sites put their name beside a page's, in lower case."""
+        return parts(self.title)
+
+    @cached_property
+    def heading_parts(self) -> tuple[str, ...]:
+        """The same of the first headings."""
+        return tuple(part for each in self.seen.headings[:6] for part in parts(each))
+
+    @cached_property
+    def prose(self) -> float:
+        """How much prose there is, in letters; what floats above the page is left out."""
+        return max(prose(self.seen.text) - prose(self.seen.overlay_text), 0.0)
+
+    @cached_property
+    def volume(self) -> float:
+        """How much text there is, in letters; what floats above the page is left out."""
+        over = min(volume(self.seen.overlay_text), volume(self.seen.text))
+        return volume(self.seen.text) - over
+
+    @cached_property
+    def is_thin(self) -> bool:
+        """Whether the page says little."""
+        return self.prose < 900 and self.volume < 3_000 and self.seen.links < 60
+
+    @cached_property
+    def asked(self) -> tuple[str, ...]:
+        """URLs of requests and frames, in lower case."""
+        found = (*self.requests[:_REQUESTS_LIMIT], *self.seen.frames[:_FEW_LIMIT])
+        return tuple(each[:2_000].lower() for each in found)
+
+    @cached_property
+    def hosts(self) -> frozenset[str]:
+        """Hosts of these."""
+        return frozenset(split_url(each).hostname or "" for each in self.asked)
+
+    @cached_property
+    def wanted(self) -> SplitResult:
+        """The URL that was asked for, in parts."""
+        return split_url(self.url.lower())
+
+    @cached_property
+    def final(self) -> SplitResult:
+        """The final URL, in parts."""
+        return split_url(self.final_url.lower())
+
+    @cached_property
+    def has_moved(self) -> bool:
+        """Whether redirects led to another host or path; ``www.`` and the scheme aside."""
+        return _place(self.wanted) != _place(self.final)
+
+
+def split_url(url: str) -> SplitResult:
+    """The URL in parts; of one that is malformed, none."""
+    try:
+        found = urlsplit(url)
+        _ = found.hostname
+    except ValueError:
+        return SplitResult("", "", "", "", "")
+    return found
+
+
+def _place(url: SplitResult) -> tuple[str, str]:
+    return (url.hostname or "").removeprefix("www."), url.path.rstrip("/")
+
+
+def normalize_text(text: str) -> str:
+    """The text in lower case, with straight quotes and single spaces."""
+    return _SPACE.sub(" ", text.translate(_QUOTES)).strip().lower()
+
+
+def parts(title: str) -> tuple[str, ...]:
+    """The title as a whole and in parts, without punctuation at their ends.
+
+    >>> parts("Page not found | Example")
+    ('page not found | example', 'page not found', 'example')
+    """
+    whole = normalize_text(title[:300])
+    found = [whole, *_PARTS.split(whole)]
+    return tuple(dict.fromkeys(each.strip(_ENDS) for each in found if each.strip()))
+
+
+def volume(text: str) -> float:
+    """How much the text says, in letters of a writing that spells."""
+    some = text[:TEXT_LIMIT_CHARS]
+    return len(_SPACE.sub("", some)) + 1.5 * len(_DENSE.findall(some))
+
+
+def prose(text: str) -> float:
+    """How much of it is prose, in letters."""
+    lines = text[:TEXT_LIMIT_CHARS].splitlines()
+    sizes = (volume(line) for line in lines if _SENTENCE.search(line))
+    return sum(size for size in sizes if size >= LINE_LIMIT_CHARS)
+
+
+class ClassFindings:
+    """What speaks for a class: findings, each with its weight.
+
+    Independent findings add up as probabilities do, so that none of many makes certain.
+    """
+
+    def __init__(self) -> None:
+        self._doubt = 1.0
+        self.evidence: list[str] = []
+
+    @property
+    def score(self) -> float:
+        """How sure the class is, from 0 to 1."""
+        return 1.0 - self._doubt
+
+    def add(self, weight: float, sentence: str) -> None:
+        """Add a finding; `weight` is how sure it alone makes us."""
+        self._doubt *= 1.0 - weight
+        self.evidence.append(sentence)
+
+
+def host_in(host: str, domains: frozenset[str]) -> str:
+    """The domain of `domains` that the host is or lies in; empty when it lies in none."""
+    labels = host.split(".")
+    for start in range(len(labels)):
+        candidate = ".".join(labels[start:])
+        if candidate in domains:
+            return candidate
+    return ""

@@ -1,0 +1,264 @@
+"""Page classifier: document traits from HTML source, and judges in order of precedence.
+
+Nothing is laid out: what hides, floats or has no size is not known, and text that a script would
+write is not there.
+
+Each class but `ok` has its judge (`render.classing`), who collects findings; what is sure enough and
+surest is the page's class. A judge prefers to be silent: an ordinary page that is taken for a wall
+would be passed over in favour of an older capture, a wall that is taken for a page is seen as one.
+
+>>> page = Evidence("https://a.example/x", "https://a.example/x", 404)
+>>> classify(page).evidence
+('The document came with status 404.',)
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from html.parser import HTMLParser
+
+from classify import challenge, parked_domain, walls
+from classify.challenge import judge_challenge
+from classify.evidence import TEXT_LIMIT_CHARS, ClassFindings, PageEvidence, PageTraits
+from classify.parked_domain import judge_parked
+from classify.soft_404 import judge_near_empty, judge_soft_404
+from classify.walls import judge_consent_wall, judge_login_wall
+from core.page_classes import PageClass
+
+MARKS: dict[str, str] = {**challenge.MARKS, **walls.MARKS}
+NEEDLES: tuple[str, ...] = (*challenge.NEEDLES, *parked_domain.NEEDLES)
+
+
+_BLOCKS = frozenset(
+    [
+        "address",
+        "article",
+        "aside",
+        "blockquote",
+        "body",
+        "br",
+        "button",
+        "dd",
+        "div",
+        "dl",
+        "dt",
+        "fieldset",
+        "figcaption",
+        "figure",
+        "footer",
+        "form",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "header",
+        "hr",
+        "html",
+        "label",
+        "legend",
+        "li",
+        "main",
+        "nav",
+        "ol",
+        "option",
+        "p",
+        "pre",
+        "section",
+        "summary",
+        "table",
+        "td",
+        "th",
+        "title",
+        "tr",
+        "ul",
+    ]
+)
+_SILENT = frozenset({"script", "style", "template", "noscript", "title", "head"})
+_PICTURES = frozenset({"img", "svg", "canvas"})
+_MEDIA = frozenset({"video", "audio", "object", "embed"})
+_FIELDS = frozenset({"input", "textarea", "select", "button"})
+_SELECTOR = re.compile(r"""#([\w-]+)|\.([\w-]+)|\[id\^="([\w-]+)"\]""")
+_NOT_FREE = re.compile(r'"isAccessibleForFree"\s{0,9}:\s{0,9}"?false', re.IGNORECASE)
+_SCRIPTS_LIMIT_CHARS = 200_000
+_FEW = 30
+
+
+def read_traits(html: str) -> PageTraits:
+    """The document's traits; whatever it holds, nothing is raised."""
+    reader = _TraitsParser()
+    try:
+        reader.feed(html)
+        reader.close()
+    except AssertionError:
+        pass  # the parser's way to say that a declaration is malformed; what came before counts
+    return reader.traits()
+
+
+class _TraitsParser(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: list[str] = [""]
+        self._kept = 0
+        self._scripts: list[str] = []
+        self._scripts_kept = 0
+        self._silent = ""
+        self._is_heading = False
+        self._headings: list[str] = []
+        self._counts = dict.fromkeys(("links", "passwords", "fields", "pictures", "media"), 0)
+        self._frames: list[str] = []
+        self._is_frameset = False
+        self._marks: set[str] = set()
+        self._robots: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Count the element."""
+        given = {name: value or "" for name, value in attrs}
+        if tag == "a" and "href" in given:
+            self._counts["links"] += 1
+        elif tag in _FIELDS and given.get("type", "").lower() != "hidden":
+            self._counts["fields"] += 1
+            self._counts["passwords"] += given.get("type", "").lower() == "password"
+        elif tag in ("iframe", "frame") and len(self._frames) < _FEW:
+            self._frames.append(given.get("src", "")[:2_000])
+        elif tag == "frameset":
+            self._is_frameset = True
+        elif tag == "meta" and given.get("name", "").lower() in ("robots", "googlebot"):
+            self._robots.append(given.get("content", "")[:200])
+        self._counts["pictures"] += tag in _PICTURES
+        self._counts["media"] += tag in _MEDIA
+        self._mark(given)
+        if tag in _BLOCKS:
+            self._lines.append("")
+        if tag in _SILENT and tag != "head" and not self._silent:
+            self._silent = tag
+        if tag in ("h1", "h2") and len(self._headings) < 6:
+            self._is_heading = True
+            self._headings.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        """A block ends, or what is not shown."""
+        if tag == self._silent:
+            self._silent = ""
+        if tag in ("h1", "h2"):
+            self._is_heading = False
+        if tag in _BLOCKS:
+            self._lines.append("")
+
+    def handle_data(self, data: str) -> None:
+        """Keep what is shown, and what inline scripts say."""
+        if self._silent == "script":
+            if self._scripts_kept < _SCRIPTS_LIMIT_CHARS:
+                self._scripts.append(data[:50_000])
+                self._scripts_kept += len(data)
+            return
+        if self._silent or self._kept >= TEXT_LIMIT_CHARS:
+            return
+        self._kept += len(data)
+        self._lines[-1] += " ".join(f"{data} ".split()) + " " if data.strip() else ""
+        if self._is_heading:
+            self._headings[-1] = (self._headings[-1] + data)[:300]
+
+    def traits(self) -> PageTraits:
+        """What was found."""
+        said = "\n".join(self._scripts)
+        return PageTraits(
+            text="\n".join(line.strip() for line in self._lines if line.strip()),
+            headings=tuple(each.strip() for each in self._headings if each.strip()),
+            links=self._counts["links"],
+            passwords=self._counts["passwords"],
+            fields=self._counts["fields"],
+            pictures=self._counts["pictures"],
+            media=self._counts["media"],
+            frames=tuple(self._frames),
+            is_frameset=self._is_frameset,
+            marks=frozenset(self._marks),
+            needles=frozenset(each for each in NEEDLES if each in said),
+            robots=", ".join(self._robots[:5]),
+            is_paywalled=_NOT_FREE.search(said) is not None,
+        )
+
+    def _mark(self, given: dict[str, str]) -> None:
+        name, classes = given.get("id", ""), given.get("class", "").split()
+        if not name and not classes:
+            return
+        for mark, (is_id, is_class, begins) in _SELECTORS.items():
+            if (
+                (is_id and name == is_id)
+                or (is_class and is_class in classes)
+                or (begins and name.startswith(begins))
+            ):
+                self._marks.add(mark)
+
+
+def _parsed(selector: str) -> tuple[str, str, str]:
+    match = _SELECTOR.fullmatch(selector)
+    if match is None:
+        raise ValueError(f"The selector {selector!r} is not of a form that sources are read by.")
+    return match[1] or "", match[2] or "", match[3] or ""
+
+
+_SELECTORS = {mark: _parsed(selector) for mark, selector in MARKS.items()}
+
+
+SURE = 0.7  # a finding, or several together, must make us so sure
+_SENTENCES = 5
+_SENTENCE_CHARS = 200
+_HTML = ("text/html", "application/xhtml+xml")
+
+
+@dataclass(frozen=True, slots=True)
+class PageClassification:
+    """A page's class, how sure it is, from 0 to 1, and what speaks for it, a sentence each."""
+
+    kind: PageClass = PageClass.UNJUDGED
+    score: float = 0.0
+    evidence: tuple[str, ...] = ()
+
+
+NOT_JUDGED = PageClassification()
+
+# Asked in this order; of two that are equally sure the first is believed.
+_JUDGES: tuple[tuple[PageClass, Callable[[PageEvidence], ClassFindings]], ...] = (
+    (PageClass.CHALLENGE, judge_challenge),
+    (PageClass.PARKED, judge_parked),
+    (PageClass.LOGIN_WALL, judge_login_wall),
+    (PageClass.CONSENT_WALL, judge_consent_wall),
+    (PageClass.SOFT_404, judge_soft_404),
+    (PageClass.NEAR_EMPTY, judge_near_empty),
+)
+# What a page with an error's status may be all the same: these are known by more than words.
+_BEHIND_ERRORS = frozenset({PageClass.CHALLENGE, PageClass.PARKED, PageClass.LOGIN_WALL})
+
+
+def classify(page: PageEvidence) -> PageClassification:
+    """The page's class; UNJUDGED when there is no page, or nothing of it could be looked at."""
+    if page.status is None:
+        return NOT_JUDGED
+    is_error = page.status >= 400
+    best = NOT_JUDGED
+    doubt = 0.0
+    if page.mime in _HTML:
+        for kind, judge in _JUDGES:
+            if is_error and kind not in _BEHIND_ERRORS:
+                continue
+            case = judge(page)
+            doubt = max(doubt, case.score)
+            if round(case.score, 4) >= SURE and case.score > best.score:
+                best = _judged(kind, case)
+            if kind is PageClass.CHALLENGE and best.kind is kind:
+                return best  # whatever else a challenge looks like
+    if best.kind is not PageClass.UNJUDGED:
+        return best
+    if is_error:
+        sentence = f"The document came with status {page.status}."
+        return PageClassification(PageClass.HTTP_ERROR, 1.0, (sentence,))
+    if page.mime in _HTML and page.traits is None:
+        return NOT_JUDGED
+    return PageClassification(PageClass.OK, round(1.0 - doubt, 2))
+
+
+def _judged(kind: PageClass, case: ClassFindings) -> PageClassification:
+    sentences = tuple(each[:_SENTENCE_CHARS] for each in case.evidence[:_SENTENCES])
+    return PageClassification(kind, round(case.score, 2), sentences)

@@ -1,0 +1,224 @@
+"""Page excerpts: title, wording, refresh, simhash of the first bytes of an HTML page.
+
+Hints, every one: a title can be about error pages, a shop sells domains. None of them makes a link
+dead; they ask for the browser's opinion (links.md 2.3, W29). Pure, and linear in the page's length.
+"""
+
+import re
+from dataclasses import dataclass
+from hashlib import blake2b
+from html import unescape
+
+LOOKED_AT = 65_536  # bytes of a page
+SIMHASH_BITS = 64
+REFRESH_S = 10  # a page that leads on later than this is one to read
+_HEAD = 32_768
+_WORDS_CHARS = 16_384
+_TITLE = re.compile(r"<title[^>]{0,500}>([^<]{0,1000})", re.IGNORECASE)
+_HEADING = re.compile(r"<h1[^>]{0,500}>((?:[^<]|<(?!/h1)){0,500})", re.IGNORECASE)
+_META = re.compile(r"<meta\s[^>]{1,2000}>", re.IGNORECASE)
+_REFRESH = re.compile(r"""http-equiv\s*=\s*["']?\s*refresh\b""", re.IGNORECASE)
+_CONTENT = re.compile(r"""content\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]+))""", re.IGNORECASE)
+_LEADS_TO = re.compile(
+    r"""\s*(\d{1,6})(?:\.\d*)?\s*[;,\s]\s*(?:url\s*=\s*)?["']?([^"']+)""", re.IGNORECASE
+)
+_UNSEEN = re.compile(r"<!--|<(script|style|template|noscript|svg)\b", re.IGNORECASE)
+_TAG = re.compile(r"<[^<>]{0,5000}>")
+_SPACE = re.compile(r"\s+")
+_WORD = re.compile(r"[^\W\d_]{2,40}")
+_CHARSET = re.compile(rb"""charset\s*=\s*["']?\s*([A-Za-z0-9._:-]{2,40})""", re.IGNORECASE)
+
+_NOT_FOUND = re.compile(
+    r"^\W{0,3}(?:404|410)\b|\b(?:error|fehler|erreur|http|status)\s*:?\s*(?:code\s*|error\s*)?(?:404|410)\b"
+    r"|[-|\u2013:]\s*(?:error\s*)?404\W*$|\b404\s*[-|\u2013:]?\s*(?:error|not\s+found|erreur|fehler)\b"
+    r"|\b(?:page|file|site|url|document|article|content|object|resource)\b[^.|]{0,40}?"
+    r"\b(?:not|no longer|cannot|can['\u2019]t)\s+(?:be\s+)?(?:found|exists?|available)\b"
+    r"|^\W{0,3}not\s+found\b|\bpage\s+(?:doesn['\u2019]?t|does\s+not)\s+exist|no\s+such\s+page"
+    r"|seite\s+(?:wurde\s+)?nicht\s+(?:gefunden|verfügbar|vorhanden)|nicht\s+gefunden\s*$"
+    r"|page\s+(?:introuvable|non\s+trouv[ée]e|inexistante)|p[áa]gina\s+no\s+(?:encontrada|existe)"
+    r"|p[áa]gina\s+n[ãa]o\s+encontrada|pagina\s+(?:non\s+trovata|niet\s+gevonden)"
+    r"|sidan\s+(?:hittades\s+inte|finns\s+inte)|siden\s+(?:ble|blev)\s+ikke\s+(?:funnet|fundet)"
+    r"|sivua\s+ei\s+l[öo]ydy|strona\s+nie\s+(?:została\s+znaleziona|istnieje)"
+    r"|str[áa]nka\s+nenalezena|страница\s+не\s+найдена|сторінку\s+не\s+знайдено|ページが見つかりません"
+    r"|页面不存在|找不到(?:页面|網頁|网页|該頁)|페이지를\s*찾을\s*수\s*없",
+    re.IGNORECASE,
+)
+_STANDS_IN = re.compile(
+    r"^welcome to (?:nginx|openresty|caddy)\b|^iis windows(?: server)?\W*$|^iis\d+\W*$"
+    r"|\bapache2?\b.{0,30}\bdefault page|\b(?:test|default) page for the (?:apache|nginx|http server)"
+    r"|^(?:domain|web server'?s?|server) default page|^default (?:web )?(?:site|server) page"
+    r"|\baccount (?:has been |is )?suspended|^(?:this )?(?:web)?site (?:has been |is )?suspended"
+    r"|^(?:web)?site (?:is )?(?:not (?:configured|published|installed)|unavailable)",
+    re.IGNORECASE,
+)
+# Searched for as they are, in lower case: an alternation costs a hundred times as much.
+_PARKERS = (
+    *(
+        "sedoparking.com",
+        "parkingcrew.net",
+        "bodiscdn.com",
+        ".bodis.com",
+        "parklogic",
+        "window.park=",
+    ),
+    *("d38psrni17bvxu.cloudfront.net", "img1.wsimg.com/parking-lander", "afternic.com/forsale"),
+    *("hugedomains.com/domain_profile", "dan.com/buy-domain", "cdn.consentmanager.net/parking"),
+)
+_FOR_SALE = re.compile(
+    r"\b(?:this|the) domain(?: name)?(?: \S{3,80})? (?:is|may be) for sale|buy this domain"
+    r"|domain (?:is )?parked|parked (?:free|domain)|domain parking|inquire about this domain"
+    r"|diese domain (?:steht zum verkauf|kaufen)|domain steht zum verkauf"
+    r"|(?:this )?domain has expired"
+)
+_VENDED = re.compile(r"ce domaine est [àa] vendre|este dominio est[áa] en venta")
+_PARKED_TEXT = (
+    20_000  # characters of a parked page's text at most; an article about parking has more
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PageExcerpt:
+    """A page's beginning.
+
+    Attributes:
+        title: its title; empty without one.
+        heading: its first heading of the first rank.
+        source: as it came, decoded.
+        text: what a reader sees of it.
+    """
+
+    title: str
+    heading: str
+    source: str
+    text: str
+
+
+def parse_page_excerpt(body: bytes, content_type: str = "") -> PageExcerpt:
+    """The page that the bytes are, whatever they are."""
+    source = _decoded(body[:LOOKED_AT], content_type)
+    seen = _seen(source)
+    title, heading = _TITLE.search(source[:_HEAD]), _HEADING.search(seen[:_HEAD])
+    text = _SPACE.sub(" ", unescape(_TAG.sub(" ", seen))).strip()
+    return PageExcerpt(
+        title=_spoken(title[1]) if title else "",
+        heading=_spoken(heading[1]) if heading else "",
+        source=source,
+        text=text,
+    )
+
+
+def says_not_found(page: PageExcerpt, url: str) -> bool:
+    """Whether title or heading say that there is no such page, and the URL does not speak of that.
+
+    >>> says_not_found(parse_page_excerpt(b"<title>404 - PageExcerpt not found</title>"), "http://a.example/x")
+    True
+    """
+    if re.search(r"404|not[-_ +%20]{0,3}found", url, re.IGNORECASE):
+        return False
+    return any(_NOT_FOUND.search(text[:200]) for text in (page.title, page.heading))
+
+
+def says_parked(page: PageExcerpt) -> bool:
+    """Whether the page sells its domain, or stands in for one that nobody uses (W29)."""
+    if len(page.text) >= _PARKED_TEXT:
+        return False
+    source, text = page.source.lower(), page.text.lower()
+    if any(mark in source for mark in _PARKERS):
+        return True
+    if "domain" in text and _FOR_SALE.search(text):
+        return True
+    return ("domaine" in text or "dominio" in text) and _VENDED.search(text) is not None
+
+
+def page_refresh_target(page: PageExcerpt) -> str:
+    """Where the page's own refresh leads soon, as it is written; empty when it does not."""
+    for meta in _META.findall(page.source[:_HEAD]):
+        content = _CONTENT.search(meta)
+        if content is None or not _REFRESH.search(meta):
+            continue
+        to = parse_refresh(unescape(content[1] or content[2] or content[3] or ""))
+        if to:
+            return to
+    return ""
+
+
+def parse_refresh(said: str) -> str:
+    """Where ``5; url=/there`` leads, of a page or of a header; empty when it does not, or not soon.
+
+    >>> parse_refresh("0;URL='/there'"), parse_refresh("300; url=/there"), parse_refresh("60")
+    ('/there', '', '')
+    """
+    leads = _LEADS_TO.match(said[:10_000])
+    return leads[2].strip()[:8_192] if leads and int(leads[1]) <= REFRESH_S else ""
+
+
+def is_placeholder(page: PageExcerpt) -> bool:
+    """Whether the page is what servers and hosters show where there is no site.
+
+    >>> is_placeholder(parse_page_excerpt(b"<title>Welcome to nginx!</title>"))
+    True
+    """
+    return any(_STANDS_IN.search(text[:200]) for text in (page.title, page.heading))
+
+
+def simhash(page: PageExcerpt) -> int:
+    """A hash of what the page says in words; alike for alike pages (Charikar 2002). 0: no words.
+
+    Numbers and the page's own URL, which error pages repeat, do not count.
+    """
+    words = _WORD.findall(page.text.lower()[:_WORDS_CHARS])
+    if not words:
+        return 0
+    shingles = [" ".join(words[at : at + 3]) for at in range(max(len(words) - 2, 1))]
+    # Counters of all bits at once: the counts' binary digits, one number for each digit.
+    digits: list[int] = []
+    for shingle in shingles:
+        carry = int.from_bytes(blake2b(shingle.encode(), digest_size=8).digest(), "big")
+        for at, digit in enumerate(digits):
+            digits[at], carry = digit ^ carry, digit & carry
+            if not carry:
+                break
+        else:
+            digits.append(carry)
+    half = len(shingles) / 2
+    return sum(1 << bit for bit in range(SIMHASH_BITS) if _count(digits, bit) > half)
+
+
+def _count(digits: list[int], bit: int) -> int:
+    return sum((digit >> bit & 1) << at for at, digit in enumerate(digits))
+
+
+def hamming_distance(one: int, other: int) -> int:
+    """How many bits of two hashes differ, 0 to `SIMHASH_BITS`."""
+    return (one ^ other).bit_count()
+
+
+def _seen(source: str) -> str:
+    """The source without what no reader sees; what is never closed hides all that follows."""
+    kept: list[str] = []
+    at = 0
+    while opening := _UNSEEN.search(source, at):
+        kept.append(source[at : opening.start()])
+        name = opening[1]
+        closing = "-->" if name is None else f"</{name}"
+        found = re.compile(re.escape(closing), re.IGNORECASE).search(source, opening.end())
+        if found is None:
+            return " ".join(kept)
+        at = found.end()
+    kept.append(source[at:])
+    return " ".join(kept)
+
+
+def _decoded(body: bytes, content_type: str) -> str:
+    named = _CHARSET.search(content_type.encode("latin-1", "replace")) or _CHARSET.search(
+        body[:2048]
+    )
+    charset = named[1].decode() if named else "utf-8"
+    try:
+        return body.decode(charset, "replace")
+    except (LookupError, ValueError):  # unknown, or one that is no charset ("base64")
+        return body.decode("utf-8", "replace")
+
+
+def _spoken(markup: str) -> str:
+    return _SPACE.sub(" ", unescape(_TAG.sub(" ", markup))).strip()

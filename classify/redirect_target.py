@@ -1,0 +1,251 @@
+"""Redirect targets: root page, error page, login, consent or parking service.
+
+A redirect is no failure: sites move, http becomes https. But a site that no longer has a page often
+leads to its front page, to an error page with status 200, to a login, or, when the domain has changed
+hands, to somebody who sells it (links.md 2.4, 2.5).
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+from urllib.parse import parse_qsl, unquote, urljoin, urlsplit
+
+from core.errors import BadUrlError
+from core.urls import fetch_key, host_of
+from net.public_suffix import registrable
+
+MAX_URL = 8_192  # of a Location; longer ones are cut off by servers, too
+
+
+class RedirectEnding(StrEnum):
+    """What the end of redirects looks like; the value is a constant of a finding's note."""
+
+    FINE = ""
+    ROOT = "redirect: root"
+    ERROR_PAGE = "redirect: error page"
+    LOGIN = "redirect: login"
+    CONSENT = "redirect: consent"
+    PARKED = "redirect: parked"
+
+
+class BadLocationError(Exception):
+    """A Location that cannot be followed; `args[0]` says why, a constant first."""
+
+
+_ROOTS = re.compile(
+    r"/*(?:[a-z]{2}(?:[-_][a-z]{2,4})?/?)?"  # a language
+    r"(?:(?:index|home|default|main|startseite|welcome)(?:\.[a-z]{2,5})?/?)?",
+    re.IGNORECASE,
+)
+_ERROR_SEGMENT = re.compile(
+    r"(?:http|err(?:or)?|status|code|page|site)?[-_ ]?(?:404|410)(?:[-_ ](?:error|page|not[-_ ]?found))?"
+    r"|(?:page|file|site|url|article|document|content|item|product|http|error|404)?[-_ ]?not[-_ ]?(?:found|available)"
+    r"(?:[-_ ](?:page|error))?"
+    r"|(?:page|file|link)?[-_ ]?errors?(?:[-_ ]?(?:page|doc|message))?|errorpages?|pagenotfound|nopage"
+    r"|(?:page[-_ ])?(?:missing|gone|expired|removed|unavailable)|notfound|sorry"
+    r"|seite[-_ ]nicht[-_ ]gefunden|fehler(?:seite)?|introuvable|no[-_ ]encontrad[ao]|oops|suspendedpage|defaultwebpage|(?:account|site)[-_]?suspended",
+    re.IGNORECASE,
+)
+_LOGIN_SEGMENT = re.compile(
+    r"(?:(?:user|account|member|wp|auth|sso|cas|site|customer|secure|web|my)[-_]?)?"
+    r"(?:log[-_]?[io]n|sign[-_]?in|signon|anmelden|conne[x]ion|iniciar-sesion)(?:[-_](?:form|page|required))?"
+    r"|servicelogin|openid-connect|oauth2?|sso|saml2?|authorize|authenticate|shibboleth|idp|cas|adfs"
+    r"|checkpoint|authwall|paywall|subscribe",
+    re.IGNORECASE,
+)
+_CONSENT_SEGMENT = re.compile(
+    r"(?:cookie|gdpr|privacy|age)?[-_]?(?:consent|wall|gate|verification|check)"
+    r"|cookies?(?:[-_]?(?:accept|policy|absent|support))?|collectconsent|cookieabsent|gdpr",
+    re.IGNORECASE,
+)
+_LOGIN_HOSTS = re.compile(
+    r"(?:accounts|login|signin|sso|idp|auth|id|cas|oauth|secure-login|passport)\d{0,2}\..+",
+    re.IGNORECASE,
+)
+_CONSENT_HOSTS = re.compile(
+    r"(?:consent|guce|myprivacy|privacy-?gate|cookiewall|cmp)\..+", re.IGNORECASE
+)
+_PARKERS = frozenset(
+    (
+        *(
+            "sedo.com",
+            "sedoparking.com",
+            "parkingcrew.net",
+            "bodis.com",
+            "dan.com",
+            "undeveloped.com",
+        ),
+        *("hugedomains.com", "afternic.com", "above.com", "parklogic.com", "domainmarket.com"),
+        *("buydomains.com", "uniregistry.com", "voodoo.com", "domainsponsor.com", "ztomy.com"),
+        *("parkweb.net", "namedrive.com", "fabulous.com", "skenzo.com", "trafficz.com", "epik.com"),
+        *("brandbucket.com", "squadhelp.com", "atom.com", "domainname.de", "expireddomains.com"),
+        *("dynadot.com", "domain-for-sale.com", "thisdomainisforsale.com", "searchmagnified.com"),
+    )
+)
+# Ways to other sites' pages: what they lead to may well be a front page.
+_SHORTENERS = frozenset(
+    (
+        *(
+            "bit.ly",
+            "t.co",
+            "goo.gl",
+            "tinyurl.com",
+            "ow.ly",
+            "is.gd",
+            "buff.ly",
+            "lnkd.in",
+            "fb.me",
+        ),
+        *(
+            "doi.org",
+            "handle.net",
+            "purl.org",
+            "w3id.org",
+            "n2t.net",
+            "youtu.be",
+            "dlvr.it",
+            "tiny.cc",
+        ),
+        *("ift.tt", "amzn.to", "nyti.ms", "rebrand.ly", "cutt.ly", "shorturl.at", "j.mp", "v.gd"),
+        *("urn.fi", "nbn-resolving.org", "purl.com", "aka.ms", "git.io", "wp.me"),
+    )
+)
+
+
+def resolve_location(base: str, location: str) -> str:
+    """The fetch key that a Location header means.
+
+    Args:
+        base: the fetch key of the URL that sent it.
+        location: its value as it came, Latin-1 for bytes; those are taken for UTF-8 where they are.
+
+    Raises:
+        BadLocationError: it is empty, too long, another scheme, or no URL.
+    """
+    try:
+        text = location.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        text = location
+    except UnicodeEncodeError:  # from a page's refresh, which is text already
+        text = location
+    text = text.strip(" \t\r\n\x00")
+    if not text:
+        raise BadLocationError("redirect: no location")
+    if len(text) > MAX_URL:
+        raise BadLocationError("redirect: location too long")
+    scheme = _SCHEME.match(text)
+    if scheme is not None and scheme[1].lower() not in ("http", "https"):
+        raise BadLocationError(f"redirect: scheme {scheme[1].lower()[:40]}")
+    try:
+        # The parser reads backslashes as slashes; so must the joining before it.
+        return fetch_key(urljoin(base, text.replace("\\", "/")), allow_single_label=True)
+    except (BadUrlError, ValueError) as error:
+        reason = error.reason if isinstance(error, BadUrlError) else "unparsable"
+        raise BadLocationError(f"redirect: bad location, {reason}") from error
+
+
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):(?!\d)", re.IGNORECASE | re.ASCII)
+
+
+def classify_ending(asked: str, final: str) -> RedirectEnding:
+    """What the end of redirects looks like, for who asked for something else.
+
+    >>> classify_ending("http://example.org/a", "https://example.org/a").name
+    'FINE'
+    >>> classify_ending("http://example.org/a", "https://www.example.org/").name
+    'ROOT'
+    """
+    if _bare(asked) == _bare(final):
+        return RedirectEnding.FINE
+    rules = (
+        (_is_parked, RedirectEnding.PARKED),
+        (_is_consent, RedirectEnding.CONSENT),
+        (_is_login, RedirectEnding.LOGIN),
+        (_is_error_page, RedirectEnding.ERROR_PAGE),
+        (_is_front_page, RedirectEnding.ROOT),
+    )
+    before, after = _RedirectPlace.of(asked), _RedirectPlace.of(final)
+    return next((end for holds, end in rules if holds(before, after)), RedirectEnding.FINE)
+
+
+@dataclass(frozen=True, slots=True)
+class _RedirectPlace:
+    url: str
+    host: str
+    domain: str
+    segments: tuple[str, ...]  # of the path, each without its extension
+    query: str
+
+    @classmethod
+    def of(cls, url: str) -> Self:
+        parts = urlsplit(url)
+        host = host_of(url)
+        return cls(url, host, registrable(host), tuple(_segments(parts.path)), parts.query)
+
+    def has(self, pattern: re.Pattern[str]) -> bool:
+        return any(pattern.fullmatch(each) for each in self.segments)
+
+
+def _is_parked(before: _RedirectPlace, after: _RedirectPlace) -> bool:
+    return after.domain in _PARKERS and before.domain != after.domain
+
+
+def _is_consent(before: _RedirectPlace, after: _RedirectPlace) -> bool:
+    return _leads(_CONSENT_SEGMENT, _CONSENT_HOSTS, before, after)
+
+
+def _is_login(before: _RedirectPlace, after: _RedirectPlace) -> bool:
+    return _leads(_LOGIN_SEGMENT, _LOGIN_HOSTS, before, after)
+
+
+def _is_error_page(before: _RedirectPlace, after: _RedirectPlace) -> bool:
+    if after.has(_ERROR_SEGMENT) and not before.has(_ERROR_SEGMENT):
+        return True
+    query = dict(parse_qsl(after.query[:2048]))
+    return any(query.get(name) in _ERROR_VALUES for name in ("error", "e", "err", "status"))
+
+
+def _is_front_page(before: _RedirectPlace, after: _RedirectPlace) -> bool:
+    return is_root(after.url) and not is_root(before.url) and before.domain not in _SHORTENERS
+
+
+_ERROR_VALUES = frozenset(("404", "410", "notfound"))
+
+
+def is_root(url: str) -> bool:
+    """Whether the URL is a site's front page, in whatever language."""
+    parts = urlsplit(url)
+    if url.partition("#!")[2]:
+        return False
+    names = {name for name, _ in parse_qsl(parts.query[:2048], keep_blank_values=True)}
+    return _ROOTS.fullmatch(parts.path) is not None and names <= _TRACKING
+
+
+_TRACKING = frozenset(
+    ("lang", "language", "hl", "locale", "utm_source", "utm_medium", "ref", "from")
+)
+
+
+def _bare(url: str) -> str:
+    """Without what a move to https or to another spelling of the host changes."""
+    parts = urlsplit(url)
+    host = (parts.hostname or "").removeprefix("www.")
+    return f"{host}{parts.path.rstrip('/')}?{parts.query}"
+
+
+def _segments(path: str) -> list[str]:
+    """The path's segments, each without the extension."""
+    found = [unquote(each) for each in path[:2048].split("/") if each]
+    return [re.sub(r"\.[A-Za-z]{2,5}$", "", each)[:200] for each in found]
+
+
+def _leads(
+    segment: re.Pattern[str], hosts: re.Pattern[str], before: _RedirectPlace, after: _RedirectPlace
+) -> bool:
+    """Whether the end is such a place, and the beginning was none."""
+    if before.has(segment) or hosts.fullmatch(before.host):
+        return False
+    return after.has(segment) or (
+        after.host != before.host and hosts.fullmatch(after.host) is not None
+    )

@@ -1,0 +1,267 @@
+"""Addresses of databases: Redis URLs, and URIs for read-only SQLite files.
+
+    postgresql://user:password@host:5432/name?index=NAME       TCP
+    postgresql://host/name?sslmode=verify-full&sslrootcert=…    TLS, as libpq knows it
+    postgresql://user@/name?host=/run/postgresql               a socket on this machine
+
+`index` is the schema in that database that holds the tables: collections that have nothing to do
+with each other take different names. Without a password libpq looks into ``~/.pgpass``.
+
+    redis://user:password@host:6379/0?index=NAME      in the clear
+    rediss://host:6379/0?ca=/etc/ssl/our-ca.pem       TLS; `ca` besides the system's authorities
+    unix:///run/redis/redis.sock?db=0                 a socket on this machine
+
+The setting `[proxy] dedup_url` names the dedup index this way, and `[frontier] url` the frontier;
+the word before NAME is ``index`` or ``frontier``. The same address and name are the same thing, for
+whoever uses it: machines that share it meet there. Collections that have nothing to do with each
+other take different names.
+"""
+
+import os
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
+
+from core.errors import ConfigError
+
+DEFAULT_INDEX = "weboid"
+DEFAULT_POSTGRES_PORT = 5432
+SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+_INDEX_SETTING = "[index] url"
+_POSTGRES_FORM = '"postgresql://user:password@host:port/name", or "postgresql:///name?host=/folder"'
+_SCHEMES = ("postgresql", "postgres")
+_KNOWN = ("host", "index", "sslmode", "sslrootcert")
+# What needs no quotes in SQL; `pg_` is the server's own.
+_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,39}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexAddress:
+    """A PostgreSQL server, the database in it, and the schema of the index there.
+
+    Attributes:
+        host: a name, an address, or the folder of a unix socket.
+        sslmode: one of `SSL_MODES`; empty: the library's default.
+        ca_file: certificates to trust, as a PEM file; empty: the library's default.
+    """
+
+    host: str
+    database: str
+    port: int = DEFAULT_POSTGRES_PORT
+    username: str = field(default="", repr=False)
+    password: str = field(default="", repr=False)
+    index: str = DEFAULT_INDEX
+    sslmode: str = ""
+    ca_file: str = ""
+
+    def __str__(self) -> str:
+        """The address for people: without user and password."""
+        if self.host.startswith("/"):
+            return f"postgresql:///{self.database}?host={self.host}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"postgresql://{host}:{self.port}/{self.database}"
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The connection as libpq's parameters; what is empty is left to the library."""
+        said = {
+            "host": self.host,
+            "port": str(self.port),
+            "dbname": self.database,
+            "user": self.username,
+            "password": self.password,
+            "sslmode": self.sslmode,
+            "sslrootcert": self.ca_file,
+            "options": f"-c search_path={self.index}",
+        }
+        return {name: value for name, value in said.items() if value}
+
+
+def parse_index_url(url: str) -> IndexAddress:
+    """The address that the setting names.
+
+    Raises:
+        ConfigError: it is none. The text quotes nothing that could be part of a password.
+    """
+    try:
+        parts = _split(url)
+        options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=True))
+    except ValueError:
+        # The library's words may hold a piece of the password.
+        raise ConfigError(
+            f"{_INDEX_SETTING} cannot be read. It is {_POSTGRES_FORM}; in a user's name or password write"
+            " '/' as %2F, '@' as %40, ':' as %3A, '?' as %3F, '#' as %23, '%' as %25."
+        ) from None
+    host, port = parts.hostname or "", parts.port
+    if parts.scheme not in _SCHEMES or parts.fragment:
+        raise ConfigError(f"{_INDEX_SETTING} must be {_POSTGRES_FORM}.")
+    if options.keys() - set(_KNOWN):
+        raise ConfigError(f"{_INDEX_SETTING}: after the address may stand {', '.join(_KNOWN)}.")
+    folder = options.get("host", "")
+    if bool(host) == bool(folder) or (folder and not folder.startswith("/")):
+        raise ConfigError(f"{_INDEX_SETTING} names no server. It is {_POSTGRES_FORM}.")
+    database = unquote(parts.path[1:])
+    if not database or "\0" in unquote(url):
+        raise ConfigError(f"{_INDEX_SETTING} names no database. It is {_POSTGRES_FORM}.")
+    return IndexAddress(
+        host=host or folder,
+        port=DEFAULT_POSTGRES_PORT if port is None else port,
+        database=database,
+        username=unquote(parts.username or ""),
+        password=unquote(parts.password or ""),
+        index=_index(options.get("index", DEFAULT_INDEX)),
+        sslmode=_sslmode(options.get("sslmode", "")),
+        ca_file=options.get("sslrootcert", ""),
+    )
+
+
+def _split(url: str) -> SplitResult:
+    """The URL's parts; a ValueError when they are none, or a password was torn by its own '/'."""
+    parts = urlsplit(url)
+    if "@" in parts.path or (parts.port is not None and not parts.hostname):
+        raise ValueError("torn")
+    return parts
+
+
+def _index(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ConfigError(
+            f"{_INDEX_SETTING}: index is a name of small letters, digits and _, at most 40, not pg_…."
+        )
+    return name
+
+
+def _sslmode(mode: str) -> str:
+    if mode and mode not in SSL_MODES:
+        raise ConfigError(f"{_INDEX_SETTING}: sslmode is one of {', '.join(SSL_MODES)}.")
+    return mode
+
+
+DEFAULT_REDIS_NAME = "weboid"
+DEFAULT_REDIS_PORT = 6379
+_REDIS_URL_FORM = '"redis://host:port/number", "rediss://…" for TLS, or "unix:///path"'
+
+
+class RedisUse(StrEnum):
+    """What is kept there; the value is the word that names it in an address."""
+
+    DEDUP = "index"
+    FRONTIER = "frontier"
+
+    @property
+    def setting(self) -> str:
+        """The setting that holds the address, for people."""
+        return "[proxy] dedup_url" if self is RedisUse.DEDUP else "[frontier] url"
+
+
+@dataclass(frozen=True, slots=True)
+class RedisAddress:
+    """A Redis server, the database in it, and the name of what is kept there.
+
+    Attributes:
+        use: what is kept there.
+        path: of a unix socket; empty for TCP.
+        ca_file: certificates to trust, as a PEM file; empty: the system's.
+    """
+
+    use: RedisUse
+    host: str = ""
+    port: int = DEFAULT_REDIS_PORT
+    path: str = ""
+    number: int = 0
+    tls: bool = False
+    ca_file: str = ""
+    username: str = field(default="", repr=False)
+    password: str = field(default="", repr=False)
+    name: str = DEFAULT_REDIS_NAME
+
+    def __str__(self) -> str:
+        """The address for people: without user and password."""
+        if self.path:
+            return f"unix://{self.path}?db={self.number}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'rediss' if self.tls else 'redis'}://{host}:{self.port}/{self.number}"
+
+    @property
+    def tag(self) -> str:
+        """What every key begins with: a hash tag, so that a Redis Cluster keeps all in one slot.
+
+        No name makes two uses meet: a colon in it is escaped.
+        """
+        use = "frontier:" if self.use is RedisUse.FRONTIER else ""
+        return f"{{weboid:{use}{quote(self.name, safe='')}}}"
+
+
+def parse_redis_url(url: str, use: RedisUse) -> RedisAddress:
+    """The address that the setting names.
+
+    Raises:
+        ConfigError: it is none. The text quotes nothing that could be part of a password.
+    """
+    where = use.setting
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+        options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=True))
+    except ValueError:
+        # The library's words may hold a piece of the password.
+        raise ConfigError(
+            f"{where} cannot be read. It is {_REDIS_URL_FORM}; in a user's name or password write"
+            " '/' as %2F, '@' as %40, ':' as %3A, '?' as %3F, '#' as %23, '%' as %25."
+        ) from None
+    extra = {"redis": set[str](), "rediss": {"ca"}, "unix": {"db"}}.get(parts.scheme)
+    if extra is None:
+        raise ConfigError(f"{where} must be {_REDIS_URL_FORM}.")
+    known = extra | {use.value}
+    if options.keys() - known or parts.fragment:
+        raise ConfigError(
+            f"{where}: after a {parts.scheme}:// address may stand {', '.join(sorted(known))}."
+        )
+    name = options.get(use.value, DEFAULT_REDIS_NAME)
+    if not name:
+        raise ConfigError(f"{where}: {use.value} needs a name, or leave it out.")
+    unix = parts.scheme == "unix"
+    if unix != (not host) or (unix and len(parts.path) < 2):
+        raise ConfigError(f"{where} names no server. It is {_REDIS_URL_FORM}.")
+    return RedisAddress(
+        use,
+        host=host,
+        port=DEFAULT_REDIS_PORT if port is None else port,
+        path=unquote(parts.path) if unix else "",
+        number=_number(options.get("db", "") if unix else parts.path[1:], where),
+        tls=parts.scheme == "rediss",
+        ca_file=options.get("ca", ""),
+        username=_unquoted(parts, "username"),
+        password=_unquoted(parts, "password"),
+        name=name,
+    )
+
+
+def _number(text: str, where: str) -> int:
+    if text and not (text.isascii() and text.isdigit()):
+        raise ConfigError(f"{where}: a database of Redis has a number. It is {_REDIS_URL_FORM}.")
+    return int(text or 0)
+
+
+def _unquoted(parts: SplitResult, name: str) -> str:
+    return unquote(getattr(parts, name) or "")
+
+
+def is_frozen(path: Path) -> bool:
+    """Return True for a file at rest in a folder that cannot be written: a backup, a read-only mount.
+
+    A log beside it says that somebody may be writing.
+    """
+    return not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
+
+
+def read_only_uri(path: Path) -> str:
+    """Return the URI by which SQLite opens the file for reading.
+
+    A file in WAL mode needs a lock file beside it. Where none can be made, a file at rest is opened
+    as immutable, without locks (https://sqlite.org/uri.html#uriimmutable).
+    """
+    how = "mode=ro&immutable=1" if is_frozen(path) else "mode=ro"
+    return f"{path.absolute().as_uri()}?{how}"

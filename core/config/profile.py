@@ -1,0 +1,435 @@
+"""Profile reader: TOML laid over the default settings and validated.
+
+They are added by the proxy, on the way to the origin, so the browser does not know of them and asks
+for no CORS preflight because of them. They go to every host that a page asks, so none of them may
+carry a secret: that is what logins are for.
+
+What it does not know is refused, and every error names the place, the key, and what would be right.
+"""
+
+import ipaddress
+import re
+import tomllib
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
+from datetime import timedelta
+from difflib import get_close_matches
+from typing import Any
+
+from core.captures import check_login_name
+from core.config.database_urls import RedisUse, parse_index_url, parse_redis_url
+from core.config.settings import (
+    LINK_MIRRORS,
+    LINK_PRESETS,
+    PICTURE_FORMATS,
+    SCOPE_KINDS,
+    EgressSettings,
+    FrontierSettings,
+    LinksSettings,
+    LoginSettings,
+    PolicySettings,
+    RecrawlSettings,
+    ScopeSettings,
+    Settings,
+    VisitSettings,
+)
+from core.config.sheets import NOT_IN_SHEETS, SHEET_GROUPS, Sheet, surt_prefix
+from core.config.stored_level import StoredLevel
+from core.errors import ConfigError, InputError
+from core.hosts import HostPatterns, parse_endpoint, parse_upstream_proxy, resolve_key
+from core.regexes import PatternList
+from core.timestamps import parse_duration
+
+MAX_HEADERS = 32
+MAX_HEADER_BYTES = 16_384  # names and values together
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")  # a token (RFC 9110, 5.6.2)
+_VALUE = re.compile(
+    r"[!-~](?:[\t -~]*[!-~])?"
+)  # no CR, no LF, no white space around (RFC 9110, 5.5)
+
+_HOP = "it is between two hops, and the proxy's own"
+_FRAMING = "it says where a message ends or goes, and the proxy says that"
+_PRIVATE = "it carries a secret to every host; make a login instead: weboid login URL"
+_CONDITION = "the answer would no longer be the whole of what a visitor gets"
+_BROWSER = "it says what the browser does, and would lie"
+_REFUSED = {
+    **dict.fromkeys(
+        ("connection", "keep-alive", "te", "trailer", "upgrade", "http2-settings"), _HOP
+    ),
+    **dict.fromkeys(("host", "transfer-encoding", "expect", "max-forwards"), _FRAMING),
+    **dict.fromkeys(("cookie", "cookie2", "authorization"), _PRIVATE),
+    **dict.fromkeys(("range", "accept-encoding"), _CONDITION),
+    "origin": _BROWSER,
+    "user-agent": "say [visit] user_agent or contact instead",
+    "accept-language": "say [visit] language instead",
+}
+_REFUSED_PREFIXES = {
+    "proxy-": _HOP,
+    "content-": _FRAMING,
+    "if-": _CONDITION,
+    "sec-fetch-": _BROWSER,
+    "sec-websocket-": _BROWSER,
+    "sec-ch-": "say [visit] mobile instead; client hints follow it",
+    "access-control-": _BROWSER,
+}
+
+
+def check_header(name: str, value: str) -> None:
+    """Refuse a header that may not be added.
+
+    Raises:
+        ConfigError: it is no header, or one that is not for a profile to say; the text says why.
+    """
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"{name[:100]!r} is no name of a header: write letters and hyphens.")
+    key = name.lower()
+    why = _REFUSED.get(key)
+    for prefix, reason in _REFUSED_PREFIXES.items():
+        if key.startswith(prefix):
+            why = reason
+    if why is not None:
+        raise ConfigError(f"{name} cannot be added: {why}.")
+    if not _VALUE.fullmatch(value):
+        raise ConfigError(
+            f"the value of {name} must be printable ASCII on one line, without blanks around it."
+        )
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    """Refuse headers that may not be added.
+
+    Raises:
+        ConfigError: as `check_header`; or one is there twice, or they are too many or too long.
+    """
+    for name, value in headers.items():
+        check_header(name, value)
+    if len({name.lower() for name in headers}) != len(headers):
+        raise ConfigError("one of the names is there twice; upper and lower case are the same.")
+    size = sum(len(name) + len(value) for name, value in headers.items())
+    if len(headers) > MAX_HEADERS or size > MAX_HEADER_BYTES:
+        raise ConfigError(f"at most {MAX_HEADERS} headers of {MAX_HEADER_BYTES} bytes in all.")
+
+
+_PRODUCT_TOKEN = re.compile("[A-Za-z_-]+")
+_LOCALE = re.compile("[A-Za-z]{2,8}(?:[-_][A-Za-z0-9]{1,8}){0,6}")  # BCP 47, roughly
+_TIMEZONE = re.compile("[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,2}")
+_LANGUAGE = re.compile(r"[A-Za-z0-9*;=., _-]{0,200}")
+_CONTACT = re.compile(r"https?://[!-'*-~]{1,500}|[!-'*-~]{1,100}@[!-'*-~]{1,200}")
+_WEB_PAGE = re.compile(r"https?://[!-'*-~]{1,500}")
+_STORE = re.compile("|".join(StoredLevel))
+_AGENT = re.compile("[ -~]{0,1000}")
+VIEWPORT_LIMIT_PX = 10_000
+DEVICE_SCALE_LIMIT = 5.0
+COLOUR_SCHEMES = ("light", "dark")
+
+
+def parse_settings(text: str, *, source: str = "profile") -> Settings:
+    """The settings that a profile's TOML text says; what it leaves out keeps its default.
+
+    Raises:
+        ConfigError: no TOML, an unknown table or key, a wrong type, or a value out of range; the
+            text names `source`, the key, and what would be right.
+    """
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{source} is no TOML: {error}.") from error
+    settings = settings_from(document, source=source)
+    check_settings(settings, source=source)
+    return settings
+
+
+def settings_from(document: dict[str, Any], *, source: str = "profile") -> Settings:
+    """The settings in a parsed document, types checked.
+
+    Raises:
+        ConfigError: as `parse_settings`.
+    """
+    groups = _groups()
+    tables = dict(document)
+    sheets = tables.pop("sheets", None) or tables.pop("sheet", ())
+    _refuse_unknown(tables, {**groups, "sheet": Sheet}, source)
+    return Settings(
+        **{
+            name: _group(groups[name], table, f"{source} [{name}]")
+            for name, table in tables.items()
+        },
+        sheets=_sheets(sheets, source),
+    )
+
+
+def parse_sheet(prefix: str, document: Mapping[str, Any], *, source: str = "sheet") -> Sheet:
+    """The sheet that changes what `document` says, types checked.
+
+    Args:
+        prefix: as `core.config.sheets.surt_prefix` takes it.
+        document: tables of keys by group.
+        source: where it comes from, for errors.
+
+    Raises:
+        ConfigError: an unknown group or key, a key that no sheet can change, or a wrong type; the
+            text names the sheet and the key.
+    """
+    where = f"{source} {prefix!r}"
+    try:
+        spelled = surt_prefix(prefix)
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}") from error
+    groups = {name: group for name, group in _groups().items() if name in SHEET_GROUPS}
+    _refuse_unknown(dict(document), groups, where)
+    changes: dict[str, dict[str, Any]] = {}
+    for name, table in document.items():
+        within = f"{where} [{name}]"
+        checked = _group(groups[name], table, within)
+        for key in table:
+            if key in NOT_IN_SHEETS.get(name, ()):
+                raise ConfigError(
+                    f"{within} {key} holds as a whole: no sheet can change it for a part."
+                )
+        changes[name] = {key: getattr(checked, key) for key in table}
+    sheet = Sheet(spelled, **changes)
+    check_settings(with_sheets(Settings(), (sheet,)), source=where)
+    return sheet
+
+
+def with_sheets(settings: Settings, sheets: Iterable[Sheet]) -> Settings:
+    """The settings as the sheets change them, one after the other: of two the later one holds."""
+    for sheet in sheets:
+        groups = {
+            name: replace(getattr(settings, name), **keys) for name, keys in sheet.changes().items()
+        }
+        settings = replace(settings, **groups)
+    return settings
+
+
+def _groups() -> dict[str, type]:
+    """The tables that a profile may have, `[[sheet]]` excluded."""
+    return {
+        name: kind for name, kind in typing.get_type_hints(Settings).items() if name != "sheets"
+    }
+
+
+def _sheets(tables: object, source: str) -> tuple[Sheet, ...]:
+    if not isinstance(tables, list | tuple) or not all(isinstance(each, dict) for each in tables):
+        raise ConfigError(f"{source}: a sheet must be a table [[sheet]].")
+    found = []
+    for number, table in enumerate(tables, start=1):
+        document = dict(table)
+        named = [document.pop(key) for key in ("prefix", "match") if key in document]
+        if len(named) != 1 or not isinstance(named[0], str):
+            raise ConfigError(
+                f'{source} sheet {number} must say which part it is for: prefix = "org,example,", '
+                'or match = "example.org".'
+            )
+        found.append(parse_sheet(named[0], document, source=f"{source} sheet"))
+    return tuple(found)
+
+
+def _group(group: type, table: object, where: str) -> Any:
+    if not isinstance(table, dict):
+        raise ConfigError(f"{where} must be a table.")
+    types = typing.get_type_hints(group)
+    _refuse_unknown(table, types, where)
+    return group(
+        **{key: _value(types[key], value, f"{where} {key}") for key, value in table.items()}
+    )
+
+
+def _refuse_unknown(table: dict[str, Any], known: dict[str, Any], where: str) -> None:
+    unknown = sorted(table.keys() - known.keys())
+    if unknown:
+        near = get_close_matches(unknown[0], known, n=1)
+        meant = f" Did you mean {near[0]}?" if near else ""
+        raise ConfigError(
+            f"{where} has unknown keys: {', '.join(unknown)}.{meant} Known are: {', '.join(known)}."
+        )
+
+
+def _value(kind: Any, value: object, where: str) -> object:
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if kind == tuple[str, ...]:
+        if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+            return tuple(value)
+    elif kind == dict[str, str]:
+        if isinstance(value, dict) and all(isinstance(each, str) for each in value.values()):
+            return dict(value)
+    elif type(value) is kind:
+        return value
+    raise ConfigError(f"{where} must be of type {getattr(kind, '__name__', kind)}, not {value!r}.")
+
+
+def check_settings(settings: Settings, *, source: str) -> None:
+    """Refuse what no part could work with.
+
+    Raises:
+        ConfigError: the text names `source`, the key, and what would be right.
+    """
+    for group_name in _groups():
+        group = getattr(settings, group_name)
+        for each in fields(group):
+            value = getattr(group, each.name)
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            lowest = -1 if each.name == "depth" else 0
+            if number and not lowest <= value < float("inf"):  # NaN neither
+                raise ConfigError(f"{source} [{group_name}] {each.name} must be zero or more.")
+    for positive in ("processes", "body_limit_bytes", "warc_limit_bytes"):
+        if getattr(settings.proxy, positive) < 1:
+            raise ConfigError(f"{source} [proxy] {positive} must be at least 1.")
+    if settings.proxy.dedup_url:
+        parse_redis_url(settings.proxy.dedup_url, RedisUse.DEDUP)
+    _check_visit(settings.visit, source)
+    _check_logins(settings.login, source)
+    _check_frontier(settings.frontier, source)
+    _check_scope(settings.scope, source)
+    _check_policy(settings.policy, source)
+    _check_recrawl(settings.recrawl, source)
+    _check_links(settings.links, source)
+    if not 0 <= settings.quality.share <= 1:
+        raise ConfigError(f"{source} [quality] share must be from 0 to 1.")
+    if settings.index.url:
+        parse_index_url(settings.index.url)
+        if not settings.proxy.dedup_url:
+            raise ConfigError(
+                f"{source} [index] url needs [proxy] dedup_url: machines that share an index also"
+                " share a dedup index, which is in Redis."
+            )
+    _check_egress(settings.egress, source)
+
+
+def _check_visit(visit: VisitSettings, source: str) -> None:
+    """Refuse what no browser could be, and what would put a line of its own into a request."""
+    where = f"{source} [visit]"
+    for name in ("viewport_width", "viewport_height"):
+        if not 1 <= getattr(visit, name) <= VIEWPORT_LIMIT_PX:
+            raise ConfigError(f"{where} {name} must be from 1 to {VIEWPORT_LIMIT_PX} pixels.")
+    if not 0.1 <= visit.device_scale <= DEVICE_SCALE_LIMIT:
+        raise ConfigError(f"{where} device_scale must be from 0.1 to {DEVICE_SCALE_LIMIT:g}.")
+    if visit.colour_scheme not in COLOUR_SCHEMES:
+        raise ConfigError(
+            f'{where} colour_scheme must be "light" or "dark", not {visit.colour_scheme!r}.'
+        )
+    if visit.picture_format not in PICTURE_FORMATS:
+        raise ConfigError(
+            f"{source} [visit] picture_format must be one of {', '.join(PICTURE_FORMATS)},"
+            f" not {visit.picture_format!r}."
+        )
+    if not 1 <= visit.picture_quality <= 100:
+        raise ConfigError(
+            f"{source} [visit] picture_quality must be from 1 to 100, not {visit.picture_quality}."
+        )
+    forms = (
+        ("locale", _LOCALE, "be a language tag such as de-DE"),
+        ("timezone", _TIMEZONE, "be a name such as Europe/Berlin"),
+        ("contact", _CONTACT, "be an address such as https://example.org/bot or crawl@example.org"),
+        ("purpose_page", _WEB_PAGE, "be an address such as https://example.org/about-crawler"),
+        ("language", _LANGUAGE, "be a list of languages such as de-DE,de;q=0.8"),
+        ("store", _STORE, f"be one of {', '.join(StoredLevel)}"),
+        ("user_agent", _AGENT, "be printable ASCII on one line"),
+    )
+    for name, form, right in forms:
+        value = getattr(visit, name)
+        if value and not form.fullmatch(value):
+            raise ConfigError(f"{where} {name} must {right}, not {value[:100]!r}.")
+    try:
+        check_headers(visit.headers)
+    except ConfigError as error:
+        raise ConfigError(f"{where} headers: {error}") from error
+
+
+def _check_links(links: LinksSettings, source: str) -> None:
+    """Refuse what no checker could work with, or what would be told to sites as another line."""
+    where = f"{source} [links]"
+    if links.preset not in LINK_PRESETS:
+        known = ", ".join(LINK_PRESETS)
+        raise ConfigError(f"{where} preset must be one of {known}, not {links.preset!r}.")
+    if links.mirror not in LINK_MIRRORS:
+        known = ", ".join(LINK_MIRRORS)
+        raise ConfigError(f"{where} mirror must be one of {known}, not {links.mirror!r}.")
+    if links.connections < 1 or links.timeout_s <= 0 or links.pass_days < 1:
+        raise ConfigError(f"{where} connections, timeout_s and pass_days must be more than zero.")
+    if links.reports_per_day < 1:
+        raise ConfigError(f"{where} reports_per_day must be more than zero.")
+    if links.contact and not _CONTACT.fullmatch(links.contact):
+        raise ConfigError(f"{where} contact must be an address such as https://example.org/bot.")
+    if links.purpose_page and not _WEB_PAGE.fullmatch(links.purpose_page):
+        raise ConfigError(f"{where} purpose_page must be an address such as https://example.org/.")
+    if links.user_agent and not _AGENT.fullmatch(links.user_agent):
+        raise ConfigError(f"{where} user_agent must be printable ASCII on one line.")
+
+
+def _check_logins(login: LoginSettings, source: str) -> None:
+    """Refuse names that no login can have."""
+    for name in login.names:
+        try:
+            check_login_name(name)
+        except InputError as error:
+            raise ConfigError(f"{source} [login] names: {error}") from error
+
+
+def _check_frontier(frontier: FrontierSettings, source: str) -> None:
+    """Refuse orders that are none, leases of no length, and addresses of no Redis."""
+    if frontier.url:
+        parse_redis_url(frontier.url, RedisUse.FRONTIER)
+    if frontier.order not in ("fifo", "random"):
+        raise ConfigError(
+            f'{source} [frontier] order must be "fifo" or "random", not {frontier.order!r}.'
+        )
+    if not frontier.lease_s:
+        raise ConfigError(f"{source} [frontier] lease_s must be more than zero.")
+
+
+def _check_scope(scope: ScopeSettings, source: str) -> None:
+    """Refuse kinds that are none, and patterns that cannot be run."""
+    if scope.kind not in SCOPE_KINDS:
+        raise ConfigError(
+            f"{source} [scope] kind must be one of {', '.join(SCOPE_KINDS)}, not {scope.kind!r}."
+        )
+    PatternList(scope.include, where=f"{source} [scope] include")
+    PatternList(scope.exclude, where=f"{source} [scope] exclude")
+
+
+def _check_recrawl(recrawl: RecrawlSettings, source: str) -> None:
+    """Refuse an interval that is none."""
+    try:
+        length = parse_duration(recrawl.every) if recrawl.every else timedelta(1)
+    except InputError as error:
+        raise ConfigError(f"{source} [recrawl] every: {error}") from error
+    if length < timedelta(seconds=1):
+        raise ConfigError(f"{source} [recrawl] every must be a second at least.")
+
+
+def _check_policy(policy: PolicySettings, source: str) -> None:
+    """Refuse words that mean nothing: a slip must not let a crawl ignore what sites say."""
+    for name in ("robots", "noarchive"):
+        if getattr(policy, name) not in ("obey", "ignore"):
+            raise ConfigError(
+                f'{source} [policy] {name} must be "obey" or "ignore",'
+                f" not {getattr(policy, name)!r}."
+            )
+    if not _PRODUCT_TOKEN.fullmatch(policy.robots_agent):
+        raise ConfigError(
+            f"{source} [policy] robots_agent must be a product token, letters, hyphens and"
+            f" underscores only (RFC 9309, 2.2.1), not {policy.robots_agent!r}."
+        )
+
+
+def _check_egress(egress: EgressSettings, source: str) -> None:
+    """Refuse networks, addresses, host patterns and proxies that are none."""
+    if egress.connections_per_host < 1:
+        raise ConfigError(f"{source} [egress] connections_per_host must be at least 1.")
+    for name in ("allow", "refuse"):
+        for network in getattr(egress, name):
+            try:
+                ipaddress.ip_network(network)
+            except ValueError as error:
+                raise ConfigError(f"{source} [egress] {name}: {error}.") from error
+    try:
+        for name, endpoint in egress.resolve.items():
+            resolve_key(name)
+            parse_endpoint(endpoint)
+        HostPatterns(dict.fromkeys(egress.block, True))
+        HostPatterns({pattern: parse_upstream_proxy(via) for pattern, via in egress.via.items()})
+    except ConfigError as error:
+        raise ConfigError(f"{source} [egress]: {error}") from error

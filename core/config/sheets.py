@@ -1,0 +1,164 @@
+"""Sheets: settings for a part of the web, named by a SURT prefix.
+
+A SURT is a URL with its host turned round, ``https://www.example.org/wiki/A`` is
+``org,example,www,)/wiki/A``: everything that belongs together begins alike. The spelling is that of
+Heritrix; scheme and user information are left out, a port that is not the scheme's own stands before
+the parenthesis. (`core.url_keys` folds much more and serves look-ups in an index only.)
+
+    org,example,            example.org and all hosts below it
+    org,example,)/          example.org alone
+    org,example,)/wiki/     its pages below /wiki/
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from core.errors import BadUrlError, ConfigError
+from core.hosts import canonical_host
+from core.urls import identity_key
+
+T = TypeVar("T")
+
+# What a sheet may change: all else belongs to the machine and the run, not to a site.
+SHEET_GROUPS = ("visit", "politeness", "scope", "policy", "recrawl")
+# Of these, what is said of a crawl as a whole, or kept by the frontier for all hosts alike.
+NOT_IN_SHEETS = {
+    "scope": frozenset({"kind", "sitemaps", "pages", "bytes", "seconds"}),
+    "politeness": frozenset(
+        {
+            "per_address",
+            "visits_per_host",
+            "host_retry_s",
+            "host_retry_limit_s",
+            "host_failures",
+            "host_down_s",
+        }
+    ),
+}
+PREFIX_LIMIT_CHARS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """Settings that hold below a prefix.
+
+    Attributes:
+        prefix: of SURTs, as `surt_prefix` spells it.
+        visit, politeness, scope, policy, recrawl: the keys of that group that it changes, types
+            checked.
+    """
+
+    prefix: str
+    visit: Mapping[str, Any] = field(default_factory=dict)
+    politeness: Mapping[str, Any] = field(default_factory=dict)
+    scope: Mapping[str, Any] = field(default_factory=dict)
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    recrawl: Mapping[str, Any] = field(default_factory=dict)
+
+    def changes(self) -> dict[str, Mapping[str, Any]]:
+        """The groups that it changes, each with its keys."""
+        groups = {name: getattr(self, name) for name in SHEET_GROUPS}
+        return {name: keys for name, keys in groups.items() if keys}
+
+
+class SurtPrefixMap(Generic[T]):
+    """Values by SURT prefix; a look-up costs one step for each length that a prefix has."""
+
+    def __init__(self, values: Iterable[tuple[str, T]]) -> None:
+        """Keep them; several values of one prefix keep their order."""
+        self._values: dict[str, list[T]] = {}
+        for prefix, value in values:
+            self._values.setdefault(prefix, []).append(value)
+        self._lengths = sorted({len(prefix) for prefix in self._values})
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self._values)
+
+    def of(self, surt_: str) -> tuple[T, ...]:
+        """The values whose prefix the SURT begins with, the longest prefix last."""
+        found: list[T] = []
+        for length in self._lengths:
+            if length > len(surt_):
+                break
+            found += self._values.get(surt_[:length], ())
+        return tuple(found)
+
+
+def surt(url: str) -> str:
+    """The URL's SURT, of its identity key.
+
+    Raises:
+        BadUrlError: it is no http(s) URL.
+
+    >>> surt("https://www.Example.org/wiki/A?b=c"), surt("http://[::1]:8080/")
+    ('org,example,www,)/wiki/A?b=c', '[::1],:8080)/')
+    """
+    rest = identity_key(url).partition("://")[2]
+    authority, slash, path = rest.partition("/")
+    return f"{_turned(authority)}){slash}{path}"
+
+
+def surt_prefix(text: str) -> str:
+    """The prefix that a person means: of a SURT, or a host or URL to be turned round.
+
+    Args:
+        text: ``org,example,``, ``org,example,)/wiki/``, Heritrix's ``http://(org,example,``; or a
+            host, which means those below it, too, or the beginning of a URL: ``example.org``,
+            ``*.example.org``, ``example.org/wiki/``, ``https://example.org/wiki/``.
+
+    Raises:
+        ConfigError: it is neither, or ends inside a label.
+
+    >>> surt_prefix("example.org"), surt_prefix("https://example.org/wiki/")
+    ('org,example,', 'org,example,)/wiki/')
+    """
+    given = text.strip()
+    scheme, separator, bare = given.partition("://")
+    if not separator:
+        bare = given
+    elif scheme.lower() not in ("http", "https"):
+        bare = ""
+    if not bare or len(bare) > PREFIX_LIMIT_CHARS:
+        raise ConfigError(f"{text[:200]!r} is no prefix: write org,example, or example.org.")
+    if "," in bare.partition("/")[0].partition(")")[0]:
+        return _spelled(bare.removeprefix("("), text)
+    host, slash, _path = bare.partition("/")
+    try:
+        if slash or ":" in host.rpartition("]")[2]:
+            found = surt(f"http://{bare.removeprefix('*.')}")
+            return found if slash else found.removesuffix("/")
+        return _turned(canonical_host(host.removeprefix("*.")))
+    except BadUrlError as error:
+        raise ConfigError(
+            f"{text[:200]!r} is no prefix: write org,example, or example.org."
+        ) from error
+
+
+def _spelled(given: str, text: str) -> str:
+    """A SURT prefix as we spell it: the host in lower case, a comma after its last label."""
+    front, parenthesis, path = given.partition(")")
+    if not parenthesis:
+        if not front.endswith(",") and ",:" not in front:
+            raise ConfigError(
+                f"{text[:200]!r} ends inside a label: write {front[:150]}, for the domain."
+            )
+        return front.lower()
+    front = front.lower()
+    if not front.endswith(",") and ",:" not in front:
+        front += ","
+    return f"{front}){path}"
+
+
+def _turned(authority: str) -> str:
+    """The authority with its labels turned round, ``org,example,`` or ``org,example,:8080``."""
+    host, colon, port = authority.rpartition(":")
+    if not colon or "]" in port:
+        host, colon, port = authority, "", ""
+    labels = [host] if _is_address(host) else host.split(".")[::-1]
+    return "".join(f"{label}," for label in labels) + colon + port
+
+
+def _is_address(host: str) -> bool:
+    return host.startswith("[") or host.replace(".", "").isdigit()

@@ -1,0 +1,119 @@
+"""Page classes (soft 404, challenge, login wall …) and their rank among captures.
+
+A page's class is a judgement with a score and its evidence, never a reason to throw bytes away. It
+decides which of several captures is offered: the lower a class's rank, the better. A capture whose copy
+a check found broken is moved behind by as much as the check says (`core.playback_check.choice_penalty`).
+"""
+
+from enum import StrEnum
+
+DEFAULT_REPLAY_LEVEL = "images"
+
+
+class PageClass(StrEnum):
+    """What the visitor was shown."""
+
+    UNJUDGED = ""  # no page came, or another version captured it
+    OK = "ok"
+    NEAR_EMPTY = "near-empty"  # nothing to read and nothing to look at
+    CONSENT_WALL = "consent-wall"  # a question about cookies in the place of the page
+    LOGIN_WALL = "login-wall"  # shown to subscribers or members only
+    SOFT_404 = "soft-404"  # says that there is no such page, with a status that says there is
+    HTTP_ERROR = "http-error"  # a status of 400 or more
+    PARKED = "parked"  # the domain's seller, its registrar or an empty server speaks
+    CHALLENGE = "challenge"  # a check for robots, or a firewall's refusal
+
+
+# A class that is not judged counts as good: a capture is not held back for what nobody looked at.
+GOOD = frozenset({PageClass.UNJUDGED, PageClass.OK})
+# Of these is no copy offered, unless it is asked for on purpose.
+WITHHELD = frozenset({PageClass.CHALLENGE})
+# Captures of these show something else than the page: no archived copy of it (`is_usable`).
+UNUSABLE = frozenset(
+    {PageClass.SOFT_404, PageClass.HTTP_ERROR, PageClass.PARKED, PageClass.CHALLENGE}
+)
+# Whose words are another's than the page's: the site may show the page again tomorrow.
+NOT_THE_PAGE = frozenset(PageClass) - GOOD - {PageClass.HTTP_ERROR}
+# Whose links lead nowhere that the page led to.
+WITHOUT_OWN_LINKS = frozenset({PageClass.CHALLENGE, PageClass.PARKED})
+# Where a seed that was redirected here did not arrive at its site.
+WALLS = WITHOUT_OWN_LINKS | {PageClass.CONSENT_WALL, PageClass.LOGIN_WALL}
+
+_RANKS = {
+    PageClass.UNJUDGED: 0,
+    PageClass.OK: 0,
+    PageClass.NEAR_EMPTY: 1,
+    PageClass.CONSENT_WALL: 1,
+    PageClass.LOGIN_WALL: 2,
+    PageClass.SOFT_404: 3,
+    PageClass.HTTP_ERROR: 3,
+    PageClass.PARKED: 4,
+    PageClass.CHALLENGE: 5,
+}
+_WORST = max(_RANKS.values())
+
+
+def class_rank(page_class: str, status: int | None = None) -> int:
+    """How far a capture is from good: 0 is good, each greater number worse.
+
+    One that was not judged goes by its status.
+
+    >>> [class_rank("ok"), class_rank("soft-404"), class_rank("challenge"), class_rank("", 404)]
+    [0, 3, 5, 3]
+    """
+    if page_class == PageClass.UNJUDGED and (status or 0) >= 400:
+        return _RANKS[PageClass.HTTP_ERROR]
+    return _RANKS[PageClass(page_class)] if page_class in _RANKS else _WORST
+
+
+def is_usable(page_class: str, status: int | None, *, is_shown: bool) -> bool:
+    """Return True when a capture is an archived copy of its page, which a reader or a wiki may be sent to.
+
+    The one rule for the bot, the link registry, the wiki's marks, Memento and `links copies`.
+
+    Args:
+        page_class: as it was judged; a class that this version does not know is no copy.
+        status: of the page's answer; a capture without one is a visit that failed.
+        is_shown: replay shows a page or hands out a file: neither failed, skipped nor withheld.
+
+    >>> is_usable("ok", 200, is_shown=True), is_usable("", 404, is_shown=True)
+    (True, False)
+    """
+    is_page = page_class in _RANKS and page_class not in UNUSABLE
+    return is_shown and is_page and status is not None and status < 400
+
+
+def usable_sql() -> str:
+    """Return `is_usable` of a row of `pages` as a condition of SQL, but for what is shown of it."""
+    names = ", ".join(f"'{each}'" for each in sorted(frozenset(_RANKS) - UNUSABLE))
+    return f"(coalesce(status, 999) < 400 AND page_class IN ({names}))"
+
+
+# Of a row of `pages`, how far its newest check at the default level moves it behind.
+QUALITY_SQL = (
+    "coalesce((SELECT quality FROM qualities WHERE qualities.page_id = pages.page_id"  # noqa: S608 constants
+    f" AND qualities.level = '{DEFAULT_REPLAY_LEVEL}'"
+    " ORDER BY qualities.checked_ms DESC, qualities.quality DESC LIMIT 1), 0)"
+)
+
+
+def rank_sql() -> str:
+    """`class_rank` of a row of `pages` and what checks add to it, as an expression of SQL."""
+    cases = " ".join(f"WHEN '{each}' THEN {number}" for each, number in _RANKS.items() if each)
+    error = _RANKS[PageClass.HTTP_ERROR]
+    return (
+        f"(CASE page_class {cases} WHEN '' THEN"
+        f" CASE WHEN coalesce(status, 0) >= 400 THEN {error} ELSE 0 END ELSE {_WORST} END"
+        f" + {QUALITY_SQL})"
+    )
+
+
+def withheld_sql() -> str:
+    """The condition that a row's page is of a class of which no copy is offered."""
+    names = ", ".join(f"'{each}'" for each in sorted(WITHHELD))
+    return f"page_class IN ({names})"
+
+
+def parse_page_class(text: str) -> PageClass:
+    """The class of that name; UNJUDGED when this version knows none."""
+    return PageClass(text) if text in _RANKS else PageClass.UNJUDGED

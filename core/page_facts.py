@@ -1,0 +1,312 @@
+"""Citation metadata that a page states about itself: meta tags, JSON-LD, headers.
+
+The text is a stranger's: sizes, depth and counts are bounded, and nothing is raised for what it
+holds. Contexts are not fetched; terms are taken by their names.
+
+From schema.org data, Highwire's ``citation_*``, Dublin Core, Open Graph, microdata, plain HTML and
+HTTP headers. Each fact is taken from the source that is most to the point; others are not told.
+
+    title, author (one fact each), published, modified, language, site, publisher, journal,
+    description, type, canonical, doi
+
+Everything here was written by the page: values are bounded, and believed by nobody.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urljoin
+
+from core.web_dates import iso_date
+
+SCRIPT_LIMIT_CHARS = 500_000
+NODE_LIMIT = 2_000
+DEPTH_LIMIT = 8
+# What a page is about, the likeliest first; a type that is not here is none a citation needs.
+_WORKS = (
+    "ScholarlyArticle", "NewsArticle", "ReportageNewsArticle", "AnalysisNewsArticle",
+    "OpinionNewsArticle", "ReviewNewsArticle", "BackgroundNewsArticle", "LiveBlogPosting",
+    "BlogPosting", "TechArticle", "MedicalScholarlyArticle", "Article", "Report", "SocialMediaPosting",
+    "DiscussionForumPosting", "Review", "Recipe", "Book", "Thesis", "Dataset", "VideoObject",
+    "PodcastEpisode", "Movie", "TVEpisode", "MusicRecording", "Event", "Product", "CreativeWork",
+    "QAPage", "FAQPage", "ProfilePage", "AboutPage", "ItemPage", "WebPage", "WebSite",
+)  # fmt: skip
+_RANK = {name: rank for rank, name in enumerate(_WORKS)}
+# Where the node of the page itself may stand; comments and related articles do not.
+_INWARD = ("@graph", "mainEntity", "mainEntityOfPage", "@included")
+
+
+def main_work(scripts: list[str]) -> tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]]]:
+    """The node that describes what the page is, and all nodes by ``@id``; empty when there is none."""
+    nodes: list[Mapping[str, Any]] = []
+    for script in scripts:
+        nodes += list(_nodes(_load(script), DEPTH_LIMIT))[: NODE_LIMIT - len(nodes)]
+    known: dict[str, Mapping[str, Any]] = {}
+    for node in nodes:
+        name = node.get("@id")
+        # A mere reference has nothing else to say.
+        if isinstance(name, str) and len(node) > 1:
+            known.setdefault(name, node)
+    ranked = [(rank, at) for at, node in enumerate(nodes) if (rank := _rank(node)) is not None]
+    return (nodes[min(ranked)[1]] if ranked else {}), known
+
+
+def json_ld_types(node: Mapping[str, Any]) -> list[str]:
+    """Its types by their bare names."""
+    said = node.get("@type")
+    words = said if isinstance(said, list) else [said]
+    return [word.rsplit("/", 1)[-1][:100] for word in words[:20] if isinstance(word, str)]
+
+
+def json_ld_text(value: Any, known: Mapping[str, Mapping[str, Any]], depth: int = 4) -> list[str]:
+    """The words of a value: a string, the name of a thing, or several of them."""
+    if depth == 0:
+        return []
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, list):
+        return [word for each in value[:100] for word in json_ld_text(each, known, depth - 1)]
+    if isinstance(value, dict):
+        if "@value" in value:
+            return json_ld_text(value["@value"], known, depth - 1)
+        name = value.get("@id")
+        if isinstance(name, str) and "name" not in value and name in known:
+            value = known[name]
+        return json_ld_text(value.get("name"), known, depth - 1)
+    return []
+
+
+def _rank(node: Mapping[str, Any]) -> int | None:
+    ranks = [_RANK[name] for name in json_ld_types(node) if name in _RANK]
+    return min(ranks, default=None)
+
+
+def _load(script: str) -> Any:
+    if len(script) > SCRIPT_LIMIT_CHARS:
+        return None
+    # Some systems wrap it as they wrapped scripts once.
+    bare = script.strip().removeprefix("<!--").removesuffix("-->").strip()
+    bare = bare.removeprefix("//<![CDATA[").removesuffix("//]]>").rstrip(";")
+    try:
+        return json.loads(bare, strict=False)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _nodes(value: Any, depth: int) -> Iterator[Mapping[str, Any]]:
+    if depth == 0:
+        return
+    if isinstance(value, list):
+        for each in value[:NODE_LIMIT]:
+            yield from _nodes(each, depth - 1)
+    elif isinstance(value, dict):
+        yield value
+        for inward in _INWARD:
+            if inward in value:
+                yield from _nodes(value[inward], depth - 1)
+
+
+VALUE_LIMIT_CHARS = 500
+DESCRIPTION_LIMIT_CHARS = 2_000
+AUTHOR_LIMIT = 50
+URL_LIMIT_CHARS = 8_000
+
+_TAG = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8}){0,6}", re.ASCII)  # RFC 5646, 2.1, roughly
+_DOI = re.compile(r"10\.\d{4,9}/[^\s\"<>]{1,300}", re.ASCII)
+_CANONICAL = re.compile(r"<([^<>]{1,8000})>[^,]{0,200};\s*rel=\"?canonical\b", re.IGNORECASE)
+_SPACE = re.compile(r"\s+")
+
+# Where each fact is looked for, the best first: "ld:" schema.org, "meta:" a <meta> by its name,
+# "item:" microdata, and names of their own for what else there is.
+_SOURCES: Mapping[str, tuple[str, ...]] = {
+    "title": (
+        "meta:citation_title", "ld:headline", "item:headline", "meta:og:title", "meta:dc.title",
+        "meta:dcterms.title", "ld:name", "meta:twitter:title", "html:title",
+    ),
+    "author": (
+        "meta:citation_author", "ld:author", "ld:creator", "item:author", "meta:dc.creator",
+        "meta:dcterms.creator", "meta:article:author", "meta:book:author", "meta:author",
+        "meta:parsely-author", "meta:sailthru.author", "html:rel-author", "html:byline",
+    ),
+    "published": (
+        "meta:citation_publication_date", "meta:citation_date", "ld:datePublished", "ld:uploadDate",
+        "item:datePublished", "meta:article:published_time", "meta:og:published_time",
+        "meta:citation_online_date", "meta:dcterms.issued", "meta:dc.date.issued",
+        "meta:dcterms.date", "meta:dc.date", "meta:book:release_date", "meta:parsely-pub-date",
+        "meta:sailthru.date", "meta:pubdate", "meta:publish-date", "meta:date", "ld:dateCreated",
+        "html:time-pubdate", "html:time",
+    ),
+    "modified": (
+        "ld:dateModified", "item:dateModified", "meta:article:modified_time",
+        "meta:og:updated_time", "meta:dcterms.modified", "meta:dc.date.modified",
+        "meta:last-modified", "meta:lastmod",
+    ),
+    "language": (
+        "html:lang", "http:content-language", "html:content-language", "ld:inLanguage",
+        "meta:citation_language", "meta:dc.language", "meta:dcterms.language", "meta:og:locale",
+    ),
+    "site": ("meta:og:site_name", "ld:isPartOf", "meta:application-name", "meta:twitter:site"),
+    "publisher": (
+        "meta:citation_publisher", "ld:publisher", "item:publisher", "meta:dc.publisher",
+        "meta:dcterms.publisher", "meta:article:publisher",
+    ),
+    "journal": ("meta:citation_journal_title", "meta:prism.publicationname"),
+    "description": (
+        "meta:description", "meta:og:description", "ld:description", "item:description",
+        "meta:dc.description", "meta:twitter:description",
+    ),
+    "type": ("ld:@type", "meta:og:type", "item:@type", "meta:dc.type"),
+    "canonical": ("html:canonical", "http:link", "meta:og:url", "ld:url", "meta:citation_abstract_html_url"),
+    "doi": ("meta:citation_doi", "meta:prism.doi", "meta:dc.identifier", "ld:sameAs", "ld:@id"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class PageFact:
+    """Something that the page says of itself.
+
+    Attributes:
+        name: which fact.
+        value: dates in ISO 8601 where that is sure, languages as BCP 47, URLs absolute.
+        source: where it says so, e.g. ``ld:datePublished`` or ``meta:og:title``.
+    """
+
+    name: str
+    value: str
+    source: str
+
+
+def read_facts(
+    raw: Mapping[str, Any], *, url: str, headers: Mapping[str, str]
+) -> tuple[PageFact, ...]:
+    """The facts of a page; whatever it holds, nothing is raised.
+
+    Args:
+        raw: what ``facts.js`` collected.
+        url: of its document.
+        headers: of its response, names in lower case.
+    """
+    said = _FactSources(raw, headers)
+    base = _words(raw.get("base")) or url
+    facts: list[PageFact] = []
+    for name, sources in _SOURCES.items():
+        facts += _choose(name, sources, said, base)
+    return tuple(facts)
+
+
+def fact_value(facts: Iterable[PageFact], name: str) -> str:
+    """The value of the first fact of that name; empty when there is none.
+
+    >>> fact_value([PageFact("title", "A", "html:title")], "title")
+    'A'
+    """
+    return next((each.value for each in facts if each.name == name), "")
+
+
+def _choose(name: str, sources: Sequence[str], said: "_FactSources", base: str) -> list[PageFact]:
+    for source in sources:
+        values = [_normal(name, value, base) for value in said.values(source)]
+        found = list(dict.fromkeys(value for value in values if value))
+        if found:
+            many = AUTHOR_LIMIT if name == "author" else 1
+            return [PageFact(name, value, source) for value in found[:many]]
+    return []
+
+
+def _normal(name: str, value: str, base: str) -> str:
+    """The value in its normal form; empty when it cannot be one."""
+    limit = DESCRIPTION_LIMIT_CHARS if name == "description" else VALUE_LIMIT_CHARS
+    if name == "canonical":
+        return _absolute(value, base)
+    words = _SPACE.sub(" ", value[: 4 * limit]).strip()[:limit]
+    if name in ("published", "modified"):
+        # Without a digit it is a word such as "today".
+        return iso_date(words) if any(c.isdigit() for c in words) else ""
+    if name == "language":
+        tag = words.split(",")[0].strip().replace("_", "-")
+        return tag if _TAG.fullmatch(tag) else ""
+    if name == "doi":
+        match = _DOI.search(words)
+        return match[0].rstrip(".,;)") if match else ""
+    if name == "author":
+        # A profile's address is no name.
+        return "" if words.startswith(("http://", "https://", "@")) else words.removeprefix("By ")
+    return words
+
+
+def _absolute(value: str, base: str) -> str:
+    if len(value) > URL_LIMIT_CHARS:
+        return ""
+    try:
+        url = urljoin(base, value.strip())
+    except ValueError:
+        return ""
+    return url if url.lower().startswith(("http://", "https://")) else ""
+
+
+class _FactSources:
+    """What the page says, by source."""
+
+    def __init__(self, raw: Mapping[str, Any], headers: Mapping[str, str]) -> None:
+        self._found: dict[str, list[str]] = {}
+        for name, content in _pairs(raw.get("metas")):
+            self._add(f"meta:{_meta_name(name)}", content)
+        for name, content in _pairs(raw.get("items")):
+            self._add(f"item:{name}", content)
+        for name, content in _pairs(raw.get("html")):
+            self._add(f"html:{name}", content)
+        self._add("http:content-language", headers.get("content-language", ""))
+        if match := _CANONICAL.search(headers.get("link", "")[:20_000]):
+            self._add("http:link", match[1])
+        scripts = raw.get("scripts")
+        work, known = main_work([each for each in _list(scripts) if isinstance(each, str)])
+        for name in ("@type", *_LD_NAMES):
+            for value in (
+                json_ld_types(work)[:1] if name == "@type" else json_ld_text(work.get(name), known)
+            ):
+                self._add(f"ld:{name}", value)
+
+    def values(self, source: str) -> list[str]:
+        """What is said there, in order."""
+        return self._found.get(source, [])
+
+    def _add(self, source: str, value: str) -> None:
+        if value.strip():
+            self._found.setdefault(source, []).append(value)
+
+
+_LD_NAMES = sorted(
+    {
+        source.removeprefix("ld:")
+        for sources in _SOURCES.values()
+        for source in sources
+        if source.startswith("ld:") and source != "ld:@type"
+    }
+)
+
+
+def _meta_name(name: str) -> str:
+    """One spelling for all of Dublin Core's: ``DC:creator``, ``dc.creator``, ``DC.Creator.Name``."""
+    lowered = name.strip().lower()
+    for prefix in ("dc:", "dcterms:"):
+        if lowered.startswith(prefix):
+            return lowered.replace(":", ".", 1)
+    return lowered
+
+
+def _pairs(value: Any) -> Iterator[tuple[str, str]]:
+    for entry in _list(value):
+        if isinstance(entry, list) and len(entry) == 2:
+            name, content = entry
+            if isinstance(name, str) and isinstance(content, str):
+                yield name, content
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _words(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,239 @@
+"""Regular expressions given by users, run by RE2 in linear time.
+
+RE2 searches in time that grows with the text alone and refuses what it cannot run in that way, such
+as look-ahead and back references. A pattern is searched for anywhere in the URL, letter case as given.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+import re2
+
+from core.errors import ConfigError, InputError
+
+PATTERN_LIMIT_CHARS = 4_000
+PATTERNS_LIMIT = 1_000
+MEMORY_LIMIT_BYTES = 8 << 20  # for one compiled pattern; RE2's own default
+SHOWN_CHARS = 120
+JOINED_CHARS = 50_000  # patterns compiled as one; a larger program is slower to search
+# Text after it is literal up to a \E, so such a pattern would swallow its neighbours.
+_QUOTED = r"\Q"
+
+
+class CompiledPattern(Protocol):
+    """A compiled pattern."""
+
+    def search(self, text: str, /) -> object | None:
+        """Something when it is found in the text."""
+        ...
+
+
+class PatternList:
+    """A list of patterns, searched as one: the cost of a look-up hardly grows with their number."""
+
+    def __init__(self, texts: Iterable[str], *, where: str = "patterns") -> None:
+        """Compile them.
+
+        Args:
+            texts: patterns in RE2's syntax.
+            where: the setting or option that they come from, for errors.
+
+        Raises:
+            ConfigError: RE2 cannot run one of them, or there are too many; the text names the
+                pattern and the reason.
+        """
+        self._texts = tuple(dict.fromkeys(texts))
+        if len(self._texts) > PATTERNS_LIMIT:
+            raise ConfigError(f"{where}: {len(self._texts)} patterns; at most {PATTERNS_LIMIT}.")
+        self._single = [compile_pattern(text, where=where) for text in self._texts]
+        self._joined = [each for group in _groups(self._texts) for each in _joined(group)]
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self._texts)
+
+    def first_in(self, url: str) -> str | None:
+        """The first pattern that is found in the URL; None when none is."""
+        if not any(each.search(url) for each in self._joined):
+            return None
+        found = zip(self._texts, self._single, strict=True)
+        return next((text for text, each in found if each.search(url)), None)
+
+
+def compile_pattern(text: str, *, where: str) -> CompiledPattern:
+    """One pattern, ready to search.
+
+    Raises:
+        ConfigError: it is empty, longer than `PATTERN_LIMIT_CHARS`, or RE2 cannot run it.
+    """
+    shown = text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + "…"
+    if not text:
+        raise ConfigError(f"{where}: an empty pattern would match everything; write .* for that.")
+    if len(text) > PATTERN_LIMIT_CHARS:
+        raise ConfigError(
+            f"{where}: the pattern {shown!r} is longer than {PATTERN_LIMIT_CHARS} characters."
+        )
+    try:
+        compiled: CompiledPattern = re2.compile(text, re2_options())
+    except (re2.error, UnicodeEncodeError) as error:
+        raise ConfigError(
+            f"{where}: the pattern {shown!r} cannot be run: {re2_error_text(error)}. "
+            "Patterns are RE2: no look-ahead, no back references."
+        ) from error
+    return compiled
+
+
+def re2_options(limit_bytes: int = MEMORY_LIMIT_BYTES) -> re2.Options:
+    """How expressions are compiled: in so much memory, and without a word on standard error."""
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = limit_bytes
+    return options
+
+
+def re2_error_text(error: Exception) -> str:
+    """RE2's words as text: it raises bytes."""
+    word = error.args[0] if error.args else ""
+    return word.decode(errors="replace") if isinstance(word, bytes) else str(error)
+
+
+def _groups(texts: Iterable[str]) -> list[list[str]]:
+    """The patterns in groups that are compiled as one."""
+    groups: list[list[str]] = []
+    room = 0
+    for text in texts:
+        alone = _QUOTED in text
+        if alone or len(text) > room:
+            groups.append([])
+            room = 0 if alone else JOINED_CHARS
+        groups[-1].append(text)
+        room -= len(text)
+    return groups
+
+
+def _joined(group: list[str]) -> list[CompiledPattern]:
+    """Patterns, as few as possible, one of which is found wherever one of the group is."""
+    text = group[0] if len(group) == 1 else "|".join(f"(?:{each})" for each in group)
+    try:
+        return [re2.compile(text, re2_options())]
+    except re2.error:  # too large together, for each was compiled alone before
+        half = len(group) // 2
+        return _joined(group[:half]) + _joined(group[half:])
+
+
+REGEX_LIMIT_CHARS = 2_000
+REGEX_LIMIT_BYTES = 8 << 20  # of a compiled expression; RE2 refuses what would need more
+SET_PATTERNS = 2_000  # expressions that are searched for at once …
+SET_CHARS = 64_000  # … and their characters: the automaton stays small enough to be fast
+SET_LIMIT_BYTES = 32 << 20
+
+
+def check_regex(expression: str, *, before: str = "", after: str = "") -> str:
+    """The expression, with what is put around it, when RE2 can run it.
+
+    RE2 takes time that grows with the length of the URL alone, whatever the expression.
+
+    Raises:
+        InputError: RE2 cannot run it, or it is empty or too long.
+    """
+    if not expression or len(expression) > REGEX_LIMIT_CHARS:
+        raise _bad(expression, f"an expression has 1 to {REGEX_LIMIT_CHARS} characters")
+    whole = f"{before}{expression}{after}"
+    try:
+        for each in (expression, whole):  # by itself first: its brackets must not pair with ours
+            re2.compile(each, re2_options(REGEX_LIMIT_BYTES))
+    except re2.error as error:
+        raise _bad(
+            expression,
+            f"RE2 cannot run it ({re2_error_text(error)[:200]}); it knows no look-ahead and no back references",
+        ) from error
+    return whole
+
+
+class RegexList:
+    """Expressions that are searched for together; each has the number of its place."""
+
+    def __init__(self, expressions: list[str]) -> None:
+        """Compile them; `check_regex` has taken each."""
+        self._sets = _sets_of(expressions)
+
+    def search(self, text: str) -> Iterator[int]:
+        """The numbers of those that are found in the text."""
+        for each in self._sets:
+            yield from each.search(text)
+
+
+class _RegexSet:
+    """Expressions that are searched for in one pass.
+
+    The first one matches everything. An automaton that ran out of memory says that nothing matches;
+    this tells it from a text in which nothing does, and then each is searched for by itself.
+    """
+
+    def __init__(self, expressions: list[str], first: int, limit_bytes: int) -> None:
+        """Compile them.
+
+        Raises:
+            re2.error: together they are too large.
+        """
+        self._first = first
+        self._expressions = expressions
+        self._set = re2.Set.SearchSet(re2_options(limit_bytes))
+        for expression in ("", *expressions):
+            self._set.Add(expression)
+        self._set.Compile()
+
+    def search(self, text: str) -> Iterator[int]:
+        """The numbers of the expressions that are found in the text."""
+        found = self._set.Match(text) or []
+        if 0 in found:
+            yield from (self._first + number - 1 for number in sorted(found) if number)
+        else:
+            yield from _each_alone(self._expressions, self._first, text)
+
+
+class _SingleRegex:
+    """An expression that is too large for a set."""
+
+    def __init__(self, expression: str, first: int) -> None:
+        self._expression = expression
+        self._first = first
+
+    def search(self, text: str) -> Iterator[int]:
+        """Its number when it is found in the text."""
+        return _each_alone([self._expression], self._first, text)
+
+
+def _each_alone(expressions: list[str], first: int, text: str) -> Iterator[int]:
+    for number, expression in enumerate(expressions, start=first):
+        if re2.search(expression, text, re2_options(REGEX_LIMIT_BYTES)):
+            yield number
+
+
+def _sets_of(expressions: list[str]) -> list[_RegexSet | _SingleRegex]:
+    sets: list[_RegexSet | _SingleRegex] = []
+    start, chars = 0, 0
+    for number, expression in enumerate(expressions):
+        chars += len(expression)
+        if chars > SET_CHARS or number - start >= SET_PATTERNS:
+            sets += _compiled(expressions[start:number], start)
+            start, chars = number, len(expression)
+    return sets + _compiled(expressions[start:], start)
+
+
+def _compiled(expressions: list[str], first: int) -> list[_RegexSet | _SingleRegex]:
+    """They in one set, or in several when one would be too large."""
+    if not expressions:
+        return []
+    try:
+        return [_RegexSet(expressions, first, SET_LIMIT_BYTES)]
+    except re2.error:
+        half = len(expressions) // 2
+        if not half:
+            return [_SingleRegex(expressions[0], first)]
+        return _compiled(expressions[:half], first) + _compiled(expressions[half:], first + half)
+
+
+def _bad(expression: str, why: str) -> InputError:
+    shown = expression if len(expression) <= 200 else expression[:200] + "…"
+    return InputError(f"{shown!r} is no regular expression: {why}.")

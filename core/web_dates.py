@@ -1,0 +1,222 @@
+"""Dates of the web: HTTP dates, Retry-After, and dates written in pages.
+
+>>> from datetime import UTC, datetime, timedelta
+>>> parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT") == parse_http_date("Sunday, 06-Nov-94 08:49:37 GMT")
+True
+>>> parse_web_date("2004-12-23T18:00:15+01:00").isoformat(), parse_web_date("soon")
+('2004-12-23T17:00:15+00:00', None)
+>>> parse_retry_after("120", now=None, limit=timedelta(days=1)).seconds
+120
+
+What can be read in two ways, such as ``01/02/2024``, or names no day that there is, is given back as
+it was: a wrong date in a citation is worse than an odd one.
+"""
+
+import re
+from collections.abc import Callable
+from datetime import MAXYEAR, UTC, date, datetime, time, timedelta, timezone
+from email.utils import parsedate_tz
+
+HTTP_DATE_LIMIT_CHARS = 128  # characters of a date; what is longer is none
+_SECONDS = re.compile(r"0*(\d+)(\.\d*)?", re.ASCII)
+_DIGITS = 12  # of a number of seconds; beyond that every limit of ours is reached
+
+
+def parse_mail_date(text: str) -> datetime | None:
+    """Return the moment of an RFC 5322 date, in the zone that it names; None when it is none.
+
+    The three forms of an HTTP date (RFC 9110, 5.6.7) are such dates. Without a zone it is in UTC.
+    """
+    fields = _fields(text)
+    return None if fields is None else _moment(fields)
+
+
+def parse_http_date(text: str) -> datetime | None:
+    """Return the moment of an HTTP date in UTC (RFC 9110, 5.6.7); None when it names none."""
+    return _in_utc(parse_mail_date(text))
+
+
+def parse_web_date(text: str) -> datetime | None:
+    """Return the moment of an ISO 8601 date or of an HTTP date, in UTC; None when it is neither."""
+    if len(text) > HTTP_DATE_LIMIT_CHARS:
+        return None
+    try:
+        return _in_utc(datetime.fromisoformat(text.strip()))
+    except ValueError:
+        return parse_http_date(text)
+
+
+def parse_retry_after(value: str, *, now: datetime | None, limit: timedelta) -> timedelta | None:
+    """Return how long a Retry-After header asks to wait (RFC 9110, 10.2.3); None when it says nothing.
+
+    Args:
+        value: of the header: seconds or a date. A fraction of a second, which no RFC allows, is read.
+        now: the moment that a date is compared with; None: dates cannot be read.
+        limit: the longest wait; whoever asks for longer, in a year of any length, gets this.
+    """
+    text = value.strip()
+    if seconds := _SECONDS.fullmatch(text):
+        whole, fraction = seconds[1], seconds[2] or ""
+        if len(whole) > _DIGITS:
+            return limit
+        return min(timedelta(seconds=float(whole + fraction[:_DIGITS])), limit)
+    fields = _fields(text)
+    if fields is None or now is None:
+        return None
+    if fields[0] > MAXYEAR:
+        return limit
+    moment = _in_utc(_moment(fields))
+    return None if moment is None else min(max(moment - now, timedelta(0)), limit)
+
+
+def _fields(text: str) -> list[int] | None:
+    """Return year, month, day, hour, minute, second, three unused fields, offset in seconds."""
+    if len(text) > HTTP_DATE_LIMIT_CHARS:
+        return None
+    try:
+        found = parsedate_tz(text.strip())
+        return None if found is None else [each or 0 for each in found]
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None  # bugs of the standard library's parser, e.g. with digits that are not ASCII
+
+
+def _moment(fields: list[int]) -> datetime | None:
+    year, month, day, hour, minute, second, *_, offset = fields
+    try:
+        zone = timezone(timedelta(seconds=offset))
+        # A leap second (RFC 9110, 5.6.7) is one that datetime does not have.
+        whole = 59 if second == 60 else second
+        return datetime(year, month, day, hour, minute, whole, tzinfo=zone)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _in_utc(moment: datetime | None) -> datetime | None:
+    try:
+        if moment is None or moment.tzinfo is None:
+            return None if moment is None else moment.replace(tzinfo=UTC)
+        return moment.astimezone(UTC)
+    except OverflowError:
+        return None
+
+
+PAGE_DATE_LIMIT_CHARS = 60
+_MONTHS = (
+    "january", "february", "march", "april", "may", "june",
+    "july", "august", "september", "october", "november", "december",
+)  # fmt: skip
+_YEAR = re.compile(r"(\d{4})", re.ASCII)
+_MONTH = re.compile(r"(\d{4})[-/.](\d{1,2})", re.ASCII)
+# ISO 8601 and what CMSs make of it: a space for the T, slashes, no colon in the offset, a zone's "Z".
+_NUMBERS = re.compile(
+    r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})"
+    r"(?:[T ]{1,3}(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,]\d{1,9})?)?\s?(Z|UTC|GMT|[+-]\d{2}:?\d{2}|[+-]\d{2})?)?",
+    re.IGNORECASE | re.ASCII,
+)
+_COMPACT = re.compile(
+    r"(\d{4})(\d{2})(\d{2})(?:T?(\d{2})(\d{2})(\d{2})?(Z|[+-]\d{2}:?\d{2})?)?",
+    re.IGNORECASE | re.ASCII,
+)
+_DAY_FIRST = re.compile(
+    r"(\d{1,2})(?:st|nd|rd|th)?\.?\s+([a-z]{3,9})\.?,?\s+(\d{4})", re.IGNORECASE
+)
+_MONTH_FIRST = re.compile(
+    r"([a-z]{3,9})\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(\d{4})", re.IGNORECASE | re.ASCII
+)
+_NUMBERED = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})", re.ASCII)
+
+
+def iso_date(said: str) -> str:
+    """The date in ISO 8601, as precise as it was said; what is not sure comes back as it was, shortened.
+
+    >>> iso_date("2024/05/01"), iso_date("1 May 2024"), iso_date("01/02/2024")
+    ('2024-05-01', '2024-05-01', '01/02/2024')
+    """
+    text = " ".join(said[: 4 * PAGE_DATE_LIMIT_CHARS].split())[:PAGE_DATE_LIMIT_CHARS]
+    try:
+        return _read(text) or text
+    except (ValueError, OverflowError):
+        return text
+
+
+def _read(text: str) -> str | None:
+    for pattern, read in _READINGS:
+        if match := pattern.fullmatch(text):
+            return read(*match.groups())
+    if text[:3].isalpha() and len(text) > 20:
+        moment = parse_mail_date(text)  # RFC 5322, 3.3
+        return None if moment is None else _with_zone(moment)
+    return None
+
+
+def _year(year: str) -> str:
+    return f"{date(int(year), 1, 1).year:04}"
+
+
+def _month(year: str, month: str) -> str:
+    return date(int(year), int(month), 1).isoformat()[:7]
+
+
+def _day(year: str, _: str, month: str, day: str, *clock: str | None) -> str:
+    return _moment_of_match(date(int(year), int(month), int(day)), clock)
+
+
+def _compact(year: str, month: str, day: str, *clock: str | None) -> str:
+    return _moment_of_match(date(int(year), int(month), int(day)), clock)
+
+
+def _moment_of_match(day: date, clock: tuple[str | None, ...]) -> str:
+    hours, minutes, seconds, zone = clock
+    if hours is None or minutes is None:
+        return day.isoformat()
+    moment = datetime.combine(day, time(int(hours), int(minutes), int(seconds or 0)))
+    if zone is None:
+        return moment.isoformat()
+    return _with_zone(moment.replace(tzinfo=_zone(zone)))
+
+
+def _zone(said: str) -> timezone:
+    digits = said[1:].replace(":", "")
+    if not digits.isdigit():
+        return UTC
+    offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:] or 0))
+    return timezone(-offset if said[0] == "-" else offset)
+
+
+def _with_zone(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def _day_first(day: str, month: str, year: str) -> str | None:
+    word = month.lower()
+    found = [number for number, name in enumerate(_MONTHS, 1) if name.startswith(word)]
+    if word == "sept":
+        found = [9]
+    if len(found) != 1:
+        return None
+    return date(int(year), found[0], int(day)).isoformat()
+
+
+def _month_first(month: str, day: str, year: str) -> str | None:
+    return _day_first(day, month, year)
+
+
+def _numbered(one: str, _: str, other: str, year: str) -> str | None:
+    """Day and month by numbers: sure only when one of them can be no month, or both are the same."""
+    first, second = int(one), int(other)
+    if first > 12 or first == second:
+        return date(int(year), second, first).isoformat()
+    if second > 12:
+        return date(int(year), first, second).isoformat()
+    return None
+
+
+_READINGS: tuple[tuple[re.Pattern[str], Callable[..., str | None]], ...] = (
+    (_YEAR, _year),
+    (_MONTH, _month),
+    (_NUMBERS, _day),
+    (_COMPACT, _compact),
+    (_DAY_FIRST, _day_first),
+    (_MONTH_FIRST, _month_first),
+    (_NUMBERED, _numbered),
+)

@@ -1,0 +1,1 @@
+"""One page capture: visit through browser and proxy, gap check, manifest."""

@@ -1,0 +1,319 @@
+"""Download of video and audio behind players, with yt-dlp in a confined process.
+
+What it fetches is recorded as the page's captures are, in the same visit. It is a program apart, an
+optional extra (``pip install weboid[media]``), never imported here: it gets a folder that is removed
+afterwards, no configuration, no cookies, no plug-ins, nothing to run, one way out, and limits of
+time, size and number that the kernel keeps. It can make no page fail: what became of it is told in
+the manifest (`Played`).
+"""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from core.clock import Clock
+from core.config.settings import MediaSettings
+from core.errors import BadUrlError, BrowserUnavailableError
+from core.hosts import HostPatterns
+from core.page_manifest import PlayerMedia
+from core.urls import host_of
+from proxy.control.client import VisitCredentials
+from render.browser_process import NOBODY, privilege_prefix
+from render.network_log import RequestLog
+from render.visit import Visit
+from warc.local_storage import ScratchKind, scratch_folder
+
+MODULE = "yt_dlp"
+_OUTPUT_LIMIT_BYTES = 16_000_000  # what it says of a page; a playlist's worth of formats is 1 MB
+_TEXT_LIMIT = 500  # characters of any text of its that is kept
+_URL_LIMIT = 8_192
+_FILES = 4  # of one page: a picture and a sound stream are two
+_PLAYLISTS = (".m3u8", ".mpd", ".ism/manifest", ".f4m")
+_PLAYLIST_TYPES = frozenset(
+    (
+        *("application/vnd.apple.mpegurl", "application/x-mpegurl", "audio/mpegurl"),
+        *("audio/x-mpegurl", "application/dash+xml"),
+    )
+)
+_MEMORY_BYTES = 2_000_000_000
+# What runs before yt-dlp does, in its process: limits that the kernel keeps, and an audit hook, which
+# nothing can take away again, that lets no socket reach anything but the visit's proxy. yt-dlp picks a
+# handler by scheme, and those for ftp: and ws: would go there themselves.
+_BOOTSTRAP = """
+import resource, runpy, socket, sys
+for limit, value in (("FSIZE", {size}), ("AS", {memory}), ("CORE", 0)):
+    resource.setrlimit(getattr(resource, "RLIMIT_" + limit), (value, value))
+host, port = {host!r}, {port}
+way = {{each[4][0] for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}}
+closed = frozenset((
+    "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo", "socket.bind",
+    "socket.sendto", "socket.sendmsg", "subprocess.Popen", "os.system", "os.exec", "os.fork",
+    "os.forkpty", "os.posix_spawn",
+))
+def guard(event, arguments):
+    if event == "socket.connect":
+        address = arguments[1]
+        if isinstance(address, tuple) and address[0] in way and address[1] == port:
+            return
+    elif event == "socket.getaddrinfo":
+        if arguments[0] == host or arguments[0] in way:
+            return
+    elif event not in closed:
+        return
+    raise PermissionError("There is no way but the proxy (" + event + ").")
+sys.addaudithook(guard)
+sys.modules["websockets"] = sys.modules["curl_cffi"] = None
+sys.argv[0] = {module!r}
+runpy.run_module({module!r}, run_name="__main__", alter_sys=True)
+"""
+_PROXIED = (
+    "http",
+    "https",
+    "ftp",
+    "ws",
+    "wss",
+    "all",
+)  # schemes, as environment variables name them
+
+
+@dataclass(frozen=True, slots=True)
+class MediaRoute:
+    """The visit's way to the web.
+
+    Attributes:
+        credentials: of the visit at its proxy.
+        authority: the proxy's root certificate, PEM.
+    """
+
+    credentials: VisitCredentials
+    authority: str
+
+
+@dataclass(frozen=True, slots=True)
+class MediaPlayer:
+    """What yt-dlp is asked for.
+
+    Attributes:
+        url: a page, a frame, or a playlist of segments.
+        page: the URL of the page that it is on.
+    """
+
+    url: str
+    page: str
+
+
+def player_of(seen: Visit, media: MediaSettings) -> MediaPlayer | None:
+    """What the page plays, by its host, its frames' hosts, or the playlists that it asked for."""
+    if not media.players or seen.status is None or not 200 <= seen.status < 300:
+        return None
+    known = HostPatterns(dict.fromkeys((f"*.{host}" for host in media.hosts), True))
+    if _on(known, seen.final_url):
+        return MediaPlayer(seen.final_url, seen.final_url)
+    answered = [each for each in seen.requests if each.status is not None and each.status < 300]
+    frames = (e for e in answered if e.resource_type == "Document" and _on(known, e.url))
+    playlists = (each for each in answered if _is_playlist(each))
+    # A frame of a known player says more than its playlist, which may be one of several qualities.
+    found = next(frames, None) or next(playlists, None)
+    return MediaPlayer(found.url, seen.final_url) if found is not None else None
+
+
+def _is_playlist(request: RequestLog) -> bool:
+    path = urlsplit(request.url).path.lower()
+    return path.endswith(_PLAYLISTS) or request.mime.lower() in _PLAYLIST_TYPES
+
+
+async def fetch_media(
+    player: MediaPlayer,
+    through: MediaRoute,
+    media: MediaSettings,
+    *,
+    clock: Clock,
+    python: str = sys.executable,
+) -> PlayerMedia:
+    """Have what the player plays fetched through the proxy.
+
+    Args:
+        player: what.
+        through: the visit at its proxy.
+        media: limits.
+        clock: the time.
+        python: the interpreter whose environment has yt-dlp.
+
+    Returns:
+        What was found; with a reason when it was nothing, or less than all.
+    """
+    if python == sys.executable and find_spec(MODULE) is None:
+        return PlayerMedia(reason="not-installed: pip install 'weboid[media]'")
+    began = clock.monotonic()
+    with scratch_folder(ScratchKind.MEDIA) as folder:
+        authority, work = folder / "authority.pem", folder / "work"
+        authority.write_text(through.authority)
+        root = os.geteuid() == 0
+        try:
+            prefix = privilege_prefix(root=root, executable=Path(python))
+        except BrowserUnavailableError:
+            return PlayerMedia(reason="not-installed: setpriv, without which root starts no player")
+        work.mkdir(mode=0o700)
+        if root:
+            # The folder stays ours, so that whoever sweeps knows it.
+            folder.chmod(0o711)
+            authority.chmod(0o644)
+            os.chown(work, NOBODY, NOBODY)
+        process = await asyncio.create_subprocess_exec(
+            *prefix,
+            *_command(python, player, work, media, through.credentials),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=work,
+            env=_environment(through.credentials, work, authority),
+            start_new_session=True,
+        )
+        try:
+            async with asyncio.timeout(media.limit_s):
+                said, complaint = await _read_output(process)
+            reason = "" if process.returncode == 0 else _reason(complaint)
+        except TimeoutError:
+            said, reason = b"", f"deadline: {media.limit_s:g} s"
+        finally:
+            await _end(process)
+    return _parse_output(said, reason, seconds=round(clock.monotonic() - began, 3))
+
+
+def bootstrap(media: MediaSettings, proxy: VisitCredentials, *, module: str = MODULE) -> str:
+    """Return the program that shuts its process in, with the proxy as the only way, and runs a module."""
+    return _BOOTSTRAP.format(
+        size=media.limit_bytes,
+        memory=_MEMORY_BYTES,
+        host=proxy.host,
+        port=proxy.port,
+        module=module,
+    )
+
+
+def _command(
+    python: str, player: MediaPlayer, folder: Path, media: MediaSettings, proxy: VisitCredentials
+) -> list[str]:
+    height = media.max_height
+    # Streams are kept as they come: to join sound and picture would take another program.
+    wanted = f"b[height<={height}]/(bv*[height<={height}],ba)/b/w"
+    return [
+        *(python, "-I", "-c", bootstrap(media, proxy)),
+        *("--ignore-config", "--no-config-locations", "--no-plugin-dirs", "--no-cache-dir"),
+        *("--no-cookies", "--no-cookies-from-browser", "--no-remote-components"),
+        *("--no-js-runtimes", "--no-exec", "--downloader", "native", "--fixup", "never"),
+        *("--ffmpeg-location", str(folder / "none"), "--compat-options", "no-certifi"),
+        *("--no-playlist", "--playlist-items", "1", "--match-filters", "!is_live"),
+        *("--max-filesize", str(media.limit_bytes), "--socket-timeout", "20"),
+        *("--retries", "1", "--fragment-retries", "1", "--extractor-retries", "1"),
+        *("--no-part", "--no-mtime", "--no-progress", "--no-warnings", "--color", "never"),
+        *("--format", wanted, "--output", "%(format_id).40s.%(ext).8s", "--paths", str(folder)),
+        *("--dump-json", "--no-simulate", "--referer", player.page, "--", player.url),
+    ]
+
+
+def _environment(given: VisitCredentials, folder: Path, authority: Path) -> dict[str, str]:
+    # Not on the command line, where every user of the machine could read them.
+    login = f"{quote(given.username, safe='')}:{quote(given.password, safe='')}"
+    proxy = f"http://{login}@{given.host}:{given.port}"
+    return {
+        "HOME": str(folder),
+        "TMPDIR": str(folder),
+        "PATH": str(folder / "none"),
+        "LANG": "C.UTF-8",
+        "SSL_CERT_FILE": str(authority),
+        **dict.fromkeys((f"{scheme}_proxy" for scheme in _PROXIED), proxy),
+        **dict.fromkeys((f"{scheme.upper()}_PROXY" for scheme in _PROXIED), proxy),
+        "no_proxy": "",
+        "NO_PROXY": "",
+    }
+
+
+async def _read_output(process: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
+    """What it says on both its outputs, as far as that is kept, when it has ended."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    said, complaint = await asyncio.gather(
+        _read(process.stdout, _OUTPUT_LIMIT_BYTES), _read(process.stderr, 64_000)
+    )
+    await process.wait()
+    return said, complaint
+
+
+async def _read(stream: asyncio.StreamReader, limit: int) -> bytes:
+    kept = bytearray()
+    while data := await stream.read(65_536):
+        kept += data[: max(limit - len(kept), 0)]
+    return bytes(kept)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End it with all that it may have started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
+
+
+def _parse_output(said: bytes, reason: str, *, seconds: float) -> PlayerMedia:
+    """Its JSON lines, one a file, as the manifest has them; all of it is hostile."""
+    found = [each for line in said.splitlines()[:_FILES] if (each := _object(line)) is not None]
+    if not found:
+        return PlayerMedia(reason=reason or "none: yt-dlp found no media", seconds=seconds)
+    first = found[0]
+    urls = dict.fromkeys(url for each in found for url in _urls(each))
+    duration, height = first.get("duration"), [each.get("height") for each in found]
+    return PlayerMedia(
+        urls=tuple(urls),
+        extractor=_text(first.get("extractor")),
+        identifier=_text(first.get("id")),
+        title=_text(first.get("title")),
+        uploader=_text(first.get("uploader")),
+        published=_text(first.get("upload_date")),
+        duration_s=float(duration) if isinstance(duration, int | float) else None,
+        height=max((each for each in height if isinstance(each, int)), default=None),
+        reason=reason,
+        seconds=seconds,
+    )
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _urls(said: dict[str, Any]) -> Iterable[str]:
+    """Where the media lies: the file, or the playlist of its segments."""
+    for name in ("manifest_url", "url"):
+        value = said.get(name)
+        if isinstance(value, str) and re.match("https?://", value) and len(value) <= _URL_LIMIT:
+            yield value
+
+
+def _reason(complaint: bytes) -> str:
+    lines = [each for each in complaint.decode(errors="replace").splitlines() if each.strip()]
+    errors = [each for each in lines if each.startswith("ERROR")] or lines
+    return f"yt-dlp: {_text(errors[-1]) if errors else 'it ended without a word'}"
+
+
+def _text(value: object) -> str:
+    return " ".join(str(value).split())[:_TEXT_LIMIT] if isinstance(value, str | int) else ""
+
+
+def _on(players: HostPatterns[bool], url: str) -> bool:
+    try:
+        return players.of(host_of(url)) is not None
+    except BadUrlError:  # data: and the like
+        return False

@@ -1,0 +1,324 @@
+"""Capture of one page, from claim to manifest, at the stored level in force.
+
+The wiki whose rules hold is the one whose page cites the link: the item's `via` is that page's address,
+and orders of the frontier say how each wiki makes addresses, so every worker on every machine knows.
+
+    open at the proxy ─> render through it ─> fetch what a player plays ─> ask again for what broke
+    ─> write artifacts ─> seal ─> write the manifest
+
+Done means durable: `capture` returns when everything it reports is on disk and in the index.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from classify.page_classifier import NOT_JUDGED
+from core.captures import ArtifactKind, artifact_uri
+from core.clock import Clock
+from core.config.settings import BehaviourSettings, Settings
+from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
+from core.page_classes import PageClass
+from core.page_manifest import PageInfo, PlayerMedia, VisitOutcome
+from core.web_dates import parse_retry_after
+from crawler.capture.media_download import MediaRoute, fetch_media, player_of
+from crawler.capture.plain_visit import PlainVisits
+from crawler.capture.reconciliation import CompletenessResult, build_page_info, check_completeness
+from crawler.capture.site_logins import Login
+from crawler.frontier.base import Frontier, FrontierItem
+from crawler.frontier.politeness import RETRY_AFTER_LIMIT
+from crawler.pools.proxy_pool import LentProxy
+from crawler.pools.resource_pool import ResourcePool
+from proxy.control.client import NewArtifact, ProxyVisit
+from render.behaviours.catalog import load_behaviours
+from render.browser import ProxyEndpoint
+from render.visit import Visit, VisitRequest, visit
+
+WIKI_ORDER = "wiki"  # its key is the wiki's name in levels, its value a page's address with $1
+# The level of a URL that a wiki's page cites; the wiki is empty when none does. Asks a store.
+StoredLevelOf = Callable[[str, str], StoredLevel]
+_OF_IMAGES = frozenset({"lazy", "candidates"})
+_OF_MEDIA = frozenset({"media", "play"})
+
+
+def store_everything(_url: str, _wiki: str) -> StoredLevel:
+    """Return the default level, for runs without a collection's decisions."""
+    return DEFAULT_STORED_LEVEL
+
+
+class StoredLevelLookup:
+    """Finds the stored level of an item's visit. From any thread."""
+
+    def __init__(self, frontier: Frontier, level_of: StoredLevelOf) -> None:
+        """Take the frontier, which knows wikis, and what knows the decisions."""
+        self._frontier = frontier
+        self._level_of = level_of
+
+    def of(self, item: FrontierItem, settings: Settings) -> StoredLevel:
+        """Return the level: what the settings say, else what was decided for the link.
+
+        Raises:
+            TransientError: the frontier or the decisions cannot be read.
+        """
+        if settings.visit.store:
+            return StoredLevel(settings.visit.store)
+        wiki = wiki_of(item.via, self._frontier.orders(WIKI_ORDER)) if item.via else ""
+        return self._level_of(item.url, wiki)
+
+
+def wiki_of(page: str, wikis: Mapping[str, str]) -> str:
+    """Return the name of the wiki that a page's address belongs to; empty when it is none's.
+
+    >>> wikis = {"handbook": "https://wiki.example/wiki/$1", "all": "https://wiki.example/$1"}
+    >>> wiki_of("https://wiki.example/wiki/Main_Page", wikis)
+    'handbook'
+    """
+    found = []
+    for name, address in wikis.items():
+        before, _, after = address.partition("$1")
+        if before and page.startswith(before) and page.endswith(after):
+            found.append((len(before), len(after), name))
+    return max(found)[2] if found else ""
+
+
+def announce_wikis(frontier: Frontier, addresses: Mapping[str, str]) -> None:
+    """Tell every worker how these wikis make addresses of pages; what it knows already costs a look.
+
+    Raises:
+        TransientError: the frontier is away.
+    """
+    known = frontier.orders(WIKI_ORDER)
+    for name, address in addresses.items():
+        if known.get(name) != address:
+            frontier.give_order(WIKI_ORDER, name, address)
+
+
+def limit_settings(settings: Settings, level: StoredLevel) -> Settings:
+    """Return the settings of a visit at that level: nothing is made or looked for that it leaves out."""
+    if level is StoredLevel.EVERYTHING:
+        return settings
+    run = _without(settings.behaviours, _OF_MEDIA)
+    settings = replace(settings, media=replace(settings.media, players=False), behaviours=run)
+    if level.keeps_images:
+        return settings
+    return replace(
+        settings,
+        behaviours=_without(run, _OF_IMAGES),
+        visit=replace(
+            settings.visit, view=False, full_page=False, thumbnail=False, pdf=False, favicon=False
+        ),
+    )
+
+
+def _without(behaviours: BehaviourSettings, names: frozenset[str]) -> BehaviourSettings:
+    return replace(behaviours, run=tuple(each for each in behaviours.run if each not in names))
+
+
+REFUSAL_STATUSES = (429, 503)  # RFC 6585, 4; RFC 9110, 15.6.4
+# Shortfalls of the machine or the connection rather than of the page: a second visit may be whole.
+_TRANSIENT_SHORTFALLS = ("crashed", "cut:", "missing:")
+# Reasons that are the same tomorrow; "origin:" is an answer that no browser takes from a site.
+_LEFT_OUT = "level:"  # the proxy's reason (`proxy.exchange.left_out_reason`)
+_PERMANENT = ("address:", "origin:", _LEFT_OUT, "net::ERR_UNSAFE_PORT", "net::ERR_INVALID_URL")
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureResult:
+    """What became of one visit.
+
+    Attributes:
+        page: the manifest.
+        again: True when another attempt may do better; then the manifest was not written.
+        not_before: when the host said to come back; None when it said nothing.
+    """
+
+    page: PageInfo
+    again: bool = False
+    not_before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureRequest:
+    """What to visit.
+
+    Attributes:
+        url: a fetch key.
+        page_id: identifies the page in every record.
+        last_attempt: keep a failure, too: there will be no other attempt.
+        plain: fetches the page instead of a browser; None: it is rendered.
+        login: what the page is rendered with; None: as anybody.
+        first_attempt: try once more where the capture is partial by chance.
+        stored: how much is recorded.
+    """
+
+    url: str
+    page_id: str
+    last_attempt: bool
+    plain: PlainVisits | None = None
+    login: Login | None = None
+    first_attempt: bool = False
+    stored: StoredLevel = DEFAULT_STORED_LEVEL
+
+    @property
+    def login_name(self) -> str:
+        """The login's name; empty when it is not used."""
+        return self.login.name if self.login is not None and self.plain is None else ""
+
+
+async def capture(
+    wanted: CaptureRequest,
+    *,
+    supervisor: ResourcePool,
+    settings: Settings,
+    clock: Clock,
+    before_manifest: Callable[[PageInfo], Awaitable[None]],
+    forbids: Callable[[Visit], str] = lambda _seen: "",
+) -> CaptureResult:
+    """Visit the URL and keep what there is.
+
+    Args:
+        wanted: what.
+        supervisor: lends proxy and browser.
+        settings: how.
+        clock: the time.
+        before_manifest: awaited when all but the manifest is on disk. Once the manifest is, the page
+            is never visited again, so what follows from the visit must be safe by then.
+        forbids: why what was seen must not be kept, e.g. ``noarchive: …``; empty when it may. Then
+            the page is SKIPPED with that reason: nothing is made of it, and playback offers none of
+            it. What the proxy wrote meanwhile stays in the WARC, where the manifest names it.
+
+    Raises:
+        BrowserUnavailableError, ProxyUnavailableError: one of them died; try again.
+        DiskFullError: there is no space.
+    """
+    async with (
+        supervisor.proxy() as proxy,
+        proxy.client.visit(
+            wanted.page_id,
+            bucket=settings.proxy.dedup_bucket,
+            headers=settings.visit.headers,
+            login=wanted.login_name,
+            unverified_tls=wanted.login is not None and wanted.login.unverified_tls,
+            stored=wanted.stored,
+        ) as kept,
+    ):
+        settings = limit_settings(settings, wanted.stored)
+        seen = await _render(wanted, kept, supervisor, settings, clock)
+        again, not_before = retry_decision(seen, now=clock.now(), first=wanted.first_attempt)
+        if again and not wanted.last_attempt:
+            await kept.seal(grace_s=0.0)
+            page = build_page_info(wanted.page_id, seen, (), ())
+            # Nothing was kept of it, so what is missing says nothing.
+            page = replace(page, outcome=seen.outcome, reason=seen.reason)
+            return CaptureResult(page, again=True, not_before=not_before)
+        refused = "" if seen.outcome is VisitOutcome.FAILED else forbids(seen)
+        if seen.outcome is VisitOutcome.FAILED and seen.reason.startswith(_LEFT_OUT):
+            refused = seen.reason  # the page itself is of a type that its level leaves out
+        if refused:
+            seen = replace(
+                seen, outcome=VisitOutcome.SKIPPED, reason=refused, title="", artifacts=()
+            )
+            seen = replace(seen, classification=NOT_JUDGED)
+        media = None
+        if seen.outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL):
+            media = await _media(proxy, kept, seen, settings, clock)
+        page = await _finish_capture(kept, wanted.page_id, seen, settings, clock)
+        page = replace(page, login=wanted.login_name, media=media, stored=str(wanted.stored))
+        await before_manifest(page)
+        manifest = NewArtifact(
+            artifact_uri(ArtifactKind.PAGEINFO, seen.url), "application/json", page.to_json()
+        )
+        await kept.write([manifest], document=seen.final_url, date=seen.started_at)
+        return CaptureResult(page)
+
+
+async def _render(
+    wanted: CaptureRequest,
+    kept: ProxyVisit,
+    supervisor: ResourcePool,
+    settings: Settings,
+    clock: Clock,
+) -> Visit:
+    if wanted.plain is not None:
+        return await wanted.plain.visit(kept, wanted.url, settings.visit)
+    given = kept.credentials
+    endpoint = ProxyEndpoint(given.host, given.port, given.username, given.password)
+    async with supervisor.browser() as browser:
+        return await visit(
+            browser,
+            VisitRequest(wanted.url, endpoint, wanted.login.session if wanted.login else None),
+            settings.visit,
+            behaviours=load_behaviours(settings.behaviours),
+            clock=clock,
+        )
+
+
+async def _media(
+    proxy: LentProxy, kept: ProxyVisit, seen: Visit, settings: Settings, clock: Clock
+) -> PlayerMedia | None:
+    """What the page's player plays, fetched through the same visit; None when it seems to have none."""
+    player = player_of(seen, settings.media)
+    if player is None:
+        return None
+    status = await proxy.client.status()
+    through = MediaRoute(kept.credentials, str(status["authority"]))
+    return await fetch_media(player, through, settings.media, clock=clock)
+
+
+async def _finish_capture(
+    kept: ProxyVisit, page_id: str, seen: Visit, settings: Settings, clock: Clock
+) -> PageInfo:
+    """Look for gaps, write the artifacts and seal; the manifest that is still to be written."""
+    written, began = [], clock.monotonic()
+    fails = seen.outcome in (VisitOutcome.FAILED, VisitOutcome.SKIPPED)
+    grace_s = settings.proxy.seal_grace_s
+    checked = (
+        CompletenessResult(grace_s=grace_s)
+        if fails
+        else await check_completeness(kept, seen, settings)
+    )
+    if seen.artifacts:
+        written = await kept.write(
+            [
+                NewArtifact(artifact_uri(each.kind, seen.url), each.content_type, each.data)
+                for each in seen.artifacts
+            ],
+            document=seen.final_url,
+            date=seen.started_at,
+        )
+    download = not seen.artifacts and seen.outcome is not VisitOutcome.SKIPPED
+    spent_s = seen.seconds + clock.monotonic() - began
+    ledger = await kept.seal(
+        grace_s=checked.grace_s,
+        # A download goes on after the browser has turned it down.
+        awaited=(*checked.awaited, seen.final_url) if download else checked.awaited,
+        await_s=max(settings.visit.timeout_s - spent_s, 0.0),
+    )
+    return build_page_info(page_id, seen, ledger, written, refused=kept.refused, gaps=checked.gaps)
+
+
+def retry_decision(seen: Visit, *, now: datetime, first: bool) -> tuple[bool, datetime | None]:
+    """Return (a later attempt may do better, not before that moment or None).
+
+    What came of a first attempt only in part because the renderer crashed, a connection broke or a
+    picture could not be taken is visited once more; what that visit brings is kept as it is.
+    """
+    if seen.status in REFUSAL_STATUSES:
+        return True, retry_moment(seen.headers, now=now)
+    if seen.classification.kind is PageClass.CHALLENGE:
+        # A check for robots may let the next visitor pass, or the same one later.
+        return True, retry_moment(seen.headers, now=now)
+    if (
+        first
+        and seen.outcome is VisitOutcome.PARTIAL
+        and seen.reason.startswith(_TRANSIENT_SHORTFALLS)
+    ):
+        return True, None
+    permanent = seen.reason.startswith(_PERMANENT)
+    return seen.outcome is VisitOutcome.FAILED and not permanent, None
+
+
+def retry_moment(headers: Mapping[str, str], *, now: datetime) -> datetime | None:
+    """Return when the host said to come back, at most a day ahead; None when it did not say."""
+    wait = parse_retry_after(headers.get("retry-after", ""), now=now, limit=RETRY_AFTER_LIMIT)
+    return None if wait is None else now + wait

@@ -1,0 +1,250 @@
+"""Page visits without a browser: the document, what it embeds, and its links.
+
+A browser sees what a reader sees, and takes a second or more of a core for it. Of a very large crawl a
+share may be enough to render (`visit.rendered_share`); of the other pages the document is asked for,
+and the pictures, styles and scripts that it names, within the same visit at the proxy. What a script
+would have loaded is not there, and no picture of the page is made; everything else is as for any
+visit: limits, ledger, manifest, dedup. Seeds are always rendered.
+"""
+
+import asyncio
+import re
+from dataclasses import dataclass, field
+from email.message import Message
+from hashlib import blake2b
+from html.parser import HTMLParser
+from urllib.parse import urljoin
+
+from classify.evidence import PageEvidence, PageTraits
+from classify.page_classifier import NOT_JUDGED, PageClassification, classify, read_traits
+from core.clock import Clock
+from core.config.settings import VisitSettings
+from core.errors import BadUrlError
+from core.page_manifest import VisitOutcome
+from core.urls import fetch_key
+from crawler.capture.proxy_fetcher import FetchedFile, ProxyFetcher
+from proxy.control.client import ProxyVisit
+from render.visit import Visit
+
+DOCUMENT_LIMIT_BYTES = 20_000_000
+PARTS_LIMIT = 200  # of one page
+PARALLEL_FETCHES = 6  # parts, as browsers do
+LINKS_LIMIT = 10_000
+ROBOTS_LIMIT = 100
+_HTML = ("text/html", "application/xhtml+xml")
+_SHARES = 1 << 32
+_OF_ARCHIVING = re.compile("archive|cache|unavailable", re.IGNORECASE)
+
+
+def is_rendered(url: str, share: float) -> bool:
+    """Whether a page is among the share that is rendered: the same answer each time it is asked."""
+    place = int.from_bytes(blake2b(url.encode(), digest_size=4).digest())
+    return place < share * _SHARES
+
+
+class PlainVisits:
+    """Makes such visits; one for all workers of a process."""
+
+    def __init__(self, fetcher: ProxyFetcher, clock: Clock) -> None:
+        self._fetcher = fetcher
+        self._clock = clock
+
+    async def visit(self, kept: ProxyVisit, url: str, settings: VisitSettings) -> Visit:
+        """Fetch the page within an open visit at the proxy.
+
+        Raises:
+            ProxyUnavailableError: the proxy is gone.
+        """
+        started_at, began = self._clock.now(), self._clock.monotonic()
+        document = await self._fetcher.within(
+            kept, url, limit_bytes=DOCUMENT_LIMIT_BYTES, timeout_s=settings.timeout_s
+        )
+        took = self._clock.monotonic() - began
+        mime, charset = _type_of(document.headers.get("content-type", ""))
+        found = PlainPage()
+        if mime in _HTML and not document.error:
+            found = read_page(document.body, charset, document.final_url)
+            await self._fetch_parts(kept, found.parts, max(settings.timeout_s - took, 0.0))
+        seconds = self._clock.monotonic() - began
+        outcome, reason = _verdict(document)
+        return Visit(
+            url=url,
+            final_url=document.final_url or url,
+            started_at=started_at,
+            outcome=outcome,
+            reason=reason,
+            status=document.status or None,
+            mime=mime,
+            headers=document.headers,
+            title=found.title,
+            redirects=(url,) if document.final_url not in ("", url) else (),
+            requests=(),
+            artifacts=(),
+            outlinks=tuple(found.links),
+            timings={"document": round(took, 4), "parts": round(seconds - took, 4)},
+            console=(),
+            seconds=round(seconds, 4),
+            robots_meta=tuple(found.robots),
+            classification=classify_plain(url, document, mime, found),
+        )
+
+    async def _fetch_parts(self, kept: ProxyVisit, parts: list[str], left_s: float) -> None:
+        """Ask for the parts; what does not come is in the proxy's ledger."""
+        free = asyncio.Semaphore(PARALLEL_FETCHES)
+
+        async def fetch(url: str) -> None:
+            async with free:
+                await self._fetcher.within(
+                    kept, url, limit_bytes=DOCUMENT_LIMIT_BYTES, timeout_s=left_s
+                )
+
+        try:
+            async with asyncio.timeout(left_s):
+                await asyncio.gather(*map(fetch, parts))
+        except TimeoutError:
+            return
+
+
+@dataclass(slots=True)
+class PlainPage:
+    """What a document says.
+
+    Attributes:
+        title: without white space around it.
+        links: absolute http(s) URLs that it links to, each once.
+        parts: absolute URLs of what it is made of, each once.
+        robots: what it tells robots, as `render.visit.Visit.robots_meta` has it.
+        traits: what it is made of.
+    """
+
+    title: str = ""
+    links: list[str] = field(default_factory=list)
+    parts: list[str] = field(default_factory=list)
+    robots: list[tuple[str, str]] = field(default_factory=list)
+    traits: PageTraits | None = None
+
+
+def read_page(body: bytes, charset: str, url: str) -> PlainPage:
+    """What the document says; whatever it holds, nothing is raised."""
+    reader = _PlainPageParser(url)
+    try:
+        text = body.decode(charset or "utf-8", "replace")
+    except LookupError:
+        text = body.decode("utf-8", "replace")
+    try:
+        reader.feed(text)
+        reader.close()
+    except AssertionError:
+        pass  # the parser's way to say that a declaration is malformed; what came before counts
+    links = list(dict.fromkeys(reader.links))[:LINKS_LIMIT]
+    parts = list(dict.fromkeys(reader.parts))[:PARTS_LIMIT]
+    title = " ".join("".join(reader.title).split())
+    traits = read_traits(text)
+    return PlainPage(title, links, parts, reader.robots[:ROBOTS_LIMIT], traits)
+
+
+class _PlainPageParser(HTMLParser):
+    """Collects addresses while it reads."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self._base = url
+        self._in_title = False
+        self.title: list[str] = []
+        self.links: list[str] = []
+        self.parts: list[str] = []
+        self.robots: list[tuple[str, str]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note what the element names."""
+        given = {name: value or "" for name, value in attrs}
+        if tag == "base" and given.get("href"):
+            self._base = join_url(self._base, given["href"])
+        elif tag == "meta":
+            self._note_robots(given)
+        elif tag in ("a", "area"):
+            self._note(self.links, given.get("href", ""))
+        elif tag in ("img", "script", "source", "video", "audio", "embed", "input"):
+            self._note(self.parts, given.get("src", ""))
+            self._note_candidates(given.get("srcset", ""))
+            self._note(self.parts, given.get("poster", ""))
+        elif tag == "link" and {"stylesheet", "icon"} & set(given.get("rel", "").lower().split()):
+            self._note(self.parts, given.get("href", ""))
+        elif tag in ("iframe", "frame"):
+            self._note(self.parts, given.get("src", ""))
+        self._in_title = tag == "title" and not self.title
+
+    def handle_endtag(self, tag: str) -> None:
+        """A title ends."""
+        if tag == "title":
+            self._in_title = False
+
+    def handle_data(self, data: str) -> None:
+        """Keep the title's words."""
+        if self._in_title:
+            self.title.append(data[:1000])
+
+    def _note_robots(self, given: dict[str, str]) -> None:
+        """Any meta may speak to some robot by its name; those that speak of archiving are few."""
+        content = given.get("content", "")[:2000]
+        if not _OF_ARCHIVING.search(content) or len(self.robots) >= ROBOTS_LIMIT:
+            return
+        for kind, prefix in (("name", ""), ("http-equiv", "http-equiv:")):
+            if given.get(kind):
+                self.robots.append((prefix + given[kind][:200].strip().lower(), content))
+
+    def _note_candidates(self, srcset: str) -> None:
+        for candidate in srcset.split(","):
+            self._note(self.parts, candidate.split()[0] if candidate.split() else "")
+
+    def _note(self, where: list[str], address: str) -> None:
+        if not address.strip() or len(where) > LINKS_LIMIT:
+            return
+        try:
+            where.append(fetch_key(join_url(self._base, address.strip())))
+        except BadUrlError:
+            return
+
+
+def join_url(base: str, address: str) -> str:
+    """The address seen from the base; the base when it is none."""
+    try:
+        return urljoin(base, address)
+    except ValueError:
+        return base
+
+
+def _type_of(content_type: str) -> tuple[str, str]:
+    """The bare media type and the charset."""
+    message = Message()
+    message["content-type"] = content_type.partition("\n")[0]
+    return message.get_content_type() if content_type else "", message.get_content_charset("")
+
+
+def classify_plain(
+    url: str, document: FetchedFile, mime: str, found: PlainPage
+) -> PageClassification:
+    """What sort of page it is, as far as its source says."""
+    if document.error and not document.status:
+        return NOT_JUDGED
+    return classify(
+        PageEvidence(
+            url=url,
+            final_url=document.final_url or url,
+            status=document.status or None,
+            headers=document.headers,
+            mime=mime,
+            title=found.title,
+            requests=tuple(found.parts),
+            traits=found.traits,
+            is_rendered=False,
+        )
+    )
+
+
+def _verdict(document: FetchedFile) -> tuple[VisitOutcome, str]:
+    if document.error and not document.status:
+        return VisitOutcome.FAILED, document.error
+    if document.error or document.truncated:
+        return VisitOutcome.PARTIAL, document.error or "truncated: document"
+    return VisitOutcome.COMPLETE, ""

@@ -1,0 +1,349 @@
+"""Fetcher of small files (robots.txt, sitemaps) through the recording proxy.
+
+robots.txt and sitemaps are what a crawl goes by: what it was told belongs into the archive like what
+it did. They are fetched without a browser, as a visit of their own at the proxy, which also checks
+where it may connect to. Nothing here trusts the other side: bytes, redirects and time are bounded,
+before and after decoding.
+"""
+
+import asyncio
+import ssl
+import uuid
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import urljoin
+
+import httpcore
+
+from core.config.settings import VisitSettings
+from core.errors import BadUrlError
+from core.urls import authority_of, fetch_key
+from crawler.pools.proxy_pool import LentProxy
+from proxy.control.client import ProxyVisit
+from render.browser import Browser
+from render.identity import visit_user_agent
+
+CA_FILE = "weboid-ca.pem"  # in `core.layout.Layout.ca`
+ERROR_HEADER = "weboid-proxy-error"  # what the proxy says in its own name carries it
+SEAL_GRACE_S = 0.0  # what we did not want to read to its end is cut, and marked as cut
+REDIRECTS = 5  # RFC 9309, 2.3.1.2: at least five
+_REDIRECTING = frozenset((301, 302, 303, 307, 308))
+_GZIP = frozenset(("gzip", "x-gzip"))  # RFC 9110, 8.4.1.3
+_PLAIN = frozenset(("", "identity"))
+_WINDOW_GZIP = 16 + zlib.MAX_WBITS
+_INFLATE_BYTES = 65_536
+
+# What httpcore raises when the other side says what is no HTTP, or breaks off.
+_BROKEN = (
+    httpcore.NetworkError,
+    httpcore.ProtocolError,
+    httpcore.ProxyError,
+    httpcore.TimeoutException,
+    ValueError,
+)
+
+Visits = Callable[[str], AbstractAsyncContextManager[ProxyVisit]]
+
+
+class VisitLender(Protocol):
+    """What a supervisor lends."""
+
+    def proxy(self) -> AbstractAsyncContextManager[LentProxy]:
+        """A proxy, for one visit."""
+        ...
+
+    def browser(self) -> AbstractAsyncContextManager[Browser]:
+        """A browser, for one visit."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedFile:
+    """What came of it.
+
+    Attributes:
+        status: of the last response; 0 when none came.
+        headers: of the last response, names in lower case; repeated ones joined by newlines.
+        body: its body, decoded; as much as the limit allows.
+        final_url: where redirects led.
+        truncated: the body is longer, or broke off.
+        error: why there is no response, or none to go by, a constant first: what the proxy said
+            (``unknown-host: …``), ``timeout``, ``redirects: …``, ``malformed: …``,
+            ``encoding: …``; empty when there is one.
+    """
+
+    status: int
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    final_url: str = ""
+    truncated: bool = False
+    error: str = ""
+
+
+class ProxyFetcher:
+    """Fetches small files; made once a run. Any number of fetches at the same time."""
+
+    def __init__(
+        self, visits: Visits, *, ca: Path, agent: Callable[[], Awaitable[str]] | str
+    ) -> None:
+        """Take what is needed, and open nothing.
+
+        Args:
+            visits: opens a visit at a proxy; `proxy_visits` makes it.
+            ca: the certificates of the proxy's authority, a PEM file that is there once it runs.
+            agent: the User-Agent, or how to find it: the one of the browser's pages.
+        """
+        self._visits = visits
+        self._ca = ca
+        self._agent = agent
+        self._context: ssl.SSLContext | None = None
+
+    async def get(
+        self, url: str, *, limit_bytes: int, timeout_s: float, redirects: int = REDIRECTS
+    ) -> FetchedFile:
+        """GET the URL, an http(s) one, and follow its redirects, to other hosts too.
+
+        Args:
+            url: a fetch key.
+            limit_bytes: the body is read so far, encoded and decoded.
+            timeout_s: all of it may take so long, redirects and body together.
+            redirects: so many are followed; the next one is an error.
+
+        Raises:
+            ProxyUnavailableError: the proxy is gone.
+            DiskFullError, LimitReachedError: the proxy may write or receive no more.
+        """
+        async with self._visits(str(uuid.uuid4())) as kept:
+            fetched = await self.within(
+                kept, url, limit_bytes=limit_bytes, timeout_s=timeout_s, redirects=redirects
+            )
+            await kept.seal(grace_s=SEAL_GRACE_S)
+            return fetched
+
+    async def within(
+        self,
+        kept: ProxyVisit,
+        url: str,
+        *,
+        limit_bytes: int,
+        timeout_s: float,
+        redirects: int = REDIRECTS,
+    ) -> FetchedFile:
+        """The same within a visit that is open and that the caller seals."""
+        agent = self._agent if isinstance(self._agent, str) else await self._agent()
+        run = _FetchAttempt(url, limit_bytes, agent)
+        try:
+            async with asyncio.timeout(timeout_s), self._through(kept) as proxy:
+                await run.follow(proxy, redirects)
+        except TimeoutError:
+            run.broke_off("timeout")
+        except _BROKEN as error:
+            run.broke_off(f"malformed: {type(error).__name__}: {error}"[:300])
+        return run.result()
+
+    def _through(self, kept: ProxyVisit) -> httpcore.AsyncConnectionPool:
+        """Connections of that visit."""
+        given = kept.credentials
+        host = f"[{given.host}]" if ":" in given.host else given.host
+        return httpcore.AsyncHTTPProxy(
+            f"http://{host}:{given.port}",
+            proxy_auth=(given.username.encode(), given.password.encode()),
+            ssl_context=self._trusting(),
+        )
+
+    def _trusting(self) -> ssl.SSLContext:
+        """Trusts the proxy's authority, and no other."""
+        if self._context is None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            # The proxy answers for the host that CONNECT named: that it is our proxy is what counts.
+            context.check_hostname = False
+            context.load_verify_locations(cafile=str(self._ca))
+            self._context = context
+        return self._context
+
+
+class _FetchAttempt:
+    """One fetch while it is being made."""
+
+    def __init__(self, url: str, limit_bytes: int, agent: str) -> None:
+        self._url = url
+        self._agent = agent
+        self._limit_bytes = limit_bytes
+        self._status = 0
+        self._headers: dict[str, str] = {}
+        self._body = bytearray()
+        self._truncated = False
+        self._error = ""
+
+    async def follow(self, proxy: httpcore.AsyncConnectionPool, redirects: int) -> None:
+        """Ask, and go where the answer points."""
+        for left in range(redirects, -1, -1):
+            location = await self._ask(proxy)
+            if location is None:
+                return
+            try:
+                self._url = _target_of(self._url, location)
+            except (BadUrlError, ValueError):
+                self._error = f"redirects: to {location[:200]!r}, which is no URL"
+                return
+            if left == 0:
+                self._error = f"redirects: more than {redirects}"
+
+    async def _ask(self, proxy: httpcore.AsyncConnectionPool) -> str | None:
+        """Ask once; where it redirects to, None when it does not."""
+        self._status, self._headers = 0, {}
+        self._body.clear()
+        request = _request(self._url, self._agent)
+        async with _answer(proxy, request) as response:
+            headers = _lower(response)
+            if ERROR_HEADER in headers:
+                self._error = headers[ERROR_HEADER]
+                return None
+            self._status, self._headers = response.status, headers
+            if response.status in _REDIRECTING and headers.get("location"):
+                return headers["location"].partition("\n")[0]
+            await self._read(response, headers.get("content-encoding", "").strip().lower())
+            return None
+
+    async def _read(self, response: httpcore.Response, encoding: str) -> None:
+        """Read the body as far as the limit allows."""
+        if encoding not in _PLAIN | _GZIP:
+            self._error = f"encoding: {encoding[:100]}"
+            return
+        inflate = zlib.decompressobj(_WINDOW_GZIP) if encoding in _GZIP else None
+        raw = 0
+        async for piece in response.aiter_stream():
+            raw += len(piece)
+            try:
+                whole = self._take(piece) if inflate is None else self._inflate(inflate, piece)
+            except zlib.error as error:
+                self._error, self._truncated = f"encoding: {error}", True
+                return
+            if not whole or raw > self._limit_bytes:
+                self._truncated = True
+                return
+        if inflate is not None and raw and not inflate.eof:
+            self._truncated = True
+
+    def _take(self, piece: bytes) -> bool:
+        """Keep the piece; False when there was no room for all of it."""
+        room = self._limit_bytes - len(self._body)
+        self._body += piece[:room]
+        return len(piece) <= room
+
+    def _inflate(self, inflate: "zlib._Decompress", piece: bytes) -> bool:
+        """Keep what the piece decodes to, in small steps: a bomb is not unpacked at once."""
+        while piece and not inflate.eof:
+            if not self._take(inflate.decompress(piece, _INFLATE_BYTES)):
+                return False
+            piece = inflate.unconsumed_tail
+        return True
+
+    def broke_off(self, why: str) -> None:
+        """It ended before its time; what was read of a body counts."""
+        if self._status and self._status not in _REDIRECTING:
+            self._truncated = True
+        self._error = self._error or why
+
+    def result(self) -> FetchedFile:
+        """What came of it."""
+        return FetchedFile(
+            status=self._status,
+            headers=self._headers,
+            body=bytes(self._body),
+            final_url=self._url,
+            truncated=self._truncated,
+            error=self._error,
+        )
+
+
+def proxy_visits(
+    lender: VisitLender, *, bucket: str, headers: Mapping[str, str] | None = None
+) -> Visits:
+    """Visits at the proxies that a supervisor lends; `headers` are added to each request."""
+
+    @asynccontextmanager
+    async def opened(page_id: str) -> AsyncIterator[ProxyVisit]:
+        async with (
+            lender.proxy() as proxy,
+            proxy.client.visit(page_id, bucket=bucket, headers=headers) as kept,
+        ):
+            yield kept
+
+    return opened
+
+
+def user_agent_lookup(lender: VisitLender, settings: VisitSettings) -> Callable[[], Awaitable[str]]:
+    """Finds the User-Agent that pages are visited with."""
+
+    async def found() -> str:
+        if settings.user_agent:
+            return visit_user_agent(settings, browser_said="", version="")
+        async with lender.browser() as browser:
+            return visit_user_agent(
+                settings, browser_said=browser.user_agent, version=browser.version
+            )
+
+    return found
+
+
+@asynccontextmanager
+async def _answer(
+    proxy: httpcore.AsyncConnectionPool, request: httpcore.Request
+) -> AsyncIterator[httpcore.Response]:
+    """The response, whose body was not read; its connection is given back at the end."""
+    response = await proxy.handle_async_request(request)
+    try:
+        yield response
+    finally:
+        await response.aclose()
+
+
+def _request(url: str, agent: str) -> httpcore.Request:
+    """A GET of the fetch key, spelled as it is."""
+    scheme, _, rest = url.partition("#")[0].partition("://")
+    authority = authority_of(url)
+    path = rest.find("/")
+    host, port = authority, ""
+    if ":" in authority and not authority.endswith("]"):
+        host, _, port = authority.rpartition(":")
+    return httpcore.Request(
+        "GET",
+        httpcore.URL(
+            scheme=scheme.encode(),
+            host=host.encode(),
+            port=int(port) if port else None,
+            target=rest[path:].encode(),
+        ),
+        headers={
+            "Host": authority,
+            "User-Agent": agent,
+            "Accept": "*/*",
+            "Accept-Encoding": "gzip, identity",
+        },
+    )
+
+
+def _target_of(url: str, location: str) -> str:
+    """Where a redirect leads.
+
+    Raises:
+        BadUrlError, ValueError: to no web URL.
+    """
+    joined = urljoin(url, location)
+    if not joined.lower().startswith(("http://", "https://")):
+        raise BadUrlError(f"{joined[:200]!r} is no web URL.", reason="scheme")
+    return fetch_key(joined, allow_single_label=True)
+
+
+def _lower(response: httpcore.Response) -> dict[str, str]:
+    """Its headers, names in lower case, repeated ones joined by newlines."""
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in response.headers:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        headers[name] = f"{headers[name]}\n{value}" if name in headers else value
+    return headers

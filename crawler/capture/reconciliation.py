@@ -1,0 +1,497 @@
+"""Reconciliation of browser and proxy after a visit: gaps, refetching, page manifest.
+
+A page's parts that were cut, or that nobody came to ask for, are asked for again within the same
+visit, once each, as GET, within the profile's `refetch_…` limits. What is still on its way is waited
+for instead. An answer of the origin's is an answer, whatever its status; what a browser refuses to
+load, no visitor has seen; what never had a host to answer is no gap. A page with all its parts costs
+one question to the proxy.
+"""
+
+import re
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any
+from urllib.parse import unquote_to_bytes, urlsplit
+
+from core.captures import ArtifactKind, RecordLocation
+from core.config.settings import Settings
+from core.media_types import effective_type, format_name
+from core.page_manifest import MissingResource, PageBehaviour, PageInfo, PageResource, VisitOutcome
+from core.timestamps import warc_date
+from proxy.control.client import ProxyVisit, RequestLogSnapshot
+from proxy.request_log import RefetchRequest, RequestLogEntry, RequestOutcome
+from render.network_log import DOWNLOAD, RequestLog
+from render.visit import Visit
+
+NAME_LIMIT_CHARS = 255
+_VALUE_LIMIT_CHARS = 4_000
+# A parameter: its value a token, or quoted (RFC 6266, 4.1); nothing here is matched twice.
+_PARAMETER = re.compile(
+    r';[ \t]*+(filename\*?)[ \t]*+=[ \t]*+("(?:[^"\\]|\\.)*+"?|[^;]*+)', re.IGNORECASE
+)
+_QUOTED_PAIR = re.compile(r"\\(.)")
+_EXTENDED = re.compile(r"(utf-8|iso-8859-1)'[^']*'(.*)", re.IGNORECASE)  # RFC 8187, 3.2
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def attachment_name(value: str) -> str:
+    """The file's name, without a path; empty when the header gives none.
+
+    >>> attachment_name('attachment; filename="a b.pdf"')
+    'a b.pdf'
+    >>> attachment_name("attachment; filename=x.txt; filename*=UTF-8''%e2%82%ac.txt")
+    '€.txt'
+    """
+    found: dict[str, str] = {}
+    for name, given in _PARAMETER.findall(";" + value[:_VALUE_LIMIT_CHARS].partition("\n")[0]):
+        found.setdefault(name.lower(), given.strip())
+    # The extended one goes first (RFC 6266, 4.3).
+    text = _decoded(found.get("filename*", "")) or _plain(found.get("filename", ""))
+    last = _UNSEEN.sub("", text).replace("\\", "/").rpartition("/")[2]
+    return last.strip()[:NAME_LIMIT_CHARS]
+
+
+def _decoded(value: str) -> str:
+    extended = _EXTENDED.fullmatch(value.strip('"'))
+    if extended is None:
+        return ""
+    return unquote_to_bytes(extended[2]).decode(extended[1], "replace")
+
+
+def _plain(value: str) -> str:
+    if value.startswith('"'):
+        value = _QUOTED_PAIR.sub(r"\1", value[1:].removesuffix('"'))
+    try:
+        # Headers are read as Latin-1; most servers send UTF-8.
+        return value.encode("latin-1").decode("utf-8")
+    except (UnicodeEncodeError, UnicodeDecodeError):
+        return value
+
+
+# What a reader sees or hears of a page: wanted even when its page did not wait for it.
+PARTS = frozenset(
+    (
+        *("Document", "Image", "Stylesheet", "Script", "Font", "Media", "TextTrack", "Manifest"),
+        DOWNLOAD,
+    )
+)
+_NEVER = frozenset(
+    (
+        *("EventSource", "WebSocket", "Ping", "CSPViolationReport", "Prefetch", "Preflight"),
+        "SignedExchange",
+    )
+)
+# Of the ledger's reasons, those that may be gone the next moment.
+_TRANSIENT = ("disconnected:", "timeout", "silence:", "cut:")
+# Of Chromium's, those of a connection that broke.
+_BROKEN = frozenset(
+    f"net::ERR_{name}"
+    for name in (
+        *("CONNECTION_RESET", "CONNECTION_CLOSED", "CONNECTION_ABORTED", "EMPTY_RESPONSE"),
+        *("TIMED_OUT", "NETWORK_CHANGED", "SOCKET_NOT_CONNECTED", "INCOMPLETE_CHUNKED_ENCODING"),
+        *("CONTENT_LENGTH_MISMATCH", "TUNNEL_CONNECTION_FAILED", "PROXY_CONNECTION_FAILED"),
+    )
+)
+_GIVEN_UP = {"net::ERR_ABORTED": "cancelled", "detached": "cancelled", "": "unasked"}
+UNFINISHED = "unfinished"
+# As Chromium says them.
+_ACCEPT = {
+    "Document": "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,"
+    "image/apng,*/*;q=0.8,application/signed-exchange;v=b3;q=0.7",
+    "Image": "image/avif,image/webp,image/apng,image/svg+xml,image/*,*/*;q=0.8",
+    "Stylesheet": "text/css,*/*;q=0.1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CompletenessResult:
+    """What the check found.
+
+    Attributes:
+        gaps: what was lacking when the browser was done; the seal's ledger tells what came of it.
+        awaited: URLs that the seal is to wait for as for the page itself.
+        grace_s: how long the seal is to wait for what is in flight: the grace is given once.
+    """
+
+    gaps: tuple[MissingResource, ...] = ()
+    awaited: tuple[str, ...] = ()
+    grace_s: float = 0.0
+
+
+async def check_completeness(
+    kept: ProxyVisit, seen: Visit, settings: Settings
+) -> CompletenessResult:
+    """Hold what was seen against the ledger, wait for what is on its way, ask again for what broke.
+
+    Raises:
+        ProxyUnavailableError: the proxy is gone.
+    """
+    limits, grace_s = settings.visit, settings.proxy.seal_grace_s
+    if not limits.refetch_requests:
+        return CompletenessResult(grace_s=grace_s)
+    spared = _own_documents(seen)
+    left_s = max(limits.timeout_s - seen.seconds, 0.0)
+    so_far = await kept.ledger()
+    downloads = _downloads(seen, so_far)
+    if so_far.in_flight:
+        parts = _parts_of(seen.requests) & so_far.in_flight
+        so_far = await kept.ledger(
+            grace_s=grace_s, awaited=sorted(parts), await_s=min(limits.refetch_s, left_s)
+        )
+        downloads &= so_far.in_flight
+    gaps = find_gaps(seen.requests, so_far, spared=spared | downloads)
+    chosen = [gap for gap in gaps if gap.reason != UNFINISHED][: limits.refetch_requests]
+    if chosen:
+        await kept.ledger(
+            again=_wishes(chosen, seen),
+            limit_bytes=limits.refetch_bytes,
+            await_s=max(min(limits.refetch_s, left_s), grace_s),
+        )
+    return CompletenessResult(tuple(gaps), tuple(sorted(downloads)))
+
+
+def find_gaps(
+    requests: Sequence[RequestLog], so_far: RequestLogSnapshot, *, spared: Iterable[str] = ()
+) -> list[MissingResource]:
+    """What a page asked for and the archive has not, but could have (pure).
+
+    Args:
+        requests: the browser's; without any, all that the ledger has are parts.
+        so_far: the proxy's.
+        spared: URLs that are never gaps.
+    """
+    asked: dict[str, list[RequestLog]] = {}
+    for request in requests:
+        if request.method == "GET" and request.url.startswith(("http://", "https://")):
+            asked.setdefault(request.url, []).append(request)
+    entries: dict[str, list[RequestLogEntry]] = {}
+    for entry in so_far.entries:
+        if entry.method == "GET":
+            entries.setdefault(entry.url, []).append(entry)
+    if not requests:
+        asked = {url: [RequestLog(url, resource_type="Image")] for url in entries}
+    never = set(spared)
+    found = []
+    for url, group in asked.items():
+        reason = "" if url in never else _gap_reason(url, group, entries, so_far.in_flight)
+        if reason:
+            found.append(MissingResource(url, reason))
+    return found
+
+
+def is_whole(entries: Iterable[RequestLogEntry]) -> bool:
+    """Whether one of the entries has all of the origin's answer; a part counts only by itself."""
+    answers = [entry for entry in entries if entry.status is not None and not entry.truncated]
+    broken_whole = any(not entry.status or entry.truncated for entry in entries)
+    return any(entry.status != 206 for entry in answers) or bool(answers and not broken_whole)
+
+
+def _gap_reason(
+    url: str,
+    group: list[RequestLog],
+    entries: Mapping[str, list[RequestLogEntry]],
+    in_flight: frozenset[str],
+) -> str:
+    """Why it is a gap; empty when it is none."""
+    kinds = {request.resource_type for request in group}
+    is_part = bool(kinds & PARTS)
+    if kinds <= _NEVER:
+        return ""
+    if url in in_flight:
+        return UNFINISHED if is_part else ""
+    ledger = entries.get(url)
+    if ledger:
+        return "" if is_whole(ledger) else _broken_reason(ledger[-1], is_part=is_part)
+    return _unrequested_reason(group, is_part=is_part)
+
+
+def _broken_reason(entry: RequestLogEntry, *, is_part: bool) -> str:
+    """Why it may come when it is asked for again; empty when it would not."""
+    if entry.reason.startswith(_TRANSIENT) and (is_part or not entry.reason.startswith("cut:")):
+        return entry.reason
+    return ""
+
+
+def _unrequested_reason(group: list[RequestLog], *, is_part: bool) -> str:
+    """The same of what the proxy has never heard of."""
+    if any(request.from_cache for request in group):
+        return ""
+    last = group[-1]
+    if last.status is not None:
+        return "unrecorded"
+    if last.failed in _GIVEN_UP:
+        return _GIVEN_UP[last.failed] if is_part else ""
+    return last.failed if last.failed in _BROKEN else ""
+
+
+def _own_documents(seen: Visit) -> frozenset[str]:
+    """The page, if it was shown, and the way to it: what was seen must not be fetched behind its back."""
+    way = {seen.url.partition("#")[0], *seen.redirects}
+    return frozenset(way | {seen.final_url} if seen.artifacts else way - {seen.final_url})
+
+
+def _parts_of(requests: Iterable[RequestLog]) -> frozenset[str]:
+    return frozenset(each.url for each in requests if each.resource_type in PARTS)
+
+
+def _downloads(seen: Visit, so_far: RequestLogSnapshot) -> frozenset[str]:
+    """Files that the browser turned down and that are still on their way, as the page's own may be."""
+    turned_down = {
+        each.url
+        for each in seen.requests
+        if each.resource_type == DOWNLOAD
+        or (each.resource_type == "Document" and each.status is not None and each.failed)
+    }
+    if not seen.artifacts:
+        turned_down.add(seen.final_url)
+    return so_far.in_flight & turned_down
+
+
+def _wishes(gaps: Iterable[MissingResource], seen: Visit) -> list[RefetchRequest]:
+    kinds = {each.url: each.resource_type for each in seen.requests}
+    return [
+        RefetchRequest(
+            gap.url,
+            gap.reason[:200],
+            _ACCEPT.get(kinds.get(gap.url, ""), "*/*"),
+            referer(seen.final_url, gap.url),
+        )
+        for gap in gaps
+    ]
+
+
+def referer(page: str, target: str) -> str:
+    """What browsers send by default (Referrer Policy, 8.3: strict-origin-when-cross-origin).
+
+    >>> referer("https://a.test/b?c", "https://a.test/d"), referer("https://a.test/b", "https://x.test/")
+    ('https://a.test/b?c', 'https://a.test/')
+    >>> referer("https://a.test/b", "http://a.test/d")
+    ''
+    """
+    here, there = urlsplit(page), urlsplit(target)
+    if here.scheme == "https" and there.scheme != "https":
+        return ""
+    if (here.scheme, here.netloc) == (there.scheme, there.netloc):
+        return page.partition("#")[0]
+    return f"{here.scheme}://{here.netloc.rpartition('@')[2]}/"
+
+
+MISSING = "missing"
+
+
+def build_page_info(
+    page_id: str,
+    visit: Visit,
+    ledger: Sequence[RequestLogEntry],
+    artifacts: Sequence[RecordLocation],
+    *,
+    refused: int = 0,
+    gaps: Sequence[MissingResource] = (),
+) -> PageInfo:
+    """The manifest of a visit.
+
+    `gaps` is what was lacking before the seal; `ledger` has what was asked again for it. What the
+    visit's stored level left out is counted, and is not missing.
+
+    The outcome is the visit's, but a visit that the browser finished is PARTIAL when the page's own
+    document was cut short, when something that the browser loaded is not in the archive, or when a
+    limit of ours has cut something.
+    """
+    resources = match_requests(visit.requests, ledger)
+    main = main_entry(visit, ledger)
+    outcome, reason = visit.outcome, visit.reason
+    if (
+        outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL)
+        and main is not None
+        and main.truncated
+    ):
+        outcome, reason = VisitOutcome.PARTIAL, f"truncated: {main.truncated}"
+    refetched, missing = _completed_gaps(gaps, ledger, resources)
+    limited = refused + sum(resource.reason.startswith("limit:") for resource in resources)
+    if outcome is VisitOutcome.COMPLETE and limited:
+        outcome, reason = VisitOutcome.PARTIAL, f"limit: {limited} of {len(resources)} resources"
+    if outcome is VisitOutcome.COMPLETE and missing:
+        outcome, reason = (
+            VisitOutcome.PARTIAL,
+            f"missing: {len(missing)} of {len(resources)} resources",
+        )
+    kept = [entry for entry in ledger if entry.filename]
+    return PageInfo(
+        page_id=page_id,
+        url=visit.url,
+        final_url=visit.final_url,
+        captured_at=warc_date(visit.started_at),
+        outcome=outcome,
+        reason=reason,
+        status=visit.status if main is None else main.status,
+        mime=visit.mime,
+        records=len(kept) + len(artifacts),
+        stored_bytes=sum(each.length for each in kept) + sum(each.length for each in artifacts),
+        seconds=round(visit.seconds, 3),
+        resources=tuple(resources),
+        artifacts=tuple(str(artifact.kind) for artifact in visit.artifacts),
+        outlinks=visit.outlinks,
+        timings={step: round(seconds, 3) for step, seconds in visit.timings.items()},
+        settled={name: round(seconds, 3) for name, seconds in visit.settled.items()},
+        restless=visit.restless,
+        console=visit.console,
+        redirects=visit.redirects,
+        tls_verified=_tls_verified(main),
+        text_digest=_text_digest(visit, main),
+        behaviours=tuple(
+            PageBehaviour(each.name, each.found, each.done, each.seconds, each.error, each.notes)
+            for each in visit.behaviours
+        ),
+        facts=visit.facts,
+        links=visit.links,
+        pictures=visit.pictures,
+        favicon=visit.favicon,
+        notes=visit.notes,
+        page_class=visit.classification.kind,
+        class_score=visit.classification.score,
+        class_evidence=visit.classification.evidence,
+        refetched=refetched,
+        missing=missing,
+        **_document_facts(visit, main),
+        tried=visit.tried,
+        screen=visit.screen,
+        left_out=sum(entry.kept is RequestOutcome.LEFT_OUT for entry in ledger),
+    )
+
+
+def _document_facts(visit: Visit, main: RequestLogEntry | None) -> dict[str, Any]:
+    """What the final document is by itself, how large, and what it is called."""
+    true = visit.mime if main is None else effective_type(main.identified, main.mime) or visit.mime
+    name = attachment_name(visit.headers.get("content-disposition", ""))
+    return {
+        "true_type": true,
+        "format": format_name(true) if true else "",
+        "size": main.payload_bytes if main is not None else 0,
+        "filename": name,
+        # A file has no other title.
+        "title": visit.title or ("" if visit.artifacts else name),
+    }
+
+
+def main_entry(visit: Visit, ledger: Iterable[RequestLogEntry]) -> RequestLogEntry | None:
+    """The ledger's entry for the page's own document, the last one asked for."""
+    found = None
+    for entry in ledger:
+        if entry.url == visit.final_url:
+            found = entry if found is None or entry.status == visit.status else found
+    return found
+
+
+def _completed_gaps(
+    gaps: Iterable[MissingResource],
+    ledger: Sequence[RequestLogEntry],
+    resources: Sequence[PageResource],
+) -> tuple[tuple[MissingResource, ...], tuple[MissingResource, ...]]:
+    """What was asked again, with how it ended; and what stays missing."""
+    entries: dict[str, list[RequestLogEntry]] = defaultdict(list)
+    for entry in ledger:
+        if entry.method == "GET":
+            entries[entry.url].append(entry)
+    refetched, missing = [], {}
+    for gap in gaps:
+        own = entries[gap.url]
+        again = [entry for entry in own if entry.again]
+        if again:
+            refetched.append(replace(gap, kept=str(again[-1].kept)))
+        if not is_whole(own):
+            last = again[-1].reason or again[-1].truncated if again else ""
+            kept = str(again[-1].kept) if again else ""
+            missing[gap.url] = MissingResource(gap.url, last or gap.reason, kept)
+    for each in resources:
+        if each.kept == MISSING:
+            missing.setdefault(each.url, MissingResource(each.url, each.reason or "unrecorded"))
+    return tuple(refetched), tuple(missing.values())
+
+
+def match_requests(
+    requests: Iterable[RequestLog], ledger: Sequence[RequestLogEntry]
+) -> list[PageResource]:
+    """Every request of the page with how it was kept; then what only the proxy saw.
+
+    Requests to one URL are matched in the order in which they were made. What came from the
+    browser's cache was kept when it was first loaded.
+    """
+    second = {entry.url: entry for entry in ledger if entry.again}
+    open_entries: dict[tuple[str, str], deque[RequestLogEntry]] = defaultdict(deque)
+    last: dict[str, RequestLogEntry] = {}
+    for entry in ledger:
+        if not entry.again:
+            open_entries[entry.method, entry.url].append(entry)
+    resources = []
+    for request in requests:
+        entries = open_entries.get((request.method, request.url))
+        if entries and not request.from_cache:
+            last[request.url] = entries.popleft()
+        resources.append(_resource(request, last.get(request.url), second.get(request.url)))
+    asked = {resource.url for resource in resources if resource.refetched}
+    resources += [_proxy_only_resource(entry) for url, entry in second.items() if url not in asked]
+    unseen = (entry for entries in open_entries.values() for entry in entries)
+    resources += [_proxy_only_resource(entry) for entry in unseen]
+    return resources
+
+
+def _resource(
+    request: RequestLog, entry: RequestLogEntry | None, second: RequestLogEntry | None
+) -> PageResource:
+    if second is not None and request.method == "GET" and (entry is None or not is_whole([entry])):
+        if entry is None or is_whole([second]):
+            return _proxy_only_resource(
+                replace(second, mime=second.mime or request.mime), request.resource_type
+            )
+        return replace(_proxy_only_resource(entry, request.resource_type), refetched=second.again)
+    if entry is None:
+        # Without a response nothing was there to keep: the browser itself refused the request.
+        gone = request.status is not None and not request.from_cache
+        kept, reason, digest = (MISSING if gone else str(RequestOutcome.FAILED)), request.failed, ""
+    else:
+        kept, reason, digest = str(entry.kept), entry.reason or entry.truncated, entry.digest
+    return PageResource(
+        url=request.url,
+        method=request.method,
+        status=request.status if request.status or entry is None else entry.status,
+        mime=request.mime,
+        resource_type=request.resource_type,
+        kept=kept,
+        reason=reason or request.failed,
+        digest=digest,
+        started_ms=request.started_ms,
+        ttfb_ms=request.ttfb_ms,
+        duration_ms=request.duration_ms,
+        wire_bytes=request.wire_bytes,
+        initiator=request.initiator,
+        protocol=request.protocol,
+    )
+
+
+def _proxy_only_resource(entry: RequestLogEntry, resource_type: str = "") -> PageResource:
+    return PageResource(
+        url=entry.url,
+        method=entry.method,
+        status=entry.status,
+        mime=entry.mime,
+        resource_type=resource_type,
+        kept=str(entry.kept),
+        reason=entry.reason or entry.truncated,
+        digest=entry.digest,
+        refetched=entry.again,
+    )
+
+
+def _tls_verified(main: RequestLogEntry | None) -> bool | None:
+    if main is None or not main.url.startswith("https:"):
+        return None
+    return not main.tls_error
+
+
+def _text_digest(visit: Visit, main: RequestLogEntry | None) -> str:
+    for artifact in visit.artifacts:
+        if artifact.kind is ArtifactKind.TEXT and (words := artifact.data.split()):
+            return f"text:{sha256(b' '.join(words)).hexdigest()}"
+    return main.digest if main is not None else ""

@@ -1,0 +1,367 @@
+"""Encrypted login files, and the logins that a run has opened.
+
+A JSON object. Its head says name, hosts and dates; ``sealed`` is the session, AES-256-GCM, with the
+head as associated data: a head that was changed, a host added say, opens nothing. The key comes from
+a passphrase (scrypt, RFC 7914, at 32 MiB) or from a key file (HKDF, RFC 5869), each file with its own
+salt, so that one key never seals two sessions.
+"""
+
+import base64
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
+
+from core.captures import check_login_name
+from core.config.settings import LoginSettings
+from core.errors import BadUrlError, ConfigError, InputError
+from core.timestamps import parse_warc_date, warc_date
+from render.site_session import SiteSession, check_hosts, covers_host_of
+
+LOGIN_VERSION = 1
+FILE_LIMIT_BYTES = 64_000_000
+PASSPHRASE_LEAST = 8
+KEY_BYTES = 32
+_SALT_BYTES, _NONCE_BYTES = 16, 12
+_SCRYPT = {"n": 1 << 15, "r": 8, "p": 1}
+_PURPOSE = b"weboid login 1"
+_UNVERIFIED = "unverified_tls"
+_HEAD = ("version", "name", "hosts", "made_at", "expires_at", "cookies", "key", "salt", "nonce")
+
+
+@dataclass(frozen=True, slots=True)
+class LoginKey:
+    """What a login is opened with.
+
+    Attributes:
+        kind: ``passphrase_key`` or ``file``.
+        secret: its bytes.
+    """
+
+    kind: str
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return f"Key({self.kind!r}, …)"
+
+    def derived(self, salt: bytes) -> bytes:
+        """The key for the file with that salt."""
+        if self.kind == "file":
+            kdf: HKDF | Scrypt = HKDF(SHA256(), KEY_BYTES, salt, _PURPOSE)
+        else:
+            kdf = Scrypt(salt, KEY_BYTES, **_SCRYPT)
+        return kdf.derive(self.secret)
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A login.
+
+    Attributes:
+        name: of it.
+        hosts: patterns of the hosts that it is for; it is used for no other.
+        made_at: when it was made.
+        expires_at: when the last of its cookies with a date expires; None when none has a date.
+        cookies: how many it has.
+        key: what it is sealed with, ``passphrase_key`` or ``file``.
+        unverified_tls: whether the session may go to servers whose certificate does not verify.
+        session: empty as long as it is sealed.
+    """
+
+    name: str
+    hosts: tuple[str, ...]
+    made_at: datetime
+    expires_at: datetime | None = None
+    cookies: int = 0
+    key: str = ""
+    unverified_tls: bool = False
+    session: SiteSession = field(default_factory=SiteSession)
+
+
+def passphrase_key(text: str) -> LoginKey:
+    """The key that a passphrase is.
+
+    Raises:
+        InputError: it is too short.
+    """
+    if len(text) < PASSPHRASE_LEAST:
+        raise InputError(f"A passphrase has at least {PASSPHRASE_LEAST} characters.")
+    return LoginKey("passphrase", text.encode())
+
+
+def read_key_file(path: Path) -> LoginKey:
+    """The key in a file that nobody else can read: 32 bytes in hexadecimal.
+
+    Raises:
+        ConfigError: there is none, others can read it, or it holds no key.
+    """
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_mode & 0o077:
+                raise ConfigError(
+                    f"{path} can be read by others: chmod 600 it, and make the logins anew."
+                )
+            text = file.read(1_000)
+        secret = bytes.fromhex(text.decode("ascii").strip())
+    except OSError as error:
+        raise ConfigError(f"The key file {path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise ConfigError(f"{path} holds no key: 64 hexadecimal digits.") from error
+    if len(secret) != KEY_BYTES:
+        raise ConfigError(f"{path} holds no key: 64 hexadecimal digits.")
+    return LoginKey("file", secret)
+
+
+def make_key_file(path: Path) -> LoginKey:
+    """A new key in a new file with mode 0600.
+
+    Raises:
+        ConfigError: it cannot be written, or is there.
+    """
+    secret = os.urandom(KEY_BYTES)
+    try:
+        _write_new(path, secret.hex().encode() + b"\n")
+    except OSError as error:
+        raise ConfigError(f"The key file {path} cannot be made: {error.strerror}.") from error
+    return LoginKey("file", secret)
+
+
+def seal_login(
+    login: Login, key: LoginKey, *, random: Callable[[int], bytes] = os.urandom
+) -> bytes:
+    """The file of a login."""
+    salt, nonce = random(_SALT_BYTES), random(_NONCE_BYTES)
+    head = {
+        "version": LOGIN_VERSION,
+        "name": login.name,
+        "hosts": list(login.hosts),
+        "made_at": warc_date(login.made_at),
+        "expires_at": None if login.expires_at is None else warc_date(login.expires_at),
+        "cookies": len(login.session.cookies),
+        "key": key.kind,
+        "salt": _encode_base64(salt),
+        "nonce": _encode_base64(nonce),
+    }
+    if login.unverified_tls:
+        head[_UNVERIFIED] = True
+    session = {
+        "cookies": list(login.session.cookies),
+        "storage": {origin: dict(items) for origin, items in login.session.storage.items()},
+    }
+    plain = json.dumps(session, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    sealed = AESGCM(key.derived(salt)).encrypt(nonce, plain, _associated(head))
+    return json.dumps({**head, "sealed": _encode_base64(sealed)}, indent=1).encode() + b"\n"
+
+
+def read_login_head(data: bytes) -> Login:
+    """The login as far as it can be read without the key.
+
+    Raises:
+        InputError: it is no login file, or of another version.
+    """
+    return _parsed(data)[0]
+
+
+def unseal_login(data: bytes, key: LoginKey) -> Login:
+    """The login, opened.
+
+    Raises:
+        InputError: it is no login file, the key is another, or somebody has changed the file.
+    """
+    login, head, sealed = _parsed(data)
+    if login.key != key.kind:
+        needed = "a passphrase" if login.key == "passphrase" else "a key file ([login] key_file)"
+        raise InputError(f"The login {login.name} was made with {needed}.")
+    try:
+        salt, nonce = _decode_base64(head["salt"]), _decode_base64(head["nonce"])
+        plain = AESGCM(key.derived(salt)).decrypt(nonce, sealed, _associated(head))
+    except (InvalidTag, ValueError, TypeError) as error:
+        what = "passphrase" if key.kind == "passphrase" else "key file"
+        raise InputError(
+            f"The login {login.name} does not open: the {what} is another one, or the file was "
+            f"changed. Give the {what} that it was made with, or make it anew with weboid login."
+        ) from error
+    try:
+        session = json.loads(plain.decode("utf-8", "surrogatepass"))
+        found = SiteSession(tuple(session["cookies"]), session["storage"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"The login {login.name} holds no session: {error!r}.") from error
+    return replace(login, session=found)
+
+
+def write_login(folder: Path, login: Login, key: LoginKey) -> Path:
+    """Write the login's file, for its owner alone; one of that name is replaced. Its path.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    path = login_path(folder, login.name)
+    partial = path.with_suffix(f".{os.urandom(4).hex()}.new")
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        _write_new(partial, seal_login(login, key))
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise InputError(f"{path} cannot be written: {error.strerror}.") from error
+    return path
+
+
+def read_login(folder: Path, name: str) -> bytes:
+    """The bytes of the login's file.
+
+    Raises:
+        InputError: there is none, or it is far too large.
+    """
+    path = login_path(folder, name)
+    try:
+        with path.open("rb") as file:
+            data = file.read(FILE_LIMIT_BYTES + 1)
+    except OSError as error:
+        raise InputError(
+            f"There is no login {name!r} in {folder}: make it with "
+            f"weboid login URL --name {name}, or see weboid login ls."
+        ) from error
+    if len(data) > FILE_LIMIT_BYTES:
+        raise InputError(f"{path} is too large for a login.")
+    return data
+
+
+def login_path(folder: Path, name: str) -> Path:
+    """Where the login of that name lies.
+
+    Raises:
+        InputError: it is no name.
+    """
+    return folder / f"{check_login_name(name)}.login"
+
+
+def _parsed(data: bytes) -> tuple[Login, dict[str, Any], bytes]:
+    """(the login, its head, what is sealed)."""
+    try:
+        document = json.loads(data)
+        if document["version"] != LOGIN_VERSION:
+            raise InputError(f"A login of version {document['version']!r}: make it anew.")
+        head = {key: document[key] for key in _HEAD}
+        if _UNVERIFIED in document:  # what is in the head is sealed with the rest
+            head[_UNVERIFIED] = document[_UNVERIFIED]
+        expires = head["expires_at"]
+        login = Login(
+            name=check_login_name(head["name"]),
+            hosts=tuple(map(str, head["hosts"])),
+            made_at=parse_warc_date(head["made_at"]),
+            expires_at=None if expires is None else parse_warc_date(expires),
+            cookies=int(head["cookies"]),
+            key=str(head["key"]),
+            unverified_tls=head.get(_UNVERIFIED) is True,
+        )
+        check_hosts(login.hosts)
+        return login, head, _decode_base64(document["sealed"])
+    except (ValueError, KeyError, TypeError, AttributeError, BadUrlError) as error:
+        raise InputError(f"This is no login file: {error!r}.") from error
+
+
+def _associated(head: dict[str, Any]) -> bytes:
+    return json.dumps(head, sort_keys=True).encode()
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _encode_base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _decode_base64(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
+class SiteLogins:
+    """Opened logins; the first that names a page's host is the page's."""
+
+    def __init__(self, logins: Sequence[Login] = ()) -> None:
+        self._logins = tuple(logins)
+
+    def __repr__(self) -> str:
+        return f"<Logins [{', '.join(each.name for each in self._logins)}]>"
+
+    def __len__(self) -> int:
+        return len(self._logins)
+
+    def of(self, url: str) -> Login | None:
+        """The login that the page is visited with; None: without one."""
+        return next((each for each in self._logins if covers_host_of(each.hosts, url)), None)
+
+
+NO_LOGINS = SiteLogins()
+
+
+def open_logins(
+    folder: Path,
+    settings: LoginSettings,
+    *,
+    now: datetime,
+    ask: Callable[[], LoginKey],
+    warn: Callable[[str], None],
+) -> SiteLogins:
+    """The logins that the settings name.
+
+    Args:
+        folder: where their files lie.
+        settings: which, and the key file.
+        now: the time; what has expired is left out.
+        ask: the passphrase, called at most once, and only when a login needs it.
+        warn: told in a sentence what has expired.
+
+    Raises:
+        InputError: one of them is not there, or does not open.
+        ConfigError: there is no key file, or others can read it.
+    """
+    keys: dict[str, LoginKey] = {}
+    opened = []
+    for name in settings.names:
+        data = read_login(folder, name)
+        kind = read_login_head(data).key
+        if kind not in keys:
+            keys[kind] = _open_key(kind, name, settings, ask)
+        login = unseal_login(data, keys[kind])
+        if login.name != name:
+            raise InputError(f"The file of the login {name} is that of {login.name}: rename it.")
+        opened.append(_without_expired(login, now=now, warn=warn))
+    return SiteLogins(opened)
+
+
+def _open_key(
+    kind: str, name: str, settings: LoginSettings, ask: Callable[[], LoginKey]
+) -> LoginKey:
+    if kind != "file":
+        return ask()
+    if not settings.key_file:
+        raise ConfigError(
+            f"The login {name} was made with a key file: name it as [login] key_file."
+        )
+    return read_key_file(Path(settings.key_file))
+
+
+def _without_expired(login: Login, *, now: datetime, warn: Callable[[str], None]) -> Login:
+    """The login without what has expired."""
+    session = login.session.alive(now.timestamp())
+    gone, left = len(login.session.cookies) - len(session.cookies), len(session.cookies)
+    if gone:
+        advice = "" if left else f": make it anew with weboid login URL --name {login.name}"
+        warn(f"Of the login {login.name} {gone} cookies have expired, {left} are left{advice}.")
+    return replace(login, session=session)

@@ -1,1 +1,0 @@
-"""`weboid links`: a module a command."""

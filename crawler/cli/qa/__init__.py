@@ -1,1 +1,0 @@
-"""`weboid qa`: a module a command."""

@@ -1,0 +1,35 @@
+"""Choice of the frontier backend: the collection's SQLite file or a shared Redis."""
+
+from core.config.database_urls import RedisUse, parse_redis_url
+from core.config.settings import FrontierSettings, PolitenessSettings
+from core.layout import Layout
+from crawler.frontier.base import Frontier
+from crawler.frontier.redis_frontier import RedisFrontier
+from crawler.frontier.sqlite_frontier import SqliteFrontier
+
+
+def open_frontier(
+    layout: Layout,
+    settings: FrontierSettings,
+    politeness: PolitenessSettings,
+    *,
+    server_time: bool = True,
+) -> Frontier:
+    """The frontier that `settings.url` names; without one the collection's own.
+
+    Args:
+        layout: the collection.
+        settings: the frontier's.
+        politeness: how gently hosts are asked.
+        server_time: let a shared frontier reckon in its server's time.
+
+    Raises:
+        CollectionVersionError: it was made by another version.
+        ConfigError: `url` names none.
+        TransientError: it does not answer.
+        UnavailableError: it cannot be opened.
+    """
+    if not settings.url:
+        return SqliteFrontier(layout.frontier_db, politeness=politeness, settings=settings)
+    address = parse_redis_url(settings.url, RedisUse.FRONTIER)
+    return RedisFrontier(address, politeness=politeness, settings=settings, server_time=server_time)

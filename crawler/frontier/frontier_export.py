@@ -1,0 +1,255 @@
+"""Export and import of frontier items as JSON lines, and their selection by an operator."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, BinaryIO
+
+from core.errors import BadUrlError, InputError
+from core.regexes import CompiledPattern
+from core.urls import fetch_key
+from crawler.frontier.base import AddResult, Frontier, ItemRecord, ItemState, Lane, NewItem
+
+_SELECT_BATCH = 1_000
+# So many items of one host are asked for by its name; with more, all hosts' are looked through.
+_HOST_ITEMS_LIMIT = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class ItemSelection:
+    """What must hold of an item; what is empty or None is not asked.
+
+    Attributes:
+        host: whose turn it takes.
+        job: the crawl that it belongs to; empty: items of plain lists.
+        reason: a part of its outcome, in any case.
+        pattern: it is found in its URL (`core.regexes.compile_pattern`).
+    """
+
+    host: str | None = None
+    job: str | None = None
+    reason: str = ""
+    pattern: CompiledPattern | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it means everything."""
+        return self == ItemSelection()
+
+    def means(self, record: ItemRecord) -> bool:
+        """Whether the item is meant."""
+        item = record.item
+        if self.host is not None and item.host != self.host:
+            return False
+        if self.job is not None and item.job != self.job:
+            return False
+        if self.reason and self.reason.casefold() not in record.outcome.casefold():
+            return False
+        return self.pattern is None or self.pattern.search(item.url) is not None
+
+
+def select_items(
+    frontier: Frontier,
+    state: ItemState,
+    selection: ItemSelection,
+    *,
+    scanned: Callable[[int], object] = lambda _count: None,
+) -> Iterator[list[ItemRecord]]:
+    """The items in that state that are meant, in batches, each at least once.
+
+    They are read as `Frontier.scan` reads them: what changes its state meanwhile may be missed.
+
+    Args:
+        frontier: where they are.
+        state: theirs.
+        selection: which.
+        scanned: told how many items each batch was chosen from.
+    """
+    if selection.host is not None:
+        found = frontier.ls(state, limit=_HOST_ITEMS_LIMIT + 1, host=selection.host)
+        if len(found) <= _HOST_ITEMS_LIMIT:
+            scanned(len(found))
+            meant = [record for record in found if selection.means(record)]
+            yield from (
+                meant[at : at + _SELECT_BATCH] for at in range(0, len(meant), _SELECT_BATCH)
+            )
+            return
+    cursor = ""
+    while True:
+        records, cursor = frontier.scan(state, cursor=cursor, limit=_SELECT_BATCH)
+        scanned(len(records))
+        meant = [record for record in records if selection.means(record)]
+        if meant:
+            yield meant
+        if not cursor:
+            return
+
+
+LINE_LIMIT_BYTES = 1 << 20
+_IMPORT_BATCH = 5_000
+_HOPS_LIMIT = 1_000_000
+_TEXT_LIMIT_CHARS = 65_536
+
+
+@dataclass(slots=True)
+class FrontierImport:
+    """What an import did.
+
+    Attributes:
+        added: what the frontier said.
+        other: lines about items in states that were not asked for.
+        problems: lines that could not be used, the first hundred in words.
+        bad: how many those were.
+    """
+
+    added: AddResult
+    other: int
+    problems: list[str]
+    bad: int
+
+
+def export_lines(
+    frontier: Frontier, state: ItemState, *, scanned: Callable[[int], object] = lambda _count: None
+) -> Iterator[str]:
+    """A line for each item in that state, without its line end."""
+    for batch in select_items(frontier, state, ItemSelection(), scanned=scanned):
+        for record in batch:
+            yield json.dumps(record_facts(record), ensure_ascii=False, separators=(",", ":"))
+
+
+def record_facts(record: ItemRecord) -> dict[str, Any]:
+    """All that the books say about an item, as JSON values; moments in ISO 8601."""
+    item = record.item
+    return {
+        "url": item.url,
+        "state": str(record.state),
+        "lane": item.lane.name.lower(),
+        "host": item.host,
+        "job": item.job,
+        "hops": item.hops,
+        "hops_off": item.hops_off,
+        "via": item.via,
+        "id": item.id,
+        "memo": item.memo,
+        "added_at": _moment_text(record.added_at),
+        "ended_at": _moment_text(record.ended_at),
+        "due_at": _moment_text(record.due_at),
+        "outcome": record.outcome,
+        "worker": record.worker,
+        "lease_until": _moment_text(record.lease_until),
+        "attempts": [
+            asdict(attempt)
+            | {
+                "claimed_at": _moment_text(attempt.claimed_at),
+                "ended_at": _moment_text(attempt.ended_at),
+            }
+            for attempt in record.attempts
+        ],
+    }
+
+
+def import_items(
+    frontier: Frontier,
+    lines: BinaryIO,
+    states: frozenset[ItemState],
+    *,
+    now: Callable[[], datetime],
+    progress: Callable[[int], object] = lambda _count: None,
+) -> FrontierImport:
+    """Add the items that lines of an export tell of, when they were in one of the states.
+
+    Known URLs are left alone, so the same import may run again. A line that cannot be used is named
+    and the rest goes on. What had ended is queued when its state is asked for: a frontier takes no
+    history from elsewhere.
+    """
+    taken = FrontierImport(AddResult(), 0, [], 0)
+    batch: list[NewItem] = []
+    for number, line in enumerate(_lines(lines), start=1):
+        try:
+            item = _item(line, states)
+        except InputError as error:
+            taken.bad += 1
+            if len(taken.problems) < 100:
+                taken.problems.append(f"line {number}: {error}")
+            continue
+        if item is None:
+            taken.other += 1
+            continue
+        batch.append(item)
+        if len(batch) >= _IMPORT_BATCH:
+            _add(frontier, batch, taken, now())
+            progress(number)
+    _add(frontier, batch, taken, now())
+    return taken
+
+
+def _add(frontier: Frontier, batch: list[NewItem], taken: FrontierImport, now: datetime) -> None:
+    told = frontier.add(batch, now=now)
+    before = taken.added
+    taken.added = AddResult(
+        added=before.added + told.added,
+        duplicates=before.duplicates + told.duplicates,
+        requeued=before.requeued + told.requeued,
+    )
+    batch.clear()
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """The file's lines; of one that is too long only the beginning, which is then no JSON."""
+    while line := file.readline(LINE_LIMIT_BYTES):
+        whole = line.endswith(b"\n")
+        while not whole:
+            more = file.readline(LINE_LIMIT_BYTES)
+            if not more:
+                break
+            line, whole = line[:LINE_LIMIT_BYTES], more.endswith(b"\n")
+        yield line
+
+
+def _item(line: bytes, states: frozenset[ItemState]) -> NewItem | None:
+    """The item that the line tells of; None when its state is not asked for, or the line is blank.
+
+    Raises:
+        InputError: the line tells of none.
+    """
+    if not line.strip():
+        return None
+    try:
+        facts = json.loads(line)
+        state = ItemState(facts.get("state", ItemState.QUEUED))
+        lane = Lane[str(facts.get("lane", Lane.STANDARD.name)).upper()]
+        url = fetch_key(facts["url"])
+    except BadUrlError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError("it is no line of `weboid frontier export`.") from error
+    if state not in states:
+        return None
+    return NewItem(
+        url,
+        lane,
+        hops=_count_value(facts, "hops"),
+        via=_text_value(facts, "via"),
+        job=_text_value(facts, "job"),
+        hops_off=_count_value(facts, "hops_off"),
+        host=_text_value(facts, "host"),
+    )
+
+
+def _count_value(facts: dict[str, Any], key: str) -> int:
+    value = facts.get(key, 0)
+    if not isinstance(value, int) or not 0 <= value <= _HOPS_LIMIT:
+        raise InputError(f"{key} is no count.")
+    return value
+
+
+def _text_value(facts: dict[str, Any], key: str) -> str:
+    value = facts.get(key, "")
+    if not isinstance(value, str) or len(value) > _TEXT_LIMIT_CHARS:
+        raise InputError(f"{key} is no text.")
+    return value
+
+
+def _moment_text(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.astimezone(UTC).isoformat()

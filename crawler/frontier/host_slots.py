@@ -1,0 +1,385 @@
+"""Host slots of the SQLite frontier: pure state transitions, and their rows."""
+
+import sqlite3
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from core.errors import InvariantError
+from core.timestamps import from_unix_milliseconds as to_moment
+from core.timestamps import unix_milliseconds
+from crawler.frontier.base import HostBlock, HostOrder, HostReport, Lane
+
+# Items are numbered as they come, and queues are kept by epochs of 2^16 numbers: additions then
+# touch a small young part of the store instead of every host's own page in a large one.
+EPOCH_BITS = 16
+
+_Lanes = tuple[int, int, int]
+_LANES = tuple(Lane)
+_STANDARD_FIRST = (Lane.STANDARD, Lane.HIGH, Lane.NOW)
+_HIGH_FIRST = (Lane.HIGH, Lane.NOW, Lane.STANDARD)
+
+
+def epoch_of(seq: int, place: int = 0) -> int:
+    """The epoch of the item with that number; items with a place of their own share the first."""
+    return 0 if place else seq >> EPOCH_BITS
+
+
+def lane_order(token: int, *, high_every: int, standard_every: int) -> tuple[Lane, ...]:
+    """In which order the claim with that token looks at the lanes (U15)."""
+    if standard_every and token % standard_every == 0:
+        return _STANDARD_FIRST
+    if high_every and token % high_every == 0:
+        return _HIGH_FIRST
+    return _LANES
+
+
+class HostSlot(NamedTuple):
+    """The slot as stored; moments are whole milliseconds since 1970 UTC.
+
+    Attributes:
+        id: the host's number.
+        next_ms: when the delay after the last visit is over.
+        blocked_ms: when the block is over.
+        down_ms: when the host is no longer down; 0 when it is not. A moment that has come means
+            that nobody noticed yet: see `revived`.
+        refusals: how often in a row it failed or refused us as a whole.
+        active: claims of this host right now.
+        waiting: items in the queue, by lane; those that wait for their moment excluded.
+        heads: by lane, an epoch before which none of them lies.
+        lane: the lane that the host stands for; None while it cannot be claimed from, whatever
+            the time: nothing waits, or as many visits as allowed are going on.
+        ready_ms: when it may be asked again; a host that is down need not rest.
+        size: how much waits, as the number's length in bits: changes seldom, so it has an index.
+    """
+
+    id: int
+    next_ms: int = 0
+    blocked_ms: int = 0
+    down_ms: int = 0
+    refusals: int = 0
+    active: int = 0
+    waiting: _Lanes = (0, 0, 0)
+    heads: _Lanes = (0, 0, 0)
+    lane: int | None = None
+    ready_ms: int = 0
+    size: int = 0
+
+    def first_lane(self, order: tuple[Lane, ...] = _LANES) -> Lane | None:
+        """The first of these lanes that something waits in."""
+        for lane in order:
+            if self.waiting[lane]:
+                return lane
+        return None
+
+    def pushed(self, lane: Lane, epoch: int, count: int = 1) -> "HostSlot":
+        """After `count` items joined the lane, none from before that epoch."""
+        head = min(self.heads[lane], epoch) if self.waiting[lane] else epoch
+        return self._replace(
+            waiting=_with(self.waiting, lane, self.waiting[lane] + count),
+            heads=_with(self.heads, lane, head),
+        )
+
+    def pulled(self, lane: Lane, head: int) -> "HostSlot":
+        """After one item left the lane; `head` is the new lower bound of its epochs."""
+        if self.waiting[lane] < 1:
+            raise InvariantError(f"Host {self.id} gave an item of lane {lane}, which was empty.")
+        return self._replace(
+            waiting=_with(self.waiting, lane, self.waiting[lane] - 1),
+            heads=_with(self.heads, lane, head),
+        )
+
+    def taken(self) -> "HostSlot":
+        """After a claim began."""
+        return self._replace(active=self.active + 1)
+
+    def freed(self) -> "HostSlot":
+        """After a claim ended."""
+        if self.active < 1:
+            raise InvariantError(f"Host {self.id} was freed more often than taken.")
+        return self._replace(active=self.active - 1)
+
+    def rested(self, next_ms: int) -> "HostSlot":
+        """Left alone until `next_ms` at least."""
+        return self._replace(next_ms=max(self.next_ms, next_ms))
+
+    def blocked(self, until_ms: int, now_ms: int) -> "HostSlot":
+        """Blocked until then; an earlier moment does not shorten a block.
+
+        A moment that is not after `now_ms` lifts it, and ends "down" and a row of refusals.
+        """
+        if until_ms <= now_ms:
+            return self._replace(blocked_ms=0, down_ms=0, refusals=0)
+        return self._replace(blocked_ms=until_ms) if until_ms > self.blocked_ms else self
+
+    def refused(self, until_ms: int) -> "HostSlot":
+        """After one more refusal in a row, blocked until then at least: it answered, so it is up."""
+        return self._replace(
+            blocked_ms=max(until_ms, self.blocked_ms), refusals=self.refusals + 1, down_ms=0
+        )
+
+    def downed(self, until_ms: int) -> "HostSlot":
+        """After the refusal that made it be down until then at least; the block is lifted."""
+        return self._replace(
+            blocked_ms=0, refusals=self.refusals + 1, down_ms=max(until_ms, self.down_ms)
+        )
+
+    def answered(self) -> "HostSlot":
+        """After a visit that was completed: the host is up, and a row of refusals is over."""
+        return self._replace(down_ms=0, refusals=0)
+
+    def revived(self) -> "HostSlot":
+        """No longer down."""
+        return self._replace(down_ms=0)
+
+    @property
+    def _rested_ms(self) -> int:
+        # In random order a new host's moment is below zero, which is "not blocked" otherwise.
+        return max(self.next_ms, self.blocked_ms) if self.blocked_ms else self.next_ms
+
+    def settled(self, visits_per_host: int) -> "HostSlot":
+        """With `lane`, `ready_ms` and `size` made to say what the rest says."""
+        return self._replace(
+            lane=self.first_lane() if self.active < max(visits_per_host, 1) else None,
+            ready_ms=self.blocked_ms if self.down_ms else self._rested_ms,
+            size=sum(self.waiting).bit_length(),
+        )
+
+
+def _with(lanes: _Lanes, lane: Lane, value: int) -> _Lanes:
+    now, high, standard = lanes
+    match lane:
+        case Lane.NOW:
+            return value, high, standard
+        case Lane.HIGH:
+            return now, value, standard
+        case Lane.STANDARD:
+            return now, high, value
+
+
+# ruff: noqa: S608 - only constants of this file are pieced together; values are parameters
+
+
+_COLUMNS = (
+    "id, next_ms, blocked_ms, down_ms, refusals, active, "
+    "waiting_now, waiting_high, waiting_standard, "
+    "head_now, head_high, head_standard, lane, ready_ms, size"
+)
+_SET = (
+    "next_ms = ?, active = ?, waiting_now = ?, waiting_high = ?, waiting_standard = ?, "
+    "head_now = ?, head_high = ?, head_standard = ?"
+)
+# Most changes leave the indexes alone; naming their columns would rewrite them.
+_SAVE = {
+    (moved, resized): f"UPDATE hosts SET {_SET}{', lane = ?, ready_ms = ?' * moved}"
+    f"{', size = ?' * resized} WHERE id = ?"
+    for moved in (False, True)
+    for resized in (False, True)
+}
+_REPORT = "done, bytes, busy_ms, mean_ms, host, blocked_reason"
+
+# New items at the end of a lane where others wait change nothing but the number that waits, unless
+# it grows a digit.
+_GROW = {
+    lane: f"UPDATE hosts SET waiting_{name} = waiting_{name} + :count "
+    f"WHERE host = :host AND waiting_{name} > 0 "
+    "AND waiting_now + waiting_high + waiting_standard + :count < 1 << size RETURNING id"
+    for lane, name in ((Lane.NOW, "now"), (Lane.HIGH, "high"), (Lane.STANDARD, "standard"))
+}
+
+# Of hosts whose queues are about as long as each other's (a factor of two), so many are compared.
+_COMPARED = 1_000
+
+
+def extend_lane(db: sqlite3.Connection, host: str, lane: Lane, count: int) -> int | None:
+    """Let `count` new items join the end of a lane that is not empty; the host's number.
+
+    None, and nothing changed, when more than the lane's number would change: a short cut for the
+    commonest change, the same as `HostSlot.pushed` makes it.
+    """
+    row = db.execute(_GROW[lane], {"host": host, "count": count}).fetchone()
+    return None if row is None else int(row[0])
+
+
+def slot_by_id(db: sqlite3.Connection, host_id: int) -> HostSlot:
+    """The slot of that number."""
+    row = db.execute(f"SELECT {_COLUMNS} FROM hosts WHERE id = ?", (host_id,)).fetchone()
+    if row is None:
+        raise InvariantError(f"An item names host {host_id}, which has no slot.")
+    return _slot(row)
+
+
+def slot_by_name(db: sqlite3.Connection, host: str) -> HostSlot | None:
+    """The host's slot; None when it has none yet."""
+    row = db.execute(f"SELECT {_COLUMNS} FROM hosts WHERE host = ?", (host,)).fetchone()
+    return None if row is None else _slot(row)
+
+
+def create_slot(db: sqlite3.Connection, host: str, next_ms: int = 0) -> HostSlot:
+    """A new slot for a host that has none."""
+    number = db.execute(
+        "INSERT INTO hosts (host, next_ms, ready_ms) VALUES (?, ?, ?)", (host, next_ms, next_ms)
+    ).lastrowid
+    return HostSlot(id=number or 0, next_ms=next_ms, ready_ms=next_ms)
+
+
+def save_slot(db: sqlite3.Connection, slot: HostSlot, old: HostSlot) -> None:
+    """Write what changed since `old` was read, save what `save_block` writes."""
+    moved = (slot.lane, slot.ready_ms) != (old.lane, old.ready_ms)
+    resized = slot.size != old.size
+    values: list[int | None] = [slot.next_ms, slot.active, *slot.waiting, *slot.heads]
+    values += [slot.lane, slot.ready_ms] * moved
+    values += [slot.size] * resized
+    db.execute(_SAVE[moved, resized], (*values, slot.id))
+
+
+def save_block(db: sqlite3.Connection, slot: HostSlot, reason: str) -> None:
+    """Write the slot's block, whether it is down, and why."""
+    db.execute(
+        "UPDATE hosts SET blocked_ms = ?, down_ms = ?, refusals = ?, blocked_reason = ? "
+        "WHERE id = ?",
+        (slot.blocked_ms, slot.down_ms, slot.refusals, reason, slot.id),
+    )
+
+
+def save_back_off(db: sqlite3.Connection, host_id: int, until_ms: int) -> None:
+    """Note until when a refusal blocks the host; 0: none does, an operator's block may."""
+    db.execute("DELETE FROM back_offs WHERE host_id = ?", (host_id,))
+    if until_ms:
+        db.execute("INSERT INTO back_offs VALUES (?, ?)", (until_ms, host_id))
+
+
+def far_back_offs(db: sqlite3.Connection, limit_ms: int, limit: int) -> list[int]:
+    """Return at most `limit` hosts whose back-off ends after `limit_ms`."""
+    rows = db.execute(
+        "SELECT host_id FROM back_offs WHERE until_ms > ? LIMIT ?", (limit_ms, limit)
+    ).fetchall()
+    return [host_id for (host_id,) in rows]
+
+
+def cut_block(db: sqlite3.Connection, slot: HostSlot, until_ms: int) -> HostSlot:
+    """Let the host's back-off end then; return the slot, to be settled and saved."""
+    cut = slot._replace(blocked_ms=min(slot.blocked_ms, until_ms))
+    db.execute("UPDATE hosts SET blocked_ms = ? WHERE id = ?", (cut.blocked_ms, slot.id))
+    save_back_off(db, slot.id, cut.blocked_ms)
+    return cut
+
+
+def save_refusals(db: sqlite3.Connection, slot: HostSlot) -> None:
+    """Write how often the host refused us, and whether it is down."""
+    db.execute(
+        "UPDATE hosts SET refusals = ?, down_ms = ? WHERE id = ?",
+        (slot.refusals, slot.down_ms, slot.id),
+    )
+
+
+def count_visit(
+    db: sqlite3.Connection, host_id: int, duration: timedelta, *, done: int, stored_bytes: int
+) -> None:
+    """Count a visit to the host; see `HostReport`."""
+    took = max(duration // timedelta(milliseconds=1), 0)
+    db.execute(
+        "UPDATE hosts SET done = done + ?, bytes = bytes + ?, busy_ms = busy_ms + ?, "
+        "mean_ms = ifnull(mean_ms + (? - mean_ms) / 5.0, ?) WHERE id = ?",
+        (done, stored_bytes, took, took, took, host_id),
+    )
+
+
+def first_ready(
+    db: sqlite3.Connection, order: Sequence[Lane], now_ms: int
+) -> tuple[str, HostSlot] | None:
+    """The first host of the first of these lanes that may be asked now; its name and slot."""
+    for lane in order:
+        row = db.execute(
+            f"SELECT host, {_COLUMNS} FROM hosts WHERE lane = ? AND ready_ms <= ? "
+            "ORDER BY ready_ms LIMIT 1",
+            (lane, now_ms),
+        ).fetchone()
+        if row is not None:
+            return row[0], _slot(row[1:])
+    return None
+
+
+def block_reason(db: sqlite3.Connection, host_id: int) -> str:
+    """Why the host is blocked or down."""
+    row = db.execute("SELECT blocked_reason FROM hosts WHERE id = ?", (host_id,)).fetchone()
+    return str(row[0])
+
+
+def earliest_turn(db: sqlite3.Connection, lane: Lane) -> int | None:
+    """When the first host that stands for the lane may be asked."""
+    row = db.execute("SELECT min(ready_ms) FROM hosts WHERE lane = ?", (lane,)).fetchone()
+    return None if row[0] is None else int(row[0])
+
+
+def cut_rests(db: sqlite3.Connection, limit_ms: int, cut_ms: int) -> None:
+    """Let hosts that would rest until after `limit_ms` rest until `cut_ms`; reads all hosts."""
+    db.execute(
+        "UPDATE hosts SET next_ms = :cut, "
+        "ready_ms = CASE WHEN down_ms > 0 THEN blocked_ms ELSE max(:cut, blocked_ms) END "
+        "WHERE next_ms > :limit",
+        {"cut": cut_ms, "limit": limit_ms},
+    )
+
+
+def list_blocks(db: sqlite3.Connection, now_ms: int, limit: int) -> list[HostBlock]:
+    """Hosts blocked at that moment, the longest block first."""
+    rows = db.execute(
+        "SELECT host, blocked_ms, blocked_reason FROM hosts "
+        "WHERE blocked_ms > 0 AND blocked_ms > ? ORDER BY blocked_ms DESC LIMIT ?",
+        (now_ms, limit),
+    ).fetchall()
+    return [HostBlock(host, to_moment(until), reason) for host, until, reason in rows]
+
+
+def host_report(db: sqlite3.Connection, host: str, now: datetime) -> HostReport | None:
+    """What is known of the host; None when it has no slot."""
+    row = db.execute(f"SELECT {_REPORT}, {_COLUMNS} FROM hosts WHERE host = ?", (host,)).fetchone()
+    return None if row is None else _report(row, now)
+
+
+def host_reports(
+    db: sqlite3.Connection, order: HostOrder, now: datetime, limit: int
+) -> list[HostReport]:
+    """At most `limit` hosts in that order; see `Frontier.hosts`."""
+    if order is HostOrder.SLOWEST:
+        rows = db.execute(
+            f"SELECT {_REPORT}, {_COLUMNS} FROM hosts WHERE mean_ms IS NOT NULL "
+            "ORDER BY mean_ms DESC LIMIT ?",
+            (limit,),
+        )
+        return [_report(row, now) for row in rows]
+    rows = db.execute(
+        f"SELECT {_REPORT}, {_COLUMNS} FROM hosts WHERE size > 0 ORDER BY size DESC LIMIT ?",
+        (max(limit, _COMPARED),),
+    )
+    found = [_report(row, now) for row in rows]
+    return sorted(found, key=lambda each: -each.waiting)[:limit]
+
+
+def _report(row: tuple[Any, ...], now: datetime) -> HostReport:
+    done, stored, busy_ms, mean_ms, host, why = row[:6]
+    now_ms = unix_milliseconds(now)
+    slot = _slot(row[6:])
+    if slot.down_ms <= now_ms:
+        slot = slot.revived().settled(1)
+    blocked, down = slot.blocked_ms > now_ms, slot.down_ms > now_ms
+    return HostReport(
+        host=host,
+        waiting=sum(slot.waiting),
+        active=slot.active,
+        ready_at=to_moment(slot.ready_ms) if slot.ready_ms > now_ms else now,
+        done=done,
+        bytes=stored,
+        busy=timedelta(milliseconds=busy_ms),
+        mean=timedelta(milliseconds=mean_ms or 0.0),
+        failures=slot.refusals,
+        blocked_until=to_moment(slot.blocked_ms) if blocked else None,
+        blocked_reason=why if blocked or down else "",
+        down_until=to_moment(slot.down_ms) if down else None,
+    )
+
+
+def _slot(row: tuple[Any, ...]) -> HostSlot:
+    lane, ready_ms, size = row[12:]
+    return HostSlot(*row[:6], row[6:9], row[9:12], lane, ready_ms, size)  # type: ignore[call-arg]

@@ -1,0 +1,402 @@
+"""Items, queues and attempts as rows of the SQLite frontier."""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from core.errors import InputError, InvariantError
+from core.timestamps import from_unix_milliseconds as to_moment
+from core.urls import identity_key
+from crawler.frontier.base import ClaimAttempt, FrontierItem, ItemRecord, ItemState, Lane, NewItem
+from crawler.frontier.host_slots import epoch_of
+
+# What `items.ended` says. A URL that is queued again gets a new row; the old one is history.
+OPEN, DONE, SKIPPED, DEAD, SUPERSEDED = range(5)
+ENDED = {DONE: ItemState.DONE, SKIPPED: ItemState.SKIPPED, DEAD: ItemState.DEAD}
+
+
+class UrlOffer(NamedTuple):
+    """A URL that is offered, and whose turn it takes."""
+
+    item: NewItem
+    host: str
+
+
+class OfferCandidate(NamedTuple):
+    """A URL that was offered: its hashed identity key, the number it would get, the offer."""
+
+    identity: bytes
+    seq: int
+    offer: UrlOffer
+
+
+class AcceptedOffer(NamedTuple):
+    """An offer that was taken: it gets this number, and a memo of an earlier visit."""
+
+    seq: int
+    offer: UrlOffer
+    memo: str = ""
+
+
+class QueueEntry(NamedTuple):
+    """An item to be written: all that a row holds when it is queued."""
+
+    seq: int
+    id: bytes
+    url: str
+    host_id: int
+    job_id: int
+    lane: int
+    place: int
+    hops: int
+    hops_off: int
+    via: str
+    memo: str
+
+
+class ItemLocation(NamedTuple):
+    """Where a known URL stands."""
+
+    seq: int
+    host_id: int
+    job_id: int
+    lane: int
+    place: int
+    ended: int
+    ended_ms: int | None
+    memo: str
+
+
+def identity_of(url: str) -> bytes:
+    """128 bits of the hash of the URL's identity key.
+
+    Raises:
+        BadUrlError: it is no web URL.
+    """
+    return blake2b(identity_key(url).encode(), digest_size=16).digest()
+
+
+def last_seq(db: sqlite3.Connection) -> int:
+    """The highest number given so far; 0 for none."""
+    return int(db.execute("SELECT ifnull(max(seq), 0) FROM items").fetchone()[0])
+
+
+def insert_unseen(
+    db: sqlite3.Connection, candidates: Iterable[OfferCandidate]
+) -> tuple[list[OfferCandidate], list[OfferCandidate]]:
+    """Enter the URLs into the filter of unique URLs: those that were new, those that were not."""
+    fresh: list[OfferCandidate] = []
+    known: list[OfferCandidate] = []
+    for candidate in candidates:
+        entered = db.execute("INSERT OR IGNORE INTO seen VALUES (?, ?)", candidate[:2])
+        (fresh if entered.rowcount else known).append(candidate)
+    return fresh, known
+
+
+def locate_item(db: sqlite3.Connection, identity: bytes) -> ItemLocation | None:
+    """Where the URL stands; None when it is unknown."""
+    row = db.execute(
+        "SELECT i.seq, i.host_id, i.job_id, i.lane, i.place, i.ended, i.ended_ms, i.memo "
+        "FROM seen AS s JOIN items AS i ON i.seq = s.seq WHERE s.identity = ?",
+        (identity,),
+    ).fetchone()
+    return None if row is None else ItemLocation._make(row)
+
+
+def supersede(db: sqlite3.Connection, identity: bytes, old: int, seq: int) -> None:
+    """Let number `seq` stand for the URL from now on; the ended item becomes history."""
+    db.execute("UPDATE seen SET seq = ? WHERE identity = ?", (seq, identity))
+    db.execute("UPDATE items SET ended = ? WHERE seq = ?", (SUPERSEDED, old))
+
+
+def write_items(db: sqlite3.Connection, entries: list[QueueEntry], now_ms: int) -> None:
+    """Write new items and queue them; the hosts' slots are the caller's affair."""
+    db.executemany(
+        "INSERT INTO items (seq, id, url, host_id, job_id, lane, place, hops, hops_off, via, "
+        "memo, added_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        ((*entry, now_ms) for entry in entries),
+    )
+    db.executemany(
+        "INSERT INTO queue VALUES (?, ?, ?, ?, ?)",
+        sorted((e.lane, epoch_of(e.seq, e.place), e.host_id, e.place, e.seq) for e in entries),
+    )
+
+
+def enqueue(db: sqlite3.Connection, lane: int, host_id: int, place: int, seq: int) -> None:
+    """Put an item that is written into its place in its host's queue."""
+    epoch = epoch_of(seq, place)
+    db.execute("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", (lane, epoch, host_id, place, seq))
+
+
+def first_in_queue(db: sqlite3.Connection, lane: Lane, head: int, host_id: int) -> tuple[int, int]:
+    """Place and number of the host's first item in the lane, none of which is before epoch `head`.
+
+    Epochs without one are passed once: the caller keeps the epoch found as the new head.
+    """
+    epoch, last = head, None
+    while last is None or epoch <= last:
+        row = db.execute(
+            "SELECT place, seq FROM queue WHERE lane = ? AND epoch = ? AND host_id = ? "
+            "ORDER BY place, seq LIMIT 1",
+            (lane, epoch, host_id),
+        ).fetchone()
+        if row is not None:
+            return int(row[0]), int(row[1])
+        last = epoch_of(last_seq(db)) if last is None else last
+        epoch += 1
+    raise InvariantError(f"Host {host_id} counts items in lane {lane}, but the queue has none.")
+
+
+def remove_from_queue(
+    db: sqlite3.Connection, lane: int, host_id: int, place: int, seq: int
+) -> bool:
+    """Take an item out of its queue; False when it was not in there."""
+    gone = db.execute(
+        "DELETE FROM queue WHERE lane = ? AND epoch = ? AND host_id = ? AND place = ? AND seq = ?",
+        (lane, epoch_of(seq, place), host_id, place, seq),
+    )
+    return gone.rowcount == 1
+
+
+def end_item(db: sqlite3.Connection, seq: int, ended: int, now_ms: int, outcome: str) -> None:
+    """Write that an item is DONE, SKIPPED or DEAD, and how."""
+    db.execute(
+        "UPDATE items SET ended = ?, ended_ms = ?, outcome = ? WHERE seq = ?",
+        (ended, now_ms, outcome, seq),
+    )
+
+
+def read_claimed_item(
+    db: sqlite3.Connection, seq: int, host: str, *, token: int, host_down: str = ""
+) -> tuple[FrontierItem, int]:
+    """The item as a claim with that token hands it out; and the number of its job."""
+    row = db.execute(
+        "SELECT i.id, i.url, i.lane, i.hops, i.via, i.attempts, i.hops_off, i.memo, j.job, j.id "
+        "FROM items AS i JOIN jobs AS j ON j.id = i.job_id WHERE i.seq = ?",
+        (seq,),
+    ).fetchone()
+    page_id, url, lane, hops, via, attempts, hops_off, memo, job, job_id = row
+    found = FrontierItem(
+        id=str(UUID(bytes=page_id)),
+        url=url,
+        host=host,
+        lane=Lane(lane),
+        hops=hops,
+        via=via,
+        attempts=attempts + 1,
+        token=token,
+        job=job,
+        hops_off=hops_off,
+        memo=memo,
+        host_down=host_down,
+    )
+    return found, job_id
+
+
+_RECORD = """
+SELECT i.seq, i.id, i.url, h.host, i.lane, i.hops, i.via, i.attempts, i.hops_off, i.memo, j.job,
+       i.ended, i.added_ms, i.ended_ms, i.outcome, c.token, c.worker, c.lease_ms,
+       c.claimed_ms, ifnull(l.due_ms, d.due_ms)
+FROM {source}
+JOIN hosts AS h ON h.id = i.host_id
+JOIN jobs AS j ON j.id = i.job_id
+LEFT JOIN claims AS c ON c.seq = i.seq
+LEFT JOIN later AS l ON l.seq = i.seq
+LEFT JOIN due AS d ON d.seq = i.seq
+"""
+_BY_SEEN = (
+    _RECORD.format(source="seen AS s JOIN items AS i ON i.seq = s.seq") + "WHERE s.identity = ?"
+)
+_BY_SEEN_MANY = _BY_SEEN.replace("SELECT ", "SELECT s.identity, ", 1).removesuffix("= ?")
+_LOG = "SELECT seq, ending, reason, worker, claimed_ms, ended_ms FROM attempts WHERE seq "
+_AT_ONCE = 500  # values of one question; SQLite takes 999 whichever way it was built
+_BY_SEQ = _RECORD.format(source="items AS i") + "WHERE i.seq = ?"
+_ENDED_CODES = {state: code for code, state in ENDED.items()}
+
+_CLAIMED = "SELECT seq FROM claims {where} ORDER BY token LIMIT ?"
+_QUEUED = "SELECT seq FROM queue WHERE {where} ORDER BY lane, epoch, host_id, place, seq LIMIT ?"
+_LATER = "SELECT seq FROM later {where} ORDER BY due_ms LIMIT ?"
+_ENDED = (
+    "SELECT seq FROM items WHERE {where} ended = ? AND ended % 4 > 0 "
+    "ORDER BY ended_ms DESC, seq DESC LIMIT ?"
+)
+# Where a scan goes, in this order: an item that moves while it stays queued moves ahead.
+_PARTS = ("later", *(str(int(lane)) for lane in reversed(Lane)))
+_SCAN = {
+    "later": "SELECT seq, due_ms, seq FROM later WHERE (due_ms, seq) > (?, ?) "
+    "ORDER BY due_ms, seq LIMIT ?",
+    "claims": "SELECT seq, token FROM claims WHERE token > ? ORDER BY token LIMIT ?",
+    "queue": "SELECT seq, epoch, host_id, place, seq FROM queue "
+    "WHERE lane = ? AND (epoch, host_id, place, seq) > (?, ?, ?, ?) "
+    "ORDER BY epoch, host_id, place, seq LIMIT ?",
+    "ended": "SELECT seq, ended_ms, seq FROM items "
+    "WHERE ended = ? AND ended % 4 > 0 AND (ended_ms, seq) > (?, ?) "
+    "ORDER BY ended_ms, seq LIMIT ?",
+}
+_LOWEST = -(1 << 63)
+
+
+def find_record(db: sqlite3.Connection, identity: bytes) -> ItemRecord | None:
+    """What the books say about the URL; None when it was never added."""
+    row = db.execute(_BY_SEEN, (identity,)).fetchone()
+    return None if row is None else _record(row, _logs(db, row[:1]).get(row[0], ()))
+
+
+def find_records(db: sqlite3.Connection, identities: Sequence[bytes]) -> dict[bytes, ItemRecord]:
+    """What the books say about those of the URLs that were added."""
+    found: dict[bytes, ItemRecord] = {}
+    for start in range(0, len(identities), _AT_ONCE):
+        part = identities[start : start + _AT_ONCE]
+        rows = db.execute(f"{_BY_SEEN_MANY} IN ({_marks(part)})", part).fetchall()
+        logs = _logs(db, [row[1] for row in rows])
+        found |= {row[0]: _record(row[1:], logs.get(row[1], ())) for row in rows}
+    return found
+
+
+def list_records(
+    db: sqlite3.Connection, state: ItemState, limit: int, host_id: int | None
+) -> list[ItemRecord]:
+    """At most `limit` items in the state, in the order that `Frontier.ls` promises."""
+    limit = max(limit, 0)
+    of_host = () if host_id is None else (host_id,)
+    where = "" if host_id is None else "WHERE host_id = ?"
+    match state:
+        case ItemState.CLAIMED:
+            numbers = _numbers(db, _CLAIMED.format(where=where), *of_host, limit)
+        case ItemState.QUEUED:
+            numbers = _queued(db, limit, host_id)
+            rest = limit - len(numbers)
+            numbers += _numbers(db, _LATER.format(where=where), *of_host, rest)
+        case _:
+            query = _ENDED.format(where="" if host_id is None else "host_id = ? AND")
+            numbers = _numbers(db, query, *of_host, _ENDED_CODES[state], limit)
+    return [_by_seq(db, seq) for seq in numbers]
+
+
+def scan_records(
+    db: sqlite3.Connection, state: ItemState, cursor: str, limit: int
+) -> tuple[Sequence[ItemRecord], str]:
+    """Some items in the state and the next cursor; see `Frontier.scan`."""
+    part, *key = _parsed(cursor)
+    limit = max(limit, 1)
+    match state:
+        case ItemState.CLAIMED:
+            return _scanned(db, "claims", "claims", (), key or [_LOWEST], limit)
+        case ItemState.QUEUED:
+            return _scan_queued(db, part or _PARTS[0], key, limit)
+        case _:
+            code = _ENDED_CODES[state]
+            return _scanned(db, "ended", "ended", (code,), key or [_LOWEST] * 2, limit)
+
+
+def _scan_queued(
+    db: sqlite3.Connection, part: Any, key: list[Any], limit: int
+) -> tuple[Sequence[ItemRecord], str]:
+    if part not in _PARTS:
+        raise InputError("This cursor is not one that a scan of queued items gave.")
+    for place in _PARTS[_PARTS.index(part) :]:
+        if place == "later":
+            found = _scanned(db, place, place, (), key or [_LOWEST] * 2, limit)
+        else:
+            found = _scanned(db, "queue", place, (int(place),), key or [_LOWEST] * 4, limit)
+        records, following = found
+        if records:
+            return records, following or ":".join(_PARTS[_PARTS.index(place) + 1 :][:1])
+        key = []
+    return [], ""
+
+
+def _scanned(
+    db: sqlite3.Connection,
+    query: str,
+    part: str,
+    fixed: tuple[int, ...],
+    key: list[Any],
+    limit: int,
+) -> tuple[list[ItemRecord], str]:
+    if len(key) + len(fixed) + 1 != _SCAN[query].count("?"):
+        raise InputError("This cursor is not one that a scan of this state gave.")
+    rows = db.execute(_SCAN[query], (*fixed, *key, limit)).fetchall()
+    following = ":".join(map(str, (part, *rows[-1][1:]))) if len(rows) == limit else ""
+    return [_by_seq(db, row[0]) for row in rows], following
+
+
+def _parsed(cursor: str) -> list[Any]:
+    """A cursor's part and key; an empty part for the first call."""
+    part, *key = cursor.split(":")
+    try:
+        numbers = [int(each) for each in key]
+    except ValueError as error:
+        raise InputError(f"{cursor[:80]!r} is no cursor of a scan.") from error
+    if any(abs(each) >> 63 for each in numbers):
+        raise InputError("A number of this cursor is too large.")
+    return [part, *numbers]
+
+
+def _queued(db: sqlite3.Connection, limit: int, host_id: int | None) -> list[int]:
+    """Items that may be claimed as far as they go, by lane."""
+    if host_id is None:
+        return _numbers(db, _QUEUED.format(where="lane >= 0"), limit)
+    found: list[int] = []
+    last = epoch_of(last_seq(db))
+    for lane in Lane:
+        for epoch in range(last + 1):
+            if len(found) < limit:
+                query = _QUEUED.format(where="lane = ? AND epoch = ? AND host_id = ?")
+                found += _numbers(db, query, lane, epoch, host_id, limit - len(found))
+    return found
+
+
+def _numbers(db: sqlite3.Connection, query: str, *values: int) -> list[int]:
+    return [row[0] for row in db.execute(query, values)]
+
+
+def _by_seq(db: sqlite3.Connection, seq: int) -> ItemRecord:
+    row = db.execute(_BY_SEQ, (seq,)).fetchone()
+    return _record(row, _logs(db, row[:1]).get(seq, ()))
+
+
+def _logs(db: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, list[ClaimAttempt]]:
+    """The attempts at items, oldest first."""
+    found: dict[int, list[ClaimAttempt]] = {}
+    query = f"{_LOG} IN ({_marks(numbers)}) ORDER BY seq, number"
+    for seq, ending, reason, worker, claimed_ms, ended_ms in db.execute(query, numbers):
+        attempt = ClaimAttempt(ending, reason, worker, to_moment(claimed_ms), to_moment(ended_ms))
+        found.setdefault(seq, []).append(attempt)
+    return found
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _record(row: Sequence[Any], attempts_made: Iterable[ClaimAttempt]) -> ItemRecord:
+    _, page_id, url, host, lane, hops, via, attempts, hops_off, memo, job, *rest = row
+    ended, added_ms, ended_ms, outcome, token, worker, lease_ms, begun_ms, due_ms = rest
+    state = ENDED.get(ended) or (ItemState.QUEUED if token is None else ItemState.CLAIMED)
+    return ItemRecord(
+        item=FrontierItem(
+            id=str(UUID(bytes=page_id)),
+            url=url,
+            host=host,
+            lane=Lane(lane),
+            hops=hops,
+            via=via,
+            attempts=attempts + (token is not None),
+            token=token or 0,
+            job=job,
+            hops_off=hops_off,
+            memo=memo,
+        ),
+        state=state,
+        added_at=to_moment(added_ms),
+        ended_at=None if ended_ms is None else to_moment(ended_ms),
+        outcome=outcome,
+        due_at=None if due_ms is None else to_moment(due_ms),
+        attempts=tuple(attempts_made),
+        worker=worker or "",
+        lease_until=None if lease_ms is None else to_moment(lease_ms),
+        claimed_at=None if begun_ms is None else to_moment(begun_ms),
+    )

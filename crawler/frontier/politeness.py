@@ -1,0 +1,101 @@
+"""Politeness arithmetic: host delays, retry back-off, and the host slot that a URL takes.
+
+Thousands of hosts may live on one machine, which does not get stronger by having many names
+(heritrix3#754). With `politeness.per_address` a URL waits in the slot of its host's address; a host
+without one, because it does not resolve or because only a proxy on the way resolves it, keeps its
+own. The address is that of the moment when the URL was added.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from core.config.settings import FrontierSettings, PolitenessSettings
+from core.errors import WeboidError
+from core.urls import host_of
+from crawler.frontier.base import NewItem
+
+# A delay that doubles must not outgrow what a calendar can hold; nobody waits longer for a URL.
+LONGEST_RETRY = timedelta(days=7)
+# RFC 9110 10.2.3; a site cannot send us away for longer.
+RETRY_AFTER_LIMIT = timedelta(hours=24)
+_DOUBLINGS = 40
+
+
+def host_delay(duration: timedelta, settings: PolitenessSettings) -> timedelta:
+    """How long a host is left alone after a visit that took `duration`.
+
+    It is Heritrix's rule: a multiple of what the host needed, at least and at most so long. Where
+    the settings contradict each other the longer delay holds.
+    """
+    wanted = max(duration.total_seconds(), 0.0) * settings.delay_factor
+    return timedelta(seconds=max(min(wanted, settings.max_delay_s), settings.min_delay_s))
+
+
+def longest_rest(settings: PolitenessSettings) -> timedelta:
+    """No host rests for longer, whatever a visit or a robots.txt asks for."""
+    return timedelta(
+        seconds=max(settings.min_delay_s, settings.max_delay_s, settings.crawl_delay_limit_s)
+    )
+
+
+def longest_back_off(settings: PolitenessSettings) -> timedelta:
+    """Return how long a host that refused us or cannot be reached is left alone at most."""
+    configured = max(settings.host_retry_limit_s, settings.host_down_s)
+    return max(timedelta(seconds=configured), RETRY_AFTER_LIMIT)
+
+
+def longest_wait(settings: PolitenessSettings) -> timedelta:
+    """Return how long a queued URL waits for its next attempt at most."""
+    return max(LONGEST_RETRY, longest_back_off(settings))
+
+
+def retry_at(now: datetime, failures: int, settings: FrontierSettings) -> datetime:
+    """When a URL that failed `failures` times (1 or more) is tried again.
+
+    The delay doubles with each failure (A04), up to a week.
+    """
+    doublings = min(max(failures - 1, 0), _DOUBLINGS)
+    seconds = settings.retry_delay_s * 2.0**doublings
+    return now + timedelta(seconds=min(seconds, LONGEST_RETRY.total_seconds()))
+
+
+def host_retry_at(now: datetime, failures: int, settings: PolitenessSettings) -> datetime:
+    """When a host that refused us `failures` times in a row (1 or more) may be asked again.
+
+    The delay doubles with each refusal, up to `host_retry_limit_s`.
+    """
+    doublings = min(max(failures - 1, 0), _DOUBLINGS)
+    seconds = settings.host_retry_s * 2.0**doublings
+    return now + timedelta(seconds=min(seconds, settings.host_retry_limit_s))
+
+
+PARALLEL_LOOKUPS = 32
+
+
+class SlotAssigner:
+    """Says whose turn URLs take."""
+
+    def __init__(self, resolve: Callable[[str], str], *, per_address: bool) -> None:
+        """Take the look-up: the first address of a host; it raises `WeboidError` when there is none."""
+        self._resolve = resolve
+        self._per_address = per_address
+        self._free = asyncio.Semaphore(PARALLEL_LOOKUPS)
+
+    async def assign(self, items: Iterable[NewItem]) -> list[NewItem]:
+        """The items, each with its host's name for the frontier."""
+        found = list(items)
+        if not self._per_address:
+            return found
+        hosts = sorted({host_of(item.url) for item in found})
+        names = await asyncio.gather(*map(self._turn, hosts))
+        turns = dict(zip(hosts, names, strict=True))
+        return [replace(item, host=turns[host_of(item.url)]) for item in found]
+
+    async def _turn(self, host: str) -> str:
+        async with self._free:
+            try:
+                return await asyncio.to_thread(self._resolve, host)
+            except WeboidError:
+                return host

@@ -1,0 +1,256 @@
+"""MessagePack coding of items and records for the Redis frontier's Lua scripts.
+
+Texts are UTF-8 in which lone surrogates keep their code points, so that every `str` comes back.
+"""
+
+import re
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from hashlib import blake2b
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgpack
+
+from core.errors import InputError
+from core.timestamps import from_unix_milliseconds as to_moment
+from core.urls import identity_and_host, identity_key
+from crawler.frontier.base import (
+    ClaimAttempt,
+    FrontierItem,
+    HostReport,
+    ItemRecord,
+    ItemState,
+    Lane,
+    NewItem,
+)
+
+# The numbers that common.lua gives the states; LATER is a queued item that waits for its moment.
+QUEUED, LATER, CLAIMED, DONE, SKIPPED, DEAD = range(6)
+STATES = {
+    QUEUED: ItemState.QUEUED,
+    LATER: ItemState.QUEUED,
+    CLAIMED: ItemState.CLAIMED,
+    DONE: ItemState.DONE,
+    SKIPPED: ItemState.SKIPPED,
+    DEAD: ItemState.DEAD,
+}
+CODES = {state: code for code, state in STATES.items() if code != LATER}
+
+# Records are kept in hashes by the first byte of their identity.
+LAST_SHARD = 255
+
+_CURSOR = re.compile(r"(\d{1,3}):(\d{1,20})", re.ASCII)
+_ERRORS = "surrogatepass"
+
+
+def pack(value: object) -> bytes:
+    """A message for a script; Redis's own MessagePack knows no type for bytes but that of texts."""
+    packed: bytes = msgpack.packb(value, unicode_errors=_ERRORS, use_bin_type=False)
+    return packed
+
+
+def unpack(message: bytes) -> Any:
+    """What a script answered; texts are still bytes."""
+    return msgpack.unpackb(message, raw=True, strict_map_key=False)
+
+
+def to_bytes(text: str) -> bytes:
+    """The text, as it is kept."""
+    return text.encode("utf-8", _ERRORS)
+
+
+def to_text(kept: bytes) -> str:
+    """The text that was kept."""
+    return kept.decode("utf-8", _ERRORS)
+
+
+def hash_key(key: str) -> bytes:
+    """The 16 bytes that stand for an identity key."""
+    return blake2b(to_bytes(key), digest_size=16).digest()
+
+
+def identity_of(url: str) -> bytes:
+    """The 16 bytes that stand for all spellings of a URL.
+
+    Raises:
+        BadUrlError: it is no web URL.
+    """
+    return hash_key(identity_key(url))
+
+
+def pack_body(item: NewItem) -> bytes:
+    """What of an item the scripts keep without looking into it."""
+    return pack((item.url, item.via, item.hops, item.hops_off))
+
+
+def page_id(salt: bytes, identity: bytes, number: int) -> str:
+    """The page's identifier: the same as often as it is asked for, another for another number.
+
+    A UUID of version 8 (RFC 9562, 5.8), made of a hash that nobody else makes without the salt, so
+    that the store need not keep it.
+    """
+    data = bytearray(
+        blake2b(identity + number.to_bytes(8, "big"), digest_size=16, key=salt).digest()
+    )
+    data[6] = 0x80 | data[6] & 0x0F
+    data[8] = 0x80 | data[8] & 0x3F
+    return str(UUID(bytes=bytes(data)))
+
+
+def parse_cursor(cursor: str) -> tuple[int, str]:
+    """The shard where a scan goes on, and the place within.
+
+    Raises:
+        InputError: no scan has told that cursor.
+    """
+    match = _CURSOR.fullmatch(cursor or "0:0")
+    if match is None or int(match[1]) > LAST_SHARD or int(match[2]) >= 1 << 64:
+        raise InputError(f"A scan goes on from the cursor that it told; {cursor[:100]!r} is none.")
+    return int(match[1]), match[2]
+
+
+def unpack_item(row: list[Any], salt: bytes) -> FrontierItem:
+    """The item that a script tells in its first ten fields."""
+    identity, number, lane, attempts, token, host, job, memo, down, body = row[:10]
+    url, via, hops, hops_off = unpack(body)
+    return FrontierItem(
+        id=page_id(salt, identity, number),
+        url=to_text(url),
+        host=to_text(host),
+        lane=Lane(lane),
+        hops=hops,
+        via=to_text(via),
+        attempts=attempts,
+        token=token,
+        job=to_text(job),
+        hops_off=hops_off,
+        memo=to_text(memo),
+        host_down=to_text(down),
+    )
+
+
+def unpack_record(row: list[Any], salt: bytes, offset: timedelta) -> ItemRecord:
+    """The record that a script tells; `offset` is how far its clock is ahead of ours."""
+    state, added, ended, outcome, due, worker, claimed, lease, attempts = row[10:]
+
+    def moment(count: int) -> datetime | None:
+        return to_moment(count) - offset if count else None
+
+    return ItemRecord(
+        item=unpack_item(row, salt),
+        state=STATES[state],
+        added_at=to_moment(added) - offset,
+        ended_at=moment(ended),
+        outcome=to_text(outcome),
+        due_at=moment(due),
+        attempts=tuple(_attempts(attempts, offset)),
+        worker=to_text(worker),
+        lease_until=moment(lease),
+        claimed_at=moment(claimed),
+    )
+
+
+def _attempts(log: list[bytes], offset: timedelta) -> Iterable[ClaimAttempt]:
+    for ending, reason, worker, claimed, ended in map(unpack, log):
+        yield ClaimAttempt(
+            to_text(ending),
+            to_text(reason),
+            to_text(worker),
+            to_moment(claimed) - offset,
+            to_moment(ended) - offset,
+        )
+
+
+def unpack_report(row: list[Any], now: datetime, offset: timedelta) -> HostReport:
+    """The report of a host that a script tells, at a moment."""
+    name, waiting, active, next_ms, blocked, down, reason, done, stored, busy, mean, failures = row
+
+    def future(count: float) -> datetime | None:
+        moment = to_moment(round(count)) - offset
+        return moment if moment > now else None
+
+    blocked_until, down_until = future(blocked), future(down)
+    ready = blocked_until if down_until else max(blocked_until or now, future(next_ms) or now)
+    return HostReport(
+        host=to_text(name),
+        waiting=waiting,
+        active=active,
+        ready_at=ready or now,
+        done=done,
+        bytes=stored,
+        busy=timedelta(milliseconds=busy),
+        mean=timedelta(milliseconds=mean),
+        failures=failures,
+        blocked_until=blocked_until,
+        blocked_reason=to_text(reason) if blocked_until or down_until else "",
+        down_until=down_until,
+    )
+
+
+class OfferBatch(NamedTuple):
+    """The last arguments of ``add.lua``: columns, as it reads them.
+
+    Attributes:
+        identities: sixteen bytes for each item.
+        hosts: names; items refer to them by place, from 1 on.
+        jobs: the same.
+        which: for each item its host.
+        lanes: for each item its lane.
+        of_job: for each item its job.
+        bodies: for each item what the store does not look into.
+        equal: how many more were offered that equal one of this call.
+    """
+
+    identities: bytes
+    hosts: list[str]
+    jobs: list[str]
+    which: list[int]
+    lanes: list[int]
+    of_job: list[int]
+    bodies: list[bytes]
+    equal: int
+
+    @property
+    def offered(self) -> int:
+        """How many items the batch stands for."""
+        return len(self.which) + self.equal
+
+
+def pack_offers(items: Iterable[NewItem], size: int) -> list[OfferBatch]:
+    """The items, the first of equal ones, in batches of `size`.
+
+    Raises:
+        BadUrlError: a URL is no web URL.
+    """
+    first: dict[bytes, tuple[str, NewItem]] = {}
+    offered = 0
+    for item in items:
+        offered += 1
+        key, host = identity_and_host(item.url)
+        first.setdefault(hash_key(key), (item.host or host, item))
+    wanted = list(first.items())
+    equal = offered - len(wanted)
+    batches = []
+    for start in range(0, len(wanted), size):
+        batches.append(_batch(wanted[start : start + size], equal))
+        equal = 0
+    return batches
+
+
+def _batch(offers: list[tuple[bytes, tuple[str, NewItem]]], equal: int) -> OfferBatch:
+    hosts: dict[str, int] = {}
+    jobs: dict[str, int] = {}
+    for _, (host, item) in offers:
+        hosts.setdefault(host, len(hosts) + 1)
+        jobs.setdefault(item.job, len(jobs) + 1)
+    return OfferBatch(
+        identities=b"".join(identity for identity, _ in offers),
+        hosts=list(hosts),
+        jobs=list(jobs),
+        which=[hosts[host] for _, (host, _) in offers],
+        lanes=[item.lane.value for _, (_, item) in offers],
+        of_job=[jobs[item.job] for _, (_, item) in offers],
+        bodies=[pack_body(item) for _, (_, item) in offers],
+        equal=equal,
+    )

@@ -1,0 +1,479 @@
+"""Frontier shared by several machines: Redis, one Lua script per verb.
+
+An answer that was lost is asked for again. To add, block or give an order twice changes nothing; a
+claim that is lost runs out of its lease; whoever ends a claim says, the second time, that it is the
+second, and is told yes when the first had come through.
+"""
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Self, TypeVar
+
+from core.config.database_urls import RedisAddress
+from core.config.settings import FrontierSettings, PolitenessSettings
+from core.timestamps import from_unix_milliseconds as to_moment
+from core.timestamps import unix_microseconds, unix_milliseconds, unix_milliseconds_ceil
+from crawler.frontier import redis_codec
+from crawler.frontier.base import (
+    AddResult,
+    FrontierItem,
+    FrontierStats,
+    HostBlock,
+    HostOrder,
+    HostReport,
+    ItemRecord,
+    ItemState,
+    JobCounts,
+    MinuteCounts,
+    NewItem,
+)
+from crawler.frontier.politeness import LONGEST_RETRY, longest_back_off, longest_rest, longest_wait
+from crawler.frontier.redis_codec import pack_offers, to_text, unpack
+from crawler.frontier.redis_store import RedisStore, ServerClock
+
+# A script keeps everyone else waiting.
+LIST_BATCH = 1_000
+FIND_BATCH = 250  # each with the log of its attempts
+_MINUTE_MS = 60_000
+
+_Answer = TypeVar("_Answer")
+
+
+class RedisReports:
+    """The verbs of a frontier that move no item; `RedisFrontier` adds the others.
+
+    Args:
+        store: where the frontier is.
+        clock: how far the store's clock is ahead.
+    """
+
+    def __init__(self, store: RedisStore, clock: ServerClock) -> None:
+        self._store = store
+        self._clock = clock
+        self._salt = store.salt
+
+    def next_wakeup(self, now: datetime) -> datetime | None:
+        """See `Frontier.next_wakeup`."""
+        offset = self._clock.offset(now)
+        wakeup = self._store.ask("wakeup", unix_milliseconds(now + offset))
+        return None if wakeup < 0 else max(now, to_moment(wakeup) - offset)
+
+    def unfinished(self, now: datetime) -> int:
+        """See `Frontier.unfinished`."""
+        stats = self.stats(now)
+        return stats.queued + stats.claimed
+
+    def stats(self, now: datetime) -> FrontierStats:
+        """See `Frontier.stats`."""
+        now_ms = unix_milliseconds(now + self._clock.offset(now))
+        *numbers, later, due, expired, paused = unpack(self._store.ask("stats", now_ms))
+        queued, claimed, done, skipped, dead, duplicates, hosts, stored, version = numbers
+        return FrontierStats(
+            queued=queued + expired,
+            claimed=claimed - expired,
+            done=done,
+            skipped=skipped,
+            dead=dead,
+            later=later,
+            due=due,
+            duplicates=duplicates,
+            hosts=hosts,
+            bytes=stored,
+            version=version,
+            paused=to_text(paused) if paused is not False else None,
+        )
+
+    def counts(self) -> dict[ItemState, int]:
+        """See `Frontier.counts`."""
+        queued, claimed, done, skipped, dead = unpack(self._store.ask("stats", 0))[:5]
+        return {
+            ItemState.QUEUED: queued,
+            ItemState.CLAIMED: claimed,
+            ItemState.DONE: done,
+            ItemState.SKIPPED: skipped,
+            ItemState.DEAD: dead,
+        }
+
+    def job_counts(self, job: str) -> JobCounts:
+        """See `Frontier.job_counts`."""
+        said = self._store.ask("job", job)
+        if not said:
+            return JobCounts(0, 0, 0, 0, 0, 0, None)
+        queued, claimed, done, skipped, dead, stored, began = (int(each or 0) for each in said)
+        began_at = to_moment(began) - self._clock.last
+        return JobCounts(queued, claimed, done, skipped, dead, stored, began_at)
+
+    def minutes(self, now: datetime, *, count: int = 60) -> Sequence[MinuteCounts]:
+        """See `Frontier.minutes`; with the server's time they are the server's minutes."""
+        offset = self._clock.offset(now)
+        rows = {row[0]: row[1:] for row in map(unpack, self._store.ask("minutes"))}
+        last = unix_milliseconds(now + offset) // _MINUTE_MS
+        return [
+            MinuteCounts(to_moment(minute * _MINUTE_MS) - offset, *rows.get(minute, (0, 0, 0, 0)))
+            for minute in range(last - min(count, 60) + 1, last + 1)
+        ]
+
+    def ls(
+        self, state: ItemState, *, limit: int = 100, host: str | None = None
+    ) -> Sequence[ItemRecord]:
+        """See `Frontier.ls`. For one host's ended items all of that state are looked through."""
+        found: list[ItemRecord] = []
+        place: int | None = None
+        while place != -1 and len(found) < limit:
+            wanted = min(limit - len(found), LIST_BATCH)
+            place, rows = unpack(
+                self._store.ask("ls", redis_codec.CODES[state], wanted, host, place)
+            )
+            found += map(self._record, rows)
+        return found
+
+    def scan(
+        self, state: ItemState, *, cursor: str = "", limit: int = 1000
+    ) -> tuple[Sequence[ItemRecord], str]:
+        """See `Frontier.scan`."""
+        shard, place = redis_codec.parse_cursor(cursor)
+        code, wanted = redis_codec.CODES[state], max(min(limit, LIST_BATCH), 1)
+        said = self._store.ask("scan", code, shard, place, wanted)
+        reached, place_there, rows = unpack(said)
+        after = "" if reached > redis_codec.LAST_SHARD else f"{reached}:{place_there.decode()}"
+        return [self._record(row) for row in rows], after
+
+    def find(self, url: str) -> ItemRecord | None:
+        """See `Frontier.find`."""
+        said = self._store.ask("find", redis_codec.identity_of(url))
+        return None if said is None else self._record(unpack(said))
+
+    def find_all(self, urls: Sequence[str]) -> list[ItemRecord | None]:
+        """See `Frontier.find_all`."""
+        found: list[ItemRecord | None] = []
+        identities = [redis_codec.identity_of(url) for url in urls]
+        for start in range(0, len(identities), FIND_BATCH):
+            said = self._store.ask("find_all", identities[start : start + FIND_BATCH])
+            found += [self._record(row) if row else None for row in unpack(said)]
+        return found
+
+    def blocks(self, *, now: datetime, limit: int = 100) -> Sequence[HostBlock]:
+        """See `Frontier.blocks`."""
+        offset = self._clock.offset(now)
+        rows = unpack(self._store.ask("blocks", unix_milliseconds(now + offset), limit))
+        return [
+            HostBlock(to_text(host), to_moment(until) - offset, to_text(reason))
+            for host, until, reason in rows
+        ]
+
+    def host(self, host: str, *, now: datetime) -> HostReport | None:
+        """See `Frontier.host`."""
+        offset = self._clock.offset(now)
+        rows = unpack(self._store.ask("hosts", None, host))
+        return redis_codec.unpack_report(rows[0], now, offset) if rows else None
+
+    def hosts(self, order: HostOrder, *, now: datetime, limit: int = 20) -> Sequence[HostReport]:
+        """See `Frontier.hosts`."""
+        offset = self._clock.offset(now)
+        rows = unpack(self._store.ask("hosts", order.value, limit)) if limit > 0 else []
+        return [redis_codec.unpack_report(row, now, offset) for row in rows]
+
+    def give_order(self, kind: str, key: str, value: str) -> int:
+        """See `Frontier.give_order`."""
+        version: int = self._store.ask("order", kind, key, value)
+        return version
+
+    def take_back(self, kind: str, key: str) -> bool:
+        """See `Frontier.take_back`."""
+        return bool(self._store.ask("order", kind, key, None))
+
+    def orders(self, kind: str) -> dict[str, str]:
+        """See `Frontier.orders`."""
+        texts = map(to_text, self._store.ask("orders", kind))
+        return dict(sorted(_pairs(texts)))
+
+    def put_note(
+        self, kind: str, key: str, value: str, *, now: datetime, until: datetime | None = None
+    ) -> None:
+        """See `Frontier.put_note`."""
+        now_ms = unix_milliseconds(now + self._clock.offset(now))
+        self._store.ask("put_note", now_ms, kind, key, value, self._up(until, now))
+
+    def note(self, kind: str, key: str, *, now: datetime) -> str | None:
+        """See `Frontier.note`."""
+        now_ms = unix_milliseconds(now + self._clock.offset(now))
+        kept = self._store.ask("notes", kind, key)
+        return None if kept is None else _note(kept, now_ms)
+
+    def notes(self, kind: str, *, now: datetime) -> dict[str, str]:
+        """See `Frontier.notes`."""
+        now_ms = unix_milliseconds(now + self._clock.offset(now))
+        kept = _pairs(iter(self._store.ask("notes", kind, None)))
+        values = ((to_text(key), _note(value, now_ms)) for key, value in kept)
+        return dict(sorted((key, value) for key, value in values if value is not None))
+
+    def erase_note(self, kind: str, key: str) -> None:
+        """See `Frontier.erase_note`."""
+        self._store.ask("put_note", 0, kind, key, None, None)
+
+    def _up(self, moment: datetime | None, now: datetime) -> int | None:
+        """A moment before which nothing may happen, as the server reckons."""
+        return None if moment is None else unix_milliseconds_ceil(moment + self._clock.offset(now))
+
+    def _record(self, row: list[Any]) -> ItemRecord:
+        return redis_codec.unpack_record(row, self._salt, self._clock.last)
+
+
+def _pairs(flat: Iterator[_Answer]) -> Iterator[tuple[_Answer, _Answer]]:
+    return zip(flat, flat, strict=True)
+
+
+def _note(kept: bytes, now_ms: int) -> str | None:
+    until_ms, value = unpack(kept)
+    return to_text(value) if until_ms == 0 or until_ms > now_ms else None
+
+
+# A lease that runs out counts for less than a failure; see the SQLite frontier's moves.
+CLAIMS_PER_ATTEMPT = 3
+_MICROSECOND = timedelta(microseconds=1)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class RedisFrontier(RedisReports):
+    """A `Frontier` in the Redis at `address`, made when there is none.
+
+    An addition of more than a thousand URLs is several transactions; bad URLs are noticed before
+    the first.
+
+    Args:
+        address: where (`core.config.database_urls`).
+        politeness: how gently hosts are asked.
+        settings: attempts, leases, retry delays, order and shares of lanes.
+        server_time: reckon in the server's time, so that machines whose clocks differ agree.
+        salt: what page identifiers of a new frontier are made with, 16 bytes.
+        monotonic: a clock that nobody sets.
+
+    Raises:
+        CollectionVersionError: what is there is another program's or another version's.
+        TransientError: the server does not answer.
+        UnavailableError: it cannot be used.
+    """
+
+    def __init__(
+        self,
+        address: RedisAddress,
+        *,
+        politeness: PolitenessSettings | None = None,
+        settings: FrontierSettings | None = None,
+        server_time: bool = True,
+        salt: bytes | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._politeness = politeness or PolitenessSettings()
+        self._settings = settings or FrontierSettings()
+        salt = salt or secrets.token_bytes(16)
+        store = RedisStore(address, self._politeness, self._settings, salt)
+        super().__init__(store, ServerClock(store.time if server_time else None, monotonic))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connections."""
+        self._store.close()
+
+    def save(self, wait: Callable[[float], object] | None = None) -> str:
+        """Let Redis write a copy of one moment (BGSAVE); return its file, empty when it does not tell.
+
+        Raises:
+            UnavailableError: the user may not, or Redis could not write it.
+        """
+        return self._store.save(wait or threading.Event().wait)
+
+    def check(self) -> list[str]:
+        """What in the server's configuration may lose the frontier, as sentences."""
+        return self._store.warnings()
+
+    def add(
+        self, items: Iterable[NewItem], *, now: datetime, again: timedelta | None = None
+    ) -> AddResult:
+        """See `Frontier.add`."""
+        now_ms = unix_milliseconds(now + self._clock.offset(now))
+        age_ms = None if again is None else -(-again // _MILLISECOND)
+        offered = added = requeued = 0
+        for batch in pack_offers(items, LIST_BATCH):
+            fresh, anew = self._store.ask("add", now_ms, age_ms, *batch)
+            offered += batch.offered
+            added, requeued = added + fresh, requeued + anew
+        return AddResult(added, offered - added - requeued, requeued)
+
+    def claim(self, *, now: datetime, worker: str, limit: int = 1) -> list[FrontierItem]:
+        """See `Frontier.claim`."""
+        now_ms = unix_milliseconds(now + self._clock.offset(now))
+        every = self._settings.high_every, self._settings.standard_every
+        most = CLAIMS_PER_ATTEMPT * max(self._settings.attempts, 1)
+        items: list[FrontierItem] = []
+        there_is_more = True
+        while there_is_more and len(items) < limit:
+            wanted = limit - len(items)
+            said = self._store.ask("claim", now_ms, worker, wanted, *every, most)
+            there_is_more, rows = unpack(said)
+            items += [redis_codec.unpack_item(row, self._salt) for row in rows]
+        return items
+
+    def renew(self, item: FrontierItem, *, now: datetime) -> bool:
+        """See `Frontier.renew`."""
+        now_ms = unix_milliseconds(now + self._clock.offset(now))
+        identity = redis_codec.identity_of(item.url)
+        return bool(self._store.ask("renew", item.token, identity, now_ms))
+
+    def complete(  # noqa: PLR0913 each is a fact of its own
+        self,
+        item: FrontierItem,
+        *,
+        now: datetime,
+        outcome: str,
+        duration: timedelta | None = None,
+        delay: timedelta | None = None,
+        stored_bytes: int = 0,
+        due: datetime | None = None,
+        memo: str = "",
+    ) -> bool:
+        """See `Frontier.complete`."""
+        how = outcome, stored_bytes, self._up(due, now), memo
+        return bool(self._end("complete", item, now, duration, delay, *how))
+
+    def retry(
+        self,
+        item: FrontierItem,
+        *,
+        now: datetime,
+        reason: str,
+        not_before: datetime | None = None,
+        duration: timedelta | None = None,
+        delay: timedelta | None = None,
+    ) -> ItemState | None:
+        """See `Frontier.retry`."""
+        waits = round(self._settings.retry_delay_s * 1e6), LONGEST_RETRY // _MICROSECOND
+        how = reason, self._not_before(not_before, now), *waits, self._settings.attempts
+        return redis_codec.STATES.get(self._end("retry", item, now, duration, delay, *how))
+
+    def fail(
+        self,
+        item: FrontierItem,
+        *,
+        now: datetime,
+        reason: str,
+        duration: timedelta | None = None,
+        delay: timedelta | None = None,
+    ) -> bool:
+        """See `Frontier.fail`."""
+        return bool(self._end("bury", item, now, duration, delay, redis_codec.DEAD, reason))
+
+    def skip(
+        self,
+        item: FrontierItem,
+        *,
+        now: datetime,
+        reason: str,
+        duration: timedelta | None = None,
+        delay: timedelta | None = None,
+    ) -> bool:
+        """See `Frontier.skip`."""
+        return bool(self._end("bury", item, now, duration, delay, redis_codec.SKIPPED, reason))
+
+    def release(
+        self,
+        item: FrontierItem,
+        *,
+        now: datetime,
+        reason: str = "",
+        not_before: datetime | None = None,
+    ) -> bool:
+        """See `Frontier.release`."""
+        how = reason, self._not_before(not_before, now)
+        return bool(self._end("release", item, now, None, None, *how))
+
+    def discard(self, urls: Iterable[str], *, now: datetime, reason: str) -> int:
+        """See `Frontier.discard`. A thousand URLs are one transaction."""
+        now_ms = unix_milliseconds(now + self._clock.offset(now))
+        ids = [redis_codec.identity_of(url) for url in urls]
+        return sum(
+            self._store.ask("discard", now_ms, reason, b"".join(ids[first : first + LIST_BATCH]))
+            for first in range(0, len(ids), LIST_BATCH)
+        )
+
+    def rest(self, hosts: Mapping[str, datetime], *, now: datetime) -> None:
+        """See `Frontier.rest`. A thousand hosts are one transaction."""
+        now_ms = unix_milliseconds(now + self._clock.offset(now))
+        latest = now + longest_rest(self._politeness)
+        moments = [(host, self._up(min(moment, latest), now)) for host, moment in hosts.items()]
+        for first in range(0, len(moments), LIST_BATCH):
+            pairs = (each for pair in moments[first : first + LIST_BATCH] for each in pair)
+            self._store.ask("rest", now_ms, *pairs)
+
+    def block_until(self, host: str, moment: datetime, reason: str, *, now: datetime) -> None:
+        """See `Frontier.block_until`."""
+        now_ms = unix_milliseconds(now + self._clock.offset(now))
+        # A moment that is `now` must not become a later one by rounding.
+        until_ms = self._up(moment, now) if moment > now else now_ms
+        self._store.ask("block", now_ms, host, until_ms, reason)
+
+    def back_off(
+        self,
+        host: str,
+        reason: str,
+        *,
+        now: datetime,
+        at_least: datetime | None = None,
+        down: bool = False,
+    ) -> datetime:
+        """See `Frontier.back_off`."""
+        offset = self._clock.offset(now)
+        p = self._politeness
+        if at_least is not None:
+            at_least = min(at_least, now + longest_back_off(p))
+        until_ms = self._store.ask(
+            "back_off",
+            unix_microseconds(now + offset),
+            host,
+            reason,
+            self._up(at_least, now) or 0,
+            down,
+            round(p.host_retry_s * 1e6),
+            round(p.host_retry_limit_s * 1e6),
+            p.host_failures,
+            round(p.host_down_s * 1e6),
+        )
+        return to_moment(until_ms) - offset
+
+    def pause(self, reason: str) -> None:
+        """See `Frontier.pause`."""
+        self._store.ask("pause", reason)
+
+    def resume(self) -> None:
+        """See `Frontier.resume`."""
+        self._store.ask("pause", None)
+
+    def _not_before(self, moment: datetime | None, now: datetime) -> int | None:
+        """Return the earliest moment of an attempt as scripts take it, at most `longest_wait` away."""
+        latest = now + longest_wait(self._politeness)
+        return self._up(None if moment is None else min(moment, latest), now)
+
+    def _end(
+        self,
+        verb: str,
+        item: FrontierItem,
+        now: datetime,
+        duration: timedelta | None,
+        delay: timedelta | None,
+        *how: object,
+    ) -> Any:
+        """End the item's claim with a verb; what its script answers."""
+        claim = item.token, redis_codec.identity_of(item.url)
+        took = None if duration is None else duration // _MICROSECOND
+        rest = None if delay is None else max(delay // _MICROSECOND, 0)
+        visit = unix_microseconds(now + self._clock.offset(now)), took, rest
+        first, second = ([*claim, *visit, resent, *how] for resent in (0, 1))
+        return self._store.ask(verb, *first, resent=second)

@@ -1,0 +1,483 @@
+"""SQLite frontier database: tables, transactions, and counters kept up to date.
+
+The parts that a frontier must keep apart (U12) are tables apart:
+
+seen      the unique-URL filter: 128 bits of the identity key's hash.
+items     one row a URL, in the order they came; written when added and when ended. What ended and
+          stands (`books.ENDED`) is indexed: `ended % 4 > 0` says so in words that the planner does
+          not take for a range to search.
+queue     what may be claimed as far as the item goes; `lane, epoch` first, so that additions stay
+          close together on disk however many hosts there are. `place` is 0, or random (W40).
+later     what waits for a not-before moment.
+due       done items that are queued again by themselves, and when.
+claims    who holds what, under which token, until when.
+hosts     the slots; `lane, ready_ms` is the index of hosts by the moment they may next be asked.
+back_offs until when hosts are blocked by their last refusal; an operator's block is not in it.
+attempts  the log: claims that did not complete their item.
+totals    one row of counts, so that status costs nothing; and the tokens given so far.
+jobs      the same by job; items name it by number.
+minutes   what ended in the last hour, by minute.
+orders    what operators want of all workers.
+notes     what workers tell each other.
+"""
+
+import fcntl
+import os
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from core.config.database_urls import is_frozen, read_only_uri
+from core.errors import (
+    CollectionVersionError,
+    DiskFullError,
+    InvariantError,
+    TransientError,
+    UnavailableError,
+)
+from core.timestamps import from_unix_milliseconds as to_moment
+from crawler.frontier.base import FrontierStats, ItemState, JobCounts, MinuteCounts
+
+SCHEMA_VERSION = 2
+APPLICATION_ID = 0x77656266  # "webf"
+
+# A table that files of this version from before it lack; `store.Store` adds it.
+BACK_OFFS = """
+CREATE TABLE IF NOT EXISTS back_offs (
+    until_ms INTEGER NOT NULL,
+    host_id INTEGER NOT NULL UNIQUE,
+    PRIMARY KEY (until_ms, host_id)
+) WITHOUT ROWID
+"""
+
+SCHEMA = """
+CREATE TABLE seen (
+    identity BLOB PRIMARY KEY,
+    seq INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE items (
+    seq INTEGER PRIMARY KEY,
+    id BLOB NOT NULL,
+    url TEXT NOT NULL,
+    host_id INTEGER NOT NULL,
+    job_id INTEGER NOT NULL,
+    lane INTEGER NOT NULL,
+    place INTEGER NOT NULL,
+    hops INTEGER NOT NULL,
+    hops_off INTEGER NOT NULL,
+    via TEXT NOT NULL,
+    memo TEXT NOT NULL,
+    ended INTEGER NOT NULL DEFAULT 0,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    failures INTEGER NOT NULL DEFAULT 0,
+    added_ms INTEGER NOT NULL,
+    ended_ms INTEGER,
+    outcome TEXT NOT NULL DEFAULT ''
+);
+CREATE INDEX items_ended ON items (ended, ended_ms) WHERE ended % 4 > 0;
+CREATE INDEX items_ended_by_host ON items (host_id, ended, ended_ms) WHERE ended % 4 > 0;
+CREATE TABLE queue (
+    lane INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    host_id INTEGER NOT NULL,
+    place INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (lane, epoch, host_id, place, seq)
+) WITHOUT ROWID;
+CREATE TABLE later (
+    due_ms INTEGER NOT NULL,
+    seq INTEGER NOT NULL UNIQUE,
+    host_id INTEGER NOT NULL,
+    PRIMARY KEY (due_ms, seq)
+) WITHOUT ROWID;
+CREATE INDEX later_by_host ON later (host_id, due_ms);
+CREATE TABLE due (
+    due_ms INTEGER NOT NULL,
+    seq INTEGER NOT NULL UNIQUE,
+    PRIMARY KEY (due_ms, seq)
+) WITHOUT ROWID;
+CREATE TABLE claims (
+    token INTEGER PRIMARY KEY,
+    seq INTEGER NOT NULL UNIQUE,
+    host_id INTEGER NOT NULL,
+    worker TEXT NOT NULL,
+    claimed_ms INTEGER NOT NULL,
+    renewed_ms INTEGER NOT NULL,
+    lease_ms INTEGER NOT NULL
+);
+CREATE INDEX claims_by_lease ON claims (lease_ms);
+CREATE INDEX claims_by_host ON claims (host_id);
+CREATE TABLE hosts (
+    id INTEGER PRIMARY KEY,
+    host TEXT NOT NULL UNIQUE,
+    next_ms INTEGER NOT NULL,
+    blocked_ms INTEGER NOT NULL DEFAULT 0,
+    blocked_reason TEXT NOT NULL DEFAULT '',
+    down_ms INTEGER NOT NULL DEFAULT 0,
+    refusals INTEGER NOT NULL DEFAULT 0,
+    active INTEGER NOT NULL DEFAULT 0,
+    waiting_now INTEGER NOT NULL DEFAULT 0,
+    waiting_high INTEGER NOT NULL DEFAULT 0,
+    waiting_standard INTEGER NOT NULL DEFAULT 0,
+    head_now INTEGER NOT NULL DEFAULT 0,
+    head_high INTEGER NOT NULL DEFAULT 0,
+    head_standard INTEGER NOT NULL DEFAULT 0,
+    lane INTEGER,
+    ready_ms INTEGER NOT NULL DEFAULT 0,
+    size INTEGER NOT NULL DEFAULT 0,
+    done INTEGER NOT NULL DEFAULT 0,
+    bytes INTEGER NOT NULL DEFAULT 0,
+    busy_ms INTEGER NOT NULL DEFAULT 0,
+    mean_ms REAL
+);
+CREATE INDEX hosts_ready ON hosts (lane, ready_ms) WHERE lane IS NOT NULL;
+CREATE INDEX hosts_blocked ON hosts (blocked_ms) WHERE blocked_ms > 0;
+CREATE INDEX hosts_by_size ON hosts (size) WHERE size > 0;
+CREATE INDEX hosts_by_mean ON hosts (mean_ms) WHERE mean_ms IS NOT NULL;
+CREATE TABLE attempts (
+    number INTEGER PRIMARY KEY,
+    seq INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    ending TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    worker TEXT NOT NULL,
+    claimed_ms INTEGER NOT NULL,
+    ended_ms INTEGER NOT NULL
+);
+CREATE INDEX attempts_by_item ON attempts (seq);
+CREATE TABLE totals (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    queued INTEGER NOT NULL DEFAULT 0,
+    claimed INTEGER NOT NULL DEFAULT 0,
+    done INTEGER NOT NULL DEFAULT 0,
+    skipped INTEGER NOT NULL DEFAULT 0,
+    dead INTEGER NOT NULL DEFAULT 0,
+    later INTEGER NOT NULL DEFAULT 0,
+    due INTEGER NOT NULL DEFAULT 0,
+    duplicates INTEGER NOT NULL DEFAULT 0,
+    hosts INTEGER NOT NULL DEFAULT 0,
+    bytes INTEGER NOT NULL DEFAULT 0,
+    version INTEGER NOT NULL DEFAULT 0,
+    paused TEXT,
+    token INTEGER NOT NULL DEFAULT 0,
+    rest_ms INTEGER NOT NULL DEFAULT 0
+);
+INSERT INTO totals (one) VALUES (1);
+CREATE TABLE jobs (
+    id INTEGER PRIMARY KEY,
+    job TEXT NOT NULL UNIQUE,
+    queued INTEGER NOT NULL DEFAULT 0,
+    claimed INTEGER NOT NULL DEFAULT 0,
+    done INTEGER NOT NULL DEFAULT 0,
+    skipped INTEGER NOT NULL DEFAULT 0,
+    dead INTEGER NOT NULL DEFAULT 0,
+    bytes INTEGER NOT NULL DEFAULT 0,
+    began_ms INTEGER NOT NULL
+);
+CREATE TABLE minutes (
+    minute INTEGER PRIMARY KEY,
+    done INTEGER NOT NULL,
+    skipped INTEGER NOT NULL,
+    dead INTEGER NOT NULL,
+    bytes INTEGER NOT NULL
+);
+CREATE TABLE orders (
+    kind TEXT NOT NULL,
+    key TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (kind, key)
+) WITHOUT ROWID;
+CREATE TABLE notes (
+    kind TEXT NOT NULL,
+    key TEXT NOT NULL,
+    value TEXT NOT NULL,
+    until_ms INTEGER,
+    PRIMARY KEY (kind, key)
+);
+CREATE INDEX notes_by_end ON notes (until_ms) WHERE until_ms IS NOT NULL;
+"""
+
+
+# Another process may be checkpointing a large log; nobody holds a lock for longer than that.
+_BUSY_TIMEOUT_S = 30.0
+# A checkpoint every 128 MB instead of 4: a page that many additions touch is then copied once. It
+# costs the verb that happens upon it some tenths of a second.
+_CHECKPOINT_PAGES = 32_768
+_CACHE_KIB = 16 * 1024
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+class FrontierDatabase:
+    """The frontier's file at `path`, made when it is missing. Any thread may use it.
+
+    Raises:
+        CollectionVersionError: the file is another program's or another version's.
+        UnavailableError: it cannot be opened or read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        with self._mapped():
+            self._db = _connect(path)
+        try:
+            with self._mapped(), _alone_in(path.parent):
+                self._prepare()
+        except BaseException:
+            self._db.close()
+            raise
+
+    @contextmanager
+    def transaction(self, *, durable: bool = False) -> Iterator[sqlite3.Connection]:
+        """A transaction that writes, alone among all processes; an error undoes all of it.
+
+        Killing the process never loses what was committed. A power cut may lose the last commits
+        (the store stays whole), unless one of them was `durable`.
+        """
+        with self._lock, self._mapped():
+            if durable:
+                self._db.execute("PRAGMA synchronous = FULL")
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                with _undone_on_error(self._db):
+                    yield self._db
+            finally:
+                if durable:
+                    self._db.execute("PRAGMA synchronous = NORMAL")
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """One consistent view that waits for no writer."""
+        with self._lock, self._mapped():
+            self._db.execute("BEGIN")
+            with _undone_on_error(self._db):
+                yield self._db
+
+    def close(self) -> None:
+        """Close the file; twice does no harm."""
+        with self._lock:
+            self._db.close()
+
+    def _prepare(self) -> None:
+        if self._is_empty():
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("BEGIN IMMEDIATE")
+            with _undone_on_error(self._db):
+                self._create()
+        elif not is_frozen(self._path) and not self._has_back_offs():
+            self._db.execute(BACK_OFFS)
+        for name, value in (
+            ("synchronous", "NORMAL"),
+            ("wal_autocheckpoint", _CHECKPOINT_PAGES),
+            ("cache_size", -_CACHE_KIB),
+            ("temp_store", "MEMORY"),
+        ):
+            self._db.execute(f"PRAGMA {name} = {value}")
+
+    def _create(self) -> None:
+        for statement in (*SCHEMA.split(";"), BACK_OFFS):
+            self._db.execute(statement)
+        self._db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+    def _has_back_offs(self) -> bool:
+        rows = self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'back_offs'")
+        return rows.fetchone() is not None
+
+    def _is_empty(self) -> bool:
+        """Whether the tables are still to be made; what is not ours is refused."""
+        version = self._pragma("user_version")
+        program = self._pragma("application_id")
+        tables = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if (version, program, tables) == (0, 0, 0):
+            return True
+        if (version, program) != (SCHEMA_VERSION, APPLICATION_ID):
+            raise CollectionVersionError(
+                f"{self._path} is no frontier of version {SCHEMA_VERSION} (it says {version}): "
+                "use the version that made it, or move the file away to begin anew."
+            )
+        return False
+
+    def _pragma(self, name: str) -> int:
+        return int(self._db.execute(f"PRAGMA {name}").fetchone()[0])
+
+    @contextmanager
+    def _mapped(self) -> Iterator[None]:
+        """SQLite's errors as ours, their cause kept."""
+        try:
+            yield
+        except sqlite3.IntegrityError as error:
+            raise InvariantError(f"The books of {self._path} contradict: {error}.") from error
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if code in _BUSY:
+                raise TransientError(f"{self._path} is busy: {error}.") from error
+            if code == sqlite3.SQLITE_FULL:
+                raise DiskFullError(f"{self._path} cannot grow: {error}.") from error
+            raise UnavailableError(f"{self._path} cannot be used: {error}.") from error
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """While no other process is here: SQLite does not wait by itself to change a journal's mode."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    frozen = path.exists() and is_frozen(path)
+    return sqlite3.connect(
+        read_only_uri(path) if frozen else path,
+        uri=frozen,
+        timeout=_BUSY_TIMEOUT_S,
+        isolation_level=None,  # transactions begin where we say
+        check_same_thread=False,  # the lock above lets one thread in at a time
+        cached_statements=256,
+    )
+
+
+@contextmanager
+def _undone_on_error(db: sqlite3.Connection) -> Iterator[None]:
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+# ruff: noqa: S608 - only names of columns are pieced together; values are parameters
+
+
+_MINUTE_MS = 60_000
+_MINUTES_KEPT = 60
+_ENDED_STATES = (ItemState.DONE, ItemState.SKIPPED, ItemState.DEAD)
+
+
+class CountChanges:
+    """What one transaction changes in the counts, written at its end.
+
+    Every move of an item from one state to another is told once.
+    """
+
+    def __init__(self) -> None:
+        self._totals: Counter[str] = Counter()
+        self._jobs: dict[int, Counter[str]] = {}
+        self._ended: Counter[str] = Counter()
+        self._rest_ms = 0
+
+    def moved(
+        self, job_id: int, old: ItemState | None, new: ItemState | None, count: int = 1
+    ) -> None:
+        """Items of a job went from one state to another; None: they came anew, or are history."""
+        job = self._jobs.setdefault(job_id, Counter())
+        for state, by in ((old, -count), (new, count)):
+            if state is not None:
+                self._totals[state] += by
+                job[state] += by
+        if new in _ENDED_STATES:
+            self._ended[new] += count
+
+    def stored(self, job_id: int, count: int) -> None:
+        """A completed item of the job stored so many bytes."""
+        for counts in (self._totals, self._jobs.setdefault(job_id, Counter()), self._ended):
+            counts["bytes"] += count
+
+    def count(self, name: str, by: int = 1) -> None:
+        """Another column of `totals` changed."""
+        self._totals[name] += by
+
+    def rested(self, until_ms: int) -> None:
+        """A host rests until then."""
+        self._rest_ms = max(self._rest_ms, until_ms)
+
+    def write(self, db: sqlite3.Connection, now_ms: int) -> None:
+        """Add all of it to the books; what ended did so at that moment."""
+        _add(db, "UPDATE totals SET {}", self._totals)
+        if self._rest_ms:
+            db.execute("UPDATE totals SET rest_ms = ?1 WHERE rest_ms < ?1", (self._rest_ms,))
+        for job_id, counts in self._jobs.items():
+            _add(db, "UPDATE jobs SET {} WHERE id = ?", counts, job_id)
+        if any(self._ended.values()):
+            minute = now_ms // _MINUTE_MS
+            if not _add(db, "UPDATE minutes SET {} WHERE minute = ?", self._ended, minute):
+                names = (*_ENDED_STATES, "bytes")
+                db.execute(
+                    f"INSERT INTO minutes (minute, {', '.join(names)}) VALUES (?, ?, ?, ?, ?)",
+                    (minute, *(self._ended[name] for name in names)),
+                )
+                db.execute("DELETE FROM minutes WHERE minute < ?", (minute - _MINUTES_KEPT,))
+
+
+def _add(db: sqlite3.Connection, query: str, counts: Counter[str], *where: int) -> bool:
+    changes = {name: by for name, by in counts.items() if by}
+    if not changes:
+        return False
+    terms = ", ".join(f"{name} = {name} + ?" for name in changes)
+    return db.execute(query.format(terms), (*changes.values(), *where)).rowcount > 0
+
+
+def ensure_job_id(db: sqlite3.Connection, job: str, now_ms: int) -> int:
+    """The job's number; a new job begins now."""
+    row = db.execute("SELECT id FROM jobs WHERE job = ?", (job,)).fetchone()
+    if row is not None:
+        return int(row[0])
+    made = db.execute("INSERT INTO jobs (job, began_ms) VALUES (?, ?)", (job, now_ms))
+    return made.lastrowid or 0
+
+
+def pause_reason(db: sqlite3.Connection) -> str | None:
+    """Why claims are paused; None when they are not."""
+    reason: str | None = db.execute("SELECT paused FROM totals").fetchone()[0]
+    return reason
+
+
+def read_stats(db: sqlite3.Connection, now_ms: int) -> FrontierStats:
+    """The counts; claims whose lease ran out count as queued."""
+    (expired,) = db.execute("SELECT count(*) FROM claims WHERE lease_ms <= ?", (now_ms,)).fetchone()
+    queued, claimed, *rest = db.execute(
+        "SELECT queued, claimed, done, skipped, dead, later, due, duplicates, hosts, bytes, "
+        "version, paused FROM totals"
+    ).fetchone()
+    return FrontierStats(queued + expired, claimed - expired, *rest)
+
+
+def read_counts(db: sqlite3.Connection) -> dict[ItemState, int]:
+    """Items by state."""
+    numbers = db.execute(f"SELECT {', '.join(ItemState)} FROM totals").fetchone()
+    return dict(zip(ItemState, numbers, strict=True))
+
+
+def read_job_counts(db: sqlite3.Connection, job: str) -> JobCounts:
+    """One job's counts; zeros for one that is unknown."""
+    row = db.execute(
+        "SELECT queued, claimed, done, skipped, dead, bytes, began_ms FROM jobs WHERE job = ?",
+        (job,),
+    ).fetchone()
+    if row is None:
+        return JobCounts(0, 0, 0, 0, 0, 0, None)
+    queued, claimed, done, skipped, dead, stored, began_ms = row
+    return JobCounts(queued, claimed, done, skipped, dead, stored, to_moment(began_ms))
+
+
+def read_minutes(db: sqlite3.Connection, now_ms: int, count: int) -> Sequence[MinuteCounts]:
+    """The last `count` minutes, oldest first."""
+    last = now_ms // _MINUTE_MS
+    first = last + 1 - max(min(count, _MINUTES_KEPT), 0)
+    rows = db.execute(
+        "SELECT minute, done, skipped, dead, bytes FROM minutes WHERE minute BETWEEN ? AND ?",
+        (first, last),
+    )
+    found = {row[0]: row[1:] for row in rows}
+    return [
+        MinuteCounts(to_moment(minute * _MINUTE_MS), *found.get(minute, (0, 0, 0, 0)))
+        for minute in range(first, last + 1)
+    ]

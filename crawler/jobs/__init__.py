@@ -1,0 +1,1 @@
+"""Crawl jobs: seeds, scope, URL lists, and the settings in force for a URL."""

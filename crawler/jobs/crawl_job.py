@@ -1,0 +1,146 @@
+"""Crawl job: name, seeds, lane and settings, as stored in the frontier.
+
+A job travels through the frontier as an order, so that every worker on every machine knows it. What
+belongs to the machine (proxy, egress, browser, frontier) is the worker's own; what belongs to the
+crawl (`JOB_GROUPS` and the sheets) is the job's.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
+
+from core.config.profile import parse_settings
+from core.config.settings import Settings
+from core.errors import BadUrlError, ConfigError
+from core.layout import check_name
+from core.timestamps import parse_warc_date, warc_date
+from core.urls import fetch_key, host_of, identity_key
+from crawler.frontier.base import Lane
+
+JOB_ORDER = "job"  # its kind of order; the key is the job's name
+JOB_VERSION = 1
+JOB_GROUPS = ("visit", "politeness", "scope", "policy", "recrawl")
+SEEDS_LIMIT = 200_000
+NAME_LIMIT = 100
+_CONTROLS = re.compile("[\x00-\x1f\x7f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One crawl.
+
+    Attributes:
+        name: letters, digits, dots, hyphens and underscores.
+        seeds: fetch keys.
+        settings: those of `JOB_GROUPS` and the sheets count.
+        lane: where its seeds and the links it finds are queued.
+        made_at: when it was first given.
+    """
+
+    name: str
+    seeds: tuple[str, ...]
+    settings: Settings
+    lane: Lane
+    made_at: datetime
+
+    def to_json(self) -> str:
+        """The job as an order's value."""
+        return json.dumps(
+            {
+                "version": JOB_VERSION,
+                "seeds": self.seeds,
+                "lane": self.lane.name.lower(),
+                "made_at": warc_date(self.made_at),
+                "settings": settings_text(self.settings),
+            },
+            ensure_ascii=False,
+        )
+
+
+def parse_job(name: str, text: str) -> Job:
+    """The job that `Job.to_json` wrote.
+
+    Raises:
+        ConfigError: it is none, of another version, or its settings cannot be used; the text names
+            the job and the reason.
+    """
+    where = f"job {name!r}"
+    try:
+        document: dict[str, Any] = json.loads(text)
+        if document["version"] != JOB_VERSION:
+            raise ConfigError(
+                f"{where} is of version {document['version']!r}, this program knows {JOB_VERSION}: "
+                "use the program that made it."
+            )
+        return Job(
+            name=name,
+            seeds=tuple(fetch_key(seed, allow_single_label=True) for seed in document["seeds"]),
+            settings=parse_settings(document["settings"], source=where),
+            lane=Lane[document["lane"].upper()],
+            made_at=parse_warc_date(document["made_at"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, BadUrlError) as error:
+        raise ConfigError(f"{where} cannot be read: {error}.") from error
+
+
+def check_job_name(name: str) -> str:
+    """The name of a job.
+
+    Raises:
+        InputError: it is no name.
+    """
+    return check_name(name, of="a crawl", limit=NAME_LIMIT)
+
+
+def derive_job_name(seeds: Sequence[str]) -> str:
+    """The name of a crawl that was given none: the same seeds give the same name.
+
+    >>> derive_job_name(["https://example.org/wiki/"])
+    'example.org-0f095c'
+    """
+    keys = sorted({identity_key(seed) for seed in seeds})
+    host = re.sub(r"[^A-Za-z0-9.-]", "", host_of(seeds[0]))[:60].strip(".-") or "crawl"
+    return f"{host}-{sha256(chr(10).join(keys).encode()).hexdigest()[:6]}"
+
+
+def overlay_job(local: Settings, job: Settings) -> Settings:
+    """The settings for a job's pages on this machine."""
+    return replace(local, **{name: getattr(job, name) for name in (*JOB_GROUPS, "sheets")})
+
+
+def settings_text(settings: Settings) -> str:
+    """What a job keeps of the settings, as TOML; `core.config.settings.parse_settings` reads it."""
+    default, lines = Settings(), []
+    for name in JOB_GROUPS:
+        group, usual = getattr(settings, name), getattr(default, name)
+        keys = [each.name for each in fields(group)]
+        changed = {
+            key: getattr(group, key) for key in keys if getattr(group, key) != getattr(usual, key)
+        }
+        if changed:
+            lines.append(f"[{name}]")
+            lines += [f"{key} = {toml_value(value)}" for key, value in changed.items()]
+    for sheet in settings.sheets:
+        lines += ["[[sheet]]", f"prefix = {toml_value(sheet.prefix)}"]
+        for name, keys_ in sheet.changes().items():
+            lines += [f"{name}.{key} = {toml_value(value)}" for key, value in keys_.items()]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def toml_value(value: object) -> str:
+    """A setting's value as TOML."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        text = json.dumps(value, ensure_ascii=False)
+        return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(toml_value, value))}]"
+    if isinstance(value, dict):
+        pairs = (f"{toml_value(str(key))} = {toml_value(each)}" for key, each in value.items())
+        return f"{{{', '.join(pairs)}}}"
+    return repr(value)

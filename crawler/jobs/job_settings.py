@@ -1,0 +1,397 @@
+"""Settings in force for a URL: machine, job, sheets, redirected seeds and ordered repairs.
+
+An order names such a URL, so that every worker on every machine knows it; the item keeps its job, its
+host and its turn. What the profile of repairs says of visits is laid over the item's own settings, and
+payloads are kept in a dedup bucket of the repair's own: with the usual one a revisit record would point
+to the very payload that is damaged. Politeness, robots and scope hold as for any visit.
+
+Jobs, sheets, repairs and redirected seeds are orders in the frontier. `FrontierStats.version` says when one of
+them has changed; it is looked at every `ORDERS_POLL_S`, so a change reaches every worker within a second.
+"""
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import datetime
+
+from core.clock import Clock
+from core.config.profile import parse_sheet, with_sheets
+from core.config.settings import Settings
+from core.config.sheets import Sheet, SurtPrefixMap, surt
+from core.errors import BadUrlError, ConfigError, InputError, TransientError
+from core.layout import check_name
+from core.urls import fetch_key, identity_key
+from crawler.capture.page_capture import CaptureResult
+from crawler.capture.site_logins import SiteLogins
+from crawler.capture.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision
+from crawler.frontier.base import Frontier, FrontierItem, Lane
+from crawler.jobs.crawl_job import JOB_ORDER, Job, overlay_job, parse_job
+from crawler.jobs.scope import Scope, SeedTerritory
+from crawler.profiles import overlay_profile
+
+log = logging.getLogger(__name__)
+
+REPAIR_ORDER = "repair"  # its kind; the key is the URL's identity key
+REPAIR_PROFILE = "thorough"
+# Of that profile; the rest belongs to the machine, the site or the crawl.
+REPAIR_GROUPS = ("visit", "behaviours", "proxy", "media")
+_BUCKET_LIMIT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RepairVisit:
+    """How the next visit of a URL is made.
+
+    Attributes:
+        page_id: of the capture that is to be made good.
+        bucket: the dedup bucket.
+        login: the name of the login that the page was captured with; empty: without.
+        profile: the profile that is laid over the item's settings.
+        item_before: the id that the URL's item had when this was ordered; one of another id was queued
+            for it. Empty: there was none.
+    """
+
+    page_id: str
+    bucket: str
+    login: str = ""
+    profile: str = REPAIR_PROFILE
+    item_before: str = ""
+
+    def to_json(self) -> str:
+        """The repair as an order's value; `parse_repair` reads it."""
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+    def lay_over(self, settings: Settings) -> Settings:
+        """The settings of the visit; without the profile, where this machine has none of that name."""
+        try:
+            settings = overlay_profile(settings, self.profile, REPAIR_GROUPS)
+        except ConfigError as error:
+            log.warning("repair.profile_missing error=%s", error)
+        proxy = replace(settings.proxy, dedup_bucket=self.bucket)
+        visit = replace(settings.visit, rendered_share=1.0)
+        return replace(settings, proxy=proxy, visit=visit)
+
+
+def parse_repair(text: str) -> RepairVisit:
+    """The repair that `Repair.to_json` wrote; keys it does not know are left out.
+
+    Raises:
+        InputError: it is none.
+    """
+    try:
+        document = json.loads(text)
+        known = {
+            each.name: document[each.name] for each in fields(RepairVisit) if each.name in document
+        }
+        repair = RepairVisit(**known)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise InputError(f"Not a repair: {error}.") from error
+    if not all(isinstance(value, str) for value in asdict(repair).values()):
+        raise InputError("Not a repair: a value is no text.")
+    check_name(repair.bucket, of="a dedup bucket", limit=_BUCKET_LIMIT)
+    return repair
+
+
+def bucket_for(now: datetime) -> str:
+    """A bucket that nothing was kept in before.
+
+    >>> bucket_for(datetime(2026, 11, 22, 1, 40, 7, 123456))
+    'repair-20261122014007123'
+    """
+    return f"repair-{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03}"
+
+
+def order_repair(frontier: Frontier, url: str, repair: RepairVisit) -> None:
+    """Let the next visit of the URL be that repair."""
+    frontier.give_order(REPAIR_ORDER, identity_key(url), repair.to_json())
+
+
+def cancel_repair(frontier: Frontier, url: str) -> None:
+    """Let visits of the URL be as they were."""
+    frontier.take_back(REPAIR_ORDER, identity_key(url))
+
+
+def read_repairs(frontier: Frontier) -> dict[str, RepairVisit]:
+    """The repairs that are ordered, by identity key; what cannot be read is told and left out."""
+    found = {}
+    for key, text in frontier.orders(REPAIR_ORDER).items():
+        try:
+            found[key] = parse_repair(text)
+        except InputError as error:
+            log.warning("repair.unreadable error=%s", error)
+    return found
+
+
+class RepairRule:
+    """A `Rule`: a repair is made as whom the page was captured, and leads nowhere.
+
+    Its links were followed, or left, when the page was captured first.
+    """
+
+    def __init__(self, repair_of: Callable[[str], RepairVisit | None], logins: SiteLogins) -> None:
+        """Take what says which repair a URL's next visit is, and the logins of the run."""
+        self._repair_of = repair_of
+        self._logins = logins
+
+    async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:  # noqa: ARG002 a rule
+        """Against a visit with another login than the page was captured with."""
+        repair = self._repair_of(item.url)
+        if repair is None:
+            return ALLOW_VISIT
+        login = self._logins.of(item.url)
+        name = login.name if login is not None else ""
+        if name == repair.login:
+            return ALLOW_VISIT
+        if repair.login:
+            return RuleDecision(
+                RuleAction.FAIL, f"login: this run has not the login {repair.login}"
+            )
+        return RuleDecision(
+            RuleAction.FAIL, f"login: it was captured without one, and this run has {name}"
+        )
+
+    async def after(
+        self, item: FrontierItem, captured: CaptureResult, aftermath: FollowUp, *, now: datetime
+    ) -> None:
+        """Leave out what the page links to."""
+        del captured, now
+        if self._repair_of(item.url) is not None:
+            aftermath.links.clear()
+
+
+SHEET_ORDER = "sheet"  # the key is the prefix, the value its changes as JSON
+SEED_ORDER = "seed"  # where a seed redirects to; the key is the job and the seed
+ORDERS_POLL_S = 0.5
+REDIRECTED_SEEDS_LIMIT = 1_000
+
+
+@dataclass(slots=True)
+class _EffectiveSettings:
+    """What holds for one job, or for lists; made anew when an order changes.
+
+    Attributes:
+        base: the settings without sheets.
+        sheets: by prefix, the live ones included.
+        territory: where the job's seeds are; None for lists.
+        by_sheets: the settings and the scope for each combination of sheets that was met.
+    """
+
+    base: Settings
+    sheets: SurtPrefixMap[Sheet]
+    territory: SeedTerritory | None = None
+    by_sheets: dict[tuple[str, ...], tuple[Settings, Scope]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _JobOrders:
+    """What the orders said when they were last read; replaced as a whole.
+
+    Attributes:
+        texts: the orders of jobs, by name.
+        jobs: those that could be read, by name.
+        faults: why a job cannot be read, by name.
+        moved: where seeds redirect to, by job and seed.
+        live: the sheets that were set while the crawl runs.
+        repairs: how the next visits of some URLs are made, by identity key.
+        settled: what holds for each job, filled on use.
+    """
+
+    texts: dict[str, str] = field(default_factory=dict)
+    jobs: dict[str, Job] = field(default_factory=dict)
+    faults: dict[str, str] = field(default_factory=dict)
+    moved: dict[str, dict[str, str]] = field(default_factory=dict)
+    live: list[Sheet] = field(default_factory=list)
+    repairs: dict[str, RepairVisit] = field(default_factory=dict)
+    settled: dict[str, _EffectiveSettings] = field(default_factory=dict)
+
+
+class JobSettings:
+    """Looks settings up, per item; cheap enough to be asked for every link, from any thread."""
+
+    def __init__(self, frontier: Frontier, local: Settings, *, clock: Clock) -> None:
+        """Take what is needed, and read nothing yet.
+
+        Args:
+            frontier: where the orders are.
+            local: this machine's settings, which hold as a whole for what belongs to no job.
+            clock: the time.
+        """
+        self._frontier = frontier
+        self._local = local
+        self._clock = clock
+        self._version = -1
+        self._looked_at = float("-inf")
+        self._known = _JobOrders()
+        self._territories: dict[str, tuple[Job, dict[str, str], SeedTerritory]] = {}
+
+    def look(self) -> None:
+        """Read the orders when they have changed since; at most every `ORDERS_POLL_S`.
+
+        Raises:
+            TransientError: the frontier is away.
+        """
+        moment = self._clock.monotonic()
+        if moment < self._looked_at + ORDERS_POLL_S:
+            return
+        version = self._frontier.stats(self._clock.now()).version
+        if version != self._version:
+            self._known = self._read()
+            self._version = version
+        self._looked_at = moment
+
+    def settings_for(self, url: str, job: str) -> Settings:
+        """What holds for a fetch key in a job; an unknown job and the empty one are a list.
+
+        While the frontier is away, what was known last.
+        """
+        return self._for(url, job)[0]
+
+    def scope_for(self, url: str, job: str) -> Scope:
+        """Decides on a fetch key as a link of the job; for a list, what is excluded."""
+        return self._for(url, job)[1]
+
+    def job(self, name: str) -> Job | None:
+        """The job of that name; None when there is none, or it cannot be read."""
+        self._look_if_it_answers()
+        return self._known.jobs.get(name)
+
+    def fault(self, name: str) -> str:
+        """Why the job cannot be read; empty when it can, or is not there."""
+        return self._known.faults.get(name, "")
+
+    def repair_of(self, url: str) -> RepairVisit | None:
+        """How the next visit of the URL makes good an earlier one; None when it is a usual one."""
+        self._look_if_it_answers()
+        repairs = self._known.repairs
+        return repairs.get(identity_key(url)) if repairs else None
+
+    def lane(self, name: str) -> Lane:
+        """Where the job's links are queued."""
+        job = self._known.jobs.get(name)
+        return Lane.STANDARD if job is None else job.lane
+
+    def move_seed(self, job: str, seed: str, target: str) -> None:
+        """Let the scope be seen from where the seed redirects to as well; on all machines.
+
+        Only where that changes something, and for at most `REDIRECTED_SEEDS_LIMIT` seeds of a job: each is an
+        order that every worker reads.
+
+        Raises:
+            TransientError: the frontier is away.
+        """
+        known = self._known
+        moved = known.moved.get(job, {})
+        if (
+            job not in known.jobs
+            or moved.get(seed) == target
+            or len(moved) >= REDIRECTED_SEEDS_LIMIT
+        ):
+            return
+        kind = known.jobs[job].settings.scope.kind
+        if kind in ("page", "any") or target in self._territory(known.jobs[job], moved):
+            return
+        if identity_key(seed) in {identity_key(each) for each in known.jobs[job].seeds}:
+            self._frontier.give_order(SEED_ORDER, f"{job} {seed}", target)
+            self._looked_at = float("-inf")
+            self.look()
+
+    def _for(self, url: str, job: str) -> tuple[Settings, Scope]:
+        self._look_if_it_answers()
+        known = self._known
+        name = job if job in known.jobs else ""
+        settled = known.settled.get(name)
+        if settled is None:
+            settled = known.settled[name] = self._settle(known, name)
+        sheets = settled.sheets.of(surt(url)) if settled.sheets else ()
+        key = tuple(sheet.prefix for sheet in sheets)
+        found = settled.by_sheets.get(key)
+        if found is None:
+            settings = with_sheets(settled.base, sheets)
+            territory = settled.territory or SeedTerritory("any", ())
+            found = settled.by_sheets[key] = (settings, Scope(territory, settings.scope))
+        return found
+
+    def _look_if_it_answers(self) -> None:
+        try:
+            self.look()
+        except TransientError as error:
+            log.debug("jobs.stale error=%s", error)
+
+    def _settle(self, known: _JobOrders, name: str) -> _EffectiveSettings:
+        if not name:
+            sheets = (*self._local.sheets, *known.live)
+            return _EffectiveSettings(
+                self._local, SurtPrefixMap((each.prefix, each) for each in sheets)
+            )
+        job = known.jobs[name]
+        sheets = (*job.settings.sheets, *known.live)
+        return _EffectiveSettings(
+            overlay_job(self._local, job.settings),
+            SurtPrefixMap((each.prefix, each) for each in sheets),
+            self._territory(job, known.moved.get(name, {})),
+        )
+
+    def _territory(self, job: Job, moved: dict[str, str]) -> SeedTerritory:
+        """The job's; with many seeds it is costly to make, so the last one is used while it holds."""
+        last = self._territories.get(job.name)
+        if last is None or last[0] is not job or last[1] != moved:
+            seeds = (*job.seeds, *moved.values())
+            last = job, moved, SeedTerritory(job.settings.scope.kind, seeds)
+            self._territories[job.name] = last
+        return last[2]
+
+    def _read(self) -> _JobOrders:
+        """Read all orders that matter here; what cannot be read is told and left out."""
+        jobs: dict[str, Job] = {}
+        faults: dict[str, str] = {}
+        before, texts = self._known, self._frontier.orders(JOB_ORDER)
+        for name, text in texts.items():
+            try:
+                same = before.texts.get(name) == text and name in before.jobs
+                jobs[name] = before.jobs[name] if same else parse_job(name, text)
+            except ConfigError as error:
+                faults[name] = str(error)
+                if before.faults.get(name) != str(error):
+                    log.warning("job.unreadable error=%s", error)
+        moved = _redirected_seeds(self._frontier.orders(SEED_ORDER))
+        live, repairs = live_sheets(self._frontier), read_repairs(self._frontier)
+        return _JobOrders(texts, jobs, faults, moved, live, repairs)
+
+
+def live_sheets(frontier: Frontier) -> list[Sheet]:
+    """The sheets that were set while the crawl runs; what cannot be read is told and left out."""
+    found = []
+    for prefix, text in frontier.orders(SHEET_ORDER).items():
+        try:
+            found.append(parse_live_sheet(prefix, text))
+        except ConfigError as error:
+            log.warning("sheet.unreadable error=%s", error)
+    return found
+
+
+def parse_live_sheet(prefix: str, text: str) -> Sheet:
+    """The sheet in an order.
+
+    Raises:
+        ConfigError: it is none, or changes what this program does not know.
+    """
+    try:
+        document = json.loads(text)
+        if not isinstance(document, dict):
+            raise ConfigError(f"sheet {prefix!r} is no table.")
+    except ValueError as error:
+        raise ConfigError(f"sheet {prefix!r} cannot be read: {error}.") from error
+    return parse_sheet(prefix, document)
+
+
+def _redirected_seeds(orders: dict[str, str]) -> dict[str, dict[str, str]]:
+    """Where seeds redirect to, by job and seed."""
+    found: dict[str, dict[str, str]] = {}
+    for key, target in orders.items():
+        job, _, seed = key.partition(" ")
+        try:
+            found.setdefault(job, {})[seed] = fetch_key(target, allow_single_label=True)
+        except BadUrlError as error:
+            log.warning("seed.unreadable error=%s", error)
+    return found

@@ -1,0 +1,295 @@
+"""Scope of a crawl: which links belong to it, and why.
+
+Kinds, seen from a seed, as browsertrix's scope types behave. http and https count alike, and so do a
+port and its absence when it is the scheme's own.
+
+    page      the seed itself
+    prefix    its folder: all whose path begins with the seed's, up to the last slash
+    host      its host
+    domain    its host without www. and all hosts below it
+    any       everything
+
+A link is in scope when it is in the scope of any of the crawl's seeds, or an include pattern is found
+in it. An exclude pattern that is found beats both. What is outside may still be followed for
+`extra_hops` links in a row; a link that leads back into the scope begins anew.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from core.config.settings import ScopeSettings
+from core.config.sheets import SurtPrefixMap
+from core.errors import BadUrlError
+from core.regexes import PatternList
+from core.urls import authority_of, fetch_key, host_of, identity_key
+
+WWW = "www."
+# Beyond these a path is made by a mistake in links, such as a relative one that leads deeper each time
+# it is followed (Heritrix: TooManyPathSegmentsDecideRule 20, PathologicalPathDecideRule 2). Wider, so
+# that no true page is lost: what escapes ends at the crawl's depth or budget.
+SEGMENTS_LIMIT = 40
+REPEATS_LIMIT = 4  # times that a segment may stand in a path
+URL_LIMIT_CHARS = 8_000  # what a page is asked for at most (`render.visit`)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkDecision:
+    """Whether a link is followed, and why.
+
+    Attributes:
+        followed: whether it joins the crawl.
+        reason: a constant first: ``seed``, ``prefix``, ``host``, ``domain``, ``any``, ``include:``,
+            ``extra hop:``; or ``exclude:``, ``depth:``, ``outside``, ``trap:``, ``url:``.
+        hops_off: links followed since the scope was left; 0 for what is in scope.
+        url: its fetch key; empty when it has none.
+    """
+
+    followed: bool
+    reason: str
+    hops_off: int = 0
+    url: str = ""
+
+    @property
+    def constant(self) -> str:
+        """The reason without its particulars, to count by."""
+        return self.reason.partition(":")[0]
+
+
+class SeedTerritory:
+    """The places that seeds of one kind span; a look-up costs the same for one seed and thousands."""
+
+    def __init__(self, kind: str, seeds: Iterable[str]) -> None:
+        """Span them.
+
+        Args:
+            kind: as `core.config.settings.ScopeSettings.kind`.
+            seeds: fetch keys.
+        """
+        self._kind = kind
+        self._seeds: set[str] = set()
+        self._places: set[str] = set()
+        folders: dict[str, set[str]] = {}
+        for seed in seeds:
+            self._seeds.add(_schemeless(seed))
+            if kind == "prefix":
+                authority, folder = _folder(seed)
+                folders.setdefault(authority, set()).add(folder)
+            elif kind == "host":
+                self._places.add(authority_of(seed))
+            elif kind == "domain":
+                self._places.add(_without_www(host_of(seed)))
+        self._folders = {
+            authority: SurtPrefixMap((each, each) for each in some)
+            for authority, some in folders.items()
+        }
+
+    def __contains__(self, url: str) -> bool:
+        """Whether the fetch key lies in it, the seeds themselves included."""
+        return self.why(url) is not None
+
+    def why(self, url: str) -> str | None:
+        """``seed`` or the kind when the URL lies in it; None when it does not."""
+        if _schemeless(url) in self._seeds:
+            return "seed"
+        return self._kind if self._spans(url) else None
+
+    def _spans(self, url: str) -> bool:
+        match self._kind:
+            case "prefix":
+                authority, path = _split(url)
+                folders = self._folders.get(authority)
+                return folders is not None and bool(folders.of(path))
+            case "host":
+                return authority_of(url) in self._places
+            case "domain":
+                return self._in_a_domain(host_of(url))
+            case kind:
+                return kind == "any"
+
+    def _in_a_domain(self, host: str) -> bool:
+        if host in self._places:
+            return True
+        if host.startswith("[") or host.replace(".", "").isdigit():
+            return False  # the hosts below an address are none
+        while True:
+            _, dot, host = host.partition(".")
+            if not dot:
+                return False
+            if host in self._places:
+                return True
+
+
+class Scope:
+    """Decides on the links of one crawl."""
+
+    def __init__(self, territory: SeedTerritory, settings: ScopeSettings) -> None:
+        """Decide by the settings, which may differ from place to place; the territory does not.
+
+        Raises:
+            ConfigError: a pattern cannot be run.
+        """
+        self._territory = territory
+        self._settings = settings
+        self._include, self._exclude = _patterns(settings.include, settings.exclude)
+
+    @property
+    def extra_hops(self) -> int:
+        """Links that are followed beyond the scope."""
+        return self._settings.extra_hops
+
+    def holds(self, url: str) -> bool:
+        """Whether the fetch key is in scope: neither excluded nor outside. Depth does not count."""
+        return self.excluded(url) is None and self._why_in(url) is not None
+
+    def excluded(self, url: str) -> str | None:
+        """The exclude pattern that is found in the URL; None when none is."""
+        return self._exclude.first_in(url)
+
+    def decide(self, url: str, *, hops: int, hops_off: int) -> LinkDecision:
+        """Whether to follow a link.
+
+        Args:
+            url: its fetch key.
+            hops: links from a seed to it, this one included.
+            hops_off: links since the scope was left on the page that has it; 0 when that is in scope.
+        """
+        excluded = self.excluded(url)
+        if excluded is not None:
+            return LinkDecision(followed=False, reason=f"exclude: {excluded}", url=url)
+        if 0 <= self._settings.depth < hops:
+            return LinkDecision(
+                followed=False, reason=f"depth: more than {self._settings.depth} links", url=url
+            )
+        trap = _trap_reason(url)
+        if trap:
+            return LinkDecision(followed=False, reason=f"trap: {trap}", url=url)
+        why = self._why_in(url)
+        if why is not None:
+            return LinkDecision(followed=True, reason=why, url=url)
+        extra = self._settings.extra_hops
+        if hops_off < extra:
+            return LinkDecision(
+                followed=True,
+                reason=f"extra hop: {hops_off + 1} of {extra}",
+                hops_off=hops_off + 1,
+                url=url,
+            )
+        return LinkDecision(followed=False, reason="outside", url=url)
+
+    def _why_in(self, url: str) -> str | None:
+        why = self._territory.why(url)
+        if why is None:
+            included = self._include.first_in(url)
+            why = None if included is None else f"include: {included}"
+        return why
+
+
+def link_key(text: str) -> str:
+    """The fetch key of a link as the browser gave it; single-label hosts are allowed.
+
+    Raises:
+        BadUrlError: it is no URL to fetch, or longer than `URL_LIMIT_CHARS`.
+    """
+    if len(text) > URL_LIMIT_CHARS:
+        raise BadUrlError(f"A link of {len(text)} characters.", reason="too-long")
+    return fetch_key(text, allow_single_label=True)
+
+
+def describe_span(kind: str, seed: str) -> str:
+    """What belongs to a crawl for this seed's sake, as a person writes it.
+
+    >>> describe_span("prefix", "https://example.org/docs/intro"), describe_span("domain", "http://www.example.org/")
+    ('example.org/docs/…', 'example.org and *.example.org')
+    """
+    match kind:
+        case "page":
+            return "this page alone"
+        case "prefix":
+            authority, folder = _folder(seed)
+            return f"{authority}{folder}…"
+        case "host":
+            return f"{authority_of(seed)}/…"
+        case "domain":
+            host = _without_www(host_of(seed))
+            return f"{host} and *.{host}"
+        case _:
+            return "anything"
+
+
+def describe_scope(settings: ScopeSettings, seeds: int) -> str:
+    """The scope as a sentence.
+
+    >>> describe_scope(ScopeSettings(kind="host", depth=2), 1)
+    'Pages of the host of the seed, at most 2 links away.'
+    """
+    whose = "the seed" if seeds == 1 else f"any of the {seeds} seeds"
+    text = {
+        "page": f"The page of {whose} alone",
+        "prefix": f"Pages in the folder of {whose}",
+        "host": f"Pages of the host of {whose}",
+        "domain": f"Pages of the host of {whose} and of all hosts below it",
+        "any": "All pages",
+    }[settings.kind]
+    if settings.include:
+        text += f", and those in which {_named(settings.include)} is found"
+    if settings.depth >= 0:
+        text += f", at most {settings.depth} link{_plural(settings.depth)} away"
+    if settings.extra_hops:
+        text += f", and {settings.extra_hops} link{_plural(settings.extra_hops)} beyond these"
+    if settings.exclude:
+        text += f"; never those in which {_named(settings.exclude)} is found"
+    return text + "."
+
+
+def _named(patterns: tuple[str, ...]) -> str:
+    return " or ".join(patterns[:5]) + (
+        f" or one of {len(patterns) - 5} more" * (len(patterns) > 5)
+    )
+
+
+def _plural(count: int) -> str:
+    return "" if count == 1 else "s"
+
+
+@lru_cache(maxsize=256)
+def _patterns(
+    include: tuple[str, ...], exclude: tuple[str, ...]
+) -> tuple[PatternList, PatternList]:
+    return PatternList(include, where="scope.include"), PatternList(exclude, where="scope.exclude")
+
+
+def _schemeless(url: str) -> str:
+    """The identity key without its scheme; the port stays when it is not the scheme's own."""
+    return identity_key(url).partition("://")[2]
+
+
+def _split(url: str) -> tuple[str, str]:
+    """Authority and path."""
+    authority, _, rest = _schemeless(url).partition("/")
+    return authority, "/" + rest.partition("?")[0].partition("#")[0]
+
+
+def _folder(seed: str) -> tuple[str, str]:
+    """The seed's authority, and its path up to the last slash."""
+    authority, path = _split(seed)
+    return authority, path.rpartition("/")[0] + "/"
+
+
+def _without_www(host: str) -> str:
+    """The host without ``www.``, unless nothing but a top-level domain would be left."""
+    rest = host.removeprefix(WWW)
+    return rest if "." in rest else host
+
+
+def _trap_reason(url: str) -> str:
+    """Why the URL looks like one of a series without end; empty when it does not."""
+    path = url.partition("://")[2].partition("?")[0].partition("#")[0]
+    segments = [segment for segment in path.split("/")[1:] if segment]
+    if len(segments) > SEGMENTS_LIMIT:
+        return f"{len(segments)} folders in its path"
+    if len(segments) > REPEATS_LIMIT:
+        most = max(segments, key=segments.count)
+        if segments.count(most) > REPEATS_LIMIT:
+            return f"its path repeats {most[:80]!r}"
+    return ""

@@ -1,0 +1,370 @@
+"""Policy entries: decisions on URLs by operators or by the crawl, stored in the frontier.
+
+They are orders of the frontier (kind `POLICY_ORDER`), so that every worker on every machine follows them
+within a moment. An entry is one JSON object under its id; one that this version cannot read is kept
+as it is and followed by nobody, as another version's workers may follow it.
+
+Reading costs time in proportion to the entries, so it is done at most every `ENTRIES_POLL_S`, and so seldom
+that it takes no more than a tenth of the time however many entries there are.
+"""
+
+import asyncio
+import json
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from functools import partial
+from hashlib import blake2b
+from typing import Any
+
+from core.clock import Clock
+from core.errors import InputError
+from core.url_patterns import PatternRank, PatternTable, PatternTarget, UrlPattern, parse_pattern
+from core.urls import host_of
+from crawler.frontier.base import Frontier
+
+POLICY_ORDER = "policy"  # the kind of order that an entry is
+ENTRY_VERSION = 1
+REASON_LIMIT_CHARS = 1_000
+ACTOR_LIMIT_CHARS = 200
+CRAWL_ACTOR = "crawl"  # the actor of entries that the crawl made by itself
+FAILING_SITE = "failing"  # the key of an autoblacklist entry of a site that keeps failing (A07)
+
+
+class PolicyKind(StrEnum):
+    """What an entry says."""
+
+    BLACKLIST = "blacklist"  # not to be archived
+    WHITELIST = (
+        "whitelist"  # to be archived whatever robots.txt, lists or the crawl's own entries say
+    )
+    SETTING = "setting"  # a setting of its own for what matches
+    AUTOBLACKLIST = "autoblacklist"  # not to be archived for a while: the crawl found out by itself
+
+
+# What a setting entry may set, and to what; None: to a number that is not negative.
+SETTINGS: Mapping[str, tuple[str, ...] | None] = {
+    "robots": ("obey", "ignore"),
+    "noarchive": ("obey", "ignore"),
+    "archive": ("never", "always"),
+    "ban_s": None,
+    "ban_failures": None,
+    "ban_failures_s": None,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyEntry:
+    """One decision.
+
+    Attributes:
+        kind: what it says.
+        pattern: for which URLs, as it was written (`core.url_patterns`).
+        reason: why.
+        actor: who decided; `CRAWL_ACTOR` for the crawl itself.
+        made_at: when.
+        expires_at: when it ends; None: never.
+        key: of a setting: which; `FAILING_SITE` of a site that keeps failing; empty otherwise.
+        value: of a setting: what it is set to; empty otherwise.
+    """
+
+    kind: PolicyKind
+    pattern: str
+    reason: str
+    actor: str
+    made_at: datetime
+    expires_at: datetime | None = None
+    key: str = ""
+    value: str = ""
+
+    @property
+    def id(self) -> str:
+        """Twelve hex digits; the same decision about the same pattern takes its place."""
+        text = "\0".join((self.kind, self.pattern, self.key))
+        return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+
+    @property
+    def allows(self) -> bool:
+        """Whether it is for archiving; one that sets something else is neither for nor against."""
+        return self.kind is PolicyKind.WHITELIST or self.value == "always"
+
+    @property
+    def defers(self) -> bool:
+        """Whether what it names is put off until it expires, and not given up."""
+        return self.kind is PolicyKind.AUTOBLACKLIST and self.key == FAILING_SITE
+
+    def holds(self, now: datetime) -> bool:
+        """Whether it has not expired."""
+        return self.expires_at is None or now < self.expires_at
+
+    def __str__(self) -> str:
+        """It in one line, as reasons cite it."""
+        what = f"{self.key}={self.value} for " if self.kind is PolicyKind.SETTING else ""
+        about = [self.reason, f"by {self.actor}" if self.actor else "", f"{self.made_at:%Y-%m-%d}"]
+        if self.expires_at is not None:
+            about.append(f"until {self.expires_at:%Y-%m-%d %H:%M} UTC")
+        pattern = self.pattern if len(self.pattern) <= 200 else self.pattern[:200] + "…"
+        return f"{self.kind}: {what}{pattern} ({', '.join(filter(None, about))})"
+
+    def to_json(self) -> str:
+        """It as an order's value."""
+        return json.dumps(self.facts, ensure_ascii=False, separators=(",", ":"))
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """It as JSON values; what is empty is left out."""
+        facts = {
+            "version": ENTRY_VERSION,
+            "kind": str(self.kind),
+            "pattern": self.pattern,
+            "reason": self.reason,
+            "actor": self.actor,
+            "made_at": self.made_at.isoformat(),
+            "expires_at": None if self.expires_at is None else self.expires_at.isoformat(),
+            "key": self.key,
+            "value": self.value,
+        }
+        return {name: value for name, value in facts.items() if value not in (None, "")}
+
+
+def new_entry(entry: PolicyEntry) -> PolicyEntry:
+    """The entry when it can be followed.
+
+    Raises:
+        InputError: its pattern is none, its setting is unknown or set to what it cannot be, or its
+            texts are too long.
+    """
+    parse_pattern(entry.pattern)
+    if len(entry.reason) > REASON_LIMIT_CHARS or len(entry.actor) > ACTOR_LIMIT_CHARS:
+        raise InputError(
+            f"A reason has at most {REASON_LIMIT_CHARS} characters, a name {ACTOR_LIMIT_CHARS}."
+        )
+    if entry.kind is PolicyKind.SETTING:
+        _check_setting(entry.key, entry.value)
+    elif entry.value or (entry.key and not entry.defers):
+        raise InputError(f"A {entry.kind} sets nothing: leave {entry.key}={entry.value} out.")
+    return entry
+
+
+def read_entry(text: str) -> PolicyEntry:
+    """The entry that an order's value holds.
+
+    Raises:
+        InputError: it is another version's, or no entry.
+    """
+    try:
+        facts: dict[str, Any] = json.loads(text)
+        if facts["version"] != ENTRY_VERSION:
+            raise InputError(f"A policy entry of version {facts['version']!r}.")
+        entry = PolicyEntry(
+            kind=PolicyKind(facts["kind"]),
+            pattern=_text(facts["pattern"]),
+            reason=_text(facts.get("reason", "")),
+            actor=_text(facts.get("actor", "")),
+            made_at=_moment(facts["made_at"]),
+            expires_at=_moment(facts["expires_at"]) if "expires_at" in facts else None,
+            key=_text(facts.get("key", "")),
+            value=_text(facts.get("value", "")),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise InputError(f"Not a policy entry: {error}.") from error
+    return new_entry(entry)
+
+
+@dataclass(frozen=True)
+class PolicyEntries:
+    """The entries of one moment, ready to be asked.
+
+    Attributes:
+        by_id: all that could be read, expired ones too.
+        unread: why others could not be, by id.
+        texts: what was read, by id.
+        patterns: the entries' patterns, by id.
+    """
+
+    by_id: Mapping[str, PolicyEntry] = field(default_factory=dict)
+    unread: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
+    patterns: Mapping[str, UrlPattern] = field(default_factory=dict)
+    _tables: dict[PolicyKind, PatternTable[PolicyEntry]] = field(default_factory=dict)
+
+    def of(
+        self, target: PatternTarget, kinds: tuple[PolicyKind, ...], *, now: datetime
+    ) -> list[PolicyEntry]:
+        """Those of these kinds that match the URL and hold, the most specific first.
+
+        Of two that are equally specific the kind that is named first comes first.
+        """
+        found: list[tuple[PatternRank, int, PolicyEntry]] = []
+        for place, kind in enumerate(kinds):
+            table = self._tables.get(kind)
+            if table is not None:
+                matches = table.find(target)
+                found += [(m.rank, -place, m.value) for m in matches if m.value.holds(now)]
+        found.sort(key=lambda each: each[:2], reverse=True)
+        return [entry for _, _, entry in found]
+
+    def deciding(self, target: PatternTarget, *, now: datetime) -> PolicyEntry | None:
+        """The entry that says whether the URL is archived; None when none says anything."""
+        kinds = (PolicyKind.WHITELIST, PolicyKind.BLACKLIST, PolicyKind.SETTING)
+        for entry in self.of(target, kinds, now=now):
+            if entry.kind is not PolicyKind.SETTING or entry.key == "archive":
+                return entry
+        made = self.of(target, (PolicyKind.AUTOBLACKLIST,), now=now)
+        return min(made, key=lambda entry: entry.defers, default=None)
+
+    def settings(self, target: PatternTarget, *, now: datetime) -> dict[str, PolicyEntry]:
+        """The setting entries that hold for the URL, the most specific one for each key."""
+        found: dict[str, PolicyEntry] = {}
+        for entry in self.of(target, (PolicyKind.SETTING,), now=now):
+            found.setdefault(entry.key, entry)
+        return found
+
+
+def read_entries(orders: Mapping[str, str], *, known: PolicyEntries | None = None) -> PolicyEntries:
+    """The entries that the orders hold; what cannot be read is named and left.
+
+    Args:
+        orders: ids and values.
+        known: entries that were read before; those that did not change are not read again.
+    """
+    known = known or PolicyEntries()
+    by_id: dict[str, PolicyEntry] = {}
+    unread: dict[str, str] = {}
+    texts: dict[str, str] = {}
+    patterns: dict[str, UrlPattern] = {}
+    tables: dict[PolicyKind, PatternTable[PolicyEntry]] = {}
+    for key, text in orders.items():
+        try:
+            if known.texts.get(key) == text:
+                entry, pattern = known.by_id[key], known.patterns[key]
+            else:
+                entry = read_entry(text)
+                pattern = parse_pattern(entry.pattern)
+        except InputError as error:
+            unread[key] = str(error)
+            continue
+        by_id[key], texts[key], patterns[key] = entry, text, pattern
+        tables.setdefault(entry.kind, PatternTable()).add(pattern, entry)
+    return PolicyEntries(by_id, unread, texts, patterns, tables)
+
+
+def _check_setting(key: str, value: str) -> None:
+    known = ", ".join(SETTINGS)
+    if key not in SETTINGS:
+        raise InputError(f"{key!r} cannot be set for single sites: write key=value with {known}.")
+    values = SETTINGS[key]
+    if values is not None:
+        if value not in values:
+            raise InputError(f"{key} is one of {', '.join(values)}, not {value!r}.")
+        return
+    try:
+        number = float(value)
+    except ValueError:
+        number = -1.0
+    if not math.isfinite(number) or number < 0:
+        raise InputError(f"{key} is a number that is not negative, not {value!r}.")
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _moment(value: object) -> datetime:
+    moment = datetime.fromisoformat(_text(value))
+    if moment.tzinfo is None:
+        raise ValueError(f"{value!r} has no time zone")
+    return moment.astimezone(UTC)
+
+
+ENTRIES_POLL_S = 0.4
+READING_SHARE = 10.0  # reading takes at most one part in so many of the time
+PRUNED_AFTER = timedelta(days=1)  # an entry that expired so long ago is taken out
+PRUNED_AT_ONCE = 1_000
+IN_A_THREAD = 1_000  # more entries than these are not read on the event loop
+
+Ask = Callable[[Callable[[], Any]], Awaitable[Any]]
+
+
+class PolicyEntryCache:
+    """The entries of a frontier. Used from one event loop.
+
+    Args:
+        frontier: where they are orders.
+        clock: the time.
+        ask: calls a verb of the frontier (`net.backoff.StoreRetry.ask`).
+    """
+
+    def __init__(self, frontier: Frontier, *, clock: Clock, ask: Ask) -> None:
+        self._frontier = frontier
+        self._clock = clock
+        self._ask = ask
+        self._version = -1
+        self._orders: dict[str, str] | None = None
+        self._look_at = float("-inf")
+        self._reading = asyncio.Lock()
+        self.entries = PolicyEntries()
+
+    async def refresh(self) -> None:
+        """Read the entries when they may have changed; a change is seen within a second."""
+        if self._clock.monotonic() < self._look_at:
+            return
+        async with self._reading:
+            began = self._clock.monotonic()
+            if began < self._look_at:
+                return
+            now = self._clock.now()
+            stats = await self._ask(lambda: self._frontier.stats(now))
+            if stats.version != self._version:
+                orders: dict[str, str] = await self._ask(
+                    lambda: self._frontier.orders(POLICY_ORDER)
+                )
+                if orders != self._orders:
+                    await self._read(orders)
+                    await self._prune(now)
+                self._version = stats.version
+            ended = self._clock.monotonic()
+            self._look_at = ended + max(ENTRIES_POLL_S, (ended - began) * READING_SHARE)
+
+    async def _read(self, orders: dict[str, str]) -> None:
+        if len(orders) > IN_A_THREAD:
+            self.entries = await asyncio.to_thread(read_entries, orders, known=self.entries)
+        else:
+            self.entries = read_entries(orders, known=self.entries)
+        self._orders = orders
+
+    async def _prune(self, now: datetime) -> None:
+        """Take out what expired long ago."""
+        over = [
+            key
+            for key, entry in self.entries.by_id.items()
+            if entry.expires_at is not None and entry.expires_at + PRUNED_AFTER <= now
+        ]
+        for key in over[:PRUNED_AT_ONCE]:
+            await self._ask(partial(self._frontier.take_back, POLICY_ORDER, key))
+
+    async def ban(
+        self, url: str, reason: str, *, seconds: float, now: datetime, key: str = ""
+    ) -> None:
+        """Leave the URL's site, which is its host, alone for a while (A05; with `FAILING_SITE` A07)."""
+        if seconds <= 0:
+            return
+        entry = PolicyEntry(
+            kind=PolicyKind.AUTOBLACKLIST,
+            pattern=f"={host_of(url)}",
+            reason=reason[:500],
+            actor=CRAWL_ACTOR,
+            made_at=now,
+            expires_at=now + timedelta(seconds=min(seconds, 1e9)),
+            key=key,
+        )
+        there = self.entries.by_id.get(entry.id)
+        if there is not None and there.holds(now):
+            return
+        value = entry.to_json()
+        await self._ask(lambda: self._frontier.give_order(POLICY_ORDER, entry.id, value))
+        self._look_at = float("-inf")

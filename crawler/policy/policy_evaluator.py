@@ -1,0 +1,299 @@
+"""Policy evaluation of a URL before its visit: entries, lists, failed links, address, robots.
+
+It saves a visit, no more: where a connection may go is decided by the proxy, which checks the address
+that it connects to (`net.egress`). Reasons begin with the same constants as the proxy's.
+
+    entries ─> lists ─> failed links ─> address ─> robots.txt
+
+A whitelist entry overrides what the crawl and the site say, and the lists: everything but blacklist
+entries that are more specific, and addresses that are not the web.
+"""
+
+import asyncio
+import ipaddress
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from urllib.parse import urlsplit
+
+from core.config.settings import EgressSettings, PolicySettings
+from core.errors import BadUrlError
+from core.hosts import BAD_PORTS, HostPatterns, is_local_name, parse_endpoint, resolve_key
+from core.url_patterns import PatternTarget, pattern_target
+from core.urls import identity_key
+from crawler.capture.visit_rule import ALLOW_VISIT, RuleAction, RuleDecision
+from crawler.frontier.base import Frontier, Lane
+from crawler.jobs.list_files import BlocklistCache
+from crawler.policy.policy_entries import Ask, PolicyEntry, PolicyEntryCache
+from crawler.policy.robots_cache import OriginRobots, RobotsRecord
+from net.address_policy import Address, EnforcedAddressPolicy
+from net.connect_errors import BlockedAddressError
+
+_LOCAL: tuple[Address, ...] = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1"))
+
+
+class AddressCheck:
+    """The check under these settings.
+
+    Attributes:
+        settings: where the proxy may connect to.
+    """
+
+    def __init__(self, settings: EgressSettings) -> None:
+        self.settings = settings
+        self._block = HostPatterns(dict.fromkeys(settings.block, True))
+        self._given = {resolve_key(name): to for name, to in settings.resolve.items()}
+        # Whether an address is this machine's own is for the proxy to find out: it may be another.
+        self._rules = EnforcedAddressPolicy(
+            allow=settings.allow, refuse=settings.refuse, is_own=lambda _address: False
+        )
+
+    def against(self, target: PatternTarget) -> str:
+        """Why it is not to be asked, a constant first; empty when nothing is known against it."""
+        try:
+            port = urlsplit(target.text).port or (443 if target.scheme == "https" else 80)
+            if self._block.of(target.host):
+                return f"host: [egress] block names {target.host}"
+            if port in BAD_PORTS:
+                return f"port: {port} is refused, as browsers refuse it"
+            address = self._literal(target.host, port)
+            if address is not None:
+                self._rules.check(target.host, address)
+        except (BlockedAddressError, BadUrlError, ValueError) as error:
+            return f"address: {error}".removesuffix(".")
+        return ""
+
+    def _literal(self, host: str, port: int) -> Address | None:
+        """The address that the host is, or that a setting gives it; None when it must be looked up."""
+        endpoint = self._given.get(f"{host}:{port}") or self._given.get(host)
+        if endpoint is not None:
+            return ipaddress.ip_address(parse_endpoint(endpoint)[0])
+        if is_local_name(host):  # the proxy takes whichever is allowed
+            return None if any(self._rules.allows(each) for each in _LOCAL) else _LOCAL[0]
+        try:
+            return ipaddress.ip_address(host.strip("[]"))
+        except ValueError:
+            return None
+
+
+MANY_RULES = 300
+NOT_KNOWN = "not known yet; it is asked for before a visit"
+ROBOTS_UNAVAILABLE = "robots: it cannot be had ("  # how the reason begins; why not, and ")", follow
+FAILED_LINK_NOTE = "failed-link"  # the kind of note that a 404 leaves (A06)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyOpinion:
+    """What one rule says.
+
+    Attributes:
+        rule: its name.
+        verdict: what would become of the item if it decided.
+        text: its word in a sentence, also when it has nothing against a visit.
+        closes_site: whether it has just learnt that all of the site is closed to us.
+    """
+
+    rule: str
+    verdict: RuleDecision
+    text: str
+    closes_site: bool = False
+
+    @property
+    def is_against(self) -> bool:
+        """Whether it is against a visit."""
+        return self.verdict.action is not RuleAction.VISIT
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySubject:
+    """What is judged.
+
+    Attributes:
+        url: a fetch key.
+        host: whose slot is blocked when its robots.txt cannot be had.
+        lane: how urgent it is.
+        policy: the settings that hold for it, entries not yet regarded.
+        egress: where the proxy may connect to.
+    """
+
+    url: str
+    host: str
+    lane: Lane
+    policy: PolicySettings
+    egress: EgressSettings
+
+
+class PolicyEvaluator:
+    """Asks every rule. One for all workers of a process.
+
+    Attributes:
+        book: the entries.
+        lists: the lists.
+        robots: what robots.txt files say.
+    """
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        book: PolicyEntryCache,
+        lists: BlocklistCache,
+        robots: OriginRobots,
+        *,
+        ask: Ask,
+    ) -> None:
+        self._frontier = frontier
+        self._ask = ask
+        self._egress: AddressCheck | None = None
+        self.book = book
+        self.lists = lists
+        self.robots = robots
+
+    async def opinions(
+        self, subject: PolicySubject, *, now: datetime
+    ) -> AsyncIterator[PolicyOpinion]:
+        """What each rule says, in their order; stop asking when you know enough.
+
+        The book and the lists are used as they are: refresh them first.
+        """
+        target = pattern_target(subject.url)
+        allowing, opinion = self._entries(target, now=now)
+        yield opinion
+        policy = self.policy_for(target, subject.policy, now=now)
+        over = f"passed over: {allowing}" if allowing is not None else ""
+        yield _neutral_opinion("lists", over) if over else self._lists(target)
+        yield (
+            _neutral_opinion("failed links", over) if over else await self._failed(subject, now=now)
+        )
+        yield self._address(target, subject.egress)
+        if policy.robots != "obey":
+            yield _neutral_opinion("robots.txt", f"policy.robots is {policy.robots!r}")
+        elif over:
+            yield _neutral_opinion("robots.txt", over)
+        else:
+            yield await self._robots(subject, policy, now=now)
+
+    def policy_for(
+        self, target: PatternTarget, policy: PolicySettings, *, now: datetime
+    ) -> PolicySettings:
+        """The settings with what setting entries say of the URL laid over them."""
+        entries = self.book.entries.settings(target, now=now)
+        found: PolicySettings = policy
+        for key, entry in entries.items():
+            match key:
+                case "robots":
+                    found = replace(found, robots=entry.value)
+                case "noarchive":
+                    found = replace(found, noarchive=entry.value)
+                case "ban_s":
+                    found = replace(found, ban_s=float(entry.value))
+                case "ban_failures":
+                    found = replace(found, ban_failures=int(float(entry.value)))
+                case "ban_failures_s":
+                    found = replace(found, ban_failures_s=float(entry.value))
+                case _:  # "archive" is asked for before
+                    pass
+        return found
+
+    def allowing(self, target: PatternTarget, *, now: datetime) -> PolicyEntry | None:
+        """The whitelist entry that decides on the URL; None when none does."""
+        return self._entries(target, now=now)[0]
+
+    def refusing(self, target: PatternTarget, *, now: datetime) -> str:
+        """Why entries or lists refuse the URL; empty when they do not, or only put it off."""
+        allowing, opinion = self._entries(target, now=now)
+        if allowing is None and opinion.verdict.action is not RuleAction.SKIP:
+            opinion = self._lists(target)
+        return opinion.verdict.reason
+
+    def _entries(
+        self, target: PatternTarget, *, now: datetime
+    ) -> tuple[PolicyEntry | None, PolicyOpinion]:
+        """The entry that allows the URL whatever others say, and what the entries say."""
+        entry = self.book.entries.deciding(target, now=now)
+        if entry is None:
+            return None, _neutral_opinion("entries", "no entry matches")
+        if entry.allows:
+            return entry, _neutral_opinion("entries", str(entry))
+        if entry.defers:
+            verdict = RuleDecision(RuleAction.LATER, str(entry), until=entry.expires_at)
+            return None, PolicyOpinion("entries", verdict, str(entry))
+        return None, _opinion_against("entries", str(entry))
+
+    def _lists(self, target: PatternTarget) -> PolicyOpinion:
+        line = self.lists.lists.refusing(target)
+        if line is not None:
+            return _opinion_against("lists", f"list: {line}")
+        names = ", ".join(self.lists.lists.sources)
+        return _neutral_opinion("lists", f"not named in {names}" if names else "there are none")
+
+    def _address(self, target: PatternTarget, egress: EgressSettings) -> PolicyOpinion:
+        """What can be said of host and port without looking anything up; the proxy does the rest."""
+        if self._egress is None or self._egress.settings is not egress:
+            self._egress = AddressCheck(egress)
+        why = self._egress.against(target)
+        if why:
+            return PolicyOpinion("address", RuleDecision(RuleAction.FAIL, why), why)
+        return _neutral_opinion(
+            "address", "nothing against host and port; the proxy checks the address"
+        )
+
+    async def _failed(self, subject: PolicySubject, *, now: datetime) -> PolicyOpinion:
+        key = failed_link_key(subject.url)
+        note = await self._ask(lambda: self._frontier.note(FAILED_LINK_NOTE, key, now=now))
+        if note is None:
+            return _neutral_opinion("failed links", "it is not known to have failed")
+        text = f"failed link: {note}"
+        if subject.lane is Lane.NOW:
+            return _neutral_opinion("failed links", f"somebody waits for it, although {text}")
+        return _opinion_against("failed links", text)
+
+    async def _robots(
+        self, subject: PolicySubject, policy: PolicySettings, *, now: datetime
+    ) -> PolicyOpinion:
+        """What robots.txt says."""
+        url = subject.url
+        known = await self.robots.of(url, policy, host=subject.host, now=now)
+        if known is None:
+            return _neutral_opinion("robots.txt", NOT_KNOWN)
+        robots = known.holds(now=now)
+        if robots is None:
+            reason = f"{ROBOTS_UNAVAILABLE}{known.why})"
+            verdict = RuleDecision(RuleAction.LATER, reason, until=known.next_at, asked=known.asked)
+            return PolicyOpinion("robots.txt", verdict, _with_read_date(known, reason))
+        if len(robots.rules) > MANY_RULES:  # a hostile file may take a second or two
+            rule = await asyncio.to_thread(robots.rule_for, url)
+        else:
+            rule = robots.rule_for(url)
+        if rule is None or rule.allow:
+            text = str(rule) if rule is not None else known.why or "no rule for it"
+            return PolicyOpinion(
+                "robots.txt", RuleDecision(asked=known.asked), _with_read_date(known, text)
+            )
+        reason = f"robots: {rule}"
+        verdict = RuleDecision(RuleAction.SKIP, reason, asked=known.asked)
+        closes_site = robots.forbids_all and known.asked
+        return PolicyOpinion("robots.txt", verdict, _with_read_date(known, reason), closes_site)
+
+
+def failed_link_key(url: str) -> str:
+    """Under which a link that failed is noted."""
+    return identity_key(url)
+
+
+def failed_link_note(status: int, *, now: datetime, until: datetime) -> str:
+    """What is noted of a link that failed."""
+    return f"status {status} on {now:%Y-%m-%d}; not asked for again before {until:%Y-%m-%d}"
+
+
+def _with_read_date(known: RobotsRecord, text: str) -> str:
+    if known.read_at is not None:
+        return f"{text} (read {known.read_at:%Y-%m-%d %H:%M} UTC)"
+    return text
+
+
+def _opinion_against(rule: str, reason: str) -> PolicyOpinion:
+    return PolicyOpinion(rule, RuleDecision(RuleAction.SKIP, reason), reason)
+
+
+def _neutral_opinion(rule: str, text: str) -> PolicyOpinion:
+    return PolicyOpinion(rule, ALLOW_VISIT, text)

@@ -1,0 +1,290 @@
+"""Policy rule: evaluation before a visit, and lessons from it (noarchive, failures, bans).
+
+    page or headers say noarchive  ─> the page is SKIPPED, its site left alone for `ban_s` (A05)
+    404, 410                       ─> the link has failed, and is not asked for again for `ban_s` (A06)
+    `ban_failures` URLs in a row   ─> the site is left alone for `ban_failures_s`, and what waits
+                                      for it is put off until then (A07)
+
+A redirect is no failure, whatever A06 says: most are moves from http to https, and the page is there.
+A redirect to what an entry or a list refuses is as if that had been asked for.
+"""
+
+import json
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from hashlib import blake2b
+
+from core.clock import Clock
+from core.config.settings import PolicySettings, Settings
+from core.errors import BadUrlError, InvariantError
+from core.page_manifest import PageInfo, VisitOutcome
+from core.url_patterns import pattern_target
+from core.urls import host_of, identity_key
+from crawler.capture.page_capture import CaptureResult
+from crawler.capture.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision
+from crawler.frontier.base import Frontier, FrontierItem, Lane
+from crawler.jobs.list_files import BlocklistCache
+from crawler.policy.policy_entries import FAILING_SITE, Ask, PolicyEntryCache
+from crawler.policy.policy_evaluator import (
+    FAILED_LINK_NOTE,
+    NOT_KNOWN,
+    PolicyEvaluator,
+    PolicyOpinion,
+    PolicySubject,
+    failed_link_key,
+    failed_link_note,
+)
+from crawler.policy.robots import ROBOTS_HEADER, forbidding_reason
+from crawler.policy.robots_cache import OriginRobots, RobotsFetcher
+from render.visit import Visit
+
+SITE_FAILURES_NOTE = (
+    "site-failures"  # the kind of note that counts URLs of a host that failed in a row
+)
+FAILED_ROW_S = 604_800.0  # failures that lie further apart are no row
+GONE_STATUSES = (404, 410)  # RFC 9110, 15.5.5 and 15.5.11
+NOARCHIVE = "noarchive:"
+SITE_CLOSED = "robots.txt forbids the whole site"
+# Failures that are ours, not the site's.
+_OUR_FAULTS = ("address:", "host:", "port:", "limit:", "proxy:", "browser:", "closed", "crashed")
+
+
+class PolicyRule:
+    """A `Rule`.
+
+    Args:
+        judge: asks what speaks against a visit.
+        frontier: keeps what visits teach.
+        settings_for: which settings hold for an item.
+        clock: the time.
+        ask: calls a verb of the frontier (`net.backoff.StoreRetry.ask`).
+    """
+
+    def __init__(
+        self,
+        judge: PolicyEvaluator,
+        frontier: Frontier,
+        *,
+        settings_for: Callable[[FrontierItem], Settings],
+        clock: Clock,
+        ask: Ask,
+    ) -> None:
+        self._judge = judge
+        self._frontier = frontier
+        self._settings_for = settings_for
+        self._clock = clock
+        self._ask = ask
+
+    async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
+        """The word of the first part of policy that is against a visit.
+
+        Raises:
+            ConfigError: a list cannot be read for the first time.
+            ProxyUnavailableError, DiskFullError, LimitReachedError: a robots.txt cannot be fetched.
+        """
+        await self.refresh()
+        asked = False
+        async for opinion in self._judge.opinions(self._subject(item), now=now):
+            if opinion.text == NOT_KNOWN:
+                raise InvariantError(
+                    "robots.txt is to be obeyed, and nothing is there to fetch it."
+                )
+            asked = asked or opinion.verdict.asked
+            if opinion.closes_site:
+                await self._ban(item.url, item, SITE_CLOSED, now=now)
+            if opinion.is_against:
+                return opinion.verdict
+        return await self._after_asking(item, now=now) if asked else ALLOW_VISIT
+
+    async def _after_asking(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
+        """The host was asked for its robots.txt a moment ago: it rests before the page's turn.
+
+        Where the answer would be forgotten before that, the page is visited at once.
+        """
+        settings = self._settings_for(item)
+        rest = timedelta(seconds=settings.politeness.min_delay_s)
+        delay = await self._crawl_delay(item, self._policy(item, now=now), now=now)
+        if delay is not None and item.lane is not Lane.NOW:
+            rest = max(rest, delay)
+        if not timedelta(0) < 2 * rest < timedelta(seconds=settings.policy.robots_lifetime_s):
+            return RuleDecision(asked=True)
+        until = now + rest
+        await self._ask(lambda: self._frontier.rest({item.host: until}, now=now))
+        return RuleDecision(
+            RuleAction.LATER, "robots: read; the host rests first", until, asked=True
+        )
+
+    async def explain(self, item: FrontierItem, *, now: datetime) -> list[PolicyOpinion]:
+        """What every part of policy says of the item; raises as `before`."""
+        await self.refresh()
+        return [each async for each in self._judge.opinions(self._subject(item), now=now)]
+
+    async def refresh(self) -> None:
+        """Read entries and lists that have changed; raises as `before`."""
+        await self._judge.book.refresh()
+        await self._judge.lists.refresh(monotonic=self._clock.monotonic())
+
+    def forbids(self, item: FrontierItem) -> Callable[[Visit], str]:
+        """What `crawler.capture.page_capture.capture` asks of what was seen: why it must not be kept."""
+
+        def why(seen: Visit) -> str:
+            now = self._clock.now()
+            return self._redirected(seen, now) or self._directed(item, seen, now)
+
+        return why
+
+    def _redirected(self, seen: Visit, now: datetime) -> str:
+        """Why the URL that redirects led to is refused, when it was not asked for itself."""
+        if seen.final_url == seen.url:
+            return ""
+        try:
+            refused = self._judge.refusing(pattern_target(seen.final_url), now=now)
+        except BadUrlError:
+            return ""  # data:, blob: and the like are no site's
+        return f"redirect: {seen.final_url[:200]} ({refused})" if refused else ""
+
+    def _directed(self, item: FrontierItem, seen: Visit, now: datetime) -> str:
+        """What the page and its headers say to archives."""
+        policy = self._policy(item, now=now)
+        if policy.noarchive != "obey":
+            return ""
+        if self._judge.allowing(pattern_target(item.url), now=now) is not None:
+            return ""
+        return forbidding_reason(
+            [seen.headers.get(ROBOTS_HEADER, "")],
+            seen.robots_meta,
+            agent=policy.robots_agent,
+            now=now,
+        )
+
+    async def after(
+        self, item: FrontierItem, captured: CaptureResult, aftermath: FollowUp, *, now: datetime
+    ) -> None:
+        """Let the host rest as its robots.txt asks, and remember what failed or was forbidden."""
+        policy = self._policy(item, now=now)
+        delay = await self._crawl_delay(item, policy, now=now)
+        if delay is not None:
+            aftermath.wish_delay(delay)
+        page = captured.page
+        await self._count(page, policy, now=now)
+        if captured.again:
+            return
+        if page.outcome is VisitOutcome.SKIPPED and page.reason.startswith(NOARCHIVE):
+            await self._ban(page.final_url, item, page.reason, now=now)
+        await self._note_link(item, page, policy, now=now)
+
+    async def _crawl_delay(
+        self, item: FrontierItem, policy: PolicySettings, *, now: datetime
+    ) -> timedelta | None:
+        """What robots.txt asks for between two visits, as far as the settings go along with it."""
+        if policy.robots != "obey":
+            return None
+        known = await self._judge.robots.known(item.url, policy, now=now)
+        robots = known.holds(now=now) if known is not None else None
+        if robots is None or not robots.crawl_delay_s:
+            return None
+        limit_s = self._settings_for(item).politeness.crawl_delay_limit_s
+        return timedelta(seconds=min(robots.crawl_delay_s, limit_s))
+
+    async def _note_link(
+        self, item: FrontierItem, page: PageInfo, policy: PolicySettings, *, now: datetime
+    ) -> None:
+        """Note a link that failed; forget it when it works again."""
+        key = failed_link_key(item.url)
+        if page.status in GONE_STATUSES and page.outcome is not VisitOutcome.FAILED:
+            if policy.ban_s > 0:
+                until = now + timedelta(seconds=min(policy.ban_s, 1e9))
+                note = failed_link_note(page.status, now=now, until=until)
+                await self._put(FAILED_LINK_NOTE, key, note, now=now, until=until)
+        elif page.outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL):
+            await self._forget(FAILED_LINK_NOTE, key, now=now)
+
+    async def _count(self, page: PageInfo, policy: PolicySettings, *, now: datetime) -> None:
+        """Count different URLs that failed in a row; leave a site where too many did alone.
+
+        Attempts that are made again count, too: with attempts over weeks a dead site would else be
+        asked for each of its pages for weeks.
+        """
+        if policy.ban_failures <= 0 or page.reason.startswith(_OUR_FAULTS):
+            return
+        host = host_of(page.url)
+        failed = page.outcome is VisitOutcome.FAILED or (page.status or 0) >= 500
+        if not failed:
+            await self._forget(SITE_FAILURES_NOTE, host, now=now)
+            return
+        note = await self._ask(lambda: self._frontier.note(SITE_FAILURES_NOTE, host, now=now))
+        known = _failed_digests(note)
+        row = list(dict.fromkeys([*known, _url_digest(page.url)]))
+        if len(row) < policy.ban_failures:
+            if row != known:
+                until = now + timedelta(seconds=min(max(policy.ban_failures_s, FAILED_ROW_S), 1e9))
+                await self._put(SITE_FAILURES_NOTE, host, json.dumps(row), now=now, until=until)
+            return
+        why = page.reason or f"status {page.status}"
+        reason = f"{len(row)} URLs in a row failed, the last: {why}"
+        seconds = policy.ban_failures_s
+        await self._judge.book.ban(page.url, reason, seconds=seconds, now=now, key=FAILING_SITE)
+        await self._forget(SITE_FAILURES_NOTE, host, now=now)
+
+    async def _put(self, kind: str, key: str, note: str, *, now: datetime, until: datetime) -> None:
+        await self._ask(lambda: self._frontier.put_note(kind, key, note, now=now, until=until))
+
+    async def _forget(self, kind: str, key: str, *, now: datetime) -> None:
+        """Erase the note, if there is one: reading is cheaper than writing."""
+        if await self._ask(lambda: self._frontier.note(kind, key, now=now)) is not None:
+            await self._ask(lambda: self._frontier.erase_note(kind, key))
+
+    async def _ban(self, url: str, item: FrontierItem, reason: str, *, now: datetime) -> None:
+        """Leave the URL's site alone for as long as the item's settings say."""
+        seconds = self._policy(item, now=now).ban_s
+        await self._judge.book.ban(url, reason, seconds=seconds, now=now)
+
+    def _policy(self, item: FrontierItem, *, now: datetime) -> PolicySettings:
+        settings = self._settings_for(item).policy
+        return self._judge.policy_for(pattern_target(item.url), settings, now=now)
+
+    def _subject(self, item: FrontierItem) -> PolicySubject:
+        settings = self._settings_for(item)
+        return PolicySubject(item.url, item.host, item.lane, settings.policy, settings.egress)
+
+
+def _url_digest(url: str) -> str:
+    """Return a short digest by which a note tells failed URLs apart."""
+    return blake2b(identity_key(url).encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+
+
+def _failed_digests(note: str | None) -> list[str]:
+    """Return the digests of failed URLs that a note holds; none of what cannot be read."""
+    try:
+        found = json.loads(note or "[]")
+    except (ValueError, RecursionError):
+        return []
+    return [str(each) for each in found] if isinstance(found, list) else []
+
+
+def make_policy(  # noqa: PLR0913 what it works with
+    frontier: Frontier,
+    policy: PolicySettings,
+    *,
+    fetcher: RobotsFetcher | None,
+    settings_for: Callable[[FrontierItem], Settings],
+    clock: Clock,
+    ask: Ask,
+    judge_network: Callable[[PageInfo], Awaitable[None]] | None = None,
+) -> PolicyRule:
+    """The rule.
+
+    Args:
+        frontier: holds entries, and what is known of hosts and links.
+        policy: names the lists; everything else is asked for item by item.
+        fetcher: asks for robots.txt files; None: only what is known already is gone by, which is
+            for `explain` alone.
+        settings_for: which settings hold for an item.
+        clock: the time.
+        ask: calls a verb of the frontier.
+        judge_network: learns from hosts that cannot be reached (`crawler.worker.backpressure.NetworkMonitor.judge`).
+    """
+    book = PolicyEntryCache(frontier, clock=clock, ask=ask)
+    robots = OriginRobots(frontier, fetcher, ask=ask, judge=judge_network)
+    judge = PolicyEvaluator(frontier, book, BlocklistCache(policy.lists), robots, ask=ask)
+    return PolicyRule(judge, frontier, settings_for=settings_for, clock=clock, ask=ask)

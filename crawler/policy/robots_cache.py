@@ -1,0 +1,375 @@
+"""Cache of each origin's robots.txt, fetched through the proxy and shared by all machines.
+
+What was found is a note of the frontier (kind `ROBOTS_NOTE`, key ``scheme://host:port``), so that one fetch
+serves every machine for as long as the setting says; each process also remembers the latest. What an
+answer means (RFC 9309, 2.3.1):
+
+    2xx                     what it says, as far as 500 KiB
+    3xx, 4xx                nothing is forbidden; so it is after more than five redirects
+    429, 5xx, no answer     nothing may be visited for now: the host is blocked, each time for longer
+    … for 30 days           what it said when it was last read; if that is unknown, nothing is forbidden
+"""
+
+import asyncio
+import base64
+import binascii
+import json
+import zlib
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from core.config.settings import PolicySettings
+from core.errors import InputError
+from core.page_manifest import PageInfo, VisitOutcome
+from core.timestamps import warc_date
+from core.urls import authority_of
+from crawler.capture.page_capture import retry_moment
+from crawler.capture.proxy_fetcher import REDIRECTS, FetchedFile
+from crawler.frontier.base import Frontier
+from crawler.policy.robots import (
+    ROBOTS_LIMIT_BYTES,
+    ROBOTS_PATH,
+    Robots,
+    parse_robots,
+    robots_from_facts,
+)
+from net.connect_errors import UNREACHABLE
+
+NO_ROBOTS = "robots.txt cannot be had:"  # how the reason begins for which a host is left alone
+ROBOTS_NOTE = "robots"
+ROBOTS_NOTE_VERSION = 1
+TIMEOUT_S = 30.0
+UNREACHABLE_LIMIT = timedelta(days=30)  # RFC 9309, 2.3.1.4
+RECORD_LIFE = timedelta(days=60)  # a note that nobody asks for
+DAY = timedelta(days=1)
+SHORTEST_RETRY = timedelta(seconds=1)
+REMEMBERED_CHARS = 32_000_000
+PACKED_CHARS = 2_000  # a longer note is compressed
+UNPACKED_LIMIT_BYTES = 8 << 20
+_TOO_MANY = 429
+# The proxy's words for where we refuse to go: the visit itself will say the same (`net.connect_errors`).
+_REFUSED_BY_US = ("address:", "host:", "port:", "limit:")
+
+
+class RobotsFetcher(Protocol):
+    """`crawler.capture.proxy_fetcher.ProxyFetcher`."""
+
+    async def get(
+        self, url: str, *, limit_bytes: int, timeout_s: float, redirects: int = REDIRECTS
+    ) -> FetchedFile:
+        """GET the URL."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RobotsRecord:
+    """What is known of an origin's robots.txt.
+
+    Attributes:
+        robots: what it says, or said when it was last read; None when it was never read.
+        agent: the product token that it was read for.
+        read_at: when it was read, or found to be absent; None when never.
+        next_at: when it is to be asked for again.
+        since: since when it cannot be had; None when it can.
+        why: why it cannot be had, or why nothing is forbidden; empty when it was read.
+        asked: whether the host was asked just now.
+    """
+
+    robots: Robots | None
+    agent: str
+    next_at: datetime
+    read_at: datetime | None = None
+    since: datetime | None = None
+    why: str = ""
+    asked: bool = False
+
+    def holds(self, *, now: datetime) -> Robots | None:
+        """What to go by; None when nothing may be visited for now."""
+        if self.since is None or now - self.since >= UNREACHABLE_LIMIT:
+            return self.robots or Robots()
+        return None
+
+    def to_note(self) -> str:
+        """It as a note's text."""
+        facts = {
+            "version": ROBOTS_NOTE_VERSION,
+            "agent": self.agent,
+            "next_at": self.next_at.isoformat(),
+            "read_at": self.read_at.isoformat() if self.read_at else None,
+            "since": self.since.isoformat() if self.since else None,
+            "why": self.why,
+            "robots": self.robots.to_facts() if self.robots else None,
+        }
+        text = json.dumps(facts, separators=(",", ":"))
+        if len(text) <= PACKED_CHARS:
+            return text
+        return base64.b64encode(zlib.compress(text.encode(), 6)).decode()
+
+
+def parse_robots_record(note: str) -> RobotsRecord | None:
+    """What the note says; None when another version wrote it, or it is damaged."""
+    try:
+        if not note.startswith("{"):
+            packed = zlib.decompressobj()
+            raw = packed.decompress(base64.b64decode(note), UNPACKED_LIMIT_BYTES)
+            note = raw.decode()
+        facts: dict[str, Any] = json.loads(note)
+        if facts["version"] != ROBOTS_NOTE_VERSION:
+            return None
+        return RobotsRecord(
+            robots=robots_from_facts(facts["robots"]) if facts["robots"] else None,
+            agent=str(facts["agent"]),
+            next_at=datetime.fromisoformat(facts["next_at"]),
+            read_at=_moment(facts["read_at"]),
+            since=_moment(facts["since"]),
+            why=str(facts["why"]),
+        )
+    except (ValueError, KeyError, TypeError, InputError, zlib.error, binascii.Error):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class RobotsAnswer:
+    """What a fetch of robots.txt means.
+
+    Attributes:
+        robots: what to go by from now on; None when it could not be had.
+        why: as in `RobotsRecord`.
+        not_before: when the host said to come back; None when it said nothing.
+        down: whether the host could not be reached at all.
+    """
+
+    robots: Robots | None
+    why: str = ""
+    not_before: datetime | None = None
+    down: bool = False
+
+
+def interpret_answer(fetched: FetchedFile, agent: str, *, now: datetime) -> RobotsAnswer:
+    """What came of fetching a robots.txt, for the robot of that name; see the module."""
+    if fetched.error.startswith("redirects:"):  # RFC 9309, 2.3.1.2
+        return RobotsAnswer(Robots(), fetched.error)
+    if fetched.error.startswith(_REFUSED_BY_US):
+        return RobotsAnswer(Robots(), fetched.error)
+    status = fetched.status
+    whole = len(fetched.body) >= ROBOTS_LIMIT_BYTES or not (fetched.truncated or fetched.error)
+    if 200 <= status < 300 and whole:
+        return RobotsAnswer(parse_robots(fetched.body, agent))
+    if 300 <= status < 500 and status != _TOO_MANY:
+        return RobotsAnswer(Robots(), f"status {status}")
+    why = fetched.error or (f"status {status}" if status else "no answer")
+    if 200 <= status < 300:
+        why = f"it broke off: {why}"
+    not_before = retry_moment(fetched.headers, now=now)
+    return RobotsAnswer(None, why, not_before, down=why.startswith(UNREACHABLE))
+
+
+class OriginRobots:
+    """What every origin's robots.txt says. Used from one event loop.
+
+    Args:
+        frontier: keeps what was found, and blocks hosts that do not answer.
+        fetcher: asks for what is not known; None: nothing is asked for.
+        ask: calls a verb of the frontier (`net.backoff.StoreRetry.ask`).
+        judge: learns from a host that could not be reached (`crawler.worker.backpressure.NetworkMonitor.judge`); what it
+            raises ends the matter.
+    """
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        fetcher: RobotsFetcher | None,
+        *,
+        ask: Callable[[Callable[[], Any]], Awaitable[Any]],
+        judge: Callable[[PageInfo], Awaitable[None]] | None = None,
+    ) -> None:
+        self._frontier = frontier
+        self._fetcher = fetcher
+        self._ask = ask
+        self._judge = judge
+        self._memory = _RobotsMemory()
+        self._locks: dict[str, tuple[asyncio.Lock, list[None]]] = {}
+
+    async def known(
+        self, url: str, policy: PolicySettings, *, now: datetime
+    ) -> RobotsRecord | None:
+        """What is known of the URL's origin already, however old; None when nothing is."""
+        origin = origin_of(url)
+        found = self._memory.get(origin)
+        if found is None or found.next_at <= now:
+            note = await self._ask(lambda: self._frontier.note(ROBOTS_NOTE, origin, now=now))
+            found = parse_robots_record(note) if note is not None else None
+            if found is not None:
+                self._memory.put(origin, found)
+        return found if found is not None and found.agent == policy.robots_agent else None
+
+    async def of(
+        self, url: str, policy: PolicySettings, *, host: str, now: datetime
+    ) -> RobotsRecord | None:
+        """What the robots.txt of the URL's origin says; it is asked for when that is not known.
+
+        One fetch at a time for each origin: who comes meanwhile waits for it.
+
+        Args:
+            url: a fetch key.
+            policy: the product token, and how long an answer holds.
+            host: whose slot is blocked when it cannot be had.
+            now: the moment.
+
+        Returns:
+            None only when there is no fetcher and nothing is known.
+
+        Raises:
+            ProxyUnavailableError, DiskFullError, LimitReachedError: as `Fetcher.get`.
+            NetworkAwayError: no host can be reached, so this one is not to blame.
+        """
+        async with self._alone(origin_of(url)):
+            found = await self.known(url, policy, now=now)
+            if self._fetcher is None or (found is not None and now < found.next_at):
+                return found
+            return await self._fetch(self._fetcher, url, policy, found, host=host, now=now)
+
+    async def _fetch(
+        self,
+        fetcher: RobotsFetcher,
+        url: str,
+        policy: PolicySettings,
+        old: RobotsRecord | None,
+        *,
+        host: str,
+        now: datetime,
+    ) -> RobotsRecord:
+        origin = origin_of(url)
+        fetched = await fetcher.get(
+            origin + ROBOTS_PATH, limit_bytes=ROBOTS_LIMIT_BYTES + 1, timeout_s=TIMEOUT_S
+        )
+        # Half a megabyte is not parsed while others wait for the event loop.
+        answer = await asyncio.to_thread(interpret_answer, fetched, policy.robots_agent, now=now)
+        if answer.robots is not None:
+            found = RobotsRecord(
+                answer.robots,
+                policy.robots_agent,
+                now + _lifetime(policy),
+                read_at=now,
+                why=answer.why,
+            )
+        else:
+            found = await self._without(answer, policy, old, origin=origin, host=host, now=now)
+        self._memory.put(origin, found)
+        until = max(found.next_at, now) + RECORD_LIFE
+        await self._ask(
+            lambda: self._frontier.put_note(
+                ROBOTS_NOTE, origin, found.to_note(), now=now, until=until
+            )
+        )
+        return replace(found, asked=True)
+
+    async def _without(
+        self,
+        answer: RobotsAnswer,
+        policy: PolicySettings,
+        old: RobotsRecord | None,
+        *,
+        origin: str,
+        host: str,
+        now: datetime,
+    ) -> RobotsRecord:
+        """It could not be had: block the host, and keep what is known.
+
+        After `UNREACHABLE_LIMIT` the host is not to blame any more, and is asked like any other.
+        """
+        if answer.down and self._judge is not None:
+            await self._judge(_failed(origin + ROBOTS_PATH, answer.why, now))
+        found = RobotsRecord(
+            robots=old.robots if old is not None else None,
+            agent=policy.robots_agent,
+            next_at=now + _lifetime(policy),
+            read_at=old.read_at if old is not None else None,
+            since=(old.since if old is not None else None) or now,
+            why=answer.why,
+        )
+        if found.holds(now=now) is not None:
+            return found
+        reason = f"{NO_ROBOTS} {answer.why}"[:500]
+        until = await self._ask(
+            lambda: self._frontier.back_off(
+                host, reason, now=now, at_least=answer.not_before, down=answer.down
+            )
+        )
+        return replace(found, next_at=max(until, now + SHORTEST_RETRY))
+
+    @asynccontextmanager
+    async def _alone(self, origin: str) -> AsyncIterator[None]:
+        """Hold the origin's lock, which is there for as long as somebody wants it."""
+        lock, wanted = self._locks.setdefault(origin, (asyncio.Lock(), []))
+        wanted.append(None)
+        try:
+            async with lock:
+                yield
+        finally:
+            wanted.pop()
+            if not wanted:
+                self._locks.pop(origin, None)
+
+
+class _RobotsMemory:
+    """The latest answers, as many as `REMEMBERED_CHARS` allow."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[str, RobotsRecord] = OrderedDict()
+        self._chars = 0
+
+    def get(self, origin: str) -> RobotsRecord | None:
+        """What is remembered of the origin."""
+        found = self._found.get(origin)
+        if found is not None:
+            self._found.move_to_end(origin)
+        return found
+
+    def put(self, origin: str, known: RobotsRecord) -> None:
+        """Remember it, and forget what was not asked for longest when there is too much."""
+        old = self._found.pop(origin, None)
+        self._chars += _weight(known) - (_weight(old) if old is not None else 0)
+        self._found[origin] = known
+        while self._chars > REMEMBERED_CHARS and len(self._found) > 1:
+            _, gone = self._found.popitem(last=False)
+            self._chars -= _weight(gone)
+
+
+def _weight(known: RobotsRecord) -> int:
+    """About how many characters it takes to remember."""
+    if known.robots is None:
+        return 500
+    rules = sum(200 + 3 * len(rule.pattern) for rule in known.robots.rules)
+    return 500 + rules + sum(100 + len(each) for each in known.robots.sitemaps)
+
+
+def origin_of(url: str) -> str:
+    """``scheme://host``, with the port unless it is the scheme's own.
+
+    Raises:
+        BadUrlError: it is no http(s) URL.
+
+    >>> origin_of("HTTPS://Example.org:443/x")
+    'https://example.org'
+    """
+    scheme = "https" if url[:6].lower() == "https:" else "http"
+    return f"{scheme}://{authority_of(url)}"
+
+
+def _lifetime(policy: PolicySettings) -> timedelta:
+    """How long an answer holds: as the setting says, and a day at most (RFC 9309, 2.4)."""
+    return max(min(timedelta(seconds=policy.robots_lifetime_s), DAY), SHORTEST_RETRY)
+
+
+def _failed(url: str, reason: str, now: datetime) -> PageInfo:
+    """The fetch as the manifest of a page, which is what the network learns from."""
+    return PageInfo("", url, url, warc_date(now), VisitOutcome.FAILED, reason)
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)

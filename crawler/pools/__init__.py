@@ -1,0 +1,1 @@
+"""Browsers and proxies that visits borrow: pools in this process, and the cluster's proxies."""

@@ -1,0 +1,436 @@
+"""Cluster membership: service announcements in the frontier, and the pool of remote proxies.
+
+A note is a JSON object under the process's name, renewed every `ANNOUNCEMENT_INTERVAL_S` and gone `LIFE_S` after the
+last one. Whoever asks for the notes of a kind gets those that live. An outage of the store silences
+everyone for a while and hurts nobody: what works together goes on.
+
+A proxy's note names the authority that browsers are to trust, so it is signed with the cluster's secret:
+whoever can write into the store alone leads no browser anywhere. An old note that is put there again
+names a proxy that was one, and which must prove itself before each visit (`proxy.control.frames`).
+
+They come and go. A visit goes to the one that has least to do among those that live and have room;
+one that could not be reached is left alone for a while. When there is none, visits wait, and the
+claims behind them hold. Nothing here starts or ends a proxy.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import socket
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+from typing import Any, Self
+
+from core.clock import Clock
+from core.errors import ProxyUnavailableError, WeboidError
+from core.hosts import join_host_port, split_host_port
+from crawler.frontier.base import Frontier
+from crawler.pools.proxy_pool import ProxyAccess
+from net.backoff import WaitEnded, WaitStarted
+from proxy.control.client import ProxyClient
+from proxy.control.frames import ClusterSecret
+
+log = logging.getLogger(__name__)
+
+PROXY_SERVICE, WORKER_SERVICE = "proxy", "worker"  # kinds of notes
+SERVICE_KINDS = (PROXY_SERVICE, WORKER_SERVICE)
+ANNOUNCEMENT_INTERVAL_S = 5.0
+ANNOUNCEMENT_LIFE = timedelta(seconds=15)
+_SIGNATURE = "signature"
+_IGNORED_LIMIT = 1_000
+
+
+def process_name() -> str:
+    """This process's, for the books: its machine and its number there."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+@dataclass(frozen=True, slots=True)
+class AnnouncedProxy:
+    """A proxy as its note describes it.
+
+    Attributes:
+        name: the note's key.
+        control: where workers give orders.
+        browsers: where browsers come.
+        spki: of its authority's leaf key.
+        visits: open ones.
+        free_bytes: on the disk that holds its WARCs.
+        reserve_bytes: of these, what must stay free.
+        authority: its certificate, as PEM.
+        beat: grows with each note of the same process.
+        started: when the process began.
+    """
+
+    name: str
+    control: tuple[str, int]
+    browsers: tuple[str, int]
+    spki: str
+    visits: int
+    free_bytes: int
+    reserve_bytes: int
+    authority: str
+    beat: int
+    started: str
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a visit may begin there."""
+        return self.free_bytes >= self.reserve_bytes
+
+    @classmethod
+    def parse(cls, name: str, text: str, secret: ClusterSecret) -> Self | None:
+        """Return what the note says; None when it is of another version, or not signed by one of us."""
+        try:
+            said = json.loads(text)
+            signature = str(said.pop(_SIGNATURE))
+            if not secret.has_signed(_message(PROXY_SERVICE, name, said), signature):
+                return None
+            return cls(
+                name=name,
+                control=split_host_port(said["address"]),
+                browsers=split_host_port(said["browsers"]),
+                spki=str(said["spki"]),
+                visits=int(said["visits"]),
+                free_bytes=int(said["free_bytes"]),
+                reserve_bytes=int(said["reserve_bytes"]),
+                authority=str(said["authority"]),
+                beat=int(said["beat"]),
+                started=str(said["started"]),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, WeboidError):
+            return None
+
+
+def living_proxies(
+    frontier: Frontier, clock: Clock, secret: ClusterSecret, ignored: set[str] | None = None
+) -> list[AnnouncedProxy]:
+    """Return the proxies that say they live, by name.
+
+    Args:
+        frontier: where.
+        clock: the time.
+        secret: what they sign with.
+        ignored: names whose notes were passed over; of each new one the log is told once.
+
+    Raises:
+        TransientError: the store does not answer.
+    """
+    ignored = set() if ignored is None else ignored
+    found = []
+    for name, text in sorted(frontier.notes(PROXY_SERVICE, now=clock.now()).items()):
+        proxy = AnnouncedProxy.parse(name, text, secret)
+        if proxy is not None:
+            found.append(proxy)
+        elif name not in ignored and len(ignored) < _IGNORED_LIMIT:
+            ignored.add(name)
+            log.warning("registry.ignored name=%.200r reason=not signed with our secret", name)
+    return found
+
+
+def _message(kind: str, name: str, said: dict[str, Any]) -> bytes:
+    """Return what a note's signature is of, in the one form that everybody makes of it."""
+    return json.dumps([kind, name, said], sort_keys=True, separators=(",", ":")).encode()
+
+
+def lives_here(frontier: Frontier, kind: str, host: str, clock: Clock) -> bool:
+    """Whether a process of that kind on the machine of that name says that it lives.
+
+    Raises:
+        TransientError: the store does not answer.
+    """
+    for text in frontier.notes(kind, now=clock.now()).values():
+        try:
+            if json.loads(text)["host"] == host:
+                return True
+        except (ValueError, KeyError, TypeError):
+            continue
+    return False
+
+
+class ServiceAnnouncer:
+    """Says every few seconds that this process lives. `close` it, and it says that it is gone."""
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        kind: str,
+        name: str,
+        describe: Callable[[], dict[str, Any]],
+        clock: Clock,
+        secret: ClusterSecret | None = None,
+    ) -> None:
+        """Say it for the first time, and from now on in a thread.
+
+        Args:
+            frontier: where.
+            kind: `PROXY_SERVICE` or `WORKER_SERVICE`.
+            name: of this process, as no other has.
+            describe: what is to be said, from any thread.
+            clock: the time.
+            secret: what the note is signed with; None: it is not.
+        """
+        self._secret = secret
+        self._frontier = frontier
+        self._kind = kind
+        self._name = name
+        self._describe = describe
+        self._clock = clock
+        self._beats = 0
+        self._silent = False
+        self._over = threading.Event()
+        self._say()
+        self._thread = threading.Thread(target=self._run, name="announcer", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Take the note back; when the store does not answer, it expires. Twice is once."""
+        if self._over.is_set():
+            return
+        self._over.set()
+        self._thread.join()
+        try:
+            self._frontier.erase_note(self._kind, self._name)
+        except WeboidError as error:
+            log.info("registry.left kind=%s name=%s error=%s", self._kind, self._name, error)
+
+    def _run(self) -> None:
+        while not self._over.wait(ANNOUNCEMENT_INTERVAL_S):
+            self._say()
+
+    def _say(self) -> None:
+        self._beats += 1
+        said = {**self._describe(), "beat": self._beats}
+        if self._secret is not None:
+            message = _message(self._kind, self._name, said)
+            said[_SIGNATURE] = self._secret.signature(message)
+        now = self._clock.now()
+        try:
+            self._frontier.put_note(
+                self._kind, self._name, json.dumps(said), now=now, until=now + ANNOUNCEMENT_LIFE
+            )
+            self._silent = False
+        except WeboidError as error:
+            if not self._silent:  # once an outage
+                log.warning("registry.silent error=%s", error)
+            self._silent = True
+
+
+PROXIES_POLL_S = 2.0
+AVOID_S = 2.0  # a proxy that was not there is left alone for so long, doubled each time in a row …
+AVOID_LIMIT_S = 60.0  # … and at most so long
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteProxy:
+    """A proxy on some machine, for one visit."""
+
+    client: ProxyClient
+
+
+@dataclass(frozen=True, slots=True)
+class _AvoidedProxy:
+    until: float
+    times: int
+
+
+class RemoteProxyPool:
+    """A `crawler.pools.proxy_pool.ProxyPool`. Between `start` and `stop` it keeps looking for proxies.
+
+    Attributes:
+        lent: visits under way.
+    """
+
+    def __init__(  # noqa: PLR0913 each comes from somebody else
+        self,
+        frontier: Frontier,
+        secret: ClusterSecret,
+        clock: Clock,
+        *,
+        stopping: asyncio.Event,
+        dice: Random,
+        authority: Path,
+        report: Callable[[WaitStarted | WaitEnded], None],
+    ) -> None:
+        """Look for nothing yet.
+
+        Args:
+            frontier: where proxies announce themselves.
+            secret: what they know us by.
+            clock: the time.
+            stopping: once it is set nobody waits for a proxy any more.
+            dice: chooses among those that have equally little to do.
+            authority: where the certificate of the proxies' authority is written.
+            report: told when there is no proxy, and when there is one again.
+        """
+        self._frontier = frontier
+        self._secret = secret
+        self._clock = clock
+        self._stopping = stopping
+        self._dice = dice
+        self._authority = authority
+        self._report = report
+        self._found: dict[str, AnnouncedProxy] = {}
+        self._ignored: set[str] = set()
+        self._hosts: dict[str, str] = {}
+        self._visits: Counter[str] = Counter()
+        self._before: dict[str, int] = {}  # our own visits when a note was read
+        self._shunned: dict[str, _AvoidedProxy] = {}
+        self._changed = asyncio.Event()
+        self._missing_since: float | None = None
+        self._looking: asyncio.Task[None] | None = None
+
+    @property
+    def lent(self) -> int:
+        """Visits under way."""
+        return self._visits.total()
+
+    async def start(self) -> None:
+        """Look for proxies, and wait for the first.
+
+        Raises:
+            ProxyUnavailableError: we were told to stop before there was one.
+        """
+        with suppress(WeboidError):  # the task will look again
+            await self._refresh()
+        self._looking = asyncio.create_task(self._look())
+        await self._chosen()
+
+    async def stop(self) -> None:
+        """Look no more."""
+        if self._looking is not None:
+            self._looking.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._looking
+
+    @property
+    def needs(self) -> ProxyAccess:
+        """Their authority, which all proxies of a collection share, and where browsers go."""
+        spkis = {each.spki for each in self._found.values()}
+        return ProxyAccess(",".join(sorted(spkis)), dict(self._hosts))
+
+    @asynccontextmanager
+    async def lend(self) -> AsyncIterator[RemoteProxy]:
+        """The proxy that has least to do, for one visit.
+
+        Raises:
+            ProxyUnavailableError: it went during the visit, or there is none and we are to stop.
+        """
+        chosen = await self._chosen()
+        name = chosen.name
+        self._visits[name] += 1
+        try:
+            yield RemoteProxy(ProxyClient(chosen.control, self._secret))
+        except ProxyUnavailableError as error:
+            self._shun(name, error)
+            raise
+        else:
+            self._shunned.pop(name, None)
+        finally:
+            self._visits[name] -= 1
+
+    async def _chosen(self) -> AnnouncedProxy:
+        while True:
+            now = self._clock.monotonic()
+            able = [
+                each
+                for name, each in self._found.items()
+                if each.has_room and (name not in self._shunned or self._shunned[name].until <= now)
+            ]
+            self._tell(able=bool(able))
+            if able:
+                least = min(map(self._load, able))
+                return self._dice.choice([each for each in able if self._load(each) == least])
+            if self._stopping.is_set():
+                raise ProxyUnavailableError("No proxy is there, and the worker is to stop.")
+            await self._wait()
+
+    async def _wait(self) -> None:
+        """Return when something may have changed."""
+        waiting = {
+            asyncio.create_task(self._changed.wait()),
+            asyncio.create_task(self._stopping.wait()),
+        }
+        try:
+            await asyncio.wait(waiting, timeout=PROXIES_POLL_S, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waiting:
+                task.cancel()
+
+    def _load(self, proxy: AnnouncedProxy) -> int:
+        """Its visits: those it told of, and ours that began or ended since."""
+        name = proxy.name
+        return proxy.visits + self._visits[name] - self._before.get(name, 0)
+
+    def _shun(self, name: str, error: WeboidError) -> None:
+        times = self._shunned[name].times + 1 if name in self._shunned else 0
+        pause_s = min(AVOID_S * 2**times, AVOID_LIMIT_S)
+        self._shunned[name] = _AvoidedProxy(self._clock.monotonic() + pause_s, times)
+        log.warning("proxy.lost name=%s reason=%s", name, error)
+
+    def _tell(self, *, able: bool) -> None:
+        if able:
+            if self._missing_since is not None:
+                away_s = self._clock.monotonic() - self._missing_since
+                self._missing_since = None
+                self._report(WaitEnded("proxy", away_s))
+            return
+        if self._missing_since is not None:
+            return
+        self._missing_since = self._clock.monotonic()
+        if not self._found:
+            text = "No proxy has announced itself: start one with `weboid proxy`."
+        elif any(each.has_room for each in self._found.values()):
+            text = "No proxy can be reached; the last error is in the log."
+        else:
+            text = "Every proxy is out of space: free some where its collection lies."
+        self._report(WaitStarted("proxy", text))
+
+    async def _look(self) -> None:
+        while True:
+            try:
+                await self._refresh()
+            except WeboidError as error:  # what is known stays known
+                log.info("registry.away error=%s", error)
+            await asyncio.sleep(PROXIES_POLL_S)
+
+    async def _refresh(self) -> None:
+        proxies = await asyncio.to_thread(
+            living_proxies, self._frontier, self._clock, self._secret, self._ignored
+        )
+        hosts = await asyncio.to_thread(_resolved, proxies)
+        for each in proxies:
+            known = self._found.get(each.name)
+            if known is None or (known.started, known.beat) != (each.started, each.beat):
+                self._before[each.name] = self._visits[each.name]
+            if known is not None and known.started != each.started:
+                self._shunned.pop(each.name, None)  # it was started anew
+        if proxies and proxies[0].spki not in {each.spki for each in self._found.values()}:
+            await asyncio.to_thread(self._authority.write_text, proxies[0].authority)
+        self._found = {each.name: each for each in proxies if _key(each) in hosts}
+        # A visit that is about to borrow a browser may be at a proxy that has just gone.
+        self._hosts = {**(self._hosts if self.lent else {}), **hosts}
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+def _key(proxy: AnnouncedProxy) -> str:
+    return join_host_port(*proxy.browsers)
+
+
+def _resolved(proxies: list[AnnouncedProxy]) -> Mapping[str, str]:
+    """Where browsers find the proxies, by what their notes say; a name that is unknown is left out."""
+    found = {}
+    for each in proxies:
+        host, port = each.browsers
+        with suppress(OSError):
+            (*_, address), *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            found[_key(each)] = join_host_port(str(address[0]), port)
+    return found

@@ -1,0 +1,306 @@
+"""Proxy pool protocol, and the pool of proxy processes that a run starts itself.
+
+Whoever lends proxies is one of two: `crawler.pools.proxy_pool.LocalProxyPool` starts its own processes,
+`crawler.pools.cluster.RemoteProxyPool` finds those that others have started.
+
+A visit borrows a proxy for as long as it lasts. When it dies the visits on it fail and are tried
+again; everybody else goes on. A proxy that comes back has first recovered what its predecessor
+left, so a page that was finished is known to be.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from core.config.settings import Settings
+from core.errors import ProxyUnavailableError
+from crawler.collection import Collection
+from proxy.control.client import ProxyClient
+from proxy.limits import create_counter_file
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyAccess:
+    """What a browser must know to work with the proxies that there are.
+
+    Attributes:
+        spki: of their authority's leaf key, as `render.chromium` wants it.
+        hosts: "host:port" of each that is not on a loopback address, with its "address:port".
+    """
+
+    spki: str = ""
+    hosts: Mapping[str, str] = field(default_factory=dict)
+
+    def are_met_by(self, known: "ProxyAccess") -> bool:
+        """Whether a browser that was started for `known` will do."""
+        return self.spki == known.spki and self.hosts.items() <= known.hosts.items()
+
+
+class LentProxy(Protocol):
+    """A proxy, for one visit."""
+
+    @property
+    def client(self) -> ProxyClient:
+        """Talks to it."""
+        ...
+
+
+class ProxyPool(Protocol):
+    """Lends proxies."""
+
+    async def start(self) -> None:
+        """Begin.
+
+        Raises:
+            ProxyUnavailableError: there will be none.
+        """
+        ...
+
+    async def stop(self) -> None:
+        """End what was started; everything is written then."""
+        ...
+
+    def lend(self) -> AbstractAsyncContextManager[LentProxy]:
+        """The proxy that has least to do, for one visit.
+
+        Raises:
+            ProxyUnavailableError: there is none, or it went during the visit.
+        """
+        ...
+
+    @property
+    def needs(self) -> ProxyAccess:
+        """What a browser must know to reach each of them."""
+        ...
+
+
+log = logging.getLogger(__name__)
+
+PROXY_START_S = 120.0  # recovery of a large WARC reads what the index does not cover
+PROXY_STOP_S = 60.0
+MAX_RESTARTS = 20  # a process that dies so often without ever being useful is not restarted again
+LIMIT_BYTES = 16 << 20  # of the line in which a proxy tells what it recovered
+BYTE_COUNTER_FILE = "tally"  # beside the control sockets: what all proxies of the run received
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecovered:
+    """A proxy put an interrupted WARC in order.
+
+    Attributes:
+        text: what it did, in words.
+        lost: whether something that was safely stored cannot be read any more.
+        facts: the same as JSON values.
+    """
+
+    text: str
+    lost: bool
+    facts: dict[str, Any]
+
+    @classmethod
+    def of(cls, facts: dict[str, Any]) -> Self:
+        """The event that tells what `warc.recovery.WarcRecovery.to_dict` says."""
+        return cls(facts["text"], bool(facts["lost_bytes"] or facts["lost_records"]), facts)
+
+
+class ProxyProcess:
+    """One proxy process; `start` may be called again after it died.
+
+    Attributes:
+        client: talks to it.
+        spki: what a browser needs to trust it.
+        visits: open ones.
+        replaced: set when the process that runs now has been followed by another, or given up.
+    """
+
+    def __init__(
+        self,
+        slot: int,
+        collection: Collection,
+        settings: Settings,
+        folder: Path,
+        report: Callable[[FileRecovered], None],
+    ) -> None:
+        self._slot = slot
+        self._report = report
+        self._collection = collection
+        self._settings = settings
+        self._control = folder / f"proxy{slot}.sock"
+        self._tally = folder / BYTE_COUNTER_FILE
+        self._process: asyncio.subprocess.Process | None = None
+        self.client = ProxyClient(self._control)
+        self.spki = ""
+        self.visits = 0
+        self.replaced = asyncio.Event()
+
+    async def start(self) -> None:
+        """Start it; returns when it serves.
+
+        Raises:
+            ProxyUnavailableError: it does not start.
+        """
+        self._control.unlink(missing_ok=True)
+        arguments = ("--tally", str(self._tally), "--slot", str(self._slot))
+        self._process = process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "proxy",
+            "--collection",
+            str(self._collection.layout.root),
+            "--control",
+            str(self._control),
+            *arguments,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            pass_fds=(self._collection.lock_fd,),
+            limit=LIMIT_BYTES,
+            env=_environment(),
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(asdict(self._settings)).encode() + b"\n")
+            await process.stdin.drain()
+            line = await asyncio.wait_for(process.stdout.readline(), PROXY_START_S)
+            ready = json.loads(line)
+        except (OSError, ValueError, TimeoutError) as error:
+            await self.stop()
+            raise ProxyUnavailableError(
+                "The proxy did not start; its own words are above."
+            ) from error
+        self.spki = ready["spki"]
+        for each in ready["recovered"]:
+            self._report(FileRecovered.of(each))
+
+    async def died(self) -> int:
+        """Return when the process is gone; its exit status."""
+        assert self._process is not None
+        return await self._process.wait()
+
+    async def stop(self) -> None:
+        """End it when it has written what it had; at once when that takes too long."""
+        process = self._process
+        if process is None:
+            return
+        if process.stdin is not None:
+            process.stdin.close()
+        try:
+            await asyncio.wait_for(process.wait(), PROXY_STOP_S)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+
+class LocalProxyPool:
+    """The proxies of one run, as many as the settings say. A `crawler.pools.proxy_pool.ProxyPool`."""
+
+    def __init__(
+        self,
+        collection: Collection,
+        settings: Settings,
+        folder: Path,
+        report: Callable[[FileRecovered], None] = lambda _event: None,
+    ) -> None:
+        self._proxies = [
+            ProxyProcess(slot, collection, settings, folder, report)
+            for slot in range(settings.proxy.processes)
+        ]
+        create_counter_file(folder / BYTE_COUNTER_FILE, settings.proxy.processes)
+        self._ready = {proxy: asyncio.Event() for proxy in self._proxies}
+        self._watchers: set[asyncio.Task[None]] = set()
+        self._lost: BaseException | None = None
+
+    async def start(self) -> None:
+        """Start them.
+
+        Raises:
+            ProxyUnavailableError: one of them does not start.
+        """
+        # One after the other: the first recovers what a crash left, the rest find nothing to do.
+        for proxy in self._proxies:
+            await proxy.start()
+            self._ready[proxy].set()
+            watcher = asyncio.create_task(self._watch(proxy))
+            self._watchers.add(watcher)
+
+    async def stop(self) -> None:
+        """End them, writing what there is to write."""
+        for watcher in self._watchers:
+            watcher.cancel()
+        await asyncio.gather(*self._watchers, return_exceptions=True)
+        await asyncio.gather(*(proxy.stop() for proxy in self._proxies))
+
+    @property
+    def needs(self) -> ProxyAccess:
+        """Only their authority: they are on a loopback address."""
+        return ProxyAccess(self._proxies[0].spki)
+
+    @asynccontextmanager
+    async def lend(self) -> AsyncIterator[ProxyProcess]:
+        """The proxy with the fewest visits, for one visit.
+
+        Raises:
+            ProxyUnavailableError: the proxies die again and again.
+        """
+        chosen = min(self._proxies, key=lambda each: each.visits)
+        await self._ready[chosen].wait()
+        if self._lost is not None:
+            raise ProxyUnavailableError(f"The proxy dies again and again: {self._lost}")
+        replaced = chosen.replaced
+        chosen.visits += 1
+        try:
+            yield chosen
+        except ProxyUnavailableError:
+            # What it had written but not yet said is in the index once its successor is ready;
+            # whoever takes the page next must find it there.
+            if not await _is_answering(chosen):
+                await replaced.wait()
+            raise
+        finally:
+            chosen.visits -= 1
+
+    async def _watch(self, proxy: ProxyProcess) -> None:
+        """Restart the proxy whenever it dies."""
+        for _ in range(MAX_RESTARTS):
+            status = await proxy.died()
+            self._ready[proxy].clear()
+            log.warning("proxy.died status=%s", status)
+            try:
+                await proxy.start()
+            except ProxyUnavailableError as error:
+                self._lose(proxy, error)
+                return
+            self._ready[proxy].set()
+            replaced, proxy.replaced = proxy.replaced, asyncio.Event()
+            replaced.set()
+        self._lose(proxy, ProxyUnavailableError(f"It died {MAX_RESTARTS} times."))
+
+    def _lose(self, proxy: ProxyProcess, error: ProxyUnavailableError) -> None:
+        """Give the proxy up; whoever waits for it is told."""
+        self._lost = error
+        self._ready[proxy].set()
+        proxy.replaced.set()
+
+
+async def _is_answering(proxy: ProxyProcess) -> bool:
+    try:
+        await proxy.client.status()
+    except ProxyUnavailableError:
+        return False
+    return True
+
+
+def _environment() -> dict[str, str]:
+    """What a proxy needs of our environment, and its way to our packages."""
+    kept = {
+        name: os.environ[name] for name in ("PATH", "LANG", "TZ", "TMPDIR") if name in os.environ
+    }
+    root = str(Path(__file__).resolve().parents[2])
+    return {**kept, "PYTHONPATH": root, "HOME": os.environ.get("HOME", "/")}

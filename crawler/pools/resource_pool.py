@@ -1,0 +1,267 @@
+"""Browser pool, and the resource pool that lends proxies and browsers to visits.
+
+A visit borrows one for as long as it lasts. A browser that is to be replaced takes no more visits; it
+ends with its last one, or after a limit, whatever still runs in it. So there are never more browsers
+at the same time than visits need, and those that drain.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+
+from core.clock import Clock
+from core.config.settings import BrowserSettings, Settings
+from core.errors import BrowserUnavailableError
+from crawler.collection import Collection
+from crawler.pools.proxy_pool import (
+    FileRecovered,
+    LentProxy,
+    LocalProxyPool,
+    ProxyAccess,
+    ProxyPool,
+)
+from render.browser import Browser
+from render.chromium import BrowserExecutable, find_browser
+from warc.local_storage import ScratchKind, scratch_folder
+
+log = logging.getLogger(__name__)
+
+MAX_LAUNCHES = 3
+
+
+@dataclass(eq=False, slots=True)
+class _PooledBrowser:
+    """A browser of the pool.
+
+    Attributes:
+        known: what it was told when it started.
+        visits: that run in it.
+        empty_bytes: what it held before its first visit.
+        draining: ends it in the end, once it takes no more visits.
+    """
+
+    browser: Browser
+    known: ProxyAccess
+    visits: int = 0
+    empty_bytes: int = 0
+    draining: "asyncio.Task[None] | None" = None
+
+
+class BrowserPool:
+    """Lends a browser that is well. `stop` it."""
+
+    def __init__(
+        self,
+        settings: BrowserSettings,
+        executable: BrowserExecutable,
+        clock: Clock,
+        *,
+        needs: Callable[[], ProxyAccess],
+    ) -> None:
+        """Start nothing yet.
+
+        Args:
+            settings: how many visits a browser bears, and when it is replaced.
+            executable: which one.
+            clock: the time.
+            needs: what a browser must know now.
+        """
+        self._settings = settings
+        self._executable = executable
+        self._clock = clock
+        self._needs = needs
+        self._taking: list[_PooledBrowser] = []
+        self._all: set[_PooledBrowser] = set()
+        self._choosing = asyncio.Lock()
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def __repr__(self) -> str:
+        visits = sum(each.visits for each in self._all)
+        return f"<Browsers [{len(self._taking)} of {len(self._all)} take visits, {visits} run]>"
+
+    async def start(self) -> None:
+        """Start the first one.
+
+        Raises:
+            BrowserUnavailableError: none starts.
+        """
+        async with self._choosing:
+            await self._launch()
+
+    async def stop(self) -> None:
+        """End all of them."""
+        self._taking.clear()
+        await asyncio.gather(*(self._end(each) for each in list(self._all)))
+        await asyncio.gather(*self._ending, return_exceptions=True)
+
+    @asynccontextmanager
+    async def lend(self) -> AsyncIterator[Browser]:
+        """A browser that is well, for one visit; others use it at the same time.
+
+        Raises:
+            BrowserUnavailableError: none starts.
+        """
+        async with self._choosing:
+            member = self._choose() or await self._launch()
+            member.visits += 1
+        try:
+            yield member.browser
+        finally:
+            member.visits -= 1
+            if member not in self._taking and not member.visits:
+                # Shielded: whoever gives up his visit leaves no half-ended browser.
+                await asyncio.shield(self._in_background(self._end(member)))
+
+    def visits_bytes(self) -> int:
+        """Memory that the visits under way hold, as it was at most a second ago."""
+        return sum(
+            max(0, each.browser.held_bytes() - each.empty_bytes)
+            for each in self._all
+            if not each.browser.died.is_set()
+        )
+
+    def _choose(self) -> _PooledBrowser | None:
+        """The browser with the fewest visits, once those that are due were let go; None if all are full."""
+        for member in list(self._taking):
+            due = member.browser.recycle_due()
+            if not due and not self._needs().are_met_by(member.known):
+                due = "proxies"
+            if due:
+                self._let_go(member, due)
+        fewest = min(self._taking, key=lambda each: each.visits, default=None)
+        if fewest is None or fewest.visits >= max(1, self._settings.visits_per_browser):
+            return None
+        return fewest
+
+    def _let_go(self, member: _PooledBrowser, due: str) -> None:
+        """No more visits for this one; it ends in the background."""
+        log.info("browser.replaced reason=%s visits=%d", due, member.visits)
+        self._taking.remove(member)
+        if member.visits:
+            member.draining = self._in_background(self._drain(member))
+        else:
+            self._in_background(self._end(member))
+
+    def _in_background(self, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
+        task = asyncio.create_task(work)
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+        return task
+
+    async def _drain(self, member: _PooledBrowser) -> None:
+        await asyncio.sleep(self._settings.drain_limit_s)
+        log.warning("browser.cut-off visits=%d", member.visits)
+        member.draining = None
+        await self._end(member)
+
+    async def _end(self, member: _PooledBrowser) -> None:
+        if member.draining is not None:
+            member.draining.cancel()
+        try:
+            await member.browser.close()
+        finally:
+            self._all.discard(member)
+
+    async def _launch(self) -> _PooledBrowser:
+        for attempt in range(MAX_LAUNCHES):
+            needs = self._needs()
+            try:
+                browser = await Browser.launch(
+                    self._settings,
+                    self._executable,
+                    ca_spki=needs.spki or None,
+                    hosts=needs.hosts,
+                    clock=self._clock,
+                )
+            except BrowserUnavailableError:
+                if attempt == MAX_LAUNCHES - 1:
+                    raise
+                log.warning("browser.failed attempt=%d", attempt + 1)
+            else:
+                member = _PooledBrowser(browser, needs, empty_bytes=browser.held_bytes())
+                self._all.add(member)
+                self._taking.append(member)
+                return member
+        raise BrowserUnavailableError("No browser started.")
+
+
+class ResourcePool:
+    """Proxies and browsers under one name. `open_local_pool` and `open_resource_pool` make one."""
+
+    def __init__(self, proxies: ProxyPool, browsers: BrowserPool) -> None:
+        self._proxies = proxies
+        self._browsers = browsers
+
+    def proxy(self) -> AbstractAsyncContextManager[LentProxy]:
+        """The proxy that has least to do, for one visit.
+
+        Raises:
+            ProxyUnavailableError: there is none, or it went during the visit.
+        """
+        return self._proxies.lend()
+
+    def browser(self) -> AbstractAsyncContextManager[Browser]:
+        """A browser that is well, for one visit; others use it at the same time.
+
+        Raises:
+            BrowserUnavailableError: none starts.
+        """
+        return self._browsers.lend()
+
+    def visits_bytes(self) -> int:
+        """Memory that the visits under way hold in their browsers."""
+        return self._browsers.visits_bytes()
+
+
+@asynccontextmanager
+async def open_resource_pool(
+    proxies: ProxyPool, settings: Settings, *, clock: Clock
+) -> AsyncIterator[ResourcePool]:
+    """A supervisor of these proxies, which it starts, and a browser, until the end of the block.
+
+    Raises:
+        BrowserUnavailableError: no browser is found, or it does not start.
+        ProxyUnavailableError: a proxy does not start.
+    """
+    executable = find_browser(settings.browser.executable)
+    browsers = BrowserPool(settings.browser, executable, clock, needs=lambda: proxies.needs)
+    try:
+        await proxies.start()
+        await browsers.start()
+        yield ResourcePool(proxies, browsers)
+    finally:
+        await asyncio.shield(_stop(proxies, browsers))
+
+
+async def _stop(proxies: ProxyPool, browsers: BrowserPool) -> None:
+    await browsers.stop()
+    await proxies.stop()
+
+
+@asynccontextmanager
+async def open_local_pool(
+    collection: Collection,
+    settings: Settings,
+    *,
+    clock: Clock,
+    report: Callable[[FileRecovered], None] = lambda _event: None,
+) -> AsyncIterator[ResourcePool]:
+    """A supervisor whose proxies and browser run, until the end of the block.
+
+    Args:
+        collection: where they write.
+        settings: the profile.
+        clock: the time.
+        report: told of every interrupted WARC that a proxy put in order.
+
+    Raises:
+        BrowserUnavailableError: no browser is found, or it does not start.
+        ProxyUnavailableError: a proxy does not start.
+    """
+    # A unix socket's path is at most 107 bytes, so it does not lie in the collection.
+    with scratch_folder(ScratchKind.RUN) as folder:
+        proxies = LocalProxyPool(collection, settings, folder, report)
+        async with open_resource_pool(proxies, settings, clock=clock) as supervisor:
+            yield supervisor

@@ -1,1 +1,0 @@
-"""Checking whether the copies of captures show what their visitors saw."""

@@ -1,0 +1,1 @@
+"""Visit rules of a crawl: budgets, scope, sitemaps, host delays, recrawl dates."""

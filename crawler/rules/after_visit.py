@@ -1,0 +1,204 @@
+"""Rules after a visit: delay and back-off of hosts, and the date of the next recrawl.
+
+A visit asks more hosts than the page's own: those of its pictures, scripts and frames rest, too, so
+that a page of theirs is not asked for at once (the frontier knows hosts only by the pages that wait
+for them; the proxy holds what a visit does at one time to `egress.connections_per_host`). A host that
+answers 429 or 503, to a page or to a part of one, or with a check for robots, is blocked, for as long as its Retry-After says
+and twice as long each time in a row. A host that cannot be reached at all is tried again in the same
+manner and given up after a few times (W46): what its other URLs would get is what this one got.
+
+What is compared is the page's visible text (`core.page_manifest.PageInfo.text_digest`): the source of most
+pages differs each time although nothing that a reader sees does. A wall, a parked domain or a page
+that says that it is gone shows nothing of the page, which therefore counts as neither changed nor
+unchanged; one that answers 404 or 410 is not due again. Between two visits the frontier
+remembers the interval and the digest as the URL's memo.
+"""
+
+import json
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+
+from core.config.settings import RecrawlSettings, Settings
+from core.errors import BadUrlError
+from core.page_classes import NOT_THE_PAGE, PageClass
+from core.page_manifest import PageInfo, VisitOutcome
+from core.timestamps import parse_duration
+from core.urls import host_of
+from crawler.capture.page_capture import REFUSAL_STATUSES, CaptureResult
+from crawler.capture.visit_rule import (
+    ALLOW_VISIT,
+    FollowUp,
+    FollowUpRule,
+    HostBackOff,
+    RuleAction,
+    RuleDecision,
+)
+from crawler.frontier.base import FrontierItem, Lane
+from crawler.frontier.politeness import host_delay
+from crawler.policy.policy_rule import GONE_STATUSES
+from net.connect_errors import UNREACHABLE
+
+MINIMAL_REST = timedelta(
+    milliseconds=1
+)  # to the frontier no delay means that the host was not asked
+HOSTS_LIMIT = 200  # of one page; a hostile page could name thousands
+
+
+class PolitenessRule(FollowUpRule):
+    """A `Rule` of what hosts are owed."""
+
+    async def after(
+        self, item: FrontierItem, captured: CaptureResult, aftermath: FollowUp, *, now: datetime
+    ) -> None:
+        """Let the hosts that were asked rest, and those that refused or failed for longer."""
+        page, politeness = captured.page, self._settings_for(item).politeness
+        delay = host_delay(timedelta(seconds=page.seconds), politeness)
+        aftermath.wish_delay(max(delay, MINIMAL_REST))
+        aftermath.back_offs += _page_back_offs(item, captured)
+        rest = now + timedelta(seconds=politeness.min_delay_s)
+        own = {item.host, _host(page.url)}
+        for host, refused in islice(_hosts(page, without=own), HOSTS_LIMIT):
+            aftermath.wish_rest(host, rest)
+            if refused:
+                aftermath.back_offs.append(
+                    HostBackOff(host, f"status {refused} for a part of a page")
+                )
+
+
+def _page_back_offs(item: FrontierItem, captured: CaptureResult) -> list[HostBackOff]:
+    """What the page's own answer says of its host."""
+    page = captured.page
+    target = _host(page.final_url)
+    host = item.host if target in ("", _host(page.url)) else target
+    if page.status in REFUSAL_STATUSES and not page.reason.startswith(UNREACHABLE):
+        reason = f"Retry-After, status {page.status}" if captured.not_before else ""
+        return [HostBackOff(host, reason or f"status {page.status}", captured.not_before)]
+    if page.page_class is PageClass.CHALLENGE:
+        return [HostBackOff(host, "challenge", captured.not_before)]
+    if page.outcome is VisitOutcome.FAILED and page.reason.startswith(UNREACHABLE):
+        return [HostBackOff(host, page.reason, down=True)]
+    return []
+
+
+def _hosts(page: PageInfo, *, without: set[str]) -> list[tuple[str, int]]:
+    """The other hosts that the page asked, each with a refusal of its, or 0."""
+    found: dict[str, int] = {}
+    for resource in page.resources:
+        host = _host(resource.url)
+        if host and host not in without:
+            refused = resource.status if resource.status in REFUSAL_STATUSES else 0
+            found[host] = found.get(host) or refused or 0
+    return list(found.items())
+
+
+def _host(url: str) -> str:
+    try:
+        return host_of(url)
+    except BadUrlError:
+        return ""  # data:, blob: and the like ask nobody
+
+
+ONE_HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class RecrawlState:
+    """What is remembered of a page.
+
+    Attributes:
+        interval_s: the time until the visit after.
+        digest: what it looked like; empty when that is unknown.
+    """
+
+    interval_s: float
+    digest: str
+
+    def __str__(self) -> str:
+        """The memo as the frontier keeps it; `parse_recrawl_state` reads it."""
+        return json.dumps([round(self.interval_s, 3), self.digest], separators=(",", ":"))
+
+
+def parse_recrawl_state(text: str) -> RecrawlState | None:
+    """The memo; None when there is none, or when another version wrote it."""
+    try:
+        interval_s, digest = json.loads(text)
+        memo = RecrawlState(float(interval_s), str(digest))
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return memo if math.isfinite(memo.interval_s) else None
+
+
+def next_recrawl_state(
+    old: RecrawlState | None, digest: str, settings: RecrawlSettings
+) -> RecrawlState:
+    """What to remember now; its interval is within the bounds that the settings draw."""
+    if settings.every:
+        interval_s = parse_duration(settings.every).total_seconds()
+        return RecrawlState(interval_s, digest or (old.digest if old is not None else ""))
+    if old is None:
+        interval_s = settings.first_s
+    elif not digest or not old.digest:
+        interval_s = old.interval_s
+    elif digest == old.digest:
+        interval_s = old.interval_s * settings.unchanged_factor
+    else:
+        interval_s = old.interval_s * settings.changed_factor
+    bounded = max(min(interval_s, settings.max_s), settings.min_s)
+    return RecrawlState(bounded, digest or (old.digest if old is not None else ""))
+
+
+class RecrawlRule(FollowUpRule):
+    """A `Rule` of when pages are due."""
+
+    def __init__(self, settings_for: Callable[[FrontierItem], Settings]) -> None:
+        """Take what says which settings hold for an item."""
+        super().__init__(settings_for)
+        self._made: deque[datetime] = deque()  # captures made again in the last hour
+
+    async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
+        """Put off a page that is due again, while an hour's share of such visits is used up.
+
+        New links wait behind no more of them than that: they come in the same lane.
+        """
+        most = self._settings_for(item).recrawl.per_hour
+        if not most or item.lane is not Lane.HIGH or parse_recrawl_state(item.memo) is None:
+            return ALLOW_VISIT
+        while self._made and self._made[0] <= now - ONE_HOUR:
+            self._made.popleft()
+        if len(self._made) >= most:
+            return RuleDecision(
+                RuleAction.LATER, "recrawl: enough in this hour", self._made[0] + ONE_HOUR
+            )
+        self._made.append(now)
+        return ALLOW_VISIT
+
+    async def after(
+        self, item: FrontierItem, captured: CaptureResult, aftermath: FollowUp, *, now: datetime
+    ) -> None:
+        """Say when the page is due again. A page that was not kept is not: it was given up."""
+        if captured.page.outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL):
+            self.schedule(item, captured.page, aftermath, now=now)
+
+    def schedule(
+        self, item: FrontierItem, page: PageInfo | None, aftermath: FollowUp, *, now: datetime
+    ) -> None:
+        """The same for a page whose visit was over before its worker could say so (None)."""
+        settings = self._settings_for(item).recrawl
+        is_gone = page is not None and page.status in GONE_STATUSES
+        if is_gone or not (settings.enabled or settings.every):
+            aftermath.memo = item.memo
+            return
+        memo = next_recrawl_state(
+            parse_recrawl_state(item.memo), _appearance_digest(page), settings
+        )
+        aftermath.memo = str(memo)
+        aftermath.due = now + timedelta(seconds=memo.interval_s)
+
+
+def _appearance_digest(page: PageInfo | None) -> str:
+    """The digest of what the page looked like; empty when that was not seen."""
+    return "" if page is None or page.page_class in NOT_THE_PAGE else page.text_digest

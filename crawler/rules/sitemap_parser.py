@@ -1,0 +1,289 @@
+"""Sitemap parser: XML, text, RSS and Atom, bounded and tolerant of faults.
+
+The protocol (sitemaps.org) knows XML files of URLs, XML indexes of such files, lists of URLs as plain
+text, and RSS or Atom feeds, each gzipped or not, of at most 50 MB and 50,000 URLs. Here XML is parsed
+as it comes, with no entity that it declares and nothing that lies elsewhere; whatever came before a
+fault counts.
+"""
+
+import codecs
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from xml.parsers import expat
+
+from core.errors import BadUrlError
+from core.web_dates import parse_web_date
+from crawler.jobs.scope import URL_LIMIT_CHARS, link_key
+
+BYTES_LIMIT = 50 * 1024 * 1024  # of one file, unpacked: sitemaps.org
+URLS_LIMIT = 50_000  # of one file: sitemaps.org
+RATIO_LIMIT = (
+    300  # a file that unpacks to more than so many times its size is a bomb; 100 is common
+)
+RATIO_COUNTS_BYTES = 1024 * 1024  # … once it is so long
+NESTING_LIMIT = 32  # elements within elements; a sitemap needs 3, a feed 5
+_PIECE_BYTES = 64 * 1024
+_GZIP_MAGIC = b"\x1f\x8b"
+_WINDOW_GZIP = 16 + zlib.MAX_WBITS
+_BOMS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+# root, then the path to what names a URL below it
+_PLACES = {
+    ("urlset", "url", "loc"): "page",
+    ("urlset", "url", "lastmod"): "date",
+    ("sitemapindex", "sitemap", "loc"): "sitemap",
+    ("rss", "channel", "item", "link"): "page",
+    ("rss", "channel", "item", "pubDate"): "date",
+    ("RDF", "item", "link"): "page",
+    ("RDF", "item", "date"): "date",
+    ("feed", "entry", "updated"): "date",
+}
+_ENTRIES = {("urlset", "url"), ("rss", "channel", "item"), ("RDF", "item"), ("feed", "entry")}
+_ATOM_LINK = ("feed", "entry", "link")
+_ROOTS = {place[0] for place in _PLACES}
+_YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d\d))?", re.ASCII)  # W3C-DTF, of no day
+_ROBOTS_LINE = re.compile(rb"^[ \t]*sitemap[ \t]*:[ \t]*(\S+)", re.IGNORECASE | re.MULTILINE)
+_ROBOTS_BYTES = 500 * 1024  # what a robots.txt is read to (RFC 9309, 2.5)
+_ROBOTS_NAMED = 100  # sitemaps that one robots.txt may name
+
+
+@dataclass(frozen=True, slots=True)
+class SitemapUrl:
+    """A page that a sitemap names.
+
+    Attributes:
+        url: its fetch key.
+        lastmod: when it was changed, as the site says; None when it does not.
+    """
+
+    url: str
+    lastmod: datetime | None = None
+
+
+@dataclass(slots=True)
+class SitemapFile:
+    """What one file says.
+
+    Attributes:
+        pages: URLs of pages, in the file's order.
+        sitemaps: URLs of the files that an index names.
+        problem: why it was not read to its end, or is no sitemap; empty when it was.
+        refused: entries that are no URLs.
+    """
+
+    pages: list[SitemapUrl] = field(default_factory=list)
+    sitemaps: list[str] = field(default_factory=list)
+    problem: str = ""
+    refused: int = 0
+
+
+class _SitemapStopError(Exception):
+    """The file is read no further, and why."""
+
+
+def parse_sitemap(body: bytes) -> SitemapFile:
+    """The sitemap in the body, in whichever form it comes; never raises."""
+    found = SitemapFile()
+    try:
+        pieces = _unpacked(body)
+        first = next(pieces, b"")
+        reader = _reader(first, found)
+        reader.feed(first)
+        for piece in pieces:
+            reader.feed(piece)
+        reader.end()
+    except (_SitemapStopError, expat.ExpatError, zlib.error) as error:
+        found.problem = str(error)
+    return found
+
+
+def sitemap_lines(robots: bytes) -> tuple[str, ...]:
+    """The sitemaps that a robots.txt names, fetch keys, each once."""
+    found: dict[str, None] = {}
+    for match in _ROBOTS_LINE.finditer(robots[:_ROBOTS_BYTES].replace(b"\r", b"\n")):
+        if len(found) >= _ROBOTS_NAMED:
+            break
+        key = _key(match[1].decode("utf-8", "replace"))
+        if key:
+            found[key] = None
+    return tuple(found)
+
+
+def parse_moment(text: str) -> datetime | None:
+    """A W3C date, as sitemaps and Atom have it, or a mail date, as RSS has it; None for neither.
+
+    >>> parse_moment("2004-12-23T18:00:15+00:00").isoformat(), parse_moment("2005-01").isoformat()
+    ('2004-12-23T18:00:15+00:00', '2005-01-01T00:00:00+00:00')
+    """
+    text = text.strip()
+    if partial := _YEAR_OR_MONTH.fullmatch(text):
+        text = f"{partial[1]}-{partial[2] or '01'}-01"
+    return parse_web_date(text)
+
+
+def _unpacked(body: bytes) -> Iterator[bytes]:
+    """The body in pieces, unpacked once when it is gzip, bounded."""
+    if not body.startswith(_GZIP_MAGIC):
+        for start in range(0, min(len(body), BYTES_LIMIT), _PIECE_BYTES):
+            yield body[start : start + _PIECE_BYTES]
+        if len(body) > BYTES_LIMIT:
+            raise _SitemapStopError(f"it is longer than {BYTES_LIMIT} bytes")
+        return
+    inflate = zlib.decompressobj(_WINDOW_GZIP)
+    rest, total = body, 0
+    while rest and not inflate.eof:
+        piece = inflate.decompress(rest, _PIECE_BYTES)
+        rest = inflate.unconsumed_tail
+        total += len(piece)
+        if total > BYTES_LIMIT:
+            raise _SitemapStopError(f"it unpacks to more than {BYTES_LIMIT} bytes")
+        if total > RATIO_COUNTS_BYTES and total > RATIO_LIMIT * len(body):
+            raise _SitemapStopError(f"it unpacks to more than {RATIO_LIMIT} times its size")
+        yield piece
+    if not inflate.eof:
+        raise _SitemapStopError("its gzip data breaks off")
+
+
+def _reader(first: bytes, found: SitemapFile) -> "_XmlSitemapReader | _TextSitemapReader":
+    """What reads a file that begins in this way."""
+    start = first
+    for bom in _BOMS:
+        start = start.removeprefix(bom)
+    if start.lstrip(b" \t\r\n\x00")[:1] == b"<":
+        return _XmlSitemapReader(found)
+    return _TextSitemapReader(found)
+
+
+class _TextSitemapReader:
+    """Reads one URL a line."""
+
+    def __init__(self, found: SitemapFile) -> None:
+        self._found = found
+        self._decoder: codecs.IncrementalDecoder | None = None
+        self._rest = ""
+
+    def feed(self, piece: bytes) -> None:
+        """Take a piece."""
+        if self._decoder is None:
+            wide = piece.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+            self._decoder = codecs.getincrementaldecoder("utf-16" if wide else "utf-8")("replace")
+        lines = (self._rest + self._decoder.decode(piece)).split("\n")
+        self._rest = lines.pop()[: 2 * URL_LIMIT_CHARS]
+        for line in lines:
+            self._take(line)
+
+    def end(self) -> None:
+        """Take what is left."""
+        self._take(self._rest)
+        if not self._found.pages:
+            raise _SitemapStopError("it is no sitemap")
+
+    def _take(self, line: str) -> None:
+        text = line.strip().removeprefix("\ufeff")
+        if not text:
+            return
+        _add_page(self._found, text, "")
+        if self._found.refused > 100 > len(self._found.pages):
+            raise _SitemapStopError("it is no sitemap")
+
+
+class _XmlSitemapReader:
+    """Reads a sitemap, an index or a feed."""
+
+    def __init__(self, found: SitemapFile) -> None:
+        self._found = found
+        self._path: list[str] = []
+        self._text: list[str] | None = None
+        self._room = 0
+        self._prefix = self._page = self._date = ""
+        self._parser = parser = expat.ParserCreate()
+        parser.buffer_text = True
+        parser.StartElementHandler = self._begin
+        parser.EndElementHandler = self._finish
+        parser.CharacterDataHandler = self._take
+        parser.EntityDeclHandler = self._refuse_entity
+
+    def feed(self, piece: bytes) -> None:
+        """Take a piece."""
+        self._parser.Parse(piece, False)  # noqa: FBT003 expat's own
+
+    def end(self) -> None:
+        """There is no more."""
+        self._parser.Parse(b"", True)  # noqa: FBT003 expat's own
+
+    def _refuse_entity(self, *_: object) -> None:
+        raise _SitemapStopError("it declares entities")
+
+    def _begin(self, name: str, attributes: dict[str, str]) -> None:
+        local = name.rpartition(":")[2]
+        if not self._path and local not in _ROOTS:
+            raise _SitemapStopError(f"it is no sitemap, but <{name[:40]}>")
+        # What another vocabulary calls the same, such as image:loc, is something else.
+        foreign = bool(self._path) and ":" in name and self._path[0] != "RDF"
+        self._path.append(name if foreign and not self._prefixed(name) else local)
+        if len(self._path) == 1:
+            self._prefix = name.rpartition(":")[0]
+        if len(self._path) > NESTING_LIMIT:
+            raise _SitemapStopError(f"more than {NESTING_LIMIT} elements lie within each other")
+        place = tuple(self._path)
+        if place in _PLACES:
+            self._text, self._room = [], URL_LIMIT_CHARS + 1
+        elif place == _ATOM_LINK and attributes.get("rel", "alternate") == "alternate":
+            self._page = self._page or attributes.get("href", "")
+
+    def _prefixed(self, name: str) -> bool:
+        """Whether the name has the prefix of the root."""
+        return name.rpartition(":")[0] == self._prefix
+
+    def _take(self, text: str) -> None:
+        if self._text is not None and self._room > 0:
+            self._text.append(text[: self._room])
+            self._room -= len(text)
+
+    def _finish(self, _name: str) -> None:
+        place = tuple(self._path)
+        self._path.pop()
+        if self._text is not None and place in _PLACES:
+            text, self._text = "".join(self._text).strip(), None
+            match _PLACES[place]:
+                case "page":
+                    self._page = text
+                case "date":
+                    self._date = text
+                case _:
+                    _add_sitemap(self._found, text)
+        elif place in _ENTRIES:
+            _add_page(self._found, self._page, self._date)
+            self._page = self._date = ""
+
+
+def _add_page(found: SitemapFile, text: str, date: str) -> None:
+    key = _key(text)
+    if not key:
+        found.refused += 1
+        return
+    if len(found.pages) >= URLS_LIMIT:
+        raise _SitemapStopError(f"it names more than {URLS_LIMIT} URLs")
+    found.pages.append(SitemapUrl(key, parse_moment(date) if date else None))
+
+
+def _add_sitemap(found: SitemapFile, text: str) -> None:
+    key = _key(text)
+    if not key:
+        found.refused += 1
+        return
+    if len(found.sitemaps) >= URLS_LIMIT:
+        raise _SitemapStopError(f"it names more than {URLS_LIMIT} sitemaps")
+    found.sitemaps.append(key)
+
+
+def _key(text: str) -> str:
+    """The fetch key of an absolute web URL; empty when the text is none."""
+    if not text[:8].lower().startswith(("http://", "https://")):
+        return ""
+    try:
+        return link_key(text)
+    except BadUrlError:
+        return ""

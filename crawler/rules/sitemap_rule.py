@@ -1,0 +1,282 @@
+"""Sitemap rule: queues the pages that the sitemaps of a seed's host name.
+
+Files are asked for one after the other, a rest between them, and bounded in number, in the depth of
+indexes within indexes, in pages and in time. A file is asked for once, so that indexes that name each
+other end. An index names files of its own host; a robots.txt may name those of another (sitemaps.org,
+"Sitemaps & Cross Submits").
+
+Once a day for each host of a job, whoever comes first; the others go on meanwhile. What came of it is
+noted in the frontier (kind "sitemap"). A page that a sitemap names counts as one link away from the
+seed, and is decided on like any link.
+"""
+
+import asyncio
+import json
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Protocol
+
+from core.clock import Clock
+from core.urls import authority_of, host_of, identity_key
+from crawler.capture.page_capture import CaptureResult
+from crawler.capture.proxy_fetcher import FetchedFile
+from crawler.capture.visit_rule import ALLOW_VISIT, FollowUp, RuleDecision
+from crawler.frontier.base import Frontier, FrontierItem, NewItem
+from crawler.frontier.politeness import SlotAssigner
+from crawler.jobs.job_settings import JobSettings
+from crawler.rules.sitemap_parser import (
+    BYTES_LIMIT,
+    SitemapFile,
+    SitemapUrl,
+    parse_sitemap,
+    sitemap_lines,
+)
+from net.backoff import StoreRetry
+
+FILES_LIMIT = 1_000  # of one host
+PAGES_LIMIT = 5_000_000  # of one host
+DEPTH_LIMIT = 3  # indexes within indexes; sitemaps.org has one
+TIME_LIMIT_S = 600.0  # of one host; what was found by then counts
+FILE_TIMEOUT_S = 60.0
+ROBOTS_BYTES = 500 * 1024
+WALK_BATCH = 1_000  # pages that are handed on together
+PROBLEMS_KEPT = 20
+
+
+class SitemapFetcher(Protocol):
+    """What fetches: `crawler.capture.proxy_fetcher.ProxyFetcher`."""
+
+    async def get(self, url: str, *, limit_bytes: int, timeout_s: float) -> FetchedFile:
+        """GET the URL."""
+        ...
+
+
+@dataclass(slots=True)
+class SitemapWalkResult:
+    """What came of a walk.
+
+    Attributes:
+        files: sitemaps that were read.
+        found: pages that they name.
+        added: of these, those that were new to the crawl.
+        problems: what was wrong with a file, the first few.
+        reached: whether the site answered at all.
+    """
+
+    files: int = 0
+    found: int = 0
+    added: int = 0
+    problems: list[str] = field(default_factory=list)
+    reached: bool = True
+
+    def note(self, url: str, problem: str) -> None:
+        """Keep the problem while there are few."""
+        if len(self.problems) < PROBLEMS_KEPT:
+            self.problems.append(f"{url[:200]}: {problem[:200]}")
+
+
+class SitemapWalk:
+    """Walks; `run` it once for each host."""
+
+    def __init__(
+        self,
+        fetch: SitemapFetcher,
+        *,
+        rest_s: float,
+        monotonic: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Take what is needed.
+
+        Args:
+            fetch: asks for the files.
+            rest_s: how long the host rests between two files.
+            monotonic: the time.
+            sleep: waits.
+        """
+        self._fetch = fetch
+        self._rest_s = rest_s
+        self._monotonic = monotonic
+        self._sleep = sleep
+
+    async def run(
+        self,
+        site: str,
+        take: Callable[[str, Sequence[SitemapUrl]], Awaitable[int]],
+    ) -> SitemapWalkResult:
+        """Read the sitemaps of a site.
+
+        Args:
+            site: any URL of it.
+            take: told a file and some pages it names, at most `WALK_BATCH`; says how many were new.
+
+        Raises:
+            ProxyUnavailableError, DiskFullError, LimitReachedError: as the fetcher.
+        """
+        walked, ends = SitemapWalkResult(), self._monotonic() + TIME_LIMIT_S
+        beginnings = await self._beginnings(site)
+        if beginnings is None:
+            return SitemapWalkResult(reached=False)
+        waiting = deque((url, 0) for url in beginnings)
+        usual = _of(site, "/sitemap.xml")  # nobody said that it is there
+        seen = {identity_key(url) for url, _ in waiting}
+        while waiting and walked.files < FILES_LIMIT:
+            if self._monotonic() > ends:
+                walked.note(site, f"its sitemaps take longer than {TIME_LIMIT_S:.0f} s")
+                break
+            url, depth = waiting.popleft()
+            await self._sleep(self._rest_s)
+            file = await self._read(url, walked, quiet=url == usual)
+            for start in range(0, len(file.pages), WALK_BATCH):
+                walked.added += await take(url, file.pages[start : start + WALK_BATCH])
+            walked.found += len(file.pages)
+            if walked.found >= PAGES_LIMIT:
+                walked.note(site, f"its sitemaps name more than {PAGES_LIMIT} pages")
+                break
+            if file.sitemaps and depth >= DEPTH_LIMIT:
+                walked.note(url, f"more than {DEPTH_LIMIT} indexes lie within each other")
+                continue
+            for below in _new_urls(file.sitemaps, seen, host=host_of(url)):
+                waiting.append((below, depth + 1))
+        else:
+            if waiting:
+                walked.note(site, f"it has more than {FILES_LIMIT} sitemaps")
+        await self._sleep(self._rest_s)  # before whatever is asked for next
+        return walked
+
+    async def _beginnings(self, site: str) -> Sequence[str] | None:
+        """The sitemaps that robots.txt names; the usual place when it names none; None: no answer."""
+        robots = await self._fetch.get(
+            _of(site, "/robots.txt"), limit_bytes=ROBOTS_BYTES, timeout_s=FILE_TIMEOUT_S
+        )
+        if not robots.status:
+            return None
+        named = sitemap_lines(robots.body) if 200 <= robots.status < 300 else ()
+        return named or (_of(site, "/sitemap.xml"),)
+
+    async def _read(self, url: str, walked: SitemapWalkResult, *, quiet: bool) -> SitemapFile:
+        """One file; what is wrong with it is noted, unless nobody said that it is there."""
+        fetched = await self._fetch.get(url, limit_bytes=BYTES_LIMIT, timeout_s=FILE_TIMEOUT_S)
+        if not 200 <= fetched.status < 300:
+            if not quiet:
+                walked.note(url, fetched.error or f"status {fetched.status}")
+            return SitemapFile()
+        walked.files += 1
+        file = await asyncio.to_thread(parse_sitemap, fetched.body)
+        problem = file.problem or (fetched.error if fetched.truncated else "")
+        if problem and not (quiet and not file.pages):
+            walked.note(url, problem)
+        return file
+
+
+def _of(site: str, path: str) -> str:
+    return f"{site.partition('://')[0]}://{authority_of(site)}{path}"
+
+
+def _new_urls(urls: Sequence[str], seen: set[str], *, host: str) -> list[str]:
+    """The URLs of that host that were not seen yet; they are, now."""
+    found = []
+    for url in islice(urls, FILES_LIMIT):
+        key = identity_key(url)
+        if key not in seen and host_of(url) == host:
+            seen.add(key)
+            found.append(url)
+    return found
+
+
+log = logging.getLogger(__name__)
+
+SITEMAP_NOTE = "sitemap"  # the key is the job and the host
+SITEMAPS_VALID = timedelta(days=1)
+
+
+class SitemapRule:
+    """A `Rule`; one for all workers of a process."""
+
+    def __init__(
+        self,
+        jobs: JobSettings,
+        frontier: Frontier,
+        patience: StoreRetry,
+        fetch: SitemapFetcher,
+        *,
+        turns: SlotAssigner,
+        clock: Clock,
+    ) -> None:
+        """Take what is needed: `fetch` asks for the files, `turns` says whose turn a page takes."""
+        self._jobs = jobs
+        self._frontier = frontier
+        self._patience = patience
+        self._fetch = fetch
+        self._turns = turns
+        self._clock = clock
+        self._walking: set[str] = set()
+
+    async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
+        """Read the sitemaps of the seed's host when the job wants them and nobody has."""
+        job = self._jobs.job(item.job)
+        if job is None or item.hops or not job.settings.scope.sitemaps:
+            return ALLOW_VISIT
+        key = f"{item.job} {authority_of(item.url)}"
+        if key in self._walking:
+            return ALLOW_VISIT
+        self._walking.add(key)
+        try:
+            known = await self._patience.ask(
+                lambda: self._frontier.note(SITEMAP_NOTE, key, now=now)
+            )
+            if known is None:
+                await self._walk(item, key)
+        finally:
+            self._walking.discard(key)
+        return ALLOW_VISIT
+
+    async def after(
+        self, item: FrontierItem, captured: CaptureResult, aftermath: FollowUp, *, now: datetime
+    ) -> None:
+        """Nothing follows."""
+
+    async def _walk(self, item: FrontierItem, key: str) -> None:
+        settings = self._jobs.settings_for(item.url, item.job)
+        walk = SitemapWalk(
+            self._fetch,
+            rest_s=settings.politeness.min_delay_s,
+            monotonic=self._clock.monotonic,
+        )
+
+        async def take(file: str, pages: Sequence[SitemapUrl]) -> int:
+            items = [
+                each for page in pages if (each := self._item(item, file, page.url)) is not None
+            ]
+            assigned = await self._turns.assign(items)
+            result = await self._patience.ask(
+                lambda: self._frontier.add(assigned, now=self._clock.now())
+            )
+            return result.added
+
+        walked = await walk.run(item.url, take)
+        if not walked.reached:
+            return  # nor will the seed be: its next attempt comes here again
+        for problem in walked.problems:
+            log.warning("sitemap.problem %s", problem)
+        log.info("sitemap.read host=%s files=%d pages=%d", key, walked.files, walked.found)
+        value, now = json.dumps(asdict(walked), ensure_ascii=False), self._clock.now()
+        await self._patience.ask(
+            lambda: self._frontier.put_note(
+                SITEMAP_NOTE, key, value, now=now, until=now + SITEMAPS_VALID
+            )
+        )
+
+    def _item(self, seed: FrontierItem, file: str, url: str) -> NewItem | None:
+        """The page as an item; None when it does not belong to the crawl."""
+        scope = self._jobs.scope_for(url, seed.job)
+        decision = scope.decide(url, hops=seed.hops + 1, hops_off=scope.extra_hops)
+        if not decision.followed:
+            return None
+        return NewItem(
+            url, lane=self._jobs.lane(seed.job), hops=seed.hops + 1, via=file, job=seed.job
+        )

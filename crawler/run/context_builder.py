@@ -1,0 +1,158 @@
+"""Construction of the crawl context: rules in their order, limits, fetcher.
+
+The order of the rules is the order in which they are asked before a visit: what costs nothing first.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.clock import Clock
+from core.config.settings import Settings
+from crawler.capture.page_capture import StoredLevelLookup, StoredLevelOf, store_everything
+from crawler.capture.plain_visit import PlainVisits
+from crawler.capture.proxy_fetcher import ProxyFetcher, proxy_visits, user_agent_lookup
+from crawler.capture.site_logins import NO_LOGINS, SiteLogins
+from crawler.capture.visit_rule import VisitRule
+from crawler.frontier.base import Frontier, FrontierItem
+from crawler.frontier.politeness import SlotAssigner
+from crawler.jobs.job_settings import JobSettings, RepairRule
+from crawler.policy.policy_rule import make_policy
+from crawler.pools.resource_pool import ResourcePool
+from crawler.rules.after_visit import PolitenessRule, RecrawlRule
+from crawler.rules.budget_rule import BudgetRule
+from crawler.rules.scope_rule import LinkLog, ScopeRule
+from crawler.rules.sitemap_rule import SitemapRule
+from crawler.worker.backpressure import DiskLimit, MemoryLimit, NetworkMonitor, free_bytes
+from crawler.worker.crawl_events import Event
+from crawler.worker.page_task import CrawlContext
+from net import timeouts
+from net.backoff import StoreRetry
+from net.egress import Egress
+from warc.index.protocol import CaptureIndex
+from warc.local_storage import DiskReserve
+
+SLOT_LOOKUP_LIMIT_S = 5.0  # a name that takes longer takes its own host's turn
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlResources:
+    """What a crew reads and writes.
+
+    Attributes:
+        disk: the collection's; None when proxies elsewhere look after theirs.
+        name: of this process, for the books.
+        reports: the folder for what was decided on links; None: it is not kept.
+        ca: the certificate authority of the proxies, for what is fetched without a browser.
+        logins: opened.
+        stored_level_of: knows what was decided on how much is recorded.
+    """
+
+    frontier: Frontier
+    supervisor: ResourcePool
+    index: CaptureIndex
+    disk: DiskReserve | None
+    name: str = ""
+    reports: Path | None = None
+    ca: Path | None = None
+    logins: SiteLogins = NO_LOGINS
+    stored_level_of: StoredLevelOf = store_everything
+
+
+def build_crawl_context(
+    stores: CrawlResources, settings: Settings, *, clock: Clock, report: Callable[[Event], None]
+) -> CrawlContext:
+    """The means of a crew.
+
+    Args:
+        stores: opened by the caller, who also closes them.
+        settings: the profile; a job's and a sheet's settings are laid over it item by item.
+        clock: the time.
+        report: told what happens.
+    """
+    frontier, patience = stores.frontier, StoreRetry(clock, report)
+    jobs = JobSettings(frontier, settings, clock=clock)
+
+    def settings_for(item: FrontierItem) -> Settings:
+        settings, repair = jobs.settings_for(item.url, item.job), jobs.repair_of(item.url)
+        return settings if repair is None else repair.lay_over(settings)
+
+    async def reach(host: str, port: int) -> bool:
+        async with stores.supervisor.proxy() as proxy:
+            return await proxy.client.reach(host, port)
+
+    turns = make_slot_assigner(settings)
+    record = None if stores.reports is None else LinkLog(stores.reports)
+    rules: list[VisitRule] = [
+        ScopeRule(jobs, frontier, patience, name=stores.name, record=record),
+        BudgetRule(jobs, frontier, patience),
+    ]
+    fetch = None
+    if stores.ca is not None:
+        fetch = ProxyFetcher(
+            proxy_visits(
+                stores.supervisor,
+                bucket=settings.proxy.dedup_bucket,
+                headers=settings.visit.headers,
+            ),
+            ca=stores.ca,
+            agent=user_agent_lookup(stores.supervisor, settings.visit),
+        )
+    network = NetworkMonitor(reach, clock, report)
+    policy = make_policy(
+        frontier,
+        settings.policy,
+        fetcher=fetch,
+        settings_for=settings_for,
+        clock=clock,
+        ask=patience.ask,
+        judge_network=network.judge,
+    )
+    rules.append(policy)
+    if fetch is not None:
+        rules.append(SitemapRule(jobs, frontier, patience, fetch, turns=turns, clock=clock))
+    recrawl = RecrawlRule(settings_for)
+    space = None
+    if stores.disk is not None:
+        patience_s = settings.proxy.disk_wait_s
+        space = DiskLimit(stores.disk, patience_s=patience_s, clock=clock, report=report)
+    return CrawlContext(
+        frontier=frontier,
+        supervisor=stores.supervisor,
+        index=stores.index,
+        rules=(
+            *rules,
+            PolitenessRule(settings_for),
+            recrawl,
+            RepairRule(jobs.repair_of, stores.logins),
+        ),
+        settings_for=settings_for,
+        policy=policy,
+        recrawl=recrawl,
+        turns=turns,
+        space=space,
+        room=MemoryLimit(
+            free_bytes,
+            stores.supervisor.visits_bytes,
+            reserve_bytes=settings.browser.memory_reserve_mb * 1_000_000,
+            clock=clock,
+            report=report,
+        ),
+        network=network,
+        plain=None if fetch is None else PlainVisits(fetch, clock),
+        patience=patience,
+        clock=clock,
+        report=report,
+        stored_levels=StoredLevelLookup(frontier, stores.stored_level_of),
+        logins=stores.logins,
+    )
+
+
+def make_slot_assigner(settings: Settings) -> SlotAssigner:
+    """Whose turns URLs take under these settings."""
+    egress = Egress(settings.egress, connect_timeout_s=SLOT_LOOKUP_LIMIT_S)
+
+    def resolve(host: str) -> str:
+        return egress.address_of(host, patience=timeouts.CancellableTimeout(SLOT_LOOKUP_LIMIT_S))
+
+    return SlotAssigner(resolve, per_address=settings.politeness.per_address)

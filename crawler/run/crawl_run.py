@@ -1,0 +1,475 @@
+"""Run from start to summary: collection, frontier, pools, workers; archiving of a URL list.
+
+What is asked for is a function that is given the open frontier: a list adds its URLs, a crawl its job.
+With a frontier that machines share (`frontier.url`) a run ends there: workers anywhere do the rest.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import islice
+from pathlib import Path
+
+from core.clock import Clock
+from core.config.settings import Settings
+from core.errors import TransientError
+from core.layout import Layout
+from core.page_manifest import VisitOutcome
+from core.playback_check import QaVerdict
+from crawler.capture.page_capture import StoredLevelOf
+from crawler.capture.proxy_fetcher import CA_FILE
+from crawler.capture.site_logins import NO_LOGINS, SiteLogins
+from crawler.collection import Collection, open_collection
+from crawler.frontier.backend import open_frontier
+from crawler.frontier.base import AddResult, Frontier, ItemState, NewItem
+from crawler.frontier.politeness import SlotAssigner
+from crawler.pools.cluster import process_name
+from crawler.pools.proxy_pool import FileRecovered
+from crawler.pools.resource_pool import open_local_pool
+from crawler.run.context_builder import CrawlResources, build_crawl_context, make_slot_assigner
+from crawler.status.collection_status import pages_per_minute
+from crawler.worker.crawl_events import (
+    CrawlLog,
+    Event,
+    IndexRestored,
+    LinksAdded,
+    PageChecked,
+    PageDone,
+    PageRepaired,
+    PageSkipped,
+    QueueStatus,
+    RunContext,
+    RunExtension,
+)
+from crawler.worker.page_task import REPORTED_WAIT
+from crawler.worker.worker_pool import BACKOFF_MAX_S, STOP_ORDER, WorkerPool
+from net.backoff import ExponentialBackoff, WaitEnded, WaitStarted
+from net.stop_signals import StopSignals, first_error
+from warc.checksums import add_missing_sums, warcs_without_sum
+from warc.index.opener import open_index
+from warc.local_storage import DiskReserve
+from warc.rebuild import complete_index
+from warc.recovery import interrupted, recover_collection
+
+log = logging.getLogger(__name__)
+
+STATUS_INTERVAL_S = 2.0
+SAMPLED_ITEMS = 100  # queued items; when there are more, these speak for all
+FAILED_KEPT = 10_000  # of a run of months the rest is in the frontier's dead letters
+
+# Adds to the frontier, and says what became of it.
+Prepare = Callable[[Frontier], Awaitable[AddResult]]
+
+
+@dataclass(slots=True)
+class RunSummary:
+    """What a run did.
+
+    Attributes:
+        added: what became of the URLs that were given.
+        outcomes: pages by outcome.
+        failed: pages given up, with the reason; the first `FAILED_KEPT`.
+        failures: how many they are.
+        skipped: pages not visited, by the first word of the reason.
+        links: URLs that pages link to and that joined the frontier.
+        records: captures and artifacts written.
+        stored_bytes: their compressed size.
+        left: pages still to do when the run ended.
+        seconds: duration of the run.
+        stopped: whether somebody said stop.
+        handed_over: whether workers elsewhere do the work.
+        checked: copies that were looked at, by verdict.
+        repaired: captures that were made again, by how that ended.
+    """
+
+    added: AddResult = field(default_factory=AddResult)
+    outcomes: Counter[VisitOutcome] = field(default_factory=Counter)
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    failures: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    links: int = 0
+    records: int = 0
+    stored_bytes: int = 0
+    left: int = 0
+    seconds: float = 0.0
+    stopped: bool = False
+    handed_over: bool = False
+    checked: Counter[QaVerdict] = field(default_factory=Counter)
+    repaired: Counter[str] = field(default_factory=Counter)
+
+    def note(self, event: Event) -> None:
+        """Count the event."""
+        match event:
+            case PageChecked():
+                self.checked[event.verdict] += 1
+            case PageRepaired():
+                self.repaired[event.state] += 1
+            case LinksAdded():
+                self.links += event.count
+            case PageSkipped():
+                self.skipped[event.reason.partition(":")[0]] += 1
+            case PageDone():
+                self._note_page(event)
+            case _:
+                pass
+
+    def _note_page(self, event: PageDone) -> None:
+        if event.error:
+            self.failures += 1
+            if len(self.failed) < FAILED_KEPT:
+                self.failed.append((event.url, event.error))
+        if event.page is not None:
+            self.outcomes[event.page.outcome] += 1
+            self.records += event.page.records
+            self.stored_bytes += event.page.stored_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """Where and how to work.
+
+    Attributes:
+        root: the collection's folder.
+        settings: this machine's settings.
+        workers: visits at the same time.
+        endless: go on when nothing is left: something may become due, or be added.
+        logins: opened.
+        companion: works beside the crew; None: nobody does.
+        eager: begin although nothing is left: the companion has something to do.
+        stored_level_of: knows what was decided on how much is recorded.
+    """
+
+    root: Path
+    settings: Settings
+    workers: int
+    endless: bool = False
+    logins: SiteLogins = NO_LOGINS
+    companion: RunExtension | None = None
+    eager: bool = False
+    stored_level_of: StoredLevelOf = field(kw_only=True)
+
+
+async def perform_run(
+    run: RunConfig,
+    prepare: Prepare,
+    *,
+    clock: Clock,
+    started: Callable[[AddResult, int], None],
+    report: Callable[[Event], None],
+    stopping: Callable[[], None] = lambda: None,
+) -> RunSummary:
+    """Do what is asked for, and what an earlier run left over; what it finished is left alone.
+
+    Args:
+        run: where and how.
+        prepare: adds to the frontier.
+        clock: the time.
+        started: told what was added and how many pages are to be done, before the first visit.
+        report: told each event.
+        stopping: told when the first signal asked to stop.
+
+    Raises:
+        CollectionInUseError, CollectionVersionError, UnavailableError: the collection.
+        BrowserUnavailableError, ProxyUnavailableError: they do not start.
+        DiskFullError: there was no space for as long as the settings say, or there is none at all;
+            what is left is done by the next run.
+        LimitReachedError: the run has received all that it may.
+    """
+    begun, account = clock.monotonic(), RunSummary()
+    if run.settings.frontier.url:
+        await _hand_over(run, prepare, account, clock, started)
+    else:
+        await _perform_here(run, prepare, account, clock, started, report, stopping)
+    account.seconds = clock.monotonic() - begun
+    return account
+
+
+async def _hand_over(
+    run: RunConfig,
+    prepare: Prepare,
+    account: RunSummary,
+    clock: Clock,
+    started: Callable[[AddResult, int], None],
+) -> None:
+    """Add to a frontier that others work on."""
+    account.handed_over = True
+    settings = run.settings
+    with open_frontier(Layout(run.root), settings.frontier, settings.politeness) as frontier:
+        _take_back_stop(frontier)
+        account.added = await prepare(frontier)
+        account.left = frontier.unfinished(clock.now())
+        started(account.added, account.left)
+
+
+async def _perform_here(  # noqa: PLR0913, PLR0917 each is a hand of its own
+    run: RunConfig,
+    prepare: Prepare,
+    account: RunSummary,
+    clock: Clock,
+    started: Callable[[AddResult, int], None],
+    report: Callable[[Event], None],
+    stopping: Callable[[], None],
+) -> None:
+    """Add to the collection's own frontier, and work until nothing is left."""
+    with StopSignals(stopping) as stop:
+        with stop.cut_short():
+            async with open_collection(run.root, clock=clock) as collection:
+                layout, settings = collection.layout, run.settings
+                with (
+                    closing(CrawlLog(layout.crawl_log, clock=clock)) as log,
+                    open_frontier(layout, settings.frontier, settings.politeness) as frontier,
+                ):
+
+                    def note(event: Event) -> None:
+                        account.note(event)
+                        log.note(event)
+                        report(event)
+                        if run.companion is not None:
+                            run.companion.note(event)
+
+                    _take_over(frontier, clock)
+                    account.added = await prepare(frontier)
+                    account.left = frontier.unfinished(clock.now())
+                    started(account.added, account.left)
+                    telling = asyncio.create_task(_tell(frontier, clock, report))
+                    try:
+                        await _work(run, collection, frontier, clock, note, stop)
+                    finally:
+                        telling.cancel()
+                        account.left = frontier.unfinished(clock.now())
+        account.stopped = stop.event.is_set()
+
+
+async def _tell(frontier: Frontier, clock: Clock, report: Callable[[Event], None]) -> None:
+    """Say how the frontier stands, and for which host it waits, until cancelled."""
+    waiting, since, pause_s = "", 0.0, STATUS_INTERVAL_S
+    backoff = ExponentialBackoff(2 * STATUS_INTERVAL_S, BACKOFF_MAX_S)
+    while True:
+        await asyncio.sleep(pause_s)
+        try:
+            now = clock.now()
+            stats, minutes = frontier.stats(now), frontier.minutes(now)
+            text = "" if stats.claimed or not stats.queued else host_wait(frontier, now)
+            if text and text != waiting:
+                since = since if waiting else clock.monotonic()
+                report(WaitStarted("host", text))
+            elif waiting and stats.claimed:
+                report(WaitEnded("host", clock.monotonic() - since))
+            waiting = text if text or stats.claimed else waiting
+            per_minute = round(pages_per_minute(minutes, 1, now=now), 1)
+            report(
+                QueueStatus(
+                    stats.queued,
+                    stats.claimed,
+                    stats.done,
+                    stats.skipped,
+                    stats.dead,
+                    per_minute,
+                    stats.paused,
+                )
+            )
+        except TransientError:
+            continue
+        except Exception:
+            log.exception("standing.untold")
+            pause_s = backoff.next_s()
+        else:
+            backoff.reset()
+            pause_s = STATUS_INTERVAL_S
+
+
+def host_wait(frontier: Frontier, now: datetime) -> str:
+    """Return for whom all that is queued waits, and until when; empty when that is soon."""
+    wakeup = frontier.next_wakeup(now)
+    if wakeup is None:
+        return ""
+    blocks = {each.host: each for each in frontier.blocks(now=now, limit=SAMPLED_ITEMS)}
+    queued = frontier.ls(ItemState.QUEUED, limit=SAMPLED_ITEMS)
+    why = ", when the next attempt is due"
+    if queued and all(record.item.host in blocks for record in queued):
+        first = min((blocks[record.item.host] for record in queued), key=lambda each: each.until)
+        wakeup = max(wakeup, first.until)
+        why = f": {first.host} is left alone ({first.reason})"
+    if wakeup - now < REPORTED_WAIT:
+        return ""
+    return f"Nothing can be visited until {wakeup:%Y-%m-%d %H:%M:%S} UTC{why}."
+
+
+async def _work(
+    run: RunConfig,
+    collection: Collection,
+    frontier: Frontier,
+    clock: Clock,
+    note: Callable[[Event], None],
+    stop: StopSignals,
+) -> None:
+    """Start what is needed and let the crew work; nothing is started when there is nothing to do."""
+    layout, settings = collection.layout, run.settings
+    await asyncio.to_thread(
+        complete_index,
+        layout,
+        settings.proxy,
+        index=settings.index,
+        told=lambda text: note(IndexRestored(text)),
+    )
+    if not (run.endless or run.eager) and not frontier.unfinished(clock.now()):
+        if interrupted(layout) or warcs_without_sum(layout):
+            await asyncio.to_thread(_put_in_order, collection, settings, clock, note)
+        return
+    # An index of another version is refused before anything is started.
+    with closing(open_index(layout, settings.index)) as index:
+        async with open_local_pool(collection, settings, clock=clock, report=note) as supervisor:
+            name = process_name()
+            stores = CrawlResources(
+                frontier,
+                supervisor,
+                index,
+                DiskReserve(layout.archive, settings.proxy.disk_reserve_bytes),
+                name=name,
+                reports=layout.reports,
+                ca=layout.ca / CA_FILE,
+                logins=run.logins,
+                stored_level_of=run.stored_level_of,
+            )
+            crew = WorkerPool(
+                build_crawl_context(stores, settings, clock=clock, report=note),
+                lease_s=settings.frontier.lease_s,
+                name=name,
+                endless=run.endless,
+                stopping=stop.event,
+            )
+            desk = RunContext(
+                layout,
+                settings,
+                frontier,
+                supervisor,
+                index,
+                run.logins,
+                clock,
+                note,
+                endless=run.endless,
+            )
+            try:
+                await _accompanied(crew, run, desk)
+            except BaseExceptionGroup as group:
+                raise first_error(group) from group
+
+
+async def _accompanied(crew: WorkerPool, run: RunConfig, desk: RunContext) -> None:
+    """Let the crew work, and work on as long as its companion has found more for it to do."""
+    companion = run.companion
+    if companion is None:
+        await crew.run(run.workers)
+        return
+    async with companion.beside(desk):
+        await crew.run(run.workers)
+        while not crew.stopping.is_set() and await companion.settle():
+            await crew.run(run.workers)
+
+
+def _put_in_order(
+    collection: Collection, settings: Settings, clock: Clock, note: Callable[[Event], None]
+) -> None:
+    """Do what a proxy does at its start: there is nothing to archive, but a crash left something."""
+    done = recover_collection(
+        collection.layout, settings.proxy, now=clock.now(), index=settings.index
+    )
+    for each in done:
+        note(FileRecovered.of(each.to_dict()))
+    with closing(open_index(collection.layout, settings.index)) as index:
+        add_missing_sums(collection.layout, index)
+
+
+def _take_over(frontier: Frontier, clock: Clock) -> None:
+    """Give back what a killed run had claimed: we hold the collection, so nobody works on it.
+
+    An order to stop was for that run.
+    """
+    while claimed := frontier.ls(ItemState.CLAIMED, limit=1000):
+        for record in claimed:
+            frontier.release(record.item, now=clock.now(), reason="the worker is gone")
+    _take_back_stop(frontier)
+
+
+def _take_back_stop(frontier: Frontier) -> None:
+    """Whoever calls for a run wants it to run, whatever was ordered before."""
+    for key in frontier.orders(STOP_ORDER):
+        frontier.take_back(STOP_ORDER, key)
+
+
+ADD_BATCH = 5_000  # URLs of a commit: lists are read as streams
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveOptions:
+    """What to archive, where, and how.
+
+    Attributes:
+        urls: fetch keys.
+        root: the collection's folder.
+        settings: the profile.
+        workers: visits at the same time.
+        again: archive also what was archived at least so long ago (zero: all; A02); None: nothing.
+        endless: when nothing is left, wait for what others put into the collection's frontier.
+        logins: opened.
+        companion: works beside the crew; None: nobody does.
+        stored_level_of: knows what was decided on how much is recorded.
+    """
+
+    urls: Iterable[str]
+    root: Path
+    settings: Settings
+    workers: int
+    again: timedelta | None = None
+    endless: bool = False
+    logins: SiteLogins = NO_LOGINS
+    companion: RunExtension | None = None
+    stored_level_of: StoredLevelOf = field(kw_only=True)
+
+
+async def add_in_batches(
+    frontier: Frontier,
+    turns: SlotAssigner,
+    items: Iterable[NewItem],
+    *,
+    now: Callable[[], datetime],
+    again: timedelta | None,
+) -> AddResult:
+    """Add any number of items, a batch at a time; return what became of them."""
+    iterator, result = iter(items), AddResult()
+    while batch := list(islice(iterator, ADD_BATCH)):
+        result += frontier.add(await turns.assign(batch), now=now(), again=again)
+    return result
+
+
+async def archive_urls(
+    order: ArchiveOptions,
+    *,
+    clock: Clock,
+    started: Callable[[AddResult, int], None],
+    report: Callable[[Event], None],
+    stopping: Callable[[], None] = lambda: None,
+) -> RunSummary:
+    """Archive the URLs; arguments and errors are those of `crawler.run.crawl_run.perform_run`."""
+
+    async def prepare(frontier: Frontier) -> AddResult:
+        turns = make_slot_assigner(order.settings)
+        items = map(NewItem, order.urls)
+        return await add_in_batches(frontier, turns, items, now=clock.now, again=order.again)
+
+    run = RunConfig(
+        order.root,
+        order.settings,
+        order.workers,
+        endless=order.endless,
+        logins=order.logins,
+        companion=order.companion,
+        stored_level_of=order.stored_level_of,
+    )
+    return await perform_run(
+        run, prepare, clock=clock, started=started, report=report, stopping=stopping
+    )

@@ -1,0 +1,362 @@
+"""Run of a crawl job: storing it, queueing its seeds, applying changed settings.
+
+The same crawl given again goes on where it stopped. Given with other settings it changes: what waits and
+no longer belongs to it is skipped, what a budget or an exclude pattern had left over is queued again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from core.clock import Clock
+from core.config.settings import ScopeSettings, Settings
+from core.errors import ConfigError
+from core.layout import Layout
+from core.page_manifest import PageInfo
+from core.timestamps import format_duration
+from core.urls import identity_key
+from crawler.frontier.base import AddResult, Frontier, FrontierItem, ItemRecord, ItemState, NewItem
+from crawler.frontier.politeness import SlotAssigner
+from crawler.jobs.crawl_job import JOB_ORDER, SEEDS_LIMIT, Job, parse_job
+from crawler.jobs.job_settings import JobSettings
+from crawler.rules.budget_rule import BUDGET_REASON
+from crawler.rules.scope_rule import decide_links, seed_target
+from crawler.run.context_builder import make_slot_assigner
+from crawler.run.crawl_run import RunConfig, RunSummary, perform_run
+from crawler.worker.crawl_events import Event
+from warc.artifact_reader import read_manifest
+from warc.index.opener import open_index
+from warc.index.protocol import CaptureIndex
+
+AT_ONCE = 1_000
+_GIVEN_UP = (BUDGET_REASON, "scope: ", "robots: ")
+
+# The manifest of a page that was archived; None when it cannot be read here.
+ManifestOf = Callable[[FrontierItem], PageInfo | None]
+
+
+def skip_excluded(jobs: JobSettings, frontier: Frontier, name: str, now: datetime) -> int:
+    """Skip what waits and no longer belongs to the crawl."""
+    dropped = 0
+    for records in _scanned(frontier, ItemState.QUEUED, name):
+        by_reason: dict[str, list[str]] = {}
+        for record in records:
+            reason = _exclusion_reason(jobs, record.item)
+            if reason:
+                by_reason.setdefault(reason, []).append(record.item.url)
+        for reason, urls in by_reason.items():
+            dropped += frontier.discard(urls, now=now, reason=reason)
+    return dropped
+
+
+def requeue_given_up(jobs: JobSettings, frontier: Frontier, name: str, now: datetime) -> int:
+    """Queue again what a rule of the crawl had left over, unless the scope still does."""
+    revived = 0
+    for records in _scanned(frontier, ItemState.SKIPPED, name):
+        items = [
+            _as_new(record.item)
+            for record in records
+            if record.outcome.startswith(_GIVEN_UP) and not _exclusion_reason(jobs, record.item)
+        ]
+        revived += frontier.add(items, now=now, again=timedelta(0)).requeued
+    return revived
+
+
+def _exclusion_reason(jobs: JobSettings, item: FrontierItem) -> str:
+    """Why an item of a crawl does not belong to it; empty when it does. A seed always does."""
+    scope = jobs.scope_for(item.url, item.job)
+    excluded = scope.excluded(item.url)
+    if excluded is not None:
+        return f"scope: exclude {excluded}"
+    if item.hops == 0:
+        return ""
+    decision = scope.decide(item.url, hops=item.hops, hops_off=max(item.hops_off - 1, 0))
+    return "" if decision.followed else f"scope: {decision.reason}"
+
+
+async def redecide_links(
+    jobs: JobSettings,
+    frontier: Frontier,
+    name: str,
+    *,
+    manifest_of: ManifestOf,
+    turns: SlotAssigner,
+    clock: Clock,
+) -> tuple[int, int]:
+    """Decide on the links of archived pages again, since more may belong to the crawl now.
+
+    The links are in the pages' manifests: no page is visited for it.
+
+    Returns:
+        How many URLs joined, and of how many pages the manifest could not be read.
+    """
+    joined = unread = 0
+
+    def links_of(records: list[ItemRecord]) -> tuple[list[NewItem], int]:
+        items, lacking = [], 0
+        for record in records:
+            page = manifest_of(record.item)
+            if page is None:
+                lacking += 1
+                continue
+            target = seed_target(record.item, page)
+            if target:
+                jobs.move_seed(name, record.item.url, target)
+            items += decide_links(jobs, record.item, page).items
+        return items, lacking
+
+    for records in _scanned(frontier, ItemState.DONE, name):
+        items, lacking = await asyncio.to_thread(links_of, records)
+        unread += lacking
+        assigned = await turns.assign(items)
+        for start in range(0, len(assigned), AT_ONCE):
+            some = assigned[start : start + AT_ONCE]
+            joined += frontier.add(some, now=clock.now()).added
+    return joined, unread
+
+
+def _scanned(frontier: Frontier, state: ItemState, job: str) -> Iterator[list[ItemRecord]]:
+    """The job's items in that state, some at a time."""
+    cursor = ""
+    while True:
+        records, cursor = frontier.scan(state, cursor=cursor, limit=AT_ONCE)
+        yield [record for record in records if record.item.job == job]
+        if not cursor:
+            return
+
+
+def _as_new(item: FrontierItem) -> NewItem:
+    return NewItem(
+        item.url,
+        lane=item.lane,
+        hops=item.hops,
+        via=item.via,
+        job=item.job,
+        hops_off=item.hops_off,
+        host=item.host,
+    )
+
+
+log = logging.getLogger(__name__)
+
+APPLIED_JOB_NOTE = (
+    "job"  # the kind of the note with the job as its items follow it; the key is its name
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JobSubmission:
+    """What became of a job that was given.
+
+    Attributes:
+        job: as it stands now, earlier seeds included.
+        is_new: whether the frontier did not know it.
+        changed: whether it was known and other settings hold now.
+        added: what became of its seeds.
+        dropped: queued pages that no longer belong to it.
+        revived: pages that were left over and are queued again.
+        joined: links of archived pages that were left and belong to the crawl now.
+        unread: archived pages whose links could not be read again.
+    """
+
+    job: Job
+    is_new: bool
+    changed: bool
+    added: AddResult
+    dropped: int = 0
+    revived: int = 0
+    joined: int = 0
+    unread: int = 0
+
+
+async def run_crawl_job(
+    job: Job,
+    run: RunConfig,
+    *,
+    clock: Clock,
+    started: Callable[[AddResult, int], None],
+    report: Callable[[Event], None],
+    stopping: Callable[[], None] = lambda: None,
+) -> RunSummary:
+    """Crawl; the other arguments and the errors are those of `crawler.run.crawl_run.perform_run`."""
+
+    async def prepare(frontier: Frontier) -> AddResult:
+        with closing(ManifestReader(Layout(run.root), run.settings)) as manifests:
+            given = await submit_job(
+                job, frontier, local=run.settings, clock=clock, manifest_of=manifests.of
+            )
+        if given.unread:
+            log.warning("crawl.links_unread pages=%d: their WARCs are not here", given.unread)
+        again = replace(given.added, requeued=given.added.requeued + given.revived)
+        return replace(again, added=again.added + given.joined)
+
+    return await perform_run(
+        run, prepare, clock=clock, started=started, report=report, stopping=stopping
+    )
+
+
+async def submit_job(
+    job: Job,
+    frontier: Frontier,
+    *,
+    local: Settings,
+    clock: Clock,
+    manifest_of: ManifestOf | None = None,
+) -> JobSubmission:
+    """Make the job known, queue its seeds, and let what is known of it follow its settings.
+
+    Args:
+        job: the crawl.
+        frontier: where.
+        local: this machine's settings.
+        clock: the time.
+        manifest_of: reads what archived pages link to; None: their links are not decided on again.
+
+    Raises:
+        ConfigError: the frontier has a job of that name that cannot be read, or there would be more
+            seeds than `SEEDS_LIMIT`.
+    """
+    text = frontier.orders(JOB_ORDER).get(job.name)
+    known = None if text is None else parse_job(job.name, text)
+    whole = job if known is None else _with_seeds_of(known, job)
+    if len(whole.seeds) > SEEDS_LIMIT:
+        raise ConfigError(f"A crawl of {len(whole.seeds)} seeds; at most {SEEDS_LIMIT}.")
+    if whole.to_json() != text:
+        frontier.give_order(JOB_ORDER, whole.name, whole.to_json())
+    # What its items follow; the order is ahead of it when a run was killed in between.
+    note = frontier.note(APPLIED_JOB_NOTE, whole.name, now=clock.now())
+    followed = None if note is None else parse_job(job.name, note)
+    added = await _add_seeds(whole, followed, frontier, local, clock)
+    given = JobSubmission(
+        whole, known is None, known is not None and whole.to_json() != text, added
+    )
+    if known is not None and note != whole.to_json():
+        given = await _apply_settings(given, followed, frontier, local, clock, manifest_of)
+    frontier.put_note(APPLIED_JOB_NOTE, whole.name, whole.to_json(), now=clock.now())
+    return given
+
+
+async def _apply_settings(
+    given: JobSubmission,
+    before: Job | None,
+    frontier: Frontier,
+    local: Settings,
+    clock: Clock,
+    manifest_of: ManifestOf | None,
+) -> JobSubmission:
+    """Let what is known of the job follow its settings."""
+    jobs, name = JobSettings(frontier, local, clock=clock), given.job.name
+    dropped = await asyncio.to_thread(skip_excluded, jobs, frontier, name, clock.now())
+    revived = await asyncio.to_thread(requeue_given_up, jobs, frontier, name, clock.now())
+    given = replace(given, dropped=dropped, revived=revived)
+    if manifest_of is None or (before is not None and not _may_hold_more(before, given.job)):
+        return given
+    turns = make_slot_assigner(local)
+    joined, unread = await redecide_links(
+        jobs, frontier, name, manifest_of=manifest_of, turns=turns, clock=clock
+    )
+    return replace(given, joined=joined, unread=unread)
+
+
+def _may_hold_more(before: Job, after: Job) -> bool:
+    """Whether links that were left may belong to the crawl now: more than its budgets changed."""
+    scopes = [
+        replace(
+            job.settings.scope,
+            pages=0,
+            bytes=0,
+            seconds=0.0,
+            host_pages=0,
+            host_bytes=0,
+            host_seconds=0.0,
+        )
+        for job in (before, after)
+    ]
+    sheets = [job.settings.sheets for job in (before, after)]
+    return scopes[0] != scopes[1] or sheets[0] != sheets[1] or before.seeds != after.seeds
+
+
+class ManifestReader:
+    """Reads manifests of a collection; the index is opened when the first one is asked for."""
+
+    def __init__(self, layout: Layout, settings: Settings) -> None:
+        self._layout = layout
+        self._settings = settings
+        self._index: CaptureIndex | None = None
+
+    def of(self, item: FrontierItem) -> PageInfo | None:
+        """The manifest of the item's page; None when it cannot be read here."""
+        if self._index is None:
+            if not (self._settings.index.url or self._layout.captures_db.exists()):
+                return None
+            self._index = open_index(self._layout, self._settings.index)
+        return read_manifest(self._layout, self._index, item.id)
+
+    def close(self) -> None:
+        """Close the index."""
+        if self._index is not None:
+            self._index.close()
+
+
+def _with_seeds_of(known: Job, job: Job) -> Job:
+    """The job with the seeds that it had before, too."""
+    seeds = {identity_key(seed): seed for seed in (*known.seeds, *job.seeds)}
+    return replace(job, seeds=tuple(seeds.values()), made_at=known.made_at)
+
+
+async def _add_seeds(
+    job: Job, followed: Job | None, frontier: Frontier, local: Settings, clock: Clock
+) -> AddResult:
+    """Queue the seeds. A new one that a list or another crawl has is taken over: a crawl begins there."""
+    turns = make_slot_assigner(local)
+    items = await turns.assign(NewItem(seed, lane=job.lane, job=job.name) for seed in job.seeds)
+    before = set(followed.seeds) if followed is not None else set()
+    total = AddResult()
+    for some in _batches(items):
+        result = frontier.add(some, now=clock.now())
+        total = _sum(total, result)
+        if result.added == len(some):
+            continue
+        others = [
+            each for each in some if each.url not in before and _is_of_another(frontier, each)
+        ]
+        urls = [each.url for each in others]
+        frontier.discard(urls, now=clock.now(), reason=f"moved to the crawl {job.name}")
+        taken = frontier.add(others, now=clock.now(), again=timedelta(0))
+        total = _sum(total, AddResult(duplicates=-taken.requeued, requeued=taken.requeued))
+    return total
+
+
+def _is_of_another(frontier: Frontier, item: NewItem) -> bool:
+    known = frontier.find(item.url)
+    return known is not None and known.item.job != item.job
+
+
+def _batches(items: Iterable[NewItem]) -> Iterator[list[NewItem]]:
+    whole = list(items)
+    for start in range(0, len(whole), AT_ONCE):
+        yield whole[start : start + AT_ONCE]
+
+
+def _sum(one: AddResult, other: AddResult) -> AddResult:
+    return AddResult(
+        one.added + other.added,
+        one.duplicates + other.duplicates,
+        one.requeued + other.requeued,
+    )
+
+
+def describe_budgets(scope: ScopeSettings, size: Callable[[float], str]) -> list[str]:
+    """The budgets that are set, each as a phrase; `size` writes bytes."""
+    found = []
+    for whose, pages, stored, seconds in (
+        ("", scope.pages, scope.bytes, scope.seconds),
+        (" of one host", scope.host_pages, scope.host_bytes, scope.host_seconds),
+    ):
+        found += [f"{pages} pages{whose}"] if pages else []
+        found += [f"{size(stored)}{whose}"] if stored else []
+        found += [f"{format_duration(seconds)}{whose}"] if seconds else []
+    return found

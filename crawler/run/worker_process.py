@@ -1,0 +1,250 @@
+"""Long-running worker of a cluster: local browsers, remote proxies, shared frontier.
+
+It claims whatever is there, for as long as it runs. What it needs and cannot reach for the moment,
+Redis, the database, every proxy, it waits for, and says so once.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from core.clock import Clock
+from core.config.settings import Settings
+from core.errors import (
+    CollectionVersionError,
+    InputError,
+    InvariantError,
+    UnavailableError,
+    WeboidError,
+)
+from core.layout import CRAWL_LOG, Layout
+from core.timestamps import warc_date
+from crawler.capture.page_capture import StoredLevelOf
+from crawler.capture.proxy_fetcher import CA_FILE
+from crawler.capture.site_logins import NO_LOGINS, SiteLogins
+from crawler.collection import read_collection
+from crawler.frontier.backend import open_frontier
+from crawler.pools.cluster import WORKER_SERVICE, RemoteProxyPool, ServiceAnnouncer, process_name
+from crawler.pools.resource_pool import open_resource_pool
+from crawler.run.context_builder import CrawlResources, build_crawl_context
+from crawler.worker.crawl_events import CrawlLog, Event, PageDone
+from crawler.worker.worker_pool import WorkerPool
+from net.backoff import StoreRetry, WaitStarted
+from net.stop_signals import StopSignals, first_error
+from proxy.control.frames import ClusterSecret
+from warc.index.opener import open_index
+from warc.local_storage import ScratchKind, scratch_folder
+
+log = logging.getLogger(__name__)
+
+RESTART_BACKOFF_INITIAL_S = 1.0
+RESTART_BACKOFF_MAX_S = 30.0
+_FINAL = (InputError, CollectionVersionError, InvariantError)
+STOP_S = 30.0  # what a visit's deadline does not cover
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """What a worker is to work with.
+
+    Attributes:
+        settings: the profile, with `frontier.url` and, for several machines, `index.url`.
+        layout: of the collection, where it can be seen from here: frontier and index are there when
+            the settings name none.
+        workers: visits at the same time.
+        secret: what proxies know.
+        logins: opened.
+        reports: the folder of the crawl log and the link logs; None: none are kept.
+        stored_level_of: knows what was decided on how much is recorded.
+    """
+
+    settings: Settings
+    layout: Layout
+    workers: int
+    secret: ClusterSecret
+    logins: SiteLogins = NO_LOGINS
+    reports: Path | None = None
+    stored_level_of: StoredLevelOf = field(kw_only=True)
+
+
+async def run_worker(
+    order: WorkerOptions,
+    *,
+    clock: Clock,
+    report: Callable[[Event], None],
+    stopping: Callable[[], None],
+    dice: Random,
+) -> int:
+    """Work until told to stop: gently at the first signal, at once at the second; pages ended.
+
+    Args:
+        order: with what.
+        clock: the time.
+        report: told what happens.
+        stopping: told when the first signal asked to stop.
+        dice: chooses among proxies that have equally little to do.
+
+    Raises:
+        InputError: the settings cannot be used.
+        CollectionVersionError: a store was made by another version.
+    """
+    ended = 0
+
+    with ExitStack() as stack:
+        log_of = _crawl_log(order.reports, clock, stack)
+
+        def note(event: Event) -> None:
+            nonlocal ended
+            ended += isinstance(event, PageDone)
+            log_of(event)
+            report(event)
+
+        stop = stack.enter_context(StopSignals(stopping))
+        limit_s = order.settings.visit.timeout_s + order.settings.proxy.seal_grace_s + STOP_S
+        hurrying = asyncio.create_task(_stop_after(stop, limit_s))
+        try:
+            with stop.cut_short(), scratch_folder(ScratchKind.RUN) as folder:
+                shift = _WorkerProcess(order, folder, clock, note, dice, stop)
+                await shift.run()
+        finally:
+            hurrying.cancel()
+    return ended
+
+
+def _crawl_log(reports: Path | None, clock: Clock, stack: ExitStack) -> Callable[[Event], None]:
+    """Return what writes an event into the crawl log of that folder; nothing without a folder."""
+    if reports is None:
+        return lambda _event: None
+    try:
+        reports.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnavailableError(f"{reports} cannot be made: {error.strerror or error}.") from error
+    return stack.enter_context(closing(CrawlLog(reports / CRAWL_LOG, clock=clock))).note
+
+
+@dataclass
+class _WorkerProcess:
+    """One worker's time at work; `folder` is for its own files."""
+
+    order: WorkerOptions
+    folder: Path
+    clock: Clock
+    note: Callable[[Event], None]
+    dice: Random
+    stop: StopSignals
+    _proxies: RemoteProxyPool | None = None
+    _since: str = ""
+
+    async def run(self) -> None:
+        """Open what is needed and work; begin again when something could not be used any more."""
+        self._since = warc_date(self.clock.now())
+        pause_s = RESTART_BACKOFF_INITIAL_S
+        while not self.stop.event.is_set():
+            begun = self.clock.monotonic()
+            try:
+                await self._once()
+            except BaseExceptionGroup as group:
+                self._take(first_error(group))
+            except WeboidError as error:
+                self._take(error)
+            if self.clock.monotonic() - begun > RESTART_BACKOFF_MAX_S:
+                pause_s = RESTART_BACKOFF_INITIAL_S
+            await self._pause(pause_s)
+            pause_s = min(2 * pause_s, RESTART_BACKOFF_MAX_S)
+
+    def _take(self, error: BaseException) -> None:
+        """Say what is missing; what no time mends is raised."""
+        if not isinstance(error, WeboidError) or isinstance(error, _FINAL):
+            raise error
+        if self.stop.event.is_set():
+            return
+        log.warning("worker.interrupted error=%s", error)
+        self.note(WaitStarted("service", f"{error} The worker tries again."))
+
+    async def _pause(self, pause_s: float) -> None:
+        if not self.stop.event.is_set():
+            try:
+                await asyncio.wait_for(self.stop.event.wait(), pause_s)
+            except TimeoutError:
+                return
+
+    async def _once(self) -> None:
+        settings, layout = self.order.settings, self.order.layout
+        name, authority = process_name(), self.folder / CA_FILE
+        patience = StoreRetry(self.clock, self.note)
+        if not (settings.frontier.url and settings.index.url):
+            read_collection(layout.root)  # a proxy makes it, never we
+        with ExitStack() as stack:
+            frontier = stack.enter_context(
+                await patience.ask(
+                    lambda: open_frontier(layout, settings.frontier, settings.politeness)
+                )
+            )
+            index = stack.enter_context(
+                closing(await patience.ask(lambda: open_index(layout, settings.index)))
+            )
+            announcer = ServiceAnnouncer(frontier, WORKER_SERVICE, name, self._describe, self.clock)
+            stack.callback(announcer.close)
+            stopping = asyncio.Event()
+            stack.callback(asyncio.create_task(_forward_event(self.stop.event, stopping)).cancel)
+            proxies = RemoteProxyPool(
+                frontier,
+                self.order.secret,
+                self.clock,
+                stopping=stopping,
+                dice=self.dice,
+                authority=authority,
+                report=self.note,
+            )
+            self._proxies = proxies
+            async with open_resource_pool(proxies, settings, clock=self.clock) as supervisor:
+                stores = CrawlResources(
+                    frontier,
+                    supervisor,
+                    index,
+                    None,
+                    name=name,
+                    ca=authority,
+                    logins=self.order.logins,
+                    reports=self.order.reports,
+                    stored_level_of=self.order.stored_level_of,
+                )
+                crew = WorkerPool(
+                    build_crawl_context(stores, settings, clock=self.clock, report=self.note),
+                    lease_s=settings.frontier.lease_s,
+                    name=name,
+                    endless=True,
+                    stopping=stopping,  # an order to stop ends the crew, not the process
+                )
+                await crew.run(self.order.workers)
+
+    def _describe(self) -> dict[str, Any]:
+        return {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "version": version("weboid"),
+            "started": self._since,
+            "visits": self._proxies.lent if self._proxies is not None else 0,
+            "workers": self.order.workers,
+        }
+
+
+async def _forward_event(first: asyncio.Event, second: asyncio.Event) -> None:
+    """Set the second when the first is set."""
+    await first.wait()
+    second.set()
+
+
+async def _stop_after(stop: StopSignals, limit_s: float) -> None:
+    """Stop at once when stopping gently takes too long: a store that is away may never answer."""
+    await stop.event.wait()
+    await asyncio.sleep(limit_s)
+    stop.hurry()

@@ -1,0 +1,534 @@
+"""Status of a collection and its frontier, from counters and without a scan.
+
+Every list is bounded, so an overview takes as long for ten URLs as for ten million.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from core.clock import Clock
+from core.config.settings import Settings
+from core.errors import UnavailableError
+from core.layout import OPEN_SUFFIX, Layout
+from core.page_manifest import VisitOutcome
+from crawler.frontier.base import (
+    Frontier,
+    FrontierStats,
+    HostBlock,
+    HostOrder,
+    HostReport,
+    ItemRecord,
+    ItemState,
+    JobCounts,
+    MinuteCounts,
+)
+from crawler.jobs.crawl_job import JOB_ORDER
+from crawler.rules.scope_rule import link_counts
+from crawler.worker.worker_pool import STOP_ORDER
+from warc.index.opener import open_index, unindexed_warcs
+
+PROXY_SERVICE, WORKER_SERVICE = "proxy", "worker"  # kinds of notes
+
+HOSTS_SHOWN = 20
+JOBS_SHOWN = 50
+LEASES_SHOWN = 100
+BLOCKS_COUNTED = 1_000
+MEMBERS_SHOWN = 100
+# Reasons are grouped over so many of the latest: enough for a picture, and always as quick.
+ENDED_SAMPLED = 200
+REASONS_SHOWN = 20
+EXAMPLES_SHOWN = 3
+DEAD_LETTERS_SHOWN = 20
+WINDOWS_MIN = (1, 10, 60)
+SHORTEST_S = 30.0  # a rate over less than that says nothing
+# Below so many pages in ten minutes no rate is worth a prediction.
+ENOUGH_FOR_ETA = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonGroup:
+    """What ended for one reason.
+
+    Attributes:
+        reason: what the reasons have in common: the words before their first colon.
+        count: how many of the latest `ENDED_SAMPLED`.
+        examples: the latest of them, (URL, whole reason).
+    """
+
+    reason: str
+    count: int
+    examples: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseReport:
+    """What a worker holds.
+
+    Attributes:
+        since: when the claim began.
+        until: when the lease runs out unless it is renewed.
+    """
+
+    worker: str
+    url: str
+    host: str
+    since: datetime | None
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierOverview:
+    """A frontier at a moment.
+
+    Attributes:
+        at: the moment.
+        stats: its counts.
+        minutes: what ended in each of the last sixty minutes, oldest first.
+        per_minute: pages ended a minute, over the last so many minutes.
+        eta: how long it takes at least, if nothing is added; None when nobody can say.
+        stopping: the order to stop, ``gently`` or ``now``; None when there is none.
+        jobs: the counts of each job.
+        links: what was decided on links so far, by job and reason.
+        slowest: the hosts whose visits take longest.
+        longest: the hosts with the longest queues.
+        blocked: hosts that are left alone, the longest first; `BLOCKS_COUNTED` at most.
+        leases: what is being visited, `LEASES_SHOWN` at most.
+        dead: the latest dead letters by reason.
+        dead_letters: the very latest of them, (URL, reason).
+        skipped: the latest that were not to be visited, by reason.
+        proxies: what living proxies say of themselves, by name.
+        workers: what living workers say of themselves, by name.
+    """
+
+    at: datetime
+    stats: FrontierStats
+    minutes: tuple[MinuteCounts, ...]
+    per_minute: dict[int, float]
+    eta: timedelta | None
+    stopping: str | None
+    jobs: dict[str, JobCounts]
+    links: dict[str, dict[str, int]]
+    slowest: tuple[HostReport, ...]
+    longest: tuple[HostReport, ...]
+    blocked: tuple[HostBlock, ...]
+    leases: tuple[LeaseReport, ...]
+    dead: tuple[ReasonGroup, ...]
+    dead_letters: tuple[tuple[str, str], ...]
+    skipped: tuple[ReasonGroup, ...]
+    proxies: dict[str, dict[str, Any]]
+    workers: dict[str, dict[str, Any]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The overview as JSON values: moments in ISO 8601, lengths in seconds."""
+        return {key: json_value(value) for key, value in asdict(self).items()}
+
+
+def read_overview(frontier: Frontier, *, now: datetime) -> FrontierOverview:
+    """What the frontier holds at `now`.
+
+    Raises:
+        UnavailableError: it does not answer.
+    """
+    stats = frontier.stats(now)
+    minutes = tuple(frontier.minutes(now))
+    longest = tuple(frontier.hosts(HostOrder.LONGEST, now=now, limit=HOSTS_SHOWN))
+    stop = frontier.orders(STOP_ORDER).get("")
+    dead = frontier.ls(ItemState.DEAD, limit=ENDED_SAMPLED)
+    return FrontierOverview(
+        at=now,
+        stats=stats,
+        minutes=minutes,
+        per_minute={window: pages_per_minute(minutes, window, now=now) for window in WINDOWS_MIN},
+        eta=estimate_remaining(stats, minutes, longest, now=now),
+        stopping=None if stop is None else stop or "gently",
+        jobs=_jobs(frontier),
+        links=link_counts(frontier, now=now),
+        slowest=tuple(frontier.hosts(HostOrder.SLOWEST, now=now, limit=HOSTS_SHOWN)),
+        longest=longest,
+        blocked=tuple(frontier.blocks(now=now, limit=BLOCKS_COUNTED)),
+        leases=tuple(map(_lease, frontier.ls(ItemState.CLAIMED, limit=LEASES_SHOWN))),
+        dead=group_by_reason(dead),
+        dead_letters=tuple((each.item.url, each.outcome) for each in dead[:DEAD_LETTERS_SHOWN]),
+        skipped=group_by_reason(frontier.ls(ItemState.SKIPPED, limit=ENDED_SAMPLED)),
+        proxies=parse_members(frontier.notes(PROXY_SERVICE, now=now)),
+        workers=parse_members(frontier.notes(WORKER_SERVICE, now=now)),
+    )
+
+
+def ended_in(minute: MinuteCounts) -> int:
+    """Pages that ended in the minute, however they did."""
+    return minute.done + minute.skipped + minute.dead
+
+
+def pages_per_minute(minutes: Sequence[MinuteCounts], window: int, *, now: datetime) -> float:
+    """Pages ended a minute over the last `window` minutes and what has passed of the current one.
+
+    A crawl that began within them is measured from the middle of its first minute: nobody knows
+    when in that minute it began.
+    """
+    recent = list(minutes[-(window + 1) :])
+    began_before = bool(recent and ended_in(recent[0]))
+    while recent and not ended_in(recent[0]):
+        recent.pop(0)
+    if not recent:
+        return 0.0
+    begin = recent[0].begins_at + timedelta(seconds=0 if began_before else 30)
+    seconds = max((now - begin).total_seconds(), SHORTEST_S)
+    return sum(map(ended_in, recent)) * 60 / seconds
+
+
+def estimate_remaining(
+    stats: FrontierStats,
+    minutes: Sequence[MinuteCounts],
+    longest: Sequence[HostReport],
+    *,
+    now: datetime,
+) -> timedelta | None:
+    """How long the rest takes at least, at the rate of the last ten minutes.
+
+    The longest queue has its own: a host that takes so long for a visit is not done any sooner,
+    however fast the others are. None while paused, when nothing is left, and when too little
+    happened to tell.
+    """
+    left = stats.queued + stats.claimed
+    recent = sum(map(ended_in, minutes[-11:]))
+    if stats.paused is not None or not left or recent < ENOUGH_FOR_ETA:
+        return None
+    whole = timedelta(minutes=left / pages_per_minute(minutes, 10, now=now))
+    return max([whole, *(host.mean * host.waiting for host in longest[:1])])
+
+
+def group_by_reason(records: Iterable[ItemRecord]) -> tuple[ReasonGroup, ...]:
+    """The records by what their reasons have in common, the largest group first."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for record in records:
+        reason = record.outcome or "no reason given"
+        common = reason.partition(":")[0].strip()[:60] or "no reason given"
+        found.setdefault(common, []).append((record.item.url, reason))
+    largest = sorted(found.items(), key=lambda each: (-len(each[1]), each[0]))
+    return tuple(
+        ReasonGroup(reason, len(each), tuple(each[:EXAMPLES_SHOWN]))
+        for reason, each in largest[:REASONS_SHOWN]
+    )
+
+
+def parse_members(notes: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """What proxies or workers say of themselves; one that cannot be read is there, and says nothing."""
+    found = {}
+    for name, text in sorted(notes.items())[:MEMBERS_SHOWN]:
+        try:
+            facts = json.loads(text)
+        except (ValueError, RecursionError):
+            facts = None
+        found[name] = facts if isinstance(facts, dict) else {}
+    return found
+
+
+def member_number(facts: Mapping[str, Any], key: str) -> float | None:
+    """What a member says under that key, when that is a number."""
+    value = facts.get(key)
+    return float(value) if isinstance(value, int | float) and value is not True else None
+
+
+def _jobs(frontier: Frontier) -> dict[str, JobCounts]:
+    """The counts of the jobs, and under the empty name those of plain lists, when there are any."""
+    names = ["", *list(frontier.orders(JOB_ORDER))[:JOBS_SHOWN]]
+    counts = {name: frontier.job_counts(name) for name in names}
+    return {name: each for name, each in counts.items() if name or each.began_at is not None}
+
+
+def _lease(record: ItemRecord) -> LeaseReport:
+    item = record.item
+    return LeaseReport(
+        worker=record.worker,
+        url=item.url,
+        host=item.host,
+        since=record.claimed_at,
+        until=record.lease_until,
+    )
+
+
+def json_value(value: Any) -> Any:
+    """The value as JSON has it: moments in ISO 8601, lengths in seconds."""
+    match value:
+        case datetime():
+            return value.isoformat()
+        case timedelta():
+            return round(value.total_seconds(), 3)
+        case dict():
+            return {str(key): json_value(each) for key, each in value.items()}
+        case list() | tuple():
+            return [json_value(each) for each in value]
+        case _:
+            return value
+
+
+CACHED_S = 0.5  # who asks twice within so long is told the same
+COUNTING_SHARE = 20
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionHoldings:
+    """What lies in a collection's folder.
+
+    Attributes:
+        root: the folder.
+        in_use: whether a process writes it.
+        outcomes: pages by outcome.
+        responses, revisits, artifacts: records by kind.
+        warcs: files, those being written included.
+        warc_bytes: their size.
+        free_bytes: on the disk that holds them.
+        reserve_bytes: no page begins when less is free.
+        classes: pages by class (`core.page_classes`); what was not judged has the empty name.
+        unindexed: closed WARCs that the collection's own index does not wholly cover.
+    """
+
+    root: str
+    in_use: bool
+    outcomes: dict[str, int]
+    responses: int
+    revisits: int
+    artifacts: int
+
+    warcs: int
+    warc_bytes: int
+    free_bytes: int
+    reserve_bytes: int
+    classes: dict[str, int] = field(default_factory=dict)
+    unindexed: int = 0
+
+    @property
+    def bytes_per_page(self) -> int | None:
+        """Stored bytes by page, parts that pages share counted once; None without a page."""
+        pages = sum(
+            self.outcomes.get(each, 0) for each in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL)
+        )
+        return round(self.warc_bytes / pages) if pages else None
+
+
+@dataclass(frozen=True, slots=True)
+class CopyCheckSummary:
+    """What looks at copies found (`crawler.quality`), and what became of it.
+
+    Attributes:
+        verdicts: copies by the verdict that counts; a person's goes before the machine's.
+        per_minute: looks a minute by verdict, over the last so many minutes.
+        repairs: pages by how their repair stands.
+        repairs_per_minute: repairs that ended a minute, by how, over the last so many minutes.
+        unrecorded: checks that are not in a WARC yet as they are.
+    """
+
+    verdicts: dict[str, int]
+    per_minute: dict[int, dict[str, float]]
+    repairs: dict[str, int]
+    repairs_per_minute: dict[int, dict[str, float]]
+    unrecorded: int
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionStatus:
+    """A collection, its frontier, or both at a moment.
+
+    Attributes:
+        at: the moment.
+        holdings: None when there is only a frontier that machines share.
+        frontier: None when the collection has none yet.
+        checks: None when there is no link registry, where they are kept.
+    """
+
+    at: datetime
+    holdings: CollectionHoldings | None
+    frontier: FrontierOverview | None
+    checks: CopyCheckSummary | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The status as JSON values: the collection's on top, with the frontier's main counts."""
+        found: dict[str, Any] = {"at": self.at.isoformat()}
+        if self.holdings is not None:
+            found |= asdict(self.holdings)
+            found["bytes_per_page"] = self.holdings.bytes_per_page
+        stats = self.frontier.stats if self.frontier is not None else None
+        for name in ("queued", "claimed", "done", "skipped", "dead"):
+            found[name] = getattr(stats, name) if stats is not None else 0
+        found["dead_letters"] = self.frontier.dead_letters if self.frontier is not None else ()
+        found["frontier"] = self.frontier.to_dict() if self.frontier is not None else None
+        found["checks"] = json_value(asdict(self.checks)) if self.checks is not None else None
+        return found
+
+
+def read_status(
+    layout: Layout | None, frontier: Frontier | None, *, settings: Settings, now: datetime
+) -> CollectionStatus:
+    """The status at `now`.
+
+    Args:
+        layout: of a collection that exists; None when there is none here.
+        frontier: its own, or a shared one; None when there is none yet.
+        settings: the profile: where the index is, and what is kept free.
+        now: the moment.
+
+    Raises:
+        CollectionVersionError: a store was made by another version.
+        UnavailableError: the frontier does not answer.
+    """
+    return CollectionStatus(
+        at=now,
+        holdings=None if layout is None else read_holdings(layout, settings),
+        frontier=None if frontier is None else read_overview(frontier, now=now),
+    )
+
+
+class StatusReader:
+    """Reads the status again and again, for as many as ask, at a bounded cost. Thread-safe.
+
+    The frontier's part is always as cheap. Index and registry count their rows, which takes longer the
+    more there are, so each is asked so seldom that it takes no more than a twentieth of the time.
+    """
+
+    def __init__(
+        self,
+        layout: Layout | None,
+        frontier: Callable[[], Frontier | None],
+        *,
+        settings: Settings,
+        clock: Clock,
+        checks: Callable[[datetime], CopyCheckSummary | None] = lambda _now: None,
+    ) -> None:
+        """Take what `read_status` takes; `frontier` and `checks` are asked each time: both may come later."""
+        self._layout = layout
+        self._frontier = frontier
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._status: CollectionStatus | None = None
+        self._read_at = float("-inf")
+        self._holdings = _ThrottledValue(
+            clock, lambda: None if layout is None else read_holdings(layout, settings)
+        )
+        self._checks = _ThrottledValue(clock, lambda: checks(clock.now()))
+
+    def status(self) -> CollectionStatus:
+        """The status, `CACHED_S` old at most but for what the index counts.
+
+        Raises:
+            CollectionVersionError, UnavailableError: as `read_status`.
+        """
+        with self._lock:
+            began = self._clock.monotonic()
+            if self._status is not None and began - self._read_at < CACHED_S:
+                return self._status
+            frontier = self._frontier()
+            now = self._clock.now()
+            self._status = CollectionStatus(
+                at=now,
+                holdings=self._current_holdings(),
+                frontier=None if frontier is None else read_overview(frontier, now=now),
+                checks=self._checks.read(),
+            )
+            self._read_at = self._clock.monotonic()
+            return self._status
+
+    def _current_holdings(self) -> CollectionHoldings | None:
+        if self._layout is None:
+            return None
+        found = self._holdings.read()
+        assert found is not None
+        return replace(found, in_use=is_in_use(self._layout), free_bytes=_free(self._layout))
+
+
+class _ThrottledValue(Generic[_T]):
+    """What takes the longer the more there is, read so seldom that it takes a share of the time at most."""
+
+    def __init__(self, clock: Clock, read: Callable[[], _T]) -> None:
+        self._clock = clock
+        self._read = read
+        self._found: tuple[_T] | None = None
+        self._until = float("-inf")
+
+    def read(self) -> _T:
+        """What was read last, or is now."""
+        began = self._clock.monotonic()
+        if self._found is None or began >= self._until:
+            self._found = (self._read(),)
+            ended = self._clock.monotonic()
+            self._until = ended + COUNTING_SHARE * (ended - began)
+        return self._found[0]
+
+
+def read_holdings(layout: Layout, settings: Settings) -> CollectionHoldings:
+    """What lies in the collection.
+
+    Raises:
+        CollectionVersionError: its index was made by another version.
+        UnavailableError: the folder is gone, or the index does not answer.
+    """
+    counts, outcomes, classes = _captured(layout, settings)
+    sizes = [_size(path) for path in layout.archive.glob("*.warc.gz*")]
+    return CollectionHoldings(
+        root=str(layout.root),
+        in_use=is_in_use(layout),
+        outcomes=outcomes,
+        classes=classes,
+        unindexed=0 if settings.index.url else len(unindexed_warcs(layout)),
+        responses=counts.get("captures.response", 0),
+        revisits=counts.get("captures.revisit", 0),
+        artifacts=counts.get("captures.resource", 0),
+        warcs=len(sizes),
+        warc_bytes=sum(sizes),
+        free_bytes=_free(layout),
+        reserve_bytes=settings.proxy.disk_reserve_bytes,
+    )
+
+
+def _free(layout: Layout) -> int:
+    """What is free on the collection's disk."""
+    try:
+        return shutil.disk_usage(layout.root).free
+    except OSError as error:
+        raise UnavailableError(
+            f"{layout.root} cannot be read: {error.strerror or error}."
+        ) from error
+
+
+def _size(path: Path) -> int:
+    """The file's size, also when it is closed, and so renamed, between two looks."""
+    for name in (path, path.with_name(path.name.removesuffix(OPEN_SUFFIX))):
+        with contextlib.suppress(FileNotFoundError):
+            return name.stat().st_size
+    return 0
+
+
+def is_in_use(layout: Layout) -> bool:
+    """Whether a process, or a cluster, holds the collection's lock."""
+    try:
+        descriptor = os.open(layout.lock, os.O_RDWR)  # NFS asks for it
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if layout.proxies.is_dir() and any(layout.proxies.iterdir()):  # there is, or was, a cluster
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def _captured(layout: Layout, settings: Settings) -> tuple[dict[str, int], ...]:
+    if not settings.index.url and not layout.captures_db.exists():
+        return {}, {}, {}
+    with closing(open_index(layout, settings.index)) as index:
+        return index.counts(), index.outcomes(), index.classes()

@@ -1,0 +1,340 @@
+"""Back-pressure on visits: limits of memory and disk space, and detection of network outages.
+
+What a visit needs is learned from those that ran: a maximum that fades slowly, so that one heavy page
+is remembered for a while and not for ever. Without room fewer visits run at a time; none is refused,
+and no page is to blame.
+
+When a cable is pulled every host is unreachable. A crawl that believed that would bury what it could
+not reach within the hour. So when a host cannot be reached, the proxy is asked for a connection, and
+no more, to hosts that answered a while ago. If none of them can be reached either, nothing is held
+against anybody: items are given back, and work waits until one of those hosts can be reached. Where
+no host has answered yet there is nothing to compare with, and failures count.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from core.clock import Clock
+from core.errors import TransientError
+from core.page_manifest import PageInfo, VisitOutcome
+from net.backoff import WaitEnded, WaitStarted
+from net.connect_errors import UNREACHABLE
+from warc.local_storage import DiskReserve
+
+PROC_FOLDER = Path("/proc")
+CGROUP_FOLDER = Path("/sys/fs/cgroup")
+
+
+def free_bytes(proc: Path = PROC_FOLDER, groups: Path = CGROUP_FOLDER) -> int | None:
+    """Memory that can be had before somebody is killed for it; None where the system does not say.
+
+    The least of what the machine has (MemAvailable, proc(5)) and of what each control group above us
+    allows (cgroup v2: memory.max less memory.current, to which its idle file pages are added: they
+    are given back first).
+
+    Args:
+        proc: where the system tells of itself.
+        groups: where control groups are mounted.
+    """
+    known = [
+        _machine_bytes(proc),
+        *(_cgroup_bytes(folder) for folder in _cgroup_folders(proc, groups)),
+    ]
+    return min((each for each in known if each is not None), default=None)
+
+
+def _machine_bytes(proc: Path) -> int | None:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in (proc / "meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return None
+
+
+def _cgroup_folders(proc: Path, groups: Path) -> list[Path]:
+    """Our control group's folder and those above it; in a container ours is often all we see."""
+    with contextlib.suppress(OSError):
+        for line in (proc / "self" / "cgroup").read_text().splitlines():
+            hierarchy, _, path = line.partition("::")
+            if hierarchy == "0" and ".." not in path:
+                own = groups / path.strip("/")
+                return [own, *(each for each in own.parents if each.is_relative_to(groups))]
+    return []
+
+
+def _cgroup_bytes(folder: Path) -> int | None:
+    with contextlib.suppress(OSError, ValueError):
+        limit = (folder / "memory.max").read_text().strip()
+        if limit != "max":
+            current = int((folder / "memory.current").read_text())
+            return max(0, int(limit) - current + _reclaimable_bytes(folder))
+    return None
+
+
+def _reclaimable_bytes(folder: Path) -> int:
+    with contextlib.suppress(OSError, ValueError):
+        for line in (folder / "memory.stat").read_text().splitlines():
+            if line.startswith("inactive_file "):
+                return int(line.split()[1])
+    return 0
+
+
+MEMORY_POLL_S = 0.5
+FIRST_VISIT_BYTES = 150_000_000  # what a visit is believed to need before one has run
+FADING = 0.99
+GROWN_S = 8.0  # by then a visit holds what it needs
+CALM_S = 60.0  # without a shortage for so long, it is over
+
+
+class MemoryLimit:
+    """Asked by every worker before it claims."""
+
+    def __init__(
+        self,
+        free_bytes: Callable[[], int | None],
+        visits_bytes: Callable[[], int],
+        *,
+        reserve_bytes: int,
+        clock: Clock,
+        report: Callable[[WaitStarted | WaitEnded], None],
+    ) -> None:
+        """All visits of a process.
+
+        Args:
+            free_bytes: memory that can be had; None when nobody knows, and then nobody waits.
+            visits_bytes: memory that the visits under way hold.
+            reserve_bytes: so much stays free.
+            clock: the time.
+            report: told once when there is no room, and once when there is again.
+        """
+        self._free_bytes = free_bytes
+        self._visits_bytes = visits_bytes
+        self._reserve_bytes = reserve_bytes
+        self._clock = clock
+        self._report = report
+        self._begun: list[float] = []
+        self._ended = asyncio.Event()
+        self._short_since: float | None = None
+        self._short_last = 0.0
+        self.visit_bytes = float(FIRST_VISIT_BYTES)
+
+    def __repr__(self) -> str:
+        return f"<Room [{len(self._begun)} visits, {self.visit_bytes / 1e6:.0f} MB each]>"
+
+    @asynccontextmanager
+    async def take(self, stopping: asyncio.Event) -> AsyncIterator[None]:
+        """Wait for room, or until `stopping` is set, and hold it to the end of the block."""
+        while not self._suffices() and not stopping.is_set():
+            self._note_short()
+            await self._wait()
+        began = self._clock.monotonic()
+        self._note_enough(began)
+        self._begun.append(began)
+        try:
+            yield
+        finally:
+            visits = len(self._begun)
+            self._begun.remove(began)
+            self._ended.set()
+            self._learn(visits)
+
+    def _suffices(self) -> bool:
+        if not self._begun:
+            return True
+        free = self._free_bytes()
+        if free is None:
+            return True
+        now = self._clock.monotonic()
+        # What has just begun will take what it needs, and does not hold it yet.
+        growing = sum(now - began < GROWN_S for began in self._begun)
+        return free - self._reserve_bytes >= (growing + 1) * self.visit_bytes
+
+    def _learn(self, visits: int) -> None:
+        """Take in what one of so many visits holds."""
+        seen = self._visits_bytes() / visits
+        if seen > 0:
+            self.visit_bytes = max(seen, FADING * self.visit_bytes + (1 - FADING) * seen)
+
+    async def _wait(self) -> None:
+        """Until a visit ends, or somebody else may have given memory back."""
+        self._ended.clear()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._ended.wait(), MEMORY_POLL_S)
+
+    def _note_short(self) -> None:
+        self._short_last = self._clock.monotonic()
+        if self._short_since is None:
+            self._short_since = self._short_last
+            free = self._free_bytes() or 0
+            self._report(
+                WaitStarted(
+                    "memory",
+                    f"There is memory for {len(self._begun)} visits at a time:"
+                    f" {free / 1e6:,.0f} MB are free, {self._reserve_bytes / 1e6:,.0f} MB are to stay"
+                    f" free, a visit takes some {self.visit_bytes / 1e6:,.0f} MB.",
+                )
+            )
+
+    def _note_enough(self, now: float) -> None:
+        if self._short_since is not None and now - self._short_last > CALM_S:
+            since, self._short_since = self._short_since, None
+            self._report(WaitEnded("memory", now - since))
+
+
+DISK_POLL_S = 2.0
+# More than the reserve must be free before a run goes on, or it would stop at the next page.
+DISK_MARGIN = 1.05
+
+
+@dataclass(frozen=True, slots=True)
+class DiskSpaceLow:
+    """No page is begun: less than the reserve is free.
+
+    Attributes:
+        free_bytes: on the collection's disk.
+        wanted_bytes: so many must be free before the run goes on.
+    """
+
+    free_bytes: int
+    wanted_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DiskSpaceRestored:
+    """There is room again, after so many seconds."""
+
+    seconds: float
+
+
+class DiskLimit:
+    """Asked by every worker before a visit; one of them looks, the others wait for it."""
+
+    def __init__(
+        self,
+        disk: DiskReserve,
+        *,
+        patience_s: float,
+        clock: Clock,
+        report: Callable[[DiskSpaceLow | DiskSpaceRestored], None],
+    ) -> None:
+        self._disk = disk
+        self._patience_s = patience_s
+        self._clock = clock
+        self._report = report
+        self._looking = asyncio.Lock()
+
+    def is_low(self) -> bool:
+        """Whether less than the reserve is free."""
+        return self._disk.free_bytes < self._disk.reserve_bytes
+
+    async def wait(self, stopping: asyncio.Event) -> None:
+        """Return when there is room, or when `stopping` is set.
+
+        Raises:
+            DiskFullError: there was none for as long as the patience lasts.
+        """
+        async with self._looking:
+            if stopping.is_set() or not self.is_low():
+                return
+            since = self._clock.monotonic()
+            wanted = int(self._disk.reserve_bytes * DISK_MARGIN)
+            if self._patience_s:
+                self._report(DiskSpaceLow(self._disk.free_bytes, wanted))
+            while self._disk.free_bytes < wanted:
+                if self._clock.monotonic() - since >= self._patience_s:
+                    self._disk.require_reserve(DISK_MARGIN)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stopping.wait(), DISK_POLL_S)
+                    return
+            self._report(DiskSpaceRestored(self._clock.monotonic() - since))
+
+
+REMEMBERED_HOSTS = 5
+BELIEVED_S = 5.0  # one answer serves all visits that fail at about the same time
+NETWORK_POLL_S = 5.0
+NETWORK_AWAY = "No host can be reached, also none that answered a while ago."
+
+Reach = Callable[[str, int], Awaitable[bool]]
+
+
+class NetworkAwayError(TransientError):
+    """See `NETWORK_AWAY`."""
+
+
+class NetworkMonitor:
+    """What a process knows of the network. `reach` opens a connection as visits do."""
+
+    def __init__(
+        self, reach: Reach, clock: Clock, report: Callable[[WaitStarted | WaitEnded], None]
+    ) -> None:
+        self._reach = reach
+        self._clock = clock
+        self._report = report
+        self._answered: dict[str, int] = {}  # host -> port, the latest last
+        self._looking = asyncio.Lock()
+        self._seen_at = float("-inf")
+        self._there = True
+
+    async def judge(self, page: PageInfo) -> None:
+        """Learn from a visit.
+
+        Raises:
+            NetworkAwayError: the host could not be reached, and neither can any other: the visit
+                says nothing about the page.
+        """
+        if not (page.outcome is VisitOutcome.FAILED and page.reason.startswith(UNREACHABLE)):
+            if page.status is not None:
+                self._remember(page.final_url)
+            return
+        if self._answered and not await self._is_there():
+            raise NetworkAwayError(f"The network is away: {page.reason}")
+
+    async def wait(self, stopping: asyncio.Event) -> None:
+        """Return when the network is there, as far as we know, or when `stopping` is set."""
+        if not self._is_away():
+            return
+        async with self._looking:
+            if not self._is_away():
+                return
+            since = self._clock.monotonic()
+            self._report(WaitStarted("network", NETWORK_AWAY))
+            while not stopping.is_set() and not await self._look():
+                try:
+                    await asyncio.wait_for(stopping.wait(), NETWORK_POLL_S)
+                except TimeoutError:
+                    continue
+            if not self._is_away():
+                self._report(WaitEnded("network", self._clock.monotonic() - since))
+
+    def _is_away(self) -> bool:
+        return not self._there
+
+    async def _is_there(self) -> bool:
+        async with self._looking:
+            if self._clock.monotonic() - self._seen_at > BELIEVED_S:
+                await self._look()
+            return self._there
+
+    async def _look(self) -> bool:
+        self._there = False
+        for host, port in reversed(self._answered.items()):
+            if await self._reach(host, port):
+                self._there = True
+                break
+        self._seen_at = self._clock.monotonic()
+        return self._there
+
+    def _remember(self, url: str) -> None:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port or (80 if parts.scheme == "http" else 443)
+        if host is None:
+            return
+        self._answered.pop(host, None)
+        self._answered[host] = port
+        if len(self._answered) > REMEMBERED_HOSTS:
+            del self._answered[next(iter(self._answered))]

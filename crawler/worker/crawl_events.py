@@ -1,0 +1,419 @@
+"""Crawl events, the extensions that observe them, and the crawl log.
+
+    crew: works ─────────> nothing is left ─> companion: settle ─> something new? ─> works on
+    companion: note, note, …                                   ╰─> nothing ────────> the run's end
+
+A companion is given what the crew works with, and never holds it up. Whatever goes wrong in it is its
+own to tell and to get over: it raises nothing.
+
+`reports/crawl.jsonl` only grows; it is never read by a crawl. It is rotated when it reaches
+`CRAWL_LOG_LIMIT_BYTES` and by `weboid frontier snapshot` (U20): the file gets the moment in its name, and
+whoever writes notices that and begins a new one. A line is written with one call to a file opened
+for appending, so several processes may share a log on one machine, and no rotation splits or loses
+a line.
+"""
+
+import contextlib
+import fcntl
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from core.clock import Clock
+from core.config.settings import Settings
+from core.errors import DiskFullError, UnavailableError
+from core.layout import Layout
+from core.page_manifest import PageInfo, VisitOutcome
+from core.playback_check import QaVerdict
+from core.timestamps import timestamp14, warc_date
+from crawler.capture.site_logins import SiteLogins
+from crawler.frontier.base import Frontier
+from crawler.pools.proxy_pool import FileRecovered
+from crawler.pools.resource_pool import ResourcePool
+from crawler.worker.backpressure import DiskSpaceLow, DiskSpaceRestored
+from net.backoff import WaitEnded, WaitStarted
+from warc.index.protocol import CaptureIndex
+
+
+@dataclass(frozen=True, slots=True)
+class PageDone:
+    """A page is over: archived, or given up.
+
+    Attributes:
+        url: the page.
+        page: its manifest; None when there is none.
+        error: why it was given up; empty when it was not.
+        attempts: how often it was tried.
+    """
+
+    url: str
+    page: PageInfo | None
+    error: str
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class PageSkipped:
+    """A page was not archived on purpose, and why."""
+
+    url: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PageDeferred:
+    """A page is not visited now, although its turn has come, and why; not before that moment."""
+
+    url: str
+    reason: str
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PageRetried:
+    """A page did not work and will be tried again."""
+
+    url: str
+    reason: str
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinksAdded:
+    """URLs that a page links to joined the frontier; so many were new."""
+
+    url: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class PageChecked:
+    """A copy was looked at.
+
+    Attributes:
+        url: the page.
+        page_id: which capture of it.
+        level: of playback.
+        verdict: what is to be thought of the copy.
+        score: from 0 to 1; None when nothing could be compared.
+        reason: a sentence; empty when all is well.
+    """
+
+    url: str
+    page_id: str
+    level: str
+    verdict: QaVerdict
+    score: float | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PageRepaired:
+    """A capture whose copy was broken was made again, or cannot be.
+
+    Attributes:
+        url: the page.
+        page_id: the capture that was broken.
+        state: how it ended, as `qa.check_store.RepairState` says it.
+        reason: a sentence.
+        repair_page_id: the new capture; empty when none came about.
+    """
+
+    url: str
+    page_id: str
+    state: str
+    reason: str
+    repair_page_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatus:
+    """How the whole frontier stands, every few seconds.
+
+    Attributes:
+        queued, claimed, done, skipped, dead: as in `FrontierStats`.
+        per_minute: pages that ended in a minute, lately.
+        paused: why claims are paused; None when they are not.
+    """
+
+    queued: int
+    claimed: int
+    done: int
+    skipped: int
+    dead: int
+    per_minute: float
+    paused: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRestored:
+    """Closed WARCs that the captures index did not cover are being indexed again; `text` says which."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotMade:
+    """The frontier that machines share was copied at that moment: crawl logs begin anew."""
+
+    at: datetime
+
+
+Event = (
+    PageDone
+    | PageSkipped
+    | PageRetried
+    | PageDeferred
+    | LinksAdded
+    | PageChecked
+    | PageRepaired
+    | QueueStatus
+    | DiskSpaceLow
+    | DiskSpaceRestored
+    | WaitStarted
+    | WaitEnded
+    | FileRecovered
+    | IndexRestored
+    | SnapshotMade
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """What a companion is lent while the crew works.
+
+    Attributes:
+        layout: of the collection, which the run holds.
+        settings: this machine's.
+        frontier: what the crew works off.
+        supervisor: lends proxies and browsers; they are gone after.
+        index: of captures.
+        logins: opened.
+        clock: the time.
+        report: told what happens.
+        endless: the crew never ends by itself.
+    """
+
+    layout: Layout
+    settings: Settings
+    frontier: Frontier
+    supervisor: ResourcePool
+    index: CaptureIndex
+    logins: SiteLogins
+    clock: Clock
+    report: Callable[[Event], None]
+    endless: bool = False
+
+
+class RunExtension(Protocol):
+    """See the module."""
+
+    def note(self, event: Event) -> None:
+        """Something happened in the run; returns at once."""
+        ...
+
+    def beside(self, desk: RunContext) -> AbstractAsyncContextManager[None]:
+        """Work from the beginning of the block; at its end, finish what was begun."""
+        ...
+
+    async def settle(self) -> bool:
+        """The crew has nothing left: do what is still to be done.
+
+        Returns:
+            whether there is something new in the frontier.
+        """
+        ...
+
+
+CRAWL_LOG_LIMIT_BYTES = 256 << 20
+_LINE_LIMIT_BYTES = 1 << 20
+RETRY = "retry"  # beside the outcomes: it did not work and will be tried again
+
+
+class CrawlLog:
+    """Appends to the log at `path`, which is made when it is missing; its folder must exist.
+
+    Not thread-safe: one writer each process.
+    """
+
+    def __init__(
+        self, path: Path, *, clock: Clock, limit_bytes: int = CRAWL_LOG_LIMIT_BYTES
+    ) -> None:
+        self._path = path
+        self._clock = clock
+        self._limit_bytes = limit_bytes
+        self._file: int | None = None
+
+    def close(self) -> None:
+        """Close the file; the next note opens it again."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def note(self, event: Event) -> None:
+        """Write the line of an event that ended an attempt; others have none.
+
+        Raises:
+            DiskFullError, UnavailableError: it cannot be written.
+        """
+        if isinstance(event, SnapshotMade):
+            rotate_older_crawl_log(self._path, event.at)
+            return
+        line = crawl_log_line(event, now=self._clock.now())
+        if line is None:
+            return
+        data = (json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
+        try:
+            file = self._current()
+            size = os.fstat(file).st_size
+            if size and size + len(data) > self._limit_bytes:
+                rotate_crawl_log(self._path, now=self._clock.now(), only=file)
+            os.write(self._current(), data)
+        except OSError as error:
+            if error.errno == 28:  # ENOSPC
+                raise DiskFullError(
+                    f"The disk that holds {self._path} is full: free some space."
+                ) from error
+            raise UnavailableError(
+                f"{self._path} cannot be written: {error.strerror or error}."
+            ) from error
+
+    def reporting(self, report: Callable[[Event], None]) -> Callable[[Event], None]:
+        """`report`, with each event noted before."""
+
+        def noted(event: Event) -> None:
+            self.note(event)
+            report(event)
+
+        return noted
+
+    def _current(self) -> int:
+        """The file that is now at the path: another one after a rotation, by whomever."""
+        if self._file is not None and not _is_at(self._file, self._path):
+            self.close()
+        if self._file is None:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            self._file = os.open(self._path, flags, 0o644)
+        return self._file
+
+
+def rotate_crawl_log(path: Path, *, now: datetime, only: int | None = None) -> Path | None:
+    """Give the log a name with the moment; the new path, None when there is no log.
+
+    Rotations wait for each other, so no name is used twice and no new log is taken for an old one.
+
+    Args:
+        path: the log.
+        now: the moment.
+        only: a descriptor: do nothing when another file is at the path by now.
+
+    Raises:
+        UnavailableError: it cannot be renamed.
+    """
+    try:
+        with _locked(path.parent):
+            if not path.exists() or (only is not None and not _is_at(only, path)):
+                return None
+            target = _free_name(path, now)
+            path.rename(target)
+            return target
+    except OSError as error:
+        raise UnavailableError(f"{path} cannot be rotated: {error.strerror or error}.") from error
+
+
+def rotate_older_crawl_log(path: Path, moment: datetime) -> Path | None:
+    """Rotate a log that was begun before the moment; the new path, None when there is none.
+
+    Workers that share a folder are all told of a snapshot, and the first of them rotates.
+
+    Raises:
+        UnavailableError: it cannot be read or renamed.
+    """
+    try:
+        with _locked(path.parent):
+            if not path.exists() or _began_at(path) >= warc_date(moment):
+                return None
+            target = _free_name(path, moment)
+            path.rename(target)
+            return target
+    except OSError as error:
+        raise UnavailableError(f"{path} cannot be rotated: {error.strerror or error}.") from error
+
+
+def _began_at(path: Path) -> str:
+    """Return the moment of the log's first line; empty when that cannot be read."""
+    with path.open("rb") as file:
+        line = file.readline(_LINE_LIMIT_BYTES)
+    try:
+        return str(json.loads(line)["time"])
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _free_name(path: Path, now: datetime) -> Path:
+    stem = f"{path.stem}-{timestamp14(now)}"
+    names = itertools.chain([stem], (f"{stem}-{number}" for number in itertools.count(1)))
+    candidates = (path.with_name(f"{name}{path.suffix}") for name in names)
+    return next(each for each in candidates if not each.exists())
+
+
+def crawl_log_line(event: Event, *, now: datetime) -> dict[str, Any] | None:
+    """What the log says of an event: time, outcome, status, URL and why; None for other events."""
+    match event:
+        case PageRetried():
+            facts = _facts(RETRY, event.url, event.reason) | {"attempt": event.attempts}
+        case PageSkipped():
+            facts = _facts(VisitOutcome.SKIPPED, event.url, event.reason)
+        case PageDone():
+            facts = _ended(event)
+        case _:
+            return None
+    return {"time": warc_date(now), **facts}
+
+
+def _facts(outcome: str, url: str, reason: str) -> dict[str, Any]:
+    return {"outcome": str(outcome), "url": url, "reason": reason}
+
+
+def _ended(event: PageDone) -> dict[str, Any]:
+    page = event.page
+    outcome = (
+        VisitOutcome.FAILED if event.error else page.outcome if page else VisitOutcome.COMPLETE
+    )
+    reason = event.error or (page.reason if page else "")
+    facts = _facts(outcome, event.url, reason) | {"attempt": event.attempts}
+    if page is not None:
+        facts |= {
+            "status": page.status,
+            "final_url": page.final_url,
+            "mime": page.mime,
+            "class": page.page_class,
+            "records": page.records,
+            "bytes": page.stored_bytes,
+            "seconds": page.seconds,
+            "page_id": page.page_id,
+        }
+    return facts
+
+
+def _is_at(file: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file), path.stat())
+    except FileNotFoundError:
+        return False

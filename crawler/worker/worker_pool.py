@@ -1,0 +1,294 @@
+"""Worker pool of a process: claims items and runs their page tasks until stopped."""
+
+import asyncio
+import logging
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from core.errors import InputError, InvariantError, WeboidError
+from core.timestamps import parse_warc_date
+from crawler.frontier.base import FrontierItem
+from crawler.worker.crawl_events import SnapshotMade
+from crawler.worker.page_task import (
+    MAX_INTERNAL_ERRORS,
+    RUN_ERRORS,
+    ClaimLostError,
+    CrawlContext,
+    PageTask,
+    release_item,
+)
+from net.backoff import ExponentialBackoff, WaitStarted
+
+log = logging.getLogger(__name__)
+
+WAIT_LIMIT_S = 1.0  # other processes may add, finish or unblock: look again at least so often
+BLOCKED_PAUSE_S = 10.0  # while no page can be kept
+LONG_WAIT = timedelta(
+    hours=1
+)  # whoever called for a run does not wait longer for a page's own turn
+ORDERS_POLL_S = 0.5  # an order reaches us within so long
+BACKOFF_INITIAL_S = 1.0  # of a worker after an internal error outside of any page …
+BACKOFF_MAX_S = 30.0  # … doubled each time in a row, up to this
+SNAPSHOT_ORDER = "snapshot"  # its kind; the value is the moment of the last one
+STOP_ORDER = "stop"  # its kind; the value "now" stops at once
+
+
+@dataclass(slots=True)
+class WorkerPool:
+    """Several workers of one process.
+
+    Attributes:
+        means: what they work with.
+        lease_s: how long a claim holds without a sign of life.
+        name: of this process, for the books.
+        endless: wait for work when nothing is left; at the start also for the end of a stop order,
+            which another run takes back.
+        stopping: set it, and no worker claims another item.
+        at_once: set by an order to stop at once; visits under way are given back.
+    """
+
+    means: CrawlContext
+    lease_s: float
+    name: str
+    endless: bool = False
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    at_once: asyncio.Event = field(default_factory=asyncio.Event)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _version: int = -1
+    _snapshot: str | None = None
+    _faults: int = 0
+
+    async def run(self, workers: int) -> None:
+        """Work until nothing is left, or `stopping` is set and what was begun is over.
+
+        Raises:
+            DiskFullError, LimitReachedError, DedupUnavailableError: there is no space, the run may
+                receive no more, or the dedup index does not answer; nothing is lost.
+            BrowserUnavailableError, ProxyUnavailableError: they do not start any more.
+            InvariantError: internal errors, page after page or outside of any page.
+        """
+        await self._begin()
+        watching = asyncio.create_task(self._watch())
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in range(workers):
+                    group.create_task(self._work(f"{self.name}.{number}"))
+        finally:
+            watching.cancel()
+
+    async def _begin(self) -> None:
+        """A run that was just called for takes an old stop order back; one that stays waits."""
+        means = self.means
+        while self.endless and not self.stopping.is_set():
+            if not await means.patience.ask(lambda: means.frontier.orders(STOP_ORDER)):
+                return
+            await asyncio.sleep(ORDERS_POLL_S)
+        if not self.endless:
+            await means.patience.ask(lambda: means.frontier.take_back(STOP_ORDER, ""))
+
+    async def _watch(self) -> None:
+        """Look for orders, which come through the frontier from anywhere."""
+        backoff = ExponentialBackoff(ORDERS_POLL_S, BACKOFF_MAX_S)
+        while True:
+            try:
+                await self._look_for_orders()
+            except Exception:
+                log.exception("orders.unread")
+                await asyncio.sleep(backoff.next_s())
+            else:
+                backoff.reset()
+                await asyncio.sleep(ORDERS_POLL_S)
+
+    async def _look_for_orders(self) -> None:
+        means = self.means
+        stats = await means.patience.ask(lambda: means.frontier.stats(means.clock.now()))
+        if stats.version == self._version:
+            return
+        orders = await means.patience.ask(lambda: means.frontier.orders(STOP_ORDER))
+        snapshots = await means.patience.ask(lambda: means.frontier.orders(SNAPSHOT_ORDER))
+        self._version = stats.version
+        self._tell_of(snapshots.get("", ""))
+        if orders:
+            self.stopping.set()
+            if "now" in orders.values():
+                self.at_once.set()
+        self._tell_others()
+
+    def _tell_of(self, snapshot: str) -> None:
+        """Tell of a snapshot once; of one that was made before this process began, too."""
+        if snapshot == self._snapshot or not snapshot:
+            return
+        self._snapshot = snapshot
+        try:
+            self.means.report(SnapshotMade(parse_warc_date(snapshot)))
+        except InputError:
+            log.warning("snapshot.unreadable moment=%r", snapshot[:50])
+
+    async def _work(self, worker: str) -> None:
+        """Do one item after the other. An internal error ends neither this worker nor the others."""
+        backoff = ExponentialBackoff(BACKOFF_INITIAL_S, BACKOFF_MAX_S)
+        while not self.stopping.is_set():
+            try:
+                goes_on = await self._work_once(worker)
+            except WeboidError:
+                raise
+            except Exception as error:
+                log.exception("worker.internal_error worker=%s", worker)
+                await self._endure(error, backoff.next_s())
+                continue
+            backoff.reset()
+            self._faults = 0
+            if not goes_on:
+                break
+        self._tell_others()
+
+    async def _endure(self, error: Exception, pause_s: float) -> None:
+        """Pause after an internal error; raise when one follows the other."""
+        self._faults += 1
+        if self._faults >= MAX_INTERNAL_ERRORS:
+            raise InvariantError(
+                f"{self._faults} internal errors of Weboid in a row, the last {type(error).__name__}: "
+                f"{error}. The log has each with its traceback: please report it. Nothing that was "
+                "archived is lost, and the same command goes on with the rest."
+            ) from error
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.stopping.wait(), pause_s)
+
+    async def _work_once(self, worker: str) -> bool:
+        """Do one item, or wait until there may be one; False when nothing is left to do."""
+        means = self.means
+        if means.space is not None:
+            await means.space.wait(self.stopping)
+        await means.network.wait(self.stopping)
+        if self.stopping.is_set():
+            return False
+        async with means.room.take(self.stopping):
+            claimed = not self.stopping.is_set() and await self._claim_one(worker)
+        if claimed:
+            self._tell_others()
+        elif not self.endless and not await self._unfinished():
+            return False
+        else:
+            await self._wait()
+        return True
+
+    async def _claim_one(self, worker: str) -> bool:
+        """Claim an item and see it to its end; whether there was one."""
+        means = self.means
+        claimed = await means.patience.ask(
+            lambda: means.frontier.claim(now=means.clock.now(), worker=worker)
+        )
+        if claimed:
+            await self._handle(claimed[0])
+        return bool(claimed)
+
+    async def _unfinished(self) -> int:
+        """Return how many items this run waits for: not what waits for hours and days for its site."""
+        means = self.means
+        frontier, now = means.frontier, means.clock.now()
+
+        def count() -> int:
+            stats = frontier.stats(now)
+            if stats.claimed or stats.queued > stats.later:
+                return frontier.unfinished(now)
+            wakeup = frontier.next_wakeup(now)
+            is_long = wakeup is not None and wakeup - now > LONG_WAIT
+            return 0 if is_long else frontier.unfinished(now)
+
+        return await means.patience.ask(count)
+
+    async def _wait(self) -> None:
+        """Wait for another worker to finish something, for a host's turn, or for the end."""
+        means = self.means
+        changed = self._changed
+        now = means.clock.now()
+        wakeup = await means.patience.ask(lambda: means.frontier.next_wakeup(now))
+        left = WAIT_LIMIT_S if wakeup is None else (wakeup - now).total_seconds()
+        waiting = {
+            asyncio.create_task(changed.wait()),
+            asyncio.create_task(self.stopping.wait()),
+        }
+        try:
+            await asyncio.wait(
+                waiting,
+                timeout=min(max(left, 0.01), WAIT_LIMIT_S),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        finally:
+            for task in waiting:
+                task.cancel()
+
+    def _tell_others(self) -> None:
+        """Wake whoever waits: something was finished, or an order was given."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def _handle(self, item: FrontierItem) -> None:
+        """Run the errand for as long as the claim is ours and nobody says to stop at once."""
+        errand = asyncio.create_task(PageTask(item, self.means).run())
+        keeping = asyncio.create_task(self._keep_lease(item))
+        dropping = asyncio.create_task(self.at_once.wait())
+        try:
+            await asyncio.wait({errand, keeping, dropping}, return_when=asyncio.FIRST_COMPLETED)
+            if not errand.done():
+                await _cancelled(errand)
+            if errand.cancelled():
+                if keeping.done():
+                    log.warning("claim.lost url=%s", item.url)
+                else:
+                    self._give_back(item)
+                return
+            await self._look_at(errand)
+        except asyncio.CancelledError:
+            await _cancelled(errand)
+            if errand.cancelled():
+                self._give_back(item)
+            raise
+        finally:
+            keeping.cancel()
+            dropping.cancel()
+
+    async def _look_at(self, errand: "asyncio.Task[None]") -> None:
+        """Take in how the errand ended; one who stays waits for what no page can be kept without."""
+        try:
+            errand.result()
+        except ClaimLostError:
+            return
+        except RUN_ERRORS as error:
+            if not self.endless:
+                raise
+            self.means.report(WaitStarted("archive", str(error)))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.stopping.wait(), BLOCKED_PAUSE_S)
+
+    def _give_back(self, item: FrontierItem) -> None:
+        """When that fails, because the store is away for example, the lease runs out instead."""
+        try:
+            release_item(item, self.means, "stopped")
+        except WeboidError:
+            return
+        except Exception:
+            log.exception("claim.not_given_back url=%s", item.url)
+
+    async def _keep_lease(self, item: FrontierItem) -> None:
+        """Renew the lease; return when the claim is lost. What cannot be renewed runs out."""
+        means = self.means
+        while True:
+            await asyncio.sleep(self.lease_s / 3)
+            try:
+                is_ours = await means.patience.ask(
+                    lambda: means.frontier.renew(item, now=means.clock.now())
+                )
+            except Exception:
+                log.exception("claim.not_renewed url=%s", item.url)
+                continue
+            if not is_ours:
+                return
+
+
+async def _cancelled(task: "asyncio.Task[None]") -> None:
+    """End the task; what it raises meanwhile is of no more use."""
+    task.cancel()
+    with suppress(asyncio.CancelledError, WeboidError):
+        await task

@@ -1,0 +1,433 @@
+"""Parsing of archive answers (TimeMap, CDX, JSON) and matching with the URL asked for.
+
+Everything here is pure, takes text from the web, and gives what could be understood of it; `FormatError`
+when it is not of the form at all: an error page with status 200, a challenge, half an answer.
+
+    copies = await adapter.find("http://a.test/", at)     # [] when there are none
+
+What an archive answers about another page is dropped, and an answer that is wholly about another page
+is none. An adapter that has no answer raises `ArchiveTroubleError`: that an archive cannot be asked now
+says nothing of its copies. The ways of asking are in `mementos`, `wayback` and `cdx`.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Protocol
+from urllib.parse import quote
+
+from core.errors import BadUrlError
+from core.timestamps import timestamp14
+from core.urls import authority_of, fetch_key
+from core.web_dates import parse_web_date
+from links.archives.archive_client import (
+    ArchiveFailure,
+    ArchiveResponse,
+    ArchiveUnavailableError,
+    is_refusal,
+)
+from links.archives.archive_services import OTHER
+from links.archives.archive_urls import is_copy_of, is_same_page, recognise
+
+ENTRIES_LIMIT: Final = 50_000  # entries of one answer
+_LINK = re.compile(r"<([^<>]{1,16384})>([^<]*)")
+_PARAMETER = re.compile(r";\s*([a-zA-Z-]{1,20})\s*=\s*(?:\"([^\"]*)\"|([^\s;,\"]*))")
+_STAMP = re.compile(r"\d{14}", re.ASCII)
+_CDXJ = re.compile(r"\S+ (\d{14}) (\{.*\})\s*", re.ASCII)
+
+
+class FormatError(ValueError):
+    """An answer is not of the form that it should have."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedCopy:
+    """One copy, as an answer lists it; not yet held to what was asked for.
+
+    Attributes:
+        address: where it is; empty when the answer only says that and when there is one.
+        timestamp: when it was taken, 14 digits.
+        original: of what, when that is said.
+        status: what the original answered then; None when that is not said.
+        mime: its type, when that is said.
+    """
+
+    address: str
+    timestamp: str
+    original: str = ""
+    status: int | None = None
+    mime: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeMapSegment:
+    """A further part of a long TimeMap.
+
+    Attributes:
+        address: where it is.
+        begins: the first moment in it, 14 digits; empty when that is not said.
+        ends: the last one.
+    """
+
+    address: str
+    begins: str = ""
+    ends: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedTimeMap:
+    """A list of copies (RFC 7089, 5).
+
+    Attributes:
+        original: of what; empty when it does not say.
+        entries: the copies.
+        parts: where the list goes on.
+    """
+
+    original: str = ""
+    entries: tuple[ListedCopy, ...] = ()
+    parts: tuple[TimeMapSegment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LinkValue:
+    """One link of a Link header or a TimeMap: its target, its relations, its other parameters."""
+
+    target: str
+    rels: frozenset[str]
+    parameters: Mapping[str, str]
+
+
+def parse_links(text: str) -> Iterator[LinkValue]:
+    """The links of a header or of an application/link-format document (RFC 8288, RFC 6690)."""
+    for count, match in enumerate(_LINK.finditer(text)):
+        if count >= ENTRIES_LIMIT:
+            return
+        parameters = {
+            name.lower(): quoted or bare for name, quoted, bare in _PARAMETER.findall(match[2])
+        }
+        rels = frozenset(parameters.get("rel", "").lower().split())
+        yield LinkValue(match[1].strip(), rels, parameters)
+
+
+def read_link_timemap(text: str) -> ParsedTimeMap:
+    """A TimeMap in application/link-format.
+
+    Raises:
+        FormatError: it is none.
+    """
+    original, entries, parts = "", [], []
+    for link in parse_links(text):
+        if "original" in link.rels:
+            original = link.target
+        elif "memento" in link.rels:
+            stamp = timestamp_of(link.parameters.get("datetime", ""))
+            if stamp:
+                entries.append(ListedCopy(link.target, stamp))
+        elif "timemap" in link.rels and "self" not in link.rels:
+            begins = timestamp_of(link.parameters.get("from", ""))
+            parts.append(
+                TimeMapSegment(link.target, begins, timestamp_of(link.parameters.get("until", "")))
+            )
+    if not original and not entries:
+        raise FormatError("it is no TimeMap")
+    return ParsedTimeMap(original, tuple(entries), tuple(parts))
+
+
+def read_json_timemap(text: str) -> ParsedTimeMap:
+    """A TimeMap in the aggregators' JSON, and Time Travel's answer about one moment.
+
+    Raises:
+        FormatError: it is neither.
+    """
+    told = _object(text)
+    mementos = told.get("mementos")
+    index = told.get("timemap_index")
+    if not isinstance(mementos, dict) and not isinstance(index, list):
+        raise FormatError("it is no TimeMap")
+    listed: list[Any] = []
+    if isinstance(mementos, dict):
+        several = mementos.get("list")
+        listed = several if isinstance(several, list) else []
+        names = ("closest", "first", "prev", "next", "last")
+        listed = [*listed[:ENTRIES_LIMIT], *(mementos[name] for name in names if name in mementos)]
+    entries = dict.fromkeys(entry for each in listed for entry in _json_entries(each))
+    parts = [
+        TimeMapSegment(
+            each["uri"], timestamp_of(_text(each, "from")), timestamp_of(_text(each, "until"))
+        )
+        for each in (index if isinstance(index, list) else [])[:ENTRIES_LIMIT]
+        if isinstance(each, dict) and isinstance(each.get("uri"), str)
+    ]
+    return ParsedTimeMap(_text(told, "original_uri"), tuple(entries), tuple(parts))
+
+
+def _json_entries(each: Any) -> Iterator[ListedCopy]:
+    if not isinstance(each, dict):
+        return
+    stamp = timestamp_of(_text(each, "datetime"))
+    uris = each.get("uri")
+    for uri in uris if isinstance(uris, list) else [uris]:
+        if stamp and isinstance(uri, str) and uri:
+            yield ListedCopy(uri, stamp)
+
+
+def read_availability(text: str) -> dict[str, ListedCopy | None]:
+    """The Wayback Machine's availability, asked for several at once: by tag; None: it has none.
+
+    Raises:
+        FormatError: it is no such answer.
+    """
+    results = _object(text).get("results")
+    if not isinstance(results, list):
+        raise FormatError("it is no answer about availability")
+    found: dict[str, ListedCopy | None] = {}
+    for each in results[:ENTRIES_LIMIT]:
+        if isinstance(each, dict) and isinstance(each.get("tag"), str):
+            found[each["tag"]] = _closest(each)
+    return found
+
+
+def _closest(told: Mapping[str, Any]) -> ListedCopy | None:
+    snapshots = told.get("archived_snapshots")
+    closest = snapshots.get("closest") if isinstance(snapshots, dict) else None
+    if not isinstance(closest, dict) or closest.get("available") is not True:
+        return None
+    stamp = _text(closest, "timestamp")
+    if not _STAMP.fullmatch(stamp):
+        return None
+    return ListedCopy(
+        _text(closest, "url"), stamp, _text(told, "url"), _status(_text(closest, "status"))
+    )
+
+
+def read_cdx(text: str) -> list[ListedCopy]:
+    """Captures by a CDX server: a list of lists (Internet Archive), JSON lines (pywb), CDXJ or plain text.
+
+    Raises:
+        FormatError: it is none of these.
+    """
+    text = text.strip()
+    if not text:
+        return []
+    if text.startswith("["):
+        return _listed_cdx(text)
+    rows = [_cdx_row(line) for line in text.split("\n")[:ENTRIES_LIMIT]]
+    found = [row for row in rows if row is not None]
+    if not found:
+        raise FormatError("it is no list of captures")
+    return found
+
+
+def _listed_cdx(text: str) -> list[ListedCopy]:
+    rows = _json(text)
+    if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
+        raise FormatError("it is no list of captures")
+    if not rows:
+        return []
+    names = [str(name) for name in rows[0]]
+    if "timestamp" not in names:
+        raise FormatError("it is no list of captures")
+    return _rows(
+        {name: str(value) for name, value in zip(names, row, strict=False)}
+        for row in rows[1 : ENTRIES_LIMIT + 1]
+    )
+
+
+def _cdx_row(line: str) -> ListedCopy | None:
+    """One capture; None when the line is none."""
+    line = line.strip()
+    cdxj = _CDXJ.fullmatch(line)
+    if line.startswith("{") or cdxj is not None:
+        try:
+            told = _object(line if cdxj is None else cdxj[2])
+        except FormatError:
+            return None
+        values = {key: str(value) for key, value in told.items()}
+        if cdxj is not None:
+            values["timestamp"] = cdxj[1]
+        return next(iter(_rows([values])), None)
+    fields = line.split(" ")
+    if len(fields) < 5:
+        return None
+    names = ("urlkey", "timestamp", "original", "mime", "status")
+    return next(iter(_rows([dict(zip(names, fields, strict=False))])), None)
+
+
+def _rows(rows: Iterable[Mapping[str, str]]) -> list[ListedCopy]:
+    return [
+        ListedCopy(
+            "",
+            row["timestamp"],
+            row.get("original") or row.get("url", ""),
+            _status(row.get("statuscode") or row.get("status", "")),
+            row.get("mimetype") or row.get("mime", ""),
+        )
+        for row in rows
+        if _STAMP.fullmatch(row.get("timestamp", ""))
+    ]
+
+
+def timestamp_of(text: str) -> str:
+    """14 digits of a date as HTTP, ISO 8601 or a CDX writes it; empty when it is none.
+
+    >>> timestamp_of("Tue, 18 Sep 2012 09:26:00 GMT"), timestamp_of("2013-01-15T10:20:33Z")
+    ('20120918092600', '20130115102033')
+    """
+    text = text.strip()
+    if _STAMP.fullmatch(text):
+        return text
+    moment = parse_web_date(text)
+    return "" if moment is None else timestamp14(moment)
+
+
+def read_object(text: str) -> dict[str, Any]:
+    """A JSON object.
+
+    Raises:
+        FormatError: it is none.
+    """
+    return _object(text)
+
+
+def _object(text: str) -> dict[str, Any]:
+    told = _json(text)
+    if not isinstance(told, dict):
+        raise FormatError("it is no JSON object")
+    return told
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FormatError("it is no JSON") from error
+
+
+def _text(told: Mapping[str, Any], key: str) -> str:
+    value = told.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _status(text: str) -> int | None:
+    return int(text) if len(text) == 3 and text.isascii() and text.isdigit() else None
+
+
+NOT_THERE: Final = frozenset((404, 410))
+REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveMemento:
+    """A copy in an archive.
+
+    Attributes:
+        service: the archive's name.
+        address: the copy's, in the form that the archive prefers.
+        timestamp: when it was taken, 14 digits; empty when that is unknown.
+        status: what the original answered then; None when nobody said.
+        mime: its type, when somebody said it.
+    """
+
+    service: str
+    address: str
+    timestamp: str
+    status: int | None = None
+    mime: str = ""
+
+
+class ArchiveAdapter(Protocol):
+    """One way to ask an archive, or several archives at once."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in `[links] archives`, and which service is asked."""
+        ...
+
+    async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
+        """Copies of the URL, the archive's choice for that moment among them; [] when it has none.
+
+        Raises:
+            ArchiveTroubleError: there is no answer.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFilter:
+    """What holds an archive's answers to the URL that was asked about.
+
+    Attributes:
+        name: the service that was asked.
+        homes: addresses of it: copies at their hosts are its own.
+        own: origins of our own pages.
+    """
+
+    name: str
+    homes: tuple[str, ...]
+    own: tuple[str, ...] = ()
+
+    def copies(self, entries: Iterable[ListedCopy], url: str) -> list[ArchiveMemento]:
+        """The entries that are of the URL; each address once."""
+        found: dict[str, ArchiveMemento] = {}
+        for entry in entries:
+            copy = self._copy(entry, url)
+            if copy is not None:
+                found.setdefault(copy.address, copy)
+        return list(found.values())
+
+    def is_at_home(self, address: str) -> bool:
+        """Whether the address is at one of the service's hosts."""
+        try:
+            return authority_of(fetch_key(address)) in {authority_of(home) for home in self.homes}
+        except BadUrlError:
+            return False
+
+    def _copy(self, entry: ListedCopy, url: str) -> ArchiveMemento | None:
+        if entry.original and not is_same_page(entry.original, url):
+            return None
+        found = recognise(entry.address, own=self.own)
+        if found is not None and found.is_known:
+            # What does not say what it is of was listed by the archive that knows.
+            if not found.is_usable or is_copy_of(found, url) is False:
+                return None
+            stamp = found.timestamp if len(_whole(found.timestamp)) == 14 else entry.timestamp
+            return ArchiveMemento(found.service, found.address, stamp, entry.status, entry.mime)
+        if not self.is_at_home(entry.address):
+            return None
+        if found is not None and not is_same_page(found.original, url):
+            return None
+        address = fetch_key(entry.address)
+        name = self.name or OTHER
+        return ArchiveMemento(name, address, entry.timestamp, entry.status, entry.mime)
+
+
+def expect_status(service: str, reply: ArchiveResponse, statuses: tuple[int, ...]) -> None:
+    """Take an answer with one of these statuses for an answer, and no other.
+
+    Raises:
+        ArchiveTroubleError: the answer has one.
+    """
+    if reply.status in statuses:
+        return
+    said = f"it answered {reply.status}"
+    raise ArchiveUnavailableError(
+        service, ArchiveFailure.REFUSED if is_refusal(reply) else ArchiveFailure.NONSENSE, said
+    )
+
+
+def malformed_answer_error(service: str, said: str) -> ArchiveUnavailableError:
+    """The error for an answer that says nothing that was asked for."""
+    return ArchiveUnavailableError(service, ArchiveFailure.NONSENSE, said.rstrip("."))
+
+
+def escape_for_path(url: str) -> str:
+    """The URL as it stands in an archive's path: a fragment would be cut off on the way."""
+    return quote(url, safe="!$&'()*+,/:;=?@[]~%-._")
+
+
+def _whole(timestamp: str) -> str:
+    """The timestamp, when it names a second; empty when its end was filled up."""
+    return "" if timestamp.endswith("0000000000") else timestamp

@@ -1,0 +1,221 @@
+"""Client for other web archives: one request per service at a time, with back-off.
+
+Each service has one question under way and a pause between two. Who says "too many" (429, 503) is left
+alone as long as it asks for, or twice as long each time; who does not answer is left alone, too. In that
+time questions fail at once. What an archive answers is as hostile as any page of the web.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final, Protocol
+
+from core.errors import TransientError
+from core.web_dates import parse_retry_after
+
+ANSWER_BYTES: Final = 8_000_000  # TimeMaps of famous pages have tens of thousands of lines
+GAP_S: Final = 1.0  # between two questions to one service
+FIRST_PAUSE_S: Final = 30.0
+LONGEST_PAUSE_S: Final = 3_600.0
+LONGEST_ASKED_S: Final = 86_400.0  # of what a Retry-After may ask for
+_BUSY = frozenset((429, 503))
+_REFUSED = frozenset((401, 402, 403, 407, 451))
+
+
+class ArchiveFailure(StrEnum):
+    """Why there is no answer that says anything of a copy."""
+
+    UNREACHABLE = "unreachable"  # no answer, or an error of the server's
+    BUSY = "busy"  # it asked to be left alone
+    REFUSED = "refused"  # it does not answer us
+    NONSENSE = "nonsense"  # it answered, and nothing that was asked for
+    TOO_LARGE = "too-large"
+
+
+class ArchiveUnavailableError(TransientError):
+    """An archive gave no answer that says anything: try later.
+
+    Attributes:
+        service: which.
+        trouble: what kind.
+        retry_s: how long it is left alone; 0: nobody said.
+    """
+
+    def __init__(
+        self, service: str, trouble: ArchiveFailure, said: str, *, retry_s: float = 0.0
+    ) -> None:
+        later = f"; it is left alone for {retry_s:.0f} s" if retry_s else ""
+        super().__init__(f"The archive {service} gave no answer ({trouble}): {said}{later}.")
+        self.service = service
+        self.trouble = trouble
+        self.retry_s = retry_s
+
+
+class NoReplyError(Exception):
+    """What a `ArchiveFetch` raises; `ArchiveClient` knows whose silence it is."""
+
+    def __init__(self, trouble: ArchiveFailure, said: str) -> None:
+        super().__init__(said)
+        self.trouble = trouble
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveRequest:
+    """A request.
+
+    Attributes:
+        url: of what.
+        method: how.
+        headers: beside those that every request has.
+        body: what is sent along.
+        hops: redirects that are followed.
+        limit_bytes: an answer that is longer is none.
+        is_head_enough: the body is of no use, and is cut off after a little.
+    """
+
+    url: str
+    method: str = "GET"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    hops: int = 0
+    limit_bytes: int = ANSWER_BYTES
+    is_head_enough: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveResponse:
+    """An answer.
+
+    Attributes:
+        status: its HTTP status.
+        url: whose it is, when redirects were followed.
+        headers: by lower-case names; several of one name joined by commas.
+        body: decoded.
+    """
+
+    status: int
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    @property
+    def text(self) -> str:
+        """The body as text; what is no UTF-8 is replaced."""
+        return self.body.decode("utf-8", "replace")
+
+
+class ArchiveFetch(Protocol):
+    """Sends a request to an address that was judged."""
+
+    def __call__(self, question: ArchiveRequest) -> Awaitable[ArchiveResponse]:
+        """The answer.
+
+        Raises:
+            NoReplyError: none came.
+        """
+        ...
+
+
+@dataclass(slots=True)
+class _ServiceThrottle:
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    next_at: float = 0.0
+    closed_until: float = 0.0
+    failures: int = 0
+
+
+class ArchiveClient:
+    """Asks services, each in its turn. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        fetch: ArchiveFetch,
+        *,
+        now: Callable[[], datetime],
+        monotonic: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        gap_s: float = GAP_S,
+    ) -> None:
+        """Take the way to the network, the clocks, and the pause between two questions to one service."""
+        self._fetch = fetch
+        self._now = now
+        self._monotonic = monotonic
+        self.sleep = sleep
+        self._gap_s = gap_s
+        self._doors: dict[str, _ServiceThrottle] = {}
+
+    def closed_s(self, service: str) -> float:
+        """How long the service is left alone still; 0: it may be asked."""
+        return max(self._door(service).closed_until - self._monotonic(), 0.0)
+
+    async def ask(self, service: str, question: ArchiveRequest) -> ArchiveResponse:
+        """The service's answer, with a status below 500 that is neither 429 nor a refusal.
+
+        Raises:
+            ArchiveTroubleError: there is none.
+        """
+        door = self._door(service)
+        async with door.lock:
+            closed = self.closed_s(service)
+            if closed:
+                said = "it was busy or silent a moment ago"
+                raise ArchiveUnavailableError(service, ArchiveFailure.BUSY, said, retry_s=closed)
+            wait = door.next_at - self._monotonic()
+            if wait > 0:
+                await self.sleep(wait)
+            try:
+                reply = await self._fetch(question)
+            except NoReplyError as error:
+                # A long answer is a sign of life.
+                pause = 0.0 if error.trouble is not ArchiveFailure.UNREACHABLE else self._shut(door)
+                raise ArchiveUnavailableError(
+                    service, error.trouble, str(error), retry_s=pause
+                ) from error
+            finally:
+                door.next_at = self._monotonic() + self._gap_s
+            self._judge(service, door, reply)
+            door.failures = 0
+            return reply
+
+    def _judge(self, service: str, door: _ServiceThrottle, reply: ArchiveResponse) -> None:
+        if "memento-datetime" in reply.headers:
+            return  # the status is the copy's (RFC 7089, 4.5)
+        if reply.status in _BUSY:
+            pause = self._shut(door, _asked_s(reply, self._now()))
+            said = f"it answered {reply.status}"
+            raise ArchiveUnavailableError(service, ArchiveFailure.BUSY, said, retry_s=pause)
+        if reply.status >= 500:
+            said = f"it answered {reply.status}"
+            raise ArchiveUnavailableError(
+                service, ArchiveFailure.UNREACHABLE, said, retry_s=self._shut(door)
+            )
+
+    def _shut(self, door: _ServiceThrottle, asked_s: float | None = None) -> float:
+        pause = min(FIRST_PAUSE_S * 2 ** min(door.failures, 16), LONGEST_PAUSE_S)
+        pause = pause if asked_s is None else asked_s
+        door.failures += 1
+        door.closed_until = self._monotonic() + pause
+        return pause
+
+    def _door(self, service: str) -> _ServiceThrottle:
+        return self._doors.setdefault(service, _ServiceThrottle())
+
+
+def is_refusal(reply: ArchiveResponse) -> bool:
+    """Whether the service does not answer us, whatever is asked (401, 403 …)."""
+    return reply.status in _REFUSED
+
+
+def _asked_s(reply: ArchiveResponse, now: datetime) -> float | None:
+    """Return the seconds that a Retry-After asks for, a day at most; None when it says nothing."""
+    limit = timedelta(seconds=LONGEST_ASKED_S)
+    wait = parse_retry_after(reply.headers.get("retry-after", ""), now=now, limit=limit)
+    return None if wait is None else wait.total_seconds()
+
+
+def with_headers(question: ArchiveRequest, **headers: str) -> ArchiveRequest:
+    """The question with more headers; underscores stand for hyphens."""
+    more = {name.replace("_", "-"): value for name, value in headers.items()}
+    return replace(question, headers={**question.headers, **more})

@@ -1,0 +1,295 @@
+"""Check of a copy in an archive, and resolution of short archive addresses.
+
+Archives answer with copies of error pages, of redirects and of "not found" with status 200; bots have
+led readers there for years (T193158). What an archive could not answer says nothing of the copy.
+
+Perma.cc has an API for it; archives that speak Memento say it in a header of the copy; archive.today and
+FreezePage say it on the page. What is said is held to the reference by whoever asked.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from html import unescape
+from typing import Any, Final
+from urllib.parse import urljoin
+
+from classify.challenge import detect_guard
+from classify.page_excerpt import parse_page_excerpt, says_not_found, says_parked
+from core.errors import BadUrlError
+from core.urls import authority_of, fetch_key
+from links.archives.archive_answers import (
+    NOT_THERE,
+    FormatError,
+    expect_status,
+    malformed_answer_error,
+    parse_links,
+    read_object,
+    timestamp_of,
+)
+from links.archives.archive_client import (
+    ArchiveClient,
+    ArchiveFailure,
+    ArchiveRequest,
+    ArchiveResponse,
+)
+from links.archives.archive_client import ArchiveUnavailableError as TroubleError
+from links.archives.archive_services import OTHER
+from links.archives.archive_urls import ArchiveUrl, is_copy_of, is_same_page, recognise
+from net.http_head import LenientHead
+
+HOPS: Final = 6
+_REDIRECTS = frozenset((301, 302, 303, 307, 308))
+_GONE = frozenset((404, 410, 451))
+# Those that say of each copy when it was taken; a page there that does not is no copy.
+_SPEAKERS: Final = frozenset(
+    (
+        *("wayback", "archive-it", "arquivo", "loc", "stanford", "uk-national-archives"),
+        *("uk-parliament", "ukwa", "vefsafn", "bibalex", "archive-today", "weboid", OTHER),
+    )
+)
+_EXCLUDED = re.compile(
+    rb"has been excluded from the Wayback Machine|Blocked Site Error|AdministrativeAccessControl"
+    rb"|not available due to (?:robots|a takedown|legal)",
+    re.IGNORECASE,
+)
+_CAPTURED_REDIRECT = re.compile(
+    rb"Got an HTTP 30\d response at crawl time|Redirecting to\.\.\.", re.IGNORECASE
+)
+
+
+class CopyVerdict(StrEnum):
+    """What was seen at a copy's address."""
+
+    GOOD = "good"
+    MOVED = "moved"  # another version of the page is shown in its place
+    GONE = "gone"  # the archive has none, or does not show it any more
+    BAD = "bad"  # a copy of an error, of a redirect, or of "not found"
+    OTHER_PAGE = "other-page"  # a copy of something else
+    UNCLEAR = "unclear"  # nothing was seen that says anything
+
+
+@dataclass(frozen=True, slots=True)
+class CopyCheckResult:
+    """What was seen.
+
+    Attributes:
+        sight: in a word.
+        address: where the copy is; another than asked when it moved.
+        timestamp: when it was taken, 14 digits; empty when that was not said.
+        note: the evidence in a few words.
+    """
+
+    sight: CopyVerdict
+    address: str = ""
+    timestamp: str = ""
+    note: str = ""
+
+
+async def check_copy(
+    asker: ArchiveClient, address: str, url: str, *, own: tuple[str, ...] = ()
+) -> CopyCheckResult:
+    """What is at the copy's address. Redirects are followed within the archive only."""
+    cited = recognise(address, own=own)
+    service = cited.service if cited is not None else OTHER
+    asked = address
+    try:
+        for _ in range(HOPS):
+            reply = await asker.ask(
+                _door(service, asked), ArchiveRequest(asked, is_head_enough=True)
+            )
+            target = reply.headers.get("location", "")
+            if reply.status not in _REDIRECTS or not target:
+                seen = _judged(service, reply, asked, url)
+                return _moved(seen, address, asked, own)
+            asked = fetch_key(urljoin(asked, target), allow_single_label=True)
+            stray = _strayed(service, address, asked, url, own)
+            if stray is not None:
+                return stray
+    except TroubleError as error:
+        note = "it is refused" if error.trouble is ArchiveFailure.REFUSED else str(error)
+        return CopyCheckResult(CopyVerdict.UNCLEAR, note=note)
+    except (BadUrlError, ValueError):
+        return CopyCheckResult(CopyVerdict.UNCLEAR, note="it leads to what is no address")
+    return CopyCheckResult(CopyVerdict.UNCLEAR, note="it leads on and on")
+
+
+def _door(service: str, address: str) -> str:
+    """Hosts that nobody knows do not wait for each other."""
+    return authority_of(address) if service == OTHER else service
+
+
+def _strayed(
+    service: str, address: str, target: str, url: str, own: tuple[str, ...]
+) -> CopyCheckResult | None:
+    """What a redirect says that leads away from the page's copies; None when it does not."""
+    found = recognise(target, own=own)
+    if found is not None and found.service == service:
+        if is_copy_of(found, url) is False or (
+            service == OTHER and not is_same_page(found.original, url)
+        ):
+            return CopyCheckResult(
+                CopyVerdict.BAD, note=f"a copy of a redirect to {found.original[:200]}"
+            )
+        return None
+    if authority_of(target) == authority_of(fetch_key(address)):
+        return None
+    # A parked domain leads elsewhere: the archive's death, and not the copy's (W32).
+    return CopyCheckResult(
+        CopyVerdict.UNCLEAR, note=f"it leads to another host, {authority_of(target)[:200]}"
+    )
+
+
+def _judged(service: str, reply: ArchiveResponse, address: str, url: str) -> CopyCheckResult:
+    stamp = timestamp_of(reply.headers.get("memento-datetime", ""))
+    if not stamp and reply.status >= 400:
+        return _refused(reply)
+    if stamp and reply.status >= 400:
+        return CopyCheckResult(
+            CopyVerdict.BAD, address, stamp, f"a copy of an error {reply.status}"
+        )
+    if reply.status not in (200, 203, 206):
+        return CopyCheckResult(CopyVerdict.UNCLEAR, note=f"the archive answered {reply.status}")
+    for link in parse_links(reply.headers.get("link", "")):
+        if "original" in link.rels and not is_same_page(link.target, url):
+            return CopyCheckResult(
+                CopyVerdict.OTHER_PAGE, address, stamp, f"a copy of {link.target[:200]}"
+            )
+    if not stamp and service in _SPEAKERS:
+        return CopyCheckResult(
+            CopyVerdict.UNCLEAR, note="a page that does not say when it was taken"
+        )
+    return _of_page(reply, address, stamp, url)
+
+
+def _refused(reply: ArchiveResponse) -> CopyCheckResult:
+    """The archive's own error: whether it says that there is no such copy."""
+    if reply.status in _GONE:
+        return CopyCheckResult(CopyVerdict.GONE, note=f"the archive answered {reply.status}")
+    told = reply.headers.get("x-archive-wayback-runtime-error", "").encode() + reply.body
+    if reply.status == 403 and _EXCLUDED.search(told):
+        return CopyCheckResult(CopyVerdict.GONE, note="the archive does not show it any more")
+    return CopyCheckResult(CopyVerdict.UNCLEAR, note=f"the archive answered {reply.status}")
+
+
+def _of_page(reply: ArchiveResponse, address: str, stamp: str, url: str) -> CopyCheckResult:
+    mime = reply.headers.get("content-type", "")
+    if "html" in mime:
+        if not stamp and says_parked(parse_page_excerpt(reply.body, mime)):
+            return CopyCheckResult(CopyVerdict.UNCLEAR, note="the archive's domain is for sale")
+        if _CAPTURED_REDIRECT.search(reply.body[:20_000]):
+            return CopyCheckResult(CopyVerdict.BAD, address, stamp, "a copy of a redirect")
+        guarded = detect_guard(LenientHead(200), reply.body) if stamp else ""
+        if guarded:
+            return CopyCheckResult(
+                CopyVerdict.BAD, address, stamp, f"a copy of a challenge ({guarded})"
+            )
+        if says_not_found(parse_page_excerpt(reply.body, mime), url):
+            return CopyCheckResult(
+                CopyVerdict.BAD, address, stamp, "a copy of a page that says it is not found"
+            )
+    return CopyCheckResult(CopyVerdict.GOOD, address, stamp)
+
+
+def _moved(
+    seen: CopyCheckResult, address: str, asked: str, own: tuple[str, ...]
+) -> CopyCheckResult:
+    """The same as another version, when that is what was shown."""
+    if seen.sight is not CopyVerdict.GOOD or asked == address:
+        return seen
+    before, after = recognise(address, own=own), recognise(asked, own=own)
+    if before is None or after is None or before.address == after.address:
+        return replace(seen, address=before.address if before is not None else address)
+    if not before.timestamp or before.timestamp == after.timestamp:
+        return replace(seen, address=after.address)
+    note = f"the version of {after.timestamp} is shown"
+    return CopyCheckResult(
+        CopyVerdict.MOVED, after.address, seen.timestamp or after.timestamp, note
+    )
+
+
+PERMA_API = "https://api.perma.cc/v1/public/archives/"
+_PERMA_ID = re.compile(r"https://perma\.cc/([0-9A-Z-]{9,13})")
+_LONG = re.compile(
+    r"""id=["']?SHARE_LONGLINK["']?[^>]{0,200}?value=["']([^"']{1,8000})""", re.IGNORECASE
+)
+_AS_OF = re.compile(r"<a[^>]{0,500}>(https?://[^<]{1,8000})</a>\s*as of\s", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedAddress:
+    """What an address is of.
+
+    Attributes:
+        original: the page; empty when the archive has no such copy, or does not say.
+        timestamp: when it was taken, 14 digits; empty when that is not said.
+        address: the copy's, in a form that says both when there is one.
+    """
+
+    original: str = ""
+    timestamp: str = ""
+    address: str = ""
+
+
+async def resolve_address(asker: ArchiveClient, found: ArchiveUrl) -> ResolvedAddress:
+    """What the archive says that its address is of; what the address says itself is not asked for.
+
+    Raises:
+        ArchiveTroubleError: it gave no answer.
+    """
+    if not found.must_ask:
+        return ResolvedAddress(found.original, found.timestamp, found.address)
+    within = found.chain[-1] if found.chain else found
+    if not within.is_usable:
+        return ResolvedAddress(timestamp=within.timestamp, address=within.address)
+    identifier = _PERMA_ID.match(within.address)
+    if within.service == "perma" and identifier is not None:
+        return await _by_perma(asker, within, identifier[1])
+    reply = await asker.ask(
+        within.service, ArchiveRequest(within.address, hops=4, is_head_enough=True)
+    )
+    if reply.status in NOT_THERE and "memento-datetime" not in reply.headers:
+        return ResolvedAddress(address=within.address)
+    return _by_page(within, reply)
+
+
+async def _by_perma(asker: ArchiveClient, found: ArchiveUrl, identifier: str) -> ResolvedAddress:
+    reply = await asker.ask(found.service, ArchiveRequest(f"{PERMA_API}{identifier}/", hops=1))
+    if reply.status in NOT_THERE:
+        return ResolvedAddress(address=found.address)
+    expect_status(found.service, reply, (200,))
+    try:
+        told = read_object(reply.text)
+    except FormatError as error:
+        raise malformed_answer_error(found.service, str(error)) from error
+    if str(told.get("guid", "")).upper() != identifier:
+        raise malformed_answer_error(found.service, "it answers about another copy")
+    taken = _said(told, "capture_time") or _said(told, "creation_timestamp")
+    return ResolvedAddress(_url(_said(told, "url")), timestamp_of(taken), found.address)
+
+
+def _by_page(found: ArchiveUrl, reply: ArchiveResponse) -> ResolvedAddress:
+    stamp = timestamp_of(reply.headers.get("memento-datetime", "")) or found.timestamp
+    for link in parse_links(reply.headers.get("link", "")):
+        if "original" in link.rels:
+            return ResolvedAddress(_url(link.target), stamp, found.address)
+    long = _LONG.search(reply.text)
+    if long is not None:
+        further = recognise(unescape(long[1]))
+        if further is not None and further.service == found.service and further.original:
+            return ResolvedAddress(further.original, further.timestamp, further.address)
+    told = _AS_OF.search(reply.text) if found.service == "freezepage" else None
+    original = _url(unescape(told[1])) if told is not None else ""
+    return ResolvedAddress(original, stamp, found.address)
+
+
+def _said(told: dict[str, Any], key: str) -> str:
+    value = told.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _url(text: str) -> str:
+    try:
+        return fetch_key(text)
+    except BadUrlError:
+        return ""

@@ -1,0 +1,458 @@
+"""Search for copies of a link, and choice of the version that readers get.
+
+Of each archive one version is chosen: the nearest before the day that matters, else the nearest after
+it, of those whose original answered well. Pure: nothing is asked or kept here.
+
+First the copy that the registry remembers, then our own captures, then the archives that the settings
+name. What is found is looked at before it is kept when nobody told how its original answered. A living
+link that nobody has is wanted: Save Page Now is asked when a key is there, and whoever calls has our own
+crawler archive it. A dead one that nobody has is unfixable, which is kept, so that the archives are left
+in peace about it for half a year.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, time, timedelta
+from enum import StrEnum
+from typing import Final
+
+from links.archives.archive_answers import ArchiveAdapter, ArchiveMemento
+from links.archives.archive_client import ArchiveClient, ArchiveUnavailableError
+from links.archives.archive_services import WEBOID
+from links.archives.archive_urls import moment_of
+from links.archives.copy_check import CopyCheckResult, CopyVerdict, check_copy
+from links.archives.copy_store import (
+    DEAD,
+    CopySearchOutcome,
+    copies_of_url,
+    last_search,
+    note_search,
+    put_copies,
+    put_versions,
+)
+from links.archives.save_page_now import SaveOutcome as SavedAs
+from links.archives.save_page_now import SavePageNow
+from links.check_history import date_of, day_of
+from links.registry.database import RegistryStore
+from links.registry.urls import ObservedUrl
+from links.states import LinkState
+
+FIRST_ACCESS: Final = datetime(2001, 1, 1, tzinfo=UTC)  # no wiki's page was read earlier
+FIRST_COPY: Final = datetime(1996, 1, 1, tzinfo=UTC)  # no archive is older
+DAYS_MOST: Final = 5  # of one link for which a version is looked for
+_CLOCK_SKEW: Final = timedelta(days=1)
+_GOOD: Final = frozenset((200, 203, 206))
+
+
+class SearchStep(StrEnum):
+    """What comes of a search for copies."""
+
+    KEPT = "kept"  # the one that is remembered
+    OWN = "own"  # our own capture
+    FOUND = "found"  # in another archive
+    SAVE = "save"  # the link lives: it is to be archived now
+    UNFIXABLE = "unfixable"  # the link is dead, and nobody has a copy
+    LATER = "later"  # archives that were asked gave no answer
+
+
+@dataclass(frozen=True, slots=True)
+class CopyPlan:
+    """What is to be done about a link's copies.
+
+    Attributes:
+        step: what.
+        best: the copy to lead readers to; None without one.
+        chosen: one copy of each archive, by its name; an empty address: it has copies, none is chosen.
+    """
+
+    step: SearchStep
+    best: ArchiveMemento | None = None
+    chosen: Mapping[str, ArchiveMemento] | None = None
+
+
+def citation_day(
+    accessed: datetime | None, added: datetime | None, now: datetime
+) -> datetime | None:
+    """When the link said what it is cited for: when it was read, else when it was added (B06).
+
+    A date before 2001 or in the future is a slip of somebody's pen, and none.
+    """
+    for each in (accessed, added):
+        if each is not None and FIRST_ACCESS <= each <= now + _CLOCK_SKEW:
+            return each
+    return None
+
+
+def citation_days(written: Iterable[int], added: Iterable[int], now: datetime) -> list[datetime]:
+    """Return the days on which pages cite a link, the earliest access date before all others (B06).
+
+    Args:
+        written: access dates, as numbers of `links.check_history`.
+        added: days on which other pages got the link, or were first seen with it.
+        now: the moment.
+    """
+    found: dict[datetime, None] = {}
+    for day in [*sorted(written), *sorted(added)]:
+        # Its last second: a copy taken on the day itself is not after it.
+        end = datetime.combine(date_of(day), time(), UTC) + timedelta(days=1, seconds=-1)
+        moment = citation_day(end, None, now)
+        if moment is not None:
+            found[moment] = None
+    return list(found)[:DAYS_MOST]
+
+
+def is_good(copy: ArchiveMemento, now: datetime) -> bool:
+    """Whether a reader may be led there, as far as is told: a good status, and a date that can be."""
+    if copy.status is not None and copy.status not in _GOOD:
+        return False
+    if not copy.address:
+        return False
+    return not copy.timestamp or FIRST_COPY <= moment_of(copy.timestamp) <= now + _CLOCK_SKEW
+
+
+def choose_versions(
+    copies: Iterable[ArchiveMemento], at: datetime | None, now: datetime
+) -> dict[str, ArchiveMemento]:
+    """One version in each archive (W30), by its name.
+
+    The nearest not after the moment; else the nearest after it; without a moment the newest. A copy
+    whose moment nobody tells comes last. An archive that has nothing but copies of errors has an empty
+    address: it has the page, and no version of it is chosen.
+    """
+    found: dict[str, ArchiveMemento] = {}
+    for copy in copies:
+        if not is_good(copy, now):
+            found.setdefault(copy.service, ArchiveMemento(copy.service, "", ""))
+            continue
+        there = found.get(copy.service)
+        if there is None or not there.address or _order(copy, at) < _order(there, at):
+            found[copy.service] = copy
+    return found
+
+
+def pick_best_copy(
+    chosen: Mapping[str, ArchiveMemento], order: Sequence[str], at: datetime | None
+) -> ArchiveMemento | None:
+    """The one that readers are led to: our own, then archives in that order, then the nearest."""
+    places = {name: place for place, name in enumerate((WEBOID, *order))}
+    usable = [copy for copy in chosen.values() if copy.address]
+    return min(
+        usable,
+        key=lambda copy: (places.get(copy.service, len(places)), _order(copy, at)),
+        default=None,
+    )
+
+
+def plan_copies(
+    remembered: ArchiveMemento | None,
+    chosen: Mapping[str, ArchiveMemento],
+    *,
+    order: Sequence[str],
+    at: datetime | None,
+    is_dead: bool,
+    is_sure: bool,
+) -> CopyPlan:
+    """What to do (B12): the remembered copy, our own, another archive's, have one taken, or give up.
+
+    Args:
+        remembered: the copy that the registry has; None without one.
+        chosen: what was found now, ours included.
+        order: archives, the preferred first.
+        at: the day that matters.
+        is_dead: whether the link is dead: nothing can be taken any more.
+        is_sure: whether all who were asked have answered: only then is a dead link given up.
+    """
+    if remembered is not None and remembered.address:
+        return CopyPlan(SearchStep.KEPT, remembered, chosen)
+    best = pick_best_copy(chosen, order, at)
+    if best is not None:
+        return CopyPlan(
+            SearchStep.OWN if best.service == WEBOID else SearchStep.FOUND, best, chosen
+        )
+    if not is_dead:
+        return CopyPlan(SearchStep.SAVE, None, chosen)
+    return CopyPlan(SearchStep.UNFIXABLE if is_sure else SearchStep.LATER, None, chosen)
+
+
+def _order(copy: ArchiveMemento, at: datetime | None) -> tuple[int, float, bool, str]:
+    """The smaller, the better: of one moment what is known to be good, and else always the same."""
+    unsure = copy.status is None
+    if not copy.timestamp:
+        return (2, 0.0, unsure, copy.address)
+    when = moment_of(copy.timestamp)
+    if at is None:
+        return (0, -when.timestamp(), unsure, copy.address)
+    apart = (at - when).total_seconds()
+    return (0 if apart >= 0 else 1, abs(apart), unsure, copy.address)
+
+
+OwnCopies = Callable[[str, datetime | None], ArchiveMemento | None]
+"""Our own capture of a URL nearest to a moment: a function, since the registry knows no captures."""
+
+TRIES: Final = 3  # versions of one archive that are looked at until one is good
+_OK: Final = range(200, 400)
+
+
+@dataclass(frozen=True, slots=True)
+class CopySources:
+    """Who is asked, and how.
+
+    Attributes:
+        asker: asks.
+        adapters: who, the preferred first.
+        order: the names of the services, the preferred first.
+        saver: takes copies; None: nobody outside does.
+        own: our own captures.
+        origins: of our own pages.
+        verifies: fetch every chosen version, also one whose archive told a good status.
+    """
+
+    asker: ArchiveClient
+    adapters: Sequence[ArchiveAdapter]
+    order: Sequence[str] = ()
+    saver: SavePageNow | None = None
+    own: OwnCopies = field(default=lambda _url, _at: None)
+    origins: tuple[str, ...] = ()
+    verifies: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CopySearchResult:
+    """What a search found.
+
+    Attributes:
+        step: what came of it.
+        best: the copy to lead readers to; None without one.
+        copies: one of each archive; an empty address: it has copies, and none that is good.
+        troubles: who gave no answer, and why.
+        is_wanted: whether our own crawler should archive the link.
+        note: what else is to be told: why a copy was not taken.
+    """
+
+    step: SearchStep
+    best: ArchiveMemento | None
+    copies: tuple[ArchiveMemento, ...] = ()
+    troubles: tuple[str, ...] = ()
+    is_wanted: bool = False
+    note: str = ""
+
+
+async def search_copies(
+    store: RegistryStore,
+    archives: CopySources,
+    url: ObservedUrl,
+    *,
+    now: datetime,
+    days: Sequence[datetime] = (),
+    is_thorough: bool = False,
+) -> CopySearchResult:
+    """Find copies of a watched link, and keep what came of it.
+
+    Args:
+        store: the registry.
+        archives: who is asked.
+        url: the link.
+        now: the moment.
+        days: on which pages cite it (`choosing.day_that_matters`); a version is kept for each, and the
+            first says which one leads readers in general. Without any the newest does.
+        is_thorough: ask everybody, also when a copy is remembered or our own.
+
+    Raises:
+        TransientError: the registry's database does not answer.
+    """
+    at, *others = days or (None,)
+    with store.reading() as rows:
+        kept = {each.service: each.copy for each in copies_of_url(rows, url.id)}
+        last = last_search(rows, url.id)
+    remembered = pick_best_copy(kept, archives.order, at)
+    is_outdated = last is not None and last.outcome is CopySearchOutcome.OUTDATED
+    if remembered is not None and not is_thorough and not is_outdated:
+        return CopySearchResult(SearchStep.KEPT, remembered, tuple(kept.values()))
+    found, troubles, asked = await _found(archives, url.url, (at, *others), is_thorough=is_thorough)
+    seen: dict[str, CopyCheckResult] = {}
+    chosen = await _verified(archives, url.url, found, (at, now), seen)
+    versions = [
+        copy
+        for day in others
+        for copy in (await _verified(archives, url.url, found, (day, now), seen)).values()
+        if copy.address and copy not in chosen.values()
+    ]
+    decided = plan_copies(
+        remembered,
+        chosen,
+        order=archives.order,
+        at=at,
+        # Nobody can take a copy of what fails now.
+        is_dead=url.state in DEAD or url.state is LinkState.DYING,
+        is_sure=asked and not troubles,
+    )
+    sought = await _settled(archives, url.url, decided, troubles)
+    outcome = _outcome(sought, asked=asked)
+    if outcome is CopySearchOutcome.UNFIXABLE and url.state not in DEAD:
+        outcome = CopySearchOutcome.FAILING
+    day = day_of(now)
+    with store.writing() as rows:
+        # Ours are found in our own index, whenever they are asked for.
+        put_copies(rows, url.id, (each for each in sought.copies if each.service != WEBOID), day)
+        put_versions(rows, url.id, (each for each in versions if each.service != WEBOID), day)
+        if is_outdated and troubles:  # the other days are still to be asked for: tomorrow
+            note_search(rows, url.id, CopySearchOutcome.OUTDATED, day + 1, "; ".join(troubles))
+        elif outcome is not None:
+            note_search(rows, url.id, outcome, day, sought.note or "; ".join(troubles))
+    return sought
+
+
+async def _found(
+    archives: CopySources, url: str, days: Sequence[datetime | None], *, is_thorough: bool
+) -> tuple[list[ArchiveMemento], tuple[str, ...], bool]:
+    """Return what there is, who gave no answer, and whether anybody was asked.
+
+    Our own capture is an answer only if it is no capture of an error.
+    """
+    own = archives.own(url, days[0])
+    if own is not None and own.status is not None and own.status not in _OK:
+        own = None
+    if own is not None and not is_thorough:
+        return [own], (), True
+    answers = await asyncio.gather(*(_asked_for(each, url, days) for each in archives.adapters))
+    found = [own] if own is not None else []
+    troubles = []
+    for copies, trouble in answers:
+        found += copies
+        if trouble is not None:
+            troubles.append(str(trouble))
+    return found, tuple(troubles), bool(answers)
+
+
+async def _asked_for(
+    adapter: ArchiveAdapter, url: str, days: Sequence[datetime | None]
+) -> tuple[list[ArchiveMemento], ArchiveUnavailableError | None]:
+    """Ask for the versions of several days; only as often as the answers leave a day open."""
+    found: dict[str, ArchiveMemento] = {}
+    for number, day in enumerate(days):
+        if number and (not found or _has_both_sides(found.values(), day)):
+            continue
+        answer = await _asked(adapter, url, day)
+        if isinstance(answer, ArchiveUnavailableError):
+            return list(found.values()), answer
+        found |= {each.address: each for each in answer}
+    return list(found.values()), None
+
+
+def _has_both_sides(copies: Iterable[ArchiveMemento], day: datetime | None) -> bool:
+    """Return whether copies from before and after the day are known: then the nearest is, too."""
+    if day is None:
+        return True
+    moments = [moment_of(each.timestamp) for each in copies if each.timestamp]
+    return any(each <= day for each in moments) and any(each > day for each in moments)
+
+
+async def _asked(
+    adapter: ArchiveAdapter, url: str, at: datetime | None
+) -> list[ArchiveMemento] | ArchiveUnavailableError:
+    try:
+        return await adapter.find(url, at)
+    except ArchiveUnavailableError as error:
+        return error
+
+
+async def _verified(
+    archives: CopySources,
+    url: str,
+    found: Sequence[ArchiveMemento],
+    moments: tuple[datetime | None, datetime],
+    seen: dict[str, CopyCheckResult],
+) -> dict[str, ArchiveMemento]:
+    """Choose one version of each archive, without what is no good copy when it is looked at (T193158).
+
+    Args:
+        archives: who is asked.
+        url: the link.
+        found: all versions that archives offered.
+        moments: the day that matters, and now.
+        seen: what was looked at already, by address; filled.
+    """
+
+    def corrected() -> dict[str, ArchiveMemento]:
+        return choose_versions(
+            (_corrected(copy, seen.get(copy.address)) for copy in found), *moments
+        )
+
+    def unsure(chosen: dict[str, ArchiveMemento]) -> list[ArchiveMemento]:
+        known = {one.address for one in seen.values() if one.address}
+        return [
+            copy
+            for copy in chosen.values()
+            if copy.address
+            and copy.service != WEBOID
+            and copy.address not in seen
+            and copy.address not in known
+            and (archives.verifies or copy.status is None)
+        ]
+
+    for _ in range(TRIES):
+        asked = unsure(corrected())
+        if not asked:
+            break
+        looks = (
+            check_copy(archives.asker, each.address, url, own=archives.origins) for each in asked
+        )
+        seen |= dict(
+            zip((each.address for each in asked), await asyncio.gather(*looks), strict=True)
+        )
+    chosen = corrected()
+    never = {copy.service: ArchiveMemento(copy.service, "", "") for copy in unsure(chosen)}
+    return chosen | never
+
+
+def _corrected(copy: ArchiveMemento, seen: CopyCheckResult | None) -> ArchiveMemento:
+    """The copy as it was seen: another version, or none that is any good."""
+    if seen is None or seen.sight is CopyVerdict.UNCLEAR:
+        return copy
+    if seen.sight in (CopyVerdict.GOOD, CopyVerdict.MOVED):
+        return ArchiveMemento(
+            copy.service, seen.address, seen.timestamp or copy.timestamp, 200, copy.mime
+        )
+    return ArchiveMemento(copy.service, "", "")
+
+
+async def _settled(
+    archives: CopySources, url: str, decided: CopyPlan, troubles: tuple[str, ...]
+) -> CopySearchResult:
+    """What was decided, done: a copy is taken where nobody has one."""
+    copies = tuple((decided.chosen or {}).values())
+    if decided.step is not SearchStep.SAVE:
+        return CopySearchResult(decided.step, decided.best, copies, troubles)
+    if archives.saver is None:
+        return CopySearchResult(SearchStep.SAVE, None, copies, troubles, is_wanted=True)
+    try:
+        saved = await archives.saver.take(url)
+    except ArchiveUnavailableError as error:
+        return CopySearchResult(
+            SearchStep.SAVE, None, copies, (*troubles, str(error)), is_wanted=True
+        )
+    if saved.copy is not None:
+        others = tuple(each for each in copies if each.service != saved.copy.service)
+        return CopySearchResult(
+            SearchStep.SAVE, saved.copy, (*others, saved.copy), troubles, is_wanted=True
+        )
+    never = "cannot be saved: " if saved.outcome is SavedAs.NEVER else "could not be saved now: "
+    return CopySearchResult(
+        SearchStep.SAVE, None, copies, troubles, is_wanted=True, note=never + saved.reason
+    )
+
+
+def _outcome(sought: CopySearchResult, *, asked: bool) -> CopySearchOutcome | None:
+    """What is kept of the search; None: nobody was asked, so nothing is known."""
+    if sought.best is not None:
+        return (
+            CopySearchOutcome.SAVED if sought.step is SearchStep.SAVE else CopySearchOutcome.FOUND
+        )
+    if sought.step is SearchStep.UNFIXABLE:
+        return CopySearchOutcome.UNFIXABLE
+    if sought.troubles:
+        return CopySearchOutcome.TROUBLE
+    if sought.note.startswith("cannot"):
+        return CopySearchOutcome.UNSAVABLE
+    return CopySearchOutcome.WANTED if asked and sought.step is SearchStep.SAVE else None

@@ -1,0 +1,496 @@
+"""Copies of a URL in other archives, as the registry stores them.
+
+    put      what a search found; what a person chose, or an administrator locked, stays
+    choose   a person's choice of version
+    lock     of a page that changes all the time no version is chosen by hand; administrators undo it
+    due      copies that nobody has looked at for a quarter
+    saw      what a visit saw: a copy that is missed twice is dropped
+
+The functions take a connection of `links.registry.database`; their callers decide what is kept together.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import IntEnum, StrEnum
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Connection, case, delete, exists, not_, or_, select, text, update
+
+from core.errors import InputError
+from links.archives.archive_answers import ArchiveMemento
+from links.archives.archive_urls import is_copy_of, recognise
+from links.archives.copy_check import CopyCheckResult, CopyVerdict
+from links.check_history import day_of, unpack_history
+from links.check_result import CheckVerdict, verdict_of
+from links.feedback.replacements import AddressRefusal, RefusedAddressError
+from links.registry.schema import copies, copy_searches, copy_versions, urls
+from links.registry.statements import upsert
+from links.registry.urls import ObservedUrl, observed_of, url_select
+from links.states import LinkState
+
+VISIT_DAYS: Final = 91  # each copy is looked at once a quarter (W32)
+SECOND_LOOK_DAYS: Final = 7  # before a copy is dropped
+UNCLEAR_DAYS: Final = 7  # until a copy is looked at again about which nothing could be said
+
+
+DEAD: Final = frozenset((LinkState.DEAD, LinkState.PERMADEAD, LinkState.USURPED))
+
+
+# As the index `link_urls_lost` has it: a condition whose values are given later could not use it.
+_DEAD: Final = "link_urls.state IN (3, 5, 8)"
+_DYING: Final = "link_urls.state = 2"
+_LIVING: Final = "link_urls.state = 1"
+
+
+_AT_ONCE: Final = 500  # rows of one query
+
+
+class CopyLockedError(InputError):
+    """No version is chosen by hand (W31)."""
+
+
+class CopySearchOutcome(IntEnum):
+    """What came of asking archives about a URL, by the numbers that the registry keeps."""
+
+    FOUND = 1
+    WANTED = 2  # it lives, nobody has it: it is to be archived
+    SAVED = 3  # another archive has just taken it
+    UNFIXABLE = 4  # it is dead, and nobody has it (B12)
+    UNSAVABLE = 5  # it lives, and cannot be archived elsewhere
+    TROUBLE = 6  # somebody gave no answer
+    OUTDATED = 7  # a page cites it on a day since for which no version was looked for
+    FAILING = 8  # nobody has it, and it fails, but is not dead yet
+
+
+# Days until archives are asked again.
+AGAIN_DAYS: Final = {
+    CopySearchOutcome.FOUND: 91,
+    CopySearchOutcome.WANTED: 7,
+    CopySearchOutcome.SAVED: 91,
+    CopySearchOutcome.UNFIXABLE: 183,
+    CopySearchOutcome.UNSAVABLE: 183,
+    CopySearchOutcome.TROUBLE: 1,
+    CopySearchOutcome.OUTDATED: 0,
+    CopySearchOutcome.FAILING: 7,
+}
+
+
+class StoredCopy(NamedTuple):
+    """A copy as the registry keeps it.
+
+    Attributes:
+        service: the archive.
+        address: the chosen version's; empty: the archive has the page, no version is chosen.
+        timestamp: when it was taken, 14 digits or empty.
+        found_day: when it became known; days are `links.check_history` numbers.
+        checked_day: when it was last looked at.
+        chosen_by: who chose it; empty: we did.
+        is_locked: whether no version is chosen by hand.
+        missed_day: when a visit did not find it; None: it was there.
+    """
+
+    service: str
+    address: str
+    timestamp: str
+    found_day: int
+    checked_day: int
+    chosen_by: str
+    is_locked: bool
+    missed_day: int | None
+
+    @property
+    def copy(self) -> ArchiveMemento:
+        """The same as a copy."""
+        return ArchiveMemento(self.service, self.address, self.timestamp)
+
+
+@dataclass(frozen=True, slots=True)
+class CopyChoice:
+    """A choice of version by hand.
+
+    Attributes:
+        by: who chooses.
+        address: the version's; empty: none is chosen.
+        service: the archive; it may be empty when the address tells it.
+        is_admin: whether that is an administrator, whom no lock stops.
+    """
+
+    by: str
+    address: str = ""
+    service: str = ""
+    is_admin: bool = False
+
+
+class CopyCheckEffect(StrEnum):
+    """What a visit to a copy did."""
+
+    GOOD = "good"
+    MOVED = "moved"  # another version took its place
+    MISSED = "missed"  # it was not there; looked at once more before it is dropped
+    DROPPED = "dropped"
+    UNCLEAR = "unclear"  # nothing can be said; looked at again soon
+
+
+class CopySearch(NamedTuple):
+    """The last time that archives were asked about a URL."""
+
+    day: int
+    outcome: CopySearchOutcome
+    note: str
+
+    @property
+    def again_day(self) -> int:
+        """From when on they may be asked again."""
+        return self.day + AGAIN_DAYS[self.outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class DueCopy:
+    """A copy that should be looked at."""
+
+    url: ObservedUrl
+    kept: StoredCopy
+
+
+_COLUMNS = tuple(copies.c[name] for name in StoredCopy._fields)
+
+
+def copies_of_url(connection: Connection, url_id: int) -> tuple[StoredCopy, ...]:
+    """The URL's copies, by the names of their archives."""
+    query = select(*_COLUMNS).where(copies.c.url_id == url_id).order_by(copies.c.service)
+    return tuple(_kept(row) for row in connection.execute(query))
+
+
+def put_copies(
+    connection: Connection, url_id: int, found: Iterable[ArchiveMemento], day: int
+) -> int:
+    """Keep what a search found, one version of each archive; how many changed.
+
+    What a person chose stays, and so does a version that was chosen where now none is good.
+    """
+    there = {kept.service: kept for kept in copies_of_url(connection, url_id)}
+    is_locked = any(kept.is_locked for kept in there.values())
+    rows = []
+    for copy in {each.service: each for each in found}.values():
+        kept = there.get(copy.service)
+        if kept is not None and (
+            kept.chosen_by or not copy.address or kept.address == copy.address
+        ):
+            continue
+        found_day = kept.found_day if kept is not None else day
+        rows.append(_row(url_id, copy, found_day, day, is_locked=is_locked))
+    upsert(connection, copies, ("url_id", "service"), rows)
+    return len(rows)
+
+
+def choose_copy(
+    connection: Connection,
+    url: ObservedUrl,
+    choice: CopyChoice,
+    *,
+    day: int,
+    own: Sequence[str] = (),
+) -> StoredCopy:
+    """Choose a version by hand, or none (W30).
+
+    Raises:
+        LockedError: the page is locked.
+        RefusedAddressError: the address is no archive's, of another page, or none that can be read.
+        InputError: the archive and the address do not go together.
+    """
+    there = copies_of_url(connection, url.id)
+    is_locked = any(kept.is_locked for kept in there)
+    if is_locked and not choice.is_admin:
+        raise CopyLockedError(
+            f"{url.url[:200]} changes all the time, so no version of it is chosen by hand; "
+            "administrators may."
+        )
+    if choice.address:
+        copy = parse_chosen_copy(choice.address, url.url, own=own)
+    else:
+        copy = ArchiveMemento(_named(choice.service, there), "", "")
+    if choice.service and copy.service != choice.service:
+        raise InputError(
+            f"That address is of the archive {copy.service}, and not of {choice.service[:80]}."
+        )
+    found_day = next((kept.found_day for kept in there if kept.service == copy.service), day)
+    row = _row(url.id, copy, found_day, day, is_locked=is_locked)
+    upsert(connection, copies, ("url_id", "service"), [row | {"chosen_by": choice.by}])
+    return next(kept for kept in copies_of_url(connection, url.id) if kept.service == copy.service)
+
+
+def parse_chosen_copy(address: str, url: str, *, own: Sequence[str] = ()) -> ArchiveMemento:
+    """The copy that an archive's address is, when it is one of the URL (B07).
+
+    What does not say what it is of is taken at its word: who looks at it finds out.
+
+    Raises:
+        RefusedAddressError: it is no known archive's, of another page, or none that can be read.
+    """
+    found = recognise(address, own=own)
+    if found is None or not found.is_known:
+        raise RefusedAddressError(
+            f"{address[:200]!r} is no address of an archive that is known; docs/archives.md lists them.",
+            reason=AddressRefusal.OTHER_COPY,
+        )
+    if not found.is_usable:
+        raise RefusedAddressError(
+            f"No copy can be read at {address[:200]!r} ({found.fault}).",
+            reason=AddressRefusal.UNREACHABLE,
+        )
+    if is_copy_of(found, url) is False:
+        raise RefusedAddressError(
+            f"That is a copy of {found.original[:200]}, and not of {url[:200]}.",
+            reason=AddressRefusal.OTHER_COPY,
+        )
+    return ArchiveMemento(found.service, found.address, found.timestamp)
+
+
+def lock_copies(
+    connection: Connection, url: ObservedUrl, *, is_locked: bool, is_admin: bool
+) -> int:
+    """Forbid choosing by hand, or allow it again; how many copies that is about.
+
+    Raises:
+        LockedError: only administrators lift a lock.
+        InputError: the URL has no copies yet.
+    """
+    if not is_locked and not is_admin:
+        raise CopyLockedError("Only administrators lift a lock.")
+    change = update(copies).where(copies.c.url_id == url.id).values(is_locked=is_locked)
+    count = connection.execute(change).rowcount
+    if not count:
+        raise InputError(
+            f"{url.url[:200]} has no copies yet: `weboid links copies --find` asks for some."
+        )
+    return count
+
+
+def drop_copy(connection: Connection, url_id: int, service: str) -> bool:
+    """Forget the URL's copy in that archive; whether there was one."""
+    is_of = (copy_versions.c.url_id == url_id) & (copy_versions.c.service == service)
+    connection.execute(delete(copy_versions).where(is_of))
+    gone = delete(copies).where(copies.c.url_id == url_id, copies.c.service == service)
+    return connection.execute(gone).rowcount > 0
+
+
+def due_copies(connection: Connection, day: int, limit: int) -> list[DueCopy]:
+    """Copies to look at now, those that have waited longest first."""
+    query = (
+        url_select()
+        .add_columns(*_COLUMNS)
+        .join(copies, copies.c.url_id == urls.c.id)
+        .where(copies.c.due_day <= day)
+        .order_by(copies.c.due_day, copies.c.url_id, copies.c.service)
+        .limit(limit)
+    )
+    return [DueCopy(observed_of(row), _kept(row)) for row in connection.execute(query)]
+
+
+def record_copy_check(
+    connection: Connection, url_id: int, kept: StoredCopy, seen: CopyCheckResult, day: int
+) -> CopyCheckEffect:
+    """Keep what a visit saw: what is gone, or is a copy of an error, is dropped at the second look.
+
+    A version that another one is shown for makes way for that, unless a person chose it.
+    """
+    row = (copies.c.url_id == url_id) & (copies.c.service == kept.service)
+    if seen.sight is CopyVerdict.UNCLEAR:
+        connection.execute(update(copies).where(row).values(due_day=day + UNCLEAR_DAYS))
+        return CopyCheckEffect.UNCLEAR
+    values: dict[str, Any] = {"checked_day": day, "due_day": day + VISIT_DAYS, "missed_day": None}
+    if seen.sight in (CopyVerdict.GOOD, CopyVerdict.MOVED):
+        moved = seen.sight is CopyVerdict.MOVED and not kept.chosen_by
+        if moved:
+            values |= {"address": seen.address, "timestamp": seen.timestamp}
+        connection.execute(update(copies).where(row).values(values))
+        return CopyCheckEffect.MOVED if moved else CopyCheckEffect.GOOD
+    if kept.missed_day is None or day - kept.missed_day < SECOND_LOOK_DAYS:
+        missed = day if kept.missed_day is None else kept.missed_day
+        values |= {"missed_day": missed, "due_day": missed + SECOND_LOOK_DAYS}
+        connection.execute(update(copies).where(row).values(values))
+        return CopyCheckEffect.MISSED
+    drop_copy(connection, url_id, kept.service)
+    return CopyCheckEffect.DROPPED
+
+
+def note_search(
+    connection: Connection, url_id: int, outcome: CopySearchOutcome, day: int, note: str = ""
+) -> None:
+    """Keep that archives were asked about the URL, and what came of it."""
+    row = {"url_id": url_id, "day": day, "outcome": int(outcome), "note": note[:500]}
+    upsert(connection, copy_searches, ("url_id",), [row])
+
+
+def last_search(connection: Connection, url_id: int) -> CopySearch | None:
+    """The last time that archives were asked about the URL; None: never."""
+    columns = (copy_searches.c.day, copy_searches.c.outcome, copy_searches.c.note)
+    row = connection.execute(select(*columns).where(copy_searches.c.url_id == url_id)).first()
+    return None if row is None else CopySearch(row.day, CopySearchOutcome(row.outcome), row.note)
+
+
+def urls_without_copy(
+    connection: Connection, day: int, limit: int, *, living: bool = False
+) -> list[ObservedUrl]:
+    """Return links to ask archives about: lost, or failing since they were first seen, without a copy.
+
+    Links whose copies were chosen before a page cited them on another day are among them.
+
+    Args:
+        connection: of the registry.
+        day: today.
+        limit: so many at most.
+        living: living links without a copy, too: all of them are walked through.
+    """
+    found = _without(connection, day, limit, _DEAD)
+    if len(found) < limit:
+        found += _never_alive(connection, day, limit - len(found))
+    if living and len(found) < limit:
+        found += _without(connection, day, limit - len(found), _LIVING)
+    return found
+
+
+def _never_alive(connection: Connection, day: int, limit: int) -> list[ObservedUrl]:
+    """Return links without a copy that no look saw alive: they may have been dead for years."""
+    after, found = 0, list[ObservedUrl]()
+    while len(found) < limit:
+        batch = _without(connection, day, _AT_ONCE, _DYING, after=after)
+        if not batch:
+            break
+        after = batch[-1].id
+        asked = select(urls.c.id, urls.c.history).where(urls.c.id.in_([each.id for each in batch]))
+        seen = {
+            row.id
+            for row in connection.execute(asked)
+            if any(verdict_of(run.code) is CheckVerdict.OK for run in unpack_history(row.history))
+        }
+        found += [each for each in batch if each.id not in seen]
+    return found[:limit]
+
+
+def _without(
+    connection: Connection, day: int, limit: int, states: str, *, after: int = 0
+) -> list[ObservedUrl]:
+    again = case(
+        *((copy_searches.c.outcome == int(each), days) for each, days in AGAIN_DAYS.items()),
+        else_=0,
+    )
+    has_copy = exists().where(copies.c.url_id == urls.c.id, copies.c.address != "")
+    is_outdated = copy_searches.c.outcome == int(CopySearchOutcome.OUTDATED)
+    query = (
+        url_select()
+        .outerjoin(copy_searches, copy_searches.c.url_id == urls.c.id)
+        .where(text(states), urls.c.id > after, or_(not_(has_copy), is_outdated))
+        .where(or_(copy_searches.c.url_id.is_(None), copy_searches.c.day + again <= day))
+        .order_by(urls.c.id)
+        .limit(limit)
+    )
+    return [observed_of(row) for row in connection.execute(query)]
+
+
+def put_versions(
+    connection: Connection, url_id: int, found: Iterable[ArchiveMemento], day: int
+) -> None:
+    """Keep versions beside the chosen one, for citations of other days (B06).
+
+    Those of archives in which a person chose are left out: that choice holds for every page.
+    """
+    by_person = {each.service for each in copies_of_url(connection, url_id) if each.chosen_by}
+    rows = [
+        {
+            "url_id": url_id,
+            "service": copy.service,
+            "address": copy.address,
+            "timestamp": copy.timestamp,
+            "found_day": day,
+        }
+        for copy in {each.address: each for each in found}.values()
+        if copy.service not in by_person
+    ]
+    upsert(connection, copy_versions, ("url_id", "service", "address"), rows)
+
+
+def citable_copies(connection: Connection, url_id: int) -> tuple[StoredCopy, ...]:
+    """Return the URL's copies with the versions for other days; one copy of each version.
+
+    A version counts as seen when its archive's chosen one was, and is missed with that.
+    """
+    chosen = {kept.service: kept for kept in copies_of_url(connection, url_id)}
+    query = (
+        select(copy_versions)
+        .where(copy_versions.c.url_id == url_id)
+        .order_by(copy_versions.c.service, copy_versions.c.timestamp)
+    )
+    found = list(chosen.values())
+    for row in connection.execute(query):
+        kept = chosen.get(row.service)
+        if kept is None or kept.chosen_by or kept.address == row.address:
+            continue
+        found.append(kept._replace(address=row.address, timestamp=row.timestamp))
+    return tuple(found)
+
+
+class ArchiveCopies:
+    """Takes addresses of archives that readers propose for a dead URL (W17)."""
+
+    def __init__(self, own: Sequence[str] = ()) -> None:
+        """Take the origins of our own pages."""
+        self._own = tuple(own)
+
+    def keep(self, connection: Connection, url: ObservedUrl, address: str, now: datetime) -> str:
+        """Put the address among the copies of the URL when a known archive has it.
+
+        A version that is chosen already stays: anybody may propose, and only visits and people with an
+        account change what is there.
+
+        Returns:
+            The archive's name; empty when the address is no known archive's, and nothing was kept.
+
+        Raises:
+            RefusedAddressError: it is an archive's, but of another URL, or none that can be used.
+            LockedError: no version of the page is chosen by hand (W31).
+        """
+        found = recognise(address, own=self._own)
+        if found is None or not found.is_known:
+            return ""
+        copy = parse_chosen_copy(address, url.url, own=self._own)
+        there = {kept.service: kept for kept in copies_of_url(connection, url.id)}
+        if any(kept.is_locked for kept in there.values()):
+            raise CopyLockedError(
+                f"{url.url[:200]} changes all the time, so no version of it is chosen by hand."
+            )
+        if copy.service not in there or not there[copy.service].address:
+            put_copies(connection, url.id, [copy], day_of(now))
+        return copy.service
+
+
+def _named(service: str, there: Sequence[StoredCopy]) -> str:
+    if service in {kept.service for kept in there}:
+        return service
+    known = ", ".join(kept.service for kept in there) or "none"
+    raise InputError(
+        f"Name the archive in which no version is to be chosen; it has copies in: {known}."
+    )
+
+
+def _row(
+    url_id: int, copy: ArchiveMemento, found_day: int, day: int, *, is_locked: bool
+) -> dict[str, Any]:
+    return {
+        "url_id": url_id,
+        "service": copy.service,
+        "address": copy.address,
+        "timestamp": copy.timestamp,
+        "found_day": found_day,
+        "checked_day": day,
+        "chosen_by": "",
+        "is_locked": is_locked,
+        "missed_day": None,
+        # Nobody has looked at it yet; spread, so that a search of many URLs is no burst a quarter on.
+        "due_day": day + VISIT_DAYS - url_id % 14 if copy.address else None,
+    }
+
+
+def _kept(row: Any) -> StoredCopy:
+    return StoredCopy(*(getattr(row, name) for name in StoredCopy._fields))

@@ -1,0 +1,339 @@
+"""Upkeep of copies elsewhere: quarterly checks, and mirroring after own captures.
+
+Archives are visited side by side, the copies of one after another. What is gone at two visits a week
+apart is dropped. An archive that seems to have lost everything at once has not: it is down, moved, or
+its domain is somebody else's, and then nothing of it is missed.
+
+What was visited is told by whoever reads the captures; the registry keeps what became of it, so that
+nothing is asked twice. After a good visit an external archive is asked to take the page, unless it has
+one that is young enough. After one that failed, it is asked to take what we could not, and archives are
+asked for copies that they have. Of a page that is gone only the latter: there is nothing to take.
+"""
+
+import asyncio
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from core.errors import WeboidError
+from links.archives.archive_answers import ArchiveMemento
+from links.archives.archive_client import ArchiveClient, ArchiveUnavailableError
+from links.archives.copy_check import CopyCheckResult, CopyVerdict, check_copy
+from links.archives.copy_search import CopySources, SearchStep, citation_days, search_copies
+from links.archives.copy_store import (
+    DEAD,
+    CopyCheckEffect,
+    CopySearchOutcome,
+    DueCopy,
+    copies_of_url,
+    due_copies,
+    last_search,
+    note_search,
+    put_copies,
+    record_copy_check,
+)
+from links.archives.save_page_now import SaveOutcome as SavedAs
+from links.check_history import day_of
+from links.check_result import CheckVerdict
+from links.registry.citations import cited_uses
+from links.registry.database import RegistryStore
+from links.registry.urls import ObservedUrl
+from links.states import LinkState
+
+ALL_GONE: Final = 5  # so many in a row, and none there: that is the archive
+_LOST = frozenset((CopyVerdict.GONE, CopyVerdict.BAD, CopyVerdict.OTHER_PAGE))
+_DOWN: Final = "the archive shows none of its copies: that is its own trouble"
+
+
+@dataclass(frozen=True, slots=True)
+class CopyVisit:
+    """One visit.
+
+    Attributes:
+        copy: what was looked at.
+        visit: what came of it.
+        seen: what was seen.
+    """
+
+    copy: DueCopy
+    visit: CopyCheckEffect
+    seen: CopyCheckResult
+
+
+def count_effects(visits: list[CopyVisit]) -> Mapping[CopyCheckEffect, int]:
+    """How often what came of it."""
+    return Counter(each.visit for each in visits)
+
+
+async def check_due_copies(
+    store: RegistryStore,
+    asker: ArchiveClient,
+    *,
+    now: datetime,
+    limit: int,
+    own: tuple[str, ...] = (),
+    told: Callable[[int], None] = lambda _count: None,
+) -> list[CopyVisit]:
+    """Look at copies that are due, and keep what was seen.
+
+    Args:
+        store: the registry.
+        asker: asks.
+        now: the moment.
+        limit: copies at most.
+        own: origins of our own pages.
+        told: is told of each copy that was looked at.
+
+    Raises:
+        TransientError: the registry's database does not answer.
+    """
+    with store.reading() as rows:
+        waiting = due_copies(rows, day_of(now), limit)
+    return await check_copies(store, asker, waiting, now=now, own=own, told=told)
+
+
+async def check_copies(
+    store: RegistryStore,
+    asker: ArchiveClient,
+    waiting: list[DueCopy],
+    *,
+    now: datetime,
+    own: tuple[str, ...] = (),
+    told: Callable[[int], None] = lambda _count: None,
+) -> list[CopyVisit]:
+    """Look at these copies, and keep what was seen; otherwise as `check_due_copies`."""
+    services: defaultdict[str, list[DueCopy]] = defaultdict(list)
+    for each in waiting:
+        services[each.kept.service].append(each)
+
+    async def at_one(dues: list[DueCopy]) -> list[CopyVisit]:
+        seen = []
+        for each in dues:
+            seen.append(await check_copy(asker, each.kept.address, each.url.url, own=own))
+            told(1)
+        if len(seen) >= ALL_GONE and all(one.sight in _LOST for one in seen):
+            seen = [CopyCheckResult(CopyVerdict.UNCLEAR, note=_DOWN) for _ in seen]
+        with store.writing() as rows:
+            return [
+                CopyVisit(
+                    each, record_copy_check(rows, each.url.id, each.kept, one, day_of(now)), one
+                )
+                for each, one in zip(dues, seen, strict=True)
+            ]
+
+    done = await asyncio.gather(*(at_one(dues) for dues in services.values()))
+    return [each for visits in done for each in visits]
+
+
+log = logging.getLogger(__name__)
+
+YOUNG_DAYS: Final = 91  # a copy elsewhere that was kept so lately is not taken again
+_TAKEN = frozenset(
+    (CopySearchOutcome.SAVED, CopySearchOutcome.UNSAVABLE, CopySearchOutcome.TROUBLE)
+)
+_SOUGHT = _TAKEN | {CopySearchOutcome.WANTED, CopySearchOutcome.UNFIXABLE}
+
+
+class MirrorMode(StrEnum):
+    """`[links] mirror`: which visits are followed by an archive elsewhere."""
+
+    NEVER = "never"
+    FAILED = "failed"  # those that brought nothing
+    ALWAYS = "always"
+
+
+class CaptureOutcome(StrEnum):
+    """What came of our own visit."""
+
+    GOOD = "good"
+    FAILED = "failed"  # no answer, refused, a challenge: somebody else may have more luck
+    GONE = "gone"
+
+
+class MirrorOutcome(StrEnum):
+    """What a mirror did."""
+
+    KEPT = "kept"  # there is a copy elsewhere already
+    LEFT = "left"  # it was asked lately, or this kind of visit is not mirrored
+    SAVED = "saved"  # an archive elsewhere has just taken it
+    FOUND = "found"  # … had it
+    LATER = "later"  # not now
+    NEVER = "never"  # it cannot be archived there, and nobody has it
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorResult:
+    """What became of one link.
+
+    Attributes:
+        url: the link.
+        done: in a word.
+        copy: the copy elsewhere; None without one.
+        note: why, when there is something to tell.
+    """
+
+    url: str
+    done: MirrorOutcome
+    copy: ArchiveMemento | None = None
+    note: str = ""
+
+
+def capture_outcome(verdict: CheckVerdict) -> CaptureOutcome | None:
+    """What a visit's verdict is to a mirror; None when it says nothing.
+
+    >>> capture_outcome(Verdict.REFUSED), capture_outcome(Verdict.UNDECIDED)
+    (<Visited.FAILED: 'failed'>, None)
+    """
+    if verdict is CheckVerdict.OK:
+        return CaptureOutcome.GOOD
+    if verdict is CheckVerdict.GONE:
+        return CaptureOutcome.GONE
+    failed = (CheckVerdict.FAILING, CheckVerdict.REFUSED, CheckVerdict.SUSPECT)
+    return CaptureOutcome.FAILED if verdict in failed else None
+
+
+def is_mirror_wanted(
+    store: RegistryStore,
+    url: ObservedUrl,
+    visited: CaptureOutcome,
+    *,
+    wanted: MirrorMode,
+    now: datetime,
+) -> MirrorOutcome | None:
+    """Whether archives are to be asked about the link: None, or why not."""
+    if wanted is MirrorMode.NEVER or (
+        wanted is MirrorMode.FAILED and visited is CaptureOutcome.GOOD
+    ):
+        return MirrorOutcome.LEFT
+    today = day_of(now)
+    with store.reading() as rows:
+        kept, last = copies_of_url(rows, url.id), last_search(rows, url.id)
+    theirs = [each for each in kept if each.address]
+    young = [each for each in theirs if today - each.found_day <= YOUNG_DAYS]
+    if young or (theirs and visited is not CaptureOutcome.GOOD):
+        return MirrorOutcome.KEPT
+    asked = _TAKEN if visited is CaptureOutcome.GOOD else _SOUGHT
+    if last is not None and last.outcome in asked and today < last.again_day:
+        return MirrorOutcome.LEFT
+    return None
+
+
+async def mirror_url(
+    store: RegistryStore,
+    archives: CopySources,
+    url: ObservedUrl,
+    visited: CaptureOutcome,
+    *,
+    now: datetime,
+) -> MirrorResult:
+    """Have an archive elsewhere keep the link, or find one that does; and keep what came of it.
+
+    An internal error is kept as trouble: the link is asked about again later, and others go on.
+
+    Args:
+        store: the registry.
+        archives: who is asked; without a saver none is asked to take anything.
+        url: the link, for which `is_mirror_wanted` is None.
+        visited: what came of our own visit.
+        now: the moment.
+
+    Raises:
+        TransientError: the registry's database does not answer.
+    """
+    try:
+        return await _mirror(store, archives, url, visited, now)
+    except WeboidError:
+        raise
+    except Exception as error:
+        log.exception("mirror.internal_error url=%s", url.url)
+        note = f"internal error of Weboid: {type(error).__name__}"
+        _keep(store, url, [], CopySearchOutcome.TROUBLE, now, note)
+        return MirrorResult(url.url, MirrorOutcome.LATER, note=note)
+
+
+async def _mirror(
+    store: RegistryStore,
+    archives: CopySources,
+    url: ObservedUrl,
+    visited: CaptureOutcome,
+    now: datetime,
+) -> MirrorResult:
+    taken = None
+    if visited is not CaptureOutcome.GONE:
+        taken = await _taken(archives, url.url)
+        if taken is not None and taken.done is MirrorOutcome.SAVED:
+            assert taken.copy is not None
+            _keep(store, url, [taken.copy], CopySearchOutcome.SAVED, now)
+            return taken
+    if visited is CaptureOutcome.GOOD:
+        if taken is not None:
+            outcome = (
+                CopySearchOutcome.UNSAVABLE
+                if taken.done is MirrorOutcome.NEVER
+                else CopySearchOutcome.TROUBLE
+            )
+            _keep(store, url, [], outcome, now, taken.note)
+            return taken
+        return MirrorResult(url.url, MirrorOutcome.LEFT, note="there is no key for Save Page Now")
+    return await _found(store, archives, url, taken, now)
+
+
+async def _found(
+    store: RegistryStore,
+    archives: CopySources,
+    url: ObservedUrl,
+    taken: MirrorResult | None,
+    now: datetime,
+) -> MirrorResult:
+    """What archives have of a link that we could not visit; they were asked to take it before."""
+    # Seen as dead, so that nobody is asked once more to take it; our own copies are no mirror.
+    seen = replace(url, state=LinkState.DEAD)
+    asking = replace(archives, saver=None, own=lambda _url, _at: None)
+    with store.reading() as rows:
+        uses = cited_uses(rows, url.id)
+    written = [each.access_day for each in uses if each.access_day is not None]
+    added = [each.first_day for each in uses if each.access_day is None]
+    days = citation_days(written, added, now)
+    sought = await search_copies(store, asking, seen, now=now, days=days, is_thorough=True)
+    if sought.best is not None:
+        return MirrorResult(url.url, MirrorOutcome.FOUND, sought.best)
+    note = "; ".join([*sought.troubles, *([taken.note] if taken is not None else [])])
+    is_over = sought.step is SearchStep.UNFIXABLE and (
+        taken is None or taken.done is MirrorOutcome.NEVER
+    )
+    if not is_over:
+        _keep(store, url, [], CopySearchOutcome.TROUBLE, now, note)
+    elif url.state not in DEAD:  # what lives may be had elsewhere before half a year is over
+        _keep(store, url, [], CopySearchOutcome.WANTED, now, note)
+    return MirrorResult(url.url, MirrorOutcome.NEVER if is_over else MirrorOutcome.LATER, note=note)
+
+
+async def _taken(archives: CopySources, url: str) -> MirrorResult | None:
+    """What came of asking for the page to be taken; None when nobody can be asked."""
+    if archives.saver is None:
+        return None
+    try:
+        saved = await archives.saver.take(url)
+    except ArchiveUnavailableError as error:
+        return MirrorResult(url, MirrorOutcome.LATER, note=str(error))
+    if saved.outcome is SavedAs.SAVED and saved.copy is not None:
+        return MirrorResult(url, MirrorOutcome.SAVED, saved.copy)
+    done = MirrorOutcome.NEVER if saved.outcome is SavedAs.NEVER else MirrorOutcome.LATER
+    return MirrorResult(url, done, note=saved.reason)
+
+
+def _keep(
+    store: RegistryStore,
+    url: ObservedUrl,
+    found: Iterable[ArchiveMemento],
+    outcome: CopySearchOutcome,
+    now: datetime,
+    note: str = "",
+) -> None:
+    with store.writing() as rows:
+        put_copies(rows, url.id, found, day_of(now))
+        note_search(rows, url.id, outcome, day_of(now), note)

@@ -1,0 +1,275 @@
+"""HTTP client for web archives; connects to checked addresses alone.
+
+An archive's address stands in a setting or on a page, and where it redirects to is its own choice; so
+neither leads into the network that this machine is in. A key is sent to the host that it is for, and
+never along with a redirect.
+"""
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Self
+from urllib.parse import urljoin
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from core.config.settings import EgressSettings
+from core.errors import BadUrlError
+from core.hosts import BAD_PORTS, HostPatterns, is_local_name, parse_endpoint, resolve_key
+from core.urls import authority_of, fetch_key, host_of
+from links.archives.archive_client import (
+    ArchiveFailure,
+    ArchiveRequest,
+    ArchiveResponse,
+    NoReplyError,
+)
+from links.checker.connection import strict_context
+from links.checker.dns_resolver import DnsResolver
+from links.checker.fetch_errors import NoAnswerError
+from net.address_policy import Address, AddressPolicy, unmap_ipv4
+
+_REDIRECTS = frozenset((301, 302, 303, 307, 308))
+_PRIVATE = frozenset(("authorization", "cookie"))
+_LITTLE_BYTES: Final = 65_536
+_CONNECT_S: Final = 15.0
+_CONNECTIONS: Final = 20
+_LOOPBACK: tuple[Address, ...] = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1"))
+
+
+class HttpFetch:
+    """Sends requests; an asynchronous context, which belongs to one event loop."""
+
+    def __init__(
+        self,
+        egress: EgressSettings,
+        *,
+        is_own: Callable[[Address], bool],
+        user_agent: str,
+        names: DnsResolver | None = None,
+        limit_s: float = 60.0,
+        origins: Iterable[str] = (),
+    ) -> None:
+        """Take who may be asked, as whom, and how long one answer may take.
+
+        The operator's own `origins` may be asked wherever they are: this machine often serves them.
+
+        Raises:
+            ConfigError: a setting of `[egress]` cannot be used.
+        """
+        self._judge = _CheckedResolver(egress, names or DnsResolver(), is_own, origins)
+        self._context = strict_context(egress.ca_file)
+        self._user_agent = user_agent
+        self._limit_s = limit_s
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        connector = aiohttp.TCPConnector(
+            resolver=self._judge, ssl=self._context, limit=_CONNECTIONS, use_dns_cache=False
+        )
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=self._limit_s, sock_connect=_CONNECT_S),
+            headers={"User-Agent": self._user_agent, "Accept-Encoding": "gzip, deflate"},
+            trust_env=False,
+            max_line_size=65_536,
+            max_field_size=65_536,  # Memento's Link headers are long
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+        await self._judge.names.close()
+
+    async def __call__(self, question: ArchiveRequest) -> ArchiveResponse:
+        """The answer.
+
+        Raises:
+            NoReplyError: none came, it is too long, or the address may not be asked.
+        """
+        url, headers = question.url, dict(question.headers)
+        method, body = question.method, question.body
+        for _ in range(question.hops + 1):
+            reply = await self._once(question, method, url, headers, body)
+            target = reply.headers.get("location", "")
+            if reply.status not in _REDIRECTS or not target or not question.hops:
+                return reply
+            following = _joined(url, target)
+            if authority_of(following) != authority_of(url):
+                headers = {k: v for k, v in headers.items() if k.lower() not in _PRIVATE}
+            if reply.status in (301, 302, 303) and method == "POST":
+                method, body = "GET", b""
+            url = following
+        raise NoReplyError(ArchiveFailure.NONSENSE, "it leads on and on")
+
+    async def _once(
+        self,
+        question: ArchiveRequest,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+    ) -> ArchiveResponse:
+        session = self._session
+        assert session is not None, "it is not open"
+        target = self._judge.check(url)
+        try:
+            async with session.request(
+                method, target, headers=headers, data=body or None, allow_redirects=False
+            ) as answer:
+                limit = _LITTLE_BYTES if question.is_head_enough else question.limit_bytes
+                kept = await _read(answer.content, limit, cut=question.is_head_enough)
+                found: dict[str, str] = {}
+                for header, value in answer.headers.items():
+                    name = header.lower()
+                    found[name] = f"{found[name]}, {value}" if name in found else value
+                return ArchiveResponse(answer.status, url, found, kept)
+        except NoReplyError:
+            raise
+        except TimeoutError as error:
+            raise NoReplyError(ArchiveFailure.UNREACHABLE, "it took too long") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            said = " ".join(str(error).split())[:200] or type(error).__name__
+            raise NoReplyError(ArchiveFailure.UNREACHABLE, said.rstrip(".")) from error
+
+
+async def _read(content: aiohttp.StreamReader, limit: int, *, cut: bool) -> bytes:
+    """The decoded body.
+
+    Raises:
+        NoReplyError: it is longer than that, and may not be cut.
+    """
+    kept = bytearray()
+    async for piece in content.iter_any():
+        kept += piece
+        if len(kept) > limit:
+            if cut:
+                return bytes(kept[:limit])
+            raise NoReplyError(ArchiveFailure.TOO_LARGE, f"it sends more than {limit:,} bytes")
+        await asyncio.sleep(0)
+    return bytes(kept)
+
+
+def _joined(url: str, target: str) -> str:
+    """Where a redirect leads.
+
+    Raises:
+        NoReplyError: nowhere.
+    """
+    try:
+        return fetch_key(urljoin(url, target), allow_single_label=True)
+    except (BadUrlError, ValueError) as error:
+        raise NoReplyError(ArchiveFailure.NONSENSE, "it leads to what is no address") from error
+
+
+class _CheckedResolver(AbstractResolver):
+    """Looks names up, and gives only addresses that may be asked."""
+
+    def __init__(
+        self,
+        egress: EgressSettings,
+        names: DnsResolver,
+        is_own: Callable[[Address], bool],
+        origins: Iterable[str] = (),
+    ) -> None:
+        self.names = names
+        self._trusted = frozenset(filter(None, map(_endpoint, origins)))
+        self._rules = AddressPolicy(allow=egress.allow, refuse=egress.refuse, is_own=is_own)
+        self._block = HostPatterns(dict.fromkeys(egress.block, True))
+        self._via = HostPatterns({host: text != "direct" for host, text in egress.via.items()})
+        self._given = {
+            resolve_key(name): parse_endpoint(text) for name, text in egress.resolve.items()
+        }
+
+    def check(self, url: str) -> URL:
+        """Judge what needs no look-up: the port, the name, and an address in the name's place.
+
+        Returns:
+            The URL as it is sent, byte for byte.
+
+        Raises:
+            NoReplyError: it may not be asked.
+        """
+        try:
+            url = fetch_key(url, allow_single_label=True)
+            host, target = host_of(url), URL(url, encoded=True)
+        except (BadUrlError, ValueError) as error:
+            raise NoReplyError(ArchiveFailure.NONSENSE, "it is no address of the web") from error
+        is_trusted = (target.host or "", target.port or 0) in self._trusted
+        if target.port in BAD_PORTS:
+            raise NoReplyError(ArchiveFailure.REFUSED, f"{target.port} is no port of the web")
+        if self._block.of(host):
+            raise NoReplyError(ArchiveFailure.REFUSED, f"[egress] block names {host}")
+        if self._via.of(host):
+            said = f"[egress] via names a way to {host} that this lacks"
+            raise NoReplyError(ArchiveFailure.REFUSED, said)
+        try:
+            address = ipaddress.ip_address(host.strip("[]"))
+        except ValueError:
+            return target
+        why = "" if is_trusted else self._rules.against(host, address)
+        if why:
+            raise NoReplyError(ArchiveFailure.REFUSED, why.rstrip("."))
+        return target
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """The addresses that may be asked.
+
+        Raises:
+            OSError: there is none.
+        """
+        given = self._given.get(f"{host}:{port}") or self._given.get(host)
+        if given is not None:
+            addresses: tuple[Address, ...] = (ipaddress.ip_address(given[0]),)
+            port = given[1] or port
+        elif is_local_name(host):
+            addresses = _LOOPBACK
+        else:
+            try:
+                addresses = await self.names.addresses(host)
+            except NoAnswerError as error:
+                raise OSError(f"{host} has no address: {error}") from error
+        fine, said = [], ""
+        for address in addresses:
+            is_trusted = (host, port) in self._trusted
+            why = "" if is_trusted else self._rules.against(host, address)
+            said = said or why
+            if not why and family in (socket.AF_UNSPEC, _family(address)):
+                fine.append(_result(host, unmap_ipv4(address), port))
+        if not fine:
+            raise OSError(said or f"{host} has no address that can be asked.")
+        return fine
+
+    async def close(self) -> None:
+        """Nothing: the names have another owner."""
+
+
+def _endpoint(origin: str) -> tuple[str, int] | None:
+    """Return the host and port of an origin; None when it is none."""
+    try:
+        url = URL(origin)
+    except ValueError:
+        return None
+    return (url.host, url.port) if url.host and url.port else None
+
+
+def _family(address: Address) -> socket.AddressFamily:
+    return socket.AF_INET if unmap_ipv4(address).version == 4 else socket.AF_INET6
+
+
+def _result(host: str, address: Address, port: int) -> ResolveResult:
+    return ResolveResult(
+        hostname=host,
+        host=str(address),
+        port=port,
+        family=_family(address),
+        proto=socket.IPPROTO_TCP,
+        flags=socket.AI_NUMERICHOST,
+    )

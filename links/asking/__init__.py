@@ -1,1 +1,0 @@
-"""One look at one URL over the network: names, addresses, TLS, HTTP, and what the answer says."""

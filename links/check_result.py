@@ -1,0 +1,552 @@
+"""Link check results: status byte, verdicts and redirect hops.
+
+`STATUS_TABLE` is the table; docs/link-states.md shows it. It is W58's, with its defects settled (W59):
+
+- 431 is 37 alone; 308 is 14 beside the other redirects, and 307 is called what it is, temporary.
+- 507 is 42, "insufficient storage"; loops (508) and 506 stand with the servers' other errors, 46.
+- 421 is 20. 511 is 77, since it comes from a gate of our own network. 520-530, which no RFC has, are the
+  edge servers' (45); 599 and its like are gateways' (39).
+- 68 to 76 tell apart what 64 to 67 lumped together: refused and broken connections, time-outs, TLS.
+- 80 to 86 are what a page says of itself; they never come from a status alone.
+
+A number is never given another meaning: the registry is full of them.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+
+
+class CheckVerdict(StrEnum):
+    """What a single look says of the URL. Never a state: a state is a history's (`links.states`)."""
+
+    OK = "ok"  # the page, or another good answer
+    GONE = "gone"  # 404, 410, a name that does not exist, a page that says that there is none
+    FAILING = "failing"  # no answer, or an error that may pass: 5xx, time-outs, broken TLS
+    REFUSED = "refused"  # it answered, but refused us: 401, 403, 407, 451, a challenge, a login
+    UNDECIDED = "undecided"  # nothing can be said now: 429, 503 with Retry-After, a fault of ours
+    SUSPECT = "suspect"  # it looks well, but may be no page: led to the site's root, a soft 404
+    DEVIATED = "deviated"  # a page, but with another content than the copy's
+    USURPED = "usurped"  # the domain is somebody else's: parked, for sale, gambling
+    INVALID = "invalid"  # no URL that can be asked
+
+
+class CheckMethod(IntEnum):
+    """How it was looked at, by the numbers that the registry keeps."""
+
+    HEAD = 1
+    GET = 2  # with the headers of a browser
+    BROWSER = 3  # rendered
+    INFERRED = 4  # from another URL of the host in the same pass: nothing was asked (W46)
+    PERSON = 5  # somebody said so
+
+
+@dataclass(frozen=True, slots=True)
+class RedirectHop:
+    """A redirect on the way: its status, and where it leads."""
+
+    status: int
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """What one look found.
+
+    Attributes:
+        code: the status byte (`links.check_result`).
+        verdict: what that says.
+        how: how it was looked at.
+        http: the HTTP status of the last answer; None when none came.
+        final_url: where redirects led; empty when there were none.
+        hops: the redirects on the way, oldest first.
+        note: the evidence in a few words, a constant first, e.g. ``dns: NXDOMAIN``.
+        mime: the bare media type; empty when none was told.
+        length: bytes of the body; None when it was not told.
+        tls_fault: why the certificate does not verify; empty when it does, or there is none.
+        retry_after_s: how long the host asked to be left alone; None when it did not.
+        whole_host: it holds for all URLs of the host: its name does not resolve, nobody listens.
+        head_fails: HEAD was answered otherwise than GET: this host needs GET (W42).
+        similarity: how much of the copy's text is still there, in percent; None when nobody compared.
+        seconds: how long it took.
+    """
+
+    code: int
+    verdict: CheckVerdict
+    how: CheckMethod
+    http: int | None = None
+    final_url: str = ""
+    hops: tuple[RedirectHop, ...] = ()
+    note: str = ""
+    mime: str = ""
+    length: int | None = None
+    tls_fault: str = ""
+    retry_after_s: float | None = None
+    whole_host: bool = False
+    head_fails: bool = False
+    similarity: int | None = None
+    seconds: float = 0.0
+
+
+class StatusCode(IntEnum):
+    """The status byte, by the numbers that the registry keeps; `STATUS_TABLE` says what each means."""
+
+    NONE = 0
+    FINE = 1
+    ON_REQUEST = 2
+    CORRECTED = 7
+    MOVED = 8
+    FOUND = 9
+    SEE_OTHER = 10
+    USE_PROXY = 11
+    SWITCH_PROXY = 12
+    TEMPORARY = 13
+    PERMANENT = 14
+    BAD_REQUEST = 16
+    NO_ACCESS = 17
+    NOT_FOUND = 18
+    NOT_ACCEPTABLE = 19
+    STRANGE = 20
+    GONE = 21
+    BAD_TYPE = 22
+    BAD_RANGE = 23
+    LOCKED = 24
+    NOT_EXTENDED = 25
+    UNKNOWN = 26
+    BAD_METHOD = 32
+    REQUEST_TIMEOUT = 33
+    TOO_LARGE = 34
+    UPGRADE = 35
+    TOO_MANY = 36
+    HEADERS_TOO_LARGE = 37
+    NOT_IMPLEMENTED = 38
+    BAD_GATEWAY = 39
+    UNAVAILABLE = 40
+    BAD_VERSION = 41
+    STORAGE = 42
+    BANDWIDTH = 43
+    EDGE = 45
+    SERVER_ERROR = 46
+    OTHER_SCHEME = 63
+    NETWORK = 64
+    DNS_REFUSED = 65
+    DNS_UNKNOWN = 66
+    NO_ROUTE = 67
+    REFUSED = 68
+    BROKEN_OFF = 69
+    TIMEOUT = 70
+    TLS = 71
+    CERTIFICATE = 72
+    NO_HTTP = 73
+    REDIRECTS = 74
+    DNS_EMPTY = 75
+    DNS_FAULT = 76
+    OUR_NETWORK = 77
+    NOT_ALLOWED = 78
+    SOFT_404 = 80
+    CHALLENGE = 81
+    LOGIN = 82
+    PARKED = 83
+    OTHER_CONTENT = 84
+    TO_THE_ROOT = 85
+    NOT_RENDERED = 86
+    INVALID = 128
+
+
+# Answers that are to be looked at again by other means whenever they come (W53).
+REEXAMINED = frozenset({StatusCode.NOT_ACCEPTABLE, StatusCode.STRANGE})
+
+
+@dataclass(frozen=True, slots=True)
+class StatusEntry:
+    """A line of the table.
+
+    Attributes:
+        code: the byte.
+        statuses: the HTTP statuses that it stands for; empty when it comes from none.
+        verdict: what it says, unless a look knows better.
+        outward: the HTTP status that others are told (W55); 0 when there is none to tell.
+        words: a sentence for people, English, and a key of the translations.
+    """
+
+    code: StatusCode
+    statuses: str
+    verdict: CheckVerdict
+    outward: int
+    words: str
+
+
+# (code, HTTP statuses: numbers, ranges, or a whole class for what no other line names, verdict,
+# outward, words). Why a verdict is what it is:
+# - What answered, but not to us, is REFUSED, and can never make a link dead: 403 and its like, 405, 406,
+#   426 and every 4xx that means nothing for a plain GET, since firewalls choose among these.
+# - 400, 408, 413-416, 422 and 431 are FAILING: the request was plain, so the server is out of order.
+# - 429 and 509 say that too much was asked, of whomever: UNDECIDED.
+_LINES: tuple[tuple[StatusCode, str, CheckVerdict, int, str], ...] = (
+    (StatusCode.NONE, "", CheckVerdict.UNDECIDED, 0, "It was never looked at."),
+    (StatusCode.FINE, "200 304", CheckVerdict.OK, 200, "It works."),
+    (
+        StatusCode.ON_REQUEST,
+        "201-299 300",
+        CheckVerdict.OK,
+        200,
+        "It works; the content comes on request.",
+    ),
+    (
+        StatusCode.CORRECTED,
+        "",
+        CheckVerdict.OK,
+        200,
+        "It works, although the server reports an error.",
+    ),
+    (StatusCode.MOVED, "301", CheckVerdict.OK, 301, "It works at another address, for good."),
+    (StatusCode.FOUND, "302", CheckVerdict.OK, 302, "It works at another address, for now."),
+    (StatusCode.SEE_OTHER, "303", CheckVerdict.OK, 303, "Another page is shown in its place."),
+    (
+        StatusCode.USE_PROXY,
+        "305",
+        CheckVerdict.FAILING,
+        305,
+        "It is to be asked for through a proxy.",
+    ),
+    (
+        StatusCode.SWITCH_PROXY,
+        "306",
+        CheckVerdict.FAILING,
+        306,
+        "The server answers with a status that is no longer in use.",
+    ),
+    (StatusCode.TEMPORARY, "307", CheckVerdict.OK, 307, "It works at another address, for now."),
+    (StatusCode.PERMANENT, "308", CheckVerdict.OK, 308, "It works at another address, for good."),
+    (
+        StatusCode.BAD_REQUEST,
+        "400 414 422 500",
+        CheckVerdict.FAILING,
+        500,
+        "The server could not handle the request.",
+    ),
+    (
+        StatusCode.NO_ACCESS,
+        "401 402 403 407 451 999",
+        CheckVerdict.REFUSED,
+        403,
+        "The public has no access, or our checker has none.",
+    ),
+    (StatusCode.NOT_FOUND, "404", CheckVerdict.GONE, 404, "There is no such page."),
+    (
+        StatusCode.NOT_ACCEPTABLE,
+        "406",
+        CheckVerdict.REFUSED,
+        406,
+        "The server does not want to answer our checker.",
+    ),
+    (
+        StatusCode.STRANGE,
+        "409 411 412 417-421 424 425 428 444 449 4xx",
+        CheckVerdict.REFUSED,
+        400,
+        "The server gave a strange answer.",
+    ),
+    (StatusCode.GONE, "410", CheckVerdict.GONE, 410, "The page was removed for good."),
+    (
+        StatusCode.BAD_TYPE,
+        "415",
+        CheckVerdict.FAILING,
+        415,
+        "The server refuses the type of the request.",
+    ),
+    (
+        StatusCode.BAD_RANGE,
+        "416",
+        CheckVerdict.FAILING,
+        416,
+        "The server cannot deliver the part that was asked for.",
+    ),
+    (StatusCode.LOCKED, "423", CheckVerdict.REFUSED, 423, "The page is locked."),
+    (
+        StatusCode.NOT_EXTENDED,
+        "510",
+        CheckVerdict.FAILING,
+        510,
+        "The server asks for an extension that is unknown.",
+    ),
+    (
+        StatusCode.UNKNOWN,
+        "",
+        CheckVerdict.FAILING,
+        502,
+        "The server gave a status that does not exist.",
+    ),
+    (
+        StatusCode.BAD_METHOD,
+        "405",
+        CheckVerdict.REFUSED,
+        405,
+        "The server forbids this way of asking.",
+    ),
+    (
+        StatusCode.REQUEST_TIMEOUT,
+        "408",
+        CheckVerdict.FAILING,
+        408,
+        "The server gave up waiting for the request.",
+    ),
+    (
+        StatusCode.TOO_LARGE,
+        "413",
+        CheckVerdict.FAILING,
+        413,
+        "The server found the request too large.",
+    ),
+    (StatusCode.UPGRADE, "426", CheckVerdict.REFUSED, 426, "The server asks for another protocol."),
+    (
+        StatusCode.TOO_MANY,
+        "429",
+        CheckVerdict.UNDECIDED,
+        429,
+        "The server was asked too often; nothing can be said now.",
+    ),
+    (
+        StatusCode.HEADERS_TOO_LARGE,
+        "431",
+        CheckVerdict.FAILING,
+        431,
+        "The server found the headers of the request too large.",
+    ),
+    (
+        StatusCode.NOT_IMPLEMENTED,
+        "501",
+        CheckVerdict.FAILING,
+        501,
+        "The server does not know this way of asking.",
+    ),
+    (
+        StatusCode.BAD_GATEWAY,
+        "502 504 598 599",
+        CheckVerdict.FAILING,
+        502,
+        "The server behind the gateway does not answer.",
+    ),
+    (
+        StatusCode.UNAVAILABLE,
+        "503",
+        CheckVerdict.FAILING,
+        503,
+        "The server is overloaded, or being maintained.",
+    ),
+    (
+        StatusCode.BAD_VERSION,
+        "505",
+        CheckVerdict.FAILING,
+        505,
+        "The server does not know this version of HTTP.",
+    ),
+    (StatusCode.STORAGE, "507", CheckVerdict.FAILING, 507, "The server has no storage left."),
+    (
+        StatusCode.BANDWIDTH,
+        "509",
+        CheckVerdict.UNDECIDED,
+        509,
+        "The server has used up its traffic; nothing can be said now.",
+    ),
+    (
+        StatusCode.EDGE,
+        "520-530",
+        CheckVerdict.FAILING,
+        502,
+        "The network that delivers the site cannot reach its server.",
+    ),
+    (
+        StatusCode.SERVER_ERROR,
+        "506 508 5xx",
+        CheckVerdict.FAILING,
+        500,
+        "The server reports an error of its own.",
+    ),
+    (
+        StatusCode.OTHER_SCHEME,
+        "",
+        CheckVerdict.OK,
+        200,
+        "It works when http and https are exchanged.",
+    ),
+    (StatusCode.NETWORK, "", CheckVerdict.FAILING, 502, "The network failed on the way."),
+    (
+        StatusCode.DNS_REFUSED,
+        "",
+        CheckVerdict.FAILING,
+        502,
+        "The name servers refuse to say where the host is.",
+    ),
+    (StatusCode.DNS_UNKNOWN, "", CheckVerdict.GONE, 502, "There is no host of that name."),
+    (StatusCode.NO_ROUTE, "", CheckVerdict.FAILING, 504, "The host cannot be reached."),
+    (StatusCode.REFUSED, "", CheckVerdict.FAILING, 502, "The host does not take the connection."),
+    (StatusCode.BROKEN_OFF, "", CheckVerdict.FAILING, 502, "The host broke the connection off."),
+    (StatusCode.TIMEOUT, "", CheckVerdict.FAILING, 504, "The host did not answer in time."),
+    (StatusCode.TLS, "", CheckVerdict.FAILING, 502, "No secure connection came about."),
+    (
+        StatusCode.CERTIFICATE,
+        "",
+        CheckVerdict.OK,
+        200,
+        "It works, but its certificate is not valid.",
+    ),
+    (StatusCode.NO_HTTP, "", CheckVerdict.FAILING, 502, "The answer was not HTTP."),
+    (
+        StatusCode.REDIRECTS,
+        "",
+        CheckVerdict.FAILING,
+        502,
+        "It leads from one address to the next without end, or nowhere.",
+    ),
+    (StatusCode.DNS_EMPTY, "", CheckVerdict.FAILING, 502, "The host's name has no address."),
+    (
+        StatusCode.DNS_FAULT,
+        "",
+        CheckVerdict.FAILING,
+        504,
+        "The name servers do not answer, or report an error.",
+    ),
+    (
+        StatusCode.OUR_NETWORK,
+        "511",
+        CheckVerdict.UNDECIDED,
+        0,
+        "Our own network was in the way; nothing can be said now.",
+    ),
+    (
+        StatusCode.NOT_ALLOWED,
+        "",
+        CheckVerdict.UNDECIDED,
+        0,
+        "Our own rules forbid asking that address.",
+    ),
+    (
+        StatusCode.SOFT_404,
+        "",
+        CheckVerdict.SUSPECT,
+        404,
+        "The page says that there is no such page.",
+    ),
+    (StatusCode.CHALLENGE, "", CheckVerdict.REFUSED, 403, "The site lets no automatic checker in."),
+    (
+        StatusCode.LOGIN,
+        "",
+        CheckVerdict.REFUSED,
+        401,
+        "The site asks for a login or an agreement first.",
+    ),
+    (
+        StatusCode.PARKED,
+        "",
+        CheckVerdict.USURPED,
+        410,
+        "The domain belongs to somebody else now, or is for sale.",
+    ),
+    (
+        StatusCode.OTHER_CONTENT,
+        "",
+        CheckVerdict.DEVIATED,
+        200,
+        "It shows something else than it did.",
+    ),
+    (
+        StatusCode.TO_THE_ROOT,
+        "",
+        CheckVerdict.SUSPECT,
+        302,
+        "It leads to the site's first page; the page itself may be gone.",
+    ),
+    (StatusCode.NOT_RENDERED, "", CheckVerdict.FAILING, 502, "A browser could not load the page."),
+    (
+        StatusCode.INVALID,
+        "",
+        CheckVerdict.INVALID,
+        400,
+        "This is not an address that can be asked for.",
+    ),
+)
+STATUS_TABLE: Mapping[StatusCode, StatusEntry] = {line[0]: StatusEntry(*line) for line in _LINES}
+
+
+def _statuses() -> Mapping[int, StatusCode]:
+    """The code of each HTTP status that a line names; what names a class comes first, and yields."""
+    found: dict[int, StatusCode] = {}
+    pieces = [
+        (piece, entry.code) for entry in STATUS_TABLE.values() for piece in entry.statuses.split()
+    ]
+    for piece, code in sorted(pieces, key=lambda each: not each[0].endswith("xx")):
+        first, _, last = piece.replace("xx", "00").partition("-")
+        end = int(first) + 99 if piece.endswith("xx") else int(last or first)
+        for status in range(int(first), end + 1):
+            found[status] = code
+    return found
+
+
+_OF_HTTP = _statuses()
+
+
+def code_of_http(status: int) -> StatusCode:
+    """The code of an HTTP status; any number has one, `Code.UNKNOWN` at the worst.
+
+    >>> code_of_http(404), code_of_http(308), code_of_http(451), code_of_http(0)
+    (<Code.NOT_FOUND: 18>, <Code.PERMANENT: 14>, <Code.NO_ACCESS: 17>, <Code.UNKNOWN: 26>)
+    """
+    return _OF_HTTP.get(status, StatusCode.UNKNOWN)
+
+
+def verdict_of(code: int) -> CheckVerdict:
+    """What the code says, unless a look knows better; of a number that nobody gave, UNDECIDED."""
+    entry = _entry(code)
+    return entry.verdict if entry else CheckVerdict.UNDECIDED
+
+
+def public_status(code: int) -> int:
+    """The HTTP status that others are told for the code (W55); 0 when there is none to tell.
+
+    Where no server answered it is a gateway's: 502, or 504 when nobody answered in time.
+    """
+    entry = _entry(code)
+    return entry.outward if entry else 0
+
+
+def answered_status(code: int, evidence: str = "") -> int | None:
+    """Return the HTTP status that the server gave; None when none answered, or nobody noted which.
+
+    Args:
+        code: the status byte.
+        evidence: what was noted of that look, such as ``http: 404``.
+
+    >>> [answered_status(code) for code in (StatusCode.NOT_FOUND, StatusCode.DNS_UNKNOWN, StatusCode.BAD_REQUEST)]
+    [404, None, None]
+    >>> answered_status(StatusCode.BAD_REQUEST, "http: 422")
+    422
+    """
+    noted = re.match(r"http: ([1-5][0-9]{2})\b", evidence)
+    if noted:
+        return int(noted[1])
+    entry = _entry(code)
+    if entry is None:
+        return None
+    first, *others = entry.statuses.split() or [""]
+    is_one = first.isdigit() and (not others or entry.code is StatusCode.FINE)
+    return int(first) if is_one else None
+
+
+def reason_of(code: int) -> str:
+    """Return the code's name for programs: ``dns-unknown``; empty for an unknown one."""
+    return StatusCode(code).name.lower().replace("_", "-") if code in _NUMBERS else ""
+
+
+def words_of(code: int) -> str:
+    """What the code means, a sentence for people: English, and a key of the translations."""
+    entry = _entry(code)
+    return entry.words if entry else "Nothing is known of it."
+
+
+def _entry(code: int) -> StatusEntry | None:
+    return STATUS_TABLE[StatusCode(code)] if code in _NUMBERS else None
+
+
+_NUMBERS = frozenset(map(int, StatusCode))

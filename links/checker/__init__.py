@@ -1,0 +1,1 @@
+"""Link checker: schedule, timetable, check runs, results and worker."""

@@ -1,0 +1,330 @@
+"""Check results from browser visits: page class, and drift from the archived copy.
+
+A browser is let in where a checker is turned away, runs the page's scripts, and sees what it says
+(`core.page_classes`): so it also tells a page that is gone from one that only has a bad status, and a
+domain that was sold from a site.
+
+Two texts are compared by their runs of three words: how much of the copy's is still there. Titles
+count for themselves, for a front page changes every day and keeps its name. What is too short to be
+compared is not judged.
+
+    the same title, or a quarter of the copy's words still in their places   ─> OK
+    neither, and no other evidence speaks for the page                       ─> DEVIATED
+    … and the page now speaks as those do who buy domains                    ─> USURPED
+
+Other evidence (`DriftEvidence`) is asked for only where the runs of words do not settle it: the words in any
+order, for a table that was sorted anew, and the picture, for a page that is looked at rather than read.
+It clears a page of which the words say that it is another; and where there are too few words, another
+picture under another title is another page.
+
+Usurpers are told by words (``usurpers.toml``): several of them, where the copy had none. More than
+50,000 domains that Wikipedia cites are in the hands of gambling sites (research links.md 2.4).
+"""
+
+import re
+import tomllib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+
+from core.page_classes import PageClass
+from core.page_manifest import VisitOutcome
+from links.check_result import (
+    CheckMethod,
+    CheckResult,
+    CheckVerdict,
+    StatusCode,
+    code_of_http,
+    verdict_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class VisitSummary:
+    """What a visit's manifest says of the page.
+
+    Attributes:
+        url: what was asked for.
+        final_url: where it ended.
+        outcome: how the visit ended.
+        reason: why it is not COMPLETE, a constant first; empty when it is.
+        status: HTTP status of the final document; None when none came.
+        mime: its bare media type.
+        page_class: what sort of page it is.
+        evidence: what speaks for that, a sentence each.
+    """
+
+    url: str
+    final_url: str
+    outcome: VisitOutcome
+    reason: str
+    status: int | None
+    mime: str = ""
+    page_class: PageClass = PageClass.UNJUDGED
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _VisitFailure:
+    code: StatusCode
+    verdict: CheckVerdict
+    whole_host: bool = False
+
+
+# How a failed visit's reason begins (`net.connect_errors`, or the browser's own words), and what that
+# says of the site. Whatever is not here was no fault of the site's: the browser died, a rule refused.
+_FAILURES = {
+    "dns:": _VisitFailure(StatusCode.DNS_UNKNOWN, CheckVerdict.FAILING, whole_host=True),
+    "net::ERR_NAME_NOT_RESOLVED": _VisitFailure(
+        StatusCode.DNS_UNKNOWN, CheckVerdict.FAILING, whole_host=True
+    ),
+    "connect:": _VisitFailure(StatusCode.NETWORK, CheckVerdict.FAILING, whole_host=True),
+    "tls:": _VisitFailure(StatusCode.TLS, CheckVerdict.FAILING),
+    "net::ERR_SSL": _VisitFailure(StatusCode.TLS, CheckVerdict.FAILING),
+    "net::ERR_ADDRESS_UNREACHABLE": _VisitFailure(
+        StatusCode.NO_ROUTE, CheckVerdict.FAILING, whole_host=True
+    ),
+    "net::ERR_CONNECTION_REFUSED": _VisitFailure(
+        StatusCode.REFUSED, CheckVerdict.FAILING, whole_host=True
+    ),
+    "net::ERR_CONNECTION_TIMED_OUT": _VisitFailure(StatusCode.TIMEOUT, CheckVerdict.FAILING),
+    "net::ERR_CONNECTION": _VisitFailure(StatusCode.BROKEN_OFF, CheckVerdict.FAILING),
+    "net::ERR_EMPTY_RESPONSE": _VisitFailure(StatusCode.BROKEN_OFF, CheckVerdict.FAILING),
+    "net::ERR_TIMED_OUT": _VisitFailure(StatusCode.TIMEOUT, CheckVerdict.FAILING),
+    "net::ERR_TOO_MANY_REDIRECTS": _VisitFailure(StatusCode.REDIRECTS, CheckVerdict.FAILING),
+    "redirect-loop": _VisitFailure(StatusCode.REDIRECTS, CheckVerdict.FAILING),
+    "net::ERR_INVALID": _VisitFailure(StatusCode.NO_HTTP, CheckVerdict.FAILING),
+    "net::ERR_RESPONSE": _VisitFailure(StatusCode.NO_HTTP, CheckVerdict.FAILING),
+    "net::ERR_CONTENT": _VisitFailure(StatusCode.NO_HTTP, CheckVerdict.FAILING),
+    "net::ERR_INCOMPLETE": _VisitFailure(StatusCode.BROKEN_OFF, CheckVerdict.FAILING),
+    "origin:": _VisitFailure(StatusCode.NO_HTTP, CheckVerdict.FAILING),
+    "deadline": _VisitFailure(StatusCode.TIMEOUT, CheckVerdict.FAILING),
+}
+_CLASSES = {
+    PageClass.SOFT_404: (StatusCode.SOFT_404, CheckVerdict.GONE),
+    PageClass.PARKED: (StatusCode.PARKED, CheckVerdict.USURPED),
+    PageClass.CHALLENGE: (StatusCode.CHALLENGE, CheckVerdict.REFUSED),
+    PageClass.LOGIN_WALL: (StatusCode.LOGIN, CheckVerdict.REFUSED),
+    # A page whose scripts found nothing to show: not the page, and nothing against it.
+    PageClass.NEAR_EMPTY: (StatusCode.NOT_RENDERED, CheckVerdict.UNDECIDED),
+}
+# Who speaks there is not the site: a 404 of theirs says nothing of the page.
+_OTHERS = frozenset({PageClass.CHALLENGE, PageClass.PARKED})
+_NO_OPINION = _VisitFailure(StatusCode.NONE, CheckVerdict.UNDECIDED)
+
+
+def result_of_visit(seen: VisitSummary) -> CheckResult:
+    """What the browser's visit says of the link.
+
+    A visit that a rule forbade, or that failed by our own fault, is UNDECIDED: no opinion.
+    """
+    final_url = seen.final_url if seen.final_url != seen.url else ""
+    if seen.outcome is VisitOutcome.SKIPPED or (
+        seen.outcome is VisitOutcome.FAILED and seen.status is None
+    ):
+        failure = _failure(seen)
+        return CheckResult(
+            code=failure.code,
+            verdict=failure.verdict,
+            how=CheckMethod.BROWSER,
+            final_url=final_url,
+            note=f"browser: {seen.reason}",
+            whole_host=failure.whole_host,
+        )
+    code, verdict, note = _page(seen)
+    return CheckResult(
+        code=code,
+        verdict=verdict,
+        how=CheckMethod.BROWSER,
+        http=seen.status,
+        final_url=final_url,
+        note=note,
+        mime=seen.mime,
+    )
+
+
+def _page(seen: VisitSummary) -> tuple[StatusCode, CheckVerdict, str]:
+    status = seen.status if seen.status is not None else 200  # a document that a script wrote
+    code, verdict = code_of_http(status), verdict_of(code_of_http(status))
+    evidence = "; ".join(seen.evidence[:2])
+    note = f"{seen.page_class}: {evidence}" if evidence else ""
+    if verdict is CheckVerdict.GONE and seen.page_class not in _OTHERS:
+        return code, verdict, note
+    judged = _CLASSES.get(seen.page_class)
+    if judged is None or (status >= 400 and seen.page_class is PageClass.NEAR_EMPTY):
+        return code, verdict, note
+    return *judged, note or str(seen.page_class)
+
+
+def _failure(seen: VisitSummary) -> _VisitFailure:
+    if seen.outcome is VisitOutcome.SKIPPED:
+        return _NO_OPINION
+    found = [each for each in _FAILURES if seen.reason.startswith(each)]
+    return _FAILURES[max(found, key=len)] if found else _NO_OPINION
+
+
+RUN_WORDS = 3
+FEW_RUNS = 20  # a copy with fewer is not compared
+STILL_THERE = 0.25  # of the copy's runs; a page that was redesigned keeps more of its text
+SAME_TITLE = 0.6
+SAME_WORDS = (
+    0.5  # of the copy's words, in any order; another page of the same site has less than 0.4
+)
+SAME_LOOK = 0.9  # of what the copy's picture shows
+OTHER_LOOK = 0.2
+USURPERS_WORDS = 3  # different ones, in the title and the first words
+WORDS_LOOKED_AT = 2_000
+_TEXT_LIMIT_CHARS = 500_000
+_WORD = re.compile(r"[^\W_]+")
+# Scripts that set no spaces between words: each character counts as one.
+_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+
+
+@dataclass(frozen=True, slots=True)
+class PageText:
+    """What a reader sees of a page: its title and its visible text."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class DriftEvidence:
+    """What else may be known of two looks at a page; None: nobody compared.
+
+    Attributes:
+        words: how much of the copy's words is there, in any order, from 0 to 1.
+        picture: how much of what the copy's picture shows is there, from 0 to 1.
+    """
+
+    words: float | None = None
+    picture: float | None = None
+
+    @property
+    def is_for(self) -> bool:
+        """Whether it says that this is still the page."""
+        return (self.words or 0.0) >= SAME_WORDS or (self.picture or 0.0) >= SAME_LOOK
+
+    @property
+    def is_against(self) -> bool:
+        """Whether it says that this is another page."""
+        return not self.is_for and self.picture is not None and self.picture < OTHER_LOOK
+
+
+@dataclass(frozen=True, slots=True)
+class PageLikeness:
+    """How much of a page is still there.
+
+    Attributes:
+        text: of the copy's runs of words, from 0 to 1; None when there are too few to say.
+        title: of both titles' words, from 0 to 1; None when one has no title.
+        usurper: the words that betray the new owner, as they are listed; empty when nothing does.
+        evidence: what else is known.
+    """
+
+    text: float | None
+    title: float | None
+    usurper: tuple[str, ...] = ()
+    evidence: DriftEvidence = DriftEvidence()
+
+    @property
+    def percent(self) -> int | None:
+        """The text's likeness as the registry keeps it."""
+        return None if self.text is None else round(100 * self.text)
+
+    @property
+    def verdict(self) -> CheckVerdict:
+        """What it says of the page."""
+        if self.usurper:
+            return CheckVerdict.USURPED
+        if (self.title or 0.0) >= SAME_TITLE:
+            return CheckVerdict.OK
+        if self.text is None:
+            # Without two titles nothing but a picture speaks, and a picture may be of the day.
+            is_other = self.title is not None and self.evidence.is_against
+            return CheckVerdict.DEVIATED if is_other else CheckVerdict.OK
+        is_same = self.text >= STILL_THERE or self.evidence.is_for
+        return CheckVerdict.OK if is_same else CheckVerdict.DEVIATED
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no other evidence would change the verdict."""
+        if self.usurper or (self.title or 0.0) >= SAME_TITLE:
+            return True
+        return self.title is None if self.text is None else self.text >= STILL_THERE
+
+
+def page_likeness(then: PageText, now: PageText) -> PageLikeness:
+    """How much of the page as it was copied is in the page as it is."""
+    before, after = _words(then.text), _words(now.text)
+    old, new = set(_runs(before)), set(_runs(after))
+    text = len(old & new) / len(old) if len(old) >= FEW_RUNS else None
+    told = hijack_words(now)
+    mine = told if len(told) >= USURPERS_WORDS and not hijack_words(then) else ()
+    if mine and text is not None and text >= STILL_THERE:
+        mine = ()  # an article about gambling, or a comment under the page
+    return PageLikeness(text, _alike(_words(then.title), _words(now.title)), mine)
+
+
+def compare_with_copy(
+    finding: CheckResult,
+    then: PageText,
+    now: PageText,
+    *,
+    ask: Callable[[], DriftEvidence] = DriftEvidence,
+) -> tuple[CheckResult, PageLikeness]:
+    """A browser's good finding, held against the copy: the same, or DEVIATED, or USURPED.
+
+    Args:
+        finding: what the visit says by itself.
+        then: the copy.
+        now: the page.
+        ask: what else is known of both; asked only where it could change the verdict.
+    """
+    found = page_likeness(then, now)
+    if finding.verdict is not CheckVerdict.OK:
+        return finding, found
+    if not found.is_settled:
+        found = replace(found, evidence=ask())
+    finding = replace(finding, similarity=found.percent)
+    if found.verdict is CheckVerdict.OK:
+        return finding, found
+    if found.usurper:
+        note = f"usurped: {', '.join(found.usurper[:5])}"
+    elif found.text is None:
+        note = "deviated: another picture and another title"
+    else:
+        note = f"deviated: {found.percent} % of the copy's text"
+    code = StatusCode.PARKED if found.usurper else StatusCode.OTHER_CONTENT
+    return replace(finding, code=code, verdict=found.verdict, note=note), found
+
+
+def hijack_words(face: PageText) -> tuple[str, ...]:
+    """The words of `usurpers.toml` that the title and the first words have, each once, in order."""
+    start = " ".join(_words(face.title) + _words(face.text[:_TEXT_LIMIT_CHARS])[:WORDS_LOOKED_AT])
+    return tuple(dict.fromkeys(match[0] for match in _hijack_expression().finditer(start)))
+
+
+@cache
+def _hijack_expression() -> re.Pattern[str]:
+    """All words and phrases of the list, the longest first, as they stand in spelled text."""
+    lists = tomllib.loads(files("links.checker").joinpath("usurpers.toml").read_text("utf-8"))
+    spelled = {" ".join(_words(phrase)) for each in lists.values() for phrase in each}
+    longest_first = sorted(spelled, key=lambda phrase: (-len(phrase), phrase))
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, longest_first))})\b")
+
+
+def _words(text: str) -> list[str]:
+    spaced = _UNSPACED.sub(lambda found: f" {found[0]} ", text[:_TEXT_LIMIT_CHARS].casefold())
+    return _WORD.findall(spaced)
+
+
+def _runs(words: list[str]) -> Iterable[tuple[str, ...]]:
+    return zip(*(words[start:] for start in range(RUN_WORDS)), strict=False)
+
+
+def _alike(one: list[str], other: list[str]) -> float | None:
+    if not one or not other:
+        return None
+    return len({*one} & {*other}) / len({*one} | {*other})

@@ -1,0 +1,518 @@
+"""Check run over all due URLs: plan, concurrency, results, progress.
+
+    tally = await Passing(means, plan).run(stop)
+
+Looks go on side by side, `connections` of them, each at another host; the timetable says whose turn it
+is, the keeper keeps what was found. Both wait for a database that is away: looks go on until too many
+results wait. When `stop` is set no look begins any more, and what was begun is kept. What was not
+looked at, whatever the reason, is still due.
+"""
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+
+from core.clock import Clock
+from core.errors import TransientError
+from links.check_history import day_of
+from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCode
+from links.checker import check_schedule
+from links.checker.check_leases import ALL_HOSTS, HostShare
+from links.checker.due_urls import DueUrl
+from links.checker.fetch_errors import FetchFailure
+from links.checker.host_turns import HostTurns
+from links.checker.outage_guard import ControlChecks, OutageGuard
+from links.checker.probe_protocol import LinkProber
+from links.checker.result_store import CheckRules, RecordedResult, UrlCheckResult
+from links.checker.result_writer import LeaseHolder, ResultBatch, ResultWriter
+from links.checker.timetable import CheckTurn, Timetable, TurnAction
+from links.checker.timetable_feed import (
+    CheckCandidate,
+    DecisionSource,
+    LiveSettings,
+    Table,
+    TimetableFeed,
+    wants_sibling,
+)
+from links.registry.quirks import hosts_that_limit
+from links.registry.thread import RegistryThread
+from links.states import LinkState
+
+
+@dataclass(frozen=True, slots=True)
+class CheckContext:
+    """What a checker works with, pass for pass; whoever made it closes it.
+
+    Attributes:
+        desk: the registry.
+        looks: who looks; it takes its turns at `turns`.
+        turns: at the hosts.
+        tenure: the right to ask the hosts of a part.
+        clock: the time.
+        marks: what people decided.
+    """
+
+    desk: RegistryThread
+    looks: LinkProber
+    turns: HostTurns
+    tenure: LeaseHolder
+    clock: Clock
+    marks: DecisionSource
+
+
+@dataclass(frozen=True, slots=True)
+class CheckPlan:
+    """How a pass is made.
+
+    Attributes:
+        rules: what findings are judged by.
+        part: of the hosts.
+        connections: looks side by side.
+        limit: looks at most; None: all that is due.
+        waiting: results that may wait for the database.
+        host_room: URLs of a host that are held at the same time.
+        closer: now and then a look goes closer though nothing calls for it (`links.checker.timetable_feed`).
+    """
+
+    rules: CheckRules
+    part: HostShare = ALL_HOSTS
+    connections: int = 500
+    limit: int | None = None
+    waiting: int = 20_000
+    host_room: int = 200
+    closer: bool = True
+
+
+@dataclass(slots=True)
+class CheckTally:
+    """How a pass stands.
+
+    Attributes:
+        due: URLs that were due when it began.
+        kept: looks whose results are kept.
+        states: … by the state they led to.
+        inferred: … of which nothing was asked.
+        put_off: URLs whose hosts want to be left alone for now.
+        active: looks that go on.
+        waiting: results that wait for the database.
+        is_complete: everything that was due was looked at.
+    """
+
+    due: int = 0
+    kept: int = 0
+    states: dict[LinkState, int] | None = None
+    inferred: int = 0
+    put_off: int = 0
+    active: int = 0
+    waiting: int = 0
+    is_complete: bool = False
+
+    def count(self, booked: RecordedResult) -> None:
+        """Count a result that was kept."""
+        self.states = self.states if self.states is not None else {}
+        self.states[booked.after] = self.states.get(booked.after, 0) + 1
+
+
+OnKept = Callable[[Sequence[RecordedResult], CheckTally], None]
+
+
+_LOG = logging.getLogger(__name__)
+_POLL_S = 5.0  # what somebody asks for by name is seen so soon
+_GIVE_UP_S = 60.0  # a stopped pass waits so long for a database that is away
+_ROOM = 50_000
+_LOOKS_EACH = 8  # for each connection: looks that go on, most of which wait for their hosts
+_LIMITED_HOSTS = 20_000  # that limited us before, and are asked slowly at first
+_TRIES = 3  # of a URL whose host says that it was asked too soon
+_OUTAGE_S = 30.0  # while our network seems down somebody is asked so often
+_TELL_FILES_S = 60.0
+_FEWER_EACH_S = 1.0
+_TRUST_S = 60.0  # once somebody answered we are not doubted for so long
+
+
+class CheckRun:
+    """One pass. Make a new one for the next."""
+
+    def __init__(
+        self, means: CheckContext, plan: CheckPlan, *, on_kept: OnKept | None = None
+    ) -> None:
+        """Make a pass with these means; say what was kept each time that some was."""
+        self.tally = CheckTally()
+        self._desk = means.desk
+        self._looks = means.looks
+        self._turns = means.turns
+        self._tenure = means.tenure
+        self._plan = plan
+        self._connections = plan.connections
+        self._rules = replace(plan.rules, settings=LiveSettings(means.marks))
+        self._clock = means.clock
+        self._on_kept = on_kept
+        self._polled_at = -math.inf
+        room = min(max(plan.connections * 20, 2 * plan.host_room), _ROOM)
+        self._table: Table = Timetable(
+            gaps=means.turns.gaps, room=room, host_room=plan.host_room, tries=_TRIES
+        )
+        self._feed = TimetableFeed(
+            means.desk,
+            self._table,
+            plan.part,
+            marks=means.marks,
+            window=min(room // 4, 2_000),
+            host_room=plan.host_room,
+            closer=plan.closer,
+            trusts_tags=plan.rules.preset.trusts_tags,
+        )
+        self._keeper: ResultWriter | None = None
+        self._active: set[asyncio.Task[None]] = set()
+        self._begun = 0
+        self._guard = OutageGuard()
+        self._trusted_until = -math.inf
+        self._files_told_at = -math.inf
+        self._fewer_at = -math.inf
+        self._controls = ControlChecks(means.desk, means.looks, means.turns)
+        self._is_feeding = False
+        self._stopping = False
+        self._is_named = False
+        self._changed = asyncio.Event()
+        self._hungry = asyncio.Event()
+        means.turns.on_parked = self._changed.set
+        means.turns.allow(plan.connections)
+
+    async def run(
+        self, stop: asyncio.Event, *, named: Sequence[DueUrl] | None = None
+    ) -> CheckTally:
+        """Look at everything that is due, or at `named` alone, due or not.
+
+        Raises:
+            LeaseLostError: another checker has our hosts.
+            TransientError: the database stayed away for longer than the desk's patience.
+        """
+        now = self._clock.now()
+        today = day_of(now)
+        self._is_named = named is not None
+        await self._learn_gaps(today)
+        if named is None:
+            made = await self._desk.write(
+                lambda rows: check_schedule.begin_run(rows, self._plan.part, horizon=today, now=now)
+            )
+            self._feed.begin(today)
+        else:
+            made = await self._desk.write(
+                lambda rows: check_schedule.begin_named_run(rows, len(named), now=now)
+            )
+            self._feed.begin_named(named)
+        self.tally.due = made.due - made.done
+        self._keeper = ResultWriter(
+            *(self._desk, self._rules, self._tenure, made),
+            horizon=today,
+            on_kept=self._kept,
+        )
+        await self._together(self._keeper, stop)
+        self.tally.active = self.tally.waiting = 0
+        if self.tally.is_complete:
+            await self._desk.write(
+                lambda rows: check_schedule.end_run(rows, made.id, now=self._clock.now())
+            )
+        return self.tally
+
+    async def _learn_gaps(self, today: int) -> None:
+        """Ask hosts slowly at first that limited us before; told once a day."""
+        gaps = self._turns.gaps
+        if gaps.learned_day == today:
+            return
+        for host in await self._desk.read_aside(
+            lambda rows: hosts_that_limit(rows, day=today, limit=_LIMITED_HOSTS)
+        ):
+            gaps.begin_slowly(host)
+        gaps.learned_day = today
+
+    async def _together(self, keeper: ResultWriter, stop: asyncio.Event) -> None:
+        """Feed, look, keep and hold the leases side by side; the first that fails ends all."""
+        helpers = [
+            asyncio.create_task(keeper.run(), name="keeper"),
+            asyncio.create_task(self._feeding(), name="feed"),
+            asyncio.create_task(self._tenure.run(), name="tenure"),
+            asyncio.create_task(self._watch(stop), name="stop"),
+        ]
+        looking = asyncio.create_task(self._looking(keeper), name="looks")
+        everything = [*helpers, looking]
+        try:
+            await asyncio.wait([looking, *helpers[:3]], return_when=asyncio.FIRST_COMPLETED)
+            _raise_first(everything)
+            keeper.close()
+            if self._stopping:
+                self._desk.patience_s = min(self._desk.patience_s, _GIVE_UP_S)
+            await asyncio.wait([helpers[0], helpers[2]], return_when=asyncio.FIRST_COMPLETED)
+            _raise_first(everything)
+        finally:
+            for task in (*everything, *self._active):
+                task.cancel()
+            await asyncio.gather(*everything, *self._active, return_exceptions=True)
+
+    async def _watch(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self._stopping = True
+        self._turns.close()
+        self._changed.set()
+
+    async def _feeding(self) -> None:
+        """Read what is due whenever there is room for it."""
+        while True:
+            self._hungry.clear()
+            self._is_feeding = True
+            fed = await self._feed_once()
+            self._is_feeding = False
+            self._changed.set()
+            if fed:
+                continue
+            try:
+                async with asyncio.timeout(_POLL_S):
+                    await self._hungry.wait()
+            except TimeoutError:
+                continue
+
+    async def _feed_once(self) -> bool:
+        """Read some of what is due; whether there was anything to read."""
+        if self._stopping:
+            return False
+        now = self._clock.monotonic()
+        if not self._is_named and now - self._polled_at >= _POLL_S:
+            self._polled_at = now
+            await self._feed.fill_urgent()
+        if not self._feed.has_work:
+            return False
+        await self._feed.fill(day_of(self._clock.now()))
+        return True
+
+    async def _looking(self, keeper: ResultWriter) -> None:
+        """Begin looks as turns come, until nothing is left or nothing more may begin."""
+        while not self._is_over():
+            self._changed.clear()
+            wake = self._begin_looks(keeper)
+            if self._is_over():
+                break
+            if self._doubts:
+                await self._settle_doubt(keeper)
+                continue
+            if self._is_only_held:
+                self._keep_held(keeper)
+                continue
+            left = wake - self._clock.monotonic()
+            try:
+                async with asyncio.timeout(None if math.isinf(left) else max(left, 0.0)):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+        while self._active:
+            await asyncio.wait(self._active)
+        if not self._doubts:
+            self._keep_held(keeper)
+
+    @property
+    def _doubts(self) -> bool:
+        return self._guard.doubts and self._clock.monotonic() >= self._trusted_until
+
+    @property
+    def _is_only_held(self) -> bool:
+        """Whether all that is left was held back: too few to doubt, and nobody else to ask."""
+        held = self._guard.held
+        return bool(held) and not self._active and held == self._feed.count_in_hand
+
+    def _is_over(self) -> bool:
+        if self._stopping or self._is_used_up:
+            return True
+        done = not self._is_feeding and self._feed.is_empty and not self._feed.in_hand
+        self.tally.is_complete = done
+        return done
+
+    @property
+    def _is_used_up(self) -> bool:
+        return self._plan.limit is not None and self._begun >= self._plan.limit
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether one more look may begin: those that wait for their hosts hold no connection."""
+        looks = len(self._active)
+        asking = looks - self._turns.parked
+        return asking < self._connections and looks < self._connections * _LOOKS_EACH
+
+    def _begin_looks(self, keeper: ResultWriter) -> float:
+        """Begin all looks that may begin now; the moment at which to try again."""
+        now = self._clock.monotonic()
+        if not self._tenure.is_valid:
+            return now + 1.0
+        if self._doubts:
+            return math.inf
+        while self._has_room and keeper.waiting < self._plan.waiting:
+            if self._is_used_up:
+                break
+            turn = self._table.next(now)
+            if isinstance(turn, float):
+                return turn
+            self._take(turn, keeper)
+        return math.inf
+
+    def _take(self, turn: CheckTurn[CheckCandidate], keeper: ResultWriter) -> None:
+        url = turn.payload.url
+        match turn.move:
+            case TurnAction.ASK:
+                self._begun += 1
+                task = asyncio.create_task(self._look(turn, keeper))
+                self._active.add(task)
+                task.add_done_callback(self._ended)
+            case TurnAction.INFER:
+                assert turn.finding is not None
+                self._found(turn.payload, turn.finding, keeper)
+            case TurnAction.LATER:
+                wait_s = min(max(turn.until - self._clock.monotonic(), 0.0), 366 * 86_400)
+                now = self._clock.now()
+                due_day = max(day_of(now + timedelta(seconds=wait_s)), day_of(now) + 1)
+                self._feed.forget_host(url.host_id)
+                keeper.put_later(url, due_day)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._active.discard(task)
+        self._changed.set()
+        if not task.cancelled() and task.exception() is not None:
+            _LOG.error("A look ended in a fault of ours.", exc_info=task.exception())
+
+    async def _look(self, turn: CheckTurn[CheckCandidate], keeper: ResultWriter) -> None:
+        finding: CheckResult | None = None
+        try:
+            finding = await self._find(turn.payload)
+        finally:
+            try:
+                self._take_in(turn, finding, keeper)
+            except Exception:
+                # The pass would wait for it for ever, or ask it again at once.
+                keeper.put_broken(turn.payload.url)
+                raise
+
+    def _take_in(
+        self, turn: CheckTurn[CheckCandidate], finding: CheckResult | None, keeper: ResultWriter
+    ) -> None:
+        """Note what a look has found, if anything."""
+        counts = self._table.done(turn, self._clock.monotonic(), finding)
+        url = turn.payload.url
+        if finding is None:
+            self._feed.release(url)
+        elif finding.note.startswith(FetchFailure.NO_FILES) and not self._stopping:
+            self._ask_fewer()
+            self._feed.put_back(url)
+        elif counts:  # else it was too soon for its host, and its turn comes again
+            self._found(turn.payload, finding, keeper)
+
+    def _ask_fewer(self) -> None:
+        """Ask fewer at a time: this process may open no more files, which is no fault of any host."""
+        now = self._clock.monotonic()
+        if now - self._fewer_at < _FEWER_EACH_S:
+            return  # of the same burst
+        self._fewer_at = now
+        self._connections = self._turns.ask_fewer()
+        if now - self._files_told_at >= _TELL_FILES_S:
+            self._files_told_at = now
+            _LOG.error(
+                "This process may open no more files (EMFILE), so fewer links are asked for at a time, now "
+                "%d: raise its limit (ulimit -n, LimitNOFILE), or lower [links] connections.",
+                self._connections,
+            )
+
+    def _found(self, candidate: CheckCandidate, finding: CheckResult, keeper: ResultWriter) -> None:
+        """Keep what was found, and what was held back until now, unless nobody answers any more."""
+        url = candidate.url
+        now = self._clock.now()
+        result = UrlCheckResult(url.id, finding, now)
+        for each in self._guard.take(url, result):
+            keeper.put(*each)
+        if self._guard.doubts and not self._doubts:
+            self._keep_held(keeper)
+
+    async def _settle_doubt(self, keeper: ResultWriter) -> None:
+        """Find out whether it is us, and wait until it is not.
+
+        Raises:
+            TransientError: nobody answered for longer than the desk's patience.
+        """
+        if await self._controls.somebody_answers():
+            self._trusted_until = self._clock.monotonic() + _TRUST_S
+            self._keep_held(keeper)
+            return
+        _LOG.warning("Nobody answers, not even hosts that did lately: our network may be down.")
+        began = self._clock.monotonic()
+        while not self._stopping and not await self._controls.somebody_answers():
+            if self._clock.monotonic() - began > self._desk.patience_s:
+                raise TransientError(
+                    "Nobody answers any more, not even hosts that did lately: mend this machine's "
+                    "network, then run the same command again; what was due still is."
+                )
+            await self._pause(_OUTAGE_S)
+        again = self._guard.let_go()
+        _LOG.warning("%d URLs of which nothing was found out are looked at again.", len(again))
+        self._table.new_pass()  # what was inferred from our own outage is no inference
+        for url, _ in again:
+            self._feed.put_back(url)
+
+    def _keep_held(self, keeper: ResultWriter) -> None:
+        for each in self._guard.let_go():
+            keeper.put(*each)
+
+    async def _pause(self, seconds: float) -> None:
+        self._changed.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                while not self._stopping:
+                    await self._changed.wait()
+                    self._changed.clear()
+        except TimeoutError:
+            return
+
+    async def _find(self, candidate: CheckCandidate) -> CheckResult | None:
+        """What a look finds; None when it did not come to its turn before the end of the pass."""
+        url = candidate.url
+        try:
+            with self._turns.look() as look:
+                try:
+                    return await self._looks.probe(
+                        url.url,
+                        get_only=candidate.get_only,
+                        compare=partial(wants_sibling, url, is_beside=candidate.is_beside),
+                    )
+                except asyncio.CancelledError:
+                    if not look.is_crowded:
+                        raise
+                    look.task.uncancel()
+        except Exception:  # noqa: BLE001 - one URL must not end a pass over millions
+            _LOG.exception("Looking at %r failed by a fault of ours.", url.url)
+            return _nothing("fault: ours")
+        return None if self._stopping else _nothing("busy: too many are led to a host")
+
+    def _kept(self, batch: ResultBatch, booked: list[RecordedResult]) -> None:
+        for url in batch.urls:
+            self._feed.release(url)
+        tally = self.tally
+        tally.kept += len(batch.results)
+        tally.put_off += len(batch.later)
+        tally.active = len(self._active)
+        tally.waiting = self._keeper.waiting if self._keeper is not None else 0
+        for each in booked:
+            tally.count(each)
+            tally.inferred += each.finding.how is CheckMethod.INFERRED
+        self._hungry.set()
+        self._changed.set()
+        if self._on_kept is not None:
+            self._on_kept(booked, tally)
+
+
+def _nothing(note: str) -> CheckResult:
+    return CheckResult(StatusCode.NONE, CheckVerdict.UNDECIDED, CheckMethod.GET, note=note)
+
+
+def _raise_first(tasks: Sequence["asyncio.Task[None]"]) -> None:
+    for task in tasks:
+        if task.done() and not task.cancelled():
+            error = task.exception()
+            if error is not None:
+                raise error

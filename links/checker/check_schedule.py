@@ -1,0 +1,367 @@
+"""Check schedule: next due day of a link, log of check runs, and forecast.
+
+Days are those of `links.check_history`. What is spread is spread by the URL's key and the day alone: the same
+look gives the same next day, and what was imported together parts.
+
+A pass of a part begins when none is open and ends when everything that was due at its beginning was
+looked at. One that was broken off is gone on with: what it did counts, what it did not is still due.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select, update
+
+from core.config.settings import LinksSettings
+from links.check_history import LAST_DAY
+from links.check_result import CheckResult, CheckVerdict
+from links.checker import due_urls
+from links.checker.check_leases import HostShare
+from links.checker.timetable import HostGaps
+from links.feedback.marks import MarkSet, active_marks
+from links.registry.schema import hosts, passes, urls
+from links.states import CheckPreset, LinkHealth, LinkState, preset_of
+
+_DAY_S = 86_400
+_RETRY_LIMIT_DAYS = 30  # whoever asks for more is looked at all the same
+_NEVER = frozenset(
+    {LinkState.PERMALIVE, LinkState.PERMADEAD, LinkState.INVALID, LinkState.EXCLUDED}
+)
+_SELDOM = frozenset({LinkState.USURPED, LinkState.DEVIATED})
+_MIX = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: multiples of it are far apart
+_64_BITS = (1 << 64) - 1
+
+
+def _undecided(preset: CheckPreset) -> int:
+    return preset.undecided_days
+
+
+# After a look that said nothing, a link that nobody hurries for is not hurried for.
+_AFTER_NOTHING: Mapping[LinkState, Callable[[CheckPreset], int]] = {
+    LinkState.DEAD: lambda preset: preset.dead_days,
+    LinkState.BLOCKED: lambda preset: preset.blocked_days,
+    LinkState.USURPED: lambda preset: preset.seldom_days,
+    LinkState.DEVIATED: lambda preset: preset.seldom_days,
+}
+
+
+def next_due(
+    before: LinkHealth,
+    after: LinkHealth,
+    finding: CheckResult,
+    day: int,
+    preset: CheckPreset,
+    key: bytes,
+) -> int | None:
+    """The day on which the link is to be looked at again, one of the days after; None: never.
+
+    Args:
+        before: where it stood before the look.
+        after: where it stands now (`links.states.next_health`).
+        finding: what the look found.
+        day: the day of the look.
+        preset: the intervals.
+        key: the URL's key (`links.url_parts.key_of`).
+    """
+    if after.state in _NEVER:
+        return None
+    if finding.verdict is CheckVerdict.UNDECIDED:
+        days = _AFTER_NOTHING.get(after.state, _undecided)(preset)
+    else:
+        days = _interval(before, after, day, preset, key)
+    if finding.retry_after_s is not None:
+        days = max(days, min(math.ceil(finding.retry_after_s / _DAY_S), _RETRY_LIMIT_DAYS))
+    return min(day + max(days, 1), LAST_DAY)
+
+
+def _interval(
+    before: LinkHealth, after: LinkHealth, day: int, preset: CheckPreset, key: bytes
+) -> int:
+    """Days to the next look."""
+    state = after.state
+    if state is LinkState.DYING:
+        return preset.failing_days
+    if state is LinkState.DEAD:
+        return _dead_interval(before, after, preset)
+    if state is LinkState.ALIVE and before.state is LinkState.UNKNOWN and preset.first_days:
+        return 1 + _spread(key, day, preset.first_days)
+    days = preset.alive_days
+    if state is LinkState.BLOCKED:
+        days = preset.blocked_days
+    elif state in _SELDOM:
+        days = preset.seldom_days
+    return days + _spread(key, day, preset.spread_days + 1)
+
+
+def _dead_interval(before: LinkHealth, after: LinkHealth, preset: CheckPreset) -> int:
+    """As long as the last one and a bit more; the last one is told by the days of the two looks."""
+    if before.state is not LinkState.DEAD or before.last_fail is None or after.last_fail is None:
+        return preset.dead_days
+    grown = after.last_fail - before.last_fail + preset.dead_growth if preset.dead_growth else 0
+    return min(max(grown, preset.dead_days), preset.dead_limit_days)
+
+
+def _spread(key: bytes, day: int, days: int) -> int:
+    """A number below `days`, another one for each key and day."""
+    mixed = (int.from_bytes(key[:8], "big") ^ ((day + 1) * _MIX)) * _MIX & _64_BITS
+    return (mixed >> 32) * days >> 32
+
+
+@dataclass(frozen=True, slots=True)
+class CheckForecast:
+    """Whether everything is looked at in time.
+
+    Attributes:
+        days: a look at every link takes so long; infinite when there are links and nothing is done.
+        load: looks that fall due a day as part of those that can be done; above 1 links wait longer
+            than their intervals.
+        fits: whether `days` is within those that a pass may take.
+        sentence: the same for people, with what would help when it does not fit; English.
+    """
+
+    days: float
+    load: float
+    fits: bool
+    sentence: str
+
+
+def forecast_checks(
+    links: Mapping[int, int],
+    looks_per_s: float,
+    *,
+    pass_days: int = 28,
+    largest_host: int = 0,
+    host_gap_s: float = 6.0,
+) -> CheckForecast:
+    """How long a look at everything takes (W38).
+
+    Args:
+        links: how many links there are by the days from one look to the next.
+        looks_per_s: looks that are done a second, as observed.
+        pass_days: what it should take at most.
+        largest_host: links of the host that has most of them: one at a time, with the gap.
+        host_gap_s: the gap, in seconds.
+
+    >>> forecast_checks({7: 30_000}, 0.5).sentence
+    'A look at all 30,000 links takes about 17 hours; 10 % of what can be done falls due.'
+    """
+    total = sum(links.values())
+    a_day = max(looks_per_s, 0.0) * _DAY_S
+    due = sum(count / max(days, 1) for days, count in links.items())
+    by_rate = _part(total, a_day)
+    by_host = largest_host * host_gap_s / _DAY_S
+    days, load = max(by_rate, by_host), _part(due, a_day)
+    fits = days <= pass_days
+    sentence = f"A look at all {total:,} links takes {_in_words(days)}"
+    if fits and load <= 1:
+        sentence += f"; {load:.0%} of what can be done falls due.".replace("%", " %")
+    elif fits:
+        sentence += f", but {load:.1f} times as many fall due as can be done, so that they wait."
+    else:
+        sentence += f", and should take {pass_days} days at most. "
+        if by_rate > pass_days:
+            needed = total / (pass_days * _DAY_S)
+            sentence += (
+                f"{needed:,.2f} looks a second are needed, {looks_per_s:,.2f} are done: allow more"
+                " connections, or let another machine take a part of the hosts."
+            )
+        else:
+            sentence += (
+                f"One host has {largest_host:,} of them, {host_gap_s:g} s apart: only a smaller gap"
+                " helps, if its owner agrees: `weboid links mark setting gap_s=1 HOST`."
+            )
+    return CheckForecast(days, load, fits, sentence)
+
+
+def _part(many: float, of: float) -> float:
+    if not many:
+        return 0.0
+    return many / of if of else math.inf
+
+
+def _in_words(days: float) -> str:
+    if math.isinf(days):
+        return "for ever, since none is done"
+    if days < 2:
+        hours = days * 24
+        return "less than an hour" if hours < 1 else f"about {hours:.0f} hours"
+    return f"about {days:,.0f} days"
+
+
+NAMED_RUN = "named"  # the part of passes over URLs that somebody named
+_RATED = 20  # passes that the rate is seen from
+_TELLING_LOOKS = 1_000  # a shorter pass waits for its hosts more than it works …
+_TELLING_S = 3_600  # … unless it went on for so long
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRunRow:
+    """A pass.
+
+    Attributes:
+        id: its row's.
+        part: of the hosts.
+        started: in seconds since 1970.
+        ended: in seconds since 1970; None while it goes on, or when it was broken off.
+        due: URLs that were due when it began, and since, when it was gone on with.
+        done: URLs looked at.
+        batch: the last batch of results that was kept.
+    """
+
+    id: int
+    part: str
+    started: int
+    ended: int | None
+    due: int
+    done: int
+    batch: int
+
+
+def begin_run(
+    connection: Connection, part: HostShare, *, horizon: int, now: datetime
+) -> CheckRunRow:
+    """The part's open pass, or a new one."""
+    left = due_urls.count_due(connection, part, horizon)
+    found = connection.execute(
+        select(passes)
+        .where(passes.c.part == str(part), passes.c.ended.is_(None))
+        .order_by(passes.c.started.desc())
+        .limit(1)
+    ).first()
+    if found is None:
+        return _new(connection, str(part), left, now)
+    whole = found.done + left
+    connection.execute(update(passes).where(passes.c.id == found.id).values(due=whole))
+    return _run_row(found, due_now=whole)
+
+
+def begin_named_run(connection: Connection, count: int, *, now: datetime) -> CheckRunRow:
+    """A pass over so many URLs that somebody named."""
+    return _new(connection, NAMED_RUN, count, now)
+
+
+def end_run(connection: Connection, pass_id: int, *, now: datetime) -> None:
+    """The pass has looked at everything."""
+    connection.execute(
+        update(passes).where(passes.c.id == pass_id).values(ended=int(now.timestamp()))
+    )
+
+
+def latest_runs(connection: Connection, *, limit: int) -> list[CheckRunRow]:
+    """The newest passes first, those over named URLs left out."""
+    found = connection.execute(
+        select(passes)
+        .where(passes.c.part != NAMED_RUN)
+        .order_by(passes.c.started.desc(), passes.c.id.desc())
+        .limit(limit)
+    )
+    return [_run_row(row) for row in found]
+
+
+def checks_per_s(rows: list[CheckRunRow], *, now: datetime) -> float | None:
+    """How fast checkers are when they are busy, all parts together; None when no pass tells.
+
+    Of each part its fastest pass counts: a slower one had less to do.
+    """
+    best: dict[str, float] = {}
+    for row in rows:
+        seconds = max((row.ended or int(now.timestamp())) - row.started, 1)
+        if row.done >= _TELLING_LOOKS or (row.done and seconds >= _TELLING_S):
+            best[row.part] = max(best.get(row.part, 0.0), row.done / seconds)
+    return sum(best.values()) if best else None
+
+
+def run_forecast(
+    connection: Connection, settings: LinksSettings, *, now: datetime
+) -> CheckForecast | None:
+    """Whether everything is looked at in time; None while no pass tells how fast looks are.
+
+    It counts all URLs: seconds for millions of them, minutes for hundreds of millions.
+    """
+    rate = checks_per_s(latest_runs(connection, limit=_RATED), now=now)
+    if rate is None:
+        return None
+    preset = preset_of(settings.preset)
+    counted = connection.execute(
+        select(urls.c.state, func.count()).where(urls.c.due_day.is_not(None)).group_by(urls.c.state)
+    )
+    links: dict[int, int] = {}
+    for state, count in counted:
+        interval = interval_of(LinkState(state), preset)
+        links[interval] = links.get(interval, 0) + count
+    largest = connection.execute(
+        select(urls.c.host_id, func.count().label("links"))
+        .where(urls.c.due_day.is_not(None))
+        .group_by(urls.c.host_id)
+        .order_by(func.count().desc())
+        .limit(1)
+    ).first()
+    gaps = HostGaps(settings.host_gap_s)
+    name = ""
+    if largest is not None:
+        gaps.decide(MarkSet(active_marks(connection), _FixedClock(now)).setting)
+        found = connection.execute(select(hosts.c.name).where(hosts.c.id == largest.host_id))
+        name = found.scalar_one()
+    return forecast_checks(
+        links,
+        rate,
+        pass_days=settings.pass_days,
+        largest_host=0 if largest is None else largest.links,
+        host_gap_s=gaps.base(name),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _FixedClock:
+    """A clock that stands still."""
+
+    moment: datetime
+
+    def now(self) -> datetime:
+        """Return the moment."""
+        return self.moment
+
+    def monotonic(self) -> float:
+        """Return its seconds."""
+        return self.moment.timestamp()
+
+
+def interval_of(state: LinkState, preset: CheckPreset) -> int:
+    """Days between two looks at a link in that state, of a dead one in the long run."""
+    match state:
+        case LinkState.DYING:
+            return preset.failing_days
+        case LinkState.DEAD:
+            return preset.dead_limit_days if preset.dead_growth else preset.dead_days
+        case LinkState.BLOCKED:
+            return preset.blocked_days
+        case LinkState.USURPED | LinkState.DEVIATED:
+            return preset.seldom_days
+        case _:
+            return preset.alive_days
+
+
+def longest_due(connection: Connection, *, day: int) -> int:
+    """For how many days the URL that waits longest has been due; 0 when none is."""
+    first = connection.execute(
+        select(urls.c.due_day)
+        .where(urls.c.due_day > due_urls.URGENT_DAY)
+        .order_by(urls.c.due_day)
+        .limit(1)
+    ).scalar()
+    return 0 if first is None else max(day - int(first), 0)
+
+
+def _new(connection: Connection, part: str, count: int, now: datetime) -> CheckRunRow:
+    started = int(now.timestamp())
+    made = connection.execute(insert(passes).values(part=part, started=started, due=count))
+    assert made.inserted_primary_key is not None
+    return CheckRunRow(made.inserted_primary_key[0], part, started, None, count, 0, 0)
+
+
+def _run_row(row: Any, due_now: int | None = None) -> CheckRunRow:
+    count = row.due if due_now is None else due_now
+    return CheckRunRow(row.id, row.part, row.started, row.ended, count, row.done, row.batch)

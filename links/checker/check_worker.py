@@ -1,0 +1,417 @@
+"""Checker process: start-up, leases, runs, replacement tests, daily maintenance.
+
+Replacements that readers proposed are looked at as any URL is (W17): by turns at their hosts, and only
+at hosts of the checker's own part. Once a day the checker of the first part clears the registry of what
+no page has had for long (W39).
+
+async with means_of(store, settings, [part], who, clock=clock) as means:
+    await take_part(means.tenure, stop, clock=clock, waiting=say)
+    tally = await Passing(means, plan).run(stop)
+"""
+
+import asyncio
+import logging
+import math
+import resource
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from core.clock import Clock
+from core.config.settings import LinksSettings, Settings
+from core.errors import BadUrlError, ConfigError, TransientError, WeboidError
+from core.urls import host_of
+from links.check_history import day_of
+from links.check_result import CheckResult
+from links.checker import due_urls
+from links.checker.check_leases import HostShare, LeaseHeldError
+from links.checker.check_run import CheckContext, CheckPlan, CheckRun, CheckTally, OnKept
+from links.checker.host_turns import HostTurns
+from links.checker.http_probe import HttpProber
+from links.checker.probe_protocol import LinkProber
+from links.checker.result_store import CheckRules
+from links.checker.result_writer import LEASE_S, LeaseHolder
+from links.feedback.marks import LiveMarks, apply_marks
+from links.feedback.replacements import (
+    NO_CONTEXT,
+    ProposalContext,
+    ProposalStage,
+    ReplacementProposal,
+    record_replacement_test,
+    replacements_to_test,
+)
+from links.feedback.reporter_limits import forget_acts
+from links.registry.database import RegistryStore
+from links.registry.retention import PurgeSummary, purge
+from links.registry.thread import RegistryThread
+from links.states import preset_of
+from links.url_parts import bucket_of
+from net.address_policy import Address
+from net.backoff import ExponentialBackoff
+
+AT_ONCE: Final = 50
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacementTester:
+    """Who looks at replacements.
+
+    Attributes:
+        looks: who looks; it takes its turns at `turns`.
+        turns: at the hosts.
+        clock: the time.
+    """
+
+    looks: LinkProber
+    turns: HostTurns
+    clock: Clock
+
+
+async def check_replacements(
+    store: RegistryStore,
+    examiner: ReplacementTester,
+    *,
+    limit: int,
+    around: ProposalContext = NO_CONTEXT,
+    told: Callable[[ReplacementProposal, ProposalStage], None] = lambda _which, _stage: None,
+) -> Counter[ProposalStage]:
+    """Look at what waits or is due again, up to so many; where they stand afterwards.
+
+    A page is held against one beside it that cannot exist: an error page is no replacement. What a
+    crowded host left no time for is still due, and so is all that an interruption leaves.
+
+    Args:
+        store: the registry.
+        examiner: who looks.
+        limit: replacements at most.
+        around: what decides beside the look.
+        told: told of each that was kept.
+
+    Raises:
+        TransientError: the registry does not answer; what was kept stays.
+    """
+    with store.reading() as rows:
+        waiting = replacements_to_test(rows, day_of(examiner.clock.now()), limit)
+    stages: Counter[ProposalStage] = Counter()
+
+    async def keep(which: ReplacementProposal, finding: CheckResult) -> None:
+        stage = await asyncio.to_thread(_book, store, which, finding, examiner.clock.now(), around)
+        if stage is not None:
+            stages[stage] += 1
+            told(which, stage)
+
+    await check_each_replacement(waiting, examiner, keep)
+    return stages
+
+
+async def check_each_replacement(
+    waiting: Iterable[ReplacementProposal],
+    examiner: ReplacementTester,
+    keep: Callable[[ReplacementProposal, CheckResult], Awaitable[None]],
+    *,
+    stop: asyncio.Event | None = None,
+) -> None:
+    """Look at each of them, `AT_ONCE` at a time, and hand over what was found.
+
+    Args:
+        waiting: the replacements.
+        examiner: who looks.
+        keep: takes what a look found; called for each that came to its turn.
+        stop: when it is set no further look begins.
+
+    Raises:
+        TransientError: `keep` could not keep a finding; the other looks were ended.
+    """
+    room = asyncio.Semaphore(AT_ONCE)
+
+    async def one(which: ReplacementProposal) -> None:
+        async with room:
+            is_over = stop is not None and stop.is_set()
+            finding = None if is_over else await _looked(examiner, which.address)
+        if finding is not None:
+            await keep(which, finding)
+
+    async def guarded(which: ReplacementProposal) -> None:
+        try:
+            await one(which)
+        except WeboidError:
+            raise
+        except Exception:  # noqa: BLE001 one address must not end the others' turns
+            _LOG.exception("Trying %r failed by an internal error.", which.address)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for which in waiting:
+                group.create_task(guarded(which))
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+
+
+async def _looked(examiner: ReplacementTester, address: str) -> CheckResult | None:
+    """What is found at the address; None when its host is too crowded to be asked."""
+
+    async def look() -> CheckResult | None:
+        with examiner.turns.look() as it:
+            try:
+                return await examiner.looks.probe_sibling(address)
+            except asyncio.CancelledError:
+                if it.is_crowded:
+                    return None
+                raise
+
+    return await asyncio.create_task(look())
+
+
+def _book(
+    store: RegistryStore,
+    which: ReplacementProposal,
+    finding: CheckResult,
+    now: datetime,
+    around: ProposalContext,
+) -> ProposalStage | None:
+    with store.writing() as rows:
+        return record_replacement_test(rows, which, finding, day_of(now), around)
+
+
+_MOST = 500  # of one round
+
+
+class CheckerMaintenance:
+    """The chores of one checker; `run` them after each pass."""
+
+    def __init__(self, means: CheckContext, part: HostShare, *, keep_days: int) -> None:
+        """Forget what was not seen for so many days."""
+        self._means = means
+        self._part = part
+        self._keep_days = keep_days
+        self._purged_day = -1
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Do what is to be done today. A database that goes away ends it: tomorrow is another day."""
+        try:
+            await self.check_replacements(stop)
+            if not stop.is_set():
+                await self.forget()
+        except TransientError as error:
+            _LOG.warning("%s What was to be cleared up waits.", error)
+        except WeboidError:
+            raise
+        except Exception:  # noqa: BLE001 the checks go on
+            _LOG.exception("What was to be cleared up waits: an internal error.")
+
+    async def check_replacements(self, stop: asyncio.Event) -> int:
+        """Look at the addresses that somebody proposed for dead links; how many."""
+        today = day_of(self._means.clock.now())
+        found = await self._means.desk.read(lambda rows: replacements_to_test(rows, today, _MOST))
+        decided = await self._means.desk.do(self._means.marks.current)
+        around = ProposalContext(refuses=decided.refuses)
+        mine = [each for each in found if self._is_mine(each.address)]
+
+        async def keep(each: ReplacementProposal, finding: CheckResult) -> None:
+            await self._means.desk.write(
+                lambda rows: record_replacement_test(rows, each, finding, today, around)
+            )
+
+        examiner = ReplacementTester(self._means.looks, self._means.turns, self._means.clock)
+        await check_each_replacement(mine, examiner, keep, stop=stop)
+        return len(mine)
+
+    async def forget(self) -> PurgeSummary | None:
+        """Forget what is over, once a day, by the checker of the first part; None: not today."""
+        today = day_of(self._means.clock.now())
+        if self._part.number != 1 or self._purged_day == today:
+            return None
+        self._purged_day = today
+        store = self._means.desk.store
+        now = self._means.clock.now()
+        await self._means.desk.write(lambda rows: forget_acts(rows, now))
+        await asyncio.to_thread(apply_marks, store, self._means.clock)  # marks that have expired
+        return await asyncio.to_thread(purge, store, day=today, keep_days=self._keep_days)
+
+    def _is_mine(self, address: str) -> bool:
+        try:
+            return self._part.has(bucket_of(host_of(address)))
+        except BadUrlError:
+            return False
+
+
+FIRST_PAUSE_S = 5.0  # after a pass that ended by an internal error …
+LONGEST_PAUSE_S = 600.0  # … doubled each time in a row, up to this
+IDLE_S = 15.0  # a checker that has nothing to do looks so often whether something is due
+_FILES_EACH = 3  # of a look: two addresses that are tried at the same time, and name look-ups
+_FILES_BESIDE = 100  # the database, logs, what the interpreter has open
+_LOOK_AGAIN_S = 5.0  # … and one that waits for a part, whether its holder lives
+
+
+@dataclass(frozen=True, slots=True)
+class CheckWorkerOptions:
+    """Who works.
+
+    Attributes:
+        name: one that no other checker has.
+        is_own: whether an address is this machine's own (`net.address_policy.is_own`).
+        patience_s: how long it waits for a database that is away.
+        lease_s: how long its leases hold.
+    """
+
+    name: str
+    is_own: Callable[[Address], bool]
+    patience_s: float = math.inf
+    lease_s: int = LEASE_S
+
+
+def plan_from_settings(
+    settings: LinksSettings, part: HostShare, *, limit: int | None = None
+) -> CheckPlan:
+    """How the settings want passes to be made."""
+    return CheckPlan(
+        CheckRules(preset_of(settings.preset, trusts_tags=settings.trust_tags), settings.browser),
+        part,
+        connections=settings.connections,
+        limit=limit,
+        closer=settings.closer,
+    )
+
+
+def fit_to_files(settings: Settings, warn: Callable[[str], None]) -> Settings:
+    """Raise this process's limit of open files to what `connections` needs; return settings that fit it.
+
+    Where the hard limit is lower, there are fewer connections, and `warn` is told.
+
+    Raises:
+        ConfigError: the limit leaves no file for a connection.
+    """
+    wanted = settings.links.connections
+    needed = wanted * _FILES_EACH + _FILES_BESIDE
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return settings
+    allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    fitting = (allowed - _FILES_BESIDE) // _FILES_EACH
+    if fitting >= wanted:
+        return settings
+    remedy = (
+        f"raise it to {needed:,} (ulimit -Hn, LimitNOFILE= of a service, nofile of a container)"
+    )
+    if fitting < 1:
+        raise ConfigError(
+            f"A process may open {allowed:,} files here, which is too few for any check: {remedy}."
+        )
+    warn(
+        f"A process may open {allowed:,} files here, so {fitting:,} links are asked for at the same time and "
+        f"not {wanted:,} ([links] connections): {remedy}."
+    )
+    return replace(settings, links=replace(settings.links, connections=fitting))
+
+
+@asynccontextmanager
+async def open_check_context(
+    store: RegistryStore,
+    settings: Settings,
+    parts: Sequence[HostShare],
+    worker: CheckWorkerOptions,
+    *,
+    clock: Clock,
+) -> AsyncIterator[CheckContext]:
+    """What a checker works with. It has no lease yet (`take_leases`); those it has it gives back.
+
+    Raises:
+        ConfigError: a setting is no good, or the system has no name server.
+    """
+    async with AsyncExitStack() as stack:
+        desk = RegistryThread(store, monotonic=clock.monotonic, patience_s=worker.patience_s)
+        stack.callback(desk.close)
+        turns = HostTurns(settings.links.host_gap_s, monotonic=clock.monotonic)
+        prober = await stack.enter_async_context(
+            HttpProber(settings, is_own=worker.is_own, turns=turns, clock=clock)
+        )
+        tenure = LeaseHolder(desk, parts, worker.name, clock=clock, length_s=worker.lease_s)
+        stack.push_async_callback(tenure.give_back)
+        yield CheckContext(desk, prober, turns, tenure, clock, LiveMarks(store, clock))
+
+
+async def take_leases(
+    tenure: LeaseHolder,
+    stop: asyncio.Event,
+    *,
+    clock: Clock,
+    waiting: Callable[[LeaseHeldError], None],
+    look_again_s: float = _LOOK_AGAIN_S,
+) -> bool:
+    """Take the leases, at once or when the dead checker's that has one is over.
+
+    Returns:
+        Whether they are ours: False when it was stopped before.
+
+    Raises:
+        LeaseHeldError: the checker that has one lives: it renewed it while we waited.
+        TransientError: the database does not answer.
+    """
+    first: LeaseHeldError | None = None
+    while not stop.is_set():
+        try:
+            await tenure.take()
+        except LeaseHeldError as held:
+            if first is None:
+                first = held
+                waiting(held)
+            elif (held.fence, held.until) != (first.fence, first.until):
+                raise
+        else:
+            return True
+        left = first.until - clock.now().timestamp()
+        await _wait(stop, min(max(left, 0.0) + 0.5, look_again_s))
+    return False
+
+
+async def check_continuously(
+    means: CheckContext,
+    plan: CheckPlan,
+    stop: asyncio.Event,
+    *,
+    between: Callable[[CheckTally], Awaitable[None]],
+    on_kept: OnKept | None = None,
+    idle_s: float = IDLE_S,
+) -> None:
+    """Look at whatever falls due, pass after pass, until `stop`; after each do what is `between`.
+
+    An internal error ends its pass; the next begins after a pause that doubles each time in a row.
+
+    Raises:
+        LeaseLostError: another checker has our hosts.
+        InvariantError: results cannot be kept.
+    """
+    backoff = ExponentialBackoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
+    while not stop.is_set():
+        try:
+            tally = await CheckRun(means, plan, on_kept=on_kept).run(stop)
+            backoff.reset()
+            async with means.tenure.renewed():
+                await between(tally)
+                while not stop.is_set() and not await _is_due(means, plan):
+                    await _wait(stop, idle_s)
+        except WeboidError:
+            raise
+        except Exception:  # noqa: BLE001 one pass must not end all that follow
+            pause_s = backoff.next_s()
+            _LOG.exception("The pass ended by an internal error; the next begins in %g s.", pause_s)
+            async with means.tenure.renewed():
+                await _wait(stop, pause_s)
+
+
+async def _is_due(means: CheckContext, plan: CheckPlan) -> bool:
+    first = await means.desk.read(lambda rows: due_urls.next_due_day(rows, plan.part))
+    return first is not None and first <= day_of(means.clock.now())
+
+
+async def _wait(stop: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await stop.wait()
+    except TimeoutError:
+        return

@@ -1,0 +1,353 @@
+"""Asynchronous connections to checked addresses, with TLS as browsers speak it.
+
+A broken certificate does not kill a link: readers click through it. So a fault leads to one more
+connection that does not mind, and stands in the finding beside what that brought. Nothing secret is
+ever sent over either.
+
+The address that was judged is the one connected to, so a name server that answers otherwise the next
+time gains nothing. Of a host's addresses those that may be asked are tried, overlapping as browsers
+try them (RFC 8305); when none may be, that is our refusal and no evidence against the link.
+`[egress] via` is not obeyed: there is no way through another proxy here, and a profile that names one
+for a host gets that host's links blocked instead of asked from the wrong address.
+"""
+
+import asyncio
+import errno
+import ipaddress
+import re
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import aiohappyeyeballs
+
+from core.config.settings import EgressSettings
+from core.errors import ConfigError
+from core.hosts import BAD_PORTS, HostPatterns, is_local_name, parse_endpoint, resolve_key
+from core.urls import host_of
+from links.checker.dns_resolver import Addresses, DnsResolver
+from links.checker.fetch_errors import NO_FILES, FetchFailure, NoAnswerError
+from net.address_policy import Address, AddressPolicy, unmap_ipv4
+
+_OP_LEGACY_SERVER_CONNECT = 0x4  # SSL_OP_LEGACY_SERVER_CONNECT, in Python's ssl since 3.12
+_VERIFY_CODES = {  # X509_V_ERR_*, openssl/x509_vfy.h
+    9: "not yet valid",
+    10: "expired",
+    18: "self-signed",
+    23: "revoked",
+    62: "wrong host",
+    64: "wrong host",
+    66: "weak key",
+    67: "weak key",
+    68: "weak key",
+}
+_UNKNOWN_ISSUER = "unknown issuer"
+_WORDS = (  # parts of OpenSSL's reasons for hanging up
+    ("PROTOCOL_VERSION", "old protocol"),
+    ("UNSUPPORTED_PROTOCOL", "old protocol"),
+    ("UNSAFE_LEGACY_RENEGOTIATION", "old protocol"),
+    ("TOO_SMALL", "weak key"),
+    ("TOO_WEAK", "weak key"),
+    ("SIGNATURE", "weak key"),
+)
+HANDSHAKE = "handshake"
+_REFUSALS = (
+    ("CERTIFICATE_REQUIRED", FetchFailure.WANTS_CERTIFICATE),
+    ("ALERT_BAD_CERTIFICATE", FetchFailure.WANTS_CERTIFICATE),  # its word for it before TLS 1.3
+    ("NO_APPLICATION_PROTOCOL", FetchFailure.OTHER_PROTOCOL),
+)
+
+
+@lru_cache(maxsize=8)
+def strict_context(ca_file: str) -> ssl.SSLContext:
+    """Verifies as browsers do; trusts the file's certificates besides the system's.
+
+    Raises:
+        ConfigError: the file cannot be read, or has no certificates.
+    """
+    context = ssl.create_default_context()
+    if ca_file:
+        try:
+            context.load_verify_locations(ca_file)
+        except OSError as error:
+            raise ConfigError(
+                f"[egress] ca_file {ca_file!r} has no certificates: {error}."
+            ) from error
+    return _for_http1(context)
+
+
+@lru_cache(maxsize=1)
+def lenient_context() -> ssl.SSLContext:
+    """Takes whatever an old or misconfigured server offers; only after the strict one failed."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
+    context.set_ciphers("DEFAULT:@SECLEVEL=0")
+    context.options |= _OP_LEGACY_SERVER_CONNECT
+    return _for_http1(context)
+
+
+def certificate_fault(error: Exception) -> str:
+    """What the strict context minded, in a word or two."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return _VERIFY_CODES.get(error.verify_code, _UNKNOWN_ISSUER)
+    reason = _reason(error)
+    return next((word for part, word in _WORDS if part in reason), HANDSHAKE)
+
+
+def tls_refusal(error: Exception) -> FetchFailure | None:
+    """What the server minded about us, when it told; the host is there."""
+    reason = _reason(error)
+    return next((trouble for part, trouble in _REFUSALS if part in reason), None)
+
+
+def _reason(error: Exception) -> str:
+    """OpenSSL's reason as its constants are spelled; Python knows only some of them by name."""
+    if not isinstance(error, ssl.SSLError):
+        return ""
+    return (getattr(error, "reason", None) or str(error)).upper().replace(" ", "_")
+
+
+def _for_http1(context: ssl.SSLContext) -> ssl.SSLContext:
+    context.set_alpn_protocols(["http/1.1"])
+    # A body that ends with the connection often ends without TLS's farewell.
+    context.options |= ssl.OP_IGNORE_UNEXPECTED_EOF
+    return context
+
+
+_PARTS = re.compile(r"(https?)://(?:\[[^\]]*\]|[^/:?#]*)(?::(\d+))?([^#]*)")
+CONNECT_S = 15.0  # a connection with its handshakes
+TRIED = 4  # addresses of one host
+STAGGER_S = 0.25  # RFC 8305, 5
+BUFFER = 16_384  # half of what a connection may hold unread
+_OLD = frozenset(("SSLv3", "TLSv1", "TLSv1.1"))
+_LOOPBACK: Addresses = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1"))
+_OURS = frozenset(
+    (
+        *(errno.ENETUNREACH, errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.ENETDOWN),
+        *(errno.ENOBUFS, errno.ENOMEM, errno.EACCES, errno.EPERM),
+    )
+)
+_NOT_THERE = frozenset((errno.EHOSTUNREACH, errno.EHOSTDOWN))
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTarget:
+    """Where a URL is asked for.
+
+    Attributes:
+        scheme: ``http`` or ``https``.
+        host: canonical: lower case, punycode, no final dot; IPv6 in brackets.
+        port: the port, the scheme's own included.
+        path: path and query, as they stand in a request.
+    """
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    @property
+    def authority(self) -> str:
+        """As the Host header names it."""
+        own = {"http": 80, "https": 443}[self.scheme]
+        return self.host if self.port == own else f"{self.host}:{self.port}"
+
+
+@lru_cache(maxsize=8192)
+def request_target(url: str) -> RequestTarget:
+    """Where a fetch key is asked for."""
+    parts = _PARTS.match(url)
+    assert parts is not None, url
+    scheme, port, path = parts[1], parts[2], parts[3]
+    own = 443 if scheme == "https" else 80
+    return RequestTarget(scheme, host_of(url), int(port) if port else own, path or "/")
+
+
+@dataclass(frozen=True, slots=True)
+class HostConnection:
+    """An open connection. Whoever opened it closes it."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    tls_fault: str = ""
+
+    def close(self) -> None:
+        """End it at once: nothing that is still to come is of use."""
+        self.writer.transport.abort()
+
+
+class ConnectionOpener:
+    """Opens ways, and none that the settings and the rules of addresses forbid."""
+
+    def __init__(
+        self, egress: EgressSettings, names: DnsResolver, *, is_own: Callable[[Address], bool]
+    ) -> None:
+        """Take the settings.
+
+        Raises:
+            ConfigError: `ca_file` has no certificates.
+        """
+        self._rules = AddressPolicy(allow=egress.allow, refuse=egress.refuse, is_own=is_own)
+        self._resolve = {
+            resolve_key(name): parse_endpoint(text) for name, text in egress.resolve.items()
+        }
+        self._block = HostPatterns(dict.fromkeys(egress.block, True))
+        self._via = HostPatterns({host: text != "direct" for host, text in egress.via.items()})
+        self._strict = strict_context(egress.ca_file)
+        self._lenient = lenient_context()
+        self._names = names
+
+    async def open(self, target: RequestTarget, limit_s: float) -> HostConnection:
+        """A way to the target, with TLS spoken when it is https.
+
+        Raises:
+            NoAnswerError: there is none; its trouble says why.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + limit_s
+        try:
+            async with asyncio.timeout_at(deadline):
+                addresses, port = await self._addresses(target)
+        except TimeoutError:
+            raise NoAnswerError(FetchFailure.DNS_UNFINISHED) from None
+        deadline = min(deadline, loop.time() + CONNECT_S)
+        sock = await self._connected(addresses, port, deadline - loop.time())
+        if target.scheme == "http":
+            return await _without_tls(sock)
+        try:
+            return await self._secured(sock, target, self._strict, deadline - loop.time())
+        except _StrictError as error:
+            fault = error.fault
+        sock = await self._connected(addresses, port, deadline - loop.time())
+        try:
+            way = await self._secured(sock, target, self._lenient, deadline - loop.time())
+        except _StrictError as error:
+            raise NoAnswerError(FetchFailure.TLS, error.fault) from error
+        if fault == HANDSHAKE and way.writer.get_extra_info("ssl_object").version() in _OLD:
+            fault = "old protocol"
+        return HostConnection(way.reader, way.writer, fault)
+
+    async def _addresses(self, target: RequestTarget) -> tuple[Addresses, int]:
+        """Those that may be asked, and the port.
+
+        Raises:
+            NoAnswerError: there is none.
+        """
+        host, port = target.host, target.port
+        if self._block.of(host):
+            raise NoAnswerError(FetchFailure.BLOCKED, f"[egress] block names {host}")
+        if self._via.of(host):
+            raise NoAnswerError(
+                FetchFailure.BLOCKED, f"[egress] via names a way to {host} that checks lack"
+            )
+        if port in BAD_PORTS:
+            raise NoAnswerError(FetchFailure.PORT, f"{port} is no port of the web")
+        found = self._resolve.get(f"{host}:{port}") or self._resolve.get(host)
+        if found is not None:
+            return self._judged(host, (ipaddress.ip_address(found[0]),)), found[1] or port
+        return self._judged(host, _literal(host) or await self._names.addresses(host)), port
+
+    def _judged(self, host: str, addresses: Addresses) -> Addresses:
+        fine: list[Address] = []
+        said = ""
+        for address in addresses:
+            why = self._rules.against(host, address)
+            said = said or why
+            if not why:
+                fine.append(unmap_ipv4(address))
+        if not fine:
+            raise NoAnswerError(FetchFailure.ADDRESS, said)
+        # Both families have a turn within the first few.
+        first = fine[:TRIED]
+        others = [each for each in fine[TRIED:] if each.version != first[0].version]
+        if others and len({each.version for each in first}) == 1:
+            first[-1] = others[0]
+        return tuple(first)
+
+    async def _connected(self, addresses: Addresses, port: int, limit_s: float) -> socket.socket:
+        infos = [_info(address, port) for address in addresses]
+        try:
+            async with asyncio.timeout(max(limit_s, 0)):
+                return await aiohappyeyeballs.start_connection(
+                    infos, happy_eyeballs_delay=STAGGER_S, interleave=1
+                )
+        except TimeoutError:  # an OSError too, which the kernel's own time-out is as well
+            raise NoAnswerError(FetchFailure.NO_CONNECTION) from None
+        except OSError as error:
+            raise NoAnswerError(_failure_of(error)) from error
+
+    async def _secured(
+        self, sock: socket.socket, target: RequestTarget, context: ssl.SSLContext, limit_s: float
+    ) -> HostConnection:
+        """Speak TLS on the socket, which is closed when that fails."""
+        try:
+            reader, writer = await asyncio.open_connection(
+                sock=sock,
+                ssl=context,
+                server_hostname=target.host.strip("[]"),
+                ssl_handshake_timeout=max(limit_s, 0.001),
+                ssl_shutdown_timeout=1.0,
+                limit=BUFFER,
+            )
+        except ssl.SSLError as error:
+            sock.close()
+            refusal = tls_refusal(error)
+            if refusal is not None:
+                raise NoAnswerError(refusal) from error
+            raise _StrictError(certificate_fault(error)) from error
+        except (TimeoutError, ConnectionAbortedError) as error:  # asyncio's word for the time-out
+            sock.close()
+            raise NoAnswerError(FetchFailure.TLS_SILENT) from error
+        except (OSError, ValueError) as error:  # old servers hang up on a hello that is new to them
+            sock.close()
+            raise _StrictError(certificate_fault(error)) from error
+        return HostConnection(reader, writer)
+
+
+async def _without_tls(sock: socket.socket) -> HostConnection:
+    try:
+        return HostConnection(*await asyncio.open_connection(sock=sock, limit=BUFFER))
+    except OSError as error:  # it was reset meanwhile
+        sock.close()
+        raise NoAnswerError(FetchFailure.RESET) from error
+
+
+class _StrictError(Exception):
+    """The handshake failed for a reason that a lenient one may not mind."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__(fault)
+        self.fault = fault
+
+
+def _literal(host: str) -> Addresses:
+    """The address that the host is by its spelling; none for a name."""
+    if is_local_name(host):
+        return _LOOPBACK
+    try:
+        return (ipaddress.ip_address(host.strip("[]")),)
+    except ValueError:
+        return ()
+
+
+def _info(
+    address: Address, port: int
+) -> tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[str, int]]:
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    return family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (str(address), port)
+
+
+def _failure_of(error: OSError) -> FetchFailure:
+    if error.errno in NO_FILES:
+        return FetchFailure.NO_FILES
+    if error.errno in _OURS:
+        return FetchFailure.NO_NETWORK
+    if error.errno in _NOT_THERE:
+        return FetchFailure.UNREACHABLE
+    if error.errno == errno.ETIMEDOUT:
+        return FetchFailure.NO_CONNECTION
+    return FetchFailure.REFUSED

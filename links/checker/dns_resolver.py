@@ -1,0 +1,269 @@
+"""Asynchronous DNS resolver that tells why a name has no address.
+
+The answer's class matters as much as the answer: that a name does not exist is evidence, that its
+servers fail is an outage, and that our own name server is down says nothing of anybody. So a failure
+counts only when the same server answers for the root; and what a server gives for a name that nobody
+has registered (providers sell such answers) is a lie wherever it turns up.
+
+One look-up serves all who ask for the name meanwhile. Search domains are never tried.
+"""
+
+import asyncio
+import ipaddress
+import random
+import string
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import dns.asyncresolver
+import dns.exception
+import dns.name
+import dns.nameserver
+import dns.rcode
+import dns.rdatatype
+import dns.resolver
+
+from core.errors import ConfigError
+from links.checker.fetch_errors import NO_FILES, FetchFailure, NoAnswerError
+from net.address_policy import Address
+
+Addresses = tuple[Address, ...]
+LookupResult = Addresses | NoAnswerError
+Hosts = Mapping[str, Addresses]
+
+FOUND_S = 300.0
+NOT_FOUND_S = 60.0  # long enough for all URLs of a host that wait for their turn meanwhile
+CACHE_SIZE = 20_000
+LOOKUPS_AT_ONCE = 256
+LOOKUP_S = 10.0  # one name, all name servers and both families
+ADDRESSES = 16  # of one name; a server may send thousands
+CONTROL_S = 60.0  # a control holds so long
+CONTROL_LIMIT_S = 3.0
+LIES_S = 3_600.0
+_HOSTS_FILE = Path("/etc/hosts")
+_ROOT = "."
+
+
+def read_hosts(path: Path = _HOSTS_FILE) -> dict[str, Addresses]:
+    """The addresses that the file gives names; lines that say nothing are passed over."""
+    found: dict[str, Addresses] = {}
+    try:
+        text = path.read_text("utf-8", "replace")
+    except OSError:
+        return found
+    for line in text.splitlines():
+        words = line.partition("#")[0].split()
+        try:
+            address = ipaddress.ip_address(words[0].partition("%")[0])
+        except (IndexError, ValueError):
+            continue
+        for name in words[1:]:
+            key = name.lower().removesuffix(".")
+            found[key] = (*found.get(key, ()), address)
+    return found
+
+
+class DnsResolver:
+    """Looks names up by DNS and hosts file; belongs to one event loop."""
+
+    def __init__(
+        self,
+        *,
+        nameservers: Sequence[tuple[str, int]] = (),
+        hosts: Hosts | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        """Take who is asked.
+
+        Args:
+            nameservers: addresses and ports; none: as the system says (resolv.conf).
+            hosts: names that need no look-up; None: the system's.
+            monotonic: seconds that never go back.
+            rng: invents the name that nobody has.
+
+        Raises:
+            ConfigError: the system names no name server.
+        """
+        self._resolver = _resolver(nameservers)
+        self._hosts = read_hosts() if hosts is None else hosts
+        self._monotonic = monotonic
+        self._rng = rng or random.SystemRandom()
+        self._known: dict[str, tuple[float, LookupResult]] = {}
+        self._asked: dict[str, asyncio.Task[LookupResult]] = {}
+        self._room = asyncio.Semaphore(LOOKUPS_AT_ONCE)
+        self._works: tuple[float, bool] = (0.0, False)
+        self._lies: tuple[float, frozenset[Address]] | None = None
+        self._controls = asyncio.Lock()
+
+    async def addresses(self, host: str) -> Addresses:
+        """The canonical host's addresses, at least one; as they are, judged by nobody.
+
+        Raises:
+            NoAnswerError: it has none, or nobody says.
+        """
+        given = self._hosts.get(host)
+        if given:
+            return given
+        known = self._known.get(host)
+        if known is not None and known[0] > self._monotonic():
+            return _or_raise(known[1])
+        task = self._asked.get(host)
+        if task is None:
+            task = asyncio.create_task(self._look_up(host), name=f"look-up {host}")
+            self._asked[host] = task
+        return _or_raise(await asyncio.shield(task))
+
+    async def close(self) -> None:
+        """End what is still asked."""
+        tasks = list(self._asked.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _look_up(self, host: str) -> LookupResult:
+        try:
+            async with self._room:
+                found = await self._believed(await self._both(host))
+            self._remember(host, found)
+            return found
+        finally:
+            del self._asked[host]
+
+    def _remember(self, host: str, found: LookupResult) -> None:
+        if isinstance(found, NoAnswerError) and found.trouble is FetchFailure.NO_FILES:
+            return  # it says nothing of the host
+        lifetime = NOT_FOUND_S if isinstance(found, NoAnswerError) else FOUND_S
+        self._known.pop(host, None)  # so that it goes to the end, as the newest
+        if len(self._known) >= CACHE_SIZE:
+            del self._known[next(iter(self._known))]
+        self._known[host] = (self._monotonic() + lifetime, found)
+
+    async def _believed(self, found: LookupResult) -> LookupResult:
+        """The answer, unless our own name server is at fault."""
+        if not isinstance(found, NoAnswerError):
+            lies = await self._known_lies()
+            return NoAnswerError(FetchFailure.DNS_LIES) if set(found) <= lies else found
+        if found.trouble in _MAY_BE_OURS and not await self._server_works():
+            return NoAnswerError(FetchFailure.DNS_OURS, found.trouble)
+        return found
+
+    async def _both(self, host: str) -> LookupResult:
+        old, new = await asyncio.gather(self._of(host, "A"), self._of(host, "AAAA"))
+        addresses = tuple(
+            address for each in (old, new) if not isinstance(each, FetchFailure) for address in each
+        )
+        if addresses:
+            return addresses
+        assert isinstance(old, FetchFailure)
+        assert isinstance(new, FetchFailure)
+        # Some servers deny the whole name when they are asked for IPv6, so IPv4's word counts.
+        no_word = old is FetchFailure.DNS_NO_ADDRESS and new is not FetchFailure.DNS_UNKNOWN
+        return NoAnswerError(new if no_word else old)
+
+    async def _of(self, host: str, rdtype: str) -> Addresses | FetchFailure:
+        try:
+            async with asyncio.timeout(LOOKUP_S):
+                name = dns.name.from_text(host, origin=dns.name.root)
+                answer = await self._resolver.resolve(name, rdtype, search=False)
+        except TimeoutError:
+            return FetchFailure.DNS_SILENT
+        except (dns.exception.DNSException, OSError, ValueError) as error:
+            return _class_of(error)
+        texts = [str(record) for record, _ in zip(answer, range(ADDRESSES), strict=False)]
+        return tuple(map(ipaddress.ip_address, texts))
+
+    async def _server_works(self) -> bool:
+        """Whether our name server answers for the root, of late."""
+        async with self._controls:
+            until, works = self._works
+            if self._monotonic() < until:
+                return works
+            try:
+                async with asyncio.timeout(CONTROL_LIMIT_S):
+                    await self._resolver.resolve(_ROOT, "NS", search=False)
+                works = True
+            except (dns.exception.DNSException, OSError, TimeoutError):
+                works = False
+            self._works = (self._monotonic() + CONTROL_S, works)
+            return works
+
+    async def _known_lies(self) -> frozenset[Address]:
+        """What the server gives for a name that nobody has."""
+        async with self._controls:
+            if self._lies is not None and self._monotonic() < self._lies[0]:
+                return self._lies[1]
+            label = "".join(self._rng.choices(string.ascii_lowercase, k=20))
+            try:
+                async with asyncio.timeout(CONTROL_LIMIT_S):
+                    said = await self._of(f"{label}.com", "A")
+            except TimeoutError:
+                said = FetchFailure.DNS_SILENT
+            lies = frozenset[Address]() if isinstance(said, FetchFailure) else frozenset(said)
+            self._lies = (self._monotonic() + LIES_S, lies)
+            return lies
+
+
+_MAY_BE_OURS = frozenset(
+    (
+        FetchFailure.DNS_FAILS,
+        FetchFailure.DNS_REFUSED,
+        FetchFailure.DNS_SILENT,
+        FetchFailure.DNS_BROKEN,
+    )
+)
+
+
+def _resolver(nameservers: Sequence[tuple[str, int]]) -> dns.asyncresolver.Resolver:
+    try:
+        resolver = dns.asyncresolver.Resolver(configure=not nameservers)
+    except dns.resolver.NoResolverConfiguration as error:
+        raise ConfigError(
+            "/etc/resolv.conf names no name server, so that no link can be looked at."
+        ) from error
+    if nameservers:
+        resolver.nameservers = [
+            dns.nameserver.Do53Nameserver(address, port) for address, port in nameservers
+        ]
+    resolver.lifetime = LOOKUP_S * 0.8
+    resolver.timeout = 2.0
+    resolver.use_search_by_default = False
+    resolver.search = []
+    resolver.cache = None
+    return resolver
+
+
+def _class_of(error: Exception) -> FetchFailure:
+    """What dnspython's error means; mapped here and nowhere else."""
+    if isinstance(error, OSError) and error.errno in NO_FILES:
+        return FetchFailure.NO_FILES
+    if isinstance(error, dns.resolver.NXDOMAIN):
+        return FetchFailure.DNS_UNKNOWN
+    if isinstance(error, dns.resolver.NoAnswer):
+        return FetchFailure.DNS_NO_ADDRESS
+    if isinstance(error, dns.resolver.LifetimeTimeout | dns.exception.Timeout):
+        return FetchFailure.DNS_SILENT
+    if isinstance(error, dns.resolver.NoNameservers):
+        return _class_of_answers(error)
+    return FetchFailure.DNS_BROKEN
+
+
+def _class_of_answers(error: dns.resolver.NoNameservers) -> FetchFailure:
+    causes = [each[3] for each in error.kwargs.get("errors", ())]
+    if any(isinstance(each, OSError) and each.errno in NO_FILES for each in causes):
+        return FetchFailure.NO_FILES
+    responses = [each[4] for each in error.kwargs.get("errors", ()) if each[4] is not None]
+    codes = {response.rcode() for response in responses}
+    if dns.rcode.SERVFAIL in codes:
+        return FetchFailure.DNS_FAILS
+    if dns.rcode.REFUSED in codes:
+        return FetchFailure.DNS_REFUSED
+    return FetchFailure.DNS_BROKEN
+
+
+def _or_raise(found: LookupResult) -> Addresses:
+    if isinstance(found, NoAnswerError):
+        # A fresh one: an exception that is raised twice grows its traceback.
+        raise NoAnswerError(found.trouble, found.detail)
+    return found

@@ -1,0 +1,269 @@
+"""Queries for URLs that are due, and for those awaiting a browser check.
+
+First those that were never looked at, then the longest due; within a day by their keys, which are
+digests: a random order, in which no host's URLs stand together (W40). A window begins after the last
+URL of the one before it, so that reading all of them costs each one once. A host's own URLs are read
+apart: it may have more than a window should hold.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, time
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, or_, select, update
+
+from links.check_history import date_of
+from links.check_result import CheckMethod
+from links.checker.check_leases import HostShare
+from links.registry.schema import hosts, observations, refs, urls
+from links.states import FailureProof, LinkHealth, LinkState
+from links.url_parts import SCHEMES, UrlParts
+
+URGENT_DAY = 0  # due since the calendar began: asked for by name, before all else
+
+
+class DuePosition(NamedTuple):
+    """Where a window ends."""
+
+    due_day: int
+    key: bytes
+
+
+START = DuePosition(-1, b"")
+
+
+@dataclass(frozen=True, slots=True)
+class DueUrl:
+    """A URL that is to be looked at.
+
+    Attributes:
+        id: its row's.
+        key: its key, which orders a pass.
+        host_id: its host's row.
+        host: its canonical host.
+        url: its identity key, which is asked for.
+        due_day: since when.
+        standing: where it stands.
+        is_new: it was never looked at.
+    """
+
+    id: int
+    key: bytes
+    host_id: int
+    host: str
+    url: str
+    due_day: int
+    standing: LinkHealth
+    is_new: bool
+
+    @property
+    def place(self) -> DuePosition:
+        """Where it stands in the order."""
+        return DuePosition(self.due_day, self.key)
+
+
+_COLUMNS = (
+    *(urls.c.id, urls.c.key, urls.c.host_id, urls.c.scheme, urls.c.port, urls.c.path),
+    *(urls.c.due_day, urls.c.checked_day, urls.c.state, urls.c.fails, urls.c.first_fail_day),
+    *(urls.c.last_fail_day, urls.c.proofs, hosts.c.name),
+)
+
+
+def _chosen() -> Select[tuple[object, ...]]:
+    return select(*_COLUMNS).join_from(urls, hosts, hosts.c.id == urls.c.host_id)
+
+
+def new_due_urls(
+    connection: Connection, part: HostShare, day: int, *, after: DuePosition, limit: int
+) -> list[DueUrl]:
+    """Due URLs that were never looked at, after a place."""
+    return _window(connection, part, day, after, limit, urls.c.checked_day.is_(None))
+
+
+def all_due_urls(
+    connection: Connection, part: HostShare, day: int, *, after: DuePosition, limit: int
+) -> list[DueUrl]:
+    """Due URLs, new or not, after a place."""
+    return _window(connection, part, day, after, limit, None)
+
+
+def due_urls_of_host(
+    connection: Connection, host_id: int, day: int, *, passing: Collection[int], limit: int
+) -> list[DueUrl]:
+    """Due URLs of a host, the longest due first, without those that are `passing` already."""
+    rows = connection.execute(
+        _chosen()
+        .where(urls.c.host_id == host_id, urls.c.due_day <= day)
+        .order_by(urls.c.due_day)
+        .limit(limit + len(passing))
+    )
+    found = [row for row in rows if row.id not in passing]
+    return [_due(row) for row in found[:limit]]
+
+
+def watched_urls_by_key(connection: Connection, keys: Sequence[bytes]) -> list[DueUrl]:
+    """The URLs of these keys that the registry watches, due or not."""
+    found: list[DueUrl] = []
+    for start in range(0, len(keys), 500):
+        some = keys[start : start + 500]
+        found += [_due(row) for row in connection.execute(_chosen().where(urls.c.key.in_(some)))]
+    return found
+
+
+def make_urgent(connection: Connection, ids: Sequence[int]) -> None:
+    """Let these be looked at before all others, by whichever checker has their hosts."""
+    for start in range(0, len(ids), 500):
+        some = ids[start : start + 500]
+        connection.execute(update(urls).where(urls.c.id.in_(some)).values(due_day=URGENT_DAY))
+
+
+def count_due(connection: Connection, part: HostShare, day: int) -> int:
+    """How many URLs are due."""
+    asked = select(func.count()).select_from(urls).where(urls.c.due_day <= day, part.condition())
+    return int(connection.execute(asked).scalar_one())
+
+
+def count_awaiting(connection: Connection) -> int:
+    """How many URLs wait for a browser's opinion."""
+    asked = select(func.count()).select_from(urls).where(urls.c.opinion_day.is_not(None))
+    return int(connection.execute(asked).scalar_one())
+
+
+class HostCount(NamedTuple):
+    """How many URLs of a host are due."""
+
+    host: str
+    due: int
+
+
+def count_by_host(
+    connection: Connection, part: HostShare, day: int, *, limit: int
+) -> list[HostCount]:
+    """The hosts with the most due URLs, and how many those are."""
+    counted = (
+        select(urls.c.host_id, func.count().label("due"))
+        .where(urls.c.due_day <= day, part.condition())
+        .group_by(urls.c.host_id)
+        .order_by(func.count().desc(), urls.c.host_id)
+        .limit(limit)
+        .subquery()
+    )
+    rows = connection.execute(
+        select(hosts.c.name, counted.c.due)
+        .join_from(counted, hosts, hosts.c.id == counted.c.host_id)
+        .order_by(counted.c.due.desc(), hosts.c.name)
+    )
+    return [HostCount(name, due) for name, due in rows]
+
+
+def next_due_day(connection: Connection, part: HostShare) -> int | None:
+    """The day at which the next URL is due; None when none ever will be."""
+    asked = (
+        select(urls.c.due_day)
+        .where(urls.c.due_day.is_not(None), part.condition())
+        .order_by(urls.c.due_day, urls.c.key)
+        .limit(1)
+    )
+    found = connection.execute(asked).first()
+    return None if found is None else int(found[0])
+
+
+def health_of_row(row: Row[tuple[object, ...]]) -> LinkHealth:
+    """Where a URL's row says that it stands."""
+    return LinkHealth(
+        LinkState(row.state),
+        row.fails,
+        row.first_fail_day,
+        row.last_fail_day,
+        FailureProof(row.proofs),
+    )
+
+
+def _window(
+    connection: Connection,
+    part: HostShare,
+    day: int,
+    after: DuePosition,
+    limit: int,
+    only: ColumnElement[bool] | None,
+) -> list[DueUrl]:
+    beyond = or_(
+        urls.c.due_day > after.due_day,
+        and_(urls.c.due_day == after.due_day, urls.c.key > after.key),
+    )
+    asked = _chosen().where(urls.c.due_day >= after.due_day, urls.c.due_day <= day, beyond)
+    if only is not None:
+        asked = asked.where(only)
+    asked = asked.where(part.condition()).order_by(urls.c.due_day, urls.c.key).limit(limit)
+    return [_due(row) for row in connection.execute(asked)]
+
+
+def _due(row: Row[tuple[object, ...]]) -> DueUrl:
+    where = UrlParts(SCHEMES[row.scheme], row.name, row.port, row.path)
+    return DueUrl(
+        id=row.id,
+        key=bytes(row.key),
+        host_id=row.host_id,
+        host=row.name,
+        url=where.url,
+        due_day=row.due_day if row.due_day is not None else URGENT_DAY,
+        standing=health_of_row(row),
+        is_new=row.checked_day is None,
+    )
+
+
+class AwaitingLink(NamedTuple):
+    """A link that no more is said of until a browser has seen it.
+
+    Attributes:
+        url_id: its row.
+        url: its identity key.
+        since: from when on a browser's visit answers: the last look that raised the question.
+        address: what a browser visits: the URL as a page that has it spells it (A17).
+    """
+
+    url_id: int
+    url: str
+    since: datetime
+    address: str
+
+
+def links_awaiting_browser(connection: Connection, *, limit: int) -> list[AwaitingLink]:
+    """The links that have waited longest, at most so many."""
+    last_look = (
+        select(func.max(observations.c.moment))
+        .where(observations.c.url_id == urls.c.id, observations.c.how != CheckMethod.BROWSER)
+        .correlate(urls)
+        .scalar_subquery()
+        .label("last_look")
+    )
+    spelling = (
+        select(refs.c.spelling)
+        .where(refs.c.url_id == urls.c.id, refs.c.gone_day.is_(None))
+        .order_by(refs.c.page)
+        .limit(1)
+        .scalar_subquery()
+        .label("spelling")
+    )
+    asked = (
+        select(
+            *(urls.c.id, urls.c.scheme, urls.c.port, urls.c.path, urls.c.opinion_day),
+            *(hosts.c.name, last_look, spelling),
+        )
+        .join_from(urls, hosts, hosts.c.id == urls.c.host_id)
+        .where(urls.c.opinion_day.is_not(None))
+        .order_by(urls.c.opinion_day, urls.c.key)
+        .limit(limit)
+    )
+    return [_awaiting(row) for row in connection.execute(asked)]
+
+
+def _awaiting(row: Any) -> AwaitingLink:
+    url = UrlParts(SCHEMES[row.scheme], row.name, row.port, row.path).url
+    return AwaitingLink(row.id, url, _since(row.opinion_day, row.last_look), row.spelling or url)
+
+
+def _since(opinion_day: int, last_look: int | None) -> datetime:
+    begun = datetime.combine(date_of(opinion_day), time(), UTC)
+    return begun if last_look is None else max(begun, datetime.fromtimestamp(last_look, UTC))

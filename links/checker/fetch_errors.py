@@ -1,0 +1,128 @@
+"""Reasons why an HTTP fetch got no answer, and the status byte of each.
+
+The value of a `FetchFailure` is the constant that a finding's note begins with. `FAILURE_MEANINGS` holds for every
+trouble what a single look with it is worth. Two kinds are never held against a link: what is our own
+doing (`UNDECIDED`: an address that we refuse, a machine without a network), and what no browser could
+ask for either (`INVALID`).
+"""
+
+import errno
+from dataclasses import dataclass
+from enum import StrEnum
+
+from links.check_result import CheckVerdict, StatusCode
+
+NO_FILES = frozenset((errno.EMFILE, errno.ENFILE))
+
+
+class FetchFailure(StrEnum):
+    """Why no answer came."""
+
+    DNS_UNKNOWN = "dns: NXDOMAIN"
+    DNS_NO_ADDRESS = "dns: no address"
+    DNS_FAILS = "dns: SERVFAIL"
+    DNS_REFUSED = "dns: REFUSED"
+    DNS_SILENT = "dns: time-out"
+    DNS_BROKEN = "dns: malformed"  # loops of aliases, messages that nobody can read
+    DNS_LIES = "dns: a lie"  # the answer for names that do not exist
+    DNS_OURS = "dns: ours"  # our own name server answers for no name at all
+    DNS_UNFINISHED = "dns: unfinished"  # the look's time was over first
+    ADDRESS = "address"  # refused by us: not public, our own, or refused by setting
+    BLOCKED = "blocked"  # the host, by setting
+    PORT = "port"  # no browser would ask there
+    URL = "url"  # no URL that can be asked for
+    NO_NETWORK = "network: ours"  # no route, no more ports: this machine
+    NO_FILES = "files: ours"  # this process or machine may open no more (EMFILE, ENFILE)
+    REFUSED = "connection: refused"
+    UNREACHABLE = "connection: unreachable"
+    NO_CONNECTION = "connection: time-out"
+    TLS = "tls"
+    TLS_SILENT = "tls: time-out"
+    WANTS_CERTIFICATE = "tls: wants a certificate"  # of us, as of its own people
+    OTHER_PROTOCOL = "tls: another protocol"  # no HTTP/1.1: a browser may know it
+    RESET = "answer: reset"
+    CLOSED = "answer: none"
+    SILENT = "answer: time-out"
+    NO_HTTP = "answer: not HTTP"
+    LOOP = "redirect: loop"
+    TOO_MANY = "redirect: too many"
+    FAULT = "fault: ours"  # a mistake in this program
+
+
+@dataclass(frozen=True, slots=True)
+class FailureMeaning:
+    """What a trouble says.
+
+    Attributes:
+        verdict: of the look.
+        code: the status byte (`links.check_result`).
+        whole_host: all URLs of the host have it.
+        settled: HEAD and GET have it alike, so that nothing is asked twice.
+    """
+
+    verdict: CheckVerdict
+    code: StatusCode
+    whole_host: bool = False
+    settled: bool = True
+
+
+FAILURE_MEANINGS = {
+    FetchFailure.DNS_UNKNOWN: FailureMeaning(
+        CheckVerdict.GONE, StatusCode.DNS_UNKNOWN, whole_host=True
+    ),
+    FetchFailure.DNS_NO_ADDRESS: FailureMeaning(
+        CheckVerdict.FAILING, StatusCode.DNS_EMPTY, whole_host=True
+    ),
+    FetchFailure.DNS_FAILS: FailureMeaning(
+        CheckVerdict.FAILING, StatusCode.DNS_FAULT, whole_host=True
+    ),
+    FetchFailure.DNS_REFUSED: FailureMeaning(
+        CheckVerdict.FAILING, StatusCode.DNS_REFUSED, whole_host=True
+    ),
+    FetchFailure.DNS_SILENT: FailureMeaning(
+        CheckVerdict.FAILING, StatusCode.DNS_FAULT, whole_host=True
+    ),
+    FetchFailure.DNS_BROKEN: FailureMeaning(
+        CheckVerdict.FAILING, StatusCode.DNS_FAULT, whole_host=True
+    ),
+    FetchFailure.DNS_LIES: FailureMeaning(CheckVerdict.UNDECIDED, StatusCode.OUR_NETWORK),
+    FetchFailure.DNS_OURS: FailureMeaning(CheckVerdict.UNDECIDED, StatusCode.OUR_NETWORK),
+    FetchFailure.DNS_UNFINISHED: FailureMeaning(
+        CheckVerdict.UNDECIDED, StatusCode.OUR_NETWORK, settled=False
+    ),
+    FetchFailure.ADDRESS: FailureMeaning(CheckVerdict.UNDECIDED, StatusCode.NOT_ALLOWED),
+    FetchFailure.BLOCKED: FailureMeaning(CheckVerdict.UNDECIDED, StatusCode.NOT_ALLOWED),
+    FetchFailure.PORT: FailureMeaning(CheckVerdict.INVALID, StatusCode.INVALID),
+    FetchFailure.URL: FailureMeaning(CheckVerdict.INVALID, StatusCode.INVALID),
+    FetchFailure.NO_FILES: FailureMeaning(CheckVerdict.UNDECIDED, StatusCode.NONE),
+    FetchFailure.NO_NETWORK: FailureMeaning(CheckVerdict.UNDECIDED, StatusCode.OUR_NETWORK),
+    FetchFailure.REFUSED: FailureMeaning(CheckVerdict.FAILING, StatusCode.REFUSED, whole_host=True),
+    FetchFailure.UNREACHABLE: FailureMeaning(
+        CheckVerdict.FAILING, StatusCode.NO_ROUTE, whole_host=True
+    ),
+    FetchFailure.NO_CONNECTION: FailureMeaning(
+        CheckVerdict.FAILING, StatusCode.TIMEOUT, whole_host=True
+    ),
+    FetchFailure.TLS: FailureMeaning(CheckVerdict.FAILING, StatusCode.TLS),
+    FetchFailure.TLS_SILENT: FailureMeaning(CheckVerdict.FAILING, StatusCode.TIMEOUT),
+    FetchFailure.WANTS_CERTIFICATE: FailureMeaning(CheckVerdict.REFUSED, StatusCode.NO_ACCESS),
+    FetchFailure.OTHER_PROTOCOL: FailureMeaning(CheckVerdict.SUSPECT, StatusCode.NO_HTTP),
+    FetchFailure.RESET: FailureMeaning(CheckVerdict.FAILING, StatusCode.BROKEN_OFF, settled=False),
+    FetchFailure.CLOSED: FailureMeaning(CheckVerdict.FAILING, StatusCode.BROKEN_OFF, settled=False),
+    FetchFailure.SILENT: FailureMeaning(CheckVerdict.FAILING, StatusCode.TIMEOUT, settled=False),
+    FetchFailure.NO_HTTP: FailureMeaning(CheckVerdict.FAILING, StatusCode.NO_HTTP, settled=False),
+    FetchFailure.LOOP: FailureMeaning(CheckVerdict.FAILING, StatusCode.REDIRECTS, settled=False),
+    FetchFailure.TOO_MANY: FailureMeaning(
+        CheckVerdict.FAILING, StatusCode.REDIRECTS, settled=False
+    ),
+    FetchFailure.FAULT: FailureMeaning(CheckVerdict.UNDECIDED, StatusCode.NONE),
+}
+
+
+class NoAnswerError(Exception):
+    """Nothing came that could be judged. Caught by the prober; nobody else sees it."""
+
+    def __init__(self, trouble: FetchFailure, detail: str = "") -> None:
+        super().__init__(f"{trouble}: {detail}" if detail else str(trouble))
+        self.trouble = trouble
+        self.detail = detail

@@ -1,0 +1,211 @@
+"""Per-host turns of requests, and the limit of open connections.
+
+A look that waits for a host holds no connection: others ask meanwhile, and it goes on when both its turn
+has come and one of the `connections` is free.
+
+The timetable (`links.checker.timetable`) spaces looks at the URLs of a host. A look may ask more: by GET after
+HEAD, and other hosts to which it is led; all requests meet here. A look has one host at a time: the one
+whose turn it took last, until it takes another's or ends. Only then the host's gap begins, so that two
+requests cannot come closer on their way. It lets go of one host before it waits for the next: no two
+looks can wait for each other.
+
+A host to which thousands of URLs lead would hold up everything, so a look that would wait too long for
+its turn is cancelled, and its `Look.is_crowded` says why.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from links.checker.timetable import HostGaps
+
+LONGEST_WAIT_S = 300.0
+_TIMER_S = 0.001  # a timer may be early by its clock's resolution
+_FORGET_AT = 20_000  # hosts remembered before those are forgotten that are free again
+
+
+@dataclass(eq=False, slots=True)
+class ActiveCheck:
+    """A look that is going on.
+
+    Attributes:
+        task: in which it goes on.
+        host: whose turn it has; empty before the first.
+        is_crowded: it was cancelled because a host has too many waiting, or because no turns are
+            given any more.
+        is_asking: it has one of the connections.
+    """
+
+    task: "asyncio.Task[object]"
+    host: str = ""
+    is_crowded: bool = False
+    is_asking: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class _HostQueue:
+    free_at: float = 0.0
+    is_taken: bool = False
+    waiting: "deque[tuple[ActiveCheck, asyncio.Future[None]]]" = field(default_factory=deque)
+
+
+_LOOK: ContextVar[ActiveCheck] = ContextVar("look")
+
+
+class HostTurns:
+    """The `links.checker.probe_protocol.RequestLimiter` of one checker. Use it from one event loop.
+
+    Attributes:
+        gaps: between requests to one host.
+        parked: looks that wait for their host.
+        on_parked: called when one more does.
+    """
+
+    def __init__(
+        self,
+        gaps: HostGaps | float,
+        *,
+        monotonic: Callable[[], float],
+        longest_wait_s: float = LONGEST_WAIT_S,
+    ) -> None:
+        """Space requests to a host by its gap, a number for all hosts alike."""
+        self.gaps = gaps if isinstance(gaps, HostGaps) else HostGaps(gaps)
+        self.parked = 0
+        self.on_parked: Callable[[], None] = lambda: None
+        self._connections: int | None = None
+        self._asking = 0
+        self._queue: deque[asyncio.Future[None]] = deque()
+        self._monotonic = monotonic
+        self._longest_wait_s = longest_wait_s
+        self._hosts: dict[str, _HostQueue] = {}
+        self._waiting: set[ActiveCheck] = set()
+        self._closed = False
+
+    @contextmanager
+    def look(self) -> Iterator[ActiveCheck]:
+        """A look by the current task; at its end it lets go of its host."""
+        task = asyncio.current_task()
+        assert task is not None
+        look = ActiveCheck(task)
+        token = _LOOK.set(look)
+        try:
+            yield look
+        finally:
+            _LOOK.reset(token)
+            self._let_go(look)
+
+    async def take(self, host: str) -> None:
+        """Return when the host may be asked once more. Within `look` alone."""
+        look = _LOOK.get()
+        self._let_go(look)
+        there = self._host(host)
+        if self._closed or self._wait_for(host, there) > self._longest_wait_s:
+            self._end(look)
+            await asyncio.sleep(0)  # it is cancelled here
+        self._waiting.add(look)
+        self.parked += 1
+        try:
+            if there.is_taken:
+                handed = asyncio.get_running_loop().create_future()
+                there.waiting.append((look, handed))
+                self.on_parked()
+                await handed
+            else:
+                there.is_taken, look.host = True, host
+            left = there.free_at - self._monotonic()
+            if left > 0:
+                self.on_parked()
+                await asyncio.sleep(left + _TIMER_S)
+        finally:
+            self.parked -= 1
+            self._waiting.discard(look)
+        await self._connect(look)
+
+    def allow(self, connections: int) -> None:
+        """Let so many looks ask at a time."""
+        self._connections = connections
+        self._grant()
+
+    def ask_fewer(self) -> int:
+        """Ask a quarter fewer at a time from now on, and one at least; return how many."""
+        now = self._asking if self._connections is None else self._connections
+        self._connections = max(now * 3 // 4, 1)
+        return self._connections
+
+    def close(self) -> None:
+        """End every look that waits, and those that would from now on."""
+        self._closed = True
+        for look in list(self._waiting):
+            self._end(look)
+
+    def _wait_for(self, host: str, there: _HostQueue) -> float:
+        ahead = len(there.waiting) + there.is_taken
+        return max(there.free_at - self._monotonic(), 0.0) + ahead * self.gaps.of(host)
+
+    def _host(self, host: str) -> _HostQueue:
+        there = self._hosts.get(host)
+        if there is None:
+            if len(self._hosts) >= _FORGET_AT:
+                self._forget()
+            there = self._hosts[host] = _HostQueue()
+        return there
+
+    async def _connect(self, look: ActiveCheck) -> None:
+        """Return when the look may have a connection."""
+        if self._queue or not self._is_free:
+            granted = asyncio.get_running_loop().create_future()
+            self._queue.append(granted)
+            try:
+                await granted
+            except asyncio.CancelledError:
+                if granted.done() and not granted.cancelled():
+                    self._asking -= 1
+                    self._grant()
+                raise
+        else:
+            self._asking += 1
+        look.is_asking = True
+
+    @property
+    def _is_free(self) -> bool:
+        return self._connections is None or self._asking < self._connections
+
+    def _grant(self) -> None:
+        while self._queue and self._is_free:
+            granted = self._queue.popleft()
+            if not granted.done():
+                self._asking += 1
+                granted.set_result(None)
+
+    def _let_go(self, look: ActiveCheck) -> None:
+        if look.is_asking:
+            look.is_asking = False
+            self._asking -= 1
+            self._grant()
+        host, look.host = look.host, ""
+        if not host:
+            return
+        there = self._hosts[host]
+        there.free_at = self._monotonic() + self.gaps.of(host)
+        while there.waiting:
+            following, handed = there.waiting.popleft()
+            if not handed.done():
+                following.host = host
+                handed.set_result(None)
+                return
+        there.is_taken = False
+
+    def _end(self, look: ActiveCheck) -> None:
+        look.is_crowded = True
+        look.task.cancel()
+
+    def _forget(self) -> None:
+        now = self._monotonic()
+        self._hosts = {
+            host: there
+            for host, there in self._hosts.items()
+            if there.is_taken or there.waiting or there.free_at > now
+        }

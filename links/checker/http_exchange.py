@@ -1,0 +1,289 @@
+"""One HTTP exchange: request writer, and reader of a head and the body's beginning.
+
+Sites refuse what looks like a program, so Accept, Accept-Language and Accept-Encoding are what
+browsers send, and HTTP/1.1 is spoken. They refuse more of what calls itself a *link* checker
+(links.md 5.5), so the name never has that word; and it says why we ask, and whom to ask. No Referer is ever sent, and
+no cookie that the same chain of redirects did not set.
+
+Not a byte more than `HEAD_BYTES` and `BODY_BYTES` is kept, however much is sent, and both waits end.
+An answer that breaks off is still one once its status line has come: the link's server spoke.
+
+It reads by itself instead of by a library because libraries refuse what browsers take: a line without
+a colon, an end of lines without a carriage return, bytes after the answer to HEAD, a broken chunk.
+"""
+
+import asyncio
+import re
+import zlib
+from dataclasses import dataclass
+
+from core.config.settings import LinksSettings
+from core.errors import ConfigError
+from links.checker.connection import HostConnection, RequestTarget, tls_refusal
+from links.checker.fetch_errors import FetchFailure, NoAnswerError
+from net.http_head import LenientHead, end_of_head, may_begin, parse_head
+
+_PLAIN = re.compile(r"[!-~](?:[ -~]{0,510}[!-~])?")
+_NAME = "Mozilla/5.0 (compatible; Weboid/0.1{pages})"
+_UNLOVED = "link"
+
+
+def user_agent(links: LinksSettings) -> str:
+    """The name that the settings give.
+
+    Raises:
+        ConfigError: it has the word "link", or letters that no header may hold.
+    """
+    pages = "".join(f"; +{each}" for each in (links.purpose_page, links.contact) if each)
+    name = links.user_agent or _NAME.format(pages=pages)
+    setting = "user_agent" if links.user_agent else "contact or purpose_page"
+    if not _PLAIN.fullmatch(name):
+        raise ConfigError(f"[links] {setting} must be printable ASCII on one line, 500 characters.")
+    if _UNLOVED in name.lower():
+        raise ConfigError(
+            f'[links] {setting} has the word "link", and many servers refuse whoever calls itself '
+            "that: write another name, or the address of another page."
+        )
+    return name
+
+
+class RequestWriter:
+    """Writes requests."""
+
+    def __init__(self, links: LinksSettings) -> None:
+        """Take the name; raises as `user_agent`."""
+        lines = (
+            f"User-Agent: {user_agent(links)}",
+            "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+            "Accept-Language: en-US,en;q=0.9,*;q=0.5",
+            "Accept-Encoding: gzip, deflate",
+            "Cache-Control: max-age=0",
+            "Connection: close",  # as it is done: the next request to the host comes seconds later
+        )
+        self._headers = "\r\n".join(lines)
+
+    def write(self, method: str, target: RequestTarget, cookies: str = "") -> bytes:
+        """The request, in bytes."""
+        cookie = f"Cookie: {cookies}\r\n" if cookies else ""
+        text = (
+            f"{method} {target.path} HTTP/1.1\r\nHost: {target.authority}\r\n"
+            f"{self._headers}\r\n{cookie}\r\n"
+        )
+        return text.encode("ascii", "replace")
+
+
+HEAD_BYTES = 65_536
+BODY_BYTES = 65_536  # as sent
+PLAIN_BYTES = 262_144  # after decoding: a bomb ends here
+BODY_S = 10.0  # the beginning of a body may take so long
+INTERIM = 20  # answers 1xx before the one that counts
+_PIECE = 16_384
+_BODILESS = frozenset((204, 205, 304))
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """What came.
+
+    Attributes:
+        head: its head; of an answer without one (HTTP/0.9) 200 and no headers.
+        body: the beginning of the body, decoded; empty for HEAD, and when nothing could be decoded.
+        length: bytes of the body as sent: as it was told, else as it came; None when neither is known.
+        whole: whether all came that was announced, or as much of it as is wanted.
+        headless: whether there was no head.
+    """
+
+    head: LenientHead
+    body: bytes = b""
+    length: int | None = None
+    whole: bool = True
+    headless: bool = False
+
+
+async def exchange(way: HostConnection, request: bytes, *, limit_s: float) -> HttpAnswer:
+    """Send the request and read the answer.
+
+    Args:
+        way: an open connection; it is of no use afterwards.
+        request: the whole request; what follows the head of an answer to HEAD is no body.
+        limit_s: how long it may take. A body that takes longer is left unfinished.
+
+    Raises:
+        NoAnswerError: no status line came.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + max(limit_s, 0)
+    buffer = bytearray()
+    try:
+        async with asyncio.timeout_at(deadline):
+            way.writer.write(request)
+            head, begun = await _read_head(way.reader, buffer)
+    except TimeoutError:  # the kernel's too: packets that nobody acknowledged
+        return _partial_answer(buffer, FetchFailure.SILENT)
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        return _partial_answer(buffer, tls_refusal(error) or FetchFailure.RESET, error)
+    if head is not None and (
+        request.startswith(b"HEAD ") or head.status in _BODILESS or head.status < 200
+    ):
+        return HttpAnswer(head, length=head.length)
+    if begun is None:
+        return _partial_answer(buffer, FetchFailure.CLOSED)
+    until = min(deadline, loop.time() + BODY_S)
+    if head is None:
+        return await _headless(way.reader, begun, until)
+    return await _with_body(way.reader, head, begun, until)
+
+
+async def _read_head(
+    reader: asyncio.StreamReader, buffer: bytearray
+) -> tuple[LenientHead | None, bytearray | None]:
+    """The head, and the body's first bytes.
+
+    No head when what comes is none; neither when the other side ended it. All that came of the
+    head stands in `buffer`.
+    """
+    seen = interim = 0
+    while True:
+        end = end_of_head(buffer, seen)
+        if end or len(buffer) >= HEAD_BYTES:
+            head = parse_head(bytes(buffer[: end or HEAD_BYTES]))
+            if head is None or not _is_interim(head.status) or not end:
+                return head, (buffer[end:] if end else bytearray())
+            interim += 1
+            if interim > INTERIM:
+                raise NoAnswerError(FetchFailure.NO_HTTP, "nothing but interim answers")
+            del buffer[:end]
+            seen = 0
+            continue
+        seen = len(buffer)
+        piece = await reader.read(_PIECE)
+        if not piece:
+            return None, None
+        buffer += piece
+        if not may_begin(bytes(buffer[:64])):
+            return None, buffer
+
+
+def _is_interim(status: int) -> bool:
+    return 100 <= status < 200 and status != 101
+
+
+def _partial_answer(
+    buffer: bytearray, trouble: FetchFailure, error: Exception | None = None
+) -> HttpAnswer:
+    """The head of an answer that broke off.
+
+    Raises:
+        NoAnswerError: its status line had not come.
+    """
+    head = parse_head(bytes(buffer)) if b"\n" in buffer or trouble is FetchFailure.CLOSED else None
+    if head is None or _is_interim(head.status):
+        raise NoAnswerError(trouble, type(error).__name__ if error else "") from error
+    return HttpAnswer(head, length=head.length, whole=False)
+
+
+async def _headless(reader: asyncio.StreamReader, begun: bytearray, until: float) -> HttpAnswer:
+    """An answer as before HTTP/1.0: the page alone (HTTP/0.9)."""
+    data, whole = await _read_until(reader, begun, BODY_BYTES, until)
+    if data.lstrip()[:1] != b"<":
+        raise NoAnswerError(FetchFailure.NO_HTTP, repr(bytes(data[:12])))
+    return HttpAnswer(
+        LenientHead(200), bytes(data), len(data) if whole else None, whole, headless=True
+    )
+
+
+async def _with_body(
+    reader: asyncio.StreamReader, head: LenientHead, begun: bytearray, until: float
+) -> HttpAnswer:
+    told = head.length
+    chunked = "chunked" in head.first("transfer-encoding").lower()
+    wanted = BODY_BYTES if told is None or chunked else min(told, BODY_BYTES)
+    data, ended = await _read_until(reader, begun, wanted, until, chunked=chunked)
+    if chunked:
+        plain, last = dechunked(data)
+        if not plain and data.lstrip()[:1] == b"<":  # announced and not done
+            plain, last = data, ended
+        told = len(plain) if last else None
+        whole = last or len(data) >= BODY_BYTES
+        data = plain
+    else:
+        whole = len(data) >= wanted if told is not None else ended or len(data) >= wanted
+        if told is None and ended:
+            told = len(data)
+        data = data[:wanted]
+    body = decoded(bytes(data), head.first("content-encoding"))
+    return HttpAnswer(head, body, told, whole)
+
+
+async def _read_until(
+    reader: asyncio.StreamReader,
+    data: bytearray,
+    wanted: int,
+    until: float,
+    *,
+    chunked: bool = False,
+) -> tuple[bytearray, bool]:
+    """Up to so many bytes, and whether the other side ended it properly."""
+    try:
+        async with asyncio.timeout_at(until):
+            while len(data) < wanted and not (chunked and _LAST_CHUNK in data[-7:]):
+                piece = await reader.read(_PIECE)
+                if not piece:
+                    return data, True
+                data += piece
+    except (OSError, ValueError):  # TimeoutError is an OSError
+        return data, False
+    return data, False
+
+
+_LAST_CHUNK = b"0\r\n\r\n"
+
+
+def dechunked(data: bytes | bytearray) -> tuple[bytearray, bool]:
+    """What the chunks hold, as far as they are right, and whether the last one is there."""
+    plain = bytearray()
+    at = 0
+    while True:
+        end = data.find(b"\n", at, at + 1024)
+        if end < 0:
+            return plain, False
+        try:
+            size = int(bytes(data[at:end]).partition(b";")[0].strip() or b"x", 16)
+        except ValueError:
+            return plain, False
+        if size <= 0:
+            return plain, size == 0
+        plain += data[end + 1 : end + 1 + size]
+        at = end + 1 + size
+        if data[at : at + 2] == b"\r\n":
+            at += 2
+        elif data[at : at + 1] == b"\n":
+            at += 1
+
+
+def decoded(data: bytes, coding: str) -> bytes:
+    """The beginning of what the coding hides; as much as is right of it, and nothing unknown."""
+    coding = coding.strip().lower()
+    if coding in ("", "identity", "none", "utf-8"):
+        return data
+    if coding not in ("gzip", "x-gzip", "deflate"):
+        return b""
+    for wbits in (47, -15):  # with any header; bare, as some servers send deflate
+        plain = _inflated(data, wbits)
+        if plain:
+            return plain
+    # Announced and not done: the bytes as they are, when they look like a page.
+    return data if data.lstrip()[:1] == b"<" else b""
+
+
+def _inflated(data: bytes, wbits: int) -> bytes:
+    decoder = zlib.decompressobj(wbits)
+    plain = bytearray()
+    try:
+        for at in range(0, len(data), 1024):  # in pieces, so that a fault leaves what is before it
+            plain += decoder.decompress(data[at : at + 1024], PLAIN_BYTES - len(plain))
+            if len(plain) >= PLAIN_BYTES or decoder.eof:
+                break
+    except zlib.error:
+        pass
+    return bytes(plain)

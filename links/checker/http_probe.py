@@ -1,0 +1,257 @@
+"""HTTP probe: HEAD, then GET, redirects followed, siblings compared; never raises.
+
+HEAD first, and GET when that says anything but a clear yes; redirects followed by hand, with every
+address on the way judged anew; never longer than `[links] timeout_s` (waiting for turns apart), never
+more of a body than its beginning. Nothing that a server does raises. What is asked is decided here,
+what it means in `links.checker.answer_verdict`.
+
+robots.txt is not obeyed: whether a page is there is asked as a reader's browser would ask, and nothing
+is kept of it.
+"""
+
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+from typing import Self
+
+from classify.page_excerpt import parse_page_excerpt, simhash
+from classify.soft_404 import AnswerFingerprint, compare_answers, invent_sibling
+from core.clock import Clock, SystemClock
+from core.config.settings import Settings
+from core.errors import BadUrlError
+from core.urls import fetch_key
+from links.check_result import CheckMethod, CheckResult, CheckVerdict, RedirectHop, StatusCode
+from links.checker.answer_verdict import (
+    ProbeTrace,
+    head_is_conclusive,
+    head_is_informative,
+    judge_trace,
+)
+from links.checker.connection import ConnectionOpener, request_target
+from links.checker.dns_resolver import DnsResolver
+from links.checker.fetch_errors import FetchFailure, NoAnswerError
+from links.checker.http_exchange import HttpAnswer, RequestWriter, exchange
+from links.checker.probe_protocol import RequestLimiter
+from links.checker.redirect_chain import ProbeBudget, RedirectChain, failed_trace
+from net.address_policy import Address
+from net.public_suffix import warm_up
+
+NOT_SENT = 0  # the status of a hop that no server sent: from http to https, or back
+HEAD_S = 20.0  # HEAD may take so long, and at most a third of all
+_log = logging.getLogger(__name__)
+
+
+class HttpProber:
+    """Looks at URLs; belongs to one event loop. Used as ``async with``, which closes it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        is_own: Callable[[Address], bool],
+        names: DnsResolver | None = None,
+        turns: RequestLimiter | None = None,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        """Take what is asked with.
+
+        Args:
+            settings: of them [links] and [egress].
+            is_own: whether an address is this machine's own (`net.address_policy.is_own`).
+            names: who looks names up; None: by the system's name servers. The caller closes its own.
+            turns: what spaces requests to one host; None: nothing does.
+            clock: tells the time.
+            rng: invents paths.
+
+        Raises:
+            ConfigError: a setting is no good, or the system has no name server.
+        """
+        self._clock = clock or SystemClock()
+        asked = names or DnsResolver(monotonic=self._clock.monotonic, rng=rng)
+        self._own_names = None if names else asked
+        self._ways = ConnectionOpener(settings.egress, asked, is_own=is_own)
+        self._requests = RequestWriter(settings.links)
+        self._timeout_s = settings.links.timeout_s
+        self._turns = turns
+        self._rng = rng or random.SystemRandom()
+        warm_up()
+
+    async def __aenter__(self) -> Self:
+        """Itself."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close it."""
+        await self.close()
+
+    async def close(self) -> None:
+        """End look-ups that nobody waits for any more."""
+        if self._own_names is not None:
+            await self._own_names.close()
+
+    async def probe(
+        self,
+        url: str,
+        *,
+        get_only: bool = False,
+        compare: Callable[[CheckResult], bool] | None = None,
+    ) -> CheckResult:
+        """One look at the URL; see `links.checker.probe_protocol.LinkProber`."""
+        return await self._guarded(url, partial(self._look, get_only=get_only, compare=compare))
+
+    async def probe_sibling(self, url: str) -> CheckResult:
+        """A look at the URL and beside it; see `links.checker.probe_protocol.LinkProber`."""
+        return await self._guarded(url, self._compared)
+
+    async def _guarded(
+        self, url: str, look: Callable[[str], Awaitable[CheckResult]]
+    ) -> CheckResult:
+        """The look's finding, whatever becomes of it."""
+        began = self._clock.monotonic()
+        try:
+            finding = await look(fetch_key(url, allow_single_label=True))
+        except BadUrlError as error:
+            finding = judge_trace(
+                failed_trace(url, FetchFailure.URL, error.reason), self._clock.now()
+            )
+        except Exception as error:  # noqa: BLE001 one URL must not end a pass over millions
+            _log.exception("A look at %s failed: this is a bug.", url[:200])
+            finding = judge_trace(
+                failed_trace(url, FetchFailure.FAULT, type(error).__name__), self._clock.now()
+            )
+        return replace(finding, seconds=self._clock.monotonic() - began)
+
+    async def _look(
+        self, url: str, *, get_only: bool, compare: Callable[[CheckResult], bool] | None
+    ) -> CheckResult:
+        trace, finding = await self._asked(url, get_only=get_only)
+        if compare is None or not compare(finding):
+            return finding
+        compared = finding
+        if trace.how is CheckMethod.HEAD:
+            budget = ProbeBudget(self._timeout_s, self._clock.monotonic)
+            trace = await self._chain(url, CheckMethod.GET, budget)
+            compared = judge_trace(trace, self._clock.now())
+        compared = await self._beside(url, trace, compared)
+        if (
+            compared.verdict is not CheckVerdict.SUSPECT
+        ):  # it may say nothing, or fail for want of luck
+            return finding
+        return replace(compared, hops=finding.hops, head_fails=finding.head_fails)
+
+    async def _asked(self, url: str, *, get_only: bool) -> tuple[ProbeTrace, CheckResult]:
+        budget = ProbeBudget(self._timeout_s, self._clock.monotonic)
+        head: CheckResult | None = None
+        useful = True
+        if not get_only:
+            part = budget.part(min(HEAD_S, self._timeout_s / 3))
+            trace = await self._chain(url, CheckMethod.HEAD, part)
+            head = judge_trace(trace, self._clock.now())
+            useful = head_is_informative(trace)
+            if head_is_conclusive(trace, head):
+                return await self._otherwise(url, trace, head, budget)
+        trace = await self._chain(url, CheckMethod.GET, budget)
+        finding = judge_trace(trace, self._clock.now())
+        if head is not None:
+            fails = head.verdict is not finding.verdict or (
+                finding.verdict is CheckVerdict.OK and not useful
+            )
+            finding = replace(finding, head_fails=fails)
+        return await self._otherwise(url, trace, finding, budget)
+
+    async def _otherwise(
+        self, url: str, trace: ProbeTrace, found: CheckResult, budget: ProbeBudget
+    ) -> tuple[ProbeTrace, CheckResult]:
+        """The finding, or that of the same URL with the other scheme where only that works (W47)."""
+        if trace.hops or trace.trouble not in _TRY_OTHER_SCHEME:
+            return trace, found
+        target = request_target(url)
+        if target.authority != target.host or budget.left_s <= 0:
+            return trace, found
+        scheme = "http" if target.scheme == "https" else "https"
+        other = f"{scheme}{url.removeprefix(target.scheme)}"
+        beside = await self._chain(other, CheckMethod.GET, budget)
+        finding = judge_trace(beside, self._clock.now())
+        if finding.verdict is not CheckVerdict.OK:
+            # Whoever answers there, the host is not down: its other URLs may be fine.
+            return trace, found if beside.answer is None else replace(found, whole_host=False)
+        return trace, replace(
+            finding,
+            code=StatusCode.OTHER_SCHEME,
+            final_url=beside.final,
+            hops=(RedirectHop(NOT_SENT, other), *beside.hops),
+            note=f"scheme: {scheme} alone answers",
+        )
+
+    async def _compared(self, url: str) -> CheckResult:
+        budget = ProbeBudget(self._timeout_s, self._clock.monotonic)
+        trace = await self._chain(url, CheckMethod.GET, budget)
+        return await self._beside(url, trace, judge_trace(trace, self._clock.now()))
+
+    async def _beside(self, url: str, trace: ProbeTrace, finding: CheckResult) -> CheckResult:
+        """Return the finding, or a suspicion when an invented path is answered as the page was by GET."""
+        beside = invent_sibling(url, self._rng)
+        if not beside or finding.verdict not in (CheckVerdict.OK, CheckVerdict.SUSPECT):
+            return finding
+        if trace.answer is None:  # only the other scheme answers
+            return finding
+        sibling = await self._chain(
+            beside, CheckMethod.GET, ProbeBudget(self._timeout_s, self._clock.monotonic)
+        )
+        if sibling.answer is None:
+            return finding
+        why = compare_answers(_seen(trace, trace.answer), _seen(sibling, sibling.answer))
+        if not why:
+            return finding
+        note = f"soft 404: {why}"
+        return replace(finding, code=StatusCode.SOFT_404, verdict=CheckVerdict.SUSPECT, note=note)
+
+    async def _chain(self, url: str, how: CheckMethod, budget: ProbeBudget) -> ProbeTrace:
+        """Ask, and follow where it leads."""
+        chain = RedirectChain(ProbeTrace(url, how))
+        try:
+            while True:
+                answer, fault = await self._ask(chain.next_url(), chain, budget)
+                if not chain.take(answer, fault):
+                    return chain.trace
+        except NoAnswerError as error:
+            return chain.failed(error)
+
+    async def _ask(
+        self, url: str, chain: RedirectChain, budget: ProbeBudget
+    ) -> tuple[HttpAnswer, str]:
+        target = request_target(url)
+        if self._turns is not None:
+            began = self._clock.monotonic()
+            await self._turns.take(target.host)
+            budget.put_off(self._clock.monotonic() - began)
+        if budget.left_s <= 0:
+            raise NoAnswerError(FetchFailure.SILENT, "no time was left")
+        method, cookies = chain.trace.how.name, chain.cookies.header(target.host)
+        way = await self._ways.open(target, budget.left_s)
+        try:
+            request = self._requests.write(method, target, cookies)
+            answer = await exchange(way, request, limit_s=budget.left_s)
+        finally:
+            way.close()
+        return answer, way.tls_fault
+
+
+# No answer at all, or none that is TLS: readers' browsers try https for http by themselves.
+_TRY_OTHER_SCHEME = frozenset(
+    (
+        FetchFailure.REFUSED,
+        FetchFailure.NO_CONNECTION,
+        FetchFailure.TLS,
+        FetchFailure.TLS_SILENT,
+        FetchFailure.NO_HTTP,
+    )
+)
+
+
+def _seen(trace: ProbeTrace, answer: HttpAnswer) -> AnswerFingerprint:
+    page = parse_page_excerpt(answer.body, answer.head.first("content-type"))
+    return AnswerFingerprint(answer.head.status, trace.final, bool(trace.hops), simhash(page))

@@ -1,0 +1,547 @@
+"""Effect of check results on the rows of URLs, written in batches exactly once.
+
+A finding goes through here exactly once. The states, the intervals and the history are those of
+`links.states`, `links.checker.check_schedule` and `links.check_history`.
+
+    with store.writing() as rows:
+        booked = book(rows, results, rules)
+
+A batch of a pass has a number (`advance_run`): one whose answer was lost on the way, because the database
+went away while it kept it, is not booked a second time. The rows are judged as they are now, not as
+they were when the look began: in between a person may have marked a URL, or a page lost it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
+
+from sqlalchemy import Connection, and_, bindparam, delete, func, or_, select, update
+
+from core.media_types import format_name
+from core.storable_text import storable
+from links import check_history
+from links.check_history import day_of
+from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCode
+from links.checker.check_schedule import next_due
+from links.checker.due_urls import URGENT_DAY, health_of_row
+from links.feedback.reports import drop_reports
+from links.registry.archive_backlog import want_urls
+from links.registry.citations import links_tagged_dead
+from links.registry.quirks import (
+    HostQuirk,
+    UrlQuirk,
+    detect_host_quirks,
+    detect_url_quirks,
+    quirks_of,
+    write_host_quirks,
+    write_url_quirks,
+)
+from links.registry.schema import hosts, observations, passes, urls
+from links.registry.statements import insert_missing
+from links.states import PRESETS, CheckPreset, LinkHealth, LinkState, needs_browser, next_health
+from links.url_parts import SCHEMES, UrlParts
+
+OBSERVATIONS = 8  # single looks that are kept of a URL at most
+_FAILURES = frozenset({CheckVerdict.GONE, CheckVerdict.FAILING})
+_NOTE_LIMIT = 500
+_FINAL_LIMIT = 16_384
+_OPINION_DAYS = 3  # failures that old are still what a browser contradicts
+
+
+class UrlSettings(Protocol):
+    """What people decided about single URLs."""
+
+    def setting(self, url: str, key: str) -> str | None:
+        """What a setting is for the URL; None when nobody decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRules:
+    """What results are judged by.
+
+    Attributes:
+        preset: how much it takes.
+        browser: whether there is a browser to ask.
+        settings: what people decided otherwise for some URLs (A16); None: nothing.
+    """
+
+    preset: CheckPreset
+    browser: bool
+    settings: "UrlSettings | None" = None
+
+    def of(self, url: str) -> "CheckRules":
+        """The rules for that URL.
+
+        Raises:
+            TransientError: the registry does not answer.
+        """
+        if self.settings is None:
+            return self
+        name = self.settings.setting(url, "preset")
+        days = self.settings.setting(url, "every_days")
+        if name is None and days is None:
+            return self
+        # What a newer version wrote, or a hand, decides nothing.
+        preset = PRESETS.get(name or "", self.preset)
+        preset = replace(preset, trusts_tags=self.preset.trusts_tags)
+        if days is not None and days.isdecimal() and 0 < len(days) < 4:
+            preset = replace(preset, alive_days=int(days), first_days=0, spread_days=0)
+        return replace(self, preset=preset)
+
+
+class CheckedRow(NamedTuple):
+    """Of a URL's row, what a judgement needs."""
+
+    key: bytes
+    standing: LinkHealth
+    code: int
+    history: bytes | None
+    mime: str | None
+    kib: int | None
+    is_new: bool
+    opinion_day: int | None
+    due_day: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RowUpdate:
+    """What becomes of the URL.
+
+    Attributes:
+        standing: where it stands.
+        code: the byte of the last look.
+        history: packed.
+        mime: the short name of an unusual type; None for what every browser shows.
+        kib: that type's length in KiB; None when it is not known.
+        due_day: when it is due again; None: never.
+        opinion_day: since when a browser's opinion is awaited; None: it is not.
+        is_observed: whether the look itself is worth a row.
+    """
+
+    standing: LinkHealth
+    code: int
+    history: bytes | None
+    mime: str | None
+    kib: int | None
+    due_day: int | None
+    opinion_day: int | None
+    is_observed: bool
+
+
+def effective_result(
+    finding: CheckResult, quirks: frozenset[HostQuirk], *, browser: bool
+) -> CheckResult:
+    """The finding, for what it is worth at a host with these quirks.
+
+    Where a browser has seen pages that we called failing, our failures say nothing, but that the
+    browser has to look again.
+    """
+    is_ours = finding.how in (CheckMethod.HEAD, CheckMethod.GET, CheckMethod.INFERRED)
+    if not browser or not is_ours or HostQuirk.UNVERIFIABLE not in quirks:
+        return finding
+    if finding.verdict not in _FAILURES:
+        return finding
+    # An inference asks for nothing: the URL's own look will.
+    verdict = (
+        CheckVerdict.UNDECIDED if finding.how is CheckMethod.INFERRED else CheckVerdict.SUSPECT
+    )
+    return replace(finding, verdict=verdict, note=f"unverifiable: {finding.note}")
+
+
+def compute_update(
+    kept: CheckedRow, finding: CheckResult, day: int, rules: CheckRules
+) -> RowUpdate:
+    """What the finding changes.
+
+    Args:
+        kept: the URL as its row is now.
+        finding: what was found, as `effective_result` makes it.
+        day: the day of the look.
+        rules: what it is judged by.
+    """
+    now = next_health(kept.standing, finding, day, rules.preset, browser=rules.browser)
+    due = next_due(kept.standing, now, finding, day, rules.preset, kept.key)
+    asked = rules.browser and needs_browser(now, rules.preset, day)
+    mime, kib = _format(kept, finding)
+    code = finding.code
+    return RowUpdate(
+        standing=now,
+        code=code if code != StatusCode.NONE else kept.code,
+        history=_history(kept.history, code, day),
+        mime=mime,
+        kib=kib,
+        # Whatever was found, a pass that is going on must not meet it again.
+        due_day=None if due is None else max(due, day + 1, URGENT_DAY + 1),
+        opinion_day=(day if kept.opinion_day is None else kept.opinion_day) if asked else None,
+        is_observed=(
+            kept.is_new
+            or finding.verdict is not CheckVerdict.OK
+            or now.state is not kept.standing.state
+            or code != kept.code
+        ),
+    )
+
+
+def is_contradicted(kept: CheckedRow, finding: CheckResult, day: int) -> bool:
+    """Whether a browser's finding would contradict failures that we saw just now."""
+    last = kept.standing.last_fail
+    return (
+        finding.how is CheckMethod.BROWSER
+        and kept.standing.state in (LinkState.DYING, LinkState.DEAD)
+        and last is not None
+        and day - last <= _OPINION_DAYS
+    )
+
+
+def observation_row(url_id: int, finding: CheckResult, moment: int) -> dict[str, object]:
+    """The look itself, as a row of observations."""
+    return {
+        "url_id": url_id,
+        "moment": moment,
+        "how": int(finding.how),
+        "code": finding.code,
+        "verdict": str(finding.verdict),
+        "http": finding.http if finding.http is not None and 0 <= finding.http <= 999 else None,
+        "final_url": storable(finding.final_url[:_FINAL_LIMIT]),
+        "note": storable(finding.note[:_NOTE_LIMIT]),
+        "similarity": finding.similarity,
+    }
+
+
+def _history(packed: bytes | None, code: int, day: int) -> bytes | None:
+    if code == StatusCode.NONE:
+        return packed
+    return check_history.pack_history(
+        check_history.add_check(check_history.unpack_history(packed), code, day)
+    )
+
+
+def _format(kept: CheckedRow, finding: CheckResult) -> tuple[str | None, int | None]:
+    """The unusual type and its length (W57, W66); what a look does not tell stays as it was.
+
+    GET names a type by the page's first bytes, HEAD by what the server says alone: so HEAD names one only
+    where none is known, and neither changes nor clears one.
+    """
+    if (
+        finding.verdict is not CheckVerdict.OK
+        or not finding.mime
+        or finding.how is CheckMethod.BROWSER
+    ):
+        return kept.mime, kept.kib
+    name = format_name(finding.mime)
+    if (
+        finding.how is CheckMethod.HEAD
+        and (kept.mime or name in ("", "binary"))
+        and kept.mime != name
+    ):
+        return kept.mime, kept.kib
+    if not name:
+        return None, None
+    length = finding.length
+    same = kept.kib if kept.mime == name else None
+    return name, same if length is None else min(-(-length // 1024), 0x7FFFFFFF)
+
+
+_AT_ONCE = 500
+_TAGGED_DEAD = CheckResult(
+    StatusCode.NONE, CheckVerdict.GONE, CheckMethod.PERSON
+)  # a page's "dead link" tag
+# People and policy decided on these, or nobody can ask for them: what a look found changes nothing.
+SETTLED = frozenset(
+    {LinkState.PERMALIVE, LinkState.PERMADEAD, LinkState.INVALID, LinkState.EXCLUDED}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UrlCheckResult:
+    """What a look at a URL found.
+
+    Attributes:
+        url_id: the URL's row.
+        finding: what was found.
+        moment: when, aware.
+    """
+
+    url_id: int
+    finding: CheckResult
+    moment: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedResult:
+    """A result that was kept.
+
+    Attributes:
+        url_id: the URL's row.
+        url: its identity key.
+        finding: what was found.
+        before: the state before.
+        after: the state now.
+        due_day: when it is looked at again; None: never.
+        awaits_opinion: a browser must look before more is said.
+    """
+
+    url_id: int
+    url: str
+    finding: CheckResult
+    before: LinkState
+    after: LinkState
+    due_day: int | None
+    awaits_opinion: bool
+
+
+def record_results(
+    connection: Connection, results: Sequence[UrlCheckResult], rules: CheckRules
+) -> list[RecordedResult]:
+    """Keep what was found. What the registry does not watch any more is passed over.
+
+    Args:
+        connection: one that writes.
+        results: the oldest first; several of one URL are judged one after the other.
+        rules: what they are judged by.
+    """
+    booked: list[RecordedResult] = []
+    for batch in _rounds(results):
+        booked += _book_once(connection, batch, rules)
+    return booked
+
+
+def advance_run(connection: Connection, pass_id: int, batch: int, done: int) -> bool:
+    """Note that a batch of the pass is being kept, with so many looks; False when it was before."""
+    changed = connection.execute(
+        update(passes)
+        .where(passes.c.id == pass_id, passes.c.batch == batch - 1)
+        .values(batch=batch, done=passes.c.done + done)
+    )
+    return changed.rowcount == 1
+
+
+class HostDelay(NamedTuple):
+    """A host that wants to be left alone: its URLs that are due are due on that day."""
+
+    host_id: int
+    due_day: int
+
+
+def delay_hosts(connection: Connection, delays: Iterable[HostDelay], *, horizon: int) -> None:
+    """Put off what is due at these hosts up to the horizon; nothing was found out about it."""
+    for each in delays:
+        connection.execute(
+            update(urls)
+            .where(urls.c.host_id == each.host_id, urls.c.due_day <= horizon)
+            .values(due_day=each.due_day)
+        )
+
+
+def postpone_urls(connection: Connection, url_ids: Sequence[int], *, due_day: int) -> None:
+    """Let URLs be due on that day; nothing was found out about them."""
+    if url_ids:
+        connection.execute(update(urls).where(urls.c.id.in_(url_ids)).values(due_day=due_day))
+
+
+def set_marked_state(
+    connection: Connection, url_id: int, state: LinkState, *, due_day: int | None
+) -> None:
+    """Let a URL be what people decided (B10, B11), and let nobody ask for it until that day."""
+    connection.execute(
+        update(urls)
+        .where(urls.c.id == url_id)
+        .values(state=int(state), due_day=due_day, opinion_day=None, proofs=0)
+        .values(fails=0, first_fail_day=None, last_fail_day=None)
+    )
+
+
+def _rounds(results: Sequence[UrlCheckResult]) -> list[list[UrlCheckResult]]:
+    """The results so that no URL is in one round twice, each round no longer than a statement takes."""
+    rounds: list[dict[int, UrlCheckResult]] = []
+    placed: dict[int, int] = {}
+    for result in results:
+        number = placed.get(result.url_id, -1) + 1
+        while number < len(rounds) and len(rounds[number]) >= _AT_ONCE:
+            number += 1
+        if number >= len(rounds):
+            rounds.append({})
+        rounds[number][result.url_id] = result
+        placed[result.url_id] = number
+    return [list(batch.values()) for batch in rounds]
+
+
+def _book_once(
+    connection: Connection, results: list[UrlCheckResult], rules: CheckRules
+) -> list[RecordedResult]:
+    rows = _rows(connection, [result.url_id for result in results])
+    if not rows:
+        return []
+    days = [day_of(result.moment) for result in results]
+    quirks = quirks_of(connection, {row.name for row in rows.values()}, day=max(days))
+    tagged = links_tagged_dead(connection, rows) if rules.preset.trusts_tags else frozenset()
+    batch = _RowBatch(day=max(days), now=max(result.moment for result in results))
+    for result, day in zip(results, days, strict=True):
+        row = rows.get(result.url_id)
+        if row is None:
+            continue
+        where = UrlParts(SCHEMES[row.scheme], row.name, row.port, row.path)
+        kept = _kept(row)
+        finding = effective_result(
+            result.finding, quirks.get(row.name, frozenset()), browser=rules.browser
+        )
+        if kept.standing.state in SETTLED:
+            batch.pass_over(where, result, kept)
+            continue
+        judged_by = rules.of(where.url)
+        if result.url_id in tagged and finding.verdict in (CheckVerdict.GONE, CheckVerdict.FAILING):
+            told = next_health(
+                kept.standing, _TAGGED_DEAD, day, judged_by.preset, browser=rules.browser
+            )
+            kept = kept._replace(standing=told)
+        change = compute_update(kept, finding, day, judged_by)
+        batch.add(where, result, finding, kept, change)
+        contradicts = is_contradicted(kept, finding, day)
+        batch.add_traits(row, where, result.finding, contradicts=contradicts)
+    batch.write(connection)
+    return batch.booked
+
+
+def _rows(connection: Connection, ids: Sequence[int]) -> dict[int, Any]:
+    """The URLs' rows, held until the connection's changes are kept; always taken in one order."""
+    asked = (
+        select(urls, hosts.c.name)
+        .join_from(urls, hosts, hosts.c.id == urls.c.host_id)
+        .where(urls.c.id.in_(sorted(ids)))
+        .order_by(urls.c.id)
+        .with_for_update(of=urls)
+    )
+    return {row.id: row for row in connection.execute(asked)}
+
+
+def _kept(row: Any) -> CheckedRow:
+    return CheckedRow(
+        key=bytes(row.key),
+        standing=health_of_row(row),
+        code=row.code,
+        history=None if row.history is None else bytes(row.history),
+        mime=row.mime,
+        kib=row.kib,
+        is_new=row.checked_day is None,
+        opinion_day=row.opinion_day,
+        due_day=row.due_day,
+    )
+
+
+class _RowBatch:
+    """What results change, gathered to be written with a few statements."""
+
+    def __init__(self, *, day: int, now: datetime) -> None:
+        self.booked: list[RecordedResult] = []
+        self._day = day
+        self._now = now
+        self._changed: list[dict[str, Any]] = []
+        self._observed: list[dict[str, Any]] = []
+        self._answering: list[int] = []
+        self._revived: list[int] = []
+        self._of_hosts: dict[tuple[int, HostQuirk], bool] = {}
+        self._of_urls: dict[tuple[int, UrlQuirk], str] = {}
+
+    def pass_over(self, where: UrlParts, result: UrlCheckResult, kept: CheckedRow) -> None:
+        """The URL stays as people want it."""
+        state = kept.standing.state
+        self.booked.append(
+            RecordedResult(
+                *(result.url_id, where.url, result.finding, state, state, kept.due_day),
+                awaits_opinion=False,
+            )
+        )
+
+    def add(
+        self,
+        where: UrlParts,
+        result: UrlCheckResult,
+        finding: CheckResult,
+        kept: CheckedRow,
+        change: RowUpdate,
+    ) -> None:
+        """The URL becomes what the change says."""
+        standing = change.standing
+        self.booked.append(
+            RecordedResult(
+                *(result.url_id, where.url, result.finding, kept.standing.state, standing.state),
+                due_day=change.due_day,
+                awaits_opinion=change.opinion_day is not None,
+            )
+        )
+        self._changed.append(
+            {
+                "b_id": result.url_id,
+                "checked_day": day_of(result.moment),
+                "due_day": change.due_day,
+                "state": int(standing.state),
+                "code": change.code,
+                "fails": standing.fails,
+                "first_fail_day": standing.first_fail,
+                "last_fail_day": standing.last_fail,
+                "proofs": int(standing.proofs),
+                "history": change.history,
+                "mime": change.mime,
+                "kib": change.kib,
+                "opinion_day": change.opinion_day,
+            }
+        )
+        if change.is_observed:
+            moment = int(result.moment.timestamp())
+            self._observed.append(observation_row(result.url_id, finding, moment))
+        if finding.verdict is CheckVerdict.OK and finding.how in (
+            CheckMethod.HEAD,
+            CheckMethod.GET,
+            CheckMethod.BROWSER,
+        ):
+            self._answering.append(result.url_id)
+        if standing.state is LinkState.ALIVE and kept.standing.state is not LinkState.ALIVE:
+            self._revived.append(result.url_id)
+
+    def add_traits(
+        self, row: Any, where: UrlParts, finding: CheckResult, *, contradicts: bool
+    ) -> None:
+        """The oddities that the finding tells of."""
+        of_host = detect_host_quirks(where, finding, is_known_failing=contradicts)
+        for kind, is_there in of_host.items():
+            self._of_hosts[row.host_id, kind] = is_there
+        for url_kind, value in detect_url_quirks(where, finding).items():
+            self._of_urls[row.id, url_kind] = value
+
+    def write(self, connection: Connection) -> None:
+        """Keep it."""
+        if self._changed:
+            connection.execute(update(urls).where(urls.c.id == bindparam("b_id")), self._changed)
+        if self._observed:
+            insert_missing(connection, observations, self._observed)
+            _trim(connection, [row["url_id"] for row in self._observed])
+        if self._answering:  # W14: what answers us needs nobody to say so
+            drop_reports(connection, self._answering)
+        if self._revived:  # what was down when it was cited can be archived now
+            want_urls(connection, self._revived, now=self._now)
+        write_host_quirks(connection, self._of_hosts, day=self._day)
+        write_url_quirks(connection, self._of_urls, day=self._day)
+
+
+def _trim(connection: Connection, ids: Sequence[int]) -> None:
+    """Leave the newest looks at each of these URLs."""
+    counted = connection.execute(
+        select(observations.c.url_id)
+        .where(observations.c.url_id.in_(ids))
+        .group_by(observations.c.url_id)
+        .having(func.count() > OBSERVATIONS)
+    )
+    for (url_id,) in counted.all():
+        oldest = connection.execute(
+            select(observations.c.moment, observations.c.how)
+            .where(observations.c.url_id == url_id)
+            .order_by(observations.c.moment.desc(), observations.c.how.desc())
+            .limit(1)
+            .offset(OBSERVATIONS - 1)
+        ).one()
+        older = or_(
+            observations.c.moment < oldest.moment,
+            and_(observations.c.moment == oldest.moment, observations.c.how < oldest.how),
+        )
+        connection.execute(delete(observations).where(observations.c.url_id == url_id, older))

@@ -1,0 +1,318 @@
+"""Writer of check results, and holder of the leases they are written under.
+
+Results wait in memory while the database is away, up to a limit at which the checker begins no more
+looks. They are kept in batches, each exactly once and only while the leases are ours.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+from sqlalchemy import Connection
+
+from core.clock import Clock
+from core.errors import InvariantError, TransientError, WeboidError
+from links.checker import check_leases as lease_rows
+from links.checker.check_leases import CheckLease, HostShare
+from links.checker.check_schedule import CheckRunRow
+from links.checker.due_urls import DueUrl
+from links.checker.result_store import (
+    CheckRules,
+    HostDelay,
+    RecordedResult,
+    UrlCheckResult,
+    advance_run,
+    delay_hosts,
+    postpone_urls,
+    record_results,
+)
+from links.registry.thread import RegistryThread
+
+_LOG = logging.getLogger(__name__)
+LEASE_S = 90
+BATCH = 500
+INTERNAL_ERRORS = 20  # results in a row that cannot be kept: then no link is at fault
+_LINGER_S = 0.1  # a small batch waits so long for more
+
+
+class LeaseHolder:
+    """The leases of one checker, renewed while it works."""
+
+    def __init__(
+        self,
+        desk: RegistryThread,
+        parts: Sequence[HostShare],
+        holder: str,
+        *,
+        clock: Clock,
+        length_s: int = LEASE_S,
+    ) -> None:
+        """Ask for these parts under that name, which no other checker has."""
+        self.leases: list[CheckLease] = []
+        self._desk = desk
+        self._parts = parts
+        self._holder = holder
+        self._clock = clock
+        self._length_s = length_s
+        self._valid_until = 0.0
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether nobody else can have our hosts by now."""
+        return self._clock.monotonic() < self._valid_until
+
+    async def take(self) -> None:
+        """Take the leases, all or none.
+
+        Raises:
+            LeaseHeldError: another checker has one of them.
+            TransientError: the database does not answer.
+        """
+        began, now = self._clock.monotonic(), int(self._clock.now().timestamp())
+
+        def all_of_them(rows: Connection) -> list[CheckLease]:
+            return [
+                lease_rows.take_check_lease(
+                    rows, part, self._holder, now=now, length_s=self._length_s
+                )
+                for part in self._parts
+            ]
+
+        self.leases = await self._desk.try_write(all_of_them)
+        self._valid_until = began + self._length_s
+
+    async def run(self) -> None:
+        """Renew them until cancelled.
+
+        Raises:
+            LeaseLostError: another checker has one of them: nothing more may be asked or kept.
+        """
+        while True:
+            await asyncio.sleep(self._length_s / 3)
+            await self.renew()
+
+    @asynccontextmanager
+    async def renewed(self) -> AsyncIterator[None]:
+        """Renew them as long as the block takes.
+
+        Raises:
+            LeaseLostError: another checker has one of them: the block is broken off.
+        """
+        try:
+            async with asyncio.TaskGroup() as group:
+                renewing = group.create_task(self.run())
+                yield
+                renewing.cancel()
+        except BaseExceptionGroup as several:
+            raise several.exceptions[0] from several
+
+    async def renew(self) -> None:
+        """Renew them once, if the database answers."""
+        began, now = self._clock.monotonic(), int(self._clock.now().timestamp())
+
+        def all_of_them(rows: Connection) -> None:
+            for lease in self.leases:
+                lease_rows.renew_check_lease(rows, lease, now=now, length_s=self._length_s)
+
+        try:
+            await self._desk.try_write(all_of_them)
+        except TransientError:
+            return  # they run on for a while; then no look begins until the database is back
+        self._valid_until = began + self._length_s
+
+    async def give_back(self) -> None:
+        """Let others have the parts; a database that is away is told by the leases' end."""
+
+        def all_of_them(rows: Connection) -> None:
+            for lease in self.leases:
+                lease_rows.release_check_lease(rows, lease)
+
+        try:
+            await self._desk.try_write(all_of_them)
+        except TransientError:
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class DelayedUrl:
+    """A URL that could not be asked for, because its host is to be left alone until that day."""
+
+    url: DueUrl
+    due_day: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResultBatch:
+    """What is kept together: results, hosts' delays, and URLs whose results cannot be kept."""
+
+    number: int
+    results: list[tuple[DueUrl, UrlCheckResult]] = field(default_factory=list)
+    later: list[DelayedUrl] = field(default_factory=list)
+    broken: list[DueUrl] = field(default_factory=list)
+
+    @property
+    def urls(self) -> list[DueUrl]:
+        """The URLs that it settles."""
+        looked = [url for url, _ in self.results]
+        return [*looked, *(each.url for each in self.later), *self.broken]
+
+
+class ResultWriter:
+    """Keeps what a pass finds. `run` it beside the pass; `close` it when nothing more comes."""
+
+    def __init__(
+        self,
+        desk: RegistryThread,
+        rules: CheckRules,
+        tenure: LeaseHolder,
+        made: CheckRunRow,
+        *,
+        horizon: int,
+        on_kept: Callable[[ResultBatch, list[RecordedResult]], None],
+    ) -> None:
+        """Go on with a pass over what is due up to the horizon; say what was kept."""
+        self._desk = desk
+        self._rules = rules
+        self._tenure = tenure
+        self._pass_id = made.id
+        self._number = made.batch
+        self._horizon = horizon
+        self._on_kept = on_kept
+        self._results: deque[tuple[DueUrl, UrlCheckResult]] = deque()
+        self._later: deque[DelayedUrl] = deque()
+        self._broken_urls: deque[DueUrl] = deque()
+        self._under_way = 0
+        self._closing = False
+        self._broken = 0  # results in a row that could not be kept
+        self._some = asyncio.Event()
+        self._many = asyncio.Event()
+
+    @property
+    def waiting(self) -> int:
+        """Results that are not kept yet."""
+        waiting = len(self._results) + len(self._later) + len(self._broken_urls)
+        return waiting + self._under_way
+
+    def put(self, url: DueUrl, result: UrlCheckResult) -> None:
+        """Keep what was found of the URL."""
+        self._results.append((url, result))
+        self._wake()
+
+    def put_later(self, url: DueUrl, due_day: int) -> None:
+        """Let the URL, and its host's others, be due on that day."""
+        self._later.append(DelayedUrl(url, due_day))
+        self._wake()
+
+    def put_broken(self, url: DueUrl) -> None:
+        """Put a URL off to the next day whose result an internal error has lost."""
+        self._broken_urls.append(url)
+        self._wake()
+
+    def close(self) -> None:
+        """Let `run` end when all is kept."""
+        self._closing = True
+        self._some.set()
+        self._many.set()
+
+    async def run(self) -> None:
+        """Keep what comes, until `close`.
+
+        Raises:
+            LeaseLostError: another checker has our hosts; what waits is given up.
+            TransientError: the database stayed away for longer than the desk's patience.
+        """
+        while True:
+            await self._some.wait()
+            if not self._closing and self.waiting < BATCH:
+                await self._linger()
+            batch = self._next_batch()
+            if batch is None:
+                if self._closing:
+                    return
+                self._some.clear()
+                self._many.clear()
+                continue
+            self._under_way = len(batch.urls)
+            booked = await self._write(batch)
+            self._under_way = 0
+            self._on_kept(batch, booked)
+
+    async def _write(self, batch: ResultBatch) -> list[RecordedResult]:
+        """Keep a batch; where it cannot be kept as one, each of its results alone.
+
+        A result that cannot be kept by an internal error is put off to the next day: it costs no
+        other result anything, and no pass after the other today.
+
+        Raises:
+            InvariantError: that happens to one result after the other.
+        """
+        try:
+            booked = await self._desk.write(lambda rows: self._book(rows, batch))
+        except WeboidError:
+            raise
+        except Exception as error:
+            if len(batch.results) > 1:
+                return await self._write_each(batch)
+            if not batch.results:
+                raise
+            return await self._put_off(batch, error)
+        self._number = batch.number
+        self._broken = 0 if batch.results else self._broken
+        return booked
+
+    async def _write_each(self, batch: ResultBatch) -> list[RecordedResult]:
+        booked: list[RecordedResult] = []
+        rest = batch
+        for each in batch.results:
+            booked += await self._write(replace(rest, number=self._number + 1, results=[each]))
+            rest = ResultBatch(self._number)
+        return booked
+
+    async def _put_off(self, batch: ResultBatch, error: Exception) -> list[RecordedResult]:
+        """Put off the one result of the batch that cannot be kept, and keep the rest of it."""
+        url = batch.results[0][0]
+        self._broken += 1
+        _LOG.error("What was found of %r cannot be kept.", url.url, exc_info=error)
+        if self._broken >= INTERNAL_ERRORS:
+            raise InvariantError(
+                f"{self._broken} results in a row could not be kept, the last: {error}. The log has each "
+                "with its traceback: please report it. What is due stays due."
+            ) from error
+        return await self._write(replace(batch, results=[], broken=[*batch.broken, url]))
+
+    async def _linger(self) -> None:
+        try:
+            async with asyncio.timeout(_LINGER_S):
+                await self._many.wait()
+        except TimeoutError:
+            return
+
+    def _wake(self) -> None:
+        self._some.set()
+        if self.waiting >= BATCH:
+            self._many.set()
+
+    def _next_batch(self) -> ResultBatch | None:
+        if not self._results and not self._later and not self._broken_urls:
+            return None
+        batch = ResultBatch(self._number + 1)
+        while self._results and len(batch.results) < BATCH:
+            batch.results.append(self._results.popleft())
+        while self._later:
+            batch.later.append(self._later.popleft())
+        while self._broken_urls:
+            batch.broken.append(self._broken_urls.popleft())
+        return batch
+
+    def _book(self, rows: Connection, batch: ResultBatch) -> list[RecordedResult]:
+        for lease in self._tenure.leases:
+            lease_rows.hold_check_lease(rows, lease)
+        if not advance_run(rows, self._pass_id, batch.number, len(batch.results)):
+            return []  # it was kept before: its answer was lost when the database went away
+        hosts = {each.url.host_id: each.due_day for each in batch.later}
+        delay_hosts(rows, (HostDelay(*pair) for pair in hosts.items()), horizon=self._horizon)
+        postpone_urls(rows, [url.id for url in batch.broken], due_day=self._horizon + 1)
+        return record_results(rows, [result for _, result in batch.results], self._rules)

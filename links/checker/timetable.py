@@ -1,0 +1,471 @@
+"""Timetable of checks within a run: one request per host at a time, with a gap.
+
+A 429 doubles a host's gap, up to `BACKOFF_LIMIT_S`; `CALM` other answers in a row halve it again. What was
+learned outlives a pass. A mark's setting ``gap_s`` for a host or domain takes the place of the general gap,
+where the owner of a large site allows more, or wants less.
+
+    timetable = Timetable(gaps=6.0)
+    timetable.add(url_id, host, payload, inferable=may_infer(standing))   # as long as it says TAKEN
+    found = timetable.next(now)            # a turn, or the moment to ask again
+    … look …
+    timetable.done(found, now, finding)    # for a turn of ASK only
+
+Pure: `now` is seconds of any steady clock. What is added comes out exactly once. Turns come in the order
+of adding, so add in the random order of the keys (W40); a host that must wait lets the others pass.
+Every verb takes O(log n) steps; memory is bounded by `room` and `memory`.
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from enum import Enum
+from heapq import heappop, heappush
+from typing import Generic, NamedTuple, TypeVar
+
+from core.errors import BadUrlError, InvariantError
+from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCode
+
+BACKOFF_LIMIT_S = 60.0  # 429 makes a gap no longer than this
+CALM = 8  # answers in a row after which a gap that 429 made longer is halved
+LEAST_GAP_S = 0.05  # that people may set for a host …
+LARGEST_GAP_S = 120.0  # … and the largest: a look of two requests must end within its turns
+GAP_SETTING = "gap_s"
+
+Deciding = Callable[
+    [str, str], str | None
+]  # `links.feedback.marks.MarkSet.setting`: of a URL, by key
+
+
+def parse_gap(text: str) -> float | None:
+    """Return the seconds that a setting says; None when it is no gap.
+
+    >>> parse_gap("0.5"), parse_gap("0"), parse_gap("nan")
+    (0.5, None, None)
+    """
+    try:
+        seconds = float(text)
+    except ValueError:
+        return None
+    return seconds if LEAST_GAP_S <= seconds <= LARGEST_GAP_S else None
+
+
+@dataclass(slots=True)
+class _GapBackoff:
+    seconds: float
+    calm: int = 0
+
+
+class HostGaps:
+    """The gaps of one checker.
+
+    Attributes:
+        learned_day: the day on which hosts were told of that limited us before; None: never yet.
+    """
+
+    def __init__(self, gap_s: float, *, memory: int = 50_000) -> None:
+        """Take the general gap; of hosts that said 429 so many are remembered at most."""
+        self.gap_s = gap_s
+        self.learned_day: int | None = None
+        self._memory = memory
+        self._backoffs: dict[str, _GapBackoff] = {}
+        self._setting: Deciding = lambda _url, _key: None
+
+    def decide(self, setting: Deciding) -> None:
+        """Take what people set for hosts from now on."""
+        self._setting = setting
+
+    def of(self, host: str) -> float:
+        """Return the seconds from the end of one request to the host to the next."""
+        backoff = self._backoffs.get(host)
+        base = self.base(host)
+        return base if backoff is None else max(base, backoff.seconds)
+
+    def base(self, host: str) -> float:
+        """Return the host's gap as long as it never says 429."""
+        with suppress(BadUrlError):
+            text = self._setting(f"https://{host}/", GAP_SETTING)
+            found = None if text is None else parse_gap(text)
+            if found is not None:
+                return found
+        return self.gap_s
+
+    def refused(self, host: str) -> bool:
+        """Double the gap after a 429; return whether it was as long as it gets before."""
+        backoff = self._backoffs.get(host)
+        was = 0.0 if backoff is None else backoff.seconds
+        self._set(host, min(max(2 * self.base(host), 2 * was), BACKOFF_LIMIT_S))
+        return was >= BACKOFF_LIMIT_S
+
+    def answered(self, host: str) -> None:
+        """Count an answer that was no 429."""
+        backoff = self._backoffs.get(host)
+        if backoff is None:
+            return
+        backoff.calm += 1
+        if backoff.calm >= CALM:
+            if backoff.seconds > 2 * self.base(host):
+                self._set(host, backoff.seconds / 2)
+            else:
+                del self._backoffs[host]
+
+    def begin_slowly(self, host: str) -> None:
+        """Begin with twice the gap at a host that limited us before; it shortens as after a 429."""
+        if host not in self._backoffs:
+            self._set(host, min(2 * self.base(host), BACKOFF_LIMIT_S))
+
+    def _set(self, host: str, seconds: float) -> None:
+        while len(self._backoffs) >= self._memory and host not in self._backoffs:
+            del self._backoffs[next(iter(self._backoffs))]
+        self._backoffs[host] = _GapBackoff(seconds)
+
+
+P = TypeVar("P")
+
+REST_S = 3600.0  # when the longest gap is too short (`links.checker.timetable`), a host is left alone for so long
+ALIKE = 3  # different URLs in a row that must fail alike before their host is condemned (W46)
+
+
+class AddOutcome(Enum):
+    """What became of a URL that was added."""
+
+    TAKEN = "taken"
+    HELD = "held"  # it is in here already, or being looked at
+    HOST_FULL = "host full"  # enough of that host wait: offer it again later, it stays due
+    FULL = "full"  # the whole table is full: offer it again when there is room
+
+
+class TurnAction(Enum):
+    """What is to be done about a URL."""
+
+    ASK = "ask"  # look at it, then say `done`
+    INFER = "infer"  # book `Turn.finding`, which another URL of the host had; nobody is asked
+    LATER = "later"  # the host is to be left alone beyond this run's patience: until `Turn.until`
+
+
+class CheckTurn(NamedTuple, Generic[P]):
+    """A URL whose turn it is.
+
+    Attributes:
+        url_id: its number.
+        host: its host.
+        payload: what it was added with.
+        move: what is to be done.
+        finding: of INFER: what to book, with `How.INFERRED`.
+        until: of LATER: when the host may be asked again.
+        tries: how often it was asked already, in this run.
+        inferable: whether another URL's finding may stand for a look.
+    """
+
+    url_id: int
+    host: str
+    payload: P
+    move: TurnAction = TurnAction.ASK
+    finding: CheckResult | None = None
+    until: float = 0.0
+    tries: int = 0
+    inferable: bool = True
+
+
+class _TimetableHost(Generic[P]):
+    """What is known of a host as long as it has URLs in here, or must be left alone."""
+
+    __slots__ = (
+        "alike",
+        "away",
+        "busy",
+        "code",
+        "name",
+        "queue",
+        "ready",
+        "token",
+    )
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.queue: deque[tuple[int, CheckTurn[P]]] = deque()  # place, turn
+        self.busy: int | None = None  # the URL that it is being asked for
+        self.ready = -math.inf  # when it may be asked next
+        self.away = False  # its URLs are handed back
+        self.code = -1  # the last whole-host failure
+        self.alike: set[int] = set()  # URLs in a row that had it
+        self.token = 0  # of its one entry in a heap that counts
+
+
+class Timetable(Generic[P]):
+    """See the module. Not for several threads; `now` never goes back.
+
+    Args:
+        gaps: from the end of one request to a host to the beginning of the next at least; a number
+            is that of every host.
+        room: URLs that it holds at most.
+        host_room: … of one host.
+        patience_s: a host that is to be left alone for longer has its URLs handed back (LATER).
+        tries: a URL that got a 429 is asked again, so often in all, at its host's longer gap.
+        memory: condemned hosts that are remembered at most; of more the first are asked again.
+    """
+
+    def __init__(
+        self,
+        *,
+        gaps: HostGaps | float,
+        room: int = 50_000,
+        host_room: int = 200,
+        patience_s: float = 60.0,
+        tries: int = 1,
+        memory: int = 50_000,
+    ) -> None:
+        self.gaps = gaps if isinstance(gaps, HostGaps) else HostGaps(gaps)
+        self._room = room
+        self._host_room = host_room
+        self._patience_s = patience_s
+        self._tries = tries
+        self._memory = memory
+        self._now = -math.inf
+        self._number = 0
+        self._hosts: dict[str, _TimetableHost[P]] = {}
+        self._held: set[int] = set()
+        self._asked = 0
+        self._condemned: dict[str, CheckResult] = {}
+        self._judged: deque[CheckTurn[P]] = deque()
+        self._ready: list[tuple[int, int, _TimetableHost[P]]] = []  # by the place of its first URL
+        self._waiting: list[
+            tuple[float, int, _TimetableHost[P]]
+        ] = []  # by the moment it may be asked
+        self._idle: list[
+            tuple[float, int, _TimetableHost[P]]
+        ] = []  # by the moment it may be forgotten
+
+    def __len__(self) -> int:
+        """URLs that wait or are being looked at."""
+        return len(self._held)
+
+    @property
+    def waiting(self) -> int:
+        """URLs that wait for their turn."""
+        return len(self._held) - self._asked
+
+    @property
+    def room(self) -> int:
+        """How many more URLs there is room for."""
+        return self._room - len(self._held)
+
+    def add(self, url_id: int, host: str, payload: P, *, inferable: bool = True) -> AddOutcome:
+        """Let a URL wait for its turn.
+
+        Args:
+            url_id: its number.
+            host: whom it is asked of.
+            payload: comes back in its turn.
+            inferable: whether another URL's finding may stand for a look (`links.states.may_infer`).
+        """
+        if url_id in self._held:
+            return AddOutcome.HELD
+        if len(self._held) >= self._room:
+            return AddOutcome.FULL
+        turn: CheckTurn[P] = CheckTurn(url_id, host, payload, inferable=inferable)
+        finding = self._condemned.get(host) if inferable else None
+        if finding is not None:
+            self._judged.append(turn._replace(move=TurnAction.INFER, finding=finding))
+        else:
+            known = self._hosts.get(host)
+            if known is None:
+                known = self._hosts[host] = _TimetableHost(host)
+            elif known.away:
+                self._judged.append(turn._replace(move=TurnAction.LATER, until=known.ready))
+                self._held.add(url_id)
+                return AddOutcome.TAKEN
+            elif len(known.queue) >= self._host_room:
+                return AddOutcome.HOST_FULL
+            self._number += 1
+            known.queue.append((self._number, turn))
+            if known.busy is None and len(known.queue) == 1:
+                self._place(known)
+        self._held.add(url_id)
+        return AddOutcome.TAKEN
+
+    def next(self, now: float) -> CheckTurn[P] | float:
+        """The next turn; or, when there is none now, the moment at which to ask again.
+
+        The moment is infinite when only `done` or `add` can bring a turn.
+        """
+        self._now = now
+        if self._idle and self._idle[0][0] <= now:
+            self._forget(now)
+        if self._judged:
+            turn = self._judged.popleft()
+            self._held.remove(turn.url_id)
+            return turn
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= now:
+            _, token, host = heappop(waiting)
+            if token == host.token:
+                self._place(host)
+        while self._ready:
+            _, token, host = heappop(self._ready)
+            if token == host.token:
+                _, turn = host.queue.popleft()
+                host.busy = turn.url_id
+                self._asked += 1
+                return turn
+        while waiting and waiting[0][1] != waiting[0][2].token:
+            heappop(waiting)
+        return waiting[0][0] if waiting else math.inf
+
+    def done(self, turn: CheckTurn[P], now: float, finding: CheckResult | None) -> bool:
+        """The look at a turn of ASK has ended; its host may be asked again after its gap.
+
+        429 doubles the host's gap, up to 60 s, and hands its URLs back when that is not enough;
+        Retry-After puts the host off; a finding that holds for all of a host condemns it: an unknown name
+        at once, all else when three different URLs in a row found the same (W46). An answer from a host
+        that was condemned acquits it.
+
+        Args:
+            turn: the turn.
+            now: when it ended.
+            finding: what it found; None when nothing was asked after all, or nobody knows.
+
+        Returns:
+            Whether the look counts. False: it got a 429 and has tries left; book nothing, its turn comes
+            again.
+
+        Raises:
+            InvariantError: it was nobody's turn.
+        """
+        host = self._hosts.get(turn.host)
+        if host is None or host.busy != turn.url_id:
+            raise InvariantError(f"URL {turn.url_id} at {turn.host} was not being looked at.")
+        self._now = now
+        self._asked -= 1
+        host.busy = None
+        again = False
+        if finding is not None:
+            self._learn(host, turn.url_id, finding)
+            self._pace(host, finding, now)
+            hurried = finding.code == StatusCode.TOO_MANY and not host.away
+            again = hurried and turn.tries + 1 < self._tries
+        host.ready = max(host.ready, now + self.gaps.of(host.name))
+        if again:
+            self._number += 1
+            host.queue.appendleft((self._number, turn._replace(tries=turn.tries + 1)))
+        else:
+            self._held.remove(turn.url_id)
+        self._place(host)
+        return not again
+
+    def put_off(self, host: str, until: float, now: float) -> None:
+        """Leave the host alone until that moment; beyond the patience its URLs are handed back."""
+        known = self._known(host)
+        self._leave(known, until, now)
+        if known.busy is None:
+            self._place(known)
+
+    def condemn(self, host: str, finding: CheckResult) -> None:
+        """For the rest of the pass the finding stands for the host's URLs that may be inferred."""
+        inferred = replace(
+            finding,
+            how=CheckMethod.INFERRED,
+            note=f"inferred: {finding.note}",
+            final_url="",
+            hops=(),
+            retry_after_s=None,
+            seconds=0.0,
+        )
+        while len(self._condemned) >= self._memory and host not in self._condemned:
+            del self._condemned[next(iter(self._condemned))]
+        self._condemned[host] = inferred
+        known = self._hosts.get(host)
+        if known is None:
+            return
+        own = deque(entry for entry in known.queue if not entry[1].inferable)
+        self._judge(
+            turn._replace(move=TurnAction.INFER, finding=inferred)
+            for _, turn in known.queue
+            if turn.inferable
+        )
+        known.queue = own
+        if known.busy is None:
+            self._place(known)
+
+    def new_pass(self) -> None:
+        """Forget what was inferred: the next pass is unbiased. Gaps and what waits stay."""
+        self._condemned.clear()
+        for host in self._hosts.values():
+            host.code = -1
+            host.alike.clear()
+
+    def _known(self, name: str) -> _TimetableHost[P]:
+        host = self._hosts.get(name)
+        if host is None:
+            host = self._hosts[name] = _TimetableHost(name)
+            self._place(host)
+        return host
+
+    def _place(self, host: _TimetableHost[P]) -> None:
+        """Give a host that is not busy its one entry: it can be asked, must wait, or has no URL."""
+        self._number += 1
+        host.token = self._number
+        if not host.queue:
+            heappush(self._idle, (host.ready, host.token, host))
+        elif host.ready <= self._now:
+            heappush(self._ready, (host.queue[0][0], host.token, host))
+        else:
+            heappush(self._waiting, (host.ready, host.token, host))
+
+    def _forget(self, now: float) -> None:
+        """Let go of hosts that have no URL and need not be left alone."""
+        while self._idle and self._idle[0][0] <= now:
+            _, token, host = heappop(self._idle)
+            if token == host.token:
+                del self._hosts[host.name]
+
+    def _learn(self, host: _TimetableHost[P], url_id: int, finding: CheckResult) -> None:
+        """Condemn the host when its URLs fail alike; acquit it when it answers."""
+        if not _is_host_wide(finding):
+            if host.alike:
+                host.code = -1
+                host.alike.clear()
+            if finding.http is not None and self._condemned:
+                self._condemned.pop(host.name, None)
+            return
+        if host.code != finding.code:
+            host.alike.clear()
+        host.code = finding.code
+        if len(host.alike) < ALIKE:
+            host.alike.add(url_id)
+        at_once = finding.code == StatusCode.DNS_UNKNOWN
+        if at_once or len(host.alike) >= ALIKE:
+            self.condemn(host.name, finding)
+
+    def _pace(self, host: _TimetableHost[P], finding: CheckResult, now: float) -> None:
+        """Let the host's gap grow or shrink; leave it alone when it says so."""
+        if finding.code == StatusCode.TOO_MANY:
+            if self.gaps.refused(host.name):
+                self._leave(host, now + REST_S, now)
+        else:
+            self.gaps.answered(host.name)
+        if finding.retry_after_s is not None:
+            self._leave(host, now + finding.retry_after_s, now)
+
+    def _leave(self, host: _TimetableHost[P], until: float, now: float) -> None:
+        """Leave it alone until then; the caller places it."""
+        host.ready = max(host.ready, until)
+        if until - now <= self._patience_s:
+            return
+        host.away = True
+        self._judge(
+            turn._replace(move=TurnAction.LATER, until=host.ready) for _, turn in host.queue
+        )
+        host.queue.clear()
+
+    def _judge(self, turns: Iterable[CheckTurn[P]]) -> None:
+        """Hand these out before anything is asked."""
+        self._judged.extend(turns)
+
+
+def _is_host_wide(finding: CheckResult) -> bool:
+    """Whether the finding may hold for all URLs of its host."""
+    if finding.verdict is not CheckVerdict.FAILING and finding.verdict is not CheckVerdict.GONE:
+        return False
+    return finding.whole_host or finding.code == StatusCode.BAD_GATEWAY

@@ -1,0 +1,364 @@
+"""Feed of due URLs from the registry into the timetable, with their check methods.
+
+That costs a request more, two after a HEAD, so it is made only where it may tell more (research links.md
+2.3).
+
+A pass reads what is due once, in its order (`links.checker.due_urls`). A host with more URLs than the timetable
+takes of one is remembered, and read on by itself whenever some of its URLs are done; so a host of a
+million URLs neither fills the room nor is forgotten. What is `in_hand` was read and is not yet booked:
+it is not read again, though the registry still calls it due.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from sqlalchemy import Connection
+
+from core.errors import BadUrlError
+from links.check_result import CheckResult, CheckVerdict
+from links.checker import due_urls
+from links.checker.check_leases import HostShare
+from links.checker.due_urls import START, URGENT_DAY, DuePosition, DueUrl
+from links.checker.result_store import SETTLED, set_marked_state
+from links.checker.timetable import AddOutcome, Timetable
+from links.registry.citations import links_tagged_dead
+from links.registry.quirks import HostQuirk, quirks_of
+from links.registry.thread import RegistryThread
+from links.states import LinkState, may_infer
+
+_SOFT = "soft 404"  # how the notes of such findings begin
+# Nothing in an answer to HEAD tells a page that says "not found" with a good status, and nothing in the
+# page itself one that only shows something else: so these looks go closer though nothing calls for it.
+_GET_EACH = 4
+_BESIDE_EACH = 16
+
+
+def uses_get(url: DueUrl, day: int) -> bool:
+    """Whether the look is by GET in any case: a link's first one, and about one in four."""
+    return url.is_new or _falls_on(url, day, _GET_EACH)
+
+
+def checks_sibling(url: DueUrl, day: int) -> bool:
+    """Whether a page that looks well is held against an invented one in any case, as above: one in 16."""
+    return url.is_new or _falls_on(url, day, _BESIDE_EACH)
+
+
+def _falls_on(url: DueUrl, day: int, each: int) -> bool:
+    # Seven days from look to look, a spread of one: the days run through all remainders.
+    return (day + url.key[0]) % each == 0
+
+
+def wants_sibling(url: DueUrl, finding: CheckResult, *, is_beside: bool = False) -> bool:
+    """Whether a page that looks well is to be held against an invented one beside it.
+
+    When it is to be in any case. When it was failing before: domains come back as something else. And when it is suspected already,
+    so that whoever looks next knows more.
+    """
+    if finding.verdict is CheckVerdict.SUSPECT:
+        return not finding.note.startswith(_SOFT)
+    if finding.verdict is not CheckVerdict.OK:
+        return False
+    return (
+        is_beside
+        or url.standing.fails > 0
+        or url.standing.state in (LinkState.DEAD, LinkState.USURPED)
+    )
+
+
+_MARKED_DAYS = 28  # until a marked URL's mark is looked at again: a mark may end
+
+
+class LinkDecisions(Protocol):
+    """What people decided about URLs (B10, B11, A16), as it is at a moment."""
+
+    def state_of(self, url: str) -> LinkState | None:
+        """PERMALIVE, PERMADEAD or EXCLUDED; None when nobody decided anything.
+
+        Raises:
+            BadUrlError: it is no URL.
+        """
+
+    def setting(self, url: str, key: str) -> str | None:
+        """What a setting is for the URL (`links.feedback.marks.MARK_SETTINGS`); None when nobody decided."""
+
+    def refuses(self, url: str) -> str:
+        """Why the URL may replace no other, in a few words; empty when it may."""
+
+
+class DecisionSource(Protocol):
+    """Where decisions are read."""
+
+    def current(self) -> LinkDecisions:
+        """Those that hold now.
+
+        Raises:
+            TransientError: the registry does not answer.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSettings:
+    """Settings as they are whenever they are asked for."""
+
+    marks: DecisionSource
+
+    def setting(self, url: str, key: str) -> str | None:
+        """What a setting is for the URL now; None when nobody decided."""
+        return self.marks.current().setting(url, key)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckCandidate:
+    """A due URL in the timetable, with what its look has to know.
+
+    Attributes:
+        url: the URL.
+        get_only: its host answers HEAD badly, somebody said so, or it is its turn.
+        is_beside: an invented page beside it is asked for, too, when it looks well.
+    """
+
+    url: DueUrl
+    get_only: bool
+    is_beside: bool = False
+
+
+Table = Timetable[CheckCandidate]
+
+
+class TimetableFeed:
+    """What is due in a part up to a day, given to a timetable."""
+
+    def __init__(  # noqa: PLR0913 - the parts of a pass
+        self,
+        desk: RegistryThread,
+        table: Table,
+        part: HostShare,
+        *,
+        marks: DecisionSource,
+        window: int,
+        host_room: int,
+        closer: bool,
+        trusts_tags: bool = False,
+    ) -> None:
+        """Read windows of so many URLs; of a host hold so many at a time; some looks go closer.
+
+        With `trusts_tags` a link that a page calls dead is looked at, though a mark says PERMALIVE (B10).
+        """
+        self.in_hand: dict[int, dict[int, DueUrl]] = {}  # by host's and URL's row
+        self._desk = desk
+        self._table = table
+        self._part = part
+        self._marks = marks
+        self._window = window
+        self._host_room = host_room
+        self._closer = closer
+        self._trusts_tags = trusts_tags
+        self._horizon = 0
+        self._today = 0
+        self._after: dict[bool, DuePosition | None] = {
+            True: None,
+            False: None,
+        }  # by whether new alone
+        self._crowded: set[int] = set()  # hosts with more than was taken
+        self._ready: set[int] = set()  # … of which some may be taken again
+        self._named: deque[DueUrl] = deque()
+        self._named_fit = False
+
+    def begin(self, horizon: int) -> None:
+        """Begin a pass over what is due up to that day."""
+        self._horizon = self._today = horizon
+        self._after = {True: START, False: START}
+        self._crowded.clear()
+        self._ready.clear()
+
+    def begin_named(self, named: Sequence[DueUrl]) -> None:
+        """Begin a pass over these alone, due or not."""
+        self._named.extend(named)
+        self._named_fit = True
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the pass has nothing more to read."""
+        if self._named or self._crowded:
+            return False
+        return self._after == {True: None, False: None}
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is something to read that there is room for."""
+        if self._named:
+            return self._named_fit and self._table.room > 0
+        if self._ready:
+            return self._table.room >= self._host_room
+        unread = any(place is not None for place in self._after.values())
+        return unread and self._table.room >= self._window
+
+    async def fill(self, today: int) -> None:
+        """Read one window, or the next URLs of one host."""
+        self._today = today
+        if self._named:
+            await self._take_named()
+            return
+        if self._ready and self._table.room >= self._host_room:
+            await self._read_host(self._ready.pop())
+            return
+        for is_new in (True, False):
+            after = self._after[is_new]
+            if after is not None:
+                await self._read_window(after, is_new=is_new)
+                return
+
+    async def fill_urgent(self) -> None:
+        """Read what somebody asked for by name."""
+        found = await self._desk.read(
+            lambda rows: due_urls.all_due_urls(
+                rows, self._part, URGENT_DAY, after=START, limit=self._window
+            )
+        )
+        await self._take(found)
+
+    @property
+    def count_in_hand(self) -> int:
+        """URLs that were read and are not yet booked."""
+        return sum(map(len, self.in_hand.values()))
+
+    def put_back(self, url: DueUrl) -> None:
+        """Let a URL wait for its turn again: what was found of it is not believed."""
+        self.release(url)
+        self._add(url, frozenset(), None)
+
+    def release(self, url: DueUrl) -> None:
+        """The URL's result is booked, or it was given up."""
+        held = self.in_hand.get(url.host_id, {})
+        held.pop(url.id, None)
+        if url.host_id in self._crowded and len(held) <= self._host_room // 2:
+            self._ready.add(url.host_id)
+        if not held:
+            self.in_hand.pop(url.host_id, None)
+        self._named_fit = True
+
+    def forget_host(self, host_id: int) -> None:
+        """The host's other URLs are not due any more."""
+        self._crowded.discard(host_id)
+        self._ready.discard(host_id)
+
+    async def _read_window(self, after: DuePosition, *, is_new: bool) -> None:
+        read = due_urls.new_due_urls if is_new else due_urls.all_due_urls
+        found = await self._desk.read(
+            lambda rows: read(rows, self._part, self._horizon, after=after, limit=self._window)
+        )
+        self._after[is_new] = found[-1].place if len(found) == self._window else None
+        await self._take(found)
+
+    async def _take_named(self) -> None:
+        """Give what there is room for; what finds its host full comes again when a look has ended."""
+        self._named_fit = False
+        some = [self._named.popleft() for _ in range(min(len(self._named), self._table.room))]
+        await self._take(some)
+        self._named.extend(
+            url for url in some if url.host_id in self._crowded and not self._is_held(url)
+        )
+        self._crowded.clear()
+        self._ready.clear()
+
+    def _is_held(self, url: DueUrl) -> bool:
+        return url.id in self.in_hand.get(url.host_id, ())
+
+    async def _read_host(self, host_id: int) -> None:
+        passing = set(self.in_hand.get(host_id, ()))
+        limit = self._host_room - len(passing)
+        if limit <= 0:
+            return
+        found = await self._desk.read(
+            lambda rows: due_urls.due_urls_of_host(
+                rows, host_id, self._horizon, passing=passing, limit=limit
+            )
+        )
+        if len(found) < limit:
+            self._crowded.discard(host_id)
+        await self._take(found)
+
+    async def _take(self, found: Sequence[DueUrl]) -> None:
+        fresh = [url for url in found if not self._is_held(url)]
+        if not fresh:
+            return
+        decided = await self._desk.do(lambda: _decided(self._marks, fresh))
+        alive = [number for number, state in decided.items() if state is LinkState.PERMALIVE]
+        if alive and self._trusts_tags:
+            tagged = await self._desk.read(lambda rows: links_tagged_dead(rows, alive))
+            decided |= dict.fromkeys(tagged)
+        settled = [url for url in fresh if decided[url.id] is not None or _is_settled(url)]
+        if settled:
+            again = self._today + _MARKED_DAYS
+            await self._desk.write(lambda rows: _settle(rows, settled, decided, due_day=again))
+        deciding = await self._desk.do(self._marks.current)
+        self._table.gaps.decide(deciding.setting)
+        methods = await self._desk.do(lambda: _methods(self._marks, fresh))
+        names = {url.host for url in fresh}
+        quirks = await self._desk.read(lambda rows: quirks_of(rows, names, day=self._today))
+        for url in fresh:
+            is_asked = decided[url.id] is None and url.standing.state is not LinkState.INVALID
+            if is_asked and not self._is_held(url):
+                self._add(url, quirks.get(url.host, frozenset()), methods.get(url.id))
+
+    def _add(self, url: DueUrl, quirks: frozenset[HostQuirk], method: str | None) -> None:
+        inferable = may_infer(url.standing) and HostQuirk.UNVERIFIABLE not in quirks
+        by_get = self._closer and uses_get(url, self._today)
+        get_only = HostQuirk.GET_NEEDED in quirks or by_get
+        if method is not None:
+            get_only = method == "get"
+        candidate = CheckCandidate(url, get_only, self._closer and checks_sibling(url, self._today))
+        match self._table.add(url.id, url.host, candidate, inferable=inferable):
+            case AddOutcome.TAKEN:
+                self.in_hand.setdefault(url.host_id, {})[url.id] = url
+            case AddOutcome.HELD:
+                pass
+            case AddOutcome.HOST_FULL | AddOutcome.FULL:
+                self._crowded.add(url.host_id)
+                if len(self.in_hand.get(url.host_id, ())) <= self._host_room // 2:
+                    self._ready.add(url.host_id)
+
+
+def _is_settled(url: DueUrl) -> bool:
+    return url.standing.state in SETTLED
+
+
+def _decided(marks: DecisionSource, urls: Sequence[DueUrl]) -> dict[int, LinkState | None]:
+    """What people decided about each."""
+    deciding = marks.current()
+    found: dict[int, LinkState | None] = {}
+    for url in urls:
+        try:
+            found[url.id] = deciding.state_of(url.url)
+        except BadUrlError:  # a rule of URLs that is newer than the row
+            found[url.id] = None
+    return found
+
+
+def _methods(marks: DecisionSource, urls: Sequence[DueUrl]) -> dict[int, str]:
+    """How some of them are to be asked: ``head`` or ``get``."""
+    deciding = marks.current()
+    found: dict[int, str] = {}
+    for url in urls:
+        with suppress(BadUrlError):
+            method = deciding.setting(url.url, "method")
+            if method is not None:
+                found[url.id] = method
+    return found
+
+
+def _settle(
+    rows: Connection, urls: Sequence[DueUrl], decided: dict[int, LinkState | None], *, due_day: int
+) -> None:
+    """Let each be what was decided; what nobody decides on any more begins anew."""
+    for url in urls:
+        state = decided[url.id]
+        if state is not None:
+            set_marked_state(rows, url.id, state, due_day=due_day)
+        elif url.standing.state is LinkState.INVALID:
+            set_marked_state(rows, url.id, LinkState.INVALID, due_day=None)
+        else:
+            set_marked_state(rows, url.id, LinkState.UNKNOWN, due_day=url.due_day)

@@ -1,0 +1,1 @@
+"""User reports, replacement proposals, page requests and operator marks."""

@@ -1,0 +1,540 @@
+"""Operator marks on URLs: always alive, always dead, excluded, and check settings.
+
+A mark is about what a pattern matches (`core.url_patterns`: a URL, a prefix, a host, a domain, an
+expression), has a reason and somebody who made it, and ends when it expires or is lifted. The most specific
+pattern decides; of equal ones the newest mark. ALWAYS takes what it matches out of the less specific.
+A setting is decided for each key alone, by the same order.
+
+`MarkSet` is a table that is only read; `LiveMarks` reads the book when it changed. `links.feedback.marks` writes
+the book, and the states of the URLs that marks match.
+
+A mark counts from the moment it is in the book; the states that readers see follow by `apply_marks`, in batches
+that may be interrupted: whatever is left is found again, and doing it twice changes nothing. A URL that no
+mark decides on any more goes back to be watched, as one of which nothing is known, within the next week.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import IntEnum, StrEnum
+from typing import Any, Final
+
+from sqlalchemy import Connection, Row, func, insert, select, update
+
+from core.clock import Clock
+from core.errors import InputError
+from core.url_patterns import PatternTable, parse_pattern, pattern_target
+from links.check_history import day_of
+from links.checker.timetable import GAP_SETTING as GAP
+from links.checker.timetable import LARGEST_GAP_S, LEAST_GAP_S, parse_gap
+from links.registry.database import RegistryStore
+from links.registry.schema import marks as book
+from links.registry.schema import urls
+from links.registry.statements import MOST, batches
+from links.registry.urls import ObservedUrl, hosts_of, matcher, observed_of, url_select
+from links.states import LinkState
+
+REFRESH_S: Final = 1.0
+
+
+class MarkKind(StrEnum):
+    """What a mark says."""
+
+    PERMALIVE = "permalive"
+    PERMADEAD = "permadead"
+    NEVER = "never"
+    ALWAYS = "always"
+    SETTING = "setting"
+
+
+STATE_OF_MARK: Final = {
+    MarkKind.PERMALIVE: LinkState.PERMALIVE,
+    MarkKind.PERMADEAD: LinkState.PERMADEAD,
+    MarkKind.NEVER: LinkState.EXCLUDED,
+}
+MARKED_STATES: Final = frozenset(STATE_OF_MARK.values())
+
+
+class MarkProgress(IntEnum):
+    """Which URLs' states follow a mark, by the numbers that the registry keeps."""
+
+    NOT_YET = 0
+    APPLIED = 1
+    TAKEN_BACK = 2
+
+
+@dataclass(frozen=True, slots=True)
+class LinkMark:
+    """A mark; moments are seconds since 1970 UTC.
+
+    Attributes:
+        id: its row.
+        kind: what it says.
+        pattern: what it is about, as it was written.
+        reason: why.
+        actor: who made it.
+        moment: when.
+        expires: when it ends; None: never.
+        lifted: when it was lifted; None: it was not.
+        lifted_by: who did that.
+        settled: which URLs follow it.
+        key: of a setting.
+        value: of a setting.
+    """
+
+    id: int
+    kind: MarkKind
+    pattern: str
+    reason: str
+    actor: str
+    moment: int
+    expires: int | None = None
+    lifted: int | None = None
+    lifted_by: str = ""
+    settled: MarkProgress = MarkProgress.NOT_YET
+    key: str = ""
+    value: str = ""
+
+    def holds(self, now: datetime) -> bool:
+        """Whether it decides at that moment."""
+        return self.lifted is None and (self.expires is None or self.expires > now.timestamp())
+
+    @property
+    def state(self) -> LinkState | None:
+        """What it makes of a link; None: it leaves it to be looked at."""
+        return STATE_OF_MARK.get(self.kind)
+
+    @property
+    def until(self) -> datetime | None:
+        """When it expires."""
+        return None if self.expires is None else datetime.fromtimestamp(self.expires, UTC)
+
+    def is_pending(self, now: datetime) -> bool:
+        """Whether there may be URLs whose states do not follow it yet."""
+        if self.kind is MarkKind.SETTING:
+            return False
+        if self.holds(now):
+            return self.settled is not MarkProgress.APPLIED
+        return self.settled is not MarkProgress.TAKEN_BACK
+
+
+class MarkSet:
+    """Marks by what they match. From any thread.
+
+    A mark in the book that cannot be read decides nothing; `unread` says which, and why.
+    """
+
+    def __init__(self, found: Iterable[LinkMark], clock: Clock) -> None:
+        self._clock = clock
+        self._table: PatternTable[LinkMark] = PatternTable()
+        self.unread: dict[int, str] = {}
+        for mark in found:
+            try:
+                self._table.add(parse_pattern(mark.pattern), mark)
+            except InputError as error:
+                self.unread[mark.id] = str(error)
+        self._table.ready()
+
+    def __len__(self) -> int:
+        return self._table.size
+
+    def first(self, url: str) -> LinkMark | None:
+        """The mark that comes before all others, ALWAYS among them; None when none matches."""
+        return self._first(url, "")
+
+    def deciding(self, url: str) -> LinkMark | None:
+        """The mark that decides on a link's state; None when it is watched as any other.
+
+        Raises:
+            BadUrlError: it is no http(s) URL.
+        """
+        mark = self._first(url, "")
+        return None if mark is None or mark.kind is MarkKind.ALWAYS else mark
+
+    def state_of(self, url: str) -> LinkState | None:
+        """The state that a mark gives the link; None when none does."""
+        mark = self.deciding(url)
+        return None if mark is None else mark.state
+
+    def setting(self, url: str, key: str) -> str | None:
+        """What a setting is for the link; None when no mark says."""
+        mark = self._first(url, key)
+        return None if mark is None else mark.value
+
+    def refuses(self, url: str) -> str:
+        """Why the URL may not be anybody's replacement, in a few words; empty when it may."""
+        mark = self.deciding(url)
+        if mark is None or mark.kind is MarkKind.PERMALIVE:
+            return ""
+        said = {MarkKind.NEVER: "it is excluded here", MarkKind.PERMADEAD: "it is marked as dead"}
+        return f"{said[mark.kind]} ({mark.pattern})"
+
+    def _first(self, url: str, key: str) -> LinkMark | None:
+        if not self._table.size:
+            return None
+        now = self._clock.now()
+        fitting = [
+            match for match in self._table.find(pattern_target(url))
+            if match.value.key == key and match.value.holds(now)
+        ]  # fmt: skip
+        if not fitting:
+            return None
+        best = fitting[0].rank  # the most specific comes first
+        return max((each.value for each in fitting if each.rank == best), key=lambda mark: mark.id)
+
+
+class LiveMarks:
+    """The marks of a registry as they are now, read again when they changed. From any thread.
+
+    A registry that does not answer is a TransientError, as of the store.
+    """
+
+    def __init__(self, store: RegistryStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._marks = MarkSet((), clock)
+        self._stamp: tuple[int, int] | None = None
+        self._asked = float("-inf")
+
+    def current(self) -> MarkSet:
+        """The marks that hold; at most `REFRESH_S` old."""
+        with self._lock:
+            now = self._clock.monotonic()
+            if now - self._asked >= REFRESH_S:
+                with self._store.reading() as rows:
+                    stamp = marks_version(rows)
+                    if stamp != self._stamp:
+                        self._marks = MarkSet(active_marks(rows), self._clock)
+                        self._stamp = stamp
+                self._asked = now
+            return self._marks
+
+    def deciding(self, url: str) -> LinkMark | None:
+        """`Marks.deciding`, now."""
+        return self.current().deciding(url)
+
+    def state_of(self, url: str) -> LinkState | None:
+        """`Marks.state_of`, now."""
+        return self.current().state_of(url)
+
+    def setting(self, url: str, key: str) -> str | None:
+        """`Marks.setting`, now."""
+        return self.current().setting(url, key)
+
+    def refuses(self, url: str) -> str:
+        """`Marks.refuses`, now."""
+        return self.current().refuses(url)
+
+
+def marks_version(connection: Connection) -> tuple[int, int]:
+    """What changes whenever the book does: rows are added and lifted, and never leave."""
+    row = connection.execute(select(func.max(book.c.id), func.count(book.c.lifted))).one()
+    return row[0] or 0, row[1]
+
+
+def active_marks(connection: Connection) -> list[LinkMark]:
+    """The marks that were not lifted, expired ones among them."""
+    return read_marks(connection, with_lifted=False)
+
+
+def read_marks(connection: Connection, *, with_lifted: bool = True) -> list[LinkMark]:
+    """The book, oldest first."""
+    question = select(book).order_by(book.c.id)
+    if not with_lifted:
+        question = question.where(book.c.lifted.is_(None))
+    return [_mark_of(row) for row in connection.execute(question)]
+
+
+def _mark_of(row: Row[tuple[object, ...]]) -> LinkMark:
+    return LinkMark(
+        id=row.id,
+        kind=MarkKind(row.kind),
+        pattern=row.pattern,
+        reason=row.reason,
+        actor=row.actor,
+        moment=row.moment,
+        expires=row.expires,
+        lifted=row.lifted,
+        lifted_by=row.lifted_by,
+        settled=MarkProgress(row.settled),
+        key=row.key,
+        value=row.value,
+    )
+
+
+WATCHED_AGAIN_DAYS: Final = 7
+MOST_TEXT: Final = 2_000  # characters of a reason
+_UNMARKED: dict[str, Any] = {
+    "fails": 0, "first_fail_day": None, "last_fail_day": None, "proofs": 0, "opinion_day": None,
+}  # fmt: skip
+
+
+def _day_count(text: str) -> bool:
+    return text.isascii() and text.isdigit() and 1 <= int(text[:4]) <= 100
+
+
+MARK_SETTINGS: Final[dict[str, tuple[Callable[[str], bool], str]]] = {
+    "every_days": (_day_count, "1 to 100: how often it is looked at while it works"),
+    "method": (lambda text: text in ("head", "get"), "head or get: what it is asked with first"),
+    GAP: (
+        lambda text: parse_gap(text) is not None,
+        f"{LEAST_GAP_S:g} to {LARGEST_GAP_S:g}: seconds between two requests to a host",
+    ),
+    "preset": (
+        lambda text: text in ("default", "iabot", "dewiki"),
+        "default, iabot or dewiki: what it takes to be dead",
+    ),
+}
+
+
+@dataclass
+class MarkTally:
+    """What settling did, or would do.
+
+    Attributes:
+        looked: URLs that a mark matches.
+        changed: URLs by the state that they get.
+    """
+
+    looked: int = 0
+    changed: Counter[LinkState] = field(default_factory=Counter)
+
+
+def check_mark(mark: LinkMark) -> LinkMark:
+    """The mark, when `put_marks` can take it; its number is given there.
+
+    Raises:
+        InputError: the pattern is none, the reason is missing, or the setting is none.
+    """
+    mark = replace(mark, pattern=mark.pattern.strip(), reason=mark.reason.strip())
+    parse_pattern(mark.pattern)
+    if not 0 < len(mark.reason) <= MOST_TEXT:
+        raise InputError(f"A mark needs a reason, of {MOST_TEXT:,} characters at most.")
+    if (mark.kind is MarkKind.SETTING) != bool(mark.key):
+        raise InputError("A setting, and only that, has KEY=VALUE.")
+    if mark.key:
+        if mark.key not in MARK_SETTINGS:
+            raise InputError(
+                f"{mark.key[:80]!r} is no setting; there is {', '.join(MARK_SETTINGS)}."
+            )
+        check, meaning = MARK_SETTINGS[mark.key]
+        if not check(mark.value):
+            raise InputError(f"{mark.key} is {meaning}; not {mark.value[:80]!r}.")
+        if mark.key == GAP and not parse_pattern(mark.pattern).names_site:
+            raise InputError(
+                f"{GAP} is for hosts, such as example.org or =example.org; {mark.pattern[:80]!r} is none."
+            )
+    return mark
+
+
+def put_marks(connection: Connection, made: Iterable[LinkMark]) -> list[LinkMark]:
+    """Put marks into the book, each in place of the one with the same pattern; as they are there."""
+    there: dict[tuple[object, str], list[LinkMark]] = {}
+    for mark in active_marks(connection):
+        try:
+            there.setdefault((parse_pattern(mark.pattern), mark.key), []).append(mark)
+        except InputError:
+            continue  # `weboid links mark list` tells of it
+    found = []
+    for mark in made:
+        place = (parse_pattern(mark.pattern), mark.key)
+        for old in there.get(place, ()):
+            _lift(connection, [old.id], mark.actor, mark.moment)
+        row = {
+            "kind": str(mark.kind), "pattern": mark.pattern, "key": mark.key, "value": mark.value,
+            "reason": mark.reason, "actor": mark.actor, "moment": mark.moment,
+            "expires": mark.expires, "settled": int(MarkProgress.NOT_YET),
+        }  # fmt: skip
+        number = connection.execute(insert(book).values(row).returning(book.c.id)).scalar_one()
+        found.append(replace(mark, id=number))
+        there[place] = [found[-1]]
+    return found
+
+
+def named_marks(connection: Connection, names: Sequence[str]) -> list[LinkMark]:
+    """The marks with these numbers or patterns that were not lifted.
+
+    Raises:
+        InputError: no mark that stands goes by one of the names.
+    """
+    marks = active_marks(connection)
+    chosen: dict[int, LinkMark] = {}
+    for name in names:
+        found = [mark for mark in marks if _is_named(mark, name)]
+        if not found:
+            raise InputError(
+                f"No mark that stands has the number or the pattern {name[:200]!r};"
+                " `weboid links mark list` shows them."
+            )
+        chosen |= {mark.id: mark for mark in found}
+    return list(chosen.values())
+
+
+def lift_marks(
+    connection: Connection, marks: Iterable[LinkMark], actor: str, now: datetime
+) -> None:
+    """Lift the marks; they stay in the book."""
+    _lift(connection, [mark.id for mark in marks], actor, int(now.timestamp()))
+
+
+def pending_marks(connection: Connection, now: datetime) -> list[LinkMark]:
+    """The marks that states may not follow yet: new ones, lifted ones, and those that expired."""
+    return [mark for mark in read_marks(connection) if mark.is_pending(now)]
+
+
+def apply_marks(
+    store: RegistryStore,
+    clock: Clock,
+    *,
+    told: Callable[[int], None] = lambda _count: None,
+) -> MarkTally:
+    """Let the states of all URLs follow the marks that are pending.
+
+    Each batch is a transaction of its own, and reads the marks anew when they changed: those that another
+    process made meanwhile hold.
+
+    Args:
+        store: the registry.
+        clock: tells the time.
+        told: told how many URLs were looked at, again and again.
+
+    Raises:
+        TransientError: the registry does not answer; what was done stays, the rest is done next time.
+    """
+    tally = MarkTally()
+    stamp, decided = None, MarkSet((), clock)
+    with store.reading() as rows:
+        waiting = pending_marks(rows, clock.now())
+    for mark in waiting:
+        for chosen in _matched(store, mark):
+            with store.writing() as rows:
+                now_there = marks_version(rows)
+                if now_there != stamp:
+                    stamp, decided = now_there, MarkSet(active_marks(rows), clock)
+                _follow(rows, chosen, decided, clock, tally)
+            told(tally.looked)
+        _note_settled(store, mark, clock.now())
+    return tally
+
+
+def preview_marks(
+    store: RegistryStore, made: Sequence[LinkMark], lifted: Collection[int], clock: Clock
+) -> MarkTally:
+    """What `apply_marks` would do once these marks were made and those lifted; nothing is changed."""
+    tally = MarkTally()
+    with store.reading() as rows:
+        there = active_marks(rows)
+    replaced = {(parse_pattern(mark.pattern), mark.key) for mark in made}
+    left = [
+        mark for mark in there
+        if mark.id not in lifted and not _is_in(mark, replaced)
+    ]  # fmt: skip
+    newest = max((mark.id for mark in there), default=0) + 1
+    fresh = [replace(mark, id=newest + place) for place, mark in enumerate(made)]
+    decided = MarkSet([*left, *fresh], clock)
+    gone = [mark for mark in there if mark not in left]
+    seen: set[int] = set()
+    for mark in (*fresh, *gone):
+        for chosen in _matched(store, mark):
+            with store.reading() as rows:
+                new = [each for each in chosen if each not in seen]
+                seen.update(new)
+                for each in _rows(rows, new):
+                    _count(each, decided, tally)
+    return tally
+
+
+def _matched(store: RegistryStore, mark: LinkMark) -> Iterable[list[int]]:
+    """The ids of URLs on the hosts that the mark can match on, in batches."""
+    if mark.kind is MarkKind.SETTING:
+        return
+    try:
+        pattern = parse_pattern(mark.pattern)
+    except InputError:
+        return
+    matches = matcher(pattern)
+    with store.reading() as rows:
+        host_ids = list(hosts_of(rows, pattern))
+    for host_id in host_ids:
+        with store.reading() as rows:
+            question = select(urls.c.id).where(urls.c.host_id == host_id).order_by(urls.c.id)
+            ids = list(rows.execute(question).scalars())
+        for batch in batches(ids, MOST):
+            with store.reading() as rows:
+                chosen = [each.id for each in _rows(rows, batch) if matches(each.url)]
+            if chosen:
+                yield chosen
+
+
+def _rows(connection: Connection, ids: Sequence[int]) -> list[ObservedUrl]:
+    found = connection.execute(url_select().where(urls.c.id.in_(ids)))
+    return [observed_of(row) for row in found]
+
+
+def _count(url: ObservedUrl, marks: MarkSet, tally: MarkTally) -> LinkState | None:
+    """The state that the URL gets; None when it stays as it is."""
+    tally.looked += 1
+    wanted = marks.state_of(url.url)
+    if wanted is None and url.state in MARKED_STATES:
+        wanted = LinkState.UNKNOWN
+    if wanted is None or wanted is url.state or url.state is LinkState.INVALID:
+        return None
+    tally.changed[wanted] += 1
+    return wanted
+
+
+def _follow(
+    connection: Connection, ids: Sequence[int], marks: MarkSet, clock: Clock, tally: MarkTally
+) -> None:
+    """Give the URLs the states that the marks say."""
+    day = day_of(clock.now())
+    groups: dict[tuple[LinkState, int | None], list[int]] = {}
+    for each in _rows(connection, ids):
+        wanted = _count(each, marks, tally)
+        if wanted is not None:
+            back = wanted is LinkState.UNKNOWN
+            # Spread over a week: a large domain is not asked for all it has on one day.
+            due = day + each.id % WATCHED_AGAIN_DAYS if back else None
+            groups.setdefault((wanted, due), []).append(each.id)
+    for (state, due), some in groups.items():
+        connection.execute(
+            update(urls)
+            .where(urls.c.id.in_(some))
+            .values(state=int(state), due_day=due, **_UNMARKED)
+        )
+
+
+def _note_settled(store: RegistryStore, mark: LinkMark, now: datetime) -> None:
+    done = MarkProgress.APPLIED if mark.holds(now) else MarkProgress.TAKEN_BACK
+    with store.writing() as rows:
+        # Not when it was lifted meanwhile: then what was applied has to be taken back.
+        unchanged = (book.c.id == mark.id) & (book.c.lifted.is_(None) == (mark.lifted is None))
+        rows.execute(update(book).where(unchanged).values(settled=int(done)))
+
+
+def _lift(connection: Connection, ids: Collection[int], actor: str, moment: int) -> None:
+    for some in batches(ids):
+        connection.execute(
+            update(book)
+            .where(book.c.id.in_(some), book.c.lifted.is_(None))
+            .values(lifted=moment, lifted_by=actor)
+        )
+
+
+def _is_in(mark: LinkMark, places: Collection[tuple[object, str]]) -> bool:
+    try:
+        return (parse_pattern(mark.pattern), mark.key) in places
+    except InputError:
+        return False
+
+
+def _is_named(mark: LinkMark, name: str) -> bool:
+    if name.removeprefix("#").isdecimal():
+        return mark.id == int(name.removeprefix("#"))
+    try:
+        return _is_in(mark, {(parse_pattern(name), mark.key)}) or mark.pattern == name.strip()
+    except InputError:
+        return mark.pattern == name.strip()

@@ -1,0 +1,472 @@
+"""Replacement URLs proposed for dead links: address checks, stages, tests, storage.
+
+A look that says nothing certain is repeated for `PATIENCE_DAYS`; then the proposal has failed.
+
+A proposal waits until a look finds its page, and is looked at again each month (`links.feedback.replacements`). Only
+what works is shown. Whoever proposes answers for its saying the same as the page that went; anybody may
+remove it. There is one place: it is free again when its proposal failed or was removed.
+
+An address of a known archive is no other URL but a copy, and goes to the copies of the URL.
+"""
+
+import ipaddress
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import IntEnum, StrEnum
+from typing import Any, Final, Protocol
+
+from sqlalchemy import Connection, Select, delete, select, update
+
+from core.errors import BadUrlError, InputError
+from core.hosts import BAD_PORTS, is_local_name
+from core.urls import fetch_key, host_of, identity_key
+from links.check_history import day_of
+from links.check_result import CheckResult, CheckVerdict
+from links.feedback.reporter_limits import DEFAULT_LIMITS, LimitedAct, Limits, count_act, limits_of
+from links.feedback.reports import WORKING, NeedlessReportError
+from links.registry.schema import replacements, urls
+from links.registry.statements import batches
+from links.registry.urls import (
+    ObservedUrl,
+    find_observed,
+    observed_of,
+    require_observed,
+    shorten_for_message,
+    url_select,
+)
+from links.states import LinkState
+from links.url_parts import url_parts_of
+from net.address_policy import is_public
+
+PATIENCE_DAYS: Final = 7
+
+
+class ProposalStage(IntEnum):
+    """Where a proposal stands, by the numbers that the registry keeps."""
+
+    WAITING = 0  # not yet tested, or the test said nothing certain
+    WORKS = 1
+    FAILED = 2
+
+
+class ProposalTest(StrEnum):
+    """What one look says of a proposal."""
+
+    GOOD = "good"
+    BAD = "bad"
+    UNSURE = "unsure"
+
+
+TEST_OF_VERDICT: Final[Mapping[CheckVerdict, ProposalTest]] = {
+    CheckVerdict.OK: ProposalTest.GOOD,
+    CheckVerdict.GONE: ProposalTest.BAD,
+    CheckVerdict.INVALID: ProposalTest.BAD,
+    CheckVerdict.SUSPECT: ProposalTest.BAD,
+    CheckVerdict.DEVIATED: ProposalTest.BAD,
+    CheckVerdict.USURPED: ProposalTest.BAD,
+    CheckVerdict.FAILING: ProposalTest.UNSURE,
+    CheckVerdict.REFUSED: ProposalTest.UNSURE,
+    CheckVerdict.UNDECIDED: ProposalTest.UNSURE,
+}
+
+STAGE_TABLE: Final[Mapping[tuple[ProposalStage, ProposalTest], ProposalStage]] = {
+    (ProposalStage.WAITING, ProposalTest.GOOD): ProposalStage.WORKS,
+    (ProposalStage.WAITING, ProposalTest.BAD): ProposalStage.FAILED,
+    (
+        ProposalStage.WAITING,
+        ProposalTest.UNSURE,
+    ): ProposalStage.WAITING,  # for PATIENCE_DAYS, then FAILED
+    (ProposalStage.WORKS, ProposalTest.GOOD): ProposalStage.WORKS,
+    (ProposalStage.WORKS, ProposalTest.BAD): ProposalStage.FAILED,
+    (ProposalStage.WORKS, ProposalTest.UNSURE): ProposalStage.WAITING,  # and is not shown meanwhile
+    (ProposalStage.FAILED, ProposalTest.GOOD): ProposalStage.WORKS,
+    (ProposalStage.FAILED, ProposalTest.BAD): ProposalStage.FAILED,
+    (ProposalStage.FAILED, ProposalTest.UNSURE): ProposalStage.FAILED,
+}
+
+
+def next_stage(stage: ProposalStage, test: ProposalTest, days: int) -> ProposalStage:
+    """What a test makes of a proposal that has stood there for so many days."""
+    after = STAGE_TABLE[stage, test]
+    if stage is after is ProposalStage.WAITING and days >= PATIENCE_DAYS:
+        return ProposalStage.FAILED
+    return after
+
+
+MAX_ADDRESS_LENGTH: Final = 4_000
+# RFC 6762, 7686, 8375 and ICANN's "internal": names that lead into somebody's own network.
+_NO_WEB = frozenset({"local", "internal", "onion", "home.arpa"})
+
+
+class RefusedAddressError(InputError):
+    """That address can be no replacement.
+
+    Attributes:
+        reason: a short constant, e.g. ``same`` or ``private``; see `AddressRefusal`.
+    """
+
+    def __init__(self, message: str, *, reason: "AddressRefusal") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class AddressRefusal(StrEnum):
+    """Why an address can be no replacement."""
+
+    SAME = "same"
+    TOO_LONG = "too-long"
+    PRIVATE = "private"
+    PORT = "port"
+    POLICY = "policy"
+    UNREACHABLE = "unreachable"
+    OTHER_COPY = "other-copy"
+
+
+def refusal_of(address: str) -> AddressRefusal | None:
+    """Why an address can be nobody's replacement, as far as its own text tells.
+
+    >>> refusal_of("http://10.1.2.3/"), refusal_of("http://nas.local/"), refusal_of("http://a.org/")
+    (<Refusal.PRIVATE: 'private'>, <Refusal.PRIVATE: 'private'>, None)
+    """
+    if len(address) > MAX_ADDRESS_LENGTH:
+        return AddressRefusal.TOO_LONG
+    host = host_of(address)
+    port = url_parts_of(address).port
+    if port in BAD_PORTS and port:
+        return AddressRefusal.PORT
+    try:
+        number = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        labels = host.split(".")
+        ends = {".".join(labels[-count:]) for count in (1, 2)}
+        is_private = is_local_name(host) or not ends.isdisjoint(_NO_WEB)
+        return AddressRefusal.PRIVATE if is_private else None
+    return None if is_public(number) else AddressRefusal.PRIVATE
+
+
+_WHY: Final[Mapping[AddressRefusal, str]] = {
+    AddressRefusal.SAME: "it is the same URL",
+    AddressRefusal.TOO_LONG: f"it is longer than {MAX_ADDRESS_LENGTH:,} characters",
+    AddressRefusal.PRIVATE: "it does not lead to the public web",
+    AddressRefusal.PORT: "its port is none of the web's",
+    AddressRefusal.UNREACHABLE: "the registry knows it as unreachable, too",
+}
+
+
+def refused_address_error(
+    address: str, reason: AddressRefusal, why: str = ""
+) -> RefusedAddressError:
+    """The error that says why that address can be no replacement."""
+    return RefusedAddressError(
+        f"{shorten_for_message(address)} can be no replacement: {why or _WHY[reason]}.",
+        reason=reason,
+    )
+
+
+RETEST_DAYS: Final = 30
+FAILED_KEPT_DAYS: Final = 183
+
+_LOST = frozenset(
+    {LinkState.DEAD, LinkState.PERMADEAD, LinkState.USURPED, LinkState.EXCLUDED, LinkState.INVALID}
+)
+
+
+class ProposalTakenError(InputError):
+    """The one place is taken by another proposal."""
+
+
+class ArchiveCopySink(Protocol):
+    """Who knows archives."""
+
+    def keep(self, connection: Connection, url: ObservedUrl, address: str, now: datetime) -> str:
+        """Put the address among the copies of the URL when a known archive has it.
+
+        Returns:
+            The archive's name; empty when the address is no archive's, and nothing was kept.
+
+        Raises:
+            RefusedAddressError: it is an archive's, but of another URL, or none that can be used.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalContext:
+    """What decides on an address beside its own text.
+
+    Attributes:
+        refuses: why policy refuses a URL, in a few words; empty when it does not.
+        archives: takes addresses of archives; None: they are treated as any other.
+        limits: how often people may say something.
+    """
+
+    refuses: Callable[[str], str] = lambda _url: ""
+    archives: ArchiveCopySink | None = None
+    limits: Limits = field(default_factory=limits_of)
+
+
+NO_CONTEXT: Final = ProposalContext()
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacementProposal:
+    """The one proposal for a URL.
+
+    Attributes:
+        url_id: the URL's row.
+        url: its identity key.
+        address: what is proposed.
+        stage: where it stands.
+        proposed: when.
+        tested_day: the day of the last test; None: none yet.
+    """
+
+    url_id: int
+    url: str
+    address: str
+    stage: ProposalStage
+    proposed: int
+    tested_day: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalResult:
+    """What a proposal did.
+
+    Attributes:
+        address: what was kept, as it is asked for.
+        archive: the archive whose copy it is; empty: it waits for its test.
+        is_new: whether it was not there already.
+    """
+
+    address: str
+    archive: str = ""
+    is_new: bool = True
+
+
+def propose_replacement(
+    connection: Connection,
+    url: str,
+    address: str,
+    reporter: bytes,
+    now: datetime,
+    around: ProposalContext = NO_CONTEXT,
+) -> ProposalResult:
+    """Propose an address for an unreachable URL; it is shown once a test has found it working.
+
+    The connection's transaction is rolled back when this raises.
+
+    Raises:
+        BadUrlError: one of them is no URL.
+        NotObservedError: the URL is not watched.
+        NeedlessError: the URL works.
+        RefusedAddressError: the address can be no replacement.
+        TakenError: another proposal works, or waits for its test.
+        TooOftenError: that was said too often.
+    """
+    observed = require_observed(connection, url)
+    wanted = _checked(connection, observed, address, around)
+    if observed.state in WORKING:
+        raise NeedlessReportError(
+            f"{shorten_for_message(observed.url)} works: it needs no replacement."
+        )
+    count_act(connection, LimitedAct.REPLACE, reporter, now, around.limits)
+    if around.archives is not None:
+        archive = around.archives.keep(connection, observed, wanted, now)
+        if archive:
+            return ProposalResult(wanted, archive)
+    lock = select(urls.c.id).where(urls.c.id == observed.id).with_for_update()
+    connection.execute(lock)  # two proposals for a URL take turns
+    there = connection.execute(
+        select(replacements).where(replacements.c.url_id == observed.id)
+    ).first()
+    if there is not None:
+        if identity_key(there.address) == identity_key(wanted):
+            return ProposalResult(there.address, is_new=False)
+        if ProposalStage(there.state) is not ProposalStage.FAILED:
+            raise ProposalTakenError(
+                f"{shorten_for_message(observed.url)} has a replacement already, {shorten_for_message(there.address)};"
+                " remove that first if it is wrong."
+            )
+        _drop(connection, observed.id)
+    row = {
+        "url_id": observed.id,
+        "address": wanted,
+        "state": int(ProposalStage.WAITING),
+        "moment": int(now.timestamp()),
+        "reporter": reporter,
+        "since_day": day_of(now),
+    }
+    connection.execute(replacements.insert().values(row))
+    return ProposalResult(wanted)
+
+
+def remove_replacement(
+    connection: Connection,
+    url: str,
+    reporter: bytes,
+    now: datetime,
+    limits: Limits = DEFAULT_LIMITS,
+) -> str:
+    """Remove what is proposed for the URL, whoever proposed it; the address that was.
+
+    Raises:
+        BadUrlError: it is no URL.
+        NotObservedError: it is not watched.
+        NeedlessError: nothing is proposed for it.
+        TooOftenError: the same reporter removed another some seconds ago.
+    """
+    observed = require_observed(connection, url)
+    there = connection.execute(
+        select(replacements.c.address).where(replacements.c.url_id == observed.id)
+    ).scalar_one_or_none()
+    if there is None:
+        raise NeedlessReportError(
+            f"No replacement is proposed for {shorten_for_message(observed.url)}."
+        )
+    count_act(connection, LimitedAct.REMOVE, reporter, now, limits)
+    _drop(connection, observed.id)
+    return str(there)
+
+
+def replacements_of(
+    connection: Connection, url_ids: Sequence[int]
+) -> dict[int, ReplacementProposal]:
+    """What is proposed for these URLs, tested or not; `shown_replacement` says what is shown."""
+    found: dict[int, ReplacementProposal] = {}
+    for some in batches(url_ids):
+        for row in connection.execute(_proposals().where(replacements.c.url_id.in_(some))):
+            found[row.url_id] = ReplacementProposal(
+                row.url_id,
+                observed_of(row).url,
+                row.address,
+                ProposalStage(row.stage),
+                row.moment,
+                row.tested_day,
+            )
+    return found
+
+
+def shown_replacement(address: str, stage: int, state: LinkState) -> str:
+    """Return the address that readers see beside a URL in that state; empty: none.
+
+    It is told when its test found it working, and while the URL itself does not work (W17).
+    """
+    return address if stage == ProposalStage.WORKS and state not in WORKING else ""
+
+
+def replacements_to_test(connection: Connection, day: int, limit: int) -> list[ReplacementProposal]:
+    """What a checker should look at next: what waits, the oldest first; then what is due again.
+
+    What waits is looked at once a day, all else once a month.
+    """
+    state, tested = replacements.c.state, replacements.c.tested_day
+    last = day - RETEST_DAYS
+    chosen = (
+        (state == int(ProposalStage.WAITING)) & tested.is_(None),
+        (state == int(ProposalStage.WAITING)) & (tested < day),
+        (state == int(ProposalStage.WORKS)) & (tested <= last),
+        (state == int(ProposalStage.FAILED)) & (tested <= last),
+    )
+    found: list[int] = []
+    for which in chosen:
+        ordered = select(replacements.c.url_id).where(which).order_by(tested)
+        found += connection.execute(ordered.limit(limit - len(found))).scalars()
+    known = replacements_of(connection, found)
+    return [known[each] for each in found if each in known]
+
+
+def record_replacement_test(
+    connection: Connection,
+    tested: ReplacementProposal,
+    finding: CheckResult,
+    day: int,
+    around: ProposalContext = NO_CONTEXT,
+) -> ProposalStage | None:
+    """Keep what a look at the address found; where it stands now, None when it is no longer proposed.
+
+    What leads back to the URL itself, or to where it may not lead, does not work.
+    """
+    row = connection.execute(
+        select(replacements).where(
+            replacements.c.url_id == tested.url_id, replacements.c.address == tested.address
+        )
+    ).first()
+    if row is None:
+        return None
+    before = ProposalStage(row.state)
+    after = next_stage(before, _said(tested, finding, around), day - row.since_day)
+    if (
+        after is ProposalStage.FAILED
+        and before is after
+        and day - row.since_day >= FAILED_KEPT_DAYS
+    ):
+        _drop(connection, tested.url_id)
+        return None
+    since = row.since_day if after is before else day
+    connection.execute(
+        update(replacements)
+        .where(replacements.c.url_id == tested.url_id, replacements.c.address == tested.address)
+        .values(state=int(after), since_day=since, tested_day=day)
+    )
+    return after
+
+
+def _checked(
+    connection: Connection, observed: ObservedUrl, address: str, around: ProposalContext
+) -> str:
+    """The address as it is asked for, when it may replace the URL."""
+    if len(address) > MAX_ADDRESS_LENGTH:
+        raise refused_address_error(address, AddressRefusal.TOO_LONG)
+    wanted = fetch_key(address)
+    if identity_key(wanted) == observed.url:
+        raise refused_address_error(address, AddressRefusal.SAME)
+    reason = refusal_of(wanted)
+    if reason is not None:
+        raise refused_address_error(address, reason)
+    why = around.refuses(wanted)
+    if why:
+        raise refused_address_error(address, AddressRefusal.POLICY, why)
+    known = find_observed(connection, wanted)
+    if known is not None and known.state in _LOST:
+        raise refused_address_error(address, AddressRefusal.UNREACHABLE)
+    return wanted
+
+
+def _said(
+    tested: ReplacementProposal, finding: CheckResult, around: ProposalContext
+) -> ProposalTest:
+    """What the look says, what was asked and the place where it ended included."""
+    said = TEST_OF_VERDICT[finding.verdict]
+    if said is not ProposalTest.GOOD:
+        return said
+    if around.refuses(tested.address):
+        return ProposalTest.BAD
+    if finding.final_url:
+        try:
+            final = fetch_key(finding.final_url)
+        except BadUrlError:
+            return ProposalTest.BAD
+        back = identity_key(final) == tested.url
+        if back or refusal_of(final) is not None or around.refuses(final):
+            return ProposalTest.BAD
+    return said
+
+
+def _proposals() -> Select[tuple[Any, ...]]:
+    return (
+        url_select()
+        .add_columns(
+            replacements.c.url_id,
+            replacements.c.address,
+            replacements.c.state.label("stage"),
+            replacements.c.moment,
+            replacements.c.tested_day,
+        )
+        .join(replacements, replacements.c.url_id == urls.c.id)
+    )
+
+
+def _drop(connection: Connection, url_id: int) -> None:
+    connection.execute(delete(replacements).where(replacements.c.url_id == url_id))

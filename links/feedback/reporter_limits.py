@@ -1,0 +1,219 @@
+"""Pseudonymous reporters, and rate limits on what they may submit.
+
+The key is a file of the collection, made at first use. Without it nobody can tell from a digest whose
+it is, nor try all addresses until one fits; who removes the file makes all digests strangers. Fronts
+on several machines that share a registry need the same file to count a reader once.
+
+A reporter waits between two acts of a kind; all reporters together have a number of them a day. Both are
+conditional writes of the transaction that does the act: whoever is over a limit writes nothing, however
+many processes ask at the same moment, and what was refused or fails later counts for nothing. Taking
+something back does not give its place back, or whoever reports and withdraws in turns had no limit.
+"""
+
+import contextlib
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import IntEnum
+from hashlib import blake2b
+from pathlib import Path
+
+from sqlalchemy import Connection, delete, select
+
+from core.errors import TransientError, UnavailableError
+from core.layout import Layout
+from links.check_history import day_of
+from links.registry.schema import actors, acts
+from links.registry.statements import insert_into
+
+KEY_FILE = "reporters.key"
+REPORTER_BYTES = 16
+_KEY_BYTES = 32
+
+
+class ReporterDigests:
+    """Makes digests of those who report."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def of_range(self, addresses: str) -> bytes:
+        """The reporter at an address range, e.g. ``192.0.2.0/24``."""
+        return self.digest("range", addresses)
+
+    def of_name(self, name: str) -> bytes:
+        """The reporter of that user name, of this machine or a wiki's."""
+        return self.digest("name", name)
+
+    def digest(self, purpose: str, text: str, *, size: int = REPORTER_BYTES) -> bytes:
+        """A digest that only holders of the key can make; each purpose has its own."""
+        person = blake2b(purpose.encode(), digest_size=blake2b.PERSON_SIZE).digest()
+        data = text.encode("utf-8", "surrogatepass")
+        return blake2b(data, digest_size=size, key=self._key, person=person).digest()
+
+
+def open_reporter_digests(layout: Layout) -> ReporterDigests:
+    """Those of the collection; its key is made when there is none yet, readable by its owner alone.
+
+    Raises:
+        UnavailableError: the key can neither be read nor made, or is none.
+    """
+    path = layout.databases / KEY_FILE
+    try:
+        if not path.exists():
+            _make(path)
+        key = path.read_bytes()
+    except OSError as error:
+        raise UnavailableError(
+            f"The key of reports, {path}, can neither be read nor made: {error}."
+        ) from error
+    if len(key) != _KEY_BYTES:
+        raise UnavailableError(
+            f"{path} is no key of reports: it has {len(key)} bytes, not {_KEY_BYTES}."
+            " Remove it, and a new one is made."
+        )
+    return ReporterDigests(key)
+
+
+def _make(path: Path) -> None:
+    """Write a new key beside the place and link it there, so that nobody reads half of one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(file, "wb") as opened:
+            opened.write(secrets.token_bytes(_KEY_BYTES))
+            opened.flush()
+            os.fsync(opened.fileno())
+        with contextlib.suppress(FileExistsError):  # somebody was faster: theirs it is
+            os.link(partial, path)
+    finally:
+        partial.unlink()
+
+
+_DAY_S = 86_400
+_OLD_DAYS = 7  # counts of days that are over
+
+
+class LimitedAct(IntEnum):
+    """What people do, by the numbers that the registry keeps."""
+
+    REPORT = 1
+    WITHDRAW = 2
+    REPLACE = 3
+    REMOVE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ActLimit:
+    """How often an act is done.
+
+    Attributes:
+        gap_s: seconds between two of one reporter.
+        a_day: those of all reporters on a day (UTC); None: any number.
+    """
+
+    gap_s: int
+    a_day: int | None
+
+
+Limits = Mapping[LimitedAct, ActLimit]
+REPORTS_A_DAY = 3_000
+
+
+def limits_of(reports_a_day: int = REPORTS_A_DAY) -> Limits:
+    """One report a minute, some thousand a day (W15); the same for replacements, counted apart.
+
+    What was said can be taken back at any time (W14), so no day is too full for that.
+    """
+    return {
+        LimitedAct.REPORT: ActLimit(60, reports_a_day),
+        LimitedAct.WITHDRAW: ActLimit(5, None),
+        LimitedAct.REPLACE: ActLimit(60, reports_a_day),
+        LimitedAct.REMOVE: ActLimit(5, None),
+    }
+
+
+DEFAULT_LIMITS = limits_of()
+
+
+class TooOftenError(TransientError):
+    """A limit is reached; nothing was changed.
+
+    Attributes:
+        retry_after_s: after so many seconds the same is worth another try.
+        is_everybodys: the day's number is used up, by all together.
+    """
+
+    def __init__(self, message: str, *, retry_after_s: int, is_everybodys: bool) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+        self.is_everybodys = is_everybodys
+
+
+def count_act(
+    connection: Connection, act: LimitedAct, reporter: bytes, now: datetime, limits: Limits
+) -> None:
+    """Note that the reporter does that now. Roll the transaction back when it raises.
+
+    Raises:
+        TooOftenError: that is too often.
+    """
+    limit, moment = limits[act], int(now.timestamp())
+    _wait_for_turn(connection, act, reporter, moment, limit.gap_s)
+    if limit.a_day is not None:
+        _count_day(connection, act, moment, day_of(now), limit.a_day)
+
+
+def forget_acts(connection: Connection, now: datetime) -> int:
+    """Remove what no limit asks for any more, digests of reporters among it; how many rows."""
+    moment, day = int(now.timestamp()), day_of(now)
+    gone = connection.execute(delete(actors).where(actors.c.moment < moment - _DAY_S)).rowcount
+    return gone + connection.execute(delete(acts).where(acts.c.day < day - _OLD_DAYS)).rowcount
+
+
+def _wait_for_turn(
+    connection: Connection, act: LimitedAct, reporter: bytes, moment: int, gap_s: int
+) -> None:
+    row = {"reporter": reporter, "act": int(act), "moment": moment}
+    # A moment that is yet to come was written by a clock that went wrong: it stops nobody.
+    is_over = (actors.c.moment <= moment - gap_s) | (actors.c.moment > moment + gap_s)
+    upsert = insert_into(connection, actors).values(row)
+    written = connection.execute(
+        upsert.on_conflict_do_update(
+            index_elements=["reporter", "act"],
+            set_={"moment": upsert.excluded.moment},
+            where=is_over,
+        ).returning(actors.c.moment)
+    )
+    if written.first() is not None:
+        return
+    before = connection.execute(
+        select(actors.c.moment).where(actors.c.reporter == reporter, actors.c.act == int(act))
+    ).scalar_one()
+    wait = max(before + gap_s - moment, 1)
+    raise TooOftenError(
+        f"That was said from here less than {gap_s} seconds ago; try again in {wait} s.",
+        retry_after_s=wait,
+        is_everybodys=False,
+    )
+
+
+def _count_day(connection: Connection, act: LimitedAct, moment: int, day: int, a_day: int) -> None:
+    upsert = insert_into(connection, acts).values(act=int(act), day=day, count=1)
+    written = connection.execute(
+        upsert.on_conflict_do_update(
+            index_elements=["act", "day"],
+            set_={"count": acts.c.count + 1},
+            where=acts.c.count < a_day,
+        ).returning(acts.c.count)
+    )
+    # The first of a day meets no conflict, so that a limit of nothing has to be asked for.
+    if written.first() is None or a_day < 1:
+        raise TooOftenError(
+            f"All {a_day:,} that a day allows were used today; try again tomorrow (UTC).",
+            retry_after_s=_DAY_S - moment % _DAY_S,
+            is_everybodys=True,
+        )

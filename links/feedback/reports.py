@@ -1,0 +1,338 @@
+"""Reader reports that a link marked dead is reachable.
+
+A report adds a note and changes nothing else: its URL is looked at as any other. It is about one URL,
+or about a domain with the beginning of a path (``example.org/docs/``), which means those URLs below it
+that are watched now. It is gone with the next regular good answer (`drop_reports`), after six months at
+the latest, and whenever anybody withdraws it; saying it again lets it begin anew.
+
+When half of what is watched on a registrable domain is reported, all of the domain is presumed reachable
+for six months, later URLs of its hosts included (`links.registry.quirks.HostQuirk.PRESUMED_REACHABLE`). One reader
+cannot decide that, however much a report is about: it takes `PRESUMING_REPORTERS` of different ranges of
+addresses on `PRESUMING_DAYS` days, and half must be left when any one of them is left out (M5). The
+presumption is a note beside the links, and the bot leaves them alone; states and lists stay as they are.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from sqlalchemy import ColumnElement, Connection, and_, delete, distinct, func, select
+
+from core.errors import InputError
+from core.url_patterns import PatternForm, parse_pattern
+from links.check_history import day_of
+from links.feedback.reporter_limits import DEFAULT_LIMITS, LimitedAct, Limits, count_act
+from links.registry.lookups import url_facts
+from links.registry.quirks import HostQuirk, is_over
+from links.registry.schema import host_quirks, hosts, reports, urls
+from links.registry.statements import MOST, batches, upsert
+from links.registry.urls import (
+    NotObservedError,
+    ObservedUrl,
+    find_matching_urls,
+    require_observed,
+    shorten_for_message,
+)
+from links.states import LinkState
+
+VALID_DAYS: Final = 183  # six months
+MOST_AT_ONCE: Final = 500  # URLs that one report may be about
+PRESUMING_REPORTERS: Final = 3
+PRESUMING_DAYS: Final = 2
+_DAY_S: Final = 86_400
+WORKING: Final = frozenset({LinkState.ALIVE, LinkState.PERMALIVE})
+
+
+class NeedlessReportError(InputError):
+    """There is nothing to say: the registry says the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportResult:
+    """What a report did.
+
+    Attributes:
+        urls: what it is about, the identity keys.
+        until_day: the last day on which it holds.
+        renewed: how many of them the same reporter had reported before.
+        presumed: whether the whole domain is presumed reachable now.
+    """
+
+    urls: tuple[str, ...]
+    until_day: int
+    renewed: int = 0
+    presumed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawalResult:
+    """What a withdrawal did: how many reports went, and whether a presumption did."""
+
+    reports: int
+    presumption: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReachabilityReports:
+    """What is to be shown beside a URL.
+
+    Attributes:
+        reports: how many readers say that they reach it.
+        last_day: of the newest of them; None without any.
+        until_day: when the newest ends.
+        presumed_until: the last day on which all of its domain is presumed reachable; None: it is not.
+    """
+
+    reports: int = 0
+    last_day: int | None = None
+    until_day: int | None = None
+    presumed_until: int | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.reports) or self.presumed_until is not None
+
+
+NO_REPORTS: Final = ReachabilityReports()
+
+
+def add_report(
+    connection: Connection,
+    named: Sequence[str],
+    reporter: bytes,
+    now: datetime,
+    *,
+    is_pattern: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+) -> ReportResult:
+    """Note that the reporter can reach the URLs, or with `is_pattern` what begins so: one report.
+
+    Args:
+        connection: of a transaction that is rolled back when this raises.
+        named: URLs, or domains with as much of a path as is meant.
+        reporter: `links.feedback.reporter_limits`.
+        now: the moment.
+        is_pattern: what is named.
+        limits: how often that may be done.
+
+    Raises:
+        InputError: one is no URL, or no such domain; or they mean too many.
+        NotObservedError: nothing of one is watched (W18).
+        NeedlessError: all of it is known to work.
+        TooOftenError: somebody was here less than a minute ago, or the day is full (W15).
+    """
+    meant = _meant(connection, named, is_pattern=is_pattern)
+    wanted = [each for each in meant if each.state not in WORKING]
+    if not wanted:
+        raise NeedlessReportError(f"{_listed(named)} is known to work: there is nothing to report.")
+    count_act(connection, LimitedAct.REPORT, reporter, now, limits)
+    day = day_of(now)
+    expire_reports(connection, day, limit=MOST)
+    until = day + VALID_DAYS - 1
+    before = _reported_by(connection, reporter, [each.id for each in wanted])
+    rows = [
+        {
+            "url_id": each.id,
+            "host_id": each.host_id,
+            "moment": int(now.timestamp()),
+            "expires_day": until,
+            "reporter": reporter,
+        }
+        for each in wanted
+    ]
+    upsert(connection, reports, ("url_id", "reporter"), rows)
+    presumed = [_presume(connection, domain, day) for domain in _domains(connection, wanted)]
+    found = tuple(each.url for each in wanted)
+    return ReportResult(found, until, renewed=before, presumed=any(presumed))
+
+
+def withdraw_reports(
+    connection: Connection,
+    named: Sequence[str],
+    reporter: bytes,
+    now: datetime,
+    *,
+    is_pattern: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+) -> WithdrawalResult:
+    """Take all reports about these back, whoever made them (W14).
+
+    A domain of which too little is still reported loses its presumption; so does one that is named itself.
+
+    Raises:
+        InputError: one is no URL, or no such domain; or they mean too many.
+        NotObservedError: nothing of one is watched.
+        NeedlessError: nothing of them is reported.
+        TooOftenError: the same reporter took something back some seconds ago.
+    """
+    meant = _meant(connection, named, is_pattern=is_pattern)
+    count_act(connection, LimitedAct.WITHDRAW, reporter, now, limits)
+    day = day_of(now)
+    domains = _domains(connection, meant)
+    held = {domain: _presumed_until(connection, domain, day) is not None for domain in domains}
+    gone = drop_reports(connection, [each.id for each in meant])
+    lost = False
+    for domain in (domain for domain, is_held in held.items() if is_held):
+        if is_pattern or (gone and not _is_half_reported(connection, domain, day)):
+            _lift_presumption(connection, domain)
+            lost = True
+    if not gone and not lost:
+        raise NeedlessReportError(
+            f"Nobody has reported {_listed(named)}: there is nothing to withdraw."
+        )
+    return WithdrawalResult(gone, lost)
+
+
+def drop_reports(connection: Connection, url_ids: Collection[int]) -> int:
+    """Remove the reports about these URLs, which a regular look found well (W14); how many."""
+    gone = 0
+    for some in batches(url_ids):
+        gone += connection.execute(delete(reports).where(reports.c.url_id.in_(some))).rowcount
+    return gone
+
+
+def expire_reports(connection: Connection, day: int, *, limit: int) -> int:
+    """Remove up to so many reports whose six months are over; how many.
+
+    Reports that are over are not shown either, whether they are still there or not.
+    """
+    over = select(reports.c.id).where(reports.c.expires_day < day)
+    ids = connection.execute(over.order_by(reports.c.expires_day).limit(limit)).scalars().all()
+    gone = 0
+    for some in batches(ids):
+        gone += connection.execute(delete(reports).where(reports.c.id.in_(some))).rowcount
+    return gone
+
+
+def reachability_reports(
+    connection: Connection, url_ids: Sequence[int], day: int
+) -> Mapping[int, ReachabilityReports]:
+    """What is to be shown beside each of the URLs; those about which nothing is said are left out."""
+    found: dict[int, ReachabilityReports] = {}
+    for number, facts in url_facts(connection, url_ids, day=day).items():
+        until = facts.reports_until
+        last = None if until is None else until - VALID_DAYS + 1
+        days = (q.last_day for q in facts.host_quirks if q.kind == HostQuirk.PRESUMED_REACHABLE)
+        presumed = next((last_day + VALID_DAYS - 1 for last_day in days), None)
+        said = ReachabilityReports(facts.reports, last, until, presumed)
+        if said:
+            found[number] = said
+    return found
+
+
+def _meant(connection: Connection, named: Sequence[str], *, is_pattern: bool) -> list[ObservedUrl]:
+    """The watched URLs that are meant, each once; never none."""
+    found: dict[int, ObservedUrl] = {}
+    for what in named:
+        some = _below(connection, what) if is_pattern else [require_observed(connection, what)]
+        found |= {each.id: each for each in some}
+        if len(found) > MOST_AT_ONCE:
+            raise InputError(
+                f"That means more than {MOST_AT_ONCE} watched URLs: name more of the path."
+            )
+    return list(found.values())
+
+
+def _below(connection: Connection, what: str) -> list[ObservedUrl]:
+    pattern = parse_pattern(what)
+    if pattern.form is PatternForm.REGEX:
+        raise InputError("A report names a domain and the beginning of a path, no expression.")
+    found = find_matching_urls(connection, pattern, limit=MOST_AT_ONCE + 1)
+    if not found:
+        raise NotObservedError(f"Nothing that begins with {shorten_for_message(what)} is watched.")
+    return found
+
+
+def _listed(named: Sequence[str]) -> str:
+    return shorten_for_message(named[0]) if len(named) == 1 else "All of that"
+
+
+def _reported_by(connection: Connection, reporter: bytes, url_ids: Sequence[int]) -> int:
+    found = 0
+    for some in batches(url_ids):
+        mine = and_(reports.c.reporter == reporter, reports.c.url_id.in_(some))
+        found += connection.execute(
+            select(func.count()).select_from(reports).where(mine)
+        ).scalar_one()
+    return found
+
+
+def _domains(connection: Connection, named: Sequence[ObservedUrl]) -> list[str]:
+    """The registrable domains of the URLs."""
+    found: set[str] = set()
+    for some in batches({each.host_id for each in named}):
+        rows = connection.execute(select(hosts.c.domain).where(hosts.c.id.in_(some)).distinct())
+        found.update(rows.scalars())
+    return sorted(found)
+
+
+def _is_half_reported(connection: Connection, domain: str, day: int) -> bool:
+    """Return whether enough readers report at least half of the domain's watched URLs (W16).
+
+    The reports are counted first; there is no need to count further than twice as many URLs.
+    """
+    on_it = hosts.c.domain == domain
+    said = (
+        select(reports.c.url_id, reports.c.reporter, reports.c.moment)
+        .join(hosts, hosts.c.id == reports.c.host_id)
+        .where(on_it, reports.c.expires_day >= day)
+        .subquery()
+    )
+    reported, reporters, days = connection.execute(
+        select(
+            func.count(distinct(said.c.url_id)),
+            func.count(distinct(said.c.reporter)),
+            func.count(distinct(said.c.moment // _DAY_S)),
+        )
+    ).one()
+    if reporters < PRESUMING_REPORTERS or days < PRESUMING_DAYS:
+        return False
+    of_one = select(said.c.url_id).group_by(said.c.url_id).having(func.count() == 1)
+    most = (
+        select(func.count())
+        .where(said.c.url_id.in_(of_one))
+        .group_by(said.c.reporter)
+        .order_by(func.count().desc())
+        .limit(1)
+    )
+    by_one: int = connection.execute(most).scalar() or 0
+    without_one = reported - by_one  # whoever is left out, at least so many stay reported
+    some = select(urls.c.id).join(hosts, hosts.c.id == urls.c.host_id).where(on_it)
+    watched: int = connection.execute(
+        select(func.count()).select_from(some.limit(2 * without_one + 1).subquery())
+    ).scalar_one()
+    return 0 < watched <= 2 * without_one
+
+
+def _presume(connection: Connection, domain: str, day: int) -> bool:
+    """Presume the whole domain reachable from this day on, when enough readers report half of it."""
+    if not _is_half_reported(connection, domain, day):
+        return False
+    kind = int(HostQuirk.PRESUMED_REACHABLE)
+    host_ids = connection.execute(
+        select(hosts.c.id).where(hosts.c.domain == domain).order_by(hosts.c.id)
+    )
+    rows = [
+        {"host_id": each, "kind": kind, "first_day": day, "last_day": day}
+        for each in host_ids.scalars()
+    ]
+    upsert(connection, host_quirks, ("host_id", "kind"), rows)
+    return True
+
+
+def _presumed_until(connection: Connection, domain: str, day: int) -> int | None:
+    last = connection.execute(
+        select(func.max(host_quirks.c.last_day)).where(*_presumption(domain))
+    ).scalar_one()
+    if last is None or is_over(HostQuirk.PRESUMED_REACHABLE, last, last, day):
+        return None
+    return int(last) + VALID_DAYS - 1
+
+
+def _lift_presumption(connection: Connection, domain: str) -> None:
+    connection.execute(delete(host_quirks).where(*_presumption(domain)))
+
+
+def _presumption(domain: str) -> tuple[ColumnElement[bool], ...]:
+    on_it = select(hosts.c.id).where(hosts.c.domain == domain)
+    return host_quirks.c.kind == int(HostQuirk.PRESUMED_REACHABLE), host_quirks.c.host_id.in_(on_it)

@@ -1,0 +1,1 @@
+"""Link registry: database, schema, repositories and queries."""

@@ -1,0 +1,311 @@
+"""Links waiting to be archived, with priority, due time and attempts.
+
+A link gets its row in the transaction that makes it a page's. It is due after the wiki's grace period,
+so that vandalism which is gone by then is never archived. A link that is gone when it is due is wanted no
+more; one that was away meanwhile, and is back, is. The row leaves when the archive has taken the link:
+at least once, however often somebody stops in between. What was archived stays archived (A24).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, delete, func, literal_column, select, update
+
+from links.registry.pages import PAGE_BITS, LinkRef
+from links.registry.schema import pages, refs, wanted, wikis
+from links.registry.statements import Reader, SqlStatement, batches, insert_missing, many, one
+
+HELD = timedelta(days=200)  # longer than any page stays that is not observed
+MAX_ATTEMPTS = 32_000  # what the column holds
+AT_ONCE = (
+    20  # links of a page that its save may bring before those of others: more than most edits add
+)
+
+
+class ArchivePriority(IntEnum):
+    """Who waits for a link to be archived, the most urgent first; the numbers stand in registries."""
+
+    SAVED = 0  # somebody has just saved the page
+    CROWD = 2  # the same, and the page brought so many that others' saves go first
+    REVIVED = 3  # the checker sees it alive, or no archive has it: if there is no good copy
+    SWEPT = 1  # it stood there already
+    LACKING = 4  # a sweep found it without a copy
+
+
+IF_LACKING = frozenset(
+    {ArchivePriority.REVIVED, ArchivePriority.LACKING}
+)  # what has any good copy is left alone
+
+
+class BacklogRow(NamedTuple):
+    """A link that is to be archived.
+
+    Attributes:
+        page: the registry's number for its page.
+        since: when the page was found to have it.
+        due: when it is looked at next.
+        attempts: how often it could not be handed on.
+        title: the page's.
+        spelling: how the URL stands on the page; empty: as its identity key.
+        gone_day: when the page lost it; None: it has it. The title is empty, and the page unknown, when
+            there is no such link at all.
+    """
+
+    page: int
+    url_id: int
+    since: datetime
+    due: datetime
+    attempts: int
+    priority: ArchivePriority
+    title: str
+    gone_day: int | None
+    is_there: bool
+    spelling: str = ""
+
+    @property
+    def page_id(self) -> int:
+        """The page's number on its wiki."""
+        return self.page & ((1 << PAGE_BITS) - 1)
+
+
+_FOUND = (
+    *(wanted.c.page, wanted.c.url_id, wanted.c.since, wanted.c.due, wanted.c.attempts),
+    *(wanted.c.priority, pages.c.title, refs.c.gone_day, refs.c.first_day),
+    refs.c.spelling,
+)
+DUE = SqlStatement(
+    select(*_FOUND)
+    .select_from(
+        wanted.outerjoin(pages, pages.c.id == wanted.c.page).outerjoin(
+            refs, (refs.c.page == wanted.c.page) & (refs.c.url_id == wanted.c.url_id)
+        )
+    )
+    .where(
+        wanted.c.wiki_id == one("wiki"),
+        wanted.c.priority == one("which"),
+        wanted.c.due <= one("now"),
+    )
+    .order_by(wanted.c.due)
+    .limit(one("most"))
+)
+NEXT_DUE = SqlStatement(
+    select(func.min(wanted.c.due)).where(
+        wanted.c.wiki_id == one("wiki"), wanted.c.priority == one("which")
+    )
+)
+FORGET = SqlStatement(
+    delete(wanted).where(wanted.c.page == one("of"), wanted.c.url_id == one("url"))
+)
+POSTPONE = SqlStatement(
+    update(wanted)
+    .where(wanted.c.page == one("of"), wanted.c.url_id == one("url"))
+    .values(due=one("later"), attempts=one("tries"))
+)
+HURRY = SqlStatement(
+    update(wanted)
+    .where(wanted.c.page == one("of"), wanted.c.url_id == one("url"))
+    .where(wanted.c.priority == one("before"))
+    .values(priority=one("which"), due=one("later"))
+)
+HOLD_BACK = SqlStatement(
+    update(wanted).where(wanted.c.page.in_(many("pages"))).values(due=one("later")), "pages"
+)
+LET_GO = SqlStatement(
+    update(wanted)
+    .where(wanted.c.page.in_(many("pages")), wanted.c.due > one("far"))
+    .values(due=one("later")),
+    "pages",
+)
+FIRST_USES = SqlStatement(
+    select(func.min(refs.c.page), refs.c.url_id)
+    .select_from(refs.join(wikis, wikis.c.id == refs.c.page // literal_column(str(1 << PAGE_BITS))))
+    .where(refs.c.url_id.in_(many("urls")), refs.c.gone_day.is_(None), wikis.c.url != "")
+    .group_by(refs.c.url_id),
+    "urls",
+)
+STANDING = SqlStatement(
+    select(refs.c.page, refs.c.url_id).where(
+        refs.c.page.in_(many("pages")), refs.c.gone_day.is_(None), refs.c.first_day < one("before")
+    ),
+    "pages",
+)
+CURRENT = SqlStatement(
+    select(refs.c.page, refs.c.url_id).where(
+        refs.c.page.in_(many("pages")), refs.c.gone_day.is_(None)
+    ),
+    "pages",
+)
+
+
+def want_links(
+    connection: Connection,
+    links: Iterable[LinkRef],
+    *,
+    priority: ArchivePriority,
+    now: datetime,
+    grace: timedelta = timedelta(0),
+) -> None:
+    """Note that pages have these links, so that they are archived; one that waits keeps its day.
+
+    Of what was saved only the first `AT_ONCE` links of a page go before all others: a page with
+    thousands, saved once, must not keep everybody else waiting.
+
+    Args:
+        connection: of the transaction that makes the links the pages'.
+        links: the links.
+        priority: who waits; a link that waits already is moved up, never down.
+        now: when they were seen.
+        grace: how long they must stand there before.
+    """
+    moment, due = int(now.timestamp()), int((now + grace).timestamp())
+    rows = [
+        {
+            "page": link.page,
+            "url_id": link.url_id,
+            "since": moment,
+            "due": due,
+            "attempts": 0,
+            "wiki_id": link.page >> PAGE_BITS,
+            "priority": int(each),
+        }
+        for link, each in _in_turn(links, priority)
+    ]
+    insert_missing(connection, wanted, rows)
+    order = list(ArchivePriority)
+    for before in order[1:]:
+        HURRY.run(
+            connection,
+            [
+                {
+                    "of": row["page"],
+                    "url": row["url_id"],
+                    "which": row["priority"],
+                    "before": int(before),
+                    "later": due,
+                }
+                for row in rows
+                if order.index(ArchivePriority(row["priority"])) < order.index(before)
+            ],
+        )
+
+
+def want_urls(connection: Connection, url_ids: Iterable[int], *, now: datetime) -> None:
+    """Want these URLs for the first page that has each, on a wiki that is watched by its API.
+
+    Whoever hands them on leaves alone what has a good copy.
+    """
+    links = [
+        LinkRef(page, url_id)
+        for batch in batches(sorted(set(url_ids)))
+        for page, url_id in FIRST_USES.rows(connection, {"urls": batch})
+    ]
+    want_links(connection, links, priority=ArchivePriority.REVIVED, now=now)
+
+
+def _in_turn(
+    links: Iterable[LinkRef], priority: ArchivePriority
+) -> Iterator[tuple[LinkRef, ArchivePriority]]:
+    counts: Counter[int] = Counter()
+    for link in links:
+        counts[link.page] += 1
+        is_crowd = priority is ArchivePriority.SAVED and counts[link.page] > AT_ONCE
+        yield link, ArchivePriority.CROWD if is_crowd else priority
+
+
+def forget_links(connection: Connection, links: Iterable[LinkRef]) -> None:
+    """Want these no more: their pages lost them, or the archive has them."""
+    FORGET.run(connection, [{"of": link.page, "url": link.url_id} for link in links])
+
+
+def postpone_links(connection: Connection, rows: Iterable[BacklogRow], *, until: datetime) -> None:
+    """Try these again then: they could not be handed on."""
+    later = int(until.timestamp())
+    POSTPONE.run(
+        connection,
+        [
+            {
+                "of": row.page,
+                "url": row.url_id,
+                "later": later,
+                "tries": min(row.attempts + 1, MAX_ATTEMPTS),
+            }
+            for row in rows
+        ],
+    )
+
+
+def hold_back_pages(connection: Connection, numbers: Iterable[int], *, now: datetime) -> None:
+    """Let the links of these pages wait: nobody wants them archived at the moment, but may again."""
+    later = int((now + HELD).timestamp())
+    for batch in batches(sorted(numbers)):
+        HOLD_BACK.run(connection, {"pages": batch, "later": later})
+
+
+def release_pages(
+    connection: Connection, numbers: Iterable[int], *, now: datetime, grace: timedelta
+) -> None:
+    """Let what was held back of these pages be archived after all."""
+    times = {
+        "far": int((now + HELD / 2).timestamp()),
+        "later": int((now + grace).timestamp()),
+    }
+    for batch in batches(sorted(numbers)):
+        LET_GO.run(connection, {"pages": batch, **times})
+
+
+def due_links(reader: Reader, wiki_id: int, *, now: datetime, limit: int) -> list[BacklogRow]:
+    """What is due of a wiki: what somebody has just saved first, then what has waited longest."""
+    found: list[BacklogRow] = []
+    for priority in ArchivePriority:
+        if len(found) < limit:
+            asked = {"wiki": wiki_id, "which": int(priority), "now": int(now.timestamp())}
+            rows = DUE.rows(reader, {**asked, "most": limit - len(found)})
+            found += map(_row, rows)
+    return found
+
+
+def next_due(reader: Reader, wiki_id: int) -> datetime | None:
+    """When the next link of the wiki is due; None: none waits."""
+    found = (
+        NEXT_DUE.rows(reader, {"wiki": wiki_id, "which": int(priority)})[0][0]
+        for priority in ArchivePriority
+    )
+    moments = [moment for moment in found if moment is not None]
+    return datetime.fromtimestamp(min(moments), UTC) if moments else None
+
+
+def current_links(reader: Reader, numbers: Sequence[int]) -> list[LinkRef]:
+    """All links that these pages have, by the registry's numbers of the pages."""
+    return [
+        LinkRef(*row)
+        for batch in batches(sorted(numbers))
+        for row in CURRENT.rows(reader, {"pages": batch})
+    ]
+
+
+def standing_links(reader: Reader, numbers: Sequence[int], *, before: int) -> list[LinkRef]:
+    """Return the links that these pages have, and had before that day."""
+    return [
+        LinkRef(*row)
+        for batch in batches(sorted(numbers))
+        for row in STANDING.rows(reader, {"pages": batch, "before": before})
+    ]
+
+
+def _row(found: Sequence[Any]) -> BacklogRow:
+    page, url_id, since, due, attempts, priority, title, gone_day, first_day, spelling = found
+    return BacklogRow(
+        page,
+        url_id,
+        datetime.fromtimestamp(since, UTC),
+        datetime.fromtimestamp(due, UTC),
+        attempts,
+        ArchivePriority(priority),
+        title or "",
+        gone_day,
+        first_day is not None,
+        spelling or "",
+    )

@@ -1,0 +1,492 @@
+"""Bot edit log: intended, made, reverted and reviewed edits, and the edit lock of a wiki.
+
+An edit is written down before it is made (`record_intended_edit`), and settled when the wiki has answered. So after a
+crash it is known what may have been made, and the wiki's history tells whether it was. An edit that was
+made is watched for a while. Where people take it back it waits for a review: until then, and for good
+when the review finds that they were right, nothing is done about that link on that page.
+
+`MOVES` are all the ways from state to state; `settle` refuses any other, and says so when somebody else
+was quicker.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum, StrEnum
+from typing import Any, Final, NamedTuple, TypeVar
+
+from sqlalchemy import Connection, insert
+
+from core.errors import CollectionInUseError, InputError, InvariantError
+from links.registry.edit_statements import (
+    BY_ID,
+    CHANGES,
+    COUNTS,
+    END_TURN,
+    FORGET,
+    FORGET_CHANGES,
+    FORGET_NOTHING,
+    HELD,
+    IN_STATES,
+    LAST_MADE,
+    LATELY,
+    LOOK_AGAIN,
+    MOVE,
+    MOVED,
+    NAMES,
+    NEWEST,
+    OF_LINKS,
+    OF_PAGE,
+    REVIVED,
+    SET_CHECKED,
+    SET_REPORTED,
+    SET_UNDONE,
+    TAKE_TURN,
+    TO_WATCH,
+    TURN,
+)
+from links.registry.pages import LinkRef, number_of
+from links.registry.schema import edit_changes, edit_turns, edits
+from links.registry.statements import MOST, Reader, batches, insert_missing
+
+
+class EditState(IntEnum):
+    """What became of an edit, by the numbers that the registry keeps."""
+
+    INTENDED = 0  # written down; whether it was made is not known yet
+    MADE = 1  # and it is watched
+    NOTHING = 2  # there was nothing to change
+    FAILED = 3  # the wiki refused it; the note says why
+    ABANDONED = 4  # it never reached the wiki
+    KEPT = 5  # it stood long enough
+    REVERTED = 6  # somebody took it back; a review is awaited
+    ACCEPTED = 7  # a review found: whoever took it back was right
+    DECLINED = 8  # a review found: the edit was right, and may be repeated
+    SWEPT = 9  # it went together with edits of others; nobody objected to it
+    GONE = 10  # the page is no more
+
+
+class EditKind(StrEnum):
+    """What was edited."""
+
+    PAGE = "page"
+    TALK = "talk"  # a message on the page's talk page (B16)
+
+
+_S = EditState
+MOVES: Final[Mapping[EditState, frozenset[EditState]]] = {
+    _S.INTENDED: frozenset({_S.MADE, _S.NOTHING, _S.FAILED, _S.ABANDONED}),
+    _S.MADE: frozenset({_S.KEPT, _S.REVERTED, _S.ACCEPTED, _S.SWEPT, _S.GONE}),
+    _S.KEPT: frozenset({_S.REVERTED, _S.ACCEPTED, _S.SWEPT, _S.GONE}),
+    # Of what was taken back in part the rest may be taken back later.
+    _S.REVERTED: frozenset({_S.MADE, _S.ACCEPTED, _S.DECLINED, _S.REVERTED}),
+    _S.ACCEPTED: frozenset({_S.DECLINED, _S.REVERTED}),
+    _S.DECLINED: frozenset({_S.ACCEPTED, _S.REVERTED}),
+    _S.SWEPT: frozenset({_S.MADE}),
+    _S.GONE: frozenset({_S.MADE}),
+    _S.NOTHING: frozenset(),
+    _S.FAILED: frozenset(),
+    _S.ABANDONED: frozenset(),
+}
+STANDING: Final = (_S.MADE, _S.KEPT)  # made, and as far as is known still there
+HOLDING: Final = (_S.REVERTED, _S.ACCEPTED)  # what was undone is not repeated
+PARTLY: Final = (
+    _S.REVERTED,
+    _S.ACCEPTED,
+    _S.DECLINED,
+)  # what was not undone stands, as far as is known
+
+
+REVIVED_KIND: Final = "revived"  # of a change: the text no longer says that the link is dead
+# `wiki.wikitext.citation_model.RepairKind`: after these the text says that the link is dead.
+DEAD_KINDS: Final = frozenset({"converted", "archived", "moved", "replaced", "marked", "tagged"})
+_Link = TypeVar("_Link")
+
+
+@dataclass(frozen=True, slots=True)
+class EditChange:
+    """What an edit does to one link.
+
+    Attributes:
+        url_id: the registry's number for the link.
+        kind: what is done to it.
+        before: the text that is replaced.
+        after: what stands in its place.
+        is_undone: somebody took it back.
+    """
+
+    url_id: int
+    kind: str
+    before: str
+    after: str
+    is_undone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IntendedEdit:
+    """An edit that is about to be made.
+
+    Attributes:
+        page_id: the wiki's number for the page; of a message, the page that it is about.
+        job: the run that makes it, as the summary tells.
+        base_rev: the revision that was read.
+        digest: SHA-1 of the text that is sent, in hexadecimal.
+    """
+
+    page_id: int
+    job: str
+    base_rev: int
+    digest: str = ""
+    kind: EditKind = EditKind.PAGE
+    changes: tuple[EditChange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BotEdit:
+    """An edit as it is kept; moments are seconds since 1970.
+
+    Attributes:
+        rev: the revision that it made; None: none.
+        undone_rev: the revision that took it back.
+        undone_by: whose that is.
+        note: why it failed, how it was undone, or what a review said.
+        checked: when it was last looked whether it stands; None: never.
+        is_reported: whoever undid it was heard as one who reports a working link.
+    """
+
+    id: int
+    wiki_id: int
+    page_id: int
+    kind: EditKind
+    job: str
+    moment: int
+    base_rev: int
+    rev: int | None
+    digest: str
+    state: EditState
+    undone_rev: int | None
+    undone_by: str
+    note: str
+    checked: int | None
+    is_reported: bool
+    reviewed: int | None
+    reviewed_by: str
+    changes: tuple[EditChange, ...] = ()
+
+
+class HeldLink(NamedTuple):
+    """A link of a page about which nothing is done, and the edit that is the reason."""
+
+    page_id: int
+    url_id: int
+    edit_id: int
+
+
+class BotBusyError(CollectionInUseError):
+    """Another run of the bot edits the wiki."""
+
+
+class LastEdit(NamedTuple):
+    """The last thing that was done about a page; `basis` is known where that was nothing."""
+
+    state: EditState
+    base_rev: int
+    basis: bytes | None
+    moment: int
+
+
+class RevivedLink(NamedTuple):
+    """A link that the bot changed on a page, and that lives now."""
+
+    page_id: int
+    url_id: int
+    kind: str
+
+
+def record_intended_edit(
+    connection: Connection, wiki_id: int, wanted: IntendedEdit, *, moment: int
+) -> int:
+    """Write down an edit that is about to be made; its number."""
+    row = {
+        "wiki_id": wiki_id,
+        "page_id": wanted.page_id,
+        "kind": str(wanted.kind),
+        "job": wanted.job,
+        "moment": moment,
+        "base_rev": wanted.base_rev,
+        "digest": wanted.digest,
+        "state": int(EditState.INTENDED),
+    }
+    number: int = connection.execute(insert(edits).values(row).returning(edits.c.id)).scalar_one()
+    page = number_of(wiki_id, wanted.page_id)
+    rows = [
+        {
+            "edit_id": number,
+            "number": place,
+            "page": page,
+            "url_id": change.url_id,
+            "kind": change.kind,
+            "before": change.before.replace("\0", ""),
+            "after": change.after.replace("\0", ""),
+        }
+        for place, change in enumerate(wanted.changes)
+    ]
+    if rows:
+        connection.execute(insert(edit_changes), rows)
+    return number
+
+
+def move_edit(
+    connection: Connection,
+    edit: BotEdit,
+    state: EditState,
+    *,
+    moment: int,
+    undone: Collection[int] | None = None,
+    **facts: Any,
+) -> BotEdit:
+    """Bring an edit into another state; as it is then.
+
+    Args:
+        connection: of a transaction that writes.
+        edit: as it was read.
+        state: what became of it.
+        moment: now, in seconds; kept as the time of the last look.
+        undone: places of the changes that were taken back; None: as they were.
+        **facts: what else is known: rev, note, undone_rev, undone_by, reviewed, reviewed_by.
+
+    Raises:
+        InvariantError: no edit goes from the one state to the other.
+        InputError: somebody else changed it meanwhile; nothing was written.
+    """
+    if state not in MOVES[edit.state]:
+        raise InvariantError(f"An edit that is {edit.state.name} cannot become {state.name}.")
+    made = replace(edit, state=state, checked=moment, **facts)
+    values = {f"new_{name}": getattr(made, name) for name in MOVED}
+    values |= {"new_state": int(state), "new_note": made.note[:2_000]}
+    if not MOVE.run(connection, {**values, "of": edit.id, "was": int(edit.state)}):
+        raise InputError(f"Edit {edit.id} was changed by somebody else meanwhile: look again.")
+    if undone is None:
+        return made
+    changes = []
+    for place, change in enumerate(made.changes):
+        now = place in undone
+        if now != change.is_undone:
+            SET_UNDONE.run(connection, {"of": edit.id, "place": place, "undone": now})
+        changes.append(replace(change, is_undone=now))
+    return replace(made, changes=tuple(changes))
+
+
+def forget_edit(connection: Connection, edit_id: int) -> None:
+    """Take an edit away that certainly was not made, such as one that met a conflict."""
+    if FORGET.run(connection, {"of": edit_id, "was": int(EditState.INTENDED)}):
+        FORGET_CHANGES.run(connection, {"of": edit_id})
+
+
+def note_nothing_to_do(
+    connection: Connection, wiki_id: int, wanted: IntendedEdit, basis: bytes, *, moment: int
+) -> None:
+    """Keep that there was nothing to do on a page, at that revision and with what was known then."""
+    of_page = {"wiki": wiki_id, "page": wanted.page_id}
+    FORGET_NOTHING.run(connection, {**of_page, "was": int(EditState.NOTHING)})
+    row = {
+        "wiki_id": wiki_id,
+        "page_id": wanted.page_id,
+        "kind": str(wanted.kind),
+        "job": wanted.job,
+        "moment": moment,
+        "base_rev": wanted.base_rev,
+        "basis": basis,
+        "state": int(EditState.NOTHING),
+    }
+    connection.execute(insert(edits).values(row))
+
+
+def set_checked(connection: Connection, edit_ids: Collection[int], *, moment: int) -> None:
+    """Keep that the edits still stood at that moment."""
+    for batch in batches(sorted(edit_ids)):
+        SET_CHECKED.run(connection, {"ids": batch, "seen_at": moment})
+
+
+def set_reported(connection: Connection, edit_id: int) -> None:
+    """Keep that whoever undid the edit was heard."""
+    SET_REPORTED.run(connection, {"of": edit_id})
+
+
+def make_urls_due(connection: Connection, url_ids: Collection[int], *, day: int) -> int:
+    """Let the links be looked at today (B14); how many would have waited longer."""
+    return sum(
+        LOOK_AGAIN.run(connection, {"ids": batch, "day_now": day})
+        for batch in batches(sorted(url_ids))
+    )
+
+
+def take_edit_lock(
+    connection: Connection, wiki_id: int, who: str, *, now: int, length_s: int
+) -> None:
+    """Take a wiki for a run, or keep it: no other run edits it for so long.
+
+    Args:
+        connection: of a transaction that writes.
+        wiki_id: the wiki.
+        who: a name that no other run has.
+        now: seconds since 1970.
+        length_s: how long the turn holds unless it is taken again.
+
+    Raises:
+        BotBusyError: another run has it.
+    """
+    insert_missing(connection, edit_turns, [{"wiki_id": wiki_id, "holder": who, "until": 0}])
+    given = {"wiki": wiki_id, "who": who, "now": now, "end": now + length_s}
+    if TAKE_TURN.run(connection, given):
+        return
+    holder, until = TURN.rows(connection, {"wiki": wiki_id})[0]
+    raise BotBusyError(
+        f"Another run ({holder}) edits this wiki: wait for its end. If it was killed, its turn ends by"
+        f" itself in {max(until - now, 0)} s."
+    )
+
+
+def release_edit_lock(connection: Connection, wiki_id: int, who: str) -> None:
+    """Let the next run have the wiki; nothing when another has it already."""
+    END_TURN.run(connection, {"wiki": wiki_id, "who": who})
+
+
+def edits_by_id(reader: Reader, ids: Iterable[int]) -> dict[int, BotEdit]:
+    """Those of the edits that are there."""
+    found: list[Any] = []
+    for batch in batches(dict.fromkeys(ids)):
+        found += BY_ID.rows(reader, {"ids": batch})
+    return {edit.id: edit for edit in _whole(reader, found)}
+
+
+def called_dead(changes: Iterable[tuple[_Link, str]]) -> frozenset[_Link]:
+    """Return the links that are called dead after these changes: (link, kind), the oldest first."""
+    found: set[_Link] = set()
+    for link, kind in changes:
+        if kind == REVIVED_KIND:
+            found.discard(link)
+        elif kind in DEAD_KINDS:
+            found.add(link)
+    return frozenset(found)
+
+
+def called_dead_by_us(reader: Reader, links: Iterable[LinkRef]) -> frozenset[LinkRef]:
+    """Return those of the links of which the bot's own edits, as far as they stand, say that they are dead."""
+    asked = sorted(set(links))
+    states = list(map(int, (EditState.INTENDED, *STANDING, *PARTLY)))
+    found: list[tuple[LinkRef, str]] = []
+    for batch in batches(asked):
+        pages, ids = ({link[place] for link in batch} for place in (0, 1))
+        given = {"pages": sorted(pages), "urls": sorted(ids), "states": states}
+        rows = OF_LINKS.rows(reader, {**given, "kind": str(EditKind.PAGE)})
+        found += [(LinkRef(page, url_id), kind) for page, url_id, kind in rows]
+    return called_dead(found) & frozenset(asked)
+
+
+def edits_of_page(reader: Reader, wiki_id: int, page_id: int) -> list[BotEdit]:
+    """All that was done on the page, the oldest first."""
+    return _whole(reader, OF_PAGE.rows(reader, {"wiki": wiki_id, "page": page_id}))
+
+
+def edits_in(
+    reader: Reader,
+    wiki_id: int,
+    states: Sequence[EditState],
+    *,
+    since: int = 0,
+    after: int = 0,
+    limit: int = MOST,
+) -> list[BotEdit]:
+    """Edits in these states, the oldest first, from behind the number `after`."""
+    asked = {"states": list(map(int, states)), "since": since, "after": after, "most": limit}
+    return _whole(reader, IN_STATES.rows(reader, {"wiki": wiki_id, **asked}))
+
+
+def newest_edits(
+    reader: Reader,
+    wiki_id: int,
+    states: Sequence[EditState] = tuple(EditState),
+    *,
+    before: int = 1 << 62,
+    limit: int,
+) -> list[BotEdit]:
+    """Edits in these states, the newest first, from before the number `before`."""
+    asked = {"states": list(map(int, states)), "before": before, "most": limit}
+    return _whole(reader, NEWEST.rows(reader, {"wiki": wiki_id, **asked}))
+
+
+def edits_to_watch(
+    reader: Reader,
+    wiki_id: int,
+    states: Sequence[EditState],
+    *,
+    since: int,
+    before: int,
+    limit: int,
+) -> list[BotEdit]:
+    """Edits made since then that were last looked at before that moment, the oldest first."""
+    asked = {"states": list(map(int, states)), "since": since, "before": before, "most": limit}
+    return _whole(reader, TO_WATCH.rows(reader, {"wiki": wiki_id, **asked}))
+
+
+def last_made(reader: Reader, wiki_id: int) -> int:
+    """When the bot last edited the wiki, or meant to; 0: never."""
+    states = [int(each) for each in EditState if each is not EditState.NOTHING]
+    found = LAST_MADE.rows(reader, {"wiki": wiki_id, "states": states})
+    return int(found[0][0] or 0)
+
+
+def count_edits(reader: Reader, wiki_id: int, kind: EditKind) -> dict[EditState, int]:
+    """How many of the wiki's edits are in which state."""
+    found = COUNTS.rows(reader, {"wiki": wiki_id, "kind": str(kind)})
+    return {EditState(state): number for state, number in found}
+
+
+def held_links(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[int, dict[int, int]]:
+    """Links about which nothing is done, by page and link; the edit that is the reason of each."""
+    found: dict[int, dict[int, int]] = {}
+    states = list(map(int, HOLDING))
+    for batch in batches({number_of(wiki_id, page_id) for page_id in page_ids}):
+        for row in map(HeldLink._make, HELD.rows(reader, {"pages": batch, "states": states})):
+            found.setdefault(row.page_id, {})[row.url_id] = row.edit_id
+    return found
+
+
+def last_edits(
+    reader: Reader, wiki_id: int, page_ids: Iterable[int], *, kind: EditKind = EditKind.PAGE
+) -> dict[int, LastEdit]:
+    """The last thing that was done about each of the pages."""
+    found: dict[int, LastEdit] = {}
+    for batch in batches(dict.fromkeys(page_ids)):
+        for row in LATELY.rows(reader, {"wiki": wiki_id, "ids": batch, "kind": str(kind)}):
+            basis = None if row[3] is None else bytes(row[3])
+            found[row[0]] = LastEdit(EditState(row[1]), row[2], basis, row[4])
+    return found
+
+
+def revived_links(
+    reader: Reader, wiki_id: int, living: Sequence[int], *, after: int = 0, limit: int = MOST
+) -> list[RevivedLink]:
+    """Links in one of the states `living` that the bot changed, page by page, behind page `after`."""
+    asked = {"states": list(map(int, STANDING)), "living": list(living)}
+    rows = REVIVED.rows(reader, {"wiki": wiki_id, "after": after, "most": limit, **asked})
+    return [RevivedLink(*row) for row in rows]
+
+
+def _whole(reader: Reader, rows: Sequence[Any]) -> list[BotEdit]:
+    """Edits with their changes."""
+    changes: dict[int, list[EditChange]] = {}
+    for batch in batches(row[0] for row in rows):
+        for number, url_id, kind, before, after, undone in CHANGES.rows(reader, {"ids": batch}):
+            changes.setdefault(number, []).append(
+                EditChange(url_id, kind, before, after, bool(undone))
+            )
+    return [_edit(row, tuple(changes.get(row[0], ()))) for row in rows]
+
+
+def _edit(row: Any, changes: tuple[EditChange, ...]) -> BotEdit:
+    facts = dict(zip(NAMES, row, strict=True))
+    facts["kind"] = EditKind(facts["kind"])
+    facts["state"] = EditState(facts["state"])
+    facts["is_reported"] = bool(facts["is_reported"])
+    return BotEdit(**facts, changes=changes)

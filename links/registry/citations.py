@@ -1,0 +1,241 @@
+"""Citation data of links: access dates, archive URLs and dead-link tags in wikitext.
+
+A page's citations are written whenever its links are, as they stand then. Of a link that stands on its
+page more than once the citation that says most is kept. Without an access date the day counts on
+which the page was first seen with the link (B06).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntFlag
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from core.storable_text import storable
+from links.registry.bot_edits import called_dead_by_us
+from links.registry.pages import LinkRef
+from links.registry.schema import citations, copy_searches, refs, urls
+from links.registry.statements import Reader, SqlStatement, batches, many, one
+from links.states import LinkState
+
+ARCHIVE_URL_LIMIT_CHARS = 8_192
+
+
+class CitationFlag(IntFlag):
+    """What the text says of a link, in bits; they are kept, so none changes its meaning."""
+
+    DEAD = 1
+    PAYWALL = 2
+    MALFORMED = 4
+    REFERENCE = 8  # it stands in a <ref>
+    HELD = 16  # bots are asked to leave it alone
+    LIVE = 32  # said in so many words
+
+
+NO_CITATION_FLAGS = CitationFlag(0)
+
+
+@dataclass(frozen=True, slots=True)
+class CitationRow:
+    """What a page says of a link.
+
+    Attributes:
+        way: how it stands there: ``wiki.wikitext.citation_model.CitationForm``.
+        access_day: when its author saw it, as written (a number of `links.check_history`).
+        archive_url: the archive's address that stands with it; empty without one.
+        archive_timestamp: of that archive copy, as much as the page says: ``20240131``.
+        said: what else.
+    """
+
+    link: LinkRef
+    way: str
+    access_day: int | None = None
+    archive_url: str = ""
+    archive_timestamp: str = ""
+    said: CitationFlag = NO_CITATION_FLAGS
+
+    @property
+    def weight(self) -> tuple[bool, bool, bool, int]:
+        """How much it says; the heavier of two is kept."""
+        return (
+            self.access_day is not None,
+            bool(self.archive_url),
+            self.way == "citation",
+            int(self.said),
+        )
+
+
+class CitingPageUse(NamedTuple):
+    """A page that has the link: since when it was seen there, and when its author read it, if told."""
+
+    link: LinkRef
+    first_day: int
+    access_day: int | None
+
+
+# `links.archives.copy_store.CopySearchOutcome`: a search that found versions; and one that missed a later day.
+ANSWERED = (1, 3)
+OUTDATED = 7
+_COLUMNS = (
+    *(citations.c.page, citations.c.url_id, citations.c.way, citations.c.access_day),
+    *(citations.c.archive_url, citations.c.archive_timestamp, citations.c.facts),
+)
+OF_PAGES = SqlStatement(select(*_COLUMNS).where(citations.c.page.in_(many("pages"))), "pages")
+USES = SqlStatement(
+    select(refs.c.page, refs.c.first_day, citations.c.access_day)
+    .select_from(
+        refs.outerjoin(
+            citations, (citations.c.page == refs.c.page) & (citations.c.url_id == refs.c.url_id)
+        )
+    )
+    .where(refs.c.url_id == one("url"), refs.c.gone_day.is_(None))
+    .order_by(refs.c.first_day, refs.c.page)
+    .limit(one("most"))
+)
+OUTDATE = SqlStatement(
+    update(copy_searches)
+    .where(copy_searches.c.url_id.in_(many("urls")), copy_searches.c.outcome.in_(ANSWERED))
+    .values(outcome=OUTDATED),
+    "urls",
+)
+SAID_DEAD = SqlStatement(
+    select(citations.c.page, citations.c.url_id).where(
+        citations.c.url_id.in_(many("urls")),
+        citations.c.facts.op("%")(2 * CitationFlag.DEAD) >= CitationFlag.DEAD,
+    ),
+    "urls",
+)
+# A tag may end `permalive` (`links.checker.timetable_feed`): such a link has a day to be looked at.
+LOOK_AT_MARKED = SqlStatement(
+    update(urls)
+    .where(
+        urls.c.id.in_(many("ids")),
+        urls.c.state == int(LinkState.PERMALIVE),
+        urls.c.due_day.is_(None),
+    )
+    .values(due_day=one("today")),
+    "ids",
+)
+FORGET = SqlStatement(delete(citations).where(citations.c.page.in_(many("pages"))), "pages")
+FIRST_SEEN = SqlStatement(select(refs.c.url_id, refs.c.first_day).where(refs.c.page == one("of")))
+
+
+def links_tagged_dead(reader: Reader, url_ids: Iterable[int]) -> frozenset[int]:
+    """Return those of the links that a page calls dead by other words than our bot's (B10)."""
+    said = [
+        LinkRef(*row)
+        for batch in batches(sorted(set(url_ids)))
+        for row in SAID_DEAD.rows(reader, {"urls": batch})
+    ]
+    ours = called_dead_by_us(reader, said)
+    return frozenset(link.url_id for link in said if link not in ours)
+
+
+def put_citations(
+    connection: Connection, numbers: Iterable[int], rows: Iterable[CitationRow], *, day: int
+) -> None:
+    """Write all that these pages say of their links; what they said before is forgotten.
+
+    Args:
+        connection: of the transaction that writes the pages' links.
+        numbers: the registry's numbers of the pages that were read.
+        rows: what they say; of links that they have.
+        day: today. A link that is marked always alive and called dead is due from then on.
+    """
+    best: dict[LinkRef, CitationRow] = {}
+    for row in rows:
+        there = best.get(row.link)
+        if there is None or row.weight > there.weight:
+            best[row.link] = row
+    wanted_rows = {link: _values(row) for link, row in best.items()}
+    there_rows = {
+        LinkRef(found[0], found[1]): tuple(found[2:])
+        for batch in batches(sorted(set(numbers)))
+        for found in OF_PAGES.rows(connection, {"pages": batch})
+    }
+    changed = {
+        link.page
+        for link in wanted_rows.keys() | there_rows.keys()
+        if wanted_rows.get(link) != there_rows.get(link)
+    }
+    for batch in batches(sorted(changed)):
+        FORGET.run(connection, {"pages": batch})
+    new = [_facts(row) for link, row in best.items() if link.page in changed]
+    if new:
+        connection.execute(insert(citations), new)
+    read = sorted({link.url_id for link in _newly_dated(best, there_rows)})
+    for batch in batches(read):
+        OUTDATE.run(connection, {"urls": batch})
+    tagged = sorted({link.url_id for link, row in best.items() if CitationFlag.DEAD in row.said})
+    for batch in batches(tagged):
+        LOOK_AT_MARKED.run(connection, {"ids": batch, "today": day})
+
+
+def citations_of(reader: Reader, numbers: Iterable[int]) -> dict[LinkRef, CitationRow]:
+    """What these pages say of their links."""
+    return {
+        row.link: row
+        for batch in batches(sorted(set(numbers)))
+        for row in map(_row, OF_PAGES.rows(reader, {"pages": batch}))
+    }
+
+
+def cited_uses(reader: Reader, url_id: int, *, limit: int = 100) -> list[CitingPageUse]:
+    """Return the pages that have the link now, at most so many, those that had it first before others."""
+    rows = USES.rows(reader, {"url": url_id, "most": limit})
+    return [
+        CitingPageUse(LinkRef(page, url_id), first_day, access) for page, first_day, access in rows
+    ]
+
+
+def days_cited(reader: Reader, page: int) -> Mapping[int, int]:
+    """For each link of the page the day it was cited: as written, else first seen there (B05, B06).
+
+    Of a page that had its links when it was first read that is the day of this reading;
+    `wiki.sync.page_import` finds the revision.
+    """
+    days: dict[int, int] = dict(FIRST_SEEN.rows(reader, {"of": page}))
+    for link, row in citations_of(reader, [page]).items():
+        if row.access_day is not None and link.url_id in days:
+            days[link.url_id] = row.access_day
+    return days
+
+
+def _newly_dated(
+    rows: Mapping[LinkRef, CitationRow], before: Mapping[LinkRef, tuple[object, ...]]
+) -> Iterator[LinkRef]:
+    """Yield links with an access date that the page did not tell before."""
+    place = [column.name for column in _COLUMNS[2:]].index("access_day")
+    for link, row in rows.items():
+        told = before[link][place] if link in before else None
+        if row.access_day is not None and row.access_day != told:
+            yield link
+
+
+def _values(row: CitationRow) -> tuple[object, ...]:
+    return tuple(_facts(row).values())[2:]
+
+
+def _facts(row: CitationRow) -> dict[str, object]:
+    return {
+        "page": row.link.page,
+        "url_id": row.link.url_id,
+        "way": row.way,
+        "access_day": row.access_day,
+        "archive_url": storable(row.archive_url)[:ARCHIVE_URL_LIMIT_CHARS],
+        "archive_timestamp": storable(row.archive_timestamp),
+        "facts": int(row.said),
+    }
+
+
+def _row(found: Sequence[Any]) -> CitationRow:
+    page, url_id, way, access_day, archive_url, timestamp, facts = found
+    return CitationRow(
+        LinkRef(page, url_id),
+        way,
+        access_day,
+        archive_url,
+        timestamp,
+        CitationFlag(facts),
+    )

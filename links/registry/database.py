@@ -1,0 +1,396 @@
+"""Database of the link registry: opening, transactions, schema upgrade, table copy.
+
+Each version of the tables has a number, kept in ``link_version``; a step in `links.store.migrations`
+leads from one to the next. A registry of this version costs one question. An older one, and an empty
+database, take all steps that they lack in one transaction: two programs that open it at once both find
+it whole. A newer one is left alone.
+
+    with store.reading() as rows:      # one snapshot
+        rows.execute(select(urls.c.state)…)
+    with store.writing() as rows:      # all of it, or nothing
+        rows.execute(insert(urls)…)
+
+Statements are SQLAlchemy's over `links.registry.schema` and run on both. Any thread may ask; on SQLite
+writers take turns. What goes wrong is one of ours: TransientError when the database is gone, locked
+or full of questions, and trying later helps.
+"""
+
+import sqlite3
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import (
+    Connection,
+    Engine,
+    QueuePool,
+    create_engine,
+    delete,
+    event,
+    insert,
+    inspect,
+    select,
+    text,
+)
+from sqlalchemy.exc import DBAPIError, DisconnectionError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from core.config.database_urls import IndexAddress, is_frozen, parse_index_url, read_only_uri
+from core.errors import CollectionVersionError, TransientError, WeboidError
+from core.layout import Layout
+from links.registry.schema import metadata
+from links.registry.statements import DatabaseSnapshot
+
+HEAD = "0011"  # the newest step's number; a test holds it to the folder
+VERSION_TABLE = "link_version"
+MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
+_LOCK = 0x6C696E6B73  # "links": of PostgreSQL's advisory locks, held while tables are made
+
+
+def version_of(connection: Connection) -> str:
+    """The version of the tables; empty when there are none."""
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return ""
+    found = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608
+    return str(found or "")
+
+
+def upgrade_schema(connection: Connection, where: str, *, to: str = HEAD) -> None:
+    """Take the steps that the tables lack, inside of the connection's transaction.
+
+    Args:
+        connection: of a transaction that writes.
+        where: the database for people.
+        to: the version to stop at.
+
+    Raises:
+        CollectionVersionError: the tables are of a version that this program does not know.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+    version = version_of(connection)
+    if version == to:
+        return
+    # What follows loads a library that is not needed for a registry of this version.
+    from alembic.operations import Operations
+    from alembic.runtime.migration import MigrationContext
+
+    scripts = steps()
+    known = [script.revision for script in scripts.walk_revisions()]
+    if version and version not in known:
+        raise CollectionVersionError(
+            f"The link registry at {where} is of version {version[:40]}, this Weboid knows versions up to "
+            f"{HEAD}: install the Weboid that made it, or a newer one."
+        )
+    if not version and inspect(connection).has_table("link_urls"):
+        raise CollectionVersionError(
+            f"The tables of the link registry at {where} do not say their version: they are not "
+            "Weboid's, or from before its first release. Move them away, then try again."
+        )
+    context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
+    with Operations.context(context):
+        for script in reversed(list(scripts.iterate_revisions(to, version or "base"))):
+            module: Any = script.module
+            module.upgrade()
+            context.stamp(scripts, script.revision)
+
+
+def steps() -> Any:
+    """All steps, as the library keeps them: an ``alembic.script.ScriptDirectory``."""
+    from alembic.script import ScriptDirectory
+
+    return ScriptDirectory(str(MIGRATIONS_FOLDER))
+
+
+def create_schema(engine: Engine, schema: str) -> None:
+    """Make the schema that holds the tables, unless it is there: PostgreSQL only.
+
+    It is looked for first: whoever may not make one may still use one.
+    """
+    with engine.begin() as connection:
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+        if schema not in inspect(connection).get_schema_names():
+            connection.execute(text(f'CREATE SCHEMA "{schema}"'))
+
+
+_BUSY_TIMEOUT_S = 30.0
+_WRITES = "weboid_writes"
+_CONNECTIONS = 8
+_IDLE = 4  # connections that are kept beside for `snapshot`
+_PRAGMAS = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = NORMAL",
+    "PRAGMA cache_size = -65536",  # KiB
+    "PRAGMA mmap_size = 268435456",
+)
+
+
+class RegistryStore:
+    """The registry's database. From any thread; `close` it.
+
+    Attributes:
+        engine: SQLAlchemy's.
+        where: the database for people: a path, or an address without password.
+    """
+
+    def __init__(self, engine: Engine, where: str, file: Path | None = None) -> None:
+        self.engine = engine
+        self._file = file
+        self._idle: deque[Connection] = deque()
+        self.where = where
+        # On PostgreSQL each question would else see what was written since the one before.
+        self._reader = engine
+        if self.is_shared:
+            self._reader = engine.execution_options(
+                isolation_level="REPEATABLE READ", postgresql_readonly=True
+            )
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is a server, which several machines may ask."""
+        return self.engine.dialect.name == "postgresql"
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection whose questions all see the same moment.
+
+        Raises:
+            TransientError: the database does not answer.
+        """
+        with self._mapped(), self._reader.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A connection whose changes are kept together when the block ends well.
+
+        Raises:
+            TransientError: the database does not answer; nothing was kept.
+        """
+        with self._mapped(), self.engine.connect() as plain:
+            connection = plain.execution_options(**{_WRITES: True})
+            with connection.begin():
+                yield connection
+
+    @contextmanager
+    def snapshot(self) -> Iterator[DatabaseSnapshot]:
+        """As `reading`, for `links.registry.statements.SqlStatement.rows` alone, at a tenth of its price.
+
+        Raises:
+            TransientError: the database does not answer.
+        """
+        with self._mapped():
+            held = self._held()
+            driver: Any = held.connection.driver_connection
+            try:
+                if not self.is_shared:
+                    driver.execute("BEGIN")  # PostgreSQL's driver begins by itself
+                yield DatabaseSnapshot(driver, self.engine.dialect)
+                driver.rollback()
+            except BaseException as error:
+                self._end_badly(held, error)
+                raise
+            self._keep(held)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._let_go()
+        self.engine.dispose()
+
+    def _held(self) -> Connection:
+        """A connection that no transaction uses; of the same file as the last."""
+        try:
+            held = self._idle.pop()
+        except IndexError:
+            return self._reader.connect()
+        if self._file is not None and held.info["file"] != _file(self._file):
+            held.invalidate()
+            held.close()
+            return self._reader.connect()
+        return held
+
+    def _keep(self, held: Connection) -> None:
+        if len(self._idle) < _IDLE:
+            self._idle.append(held)
+        else:
+            held.close()
+
+    def _end_badly(self, held: Connection, error: BaseException) -> None:
+        """Keep the connection when the fault is the asker's; else let go of all."""
+        driver: Any = held.connection.driver_connection
+        if isinstance(error, WeboidError):
+            driver.rollback()
+            self._keep(held)
+            return
+        held.invalidate()
+        held.close()
+        self._let_go()  # those that wait beside it are no better
+
+    def _let_go(self) -> None:
+        while self._idle:
+            with suppress(IndexError):  # another thread may be quicker
+                self._idle.pop().close()
+
+    @contextmanager
+    def _mapped(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            if self._is_gone(error):
+                raise self._gone(error) from error
+            raise
+
+    def _is_gone(self, error: Exception) -> bool:
+        """Whether it says that the database is not there, in use, or no database any more."""
+        if isinstance(error, PoolTimeoutError | DisconnectionError):
+            return True
+        driver: Any = self.engine.dialect.loaded_dbapi
+        first = error.orig if isinstance(error, DBAPIError) else error
+        if isinstance(error, DBAPIError) and error.connection_invalidated:
+            return True
+        if isinstance(first, sqlite3.OperationalError):
+            # A statement that is wrong is a mistake of ours; one whose tables are gone is none.
+            wrong = first.sqlite_errorcode == sqlite3.SQLITE_ERROR
+            return not wrong or "no such table: link_" in str(first)
+        if isinstance(first, driver.OperationalError | driver.InterfaceError):
+            return True
+        return type(first) is sqlite3.DatabaseError  # "file is not a database", "malformed"
+
+    def _gone(self, error: Exception) -> TransientError:
+        said = " ".join(str(getattr(error, "orig", None) or error).split()).rstrip(".")
+        return TransientError(f"The link registry at {self.where} does not answer: {said}.")
+
+
+def open_registry_store(layout: Layout, url: str = "") -> RegistryStore:
+    """The registry of a collection, or the one beside the index that `url` names; brought up to date.
+
+    Raises:
+        ConfigError: `url` names none.
+        CollectionVersionError: a newer Weboid made it.
+        TransientError: the database does not answer.
+    """
+    address = parse_index_url(url) if url else None
+    store = _own(layout.links_db) if address is None else _shared(address)
+    try:
+        with store.reading() as connection:
+            is_ready = version_of(connection) == HEAD
+        if not is_ready:
+            _prepare(store, address)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def open_registry_read_only(layout: Layout, url: str = "") -> RegistryStore | None:
+    """The registry as it is; None when there is none yet, or one of another version: nothing is made.
+
+    Raises:
+        ConfigError: `url` names none.
+        TransientError: the database does not answer.
+    """
+    if not url and not layout.links_db.is_file():
+        return None
+    store = _shared(parse_index_url(url)) if url else _own(layout.links_db)
+    try:
+        with store.reading() as connection:
+            is_ready = version_of(connection) == HEAD
+    except BaseException:
+        store.close()
+        raise
+    if not is_ready:
+        store.close()
+        return None
+    return store
+
+
+def _prepare(store: RegistryStore, address: IndexAddress | None) -> None:
+    with store._mapped():  # noqa: SLF001
+        if address is not None:
+            create_schema(store.engine, address.index)
+    with store.writing() as connection:
+        upgrade_schema(connection, store.where)
+
+
+def _own(path: Path) -> RegistryStore:
+    """The database in a file; nothing but this makes one, so that a file that is gone is told."""
+    path = path.absolute()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        path.touch()
+
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(
+            read_only_uri(path) if is_frozen(path) else f"{path.as_uri()}?mode=rw",
+            uri=True,
+            timeout=_BUSY_TIMEOUT_S,
+            check_same_thread=False,
+            isolation_level=None,  # the library's own BEGIN comes too late
+        )
+
+    engine = create_engine(
+        "sqlite://", creator=connect, poolclass=QueuePool, pool_size=_CONNECTIONS
+    )
+
+    @event.listens_for(engine, "connect")
+    def _connected(connection: sqlite3.Connection, record: Any) -> None:
+        for pragma in _PRAGMAS:
+            connection.execute(pragma)
+        record.info["file"] = _file(path)
+
+    @event.listens_for(engine, "checkout")
+    def _taken(_connection: sqlite3.Connection, record: Any, _proxy: Any) -> None:
+        # SQLite goes on writing to a file that was removed or replaced: to nowhere.
+        if record.info["file"] != _file(path):
+            raise DisconnectionError(f"{path} is another file now")
+
+    @event.listens_for(engine, "begin")
+    def _begun(connection: Connection) -> None:
+        # A writer that begins as a reader may find at its first change that it may not.
+        writes = connection.get_execution_options().get(_WRITES, False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return RegistryStore(engine, str(path), path)
+
+
+def _file(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _shared(address: IndexAddress) -> RegistryStore:
+    engine = create_engine(
+        "postgresql+psycopg://",
+        connect_args={
+            **address.parameters,
+            "connect_timeout": "5",
+            "application_name": "weboid-links",
+        },
+        pool_size=_CONNECTIONS,
+        pool_pre_ping=True,
+    )
+    return RegistryStore(engine, str(address))
+
+
+_AT_ONCE = 1_000
+
+
+def copy_rows(source: Connection, target: Connection) -> None:
+    """Replace all rows of the target's registry by those of the source's.
+
+    Both are of the present version; the source's rows are read some at a time.
+
+    Args:
+        source: a connection that reads one snapshot, of SQLite or PostgreSQL.
+        target: a connection that writes.
+    """
+    reading = source.execution_options(yield_per=_AT_ONCE)
+    for table in metadata.sorted_tables:
+        target.execute(delete(table))
+        for part in reading.execute(select(table)).mappings().partitions():
+            target.execute(insert(table), [dict(row) for row in part])

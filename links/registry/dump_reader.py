@@ -1,0 +1,342 @@
+"""Readers of link lists: JSON Lines, TSV and SQL dumps of MediaWiki.
+
+A dump is lines: comments, a CREATE TABLE that names the columns, and INSERTs with many rows each.
+
+    JSON lines   {"wiki": "dewiki@WMF", "page_id": 7, "title": "Foo", "namespace": 0, "url": "…"},
+                 or "urls" with all of a page's
+    TSV          wiki, page id, title, namespace, URL; without the wiki when one is given
+    SQL          a dump of MediaWiki's table externallinks, as Wikimedia publishes it
+    MediaWiki    el_from, el_to, or el_from, el_to_domain_index, el_to_path, as its command line client
+                 writes them: with backslash escapes, and NULL
+
+The first line of a TSV file may name the columns; then they may stand in any order, and others are
+passed over. Without it their number tells. What is compressed by gzip is known by its first bytes. A
+line that cannot be read is told of and passed over: nothing else depends on it.
+"""
+
+import gzip
+import ipaddress
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from io import BufferedIOBase, BufferedReader
+from typing import Any, NamedTuple, cast
+
+from core.errors import InputError
+
+BEGINNINGS = ("--", "/*", "DROP TABLE", "CREATE TABLE", "INSERT INTO", "LOCK TABLES")
+_COLUMN = re.compile(r"\s*`(\w+)` ")
+_INSERT = re.compile(r"INSERT INTO `?\w+`?\s*(?:\(([^)]*)\))?\s*VALUES\s*")
+_VALUE = re.compile(
+    r"\s*(?:'([^'\\]*(?:(?:\\.|'')[^'\\]*)*)'|(NULL)|([-+.\w]+))\s*([,)])", re.DOTALL
+)
+_ESCAPED = re.compile(r"\\(.)|''", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "0": "\0", "r": "\r", "b": "\b", "Z": "\x1a"}
+
+
+class SqlDump:
+    """Reads a dump line by line.
+
+    Attributes:
+        columns: of the table, in their order; empty until its CREATE TABLE was read.
+    """
+
+    def __init__(self) -> None:
+        self.columns: list[str] = []
+        self._is_creating = False
+
+    def rows(self, line: str) -> Iterator[dict[str, str]]:
+        """The rows that the line inserts, by columns; NULL is empty.
+
+        Raises:
+            ValueError: it cannot be read to its end; the rows before that place were given.
+        """
+        if line.startswith("CREATE TABLE"):
+            self.columns, self._is_creating = [], True
+        elif self._is_creating:
+            column = _COLUMN.match(line)
+            if column is not None:
+                self.columns.append(column[1])
+            self._is_creating = not line.startswith(")")
+        elif (insert := _INSERT.match(line)) is not None:
+            named = [name.strip(" `") for name in (insert[1] or "").split(",") if name.strip()]
+            yield from _tuples(line, insert.end(), named or self.columns)
+
+
+def unescape_sql(text: str) -> str:
+    """What MySQL writes with backslashes."""
+    if "\\" not in text and "''" not in text:
+        return text
+    return _ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]) if found[1] else "'", text)
+
+
+def _tuples(line: str, at: int, columns: list[str]) -> Iterator[dict[str, str]]:
+    while at < len(line) and line[at] == "(":
+        values, end = [], ","
+        at += 1
+        while end == ",":
+            found = _VALUE.match(line, at)
+            if found is None:
+                raise ValueError(f"it cannot be read from its character {at + 1:,} on")
+            text, null, number, end = found.groups()
+            values.append("" if null else number or unescape_sql(text or ""))
+            at = found.end()
+        if len(values) != len(columns):
+            raise ValueError(
+                f"a row has {len(values)} values, and the table {len(columns)} columns"
+            )
+        yield dict(zip(columns, values, strict=True))
+        if line[at : at + 1] != ",":
+            break
+        at += 1
+        while line[at : at + 1].isspace():
+            at += 1
+    if line[at : at + 1] != ";":
+        raise ValueError("its end is missing")
+
+
+LINE_LIMIT_BYTES = 16 << 20  # an INSERT holds many rows, a JSON line all URLs of a page
+_GZIP = b"\x1f\x8b"
+_NAMES = {
+    "wiki": "wiki",
+    "dbname": "wiki",
+    "page_id": "page",
+    "pageid": "page",
+    "curid": "page",
+    "el_from": "page",
+    "title": "title",
+    "page_title": "title",
+    "namespace": "namespace",
+    "page_namespace": "namespace",
+    "url": "url",
+    "el_to": "url",
+    "el_to_domain_index": "index",
+    "el_to_path": "path",
+}
+_INDEX = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:(?://)?)([^/@:]*)(:\d*)?(?:@(.*))?", re.DOTALL)
+
+
+class DumpLink(NamedTuple):
+    """A link of a page, as a file says it.
+
+    Attributes:
+        wiki: its name; empty when the file does not say.
+        title: empty when the file does not say.
+    """
+
+    wiki: str
+    page_id: int
+    title: str
+    namespace: int
+    url: str
+
+
+class MalformedLine(NamedTuple):
+    """A line that is none: which, and why."""
+
+    number: int
+    why: str
+
+
+def read_links(
+    stream: BufferedIOBase, *, one_wiki: bool, progress: Callable[[int], None] = lambda _: None
+) -> Iterator[DumpLink | MalformedLine]:
+    """The links of a file.
+
+    Args:
+        stream: the file, from its beginning.
+        one_wiki: TSV without a line of names has no column for the wiki.
+        progress: told how many bytes of the file were read since it was last told.
+
+    Raises:
+        InputError: the file is damaged, or is none of these forms.
+    """
+    source = cast("BufferedReader", _CountingStream(stream, progress))
+    plain: Any = source
+    if source.peek(2)[:2] == _GZIP:
+        plain = gzip.GzipFile(fileobj=source, mode="rb")
+    try:
+        yield from _rows(plain, one_wiki=one_wiki)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(
+            f"The file is damaged: {error}. Nothing after that place can be read."
+        ) from error
+
+
+def url_of_index(index: str, path: str) -> str:
+    """The URL of MediaWiki's domain index and path (X08).
+
+    >>> url_of_index("https://org.creativecommons.", "/licenses/by-sa/3.0")
+    'https://creativecommons.org/licenses/by-sa/3.0'
+    >>> url_of_index("http://V4.192.0.2.1.:8080", "/"), url_of_index("mailto:org.example.@me", "")
+    ('http://192.0.2.1:8080/', 'mailto:me@example.org')
+    """
+    found = _INDEX.fullmatch(index)
+    if found is None:
+        return index + path
+    start, domain, port, user = found[1], found[2].removesuffix("."), found[3] or "", found[4]
+    if domain.startswith("V4."):
+        host = domain[3:]
+    elif domain.startswith("V6."):
+        host = _ipv6(domain[3:])
+    else:
+        host = ".".join(reversed(domain.split(".")))
+    return f"{start}{user}@{host}{port}{path}" if user else f"{start}{host}{port}{path}"
+
+
+def _ipv6(groups: str) -> str:
+    try:
+        return f"[{ipaddress.IPv6Address(groups.replace('.', ':'))}]"
+    except ValueError:
+        return f"[{groups}]"
+
+
+class _CountingStream:
+    """A stream that tells how much was read of it."""
+
+    def __init__(self, stream: BufferedIOBase, progress: Callable[[int], None]) -> None:
+        self._stream = stream
+        self._progress = progress
+        self._ahead = b""
+
+    def peek(self, size: int) -> bytes:
+        self._ahead += self._stream.read(size - len(self._ahead))
+        return self._ahead
+
+    def read(self, size: int = -1) -> bytes:
+        ahead, self._ahead = self._ahead, b""
+        data = ahead if 0 <= size <= len(ahead) else ahead + self._stream.read(size)
+        self._progress(len(data))
+        return data
+
+    def readline(self, limit: int = -1) -> bytes:
+        ahead, self._ahead = self._ahead, b""
+        line = ahead if ahead.endswith(b"\n") else ahead + self._stream.readline(limit)
+        self._progress(len(line))
+        return line
+
+
+def _rows(stream: Any, *, one_wiki: bool) -> Iterator[DumpLink | MalformedLine]:
+    columns: list[str] | None = None
+    sql: SqlDump | None = None
+    for number, line in _lines(stream):
+        if line is None:
+            yield MalformedLine(number, f"it is longer than {LINE_LIMIT_BYTES:,} bytes")
+            continue
+        if not line.strip():
+            continue
+        try:
+            if line.startswith("{"):
+                yield from _json_rows(line)
+                continue
+            if sql is None and columns is None and line.startswith(BEGINNINGS):
+                sql = SqlDump()
+            if sql is not None:
+                yield from map(_link_of, sql.rows(line))
+                continue
+            cells = line.split("\t")
+            if columns is None:
+                columns, is_head = _columns(cells, one_wiki=one_wiki)
+                if is_head:
+                    continue
+            yield _tsv_row(columns, cells)
+        except ValueError as error:
+            yield MalformedLine(number, str(error))
+
+
+def _lines(stream: Any) -> Iterator[tuple[int, str | None]]:
+    number = 0
+    while line := stream.readline(LINE_LIMIT_BYTES):
+        number += 1
+        if len(line) >= LINE_LIMIT_BYTES and not line.endswith(b"\n"):
+            while (rest := stream.readline(LINE_LIMIT_BYTES)) and not rest.endswith(b"\n"):
+                pass
+            yield number, None
+            continue
+        text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+        # Bytes that are no UTF-8 stay what they are, and make a URL that nobody can ask for.
+        yield number, text.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
+
+
+def _columns(cells: list[str], *, one_wiki: bool) -> tuple[list[str], bool]:
+    """What the columns are, and whether the line says so itself.
+
+    Raises:
+        InputError: it cannot be told.
+    """
+    named = [_NAMES.get(cell.strip().lower(), "") for cell in cells]
+    if "page" in named and ("url" in named or "index" in named):
+        return named, True
+    full = ["wiki", "page", "title", "namespace", "url"]
+    known = {5: full, 4: full[1:], 2: ["page", "url"], 3: ["page", "index", "path"]}
+    found = known.get(len(cells))
+    if found is None or (found is full) == one_wiki:
+        has = (
+            "page id, title, namespace, URL" if one_wiki else "wiki, page id, title, namespace, URL"
+        )
+        raise InputError(
+            f"The first line has {len(cells)} columns: expected are {has}, separated by tabs; or a first line "
+            "that names them; or JSON lines. `weboid links import --help` shows the forms."
+        )
+    return found, False
+
+
+def _tsv_row(columns: list[str], cells: list[str]) -> DumpLink:
+    if len(cells) != len(columns):
+        raise ValueError(f"it has {len(cells)} columns, not {len(columns)}")
+    values = dict(zip(columns, cells, strict=True))
+    for name in ("index", "path", *(("url",) if len(columns) == 2 else ())):
+        if name in values:
+            values[name] = "" if values[name] in ("NULL", "\\N") else unescape_sql(values[name])
+    return _row_of(values)
+
+
+def _link_of(row: dict[str, str]) -> DumpLink:
+    """The link that a row of MediaWiki's table is."""
+    values = {_NAMES.get(name, ""): value for name, value in row.items()}
+    if "page" not in values or not ("url" in values or "index" in values):
+        raise ValueError(
+            "its table is not externallinks: it has no el_from with el_to or its parts"
+        )
+    return _row_of(values)
+
+
+def _row_of(values: dict[str, str]) -> DumpLink:
+    is_parted = "index" in values
+    url = url_of_index(values["index"], values.get("path", "")) if is_parted else values["url"]
+    return DumpLink(
+        values.get("wiki", "").strip(),
+        _number(values["page"]),
+        values.get("title", ""),
+        _number(values.get("namespace") or "0"),
+        url,
+    )
+
+
+def _json_rows(line: str) -> Iterator[DumpLink]:
+    try:
+        facts = json.loads(line)
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
+    except ValueError as error:
+        raise ValueError(f"it is no JSON: {error}") from error
+    values = {_NAMES.get(str(key).lower(), ""): value for key, value in facts.items()}
+    urls = facts.get("urls", [values.get("url")])
+    if not isinstance(urls, list) or not all(isinstance(url, str) for url in urls):
+        raise ValueError('it has no "url" that is a text, and no "urls" that are')
+    wiki, title = values.get("wiki", ""), values.get("title", "")
+    if not isinstance(wiki, str) or not isinstance(title, str):
+        raise ValueError('"wiki" and "title" are texts')  # noqa: TRY004
+    page_id, namespace = _number(values.get("page")), _number(values.get("namespace") or 0)
+    for url in urls:
+        yield DumpLink(wiki.strip(), page_id, title, namespace, url)
+
+
+def _number(value: Any) -> int:
+    if isinstance(value, str) and value.isdecimal() and value.isascii() and len(value) <= 18:
+        return int(value)  # nearly all
+    text = str(value).strip()
+    if isinstance(value, bool) or not re.fullmatch(r"-?\d{1,18}", text, re.ASCII):
+        raise ValueError(f"{text[:40]!r} is no number of a page or namespace")
+    return int(text)

@@ -1,0 +1,241 @@
+"""Queries limited to one farm or wiki: known URLs, copies, waiting links, counts.
+
+Told is only what a page of the asker's farm has now; whether another farm has it, nobody learns. A URL
+that the asking wiki has itself is found by a look at its own references. For one that it has not, the
+wikis that have it are visited one by one, each by a jump in the index, however many pages it has.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from sqlalchemy import BigInteger, ColumnElement, exists, func, literal_column, select
+
+from links.registry.pages import MAX_PAGE_ID, PAGE_BITS, number_of
+from links.registry.schema import copies, invalid, pages, refs, urls, wanted, wikis
+from links.registry.statements import Reader, SqlStatement, batches, many, one
+from links.registry.urls import COLUMNS, UrlRow, row_of, select_url_rows, urls_by_id
+from links.registry.wikis import Wiki
+from links.rules.link_class import MISSING_TARGET
+from links.url_parts import key_of
+
+COUNT_PAGES_OF_WIKI = SqlStatement(
+    select(func.count()).select_from(
+        select(pages.c.id).where(pages.c.wiki_id == one("wiki")).limit(one("limit")).subquery()
+    )
+)
+COUNT_LINKS_OF_WIKI = SqlStatement(
+    select(func.count()).select_from(
+        select(refs.c.page)
+        .where(refs.c.page >= one("first"), refs.c.page < one("beyond"), refs.c.gone_day.is_(None))
+        .limit(one("limit"))
+        .subquery()
+    )
+)
+LINKS_OF = SqlStatement(
+    select(refs.c.url_id)
+    .where(refs.c.page >= one("first"), refs.c.page < one("beyond"), refs.c.gone_day.is_(None))
+    .distinct()
+    .limit(one("limit"))
+)
+
+
+def count_pages(reader: Reader, wiki_id: int, *, limit: int) -> int:
+    """How many pages of the wiki are known; no more than the limit are counted."""
+    found: int = COUNT_PAGES_OF_WIKI.rows(reader, {"wiki": wiki_id, "limit": limit})[0][0]
+    return found
+
+
+def count_links(reader: Reader, wiki_id: int, *, limit: int) -> int:
+    """How many links its pages have, a URL counted once for each page; no more than the limit."""
+    asked = {"first": number_of(wiki_id, 0), "beyond": number_of(wiki_id + 1, 0), "limit": limit}
+    found: int = COUNT_LINKS_OF_WIKI.rows(reader, asked)[0][0]
+    return found
+
+
+def links_of(reader: Reader, wiki_id: int, *, limit: int) -> list[UrlRow]:
+    """Return URLs that the wiki's pages have now, each once; no more than the limit."""
+    asked = {"first": number_of(wiki_id, 0), "beyond": number_of(wiki_id + 1, 0), "limit": limit}
+    ids = [number for (number,) in LINKS_OF.rows(reader, asked)]
+    return list(urls_by_id(reader, ids).values())
+
+
+class ExternalCopy(NamedTuple):
+    """A copy in another archive.
+
+    Attributes:
+        service: the archive's short name.
+        timestamp: 14 digits, or empty.
+        is_by_hand: a person chose it.
+    """
+
+    service: str
+    address: str
+    timestamp: str
+    is_by_hand: bool
+
+
+_of_url = (refs.c.url_id == urls.c.id, refs.c.gone_day.is_(None))
+_number = BigInteger()
+_PAGES: ColumnElement[int] = literal_column(str(1 << PAGE_BITS), _number)  # numbers of one wiki
+BY_KEY = SqlStatement(
+    select_url_rows()
+    .add_columns(
+        exists()
+        .where(*_of_url, refs.c.page >= one("low", _number), refs.c.page < one("high", _number))
+        .label("is_own")
+    )
+    .where(urls.c.key.in_(many("keys"))),
+    "keys",
+)
+_first = (
+    select(
+        urls.c.id.label("url_id"),
+        select(func.min(refs.c.page)).where(*_of_url).scalar_subquery().label("page"),
+    )
+    .where(urls.c.id.in_(many("ids")))
+    .cte("seen", recursive=True)
+)
+# To the first page of the next wiki that has the URL.
+_seen = _first.union_all(
+    select(
+        _first.c.url_id,
+        select(func.min(refs.c.page))
+        .where(
+            refs.c.url_id == _first.c.url_id,
+            refs.c.gone_day.is_(None),
+            refs.c.page >= ((_first.c.page // _PAGES) + literal_column("1")) * _PAGES,
+        )
+        .scalar_subquery(),
+    ).where(_first.c.page.is_not(None))
+)
+IN_FARM = SqlStatement(
+    select(_seen.c.url_id)
+    .select_from(_seen)
+    .join(wikis, wikis.c.id == _seen.c.page // _PAGES)
+    .where(wikis.c.farm_id == one("farm"))
+    .distinct(),
+    "ids",
+)
+ON_PAGE = SqlStatement(
+    select(refs.c.url_id, refs.c.spelling).where(
+        refs.c.page == one("page", _number),
+        refs.c.gone_day.is_(None),
+        refs.c.url_id.in_(many("ids")),
+    ),
+    "ids",
+)
+HAVING = SqlStatement(
+    select(_seen.c.url_id, (_seen.c.page // _PAGES).label("wiki")).where(_seen.c.page.is_not(None)),
+    "ids",
+)
+MISSING_ON_PAGE = SqlStatement(
+    select(invalid.c.text, invalid.c.first_day).where(
+        invalid.c.page == one("page", _number), invalid.c.reason == MISSING_TARGET
+    )
+)
+COPIES = SqlStatement(
+    select(
+        *(copies.c.url_id, copies.c.service, copies.c.address, copies.c.timestamp),
+        *(copies.c.chosen_by, copies.c.is_locked),
+    ).where(copies.c.url_id.in_(many("ids")), copies.c.address != ""),
+    "ids",
+)
+WANTED = SqlStatement(
+    select(wanted.c.url_id, func.min(wanted.c.since))
+    .where(wanted.c.url_id.in_(many("ids")))
+    .group_by(wanted.c.url_id),
+    "ids",
+)
+
+
+def known_in_farm(reader: Reader, wiki: Wiki, identities: Iterable[str]) -> dict[str, UrlRow]:
+    """Those of the URLs that a page of the wiki's farm has, by their identity keys.
+
+    Args:
+        reader: of one moment.
+        wiki: the asker's.
+        identities: identity keys (`core.urls.identity_key`).
+    """
+    return known_by_key(reader, wiki, map(key_of, identities))
+
+
+def known_by_key(reader: Reader, wiki: Wiki, keys: Iterable[bytes]) -> dict[str, UrlRow]:
+    """Return the same for URLs of which only the keys are there (`links.url_parts.key_of`)."""
+    own: dict[str, UrlRow] = {}
+    others: dict[int, UrlRow] = {}
+    ends = {"low": number_of(wiki.id, 0), "high": number_of(wiki.id + 1, 0)}
+    for batch in batches(dict.fromkeys(keys)):
+        for found in BY_KEY.rows(reader, {"keys": list(batch), **ends}):
+            row = row_of(found)
+            if found[len(COLUMNS)]:
+                own[row.url] = row
+            else:
+                others[row.id] = row
+    for ids in batches(others):
+        for (number,) in IN_FARM.rows(reader, {"ids": ids, "farm": wiki.farm_id}):
+            own[others[number].url] = others[number]
+    return own
+
+
+def wikis_having(reader: Reader, ids: Iterable[int]) -> list[tuple[int, int]]:
+    """Return URLs with the wikis whose pages have them now, by their numbers, each pair once."""
+    return [
+        (row[0], row[1])
+        for batch in batches(dict.fromkeys(ids))
+        for row in HAVING.rows(reader, {"ids": batch})
+    ]
+
+
+def on_page(reader: Reader, wiki_id: int, page_id: int, ids: Iterable[int]) -> dict[int, str]:
+    """Return those of the URLs, by their numbers, that the page has now (W20), and how it spells them.
+
+    The spelling (A17) is empty where it is the identity key.
+
+    Args:
+        reader: of one moment.
+        wiki_id: the page's wiki.
+        page_id: the wiki's number of the page.
+        ids: the URLs' numbers.
+    """
+    if not 0 < page_id <= MAX_PAGE_ID:
+        return {}
+    page = number_of(wiki_id, page_id)
+    return {
+        number: spelling or ""
+        for batch in batches(dict.fromkeys(ids))
+        for number, spelling in ON_PAGE.rows(reader, {"page": page, "ids": batch})
+    }
+
+
+def missing_targets_on(reader: Reader, wiki_id: int, page_id: int) -> dict[str, int]:
+    """Return the page's links to pages of the farm that are not there, and since when it has them (W50)."""
+    if not 0 < page_id <= MAX_PAGE_ID:
+        return {}
+    rows = MISSING_ON_PAGE.rows(reader, {"page": number_of(wiki_id, page_id)})
+    return {bytes(text).decode("utf-8", "surrogatepass"): day for text, day in rows}
+
+
+def copies_elsewhere(reader: Reader, ids: Iterable[int]) -> dict[int, list[ExternalCopy]]:
+    """Copies that were chosen in other archives (W30), by the URLs' numbers; a person's choice first.
+
+    After these the newest comes first; one whose moment nobody tells is the last.
+    """
+    found: dict[int, list[ExternalCopy]] = {}
+    for batch in batches(dict.fromkeys(ids)):
+        for number, service, address, timestamp, chosen_by, is_locked in COPIES.rows(
+            reader, {"ids": batch}
+        ):
+            copy = ExternalCopy(service, address, timestamp, bool(chosen_by or is_locked))
+            found.setdefault(number, []).append(copy)
+    for each in found.values():
+        each.sort(key=lambda copy: (copy.is_by_hand, copy.timestamp, copy.service), reverse=True)
+    return found
+
+
+def wanted_since(reader: Reader, ids: Iterable[int]) -> dict[int, int]:
+    """Since when those of the URLs wait for their way into the archive that do, as Unix seconds."""
+    return {
+        number: since
+        for batch in batches(dict.fromkeys(ids))
+        for number, since in WANTED.rows(reader, {"ids": batch})
+    }

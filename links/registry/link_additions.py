@@ -1,0 +1,223 @@
+"""Accounts that added links, and domains spread over several wikis.
+
+An account is named only where there is no doubt: the page was read before at the parent of its newest
+revision, or the page has but that one revision. A link that came with several revisions at once, or that
+is back after a revert, is nobody's. The revision is kept as well, so that people can look at the difference
+before they conclude anything.
+
+Accounts that are IP addresses are as public in the wiki as names are; here they leave after `KEEP_DAYS`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Select, delete, func, select
+
+from core.storable_text import storable
+from links.registry.schema import additions, farms, hosts, page_revisions, pages, urls, wikis
+from links.registry.statements import (
+    Reader,
+    SqlStatement,
+    batches,
+    insert_missing,
+    many,
+    one,
+    upsert,
+)
+from links.url_parts import SCHEMES, UrlParts
+
+KEEP_DAYS = 90
+ACCOUNT_LIMIT_CHARS = 255
+
+
+@dataclass(frozen=True, slots=True)
+class PageRevision:
+    """The revision of a page that was read.
+
+    Attributes:
+        page: the registry's number.
+        rev_id: of the revision.
+        parent_id: of the one before; 0: there is none; None: not known.
+        account: who made it; empty: not known, or hidden.
+        day: when it was made.
+    """
+
+    page: int
+    rev_id: int
+    parent_id: int | None
+    account: str
+    day: int
+
+
+class LinkAddition(NamedTuple):
+    """A link that an account added to a page."""
+
+    wiki: str
+    page_id: int
+    title: str
+    url: str
+    domain: str
+    account: str
+    rev_id: int
+    day: int
+
+
+class DomainSpread(NamedTuple):
+    """How an account added links to a domain to pages of several wikis of a farm."""
+
+    farm: str
+    account: str
+    domain: str
+    wikis: int
+    pages: int
+    links: int
+    first_day: int
+    last_day: int
+
+
+REVISIONS = SqlStatement(
+    select(page_revisions.c.page, page_revisions.c.rev_id).where(
+        page_revisions.c.page.in_(many("pages"))
+    ),
+    "pages",
+)
+OLD_ADDITIONS = SqlStatement(delete(additions).where(additions.c.day <= one("before")))
+
+
+def revisions_of(reader: Reader, numbers: Iterable[int]) -> dict[int, int]:
+    """Return the revisions that the pages were read at, by the registry's numbers of pages."""
+    return {
+        page: abs(rev_id)  # below zero: it is not certain whose the links of that revision are
+        for batch in batches(sorted(set(numbers)))
+        for page, rev_id in REVISIONS.rows(reader, {"pages": batch})
+    }
+
+
+def note_additions(
+    connection: Connection,
+    read: Iterable[PageRevision],
+    new: Iterable[tuple[int, int]],
+    *,
+    day: int,
+) -> int:
+    """Keep who added the links that are new on pages, and which revisions were read; how many.
+
+    Args:
+        connection: of the transaction that writes the pages.
+        read: the revisions of the pages that were read.
+        new: the links that the pages did not have: the registry's numbers of page and URL.
+        day: today.
+    """
+    revisions = {each.page: each for each in read if each.rev_id > 0}
+    before: dict[int, int] = {}
+    for batch in batches(revisions):
+        before.update((page, rev) for page, rev in REVISIONS.rows(connection, {"pages": batch}))
+    certain = {page for page, each in revisions.items() if _is_certain(each, before.get(page))}
+    changed = [
+        # Below zero: whose the links of that revision are is not certain.
+        {"page": page, "rev_id": each.rev_id if page in certain else -each.rev_id}
+        for page, each in revisions.items()
+    ]
+    changed = [row for row in changed if before.get(row["page"]) != row["rev_id"]]
+    upsert(connection, page_revisions, ("page",), changed)
+    rows = [
+        {
+            "page": page,
+            "url_id": url_id,
+            "day": revisions[page].day,
+            "rev_id": revisions[page].rev_id,
+            "account": _plain(revisions[page].account),
+        }
+        for page, url_id in new
+        if page in certain and revisions[page].account and revisions[page].day > day - KEEP_DAYS
+    ]
+    if rows:
+        insert_missing(connection, additions, rows)
+    return len(rows)
+
+
+def _is_certain(revision: PageRevision, before: int | None) -> bool:
+    if before is None:
+        return revision.parent_id == 0
+    return before == revision.rev_id or abs(before) == revision.parent_id
+
+
+def additions_of(
+    rows: Connection, *, since_day: int, domain: str = "", account: str = "", limit: int
+) -> list[LinkAddition]:
+    """Links that were added since that day, the latest first.
+
+    Args:
+        rows: a connection.
+        since_day: the day.
+        domain: only those to that registrable domain.
+        account: only those by that account.
+        limit: how many at most.
+    """
+    found = (
+        _since(
+            since_day,
+            *(wikis.c.dbname, farms.c.name.label("farm"), pages.c.page_id, pages.c.title),
+            *(urls.c.scheme, hosts.c.name.label("host"), urls.c.port, urls.c.path),
+            *(hosts.c.domain, additions.c.account, additions.c.rev_id, additions.c.day),
+        )
+        .order_by(additions.c.day.desc(), additions.c.page, additions.c.url_id)
+        .limit(limit)
+    )
+    if domain:
+        found = found.where(hosts.c.domain == domain)
+    if account:
+        found = found.where(additions.c.account == account)
+    return [
+        LinkAddition(
+            f"{dbname}@{farm}",
+            page_id,
+            title,
+            UrlParts(SCHEMES[scheme], host, port, path).url,
+            *rest,
+        )
+        for dbname, farm, page_id, title, scheme, host, port, path, *rest in rows.execute(found)
+    ]
+
+
+def domain_spreads(
+    rows: Connection, *, since_day: int, least_wikis: int, limit: int
+) -> list[DomainSpread]:
+    """Accounts that added links to one domain on several wikis of a farm, most wikis first (X11).
+
+    It reads all additions since that day: a second for some hundred thousand.
+    """
+    many_wikis = func.count(wikis.c.id.distinct())
+    links = func.count()
+    found = (
+        _since(
+            since_day,
+            *(farms.c.name, additions.c.account, hosts.c.domain, many_wikis),
+            *(func.count(additions.c.page.distinct()), links),
+            *(func.min(additions.c.day), func.max(additions.c.day)),
+        )
+        .group_by(farms.c.name, additions.c.account, hosts.c.domain)
+        .having(many_wikis >= least_wikis)
+        .order_by(many_wikis.desc(), links.desc(), additions.c.account, hosts.c.domain)
+        .limit(limit)
+    )
+    return [DomainSpread(*row) for row in rows.execute(found)]
+
+
+def _since(day: int, *columns: Any) -> Select[Any]:
+    """Return the question for these columns of additions since that day, with page, wiki and URL."""
+    return (
+        select(*columns)
+        .join_from(additions, pages, pages.c.id == additions.c.page)
+        .join(wikis, wikis.c.id == pages.c.wiki_id)
+        .join(farms, farms.c.id == wikis.c.farm_id)
+        .join(urls, urls.c.id == additions.c.url_id)
+        .join(hosts, hosts.c.id == urls.c.host_id)
+        .where(additions.c.day >= day)
+    )
+
+
+def _plain(account: str) -> str:
+    """Return the name as both databases take it."""
+    return storable(account)[:ACCOUNT_LIMIT_CHARS]

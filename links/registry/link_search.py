@@ -1,0 +1,399 @@
+"""Link search: URLs that match a pattern, and the pages that cite them.
+
+    with store.reading() as rows:
+        found = search_links(rows, parse_link_pattern("*.example.org/a"), Wanted(wiki_id=3))
+
+Links come in the order of the domain index and their paths. A pattern is one range of hosts and, on
+each host, one range of paths, so that an index leads to every link that is looked at. What indexes
+cannot decide (scheme, port, state, wiki) is decided link by link; one call looks at `SCAN_LIMIT` links
+at most and may end with fewer than were asked for. `Found.after` goes on where it ended, whatever
+came and went in between.
+
+A link that a wiki's exclusion list names is watched and archived as any other, but not found here by way
+of that wiki's pages (X05); with `Wanted.with_excluded` it is.
+"""
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from itertools import product
+from typing import Any
+
+from sqlalchemy import Select, exists, or_, select
+
+from core.errors import InputError
+from links.registry.pages import PAGE_BITS
+from links.registry.schema import farms, pages, refs, urls, wikis
+from links.registry.statements import MOST, Reader, SqlStatement, batches, many, one
+from links.rules.exclusion_list import EntryForm, ExclusionList, exclusions_of
+from links.rules.link_pattern import (
+    LAST_CHARACTER,
+    LinkPattern,
+    SearchHost,
+    SearchPosition,
+    SearchRow,
+    candidates,
+)
+from links.rules.wiki_rules import parse_wiki_settings
+from links.states import LinkState
+from links.url_parts import SCHEMES, UrlParts
+
+LIMIT = 500  # links of one answer at most
+SCAN_LIMIT = 20_000  # links and hosts that one call looks at
+PAGES_SHOWN = 50  # of each link (W09)
+_LINKS_TOGETHER = 64  # whose pages are read together …
+_PAGES_AT_ONCE = 2_000  # … when there are fewer
+_CURSOR_CHARS = 4_000
+_ID_LIMIT = 1 << 62
+
+
+class StateClass(StrEnum):
+    """Links by what a reader finds there (W04)."""
+
+    WORKING = "working"
+    UNREACHABLE = "unreachable"
+    DOUBTFUL = "doubtful"
+    UNKNOWN = "unknown"
+
+
+STATES = {
+    StateClass.WORKING: frozenset({LinkState.ALIVE, LinkState.PERMALIVE}),
+    StateClass.UNREACHABLE: frozenset({LinkState.DEAD, LinkState.PERMADEAD}),
+    StateClass.DOUBTFUL: frozenset(
+        {LinkState.DYING, LinkState.BLOCKED, LinkState.USURPED, LinkState.DEVIATED}
+    ),
+    StateClass.UNKNOWN: frozenset({LinkState.UNKNOWN, LinkState.INVALID, LinkState.EXCLUDED}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LinkQuery:
+    """Which of the links that a pattern means.
+
+    Attributes:
+        wiki_id: those on pages of that wiki; None: of any.
+        namespaces: those on pages in one of these; empty: in any.
+        states: those in one of these states; empty: in any.
+        with_excluded: those too that wikis keep out of link search.
+    """
+
+    wiki_id: int | None = None
+    namespaces: tuple[int, ...] = ()
+    states: frozenset[LinkState] = frozenset()
+    with_excluded: bool = False
+
+    @property
+    def names_pages(self) -> bool:
+        """Whether it says anything about pages."""
+        return self.wiki_id is not None or bool(self.namespaces)
+
+
+@dataclass(frozen=True, slots=True)
+class CitingPage:
+    """A page that has a link.
+
+    Attributes:
+        wiki: ``dbname@farm``.
+        page_id: the wiki's own number of it.
+        namespace: the wiki's own number of its namespace.
+        title: as the wiki writes it.
+    """
+
+    wiki: str
+    page_id: int
+    namespace: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLink:
+    """A link that a search found.
+
+    Attributes:
+        url_id: its number in the registry.
+        url: its identity key.
+        state: what is known of it.
+        code: its status byte.
+        checked_day: when it was last looked at; None: never.
+        pages: some of the pages that have it, of those that are wanted.
+        more_pages: whether there are others.
+    """
+
+    url_id: int
+    url: str
+    state: LinkState
+    code: int
+    checked_day: int | None
+    pages: tuple[CitingPage, ...] = ()
+    more_pages: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSearchResult:
+    """What one call found.
+
+    Attributes:
+        links: in the order of domain index and path.
+        after: where to go on; empty when that was all.
+        looked_at: how many links and hosts were looked at.
+    """
+
+    links: tuple[FoundLink, ...]
+    after: str
+    looked_at: int
+
+
+def _by_pages(
+    make: Callable[[list[Any]], Any], first: str
+) -> dict[tuple[bool, bool], SqlStatement]:
+    """The statement by whether a wiki is named, and whether namespaces are."""
+    found = {}
+    for is_wiki, are_namespaces in product((False, True), repeat=2):
+        conditions: list[Any] = [refs.c.gone_day.is_(None), pages.c.id == refs.c.page]
+        lists = [first] if first else []
+        if is_wiki:
+            conditions.append(pages.c.wiki_id == one("wiki"))
+        if are_namespaces:
+            conditions.append(pages.c.namespace.in_(many("namespaces")))
+            lists.append("namespaces")
+        found[is_wiki, are_namespaces] = SqlStatement(make(conditions), *lists)
+    return found
+
+
+def _citing_pages(conditions: list[Any]) -> Select[Any]:
+    return select(
+        *(refs.c.url_id, refs.c.page, pages.c.page_id, pages.c.namespace, pages.c.title),
+        *(wikis.c.dbname, farms.c.name),
+    ).where(*conditions, wikis.c.id == pages.c.wiki_id, farms.c.id == wikis.c.farm_id)
+
+
+ON_PAGES = _by_pages(
+    lambda conditions: select(urls.c.id).where(
+        urls.c.id.in_(many("ids")), exists().where(refs.c.url_id == urls.c.id, *conditions)
+    ),
+    "ids",
+)
+PAGES_OF = _by_pages(
+    lambda conditions: (
+        _citing_pages(conditions)
+        .where(refs.c.url_id == one("url"), refs.c.page > one("after"))
+        .order_by(refs.c.page)
+        .limit(one("most"))
+    ),
+    "",
+)
+PAGES_OF_ALL = _by_pages(
+    lambda conditions: (
+        _citing_pages(conditions).where(refs.c.url_id.in_(many("ids"))).limit(one("most"))
+    ),
+    "ids",
+)
+LISTS = SqlStatement(
+    select(wikis.c.id, wikis.c.settings).where(
+        or_(*(wikis.c.settings.contains(f'"{form}"') for form in EntryForm))
+    )
+)
+
+
+def search_links(
+    rows: Reader,
+    pattern: LinkPattern,
+    wanted: LinkQuery | None = None,
+    *,
+    limit: int = 100,
+    after: str = "",
+) -> LinkSearchResult:
+    """The next links that the pattern means, with some of the pages that have them.
+
+    Raises:
+        InputError: `after` is no place that an earlier answer told.
+    """
+    wanted = wanted or LinkQuery()
+    limit = min(max(limit, 1), LIMIT)
+    place = _place_of(after)
+    hidden = _ExclusionFilter(rows, pattern, wanted)
+    found: list[tuple[SearchHost, SearchRow]] = []
+    looked_at, is_over = 0, True
+    size = LIMIT if wanted != LinkQuery() or pattern.scheme else limit + 1
+    for part in candidates(rows, pattern, place, size):
+        good = _wanted_of(rows, pattern, wanted, part.links)
+        good -= hidden.among(link for link in part.links if link[1].id in good)
+        for candidate in part.links:
+            is_over = len(found) < limit or candidate[1].id not in good
+            if not is_over:
+                break
+            if candidate[1].id in good:
+                found.append(candidate)
+            place = _place_at(candidate)
+        looked_at += len(part.links) + len(part.hosts)
+        if is_over and part.is_whole:
+            place = SearchPosition(part.hosts[-1].order, part.hosts[-1].id, LAST_CHARACTER, 1)
+        is_over = is_over and looked_at < SCAN_LIMIT
+        if not is_over:
+            break
+    citing = _citing(rows, wanted, [row.id for _, row in found if row.id not in hidden.citing])
+    citing |= hidden.citing
+    links = tuple(_link(host, row, citing.get(row.id, [])) for host, row in found)
+    return LinkSearchResult(links, "" if is_over else _cursor(place), looked_at)
+
+
+def _wanted_of(
+    rows: Reader,
+    pattern: LinkPattern,
+    wanted: LinkQuery,
+    part: Sequence[tuple[SearchHost, SearchRow]],
+) -> set[int]:
+    """The numbers of those that are wanted."""
+    good = [
+        row.id
+        for _, row in part
+        if (not wanted.states or row.state in wanted.states)
+        and pattern.covers_rest(SCHEMES[row.scheme], row.port, row.path)
+    ]
+    if not wanted.names_pages:
+        return set(good)
+    statement = ON_PAGES[wanted.wiki_id is not None, bool(wanted.namespaces)]
+    return {
+        row[0]
+        for batch in batches(good)
+        for row in statement.rows(rows, {"ids": batch, **_named(wanted)})
+    }
+
+
+def _named(wanted: LinkQuery) -> dict[str, Any]:
+    return {"wiki": wanted.wiki_id, "namespaces": wanted.namespaces[:MOST]}
+
+
+def _citing(rows: Reader, wanted: LinkQuery, url_ids: Sequence[int]) -> dict[int, list[CitingPage]]:
+    """Some pages of each link: one more than are shown, when there are more."""
+    which = wanted.wiki_id is not None, bool(wanted.namespaces)
+    named = _named(wanted)
+    found: list[Any] = []
+    for batch in batches(url_ids, _LINKS_TOGETHER):
+        part = PAGES_OF_ALL[which].rows(rows, {"ids": batch, "most": _PAGES_AT_ONCE, **named})
+        if len(part) == _PAGES_AT_ONCE:  # one of them stands on very many pages
+            part = []
+            for url_id in batch:
+                asked = {"url": url_id, "after": 0, "most": PAGES_SHOWN + 1, **named}
+                part += PAGES_OF[which].rows(rows, asked)
+        found += part
+    citing: dict[int, list[CitingPage]] = {}
+    for row in sorted(found):
+        citing.setdefault(row[0], []).append(_citing_page(row))
+    return citing
+
+
+def _citing_page(row: Sequence[Any]) -> CitingPage:
+    _, _, page_id, namespace, title, dbname, farm = row
+    return CitingPage(f"{dbname}@{farm}", page_id, namespace, title)
+
+
+class _ExclusionFilter:
+    """The links of a search that exclusion lists keep out of it.
+
+    Attributes:
+        citing: of links that some wikis exclude and others do not, pages of the others.
+    """
+
+    def __init__(self, rows: Reader, pattern: LinkPattern, wanted: LinkQuery) -> None:
+        self._rows = rows
+        self._wanted = wanted
+        self._lists: dict[int, ExclusionList] = {}
+        self.citing: dict[int, list[CitingPage]] = {}
+        if wanted.with_excluded:
+            return
+        for wiki_id, settings in LISTS.rows(rows, {}):
+            if wanted.wiki_id in (None, wiki_id):
+                meeting = ExclusionList(_exclusions(settings).meeting(pattern))
+                if meeting.entries:
+                    self._lists[wiki_id] = meeting
+
+    def among(self, links: Iterable[tuple[SearchHost, SearchRow]]) -> set[int]:
+        """Return those that no page has whose wiki shows them."""
+        return {row.id for host, row in links if self._lists and self._is_hidden(host, row)}
+
+    def _is_hidden(self, host: SearchHost, row: SearchRow) -> bool:
+        url = UrlParts(SCHEMES[row.scheme], host.name, row.port, row.path)
+        excluding = {wiki for wiki, each in self._lists.items() if each.entry_for(url)}
+        if not excluding or self._wanted.wiki_id is not None:
+            return bool(excluding)
+        shown, is_on_pages = self._pages_besides(row.id, excluding)
+        if shown:
+            self.citing[row.id] = shown
+        return is_on_pages and not shown
+
+    def _pages_besides(self, url_id: int, excluding: set[int]) -> tuple[list[CitingPage], bool]:
+        """Return some pages of other wikis that have the link, and whether any page has it.
+
+        Pages of a wiki are side by side by their numbers, so each of its lists costs one question.
+        """
+        statement = PAGES_OF[False, bool(self._wanted.namespaces)]
+        shown: list[CitingPage] = []
+        after, is_on_pages = 0, False
+        while len(shown) <= PAGES_SHOWN:
+            asked = {"url": url_id, "after": after, "most": PAGES_SHOWN + 1, **_named(self._wanted)}
+            part = statement.rows(self._rows, asked)
+            is_on_pages = is_on_pages or bool(part)
+            for row in part:
+                wiki_id = row[1] >> PAGE_BITS
+                if wiki_id in excluding:
+                    after = (wiki_id + 1 << PAGE_BITS) - 1
+                    break
+                shown.append(_citing_page(row))
+                after = row[1]
+            else:
+                if len(part) <= PAGES_SHOWN:
+                    break
+        return shown, is_on_pages
+
+
+@lru_cache(maxsize=64)
+def _exclusions(settings: str) -> ExclusionList:
+    """Return the lists in a wiki's settings; reading thousands of entries takes tens of milliseconds."""
+    return exclusions_of(parse_wiki_settings(settings))
+
+
+def _link(host: SearchHost, row: SearchRow, citing: Sequence[CitingPage]) -> FoundLink:
+    url = UrlParts(SCHEMES[row.scheme], host.name, row.port, row.path).url
+    shown = tuple(citing[:PAGES_SHOWN])
+    more = len(citing) > PAGES_SHOWN
+    return FoundLink(row.id, url, LinkState(row.state), row.code, row.checked_day, shown, more)
+
+
+def _place_at(candidate: tuple[SearchHost, SearchRow]) -> SearchPosition:
+    host, row = candidate
+    return SearchPosition(host.order, host.id, row.head, row.id)
+
+
+def _cursor(place: SearchPosition) -> str:
+    text = json.dumps(place, ensure_ascii=False, separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def _place_of(after: str) -> SearchPosition:
+    """The place that a cursor tells; it came from outside, so nothing about it is believed."""
+    if not after:
+        return SearchPosition()
+    wrong = InputError("That is no place to go on at: take `after` from the answer before.")
+    if len(after) > _CURSOR_CHARS or not after.isascii():
+        raise wrong
+    try:
+        data = base64.urlsafe_b64decode(after + "=" * (-len(after) % 4))
+        found = json.loads(data.decode())
+    except (ValueError, binascii.Error, RecursionError) as error:
+        raise wrong from error
+    match found:
+        case [str(index), int(host_id), str(head), int(url_id)]:
+            place = SearchPosition(index, host_id, head, url_id)
+        case _:
+            raise wrong
+    texts = index + head
+    if not (0 < host_id < _ID_LIMIT and 0 < url_id < _ID_LIMIT) or "\0" in texts:
+        raise wrong
+    if any("\ud800" <= character <= "\udfff" for character in texts):
+        raise wrong
+    return place

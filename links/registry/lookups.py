@@ -1,0 +1,544 @@
+"""Queries for all facts about a page or URL, and for the pages that use a URL.
+
+A page takes six questions however many URLs it has, and so do many pages. What one farm's readers
+ask is answered with that farm's pages only (W24); only an operator looks across (`uses_anywhere`).
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    ColumnElement,
+    Integer,
+    LargeBinary,
+    Select,
+    cast,
+    func,
+    literal_column,
+    null,
+    or_,
+    select,
+    union_all,
+)
+
+from links.registry import pages as page_book
+from links.registry.pages import (
+    WikiPageRow,
+    find_pages,
+    number_of,
+    page_of,
+    plain_title,
+    text_digest,
+)
+from links.registry.quirks import believed_quirks
+from links.registry.schema import (
+    copies,
+    hosts,
+    invalid,
+    pages,
+    refs,
+    replacements,
+    reports,
+    spam_hits,
+    url_quirks,
+    urls,
+    wikis,
+)
+from links.registry.statements import Reader, SqlStatement, batches, many, one
+from links.registry.urls import COLUMNS, UrlRow, row_of, select_url_rows, urls_by_id
+from links.registry.wikis import Wiki
+from links.rules.wiki_rules import is_present
+from links.states import LinkState
+
+
+class QuirkFacts(NamedTuple):
+    """What is odd about a URL or a host (W47, W56), from its first day to its last."""
+
+    kind: int
+    value: str
+    first_day: int
+    last_day: int
+
+
+class CopyFacts(NamedTuple):
+    """A copy in an archive (W30-W32): `link_copies`."""
+
+    service: str
+    address: str
+    timestamp: str
+    chosen_by: str
+    found_day: int
+    checked_day: int
+    is_locked: bool
+
+
+class ReplacementFacts(NamedTuple):
+    """The one other URL that was proposed (W17), and what the test of it said."""
+
+    address: str
+    state: int
+    tested_day: int | None
+
+
+class UrlFacts(NamedTuple):
+    """All that is known of a URL.
+
+    Attributes:
+        host_quirks: what is believed of its host, and of hosts above it, today (W47).
+        reports: how many readers say that they reach it, and that holds still (W13).
+        reports_until: the day on which the last of these expires; None without any.
+    """
+
+    row: UrlRow
+    quirks: tuple[QuirkFacts, ...] = ()
+    host_quirks: tuple[QuirkFacts, ...] = ()
+    copies: tuple[CopyFacts, ...] = ()
+    reports: int = 0
+    reports_until: int | None = None
+    replacement: ReplacementFacts | None = None
+
+
+class PageLinkFacts(NamedTuple):
+    """A link of a page: what is known of its URL, and since when the page has it.
+
+    Attributes:
+        spelling: how the page spells it (A17); empty: as its identity key.
+    """
+
+    facts: UrlFacts
+    first_day: int
+    spelling: str = ""
+
+
+class InvalidLink(NamedTuple):
+    """A link that nobody can ask for, as it stands on the page; why (`core.urls.UrlFault`)."""
+
+    text: str
+    reason: str
+    first_day: int
+
+
+class SpamFacts(NamedTuple):
+    """A link that a spam list names: which list, and which line of it (W52)."""
+
+    url: str
+    list: str
+    line: int
+    first_day: int
+    last_day: int
+
+
+class PageFacts(NamedTuple):
+    """A page, with its links as they were on the day it was read, `page.listed_day`."""
+
+    page: WikiPageRow
+    links: tuple[PageLinkFacts, ...]
+    invalid: tuple[InvalidLink, ...] = ()
+    spam: tuple[SpamFacts, ...] = ()
+
+
+class LinkUse(NamedTuple):
+    """A page that has a URL, or had it lately: then `gone_day` is when it was found gone.
+
+    Attributes:
+        spelling: how the page spells the URL (A17); empty: as its identity key.
+    """
+
+    page: WikiPageRow
+    url_id: int
+    first_day: int
+    gone_day: int | None
+    spelling: str = ""
+
+
+class RefusedUse(NamedTuple):
+    """A page with a link that is not watched: its reason, as `InvalidLink` has it."""
+
+    page: WikiPageRow
+    reason: str
+    first_day: int
+
+
+_ZERO: ColumnElement[Any] = literal_column("0")
+_EMPTY: ColumnElement[Any] = literal_column("''")
+_NONE = cast(null(), LargeBinary)
+_URL_QUIRK, _COPY, _REPORT, _REPLACEMENT, _SPAM, _INVALID = range(6)
+_NOBODY = (0,)  # no row has that number
+_PAGE = len(COLUMNS)
+
+
+def _tag(number: int) -> ColumnElement[Any]:
+    return literal_column(str(number))
+
+
+BY_TITLE = SqlStatement(
+    select(*page_book.COLUMNS)
+    .where(pages.c.wiki_id == one("wiki"), pages.c.title.in_(many("titles")))
+    .order_by(pages.c.touched_day, pages.c.id),
+    "titles",
+)
+LINKS = SqlStatement(
+    select_url_rows()
+    .join(refs, refs.c.url_id == urls.c.id)
+    .add_columns(refs.c.page, refs.c.first_day, refs.c.spelling)
+    .where(refs.c.page.in_(many("pages")), refs.c.gone_day.is_(None)),
+    "pages",
+)
+# All that other tables have: of URLs and of pages. One question, since each costs as much as what it
+# finds. What is believed of hosts `links.registry.quirks` tells.
+ASIDE = SqlStatement(
+    union_all(
+        select(
+            *(_tag(_URL_QUIRK), url_quirks.c.url_id, url_quirks.c.kind),
+            *(url_quirks.c.value, _EMPTY, _EMPTY, _EMPTY),
+            *(url_quirks.c.first_day, url_quirks.c.last_day, _ZERO, _NONE),
+        ).where(url_quirks.c.url_id.in_(many("ids"))),
+        select(
+            *(_tag(_COPY), copies.c.url_id, _ZERO),
+            *(copies.c.service, copies.c.address, copies.c.timestamp, copies.c.chosen_by),
+            *(copies.c.found_day, copies.c.checked_day, cast(copies.c.is_locked, Integer), _NONE),
+        ).where(copies.c.url_id.in_(many("ids"))),
+        select(
+            *(_tag(_REPORT), reports.c.url_id, func.count()),
+            *(_EMPTY, _EMPTY, _EMPTY, _EMPTY),
+            *(func.max(reports.c.expires_day), _ZERO, _ZERO, _NONE),
+        )
+        .where(reports.c.url_id.in_(many("ids")), reports.c.expires_day >= one("day"))
+        .group_by(reports.c.url_id),
+        select(
+            *(_tag(_REPLACEMENT), replacements.c.url_id, replacements.c.state),
+            *(replacements.c.address, _EMPTY, _EMPTY, _EMPTY),
+            *(replacements.c.tested_day, _ZERO, _ZERO, _NONE),
+        ).where(replacements.c.url_id.in_(many("ids"))),
+        select(
+            *(_tag(_SPAM), spam_hits.c.page, spam_hits.c.line),
+            *(spam_hits.c.url, spam_hits.c.list, _EMPTY, _EMPTY),
+            *(spam_hits.c.first_day, spam_hits.c.last_day, _ZERO, _NONE),
+        )
+        .join(pages, pages.c.id == spam_hits.c.page)
+        .where(spam_hits.c.page.in_(many("pages")), is_present()),
+        select(
+            *(_tag(_INVALID), invalid.c.page, _ZERO),
+            *(invalid.c.reason, _EMPTY, _EMPTY, _EMPTY),
+            *(invalid.c.first_day, _ZERO, _ZERO, invalid.c.text),
+        ).where(invalid.c.page.in_(many("pages"))),
+    ),
+    *("ids", "pages"),
+)
+_USE = select(
+    *page_book.COLUMNS, refs.c.url_id, refs.c.first_day, refs.c.gone_day, refs.c.spelling
+).select_from(refs.join(pages, pages.c.id == refs.c.page))
+USES_IN_WIKI = SqlStatement(
+    _USE.where(refs.c.url_id == one("url"), refs.c.page > one("after"), refs.c.page < one("before"))
+    .order_by(refs.c.page)
+    .limit(one("most"))
+)
+USES_IN_FARM = SqlStatement(
+    _USE.join(wikis, wikis.c.id == pages.c.wiki_id)
+    .where(refs.c.url_id == one("url"), refs.c.page > one("after"), wikis.c.farm_id == one("farm"))
+    .order_by(refs.c.page)
+    .limit(one("most"))
+)
+USES_ANYWHERE = SqlStatement(
+    _USE.where(refs.c.url_id == one("url"), refs.c.page > one("after"))
+    .order_by(refs.c.page)
+    .limit(one("most"))
+)
+
+
+def _beyond(first: Any, second: Any) -> Any:
+    """Whether a row is after the last one that was seen, in the order of both columns."""
+    return (
+        first >= one("after"),
+        or_(first > one("after"), second > one("after_second")),
+    )
+
+
+def _host_uses() -> Select[Any]:
+    return (
+        _USE.join(urls, urls.c.id == refs.c.url_id)
+        .join(hosts, hosts.c.id == urls.c.host_id)
+        .where(hosts.c.name == one("host"), *_beyond(urls.c.id, refs.c.page))
+        .where(urls.c.state.in_(many("states")))
+        .order_by(urls.c.id, refs.c.page)
+        .limit(one("most"))
+    )
+
+
+HOST_USES_IN_WIKI = SqlStatement(
+    _host_uses().where(refs.c.page > one("first"), refs.c.page < one("before")), "states"
+)
+LINKS_OF_WIKI = SqlStatement(
+    _USE.join(urls, urls.c.id == refs.c.url_id)
+    .where(
+        *_beyond(refs.c.page, refs.c.url_id),
+        refs.c.page < one("before"),
+        refs.c.gone_day.is_(None),
+        urls.c.state.in_(many("states")),
+    )
+    .order_by(refs.c.page, refs.c.url_id)
+    .limit(one("most")),
+    "states",
+)
+PAGES_OF_WIKI = SqlStatement(
+    select(*page_book.COLUMNS)
+    .where(pages.c.id > one("after"), pages.c.id < one("before"))
+    .order_by(pages.c.id)
+    .limit(one("most"))
+)
+URLS_OF_HOST = SqlStatement(
+    select_url_rows()
+    .where(hosts.c.name == one("host"), urls.c.id > one("after"), urls.c.state.in_(many("states")))
+    .order_by(urls.c.id)
+    .limit(one("most")),
+    "states",
+)
+ALL_URLS = SqlStatement(
+    select_url_rows()
+    .where(urls.c.id > one("after"), urls.c.state.in_(many("states")))
+    .order_by(urls.c.id)
+    .limit(one("most")),
+    "states",
+)
+REFUSED_USES = SqlStatement(
+    select(*page_book.COLUMNS, invalid.c.reason, invalid.c.first_day)
+    .join(pages, pages.c.id == invalid.c.page)
+    .where(invalid.c.key == one("key"))
+    .order_by(pages.c.id)
+    .limit(one("most"))
+)
+EVERY_STATE = tuple(int(state) for state in LinkState)
+
+
+def pages_by_title(reader: Reader, wiki_id: int, titles: Iterable[str]) -> dict[str, WikiPageRow]:
+    """Those of the wiki's pages that are known, by their titles as they were given.
+
+    After a move two pages may have one title until both were seen again; the one seen last has it.
+    """
+    asked = {title: plain_title(title) for title in titles}
+    rows: dict[str, WikiPageRow] = {}
+    for batch in batches(set(filter(None, asked.values()))):
+        for found in BY_TITLE.rows(reader, {"wiki": wiki_id, "titles": batch}):
+            rows[found[4]] = page_of(found)
+    return {title: rows[kept] for title, kept in asked.items() if kept in rows}
+
+
+def page_facts(
+    reader: Reader, wiki_id: int, page_ids: Iterable[int], *, day: int
+) -> dict[int, PageFacts]:
+    """What is known of the wiki's pages and all their links, by the wiki's ids.
+
+    Args:
+        reader: of one moment (`links.registry.database.RegistryStore.reading`).
+        wiki_id: the wiki of all of them.
+        page_ids: the wiki's; one that is not known is left out.
+        day: today, by which reports expire.
+    """
+    found = find_pages(reader, wiki_id, page_ids)
+    by_number = {page.id: page for page in found.values()}
+    rows: list[tuple[UrlRow, int, int, str]] = []
+    for batch in batches(by_number):
+        rows += [
+            (row_of(each), each[_PAGE], each[_PAGE + 1], each[_PAGE + 2] or "")
+            for each in LINKS.rows(reader, {"pages": batch})
+        ]
+    facts, refused, spam = _with_all({row.id: row for row, *_ in rows}, by_number, reader, day)
+    links: dict[int, list[PageLinkFacts]] = {number: [] for number in by_number}
+    for row, page, first_day, spelling in rows:
+        links[page].append(PageLinkFacts(facts[row.id], first_day, spelling))
+    return {
+        page.page_id: PageFacts(
+            page,
+            tuple(links[number]),
+            tuple(refused.get(number, ())),
+            tuple(spam.get(number, ())),
+        )
+        for number, page in by_number.items()
+    }
+
+
+def links_of_page(reader: Reader, wiki_id: int, page_id: int) -> list[str]:
+    """The URLs that the page has: those that are watched, and those that nobody can ask for."""
+    found = page_facts(reader, wiki_id, [page_id], day=0).get(page_id)
+    if found is None:
+        return []
+    watched = [link.facts.row.url for link in found.links]
+    return watched + [link.text for link in found.invalid]
+
+
+def url_facts(reader: Reader, ids: Iterable[int], *, day: int) -> dict[int, UrlFacts]:
+    """All that is known of the URLs."""
+    return _with_all(urls_by_id(reader, ids), (), reader, day)[0]
+
+
+def uses_of_url(
+    reader: Reader,
+    url_id: int,
+    wiki: Wiki,
+    *,
+    limit: int,
+    after: int = 0,
+    in_farm: bool = False,
+) -> list[LinkUse]:
+    """Pages of the wiki that have the URL, or had it lately (W09), in the order of their numbers.
+
+    Args:
+        reader: of one moment.
+        url_id: the registry's number for the URL.
+        wiki: the asker's.
+        limit: pages at most.
+        after: the number of the last page that was seen.
+        in_farm: the pages of all wikis of the same farm.
+    """
+    asked = {"url": url_id, "most": limit}
+    if in_farm:
+        return _uses(USES_IN_FARM.rows(reader, {**asked, "after": after, "farm": wiki.farm_id}))
+    low, before = number_of(wiki.id, 0), number_of(wiki.id + 1, 0)
+    found = USES_IN_WIKI.rows(reader, {**asked, "after": max(after, low), "before": before})
+    return _uses(found)
+
+
+def uses_anywhere(reader: Reader, url_id: int, *, limit: int, after: int = 0) -> list[LinkUse]:
+    """Pages of all farms that have the URL: for operators, never for readers (W24)."""
+    found = USES_ANYWHERE.rows(reader, {"url": url_id, "after": after, "most": limit})
+    return _uses(found)
+
+
+def refused_uses(reader: Reader, text: str, *, limit: int) -> list[RefusedUse]:
+    """Pages of all farms that have a link which is not watched, as it stands there: for operators."""
+    found = REFUSED_USES.rows(reader, {"key": text_digest(text), "most": limit})
+    return [RefusedUse(page_of(row), row[9], row[10]) for row in found]
+
+
+def uses_of_host(
+    reader: Reader,
+    host: str,
+    wiki: Wiki,
+    *,
+    limit: int,
+    after: tuple[int, int] = (0, 0),
+    states: Sequence[int] = EVERY_STATE,
+) -> list[LinkUse]:
+    """Pages of the wiki that have URLs of the host, a use of each URL, as `uses_of_url`.
+
+    Args:
+        reader: of one moment.
+        host: as `links.url_parts` has it.
+        wiki: the asker's.
+        limit: uses at most.
+        after: `url_id` and the page's number of the last one that was seen.
+        states: only URLs in these.
+    """
+    asked = {
+        "host": host,
+        "most": limit,
+        "states": states,
+        "after": after[0],
+        "after_second": after[1],
+    }
+    ends = {"first": number_of(wiki.id, 0), "before": number_of(wiki.id + 1, 0)}
+    return _uses(HOST_USES_IN_WIKI.rows(reader, {**asked, **ends}))
+
+
+def links_of_wiki(
+    reader: Reader,
+    wiki: Wiki,
+    *,
+    limit: int,
+    after: tuple[int, int] = (0, 0),
+    states: Sequence[int] = EVERY_STATE,
+) -> list[LinkUse]:
+    """The wiki's links in these states (W05), page by page; `after`: page number and URL of the last."""
+    low = max(after, (number_of(wiki.id, 0), 0))
+    asked = {
+        "after": low[0],
+        "after_second": low[1],
+        "before": number_of(wiki.id + 1, 0),
+        "states": states,
+        "most": limit,
+    }
+    return _uses(LINKS_OF_WIKI.rows(reader, asked))
+
+
+def pages_of_wiki(reader: Reader, wiki: Wiki, *, limit: int, after: int = 0) -> list[WikiPageRow]:
+    """The wiki's pages by their ids; `after`: the wiki's id of the last one that was seen."""
+    asked = {
+        "after": number_of(wiki.id, after),
+        "before": number_of(wiki.id + 1, 0),
+        "most": limit,
+    }
+    return [page_of(row) for row in PAGES_OF_WIKI.rows(reader, asked)]
+
+
+def list_urls(
+    reader: Reader,
+    *,
+    limit: int,
+    after: int = 0,
+    host: str = "",
+    states: Sequence[int] = EVERY_STATE,
+) -> list[UrlRow]:
+    """URLs in these states, of one host or of all, by their numbers."""
+    asked = {"after": after, "states": states, "most": limit}
+    if host:
+        return [row_of(row) for row in URLS_OF_HOST.rows(reader, {**asked, "host": host})]
+    return [row_of(row) for row in ALL_URLS.rows(reader, asked)]
+
+
+def _uses(rows: Iterable[Any]) -> list[LinkUse]:
+    return [LinkUse(page_of(row), row[9], row[10], row[11], row[12] or "") for row in rows]
+
+
+def _with_all(
+    rows: dict[int, UrlRow], numbers: Collection[int], reader: Reader, day: int
+) -> tuple[dict[int, UrlFacts], dict[int, list[InvalidLink]], dict[int, list[SpamFacts]]]:
+    """URLs with all that other tables have of them and of their hosts; what these have of pages."""
+    kept: dict[int, list[Any]] = {}
+    believed = believed_quirks(reader, (row.host for row in rows.values()), day=day)
+    of_hosts = {
+        host: tuple(QuirkFacts(int(kind), "", *days) for kind, days in kinds.items())
+        for host, kinds in believed.items()
+    }
+    refused: dict[int, list[InvalidLink]] = {}
+    spam: dict[int, list[SpamFacts]] = {}
+    for found in _aside(rows, numbers, reader, day):
+        tag, owner, number, text, other, _, _, first, last, _, raw = found
+        if tag < _SPAM:
+            kept.setdefault(owner, []).append(found)
+        elif tag == _SPAM:
+            spam.setdefault(owner, []).append(SpamFacts(text, other, number, first, last))
+        else:
+            said = bytes(raw).decode("utf-8", "surrogatepass")
+            refused.setdefault(owner, []).append(InvalidLink(said, text, first))
+    facts = {
+        id_: _facts(row, kept.get(id_, ()), of_hosts.get(row.host, ())) for id_, row in rows.items()
+    }
+    return facts, refused, spam
+
+
+def _aside(
+    rows: dict[int, UrlRow], numbers: Collection[int], reader: Reader, day: int
+) -> list[Any]:
+    found: list[Any] = []
+    for ids, page_ids in zip_longest(batches(rows), batches(numbers), fillvalue=_NOBODY):
+        asked = {"ids": ids, "pages": page_ids, "day": day}
+        found += ASIDE.rows(reader, asked)
+    return found
+
+
+def _facts(row: UrlRow, kept: Sequence[Any], of_host: tuple[QuirkFacts, ...]) -> UrlFacts:
+    if not kept:
+        return UrlFacts(row, (), of_host)
+    quirks, found, count, until = [], [], 0, None
+    replacement = None
+    for tag, _, number, text, two, three, four, first, last, flag, _ in kept:
+        if tag == _URL_QUIRK:
+            quirks.append(QuirkFacts(number, text, first, last))
+        elif tag == _COPY:
+            found.append(CopyFacts(text, two, three, four, first, last, bool(flag)))
+        elif tag == _REPORT:
+            count, until = number, first
+        else:
+            replacement = ReplacementFacts(text, number, first)
+    return UrlFacts(row, tuple(quirks), of_host, tuple(found), count, until, replacement)

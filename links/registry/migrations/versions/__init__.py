@@ -1,0 +1,1 @@
+"""Migration steps, one module per schema version."""

@@ -1,0 +1,596 @@
+"""Pages of wikis and the links on them, as written by synchronisation.
+
+The feeder, and nobody else, makes pages and takes them away. It touches each page every week or two,
+which marks the page stale; it reads stale pages, oldest first, and puts their URLs. What a page no
+longer has stays for a while, with the day it went (A24, W64); what returns lives again, and keeps its
+first day. A page's references are written in one go, many pages in one transaction (A25).
+
+A page's number has its wiki above and the wiki's own page id below, so that it survives a move (W33)
+and a wiki's pages lie side by side wherever the number is an index's.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, delete, insert, or_, select, update
+
+from core.errors import InputError
+from links.registry.schema import (
+    additions,
+    citations,
+    invalid,
+    page_revisions,
+    pages,
+    refs,
+    spam_hits,
+    wanted,
+    wikis,
+)
+from links.registry.statements import Reader, SqlStatement, batches, insert_missing, many, one
+from links.registry.urls import ensure_urls
+from links.rules.exclusion_list import (
+    ExclusionCounts,
+    count_entries,
+    entry_counts_text,
+    parse_entry_counts,
+)
+from links.rules.link_class import ClassifiedLink, LinkClass
+from links.rules.wiki_rules import hits_of, write_spam_hits
+
+PAGE_BITS = 40
+MAX_PAGE_ID = (1 << PAGE_BITS) - 1
+_NO_TITLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_NOTED = frozenset(
+    {LinkClass.INVALID, LinkClass.MISSING, LinkClass.NOT_CHECKED}
+)  # kept with the page, as they stand there
+MAX_TITLE_LENGTH = 1024  # MediaWiki's are of 255 bytes at most, and the namespace's name
+
+
+@dataclass(frozen=True, slots=True)
+class PageName:
+    """A page, as its wiki knows it.
+
+    Attributes:
+        page_id: the wiki's number for it, which a move does not change.
+        title: with the namespace's name; empty: not known, and what was known stays.
+        namespace: its number.
+    """
+
+    page_id: int
+    title: str
+    namespace: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PutPage:
+    """A page that was read, with all its links."""
+
+    name: PageName
+    links: tuple[ClassifiedLink, ...]
+
+
+class WikiPageRow(NamedTuple):
+    """What the registry keeps of a page; days are `links.check_history` numbers.
+
+    Attributes:
+        id: the registry's number for it, `number_of`.
+        touched_day: when the feeder last saw it.
+        asked_day: when somebody last asked for it (W34); None when nobody did.
+        listed_day: when its URLs were last read; None when never.
+        is_stale: its URLs are to be read again.
+    """
+
+    id: int
+    wiki_id: int
+    page_id: int
+    namespace: int
+    title: str
+    touched_day: int
+    asked_day: int | None
+    listed_day: int | None
+    is_stale: bool
+
+
+class LinkRef(NamedTuple):
+    """A link of a page, by the registry's numbers for both."""
+
+    page: int
+    url_id: int
+
+
+class PutSummary(NamedTuple):
+    """What putting pages changed.
+
+    Attributes:
+        pages: how many were put.
+        urls: URLs that they have, each page's counted.
+        added: references that are new or back.
+        gone: references that are no more.
+        invalid: URLs on them that nobody can ask for.
+    """
+
+    pages: int
+    urls: int
+    added: int
+    gone: int
+    invalid: int
+
+
+class WrittenLinks(NamedTuple):
+    """What putting pages changed, to the link.
+
+    Attributes:
+        put: in figures.
+        ids: of the URLs that the pages have, by their identity keys.
+        added: references that are new or back.
+        gone: references that are no more.
+        new: of those that were added the ones that the page never had.
+    """
+
+    put: PutSummary
+    ids: Mapping[str, int]
+    added: tuple[LinkRef, ...]
+    gone: tuple[LinkRef, ...]
+    new: tuple[LinkRef, ...] = ()
+
+
+COLUMNS = (
+    *(pages.c.id, pages.c.wiki_id, pages.c.page_id, pages.c.namespace, pages.c.title),
+    *(pages.c.touched_day, pages.c.asked_day, pages.c.listed_day, pages.c.is_stale),
+)  # what `page_of` takes
+# Feeders of one wiki take turns; on SQLite all writers do.
+LOCK_WIKI = SqlStatement(select(wikis.c.id).where(wikis.c.id == one("wiki")).with_for_update())
+FIND = SqlStatement(
+    select(*COLUMNS).where(pages.c.wiki_id == one("wiki"), pages.c.page_id.in_(many("ids"))), "ids"
+)
+CHANGE = SqlStatement(
+    update(pages)
+    .where(pages.c.id == one("of"))
+    .values(
+        title=one("new_title"),
+        namespace=one("new_namespace"),
+        touched_day=one("day"),
+        listed_day=one("listed"),
+        is_stale=one("stale"),
+    )
+)
+MARK_STALE = SqlStatement(
+    update(pages)
+    .where(pages.c.wiki_id == one("wiki"), pages.c.page_id.in_(many("ids")))
+    .values(is_stale=True),
+    "ids",
+)
+CLEAR_STALE = SqlStatement(
+    update(pages)
+    .where(pages.c.wiki_id == one("wiki"), pages.c.page_id.in_(many("ids")))
+    .values(is_stale=False),
+    "ids",
+)
+TITLED = SqlStatement(
+    select(*COLUMNS).where(pages.c.wiki_id == one("wiki"), pages.c.title.in_(many("titles"))),
+    "titles",
+)
+UNTOUCHED = SqlStatement(
+    select(*COLUMNS)
+    .where(
+        pages.c.wiki_id == one("wiki"),
+        pages.c.touched_day < one("before"),
+        pages.c.id > one("after"),
+    )
+    .order_by(pages.c.id)
+    .limit(one("most"))
+)
+ASK = SqlStatement(
+    update(pages)
+    .where(
+        pages.c.wiki_id == one("wiki"),
+        pages.c.page_id.in_(many("ids")),
+        or_(pages.c.asked_day.is_(None), pages.c.asked_day < one("day")),
+    )
+    .values(asked_day=one("day")),
+    "ids",
+)
+MOVE = SqlStatement(
+    update(pages)
+    .where(pages.c.wiki_id == one("wiki"), pages.c.page_id == one("page"))
+    .values(title=one("new_title"), namespace=one("new_namespace"))
+)
+NEVER_LISTED = SqlStatement(
+    select(*COLUMNS)
+    .where(pages.c.is_stale, pages.c.wiki_id == one("wiki"), pages.c.listed_day.is_(None))
+    .order_by(pages.c.id)
+    .limit(one("most"))
+)
+LISTED_LONG_AGO = SqlStatement(
+    select(*COLUMNS)
+    .where(pages.c.is_stale, pages.c.wiki_id == one("wiki"), pages.c.listed_day >= 0)
+    .order_by(pages.c.listed_day, pages.c.id)
+    .limit(one("most"))
+)
+REFS = SqlStatement(
+    select(refs.c.page, refs.c.url_id, refs.c.gone_day, refs.c.spelling).where(
+        refs.c.page.in_(many("pages"))
+    ),
+    "pages",
+)
+SET_SPELLING = SqlStatement(
+    update(refs)
+    .where(refs.c.page == one("of"), refs.c.url_id == one("url"))
+    .values(spelling=one("said"))
+)
+SET_GONE = SqlStatement(
+    update(refs)
+    .where(refs.c.page == one("of"), refs.c.url_id == one("url"))
+    .values(gone_day=one("gone"))
+)
+FORGET = {
+    table.name: SqlStatement(delete(table).where(table.c.page.in_(many("pages"))), "pages")
+    for table in (refs, invalid, spam_hits, wanted, citations, additions, page_revisions)
+}
+FORGET_PAGES = SqlStatement(delete(pages).where(pages.c.id.in_(many("pages"))), "pages")
+INVALID = SqlStatement(
+    select(invalid.c.page, invalid.c.key).where(invalid.c.page.in_(many("pages"))), "pages"
+)
+TALLIES = SqlStatement(
+    select(pages.c.id, pages.c.excluded).where(
+        pages.c.id.in_(many("pages")), pages.c.excluded.is_not(None)
+    ),
+    "pages",
+)
+SET_TALLY = SqlStatement(update(pages).where(pages.c.id == one("of")).values(excluded=one("tally")))
+FORGET_INVALID = SqlStatement(
+    delete(invalid).where(invalid.c.page == one("of"), invalid.c.key == one("digest"))
+)
+
+
+def number_of(wiki_id: int, page_id: int) -> int:
+    """The registry's number for a page."""
+    return wiki_id << PAGE_BITS | page_id
+
+
+def page_of(found: Sequence[Any]) -> WikiPageRow:
+    """The page whose first columns are `COLUMNS`."""
+    return WikiPageRow._make((*found[:8], bool(found[8])))
+
+
+def find_pages(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[int, WikiPageRow]:
+    """Those of the wiki's pages that the registry knows, by the wiki's ids."""
+    rows: dict[int, WikiPageRow] = {}
+    for batch in batches(_ids(page_ids)):
+        for found in FIND.rows(reader, {"wiki": wiki_id, "ids": batch}):
+            rows[found[2]] = page_of(found)
+    return rows
+
+
+def put_pages(
+    connection: Connection, wiki_id: int, given: Iterable[PutPage], *, day: int
+) -> PutSummary:
+    """Write the URLs of pages that were read today; a page that is new is made.
+
+    Of two that name the same page the later one counts. What a page has of URLs that are watched
+    becomes its references; those that nobody can ask for are kept with it, as they stand there; what a
+    spam list names is noted, and what the exclusion list names is counted, too (`links.rules.link_class`). Example
+    domains, the farm's own hosts and other schemes leave no trace.
+
+    Args:
+        connection: of a transaction that writes.
+        wiki_id: the wiki of all of them.
+        given: the pages; some hundreds at once are written fastest.
+        day: today.
+
+    Raises:
+        InputError: a page's id or title is none.
+    """
+    return write_pages(connection, wiki_id, given, day=day).put
+
+
+def write_pages(
+    connection: Connection, wiki_id: int, given: Iterable[PutPage], *, day: int
+) -> WrittenLinks:
+    """As `put_pages`; which links are new and which are gone comes back, too (A01)."""
+    put = {each.name.page_id: each for each in given}
+    _lock(connection, wiki_id)
+    _write_names(connection, wiki_id, [each.name for each in put.values()], day)
+    identities = {
+        number_of(wiki_id, page_id): {link.identity for link in each.links if link.is_watched}
+        for page_id, each in put.items()
+    }
+    ids = ensure_urls(connection, sorted(set().union(*identities.values())), day=day)
+    lists = {page: {ids[identity] for identity in has} for page, has in identities.items()}
+    by_number = {number_of(wiki_id, page_id): each.links for page_id, each in put.items()}
+    spellings = {
+        LinkRef(page, ids[link.identity]): link.spelling or None
+        for page, links in by_number.items()
+        for link in reversed(links)  # of several spellings on a page the first counts
+        if link.is_watched
+    }
+    new, back, gone = _write_refs(connection, lists, spellings, day)
+    refused = {
+        page: {text_digest(link.text): link for link in links if link.sort in _NOTED}
+        for page, links in by_number.items()
+    }
+    _write_invalid(connection, refused, day)
+    hits = {page: hits_of(links) for page, links in by_number.items()}
+    write_spam_hits(connection, wiki_id, hits, today=day)
+    tallies = {
+        page: count_entries(link.entry for link in links if link.entry)
+        for page, links in by_number.items()
+    }
+    _write_tallies(connection, wiki_id, tallies, day)
+    figures = PutSummary(
+        pages=len(put),
+        urls=sum(map(len, lists.values())),
+        added=len(new) + len(back),
+        gone=len(gone),
+        invalid=sum(map(len, refused.values())),
+    )
+    return WrittenLinks(figures, ids, (*new, *back), tuple(gone), tuple(new))
+
+
+def mark_stale(connection: Connection, wiki_id: int, page_ids: Iterable[int]) -> int:
+    """Let the URLs of these pages be read again; how many of them are known."""
+    return sum(
+        MARK_STALE.run(connection, {"wiki": wiki_id, "ids": batch})
+        for batch in batches(_ids(page_ids))
+    )
+
+
+def clear_stale(connection: Connection, wiki_id: int, page_ids: Iterable[int]) -> int:
+    """Let the URLs of these pages not be read again: they are observed no more (W36)."""
+    return sum(
+        CLEAR_STALE.run(connection, {"wiki": wiki_id, "ids": batch})
+        for batch in batches(_ids(page_ids))
+    )
+
+
+def find_titled(reader: Reader, wiki_id: int, titles: Iterable[str]) -> list[WikiPageRow]:
+    """The wiki's pages that had these titles when they were last seen; several may have had one."""
+    wanted_titles = sorted({title for each in titles if (title := plain_title(each))})
+    return [
+        page_of(found)
+        for batch in batches(wanted_titles)
+        for found in TITLED.rows(reader, {"wiki": wiki_id, "titles": batch})
+    ]
+
+
+def untouched(
+    reader: Reader, wiki_id: int, *, before: int, after: int = 0, limit: int
+) -> list[WikiPageRow]:
+    """Pages that the feeder did not see since before that day, in the order of their numbers.
+
+    Args:
+        reader: a connection or a snapshot.
+        wiki_id: whose.
+        before: the day.
+        after: the registry's number of the last that is known already.
+        limit: how many at most.
+    """
+    asked = {"wiki": wiki_id, "before": before, "after": after, "most": limit}
+    return [page_of(found) for found in UNTOUCHED.rows(reader, asked)]
+
+
+def ask_for(connection: Connection, wiki_id: int, page_ids: Iterable[int], *, day: int) -> int:
+    """Note that somebody asks for the pages: a stamp a day (W34); how many had none of today.
+
+    A page that is not known stays so: being asked for does not start observation (W10).
+    """
+    return sum(
+        ASK.run(connection, {"wiki": wiki_id, "ids": batch, "day": day})
+        for batch in batches(_ids(page_ids))
+    )
+
+
+def move_page(connection: Connection, wiki_id: int, name: PageName) -> bool:
+    """Give a page another title (W33); False when it is not known.
+
+    Raises:
+        InputError: that is no title.
+    """
+    facts = {"new_title": check_name(name), "new_namespace": name.namespace}
+    return MOVE.run(connection, {"wiki": wiki_id, "page": name.page_id, **facts}) > 0
+
+
+def drop_pages(connection: Connection, wiki_id: int, page_ids: Iterable[int], *, day: int) -> int:
+    """Forget pages that their wiki has deleted (W25, W37); how many were known.
+
+    Their URLs stay until nothing has touched them for long: a page that is restored finds all that
+    was known of them.
+    """
+    _lock(connection, wiki_id)
+    numbers = [number_of(wiki_id, page_id) for page_id in _ids(page_ids)]
+    return forget_pages(connection, wiki_id, numbers, day=day)
+
+
+def forget_pages(connection: Connection, wiki_id: int, numbers: Iterable[int], *, day: int) -> int:
+    """Take pages of a wiki away, by the registry's numbers, with all that hangs on them."""
+    gone = 0
+    for batch in batches(sorted(numbers)):
+        _write_tallies(connection, wiki_id, {page: {} for page in batch}, day)
+        for statement in FORGET.values():
+            statement.run(connection, {"pages": batch})
+        gone += FORGET_PAGES.run(connection, {"pages": batch})
+    return gone
+
+
+def next_stale(reader: Reader, wiki_id: int, *, limit: int) -> list[WikiPageRow]:
+    """Pages whose URLs are to be read: those never read first, then the ones read longest ago (W38)."""
+    asked = {"wiki": wiki_id, "most": limit}
+    found = NEVER_LISTED.rows(reader, asked)
+    if len(found) < limit:
+        found += LISTED_LONG_AGO.rows(reader, {**asked, "most": limit - len(found)})
+    return [page_of(row) for row in found]
+
+
+def _ids(page_ids: Iterable[int]) -> list[int]:
+    """Those of the numbers that a page may have, in order, each once."""
+    return sorted({page_id for page_id in page_ids if 0 < page_id <= MAX_PAGE_ID})
+
+
+def plain_title(text: str) -> str:
+    r"""A title as it is kept; empty when the text can be none.
+
+    >>> plain_title("Foo_bar "), plain_title("Foo\x00")
+    ('Foo bar', '')
+    """
+    title = " ".join(text.replace("_", " ").split())
+    is_title = len(title) <= MAX_TITLE_LENGTH and _NO_TITLE.search(title) is None
+    return title if is_title else ""
+
+
+def _lock(connection: Connection, wiki_id: int) -> None:
+    if not LOCK_WIKI.rows(connection, {"wiki": wiki_id}):
+        raise InputError(f"The registry knows no wiki of the number {wiki_id}.")
+
+
+def _write_names(connection: Connection, wiki_id: int, names: list[PageName], day: int) -> None:
+    """Make the pages, or change what is known of them: they were read today."""
+    titles = {name.page_id: check_name(name) for name in names}
+    there = find_pages(connection, wiki_id, titles)
+    new, changed = [], []
+    for name in names:
+        old = there.get(name.page_id)
+        if old is None:
+            new.append(
+                {
+                    "id": number_of(wiki_id, name.page_id),
+                    "wiki_id": wiki_id,
+                    "page_id": name.page_id,
+                    "namespace": name.namespace,
+                    "title": titles[name.page_id],
+                    "touched_day": day,
+                    "listed_day": day,
+                    "is_stale": False,
+                }
+            )
+            continue
+        facts = {
+            "of": old.id,
+            # A dump of links says no titles.
+            "new_title": titles[name.page_id] or old.title,
+            "new_namespace": name.namespace if titles[name.page_id] else old.namespace,
+            "day": day,
+            "listed": day,
+            "stale": False,
+        }
+        changed.append(facts)
+    if new:
+        connection.execute(insert(pages), new)
+    CHANGE.run(connection, changed)
+
+
+def check_name(name: PageName) -> str:
+    """The title as it is kept.
+
+    Raises:
+        InputError: it is none, or the id is none.
+    """
+    title = plain_title(name.title)
+    is_kept = bool(title) or not name.title.strip("_ ")
+    is_number = 0 < name.page_id <= MAX_PAGE_ID and abs(name.namespace) < 1 << 31
+    if not is_kept or not is_number:
+        raise InputError(
+            f"{name.title[:80]!r}, number {name.page_id}, is no page of a wiki: it needs a number above 0 "
+            f"and a title without control characters, of {MAX_TITLE_LENGTH} characters at most."
+        )
+    return title
+
+
+def _write_refs(
+    connection: Connection,
+    lists: Mapping[int, set[int]],
+    spellings: Mapping[LinkRef, str | None],
+    day: int,
+) -> tuple[list[LinkRef], list[LinkRef], list[LinkRef]]:
+    """Make the pages' references what the lists say; those that are new, are back, and went."""
+    there: dict[int, dict[int, int | None]] = defaultdict(dict)
+    said: dict[LinkRef, str | None] = {}
+    for batch in batches(lists):
+        for page, url_id, gone_day, spelling in REFS.rows(connection, {"pages": batch}):
+            there[page][url_id] = gone_day
+            said[LinkRef(page, url_id)] = spelling
+    new: list[dict[str, Any]] = []
+    back, gone = [], []
+    respelled = [
+        {"of": ref.page, "url": ref.url_id, "said": spelling}
+        for ref, spelling in spellings.items()
+        if ref in said and said[ref] != spelling
+    ]
+    for page, has in lists.items():
+        had = there[page]
+        for url_id in has:
+            if url_id not in had:
+                spelling = spellings.get(LinkRef(page, url_id))
+                new.append({"page": page, "url_id": url_id, "first_day": day, "spelling": spelling})
+            elif had[url_id] is not None:
+                back.append({"of": page, "url": url_id, "gone": None})
+        gone += [
+            {"of": page, "url": url_id, "gone": day}
+            for url_id, gone_day in had.items()
+            if gone_day is None and url_id not in has
+        ]
+    if new:
+        connection.execute(insert(refs), new)
+    SET_SPELLING.run(connection, respelled)
+    SET_GONE.run(connection, back)
+    SET_GONE.run(connection, gone)
+    added = [LinkRef(row["page"], row["url_id"]) for row in new]
+    return added, list(map(_ref, back)), list(map(_ref, gone))
+
+
+def _ref(row: Mapping[str, Any]) -> LinkRef:
+    return LinkRef(row["of"], row["url"])
+
+
+def _write_invalid(
+    connection: Connection, lists: Mapping[int, Mapping[bytes, ClassifiedLink]], day: int
+) -> None:
+    """Make the pages' lists of what nobody can ask for what they are now."""
+    there = {
+        (page, bytes(digest))
+        for batch in batches(lists)
+        for page, digest in INVALID.rows(connection, {"pages": batch})
+    }
+    now = {(page, digest): link for page, has in lists.items() for digest, link in has.items()}
+    gone = [{"of": page, "digest": digest} for page, digest in there - now.keys()]
+    FORGET_INVALID.run(connection, gone)
+    new = [
+        {
+            "page": page,
+            "key": digest,
+            "text": link.text.encode("utf-8", "surrogatepass"),
+            "reason": link.note,
+            "first_day": day,
+        }
+        for (page, digest), link in now.items()
+        if (page, digest) not in there
+    ]
+    if new:
+        insert_missing(connection, invalid, new)
+
+
+def _write_tallies(
+    connection: Connection, wiki_id: int, now: Mapping[int, Mapping[str, int]], day: int
+) -> None:
+    """Keep how many links of each page the exclusion list names (X05), and the wiki's sums."""
+    before: dict[int, dict[str, int]] = {}
+    for batch in batches(now):
+        for page, text in TALLIES.rows(connection, {"pages": batch}):
+            before[page] = parse_entry_counts(text)
+    changed = [page for page, counts in now.items() if counts != before.get(page, {})]
+    changes = ExclusionCounts()
+    for page in changed:
+        changes.note(before.get(page, {}), now[page])
+    if changed:
+        changes.write(connection, wiki_id, today=day)
+    SET_TALLY.run(
+        connection, [{"of": page, "tally": entry_counts_text(now[page])} for page in changed]
+    )
+
+
+def text_digest(text: str) -> bytes:
+    """Return the key of a link that is kept as it stands on its page."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

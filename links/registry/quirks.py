@@ -1,0 +1,350 @@
+"""Quirks of hosts and URLs: kinds, detection from check results, database rows.
+
+A quirk is a row with the first and the last day it was seen. It is written anew only when it was last
+seen some days ago, so that a host that is asked each second costs no write each second. A host's quirk
+holds for all hosts below it as well; a host below may have its own.
+
+>>> is_over(HostQuirk.GET_NEEDED, 0, 150, 199), is_over(HostQuirk.GET_NEEDED, 0, 150, 200)
+(False, True)
+>>> is_over(HostQuirk.DNS_ERROR, 0, 0, 99), is_over(HostQuirk.DNS_ERROR, 0, 0, 100)
+(False, True)
+
+Pure: `links.registry.quirks` keeps them. A host's quirk is seen, seen to be gone, or neither; a row
+goes as soon as it is seen to be gone.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, Row, Table, delete, select, tuple_
+
+from links.check_result import CheckMethod, CheckResult, CheckVerdict, RedirectHop, StatusCode
+from links.registry.schema import host_quirks, hosts, url_quirks, urls
+from links.registry.statements import Reader, SqlStatement, batches, many, upsert
+from links.url_parts import UrlParts
+
+REFRESH_DAYS = 10  # what was last seen so long ago is written anew when it is met again (W47)
+GET_ONLY_DAYS = 200  # then HEAD is tried again, and GET has to be earned anew (W42)
+
+
+class HostQuirk(IntEnum):
+    """What is odd about a host, by the numbers that the registry keeps."""
+
+    HTTPS_NEEDED = 1  # http:// leads to https:// of the same host
+    HTTP_NEEDED = 2  # https:// has no certificate that verifies, http:// answers
+    GET_NEEDED = 3  # HEAD is answered otherwise than GET
+    DNS_ERROR = 4  # its name has no address
+    SERVER_ERROR = 5  # it does not answer, or with a severe error whatever it is asked
+    PRESUMED_REACHABLE = 6  # readers reach at least half of what is watched on it (W16)
+    UNVERIFIABLE = 7  # a browser saw pages where we saw failures: our failures say nothing there
+
+
+class UrlQuirk(IntEnum):
+    """What is odd about a URL, by the numbers that the registry keeps; each has a text."""
+
+    MOVED = 1  # for good; the text is where to
+    CERTIFICATE = 2  # does not verify, though the page answers; the text is why
+    RATE_LIMIT = 3  # it told us to come later; the text is how many seconds
+
+
+_KEPT_DAYS = {HostQuirk.PRESUMED_REACHABLE: 183, HostQuirk.UNVERIFIABLE: 183}
+HOST_QUIRK_DAYS = 100  # W47
+URL_QUIRK_DAYS = 180  # W56
+CONSOLIDATED_DAYS = 100  # "info standing > 100 days may be given" (W47)
+
+
+def is_over(kind: HostQuirk, first_day: int, last_day: int, day: int) -> bool:
+    """Whether nobody believes a host's quirk any more, and its row may go.
+
+    GET alone is forgotten by its first day: using it never shows whether HEAD works again.
+    """
+    if kind is HostQuirk.GET_NEEDED:
+        return day - first_day >= GET_ONLY_DAYS
+    return day - last_day >= _KEPT_DAYS.get(kind, HOST_QUIRK_DAYS)
+
+
+def is_consolidated(kind: HostQuirk, first_day: int, day: int) -> bool:
+    """Return whether readers are told of a host's quirk: those of W47 once they stand so long.
+
+    What readers or a browser said of the host (W16) is told at once.
+
+    >>> is_consolidated(HostQuirk.DNS_ERROR, 0, 100), is_consolidated(HostQuirk.DNS_ERROR, 0, 101)
+    (False, True)
+    """
+    return kind in _KEPT_DAYS or day - first_day > CONSOLIDATED_DAYS
+
+
+def is_url_quirk_over(last_day: int, day: int) -> bool:
+    """Whether nobody believes a URL's quirk any more."""
+    return day - last_day >= URL_QUIRK_DAYS
+
+
+def is_to_refresh(last_day: int, day: int) -> bool:
+    """Whether a quirk that was met again is worth a write."""
+    return day - last_day >= REFRESH_DAYS
+
+
+_ROWS_AT_ONCE = 500
+_Key = tuple[int, int]  # a host's or a URL's row, and the quirk's kind
+
+
+def parents(host: str) -> list[str]:
+    """The host and the names it lies below, nearest first; those of one label are nobody's.
+
+    >>> parents("a.b.example.org"), parents("192.0.2.1")
+    (['a.b.example.org', 'b.example.org', 'example.org'], ['192.0.2.1'])
+    """
+    if host.startswith("[") or host.replace(".", "").isdigit():
+        return [host]
+    labels = host.split(".")
+    return [".".join(labels[start:]) for start in range(max(len(labels) - 1, 1))]
+
+
+QUIRKS = SqlStatement(
+    select(hosts.c.name, host_quirks.c.kind, host_quirks.c.first_day, host_quirks.c.last_day)
+    .join_from(hosts, host_quirks, host_quirks.c.host_id == hosts.c.id)
+    .where(hosts.c.name.in_(many("names"))),
+    "names",
+)
+
+
+def believed_quirks(
+    reader: Reader, names: Iterable[str], *, day: int
+) -> dict[str, dict[HostQuirk, tuple[int, int]]]:
+    """Return what is believed of each host on that day: the first and the last day by kind (W47).
+
+    What a host above has holds for all below it; a host's own days go before those of hosts above.
+    """
+    wanted = list(dict.fromkeys(names))
+    above = dict.fromkeys(name for host in wanted for name in parents(host))
+    held: dict[str, dict[HostQuirk, tuple[int, int]]] = {}
+    for batch in batches(above):
+        for name, number, first_day, last_day in QUIRKS.rows(reader, {"names": batch}):
+            if number in HostQuirk.__members__.values():  # one of a later version is passed over
+                kind = HostQuirk(number)
+                if not is_over(kind, first_day, last_day, day):
+                    held.setdefault(name, {})[kind] = (first_day, last_day)
+    found: dict[str, dict[HostQuirk, tuple[int, int]]] = {}
+    for host in wanted if held else ():
+        for name in reversed(parents(host)):
+            if name in held:
+                found.setdefault(host, {}).update(held[name])
+    return found
+
+
+def quirks_of(
+    connection: Connection, names: Iterable[str], *, day: int
+) -> dict[str, frozenset[HostQuirk]]:
+    """What is believed of each of these hosts: its own quirks, and those of hosts above it."""
+    believed = believed_quirks(connection, names, day=day)
+    return {host: frozenset(kinds) for host, kinds in believed.items()}
+
+
+def hosts_that_limit(connection: Connection, *, day: int, limit: int) -> list[str]:
+    """Return hosts that told us lately to come later, by any of their URLs (seed of W56: rate limits)."""
+    rows = connection.execute(
+        select(hosts.c.name)
+        .distinct()
+        .join_from(url_quirks, urls, urls.c.id == url_quirks.c.url_id)
+        .join(hosts, hosts.c.id == urls.c.host_id)
+        .where(
+            url_quirks.c.kind == int(UrlQuirk.RATE_LIMIT),
+            url_quirks.c.last_day > day - HOST_QUIRK_DAYS,
+        )
+        .limit(limit)
+    )
+    return [row.name for row in rows]
+
+
+class QuirkRow(NamedTuple):
+    """A quirk's row: its days and its text."""
+
+    first_day: int
+    last_day: int
+    value: str = ""
+
+
+class QuirkChanges(NamedTuple):
+    """Which rows go, and which are written."""
+
+    gone: list[_Key]
+    written: dict[_Key, QuirkRow]
+
+
+def settle_quirks(
+    held: Mapping[_Key, QuirkRow],
+    seen: Mapping[_Key, str | None],
+    *,
+    day: int,
+    over: Callable[[_Key, QuirkRow], bool],
+) -> QuirkChanges:
+    """What becomes of quirks' rows.
+
+    Args:
+        held: the rows that are there, by host or URL and kind.
+        seen: what was seen: its text, or None when the property is gone.
+        day: today.
+        over: whether nobody believes a row any more.
+    """
+    gone: list[_Key] = []
+    written: dict[_Key, QuirkRow] = {}
+    for key, value in seen.items():
+        row = held.get(key)
+        if row is not None and (value is None or over(key, row)):
+            gone.append(key)
+            row = None
+        if value is None:
+            continue
+        if row is None or row.value != value:
+            written[key] = QuirkRow(day, day, value)
+        elif is_to_refresh(row.last_day, day):
+            written[key] = QuirkRow(row.first_day, day, value)
+    return QuirkChanges(gone, written)
+
+
+def write_host_quirks(
+    connection: Connection, seen: Mapping[tuple[int, HostQuirk], bool], *, day: int
+) -> None:
+    """Keep what was seen of hosts, by host's row and kind."""
+    there = {
+        (row.host_id, row.kind): QuirkRow(row.first_day, row.last_day)
+        for row in _rows(connection, host_quirks, host_quirks.c.host_id, seen)
+    }
+    settled = settle_quirks(
+        there,
+        {
+            (host_id, int(kind)): "" if is_there else None
+            for (host_id, kind), is_there in seen.items()
+        },
+        day=day,
+        over=lambda key, row: is_over(HostQuirk(key[1]), row.first_day, row.last_day, day),
+    )
+    _remove(connection, host_quirks, settled.gone)
+    rows = [
+        {"host_id": host_id, "kind": kind, "first_day": row.first_day, "last_day": row.last_day}
+        for (host_id, kind), row in settled.written.items()
+    ]
+    upsert(connection, host_quirks, ("host_id", "kind"), rows)
+
+
+def write_url_quirks(
+    connection: Connection, seen: Mapping[tuple[int, UrlQuirk], str], *, day: int
+) -> None:
+    """Keep what was seen of URLs, by URL's row and kind; an empty text takes the quirk away."""
+    there = {
+        (row.url_id, row.kind): QuirkRow(row.first_day, row.last_day, row.value)
+        for row in _rows(connection, url_quirks, url_quirks.c.url_id, seen)
+    }
+    settled = settle_quirks(
+        there,
+        {(url_id, int(kind)): value or None for (url_id, kind), value in seen.items()},
+        day=day,
+        over=lambda _key, row: is_url_quirk_over(row.last_day, day),
+    )
+    _remove(connection, url_quirks, settled.gone)
+    rows = [
+        {"url_id": url_id, "kind": kind, **row._asdict()}
+        for (url_id, kind), row in settled.written.items()
+    ]
+    upsert(connection, url_quirks, ("url_id", "kind"), rows)
+
+
+def _rows(
+    connection: Connection, table: Table, column: ColumnElement[int], seen: Iterable[_Key]
+) -> Iterator[Row[Any]]:
+    ids = sorted({number for number, _ in seen})
+    for start in range(0, len(ids), _ROWS_AT_ONCE):
+        some = ids[start : start + _ROWS_AT_ONCE]
+        yield from connection.execute(select(table).where(column.in_(some)))
+
+
+def _remove(connection: Connection, table: Table, keys: Sequence[_Key]) -> None:
+    first, second = table.primary_key.columns
+    for start in range(0, len(keys), _ROWS_AT_ONCE):
+        some = [tuple(key) for key in keys[start : start + _ROWS_AT_ONCE]]
+        connection.execute(delete(table).where(tuple_(first, second).in_(some)))
+
+
+_PERMANENT = (301, 308)
+_NAMELESS = frozenset(
+    {StatusCode.DNS_REFUSED, StatusCode.DNS_UNKNOWN, StatusCode.DNS_EMPTY, StatusCode.DNS_FAULT}
+)
+_VALUE_LIMIT = 16_384  # characters of a moved URL that are kept: nobody asks for a longer one
+_BROWSER_SAW = frozenset({CheckVerdict.OK, CheckVerdict.DEVIATED})
+
+
+def detect_host_quirks(
+    asked: UrlParts, finding: CheckResult, *, is_known_failing: bool = False
+) -> dict[HostQuirk, bool]:
+    """Quirks of the host that were seen, or seen to be gone; about all others nothing was seen.
+
+    Args:
+        asked: the URL.
+        finding: what was found.
+        is_known_failing: looks without a browser have been failing for it.
+    """
+    if finding.how is CheckMethod.INFERRED or finding.how is CheckMethod.PERSON:
+        return {}
+    if finding.how is CheckMethod.BROWSER:
+        saw_page = is_known_failing and finding.verdict in _BROWSER_SAW
+        return {HostQuirk.UNVERIFIABLE: True} if saw_page else {}
+    found: dict[HostQuirk, bool] = {}
+    if finding.head_fails:
+        found[HostQuirk.GET_NEEDED] = True
+    if finding.verdict is CheckVerdict.OK or finding.http is not None:
+        found[HostQuirk.DNS_ERROR] = False
+        found[HostQuirk.SERVER_ERROR] = False
+    elif finding.whole_host and finding.verdict in (CheckVerdict.GONE, CheckVerdict.FAILING):
+        is_name = finding.code in _NAMELESS
+        found[HostQuirk.DNS_ERROR if is_name else HostQuirk.SERVER_ERROR] = True
+    if asked.port == 0 and finding.verdict is CheckVerdict.OK:
+        found |= _scheme_traits(asked, finding)
+    return found
+
+
+def detect_url_quirks(asked: UrlParts, finding: CheckResult) -> dict[UrlQuirk, str]:
+    """Quirks of the URL that were seen, each with its text; an empty text: seen to be gone."""
+    if finding.how in (CheckMethod.INFERRED, CheckMethod.PERSON):
+        return {}
+    if finding.verdict is CheckVerdict.UNDECIDED and finding.retry_after_s is not None:
+        return {UrlQuirk.RATE_LIMIT: str(round(finding.retry_after_s))}
+    if finding.verdict is not CheckVerdict.OK:
+        return {}
+    moved = moved_to(asked, finding.hops)
+    return {UrlQuirk.MOVED: moved, UrlQuirk.CERTIFICATE: finding.tls_fault[:200]}
+
+
+def moved_to(asked: UrlParts, hops: tuple[RedirectHop, ...]) -> str:
+    """Where the URL has moved for good: as far as redirects were permanent from the beginning on.
+
+    Empty when it has not. That a host wants https is the host's quirk, not a move of each URL.
+
+    >>> from links.url_parts import url_parts_of
+    >>> hops = (Hop(301, "https://a.example/x"), Hop(301, "https://a.example/y"), Hop(302, "https://b/"))
+    >>> moved_to(url_parts_of("http://a.example/x"), hops), moved_to(url_parts_of("http://a.example/x"), hops[:1])
+    ('https://a.example/y', '')
+    """
+    target = ""
+    for hop in hops:
+        if hop.status not in _PERMANENT:
+            break
+        target = hop.url
+    if not target or len(target) > _VALUE_LIMIT or target.partition("#")[0] == asked.url:
+        return ""
+    return "" if _is_upgrade(asked, target) else target
+
+
+def _is_upgrade(asked: UrlParts, target: str) -> bool:
+    scheme, _, rest = target.partition("#")[0].partition("://")
+    return asked.scheme == "http" and scheme == "https" and rest == asked.url.partition("://")[2]
+
+
+def _scheme_traits(asked: UrlParts, finding: CheckResult) -> dict[HostQuirk, bool]:
+    first = finding.hops[0].url if finding.hops else ""
+    if finding.code == StatusCode.OTHER_SCHEME:  # the one that was asked for does not answer
+        first = finding.final_url
+    if asked.scheme == "https":
+        left_https = first.startswith(f"http://{asked.host}/")
+        return {HostQuirk.HTTP_NEEDED: bool(finding.tls_fault) or left_https}
+    return {HostQuirk.HTTPS_NEEDED: first.startswith(f"https://{asked.host}/")}

@@ -1,0 +1,316 @@
+"""Retention: removal of pages, links, URLs and observations that have expired.
+
+A page leaves when its feeder has not seen it for `keep_days`; the feeder's own last day counts, not
+today's, so that a wiki whose feeder stands still, or was imported once, loses nothing. A link that its
+page no longer has leaves as long after it went. A URL leaves with all that hangs on it when no page
+has it and none had for `keep_days`; a host with its last URL and its last quirk. Quirks leave when
+nobody believes them any more (W47, W56), single looks after 200 days, reports when they expire.
+
+Work is done in small transactions, each of which leaves the registry whole: a purge may be stopped at
+any moment, and the next one goes on.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import date
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Delete, Select, Table, delete, exists, func, or_, select, tuple_
+
+from links.check_history import date_of
+from links.registry.database import RegistryStore
+from links.registry.link_additions import KEEP_DAYS as ADDITION_DAYS
+from links.registry.link_additions import OLD_ADDITIONS
+from links.registry.pages import LOCK_WIKI, forget_pages
+from links.registry.quirks import GET_ONLY_DAYS, HOST_QUIRK_DAYS, URL_QUIRK_DAYS, HostQuirk
+from links.registry.schema import (
+    additions,
+    citations,
+    copies,
+    copy_searches,
+    copy_versions,
+    host_quirks,
+    hosts,
+    imports,
+    observations,
+    pages,
+    refs,
+    replacements,
+    reports,
+    url_quirks,
+    urls,
+    wanted,
+)
+from links.registry.statements import SqlStatement, batches, many, one
+from links.registry.wikis import all_wikis
+from links.rules.wiki_rules import forget_spam_hits
+
+KEEP_DAYS = 100  # W39: two to three months, the table says 100 days
+OBSERVATION_DAYS = 200
+SPAM_DAYS = 200  # the trace back to who had what a spam list names
+IMPORT_DAYS = 30  # an import that was left so long is begun anew
+BATCH = 200  # rows of one transaction: others wait for it
+_UNIX = date(1970, 1, 1)
+_WINDOW = 20_000  # candidates that are remembered at once
+_LONG_KEPT = (HostQuirk.GET_NEEDED, HostQuirk.PRESUMED_REACHABLE, HostQuirk.UNVERIFIABLE)
+_OF_URLS = (
+    *(refs, observations, url_quirks, copies, copy_versions, copy_searches, reports, replacements),
+    *(wanted, citations, additions),
+)
+
+
+class PurgeSummary(NamedTuple):
+    """How much was forgotten."""
+
+    pages: int = 0
+    links: int = 0
+    urls: int = 0
+    hosts: int = 0
+    quirks: int = 0
+    observations: int = 0
+    reports: int = 0
+
+
+def _unused(query: Any, *had: Any) -> Any:
+    """Of URLs: touched by nobody for long, and of no page, nor was it lately.
+
+    A scalar question, since PostgreSQL makes a join of EXISTS, and reads all references for it.
+    """
+    of_a_page = select(refs.c.page).where(refs.c.url_id == urls.c.id, *had).limit(1)
+    return query.where(urls.c.touched_day <= one("before"), of_a_page.scalar_subquery().is_(None))
+
+
+def _oldest(table: Table, *conditions: Any) -> SqlStatement:
+    """Deletes some of those rows of which all the conditions hold."""
+    key = tuple(table.primary_key.columns)
+    some: Select[Any] = select(*key).where(*conditions).limit(one("most"))
+    chosen: Delete = delete(table).where(
+        tuple_(*key).in_(some) if len(key) > 1 else key[0].in_(some)
+    )
+    return SqlStatement(chosen)
+
+
+NEWEST_PAGE = SqlStatement(
+    select(func.max(pages.c.touched_day)).where(pages.c.wiki_id == one("wiki"))
+)
+UNTOUCHED_PAGES = SqlStatement(
+    select(pages.c.id)
+    .where(pages.c.wiki_id == one("wiki"), pages.c.touched_day <= one("before"))
+    .limit(one("most"))
+)
+UNUSED_URLS = SqlStatement(_unused(select(urls.c.id)).limit(one("most")))
+STILL_UNUSED = SqlStatement(
+    _unused(select(urls.c.id, urls.c.host_id))
+    .where(urls.c.id.in_(many("ids")))
+    .order_by(urls.c.id)
+    .with_for_update(),
+    "ids",
+)
+FORGET_OF_URLS = {
+    table.name: SqlStatement(delete(table).where(table.c.url_id.in_(many("ids"))), "ids")
+    for table in _OF_URLS
+}
+FORGET_URLS = SqlStatement(delete(urls).where(urls.c.id.in_(many("ids"))), "ids")
+# Who is about to give one of these a URL holds it (`links.registry.urls`): wait, then look again.
+LOCK_HOSTS = SqlStatement(
+    select(hosts.c.id).where(hosts.c.id.in_(many("ids"))).order_by(hosts.c.id).with_for_update(),
+    "ids",
+)
+FORGET_HOSTS = SqlStatement(
+    delete(hosts).where(
+        hosts.c.id.in_(many("ids")),
+        ~exists().where(urls.c.host_id == hosts.c.id),
+        ~exists().where(host_quirks.c.host_id == hosts.c.id),
+    ),
+    "ids",
+)
+GONE_LINKS = _oldest(refs, refs.c.gone_day <= one("before"))
+OLD_URL_QUIRKS = _oldest(url_quirks, url_quirks.c.last_day <= one("before"))
+OLD_HOST_QUIRKS = SqlStatement(
+    select(host_quirks.c.host_id, host_quirks.c.kind)
+    .where(host_quirks.c.last_day <= one("before"), host_quirks.c.kind.not_in(_LONG_KEPT))
+    .limit(one("most"))
+)
+VERY_OLD_HOST_QUIRKS = SqlStatement(
+    select(host_quirks.c.host_id, host_quirks.c.kind)
+    .where(host_quirks.c.last_day <= one("before"))
+    .limit(one("most"))
+)
+FORGET_HOST_QUIRK = SqlStatement(
+    delete(host_quirks).where(
+        host_quirks.c.host_id == one("of"),
+        host_quirks.c.kind == one("which"),
+        host_quirks.c.last_day <= one("before"),
+    )
+)
+OLD_OBSERVATIONS = _oldest(observations, observations.c.moment < one("before"))
+OVER_REPORTS = _oldest(reports, reports.c.expires_day < one("before"))
+OLD_IMPORTS = SqlStatement(delete(imports).where(imports.c.day <= one("before")))
+COUNT_PAGES = SqlStatement(
+    select(func.count())
+    .select_from(pages)
+    .where(pages.c.wiki_id == one("wiki"), pages.c.touched_day <= one("before"))
+)
+COUNT_LINKS = SqlStatement(
+    select(func.count()).select_from(refs).where(refs.c.gone_day <= one("before"))
+)
+COUNT_URLS = SqlStatement(
+    _unused(
+        select(func.count()).select_from(urls),
+        or_(refs.c.gone_day.is_(None), refs.c.gone_day > one("before")),
+    )
+)
+COUNT_OBSERVATIONS = SqlStatement(
+    select(func.count()).select_from(observations).where(observations.c.moment < one("before"))
+)
+COUNT_REPORTS = SqlStatement(
+    select(func.count()).select_from(reports).where(reports.c.expires_day < one("before"))
+)
+
+
+def purge(
+    store: RegistryStore,
+    *,
+    day: int,
+    keep_days: int = KEEP_DAYS,
+    progress: Callable[[str, int], None] = lambda _what, _count: None,
+) -> PurgeSummary:
+    """Forget what is to be forgotten today; how much that was.
+
+    Args:
+        store: it is written in many small transactions.
+        day: today.
+        keep_days: how long what nobody sees any more stays: `[links] keep_days`.
+        progress: told what was forgotten, and how much, after each transaction.
+
+    Raises:
+        TransientError: the database does not answer; what was forgotten stays so.
+    """
+    before = day - keep_days
+    gone_pages = _purge_pages(store, day, keep_days, progress)
+    links = _repeat(store, GONE_LINKS, before, "links", progress)
+    gone_urls, gone_hosts = _purge_urls(store, before, progress)
+    quirks = _repeat(store, OLD_URL_QUIRKS, day - URL_QUIRK_DAYS, "quirks", progress)
+    for statement, days in (
+        (OLD_HOST_QUIRKS, HOST_QUIRK_DAYS),
+        (VERY_OLD_HOST_QUIRKS, GET_ONLY_DAYS),
+    ):
+        forgotten, left = _purge_host_quirks(store, statement, day - days, progress)
+        quirks += forgotten
+        gone_hosts += left
+    looks = _repeat(store, OLD_OBSERVATIONS, _second(day), "observations", progress)
+    over = _repeat(store, OVER_REPORTS, day, "reports", progress)
+    with store.writing() as connection:
+        OLD_IMPORTS.run(connection, {"before": day - IMPORT_DAYS})
+        forget_spam_hits(connection, before_day=day - SPAM_DAYS)
+        OLD_ADDITIONS.run(connection, {"before": day - ADDITION_DAYS})
+    return PurgeSummary(gone_pages, links, gone_urls, gone_hosts, quirks, looks, over)
+
+
+def to_purge(store: RegistryStore, *, day: int, keep_days: int = KEEP_DAYS) -> PurgeSummary:
+    """How much `purge` would forget today, but for what hangs on it; nothing is changed."""
+    before = {"before": day - keep_days}
+    with store.snapshot() as reader:
+        gone_pages = 0
+        for wiki in all_wikis(reader):
+            newest = NEWEST_PAGE.rows(reader, {"wiki": wiki.id})[0][0] or 0
+            asked = {"wiki": wiki.id, "before": newest - keep_days}
+            gone_pages += COUNT_PAGES.rows(reader, asked)[0][0]
+        return PurgeSummary(
+            pages=gone_pages,
+            links=COUNT_LINKS.rows(reader, before)[0][0],
+            urls=COUNT_URLS.rows(reader, before)[0][0],
+            observations=COUNT_OBSERVATIONS.rows(reader, {"before": _second(day)})[0][0],
+            reports=COUNT_REPORTS.rows(reader, {"before": day})[0][0],
+        )
+
+
+def _second(day: int) -> int:
+    """The moment before which single looks are forgotten."""
+    return (date_of(max(day - OBSERVATION_DAYS, 0)) - _UNIX).days * 86_400
+
+
+def _repeat(
+    store: RegistryStore,
+    statement: SqlStatement,
+    before: int,
+    what: str,
+    progress: Callable[[str, int], None],
+) -> int:
+    gone = 0
+    while True:
+        with store.writing() as connection:
+            count = statement.run(connection, {"before": before, "most": BATCH})
+        gone += count
+        if not count:
+            return gone
+        progress(what, count)
+
+
+def _purge_pages(
+    store: RegistryStore, day: int, keep_days: int, progress: Callable[[str, int], None]
+) -> int:
+    gone = 0
+    with store.snapshot() as reader:
+        wikis = all_wikis(reader)
+    for wiki in wikis:
+        count = 1
+        while count:
+            with store.writing() as connection:
+                LOCK_WIKI.rows(connection, {"wiki": wiki.id})
+                newest = NEWEST_PAGE.rows(connection, {"wiki": wiki.id})[0][0] or 0
+                asked = {"wiki": wiki.id, "before": newest - keep_days, "most": BATCH}
+                found = [row[0] for row in UNTOUCHED_PAGES.rows(connection, asked)]
+                count = forget_pages(connection, wiki.id, found, day=day)
+            gone += count
+            progress("pages", count)
+    return gone
+
+
+def _purge_urls(
+    store: RegistryStore, before: int, progress: Callable[[str, int], None]
+) -> tuple[int, int]:
+    gone = gone_hosts = 0
+    while True:
+        with store.snapshot() as reader:
+            asked = {"before": before, "most": _WINDOW}
+            candidates = [row[0] for row in UNUSED_URLS.rows(reader, asked)]
+        went = 0
+        for batch in batches(sorted(candidates), BATCH):
+            with store.writing() as connection:
+                rows = STILL_UNUSED.rows(connection, {"before": before, "ids": batch})
+                if not rows:
+                    continue
+                ids = [row[0] for row in rows]
+                for statement in FORGET_OF_URLS.values():
+                    statement.run(connection, {"ids": ids})
+                went += FORGET_URLS.run(connection, {"ids": ids})
+                gone_hosts += _forget_hosts(connection, (row[1] for row in rows))
+            progress("urls", len(ids))
+        gone += went
+        if not went:
+            return gone, gone_hosts
+
+
+def _purge_host_quirks(
+    store: RegistryStore, statement: SqlStatement, before: int, progress: Callable[[str, int], None]
+) -> tuple[int, int]:
+    gone = gone_hosts = 0
+    while True:
+        with store.writing() as connection:
+            rows = statement.rows(connection, {"before": before, "most": BATCH})
+            asked = [{"of": host, "which": kind, "before": before} for host, kind in rows]
+            FORGET_HOST_QUIRK.run(connection, asked)
+            gone_hosts += _forget_hosts(connection, (row[0] for row in rows))
+        gone += len(rows)
+        if not rows:
+            return gone, gone_hosts
+        progress("quirks", len(rows))
+
+
+def _forget_hosts(connection: Connection, ids: Iterable[int]) -> int:
+    """Forget those of the hosts that have neither URLs nor quirks; how many."""
+    gone = 0
+    for batch in batches(sorted(set(ids))):
+        LOCK_HOSTS.rows(connection, {"ids": batch})
+        gone += FORGET_HOSTS.run(connection, {"ids": batch})
+    return gone

@@ -1,0 +1,666 @@
+"""Tables of the link registry, for SQLite and PostgreSQL.
+
+link_farms        projects whose wikis belong together (W61)
+link_wikis        ``dbname`` of a farm, and its settings
+link_pages        watched pages (W62): `page_id` is the wiki's own, so that it survives a move
+link_hosts        a host once for all its URLs, in two spellings (`links.url_parts`)
+link_urls         watched URLs (W63), with where each stands and its history
+link_refs         which pages have a URL (W64): rewritten for each page; what a page no longer has
+                  keeps its row, with the day it went, for a while
+link_additions    who added a link, for 90 days (X11)
+link_page_revisions which revision of a page was read last
+link_observations single looks that changed something or failed: the evidence
+link_host_quirks  what is odd about a host, from its first day to its last (W47)
+link_url_quirks   what is odd about a URL, valid for six months (W56)
+link_copies       copies in archives: one chosen version in each (W30-W32)
+link_copy_versions  further versions of them, for citations of other days (B06)
+link_copy_searches  when archives were last asked about a URL, and what came of it
+link_reports      "I can reach it", by readers (W13-W16)
+link_replacements one other URL for a dead one (W17)
+link_acts         how often people said something, by day and kind (W15)
+link_actors       when each reader, a keyed digest, last said something; kept for a day (W15)
+link_marks        what people decided: always alive, always dead, never checked (B10, B11, A16)
+link_spam_lists   spam lists as the farm or the wiki wrote them
+link_spam_hits    URLs on pages that a spam list names (W52)
+link_excluded     what a wiki's exclusion list kept out of the table (X01-X10)
+link_invalid      URLs on pages that nobody can ask for, as they stand there (W48, W50)
+link_imports      how far an import of a file has come
+link_passes       passes over all URLs, to tell whether four weeks are enough (W38)
+link_leases       which checker has which part of the hosts
+link_feeds        how far a wiki's feeder has come, by kind of feed
+link_webhook_signatures  which signed requests to the webhook were taken, so that none is taken twice
+link_wanted       links that are to be archived: new ones wait here until their grace is over, and leave
+                  when the frontier has them, so that a crash between the two loses none
+link_citations    what a page's wikitext says of a link (B05)
+link_edits        edits that the bot made or would make, and what became of them (B14)
+link_edit_changes what each of them did to which link
+link_edit_turns   which run of the bot has a wiki, so that two never edit it at once
+link_quality      what the last check of a copy found, what a person said of it, and whether the page
+                  was captured again (U09): a row a capture and level
+
+Days are numbers (`links.check_history`); moments are whole seconds since 1970 UTC, those of captures and their checks
+milliseconds (``_ms``). A URL is found by its key
+(`links.url_parts.key_of`); texts of any length stand in no index.
+
+Every table is small or grows with one of hosts, pages and URLs. Past 1e8 URLs on one PostgreSQL,
+``link_urls``, ``link_observations``, ``link_copies`` and ``link_url_quirks`` are to be partitioned by
+the host's bucket (docs/registry.md).
+
+A change here needs a migration: ``python -m scripts.migration TEXT`` writes it.
+"""
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+    UniqueConstraint,
+    false,
+    text,
+)
+
+from core.playback_check import PlaybackFault
+
+metadata = MetaData()
+
+
+def _only(condition: str) -> dict[str, Any]:
+    """An index of those rows alone, on both databases."""
+    return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
+
+
+_Id = BigInteger().with_variant(Integer, "sqlite")  # only INTEGER is SQLite's own row number
+# In the order of its bytes, as SQLite keeps texts anyway: what is looked up by its beginning.
+_Bytes = Text().with_variant(Text(collation="C"), "postgresql")
+# How a URL's path begins, short enough for an index of PostgreSQL (2,700 bytes). Questions must use
+# this very expression, or no index answers them.
+PATH_HEAD_CHARS = 100
+PATH_HEAD = f"substr(path, 1, {PATH_HEAD_CHARS})"
+
+farms = Table(
+    "link_farms",
+    metadata,
+    Column("id", SmallInteger, primary_key=True, autoincrement=False),
+    Column("name", Text, nullable=False, unique=True),
+    Column("address", Text, nullable=False, server_default=""),
+    Column("internal", Text, nullable=False, server_default=""),  # an expression (RE2) for hosts
+)
+
+wikis = Table(
+    "link_wikis",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("farm_id", SmallInteger, nullable=False),
+    Column("dbname", Text, nullable=False),
+    Column("url", Text, nullable=False, server_default=""),  # api.php, or empty
+    Column("pages_url", Text, nullable=False, server_default=""),  # with $1 for a title
+    Column("settings", Text, nullable=False, server_default="{}"),  # JSON
+    Column("added_day", Integer, nullable=False),
+    UniqueConstraint("farm_id", "dbname"),
+)
+
+pages = Table(
+    "link_pages",
+    metadata,
+    # links.registry.pages.number_of: the wiki above, its page_id below, so that all that is sorted by it
+    # has the pages of a wiki side by side.
+    Column("id", _Id, primary_key=True),
+    Column("wiki_id", Integer, nullable=False),
+    Column("page_id", BigInteger, nullable=False),
+    Column("namespace", Integer, nullable=False, server_default="0"),
+    Column("title", Text, nullable=False),
+    Column("touched_day", Integer, nullable=False),  # by the feeder: W36
+    Column("asked_day", Integer),  # by somebody: W34
+    Column("listed_day", Integer),  # when its URLs were last written
+    Column("is_stale", Boolean, nullable=False, server_default=false()),  # its URLs must be read
+    Column("excluded", Text),  # JSON, entry to number: what the exclusion list kept out of it
+    UniqueConstraint("wiki_id", "page_id"),
+    Index("link_pages_title", "wiki_id", "title"),
+    Index("link_pages_touched", "wiki_id", "touched_day"),
+    Index(
+        "link_pages_stale",
+        "wiki_id",
+        "listed_day",
+        "id",
+        sqlite_where=text("is_stale = 1"),
+        postgresql_where=text("is_stale"),
+    ),
+)
+
+asked_pages = Table(
+    "link_asked_pages",
+    metadata,
+    # Not observed, and handed to the feeder (W10): by number, else (0) by title.
+    Column("wiki_id", Integer, primary_key=True, autoincrement=False),
+    Column("page_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("title", Text, primary_key=True),
+    Column("day", Integer, nullable=False),
+    Column("is_done", Boolean, nullable=False, server_default=false()),  # the feeder read it
+    Column("links", LargeBinary),  # when it was read: the keys of its URLs, one after another
+    sqlite_with_rowid=False,
+)
+
+hosts = Table(
+    "link_hosts",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("domain_index", _Bytes, nullable=False),
+    Column("domain", Text, nullable=False),  # the registrable one, or the host itself
+    Column("bucket", SmallInteger, nullable=False),
+    Index("link_hosts_domain_index", "domain_index"),
+    Index("link_hosts_domain", "domain"),
+)
+
+urls = Table(
+    "link_urls",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("key", LargeBinary(16), nullable=False, unique=True),
+    Column("host_id", BigInteger, nullable=False),
+    Column("scheme", SmallInteger, nullable=False),  # the place in links.url_parts.SCHEMES
+    Column("port", Integer, nullable=False, server_default="0"),
+    Column("path", _Bytes, nullable=False),
+    Column("bucket", SmallInteger, nullable=False),  # the host's, for checkers that share
+    Column("added_day", Integer, nullable=False),
+    Column("touched_day", Integer, nullable=False),
+    Column("checked_day", Integer),
+    Column("due_day", Integer),  # None: not to be looked at
+    Column("state", SmallInteger, nullable=False, server_default="0"),
+    Column("code", SmallInteger, nullable=False, server_default="0"),
+    Column("fails", SmallInteger, nullable=False, server_default="0"),
+    Column("first_fail_day", Integer),
+    Column("last_fail_day", Integer),
+    Column("proofs", SmallInteger, nullable=False, server_default="0"),
+    Column("history", LargeBinary(25)),  # links.check_history
+    Column("mime", Text),  # an unusual type's short name (W66)
+    Column("kib", Integer),  # … and its length
+    Column("opinion_day", Integer),  # since when a browser's opinion is awaited; None: it is not
+    Index("link_urls_host", "host_id", "due_day"),
+    # A host's URLs, in the order of their paths: link search.
+    Index("link_urls_paths", "host_id", text(PATH_HEAD), "id"),
+    # Random order over a pass, not grouped by host (W40): within a day by a digest.
+    Index("link_urls_due", "due_day", "key"),
+    Index("link_urls_new", "due_day", "key", **_only("checked_day IS NULL")),
+    Index("link_urls_opinion", "opinion_day", "key", **_only("opinion_day IS NOT NULL")),
+    # Dead, usurped, always dead: those that a copy is looked for.
+    Index("link_urls_lost", "id", **_only("state IN (3, 5, 8)")),
+    # Failing: those that never lived are looked up in archives at once.
+    Index("link_urls_dying", "id", **_only("state = 2")),
+    Index("link_urls_touched", "touched_day"),
+)
+
+refs = Table(
+    "link_refs",
+    metadata,
+    Column("page", BigInteger, primary_key=True, autoincrement=False),  # link_pages.id
+    Column("url_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("first_day", Integer, nullable=False),
+    Column("gone_day", Integer),
+    Column("spelling", Text),  # as it stands on the page (A17); None: as the identity key
+    Index("link_refs_url", "url_id", "page"),
+    Index(
+        "link_refs_gone",
+        "gone_day",
+        sqlite_where=text("gone_day IS NOT NULL"),
+        postgresql_where=text("gone_day IS NOT NULL"),
+    ),
+    sqlite_with_rowid=False,
+)
+
+# Who added a link, for some months: the account of the revision that it came with (X11).
+additions = Table(
+    "link_additions",
+    metadata,
+    Column("page", BigInteger, primary_key=True, autoincrement=False),
+    Column("url_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("day", Integer, nullable=False),  # of the revision
+    Column("rev_id", BigInteger, nullable=False),
+    Column("account", Text, nullable=False),
+    Index("link_additions_day", "day"),
+    Index("link_additions_account", "account", "day"),
+    Index("link_additions_url", "url_id"),
+    sqlite_with_rowid=False,
+)
+
+page_revisions = Table(
+    "link_page_revisions",
+    metadata,
+    Column("page", BigInteger, primary_key=True, autoincrement=False),
+    Column(
+        "rev_id", BigInteger, nullable=False
+    ),  # read last; below 0: whose its links are is not certain
+    sqlite_with_rowid=False,
+)
+
+observations = Table(
+    "link_observations",
+    metadata,
+    Column("url_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("moment", BigInteger, primary_key=True, autoincrement=False),
+    Column("how", SmallInteger, primary_key=True, autoincrement=False),
+    Column("code", SmallInteger, nullable=False),
+    Column("verdict", Text, nullable=False),
+    Column("http", SmallInteger),
+    Column("final_url", Text, nullable=False, server_default=""),
+    Column("note", Text, nullable=False, server_default=""),
+    Column("similarity", SmallInteger),  # percent, to the copy
+    Index("link_observations_moment", "moment"),
+    sqlite_with_rowid=False,
+)
+
+host_quirks = Table(
+    "link_host_quirks",
+    metadata,
+    Column("host_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("kind", SmallInteger, primary_key=True, autoincrement=False),
+    Column("first_day", Integer, nullable=False),
+    Column("last_day", Integer, nullable=False),
+    Index("link_host_quirks_last", "last_day"),
+    sqlite_with_rowid=False,
+)
+
+url_quirks = Table(
+    "link_url_quirks",
+    metadata,
+    Column("url_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("kind", SmallInteger, primary_key=True, autoincrement=False),
+    Column("value", Text, nullable=False, server_default=""),
+    Column("first_day", Integer, nullable=False),
+    Column("last_day", Integer, nullable=False),
+    Index("link_url_quirks_last", "last_day"),
+    sqlite_with_rowid=False,
+)
+
+copies = Table(
+    "link_copies",
+    metadata,
+    Column("url_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("service", Text, primary_key=True),
+    Column("address", Text, nullable=False, server_default=""),  # empty: none chosen (W30)
+    Column("timestamp", Text, nullable=False, server_default=""),  # 14 digits
+    Column("found_day", Integer, nullable=False),
+    Column("checked_day", Integer, nullable=False),
+    Column("chosen_by", Text, nullable=False, server_default=""),  # empty: by us
+    Column("is_locked", Boolean, nullable=False, server_default=false()),  # W31
+    Column("due_day", Integer),  # of the next visit; None: never
+    Column("missed_day", Integer),  # a visit did not find it; the next that does not drops it (W32)
+    Index("link_copies_due", "due_day"),
+    sqlite_with_rowid=False,
+)
+
+# Versions beside the chosen one, each the best for the day of some citation (B06).
+copy_versions = Table(
+    "link_copy_versions",
+    metadata,
+    Column("url_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("service", Text, primary_key=True),
+    Column("address", Text, primary_key=True),
+    Column("timestamp", Text, nullable=False),  # 14 digits
+    Column("found_day", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# When archives were last asked about a URL, and what came of it (B12).
+copy_searches = Table(
+    "link_copy_searches",
+    metadata,
+    Column("url_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("day", Integer, nullable=False),
+    Column("outcome", SmallInteger, nullable=False),  # links.archives.copy_store.CopySearchOutcome
+    Column("note", Text, nullable=False, server_default=""),
+    Index("link_copy_searches_day", "day"),
+    sqlite_with_rowid=False,
+)
+
+reports = Table(
+    "link_reports",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("url_id", BigInteger, nullable=False),
+    Column("host_id", BigInteger, nullable=False),
+    Column("moment", BigInteger, nullable=False),
+    Column("expires_day", Integer, nullable=False),  # the last on which it holds
+    Column("reporter", LargeBinary(16), nullable=False),  # a keyed digest
+    UniqueConstraint("url_id", "reporter"),
+    Index("link_reports_host", "host_id"),
+    Index("link_reports_expires", "expires_day"),
+)
+
+replacements = Table(
+    "link_replacements",
+    metadata,
+    Column("url_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("address", Text, nullable=False),
+    Column("state", SmallInteger, nullable=False, server_default="0"),
+    Column("moment", BigInteger, nullable=False),
+    Column("reporter", LargeBinary(16), nullable=False),
+    Column("since_day", Integer, nullable=False, server_default="0"),  # in this state
+    Column("tested_day", Integer),
+    Index("link_replacements_state", "state", "tested_day"),
+)
+
+acts = Table(
+    "link_acts",
+    metadata,
+    Column("act", SmallInteger, primary_key=True, autoincrement=False),
+    Column("day", Integer, primary_key=True, autoincrement=False),
+    Column("count", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+actors = Table(
+    "link_actors",
+    metadata,
+    Column("reporter", LargeBinary(16), primary_key=True),
+    Column("act", SmallInteger, primary_key=True, autoincrement=False),
+    Column("moment", BigInteger, nullable=False),
+    Index("link_actors_moment", "moment"),
+    sqlite_with_rowid=False,
+)
+
+marks = Table(
+    "link_marks",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("pattern", Text, nullable=False),  # core.url_patterns
+    Column("key", Text, nullable=False, server_default=""),  # of a setting, and its value
+    Column("value", Text, nullable=False, server_default=""),
+    Column("reason", Text, nullable=False, server_default=""),
+    Column("actor", Text, nullable=False, server_default=""),
+    Column("moment", BigInteger, nullable=False),
+    Column("expires", BigInteger),
+    Column("lifted", BigInteger),
+    Column("lifted_by", Text, nullable=False, server_default=""),
+    Column(
+        "settled", SmallInteger, nullable=False, server_default="0"
+    ),  # links.feedback.marks.MarkProgress
+)
+
+spam_lists = Table(
+    "link_spam_lists",
+    metadata,
+    Column("farm_id", SmallInteger, primary_key=True, autoincrement=False),
+    Column("wiki_id", Integer, primary_key=True, autoincrement=False),  # 0: all of the farm
+    Column("name", Text, primary_key=True),
+    Column("kind", Text, nullable=False),  # links.rules.spam_list.SpamListKind
+    Column("content", Text, nullable=False),
+    Column("digest", LargeBinary(16), nullable=False),
+    Column("loaded_day", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+spam_hits = Table(
+    "link_spam_hits",
+    metadata,
+    Column("page", BigInteger, primary_key=True, autoincrement=False),
+    Column("key", LargeBinary(16), primary_key=True),
+    Column("wiki_id", Integer, nullable=False),
+    Column("url", Text, nullable=False),
+    Column("list", Text, nullable=False),
+    Column("line", Integer, nullable=False),
+    Column("first_day", Integer, nullable=False),
+    Column("last_day", Integer, nullable=False),
+    Index("link_spam_hits_wiki", "wiki_id", "page"),
+    Index("link_spam_hits_key", "key"),
+    sqlite_with_rowid=False,
+)
+
+excluded = Table(
+    "link_excluded",
+    metadata,
+    Column("wiki_id", Integer, primary_key=True, autoincrement=False),
+    Column("entry", Text, primary_key=True),
+    Column("links", BigInteger, nullable=False),
+    Column("pages", BigInteger, nullable=False),
+    Column("last_day", Integer, nullable=False),
+)
+
+invalid = Table(
+    "link_invalid",
+    metadata,
+    Column("page", BigInteger, primary_key=True, autoincrement=False),
+    Column("key", LargeBinary(16), primary_key=True),  # a digest of the text
+    Column("text", LargeBinary, nullable=False),  # it may hold what no text of a database may
+    Column(
+        "reason", Text, nullable=False
+    ),  # core.urls.UrlFault, or links.rules.link_class.MISSING_TARGET, FTP
+    Column("first_day", Integer, nullable=False),
+    Index("link_invalid_key", "key"),
+    sqlite_with_rowid=False,
+)
+
+imports = Table(
+    "link_imports",
+    metadata,
+    Column("digest", LargeBinary(16), primary_key=True),  # of what is imported
+    Column("page", BigInteger, nullable=False),  # the last that was written, in their order
+    Column("pages", BigInteger, nullable=False),
+    Column("day", Integer, nullable=False),
+)
+
+passes = Table(
+    "link_passes",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("part", Text, nullable=False),
+    Column("started", BigInteger, nullable=False),
+    Column("ended", BigInteger),
+    Column("due", BigInteger, nullable=False),
+    Column("done", BigInteger, nullable=False, server_default="0"),
+    Column("batch", BigInteger, nullable=False, server_default="0"),  # of results, booked once each
+    Index("link_passes_part", "part", "started"),
+)
+
+leases = Table(
+    "link_leases",
+    metadata,
+    Column("part", Text, primary_key=True),
+    Column("holder", Text, nullable=False),
+    Column("fence", BigInteger, nullable=False),
+    Column("until", BigInteger, nullable=False),
+)
+
+webhook_signatures = Table(
+    "link_webhook_signatures",
+    metadata,
+    Column("signature", LargeBinary(32), primary_key=True),
+    Column("moment", BigInteger, nullable=False),  # of the signature
+    Index("link_webhook_signatures_moment", "moment"),
+)
+
+feeds = Table(
+    "link_feeds",
+    metadata,
+    Column("wiki_id", Integer, primary_key=True, autoincrement=False),
+    Column("kind", Text, primary_key=True),  # changes, stream, sweep, …
+    Column("cursor", Text, nullable=False, server_default=""),  # as the feed has it
+    Column("moment", BigInteger, nullable=False),  # when it last came that far
+    Column(
+        "trouble", Text, nullable=False, server_default=""
+    ),  # why it does not go on; empty: it does
+    sqlite_with_rowid=False,
+)
+
+wanted = Table(
+    "link_wanted",
+    metadata,
+    Column("page", BigInteger, primary_key=True, autoincrement=False),  # link_pages.id
+    Column("url_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("since", BigInteger, nullable=False),
+    Column("due", BigInteger, nullable=False),  # the second look, or the next attempt to hand it on
+    Column("attempts", SmallInteger, nullable=False, server_default="0"),
+    Column("wiki_id", Integer, nullable=False),
+    Column(
+        "priority", SmallInteger, nullable=False
+    ),  # links.registry.archive_backlog.ArchivePriority
+    Index("link_wanted_due", "wiki_id", "priority", "due"),
+    Index("link_wanted_url", "url_id"),
+    sqlite_with_rowid=False,
+)
+
+citations = Table(
+    "link_citations",
+    metadata,
+    Column("page", BigInteger, primary_key=True, autoincrement=False),  # link_pages.id
+    Column("url_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("way", Text, nullable=False),  # wiki.wikitext.citation_model.CitationForm
+    Column("access_day", Integer),  # as written (B05)
+    Column("archive_url", Text, nullable=False, server_default=""),
+    Column("archive_timestamp", Text, nullable=False, server_default=""),
+    Column(
+        "facts", SmallInteger, nullable=False, server_default="0"
+    ),  # bits: said dead, paywall, …
+    Index("link_citations_url", "url_id"),
+    sqlite_with_rowid=False,
+)
+
+edits = Table(
+    "link_edits",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("wiki_id", Integer, nullable=False),
+    Column("page_id", BigInteger, nullable=False),  # the wiki's own
+    Column(
+        "kind", Text, nullable=False, server_default="page"
+    ),  # links.registry.bot_edits.EditKind
+    Column("job", Text, nullable=False),  # told in the summary
+    Column("moment", BigInteger, nullable=False),
+    Column("base_rev", BigInteger, nullable=False),
+    Column("rev", BigInteger),  # None: not made, or the wiki said that nothing changed
+    Column("digest", Text, nullable=False, server_default=""),  # SHA-1 of the text that was sent
+    Column("basis", LargeBinary(16)),  # of what was known when there was nothing to do
+    Column("state", SmallInteger, nullable=False),  # links.registry.bot_edits.EditState
+    Column("undone_rev", BigInteger),  # the revision that took it back
+    Column("undone_by", Text, nullable=False, server_default=""),
+    Column("note", Text, nullable=False, server_default=""),
+    Column("checked", BigInteger),  # when it was last looked whether it stands
+    Column(
+        "is_reported", Boolean, nullable=False, server_default=false()
+    ),  # whoever undid it was heard
+    Column("reviewed", BigInteger),  # when somebody said who was right
+    Column("reviewed_by", Text, nullable=False, server_default=""),
+    Index("link_edits_page", "wiki_id", "page_id"),
+    Index("link_edits_state", "wiki_id", "state", "moment"),
+)
+
+edit_changes = Table(
+    "link_edit_changes",
+    metadata,
+    Column("edit_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("number", SmallInteger, primary_key=True, autoincrement=False),
+    Column("page", BigInteger, nullable=False),  # link_pages.id
+    Column("url_id", BigInteger, nullable=False),
+    Column("kind", Text, nullable=False),  # what was done to it
+    Column("before", Text, nullable=False),
+    Column("after", Text, nullable=False),
+    Column("is_undone", Boolean, nullable=False, server_default=false()),
+    Index("link_edit_changes_link", "page", "url_id"),
+    sqlite_with_rowid=False,
+)
+
+edit_turns = Table(
+    "link_edit_turns",
+    metadata,
+    Column("wiki_id", Integer, primary_key=True, autoincrement=False),
+    Column("holder", Text, nullable=False),  # a name that no other run has
+    Column("until", BigInteger, nullable=False),
+)
+
+# By place: a new fault goes to the end of `Fault`, and needs a migration for its index.
+FAULT_BITS = {fault: 1 << place for place, fault in enumerate(PlaybackFault)}
+_WORST_FIRST = (
+    "standing",
+    "score",
+    "page_id",
+    "level",
+)  # no two rows alike: pages begin behind one
+
+
+def _fault(fault: PlaybackFault) -> str:
+    return f"(faults & {FAULT_BITS[fault]})"
+
+
+def has_fault(fault: PlaybackFault) -> str:
+    """The condition that a check found it; questions must use this very expression.
+
+    It says the same twice: once for the index's first column, once for the rows that the index has.
+    """
+    return f"{_fault(fault)} = {FAULT_BITS[fault]} AND {_fault(fault)} <> 0"
+
+
+quality = Table(
+    "link_quality",
+    metadata,
+    Column("page_id", _Bytes, primary_key=True),  # of the visit
+    Column("level", _Bytes, primary_key=True),  # of playback
+    Column("url_key", LargeBinary(16), nullable=False),  # links.url_parts.key_of
+    Column("url", Text, nullable=False),
+    Column("host", Text, nullable=False),
+    Column("page_class", Text, nullable=False, server_default=""),
+    Column("captured_ms", BigInteger, nullable=False),
+    Column("checked_ms", BigInteger, nullable=False),
+    Column("engine", Text, nullable=False),
+    Column("verdict", SmallInteger, nullable=False),  # the place in qa.check_store.VERDICTS
+    Column("standing", SmallInteger, nullable=False),  # the person's verdict, else the machine's
+    Column("score", Double, nullable=False),  # -1: nothing could be compared
+    Column("picture", Double),
+    Column("text", Double),
+    Column("resources", Double),
+    Column("faults", Integer, nullable=False, server_default="0"),  # FAULT_BITS
+    Column("lost", Text, nullable=False, server_default="[]"),  # JSON: [[URL, reason], …]
+    Column("parts_seen", Integer, nullable=False, server_default="0"),
+    Column("parts_shown", Integer, nullable=False, server_default="0"),
+    Column("reason", Text, nullable=False, server_default=""),
+    Column("seconds", Double, nullable=False, server_default="0"),
+    Column("better", Text, nullable=False, server_default=""),  # another capture's page id
+    Column("review", SmallInteger),  # a verdict; None: nobody's
+    Column("reviewed_by", Text, nullable=False, server_default=""),
+    Column("reviewed_ms", BigInteger),
+    Column("note", Text, nullable=False, server_default=""),
+    Column("repair", SmallInteger, nullable=False, server_default="0"),  # quality.REPAIRS
+    Column("repair_page_id", _Bytes, nullable=False, server_default=""),  # of the new capture
+    Column("repair_ms", BigInteger),
+    Column("changed_ms", BigInteger, nullable=False),  # the latest of the moments above
+    Column(
+        "is_recorded", Boolean, nullable=False, server_default=false()
+    ),  # in a WARC, as it is now
+    Index("link_quality_worst", *_WORST_FIRST),
+    Index("link_quality_host", "host", *_WORST_FIRST),
+    Index("link_quality_class", "page_class", *_WORST_FIRST),
+    Index("link_quality_level", "level", *_WORST_FIRST[:-1]),
+    # All that is asked for but a host: whoever counts needs no rows.
+    Index("link_quality_tally", "standing", "page_class", "level", "faults", "review", "score"),
+    *(
+        Index(
+            f"link_quality_{fault.replace('-', '_')}",
+            text(_fault(fault)),  # else SQLite would rather read the index of all rows
+            *_WORST_FIRST,
+            **_only(f"{_fault(fault)} <> 0"),
+        )
+        for fault in PlaybackFault
+    ),
+    Index("link_quality_url", "url_key"),
+    Index("link_quality_checked", "checked_ms", "verdict"),
+    # Of all that was ever repaired; the next one is of the few that are still to be.
+    Index("link_quality_repairs", "repair", "repair_ms", "page_id", **_only("repair <> 0")),
+    Index("link_quality_repair", "repair", "repair_ms", "page_id", **_only("repair IN (1, 2)")),
+    Index("link_quality_repaired", "repair_page_id", **_only("repair_page_id <> ''")),
+    Index(
+        "link_quality_unrecorded",
+        "page_id",
+        "level",
+        sqlite_where=text("is_recorded = 0"),
+        postgresql_where=text("NOT is_recorded"),
+    ),
+)

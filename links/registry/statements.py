@@ -1,0 +1,225 @@
+"""SQL statements compiled once per database, and portable upserts.
+
+    PAGE = Statement(select(pages.c.title).where(pages.c.id.in_(many("ids"))))
+    PAGE.rows(connection, {"ids": [3, 4]})
+
+A statement is SQLAlchemy's and runs on SQLite and PostgreSQL. It is compiled for each database, and
+for lists that are half as long, twice as long and so on: a list is filled up with its last value.
+`rows` asks the driver itself; the values that come back are the driver's (a boolean of SQLite is 0
+or 1). Whoever keeps its statements in a module's names has their plans checked by the tests.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeVar
+
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    Dialect,
+    Executable,
+    Table,
+    bindparam,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+MOST = 512  # values in one list
+T = TypeVar("T")
+
+
+def one(name: str, type_: Any = None) -> BindParameter[Any]:
+    """A value that is given when the statement is run."""
+    return bindparam(name, type_=type_)
+
+
+def many(name: str) -> BindParameter[Any]:
+    """A list of values, for ``in_``: at least one, at most `MOST`."""
+    return bindparam(name, expanding=True)
+
+
+def batches(values: Iterable[T], size: int = MOST) -> Iterator[list[T]]:
+    """The values in lists that are not longer than that."""
+    rest = iter(values)
+    while batch := list(islice(rest, size)):
+        yield batch
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseSnapshot:
+    """One moment of the database, for statements that only ask (`links.registry.database.RegistryStore.snapshot`)."""
+
+    driver: Any  # the driver's connection
+    dialect: Dialect
+
+
+Reader = Connection | DatabaseSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class StatementPlan:
+    """A statement's text for one database, and what the driver is given with it.
+
+    Attributes:
+        parts: in the order of the text: a value's name, and how many of its list (None: it is no
+            list); or no name, and what is always given.
+        keys: the text's names for what is given; None when it goes by place.
+    """
+
+    text: str
+    parts: tuple[tuple[str, int | None, Any], ...]
+    keys: tuple[str, ...] | None
+
+    def given(self, values: Mapping[str, Any]) -> dict[str, Any] | list[Any]:
+        """What the driver is given."""
+        given: list[Any] = []
+        for name, count, constant in self.parts:
+            if count is not None:
+                listed = values[name]
+                given += listed
+                if len(listed) < count:
+                    given += [listed[-1]] * (count - len(listed))
+            else:
+                given.append(values[name] if name else constant)
+        return given if self.keys is None else dict(zip(self.keys, given, strict=True))
+
+
+class SqlStatement:
+    """A statement of the registry, compiled when it is first needed.
+
+    Attributes:
+        body: SQLAlchemy's.
+        lists: the names of its lists.
+    """
+
+    def __init__(self, body: Executable, *lists: str) -> None:
+        """Take the statement, and which of its values are lists."""
+        self.body = body
+        self.lists = lists
+        self._plans: dict[tuple[str, tuple[int, ...]], StatementPlan] = {}
+
+    def rows(self, reader: Reader, values: Mapping[str, Any]) -> list[Any]:
+        """All rows of the answer, as tuples."""
+        dialect = reader.dialect
+        sizes = tuple([_padded(len(values[name])) for name in self.lists])
+        plan = self._plans.get((dialect.name, sizes))
+        if plan is None:
+            plan = self._plans[dialect.name, sizes] = self.compiled(dialect, sizes)
+        driver: Any = (
+            reader.driver
+            if isinstance(reader, DatabaseSnapshot)
+            else reader.connection.driver_connection
+        )
+        found: list[Any] = driver.execute(plan.text, plan.given(values)).fetchall()
+        return found
+
+    def run(
+        self, connection: Connection, values: Mapping[str, Any] | Sequence[Mapping[str, Any]]
+    ) -> int:
+        """Run it, once or for each of the mappings; how many rows it changed."""
+        if not values and not isinstance(values, Mapping):
+            return 0
+        return connection.execute(self.body, values).rowcount
+
+    def compiled(self, dialect: Dialect, sizes: Sequence[int]) -> StatementPlan:
+        """It as that database takes it, with lists of these sizes."""
+        size = dict(zip(self.lists, sizes, strict=True))
+        body: Any = self.body
+        made = body.compile(dialect=dialect)
+        wanted = [key for key, bind in made.binds.items() if bind.required]
+        empty = {name: [None] * size[name] if name in size else None for name in wanted}
+        state = made.construct_expanded_state(empty)
+        keys = list(state.parameters) if state.positiontup is None else list(state.positiontup)
+        parts: list[tuple[str, int | None, Any]] = []
+        for key in keys:
+            name, place = self._source(key)
+            if place is None:
+                constant = None if key in wanted else state.parameters[key]
+                parts.append((key if key in wanted else "", None, constant))
+            elif place == 0:
+                parts.append((name, size[name], None))
+        return StatementPlan(
+            state.statement, tuple(parts), None if state.positiontup else tuple(keys)
+        )
+
+    def _source(self, key: str) -> tuple[str, int | None]:
+        """The list that a value is of, and its place in it; None when it is of none."""
+        for name in self.lists:
+            start, _, number = key.rpartition("_")
+            if start == name and number.isdigit():
+                return name, int(number) - 1
+        return key, None
+
+
+def _padded(size: int) -> int:
+    """The next size that lists are filled up to."""
+    if size < 2:
+        return size
+    assert size <= MOST, size
+    return 1 << (size - 1).bit_length()
+
+
+def upsert(
+    connection: Connection, table: Table, keys: Sequence[str], rows: Sequence[dict[str, Any]]
+) -> None:
+    """Put the rows; where one with the same keys is there, it gets the values of all other columns.
+
+    Args:
+        connection: one that writes.
+        table: of which.
+        keys: columns that a row is found by: of its primary key, or of a unique constraint.
+        rows: each with the same columns; no two with the same keys.
+    """
+    if not rows:
+        return
+    changed = [name for name in rows[0] if name not in keys]
+    put = insert_into(connection, table)
+    put = put.on_conflict_do_update(
+        index_elements=list(keys), set_={name: put.excluded[name] for name in changed}
+    )
+    connection.execute(put, rows)
+
+
+def merge(
+    connection: Connection,
+    table: Table,
+    keys: Sequence[str],
+    rows: Sequence[dict[str, Any]],
+    change: Callable[[Any], tuple[dict[str, Any], ColumnElement[bool]]],
+) -> None:
+    """Put the rows; where one with the same keys is there, it is changed as `change` says.
+
+    Args:
+        connection: one that writes.
+        table: of which.
+        keys: columns that a row is found by.
+        rows: each with the same columns; no two with the same keys.
+        change: of the columns of the new row: what columns become, and under which condition.
+    """
+    if not rows:
+        return
+    put = insert_into(connection, table)
+    becomes, condition = change(put.excluded)
+    put = put.on_conflict_do_update(index_elements=list(keys), set_=becomes, where=condition)
+    connection.execute(put, rows)
+
+
+def insert_missing(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+    """Put those rows that break no primary key and no unique constraint; the others stay as they are."""
+    if rows:
+        connection.execute(insert_into(connection, table).on_conflict_do_nothing(), rows)
+
+
+def insert_into(connection: Connection, table: Table) -> sqlite.Insert:
+    """An INSERT that knows what to do when a row is there, as the connection's database writes it."""
+    if connection.dialect.name == "postgresql":
+        # The two classes have what is used of them alike, but no base that has it.
+        return postgresql.insert(table)  # type: ignore[return-value]
+    return sqlite.insert(table)
+
+
+def insert_new(connection: Connection, table: Table, row: dict[str, Any]) -> bool:
+    """Put the row unless one with the same primary key is there; return whether it was put."""
+    put = insert_into(connection, table).values(row).on_conflict_do_nothing()
+    return connection.execute(put.returning(*table.primary_key)).first() is not None

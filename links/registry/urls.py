@@ -1,0 +1,495 @@
+"""URLs of the registry: keys, states, lookup by pattern, latest observations.
+
+A URL is found by the digest of its identity key, whatever its length, and comes back byte for byte
+(A17). Its host is kept once, beside all URLs of it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    bindparam,
+    literal_column,
+    select,
+    update,
+)
+
+from core.errors import InputError, InvariantError
+from core.url_patterns import PatternForm, PatternTable, UrlPattern, pattern_target
+from core.urls import fetch_key
+from links.check_result import CheckMethod
+from links.registry.schema import PATH_HEAD, PATH_HEAD_CHARS, hosts, observations, urls
+from links.registry.statements import Reader, SqlStatement, batches, insert_missing, many, one
+from links.states import FailureProof, LinkHealth, LinkState
+from links.url_parts import (
+    SCHEMES,
+    UrlParts,
+    bucket_of,
+    domain_index,
+    key_of,
+    split_identity,
+    url_parts_of,
+)
+from net.public_suffix import registrable
+
+FIRST_LOOKS_DAYS = (
+    7  # new URLs are looked at within a week, spread evenly: no burst after an import
+)
+
+
+class UrlRow(NamedTuple):
+    """What the registry keeps of a URL.
+
+    Attributes:
+        url: its identity key.
+        code: the status byte of the last look (`links.check_result`).
+        history: `links.check_history`; None before the first look.
+        added_day: when it became known; all days are `links.check_history` numbers.
+        touched_day: when a page that has it was last read.
+        checked_day: when it was last looked at; None when never.
+        due_day: when it is looked at next; None: never.
+        mime: an unusual type's short name (W66), with `kib`, its length.
+    """
+
+    id: int
+    url: str
+    host: str
+    host_id: int
+    state: LinkState
+    code: int
+    history: bytes | None
+    added_day: int
+    touched_day: int
+    checked_day: int | None
+    due_day: int | None
+    fails: int
+    first_fail_day: int | None
+    last_fail_day: int | None
+    proofs: int
+    mime: str | None
+    kib: int | None
+
+    @property
+    def standing(self) -> LinkHealth:
+        """Where it stands, as the rules see it."""
+        return LinkHealth(
+            self.state,
+            self.fails,
+            self.first_fail_day,
+            self.last_fail_day,
+            FailureProof(self.proofs),
+        )
+
+
+COLUMNS = (
+    *(urls.c.id, urls.c.scheme, hosts.c.name, urls.c.port, urls.c.path, urls.c.host_id),
+    *(urls.c.state, urls.c.code, urls.c.history, urls.c.added_day, urls.c.touched_day),
+    *(urls.c.checked_day, urls.c.due_day, urls.c.fails, urls.c.first_fail_day),
+    *(urls.c.last_fail_day, urls.c.proofs, urls.c.mime, urls.c.kib),
+)  # what `row_of` takes
+_STATES = {int(state): state for state in LinkState}
+_BEGINNINGS = tuple(f"{scheme}://" for scheme in SCHEMES)
+
+
+def row_of(found: Sequence[Any]) -> UrlRow:
+    """The row whose first columns are `COLUMNS`."""
+    id_, scheme, host, port, path, host_id, state, *rest = found[: len(COLUMNS)]
+    url = (
+        f"{_BEGINNINGS[scheme]}{host}:{port}{path}"
+        if port
+        else f"{_BEGINNINGS[scheme]}{host}{path}"
+    )
+    return UrlRow(id_, url, host, host_id, _STATES[state], *rest)
+
+
+def select_url_rows() -> Select[Any]:
+    """A query for `COLUMNS`."""
+    return select(*COLUMNS).select_from(urls.join(hosts, hosts.c.id == urls.c.host_id))
+
+
+FIND = SqlStatement(select_url_rows().where(urls.c.key.in_(many("keys"))), "keys")
+FIND_IDS = SqlStatement(select_url_rows().where(urls.c.id.in_(many("ids"))), "ids")
+FIND_KEYS = SqlStatement(
+    select(
+        *(urls.c.key, urls.c.id, urls.c.touched_day),
+        *(urls.c.scheme, hosts.c.name, urls.c.port, urls.c.path),
+    )
+    .select_from(urls.join(hosts, hosts.c.id == urls.c.host_id))
+    .where(urls.c.key.in_(many("keys"))),
+    "keys",
+)
+# Held until the URL is written: a host without URLs may be forgotten (`links.registry.retention`).
+FIND_HOSTS = SqlStatement(
+    select(hosts.c.name, hosts.c.id)
+    .where(hosts.c.name.in_(many("names")))
+    .order_by(hosts.c.id)
+    .with_for_update(read=True, key_share=True),
+    "names",
+)
+# Whoever changes several rows takes them in one order, lest two wait for each other.
+TOUCH = SqlStatement(
+    update(urls)
+    .where(
+        urls.c.id.in_(
+            select(urls.c.id)
+            .where(urls.c.id.in_(many("ids")), urls.c.touched_day < one("day"))
+            .order_by(urls.c.id)
+            .with_for_update()
+            .scalar_subquery()
+        )
+    )
+    .values(touched_day=bindparam("day")),
+    "ids",
+)
+
+
+def ensure_urls(connection: Connection, identities: Iterable[str], *, day: int) -> dict[str, int]:
+    """The ids of the URLs; those that are new are written, and all are touched.
+
+    Args:
+        connection: of a transaction that writes.
+        identities: identity keys (`core.urls.identity_key`).
+        day: today.
+
+    Raises:
+        InvariantError: two URLs have one key. In 128 bits that is no accident.
+    """
+    wanted: dict[bytes, str] = {}
+    for identity in identities:
+        if wanted.setdefault(key_of(identity), identity) != identity:
+            raise _one_key(identity, wanted[key_of(identity)])
+    ids, old = _known(connection, wanted, day)
+    # One that is too old may be forgotten between our two questions; touching tells.
+    while old and touch_urls(connection, old, day=day) < len(old):
+        ids, old = _known(connection, wanted, day)
+    missing = {key: identity for key, identity in wanted.items() if identity not in ids}
+    if missing:
+        # In order, so that of two who write the same at once none waits for the other for ever.
+        _write(connection, {key: split_identity(missing[key]) for key in sorted(missing)}, day)
+        ids |= _known(connection, missing, day)[0]
+    return ids
+
+
+def find_urls(reader: Reader, identities: Iterable[str]) -> dict[str, UrlRow]:
+    """Those of the URLs that the registry knows, by their identity keys."""
+    rows: dict[str, UrlRow] = {}
+    for batch in batches(dict.fromkeys(identities)):
+        keys = [key_of(identity) for identity in batch]
+        for row in map(row_of, FIND.rows(reader, {"keys": keys})):
+            rows[row.url] = row
+    return rows
+
+
+def urls_by_id(reader: Reader, ids: Iterable[int]) -> dict[int, UrlRow]:
+    """Those of the URLs that are there."""
+    rows: dict[int, UrlRow] = {}
+    for batch in batches(dict.fromkeys(ids)):
+        rows |= {found[0]: row_of(found) for found in FIND_IDS.rows(reader, {"ids": batch})}
+    return rows
+
+
+def touch_urls(connection: Connection, ids: Iterable[int], *, day: int) -> int:
+    """Note that a page that was read today has the URLs (W37); of how many this was news."""
+    return sum(TOUCH.run(connection, {"ids": batch, "day": day}) for batch in batches(sorted(ids)))
+
+
+def first_due_day(key: bytes, day: int) -> int:
+    """The day of the first look at a URL that becomes known today."""
+    return day + int.from_bytes(key[8:], "big") % FIRST_LOOKS_DAYS
+
+
+def _known(
+    reader: Reader, wanted: Mapping[bytes, str], day: int
+) -> tuple[dict[str, int], list[int]]:
+    """The ids of those that are there, and which of these were last touched before today."""
+    ids: dict[str, int] = {}
+    old: list[int] = []
+    for batch in batches(wanted):
+        for found in FIND_KEYS.rows(reader, {"keys": batch}):
+            key, id_, touched, scheme, host, port, path = found
+            identity = wanted[bytes(key)]
+            there = UrlParts(SCHEMES[scheme], host, port, path).url
+            if there != identity:
+                raise _one_key(identity, there)
+            ids[identity] = id_
+            if touched < day:
+                old.append(id_)
+    return ids, old
+
+
+def _one_key(one: str, other: str) -> InvariantError:
+    return InvariantError(
+        f"{one[:500]!r} and {other[:500]!r} have the same key in the link registry: keep both URLs "
+        "and report this."
+    )
+
+
+def _write(connection: Connection, missing: Mapping[bytes, UrlParts], day: int) -> None:
+    places = _ensure_hosts(connection, sorted({each.host for each in missing.values()}))
+    rows = [
+        {
+            "key": key,
+            "host_id": places[each.host],
+            "scheme": SCHEMES.index(each.scheme),
+            "port": each.port,
+            "path": each.path,
+            "bucket": bucket_of(each.host),
+            "added_day": day,
+            "touched_day": day,
+            "due_day": first_due_day(key, day),
+        }
+        for key, each in missing.items()
+    ]
+    insert_missing(connection, urls, rows)
+
+
+def _ensure_hosts(connection: Connection, names: list[str]) -> dict[str, int]:
+    found = _find_hosts(connection, names)
+    missing = [name for name in names if name not in found]
+    if missing:
+        rows = [
+            {
+                "name": name,
+                "domain_index": domain_index(name),
+                "domain": registrable(name),
+                "bucket": bucket_of(name),
+            }
+            for name in missing
+        ]
+        insert_missing(connection, hosts, rows)
+        found |= _find_hosts(connection, missing)
+    return found
+
+
+def _find_hosts(reader: Reader, names: list[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for batch in batches(names):
+        found.update(FIND_HOSTS.rows(reader, {"names": batch}))
+    return found
+
+
+_HOSTS_AT_ONCE = 1_000
+
+
+class NotObservedError(InputError):
+    """The registry watches nothing of what was named."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedUrl:
+    """A URL that the registry watches.
+
+    Attributes:
+        id: its row.
+        host_id: its host's.
+        url: its identity key.
+        state: what is known of it.
+    """
+
+    id: int
+    host_id: int
+    url: str
+    state: LinkState
+
+
+_OBSERVED_COLUMNS = (
+    urls.c.id,
+    urls.c.host_id,
+    urls.c.scheme,
+    urls.c.port,
+    urls.c.path,
+    urls.c.state,
+)
+
+
+def url_select() -> Select[tuple[Any, ...]]:
+    """The columns that `observed_of` reads, URLs with their hosts."""
+    return select(*_OBSERVED_COLUMNS, hosts.c.name).join(hosts, hosts.c.id == urls.c.host_id)
+
+
+def observed_of(row: Row[tuple[Any, ...]]) -> ObservedUrl:
+    """The URL of such a row."""
+    url = UrlParts(SCHEMES[row.scheme], row.name, row.port, row.path).url
+    return ObservedUrl(row.id, row.host_id, url, LinkState(row.state))
+
+
+def find_observed(connection: Connection, url: str) -> ObservedUrl | None:
+    """The URL, however it is spelled; None when it is not watched.
+
+    Raises:
+        BadUrlError: it is no URL.
+    """
+    key = url_parts_of(fetch_key(url)).key
+    row = connection.execute(url_select().where(urls.c.key == key)).first()
+    return None if row is None else observed_of(row)
+
+
+def require_observed(connection: Connection, url: str) -> ObservedUrl:
+    """The URL.
+
+    Raises:
+        BadUrlError: it is no URL.
+        NotObservedError: it is not watched.
+    """
+    found = find_observed(connection, url)
+    if found is None:
+        raise NotObservedError(
+            f"{shorten_for_message(url)} is not watched: no page that the registry knows has had it."
+            " `weboid links search` shows what is."
+        )
+    return found
+
+
+def hosts_of(connection: Connection, pattern: UrlPattern, *, wide: bool = True) -> Iterator[int]:
+    """The ids of the hosts that the pattern can match on.
+
+    Args:
+        connection: to the registry.
+        pattern: what names them.
+        wide: also where all hosts have to be looked through for that: expressions, and domains that
+            many own, such as ``co.uk``. Without it those have none.
+    """
+    if pattern.form is PatternForm.REGEX:
+        if wide:
+            yield from _walk(connection, None)
+        return
+    if pattern.form is PatternForm.HOST_TREE:
+        name = pattern.text
+        below = hosts.c.name.endswith(f".{name}", autoescape=True) | (hosts.c.name == name)
+        if wide:
+            yield from _walk(connection, below)
+            return
+        labels = name.split(".")
+        above = [".".join(labels[start:]) for start in range(len(labels))]
+        # The registrable domain of whatever lies below a host is that host's, or below it itself.
+        domain = hosts.c.domain.in_(above)
+        itself = select(hosts.c.id).where(hosts.c.name == name)
+        yield from connection.execute(
+            itself.union(select(hosts.c.id).where(domain, below))
+        ).scalars()
+        return
+    name = pattern.text if pattern.form is PatternForm.HOST else host_in(pattern.text)
+    yield from connection.execute(select(hosts.c.id).where(hosts.c.name == name)).scalars()
+
+
+def find_matching_urls(
+    connection: Connection, pattern: UrlPattern, *, limit: int
+) -> list[ObservedUrl]:
+    """Up to so many watched URLs that the pattern matches, where no walk through all hosts is needed."""
+    matches = matcher(pattern)
+    found: list[ObservedUrl] = []
+    for host_id in list(hosts_of(connection, pattern, wide=False)):
+        question = url_select().where(urls.c.host_id == host_id, *_within_host(pattern))
+        for row in connection.execute(question.limit(limit + 1)):
+            each = observed_of(row)
+            if matches(each.url):
+                found.append(each)
+                if len(found) >= limit:
+                    return found
+    return found
+
+
+def matcher(pattern: UrlPattern) -> Callable[[str], bool]:
+    """Tells of a URL whether it is what the pattern names."""
+    table: PatternTable[UrlPattern] = PatternTable()
+    table.add(pattern, pattern)
+    return lambda url: bool(table.find(pattern_target(url)))
+
+
+def host_in(text: str) -> str:
+    """The host of an authority with a path, as patterns keep them.
+
+    >>> host_in("example.org:8080/x"), host_in("[::1]:80/")
+    ('example.org', '[::1]')
+    """
+    authority = text.partition("/")[0]
+    if authority.startswith("["):
+        return authority.partition("]")[0] + "]"
+    return authority.partition(":")[0]
+
+
+def shorten_for_message(text: str) -> str:
+    """What was typed, short enough for a message."""
+    return text if len(text) <= 200 else text[:200] + "…"
+
+
+def _within_host(pattern: UrlPattern) -> Sequence[ColumnElement[bool]]:
+    """What the pattern says beside the host, as far as the database can tell: all but letter case."""
+    if pattern.form not in (PatternForm.PREFIX, PatternForm.EXACT):
+        return ()
+    authority, slash, rest = pattern.text.partition("/")
+    path = slash + rest
+    port = authority.removeprefix(host_in(pattern.text)).removeprefix(":")
+    said: list[ColumnElement[bool]] = [urls.c.port == int(port or 0)]
+    if pattern.scheme:
+        said.append(urls.c.scheme == SCHEMES.index(pattern.scheme))
+    head = path[:PATH_HEAD_CHARS]
+    kept: ColumnElement[str] = literal_column(PATH_HEAD)
+    if pattern.form is PatternForm.EXACT:
+        return [*said, kept == head, urls.c.path == path]
+    if head:
+        after = head[:-1] + chr(ord(head[-1]) + 1)  # paths are ASCII, in the order of their bytes
+        said += [kept >= head, kept < after, urls.c.path.startswith(path, autoescape=True)]
+    return said
+
+
+def _walk(connection: Connection, condition: ColumnElement[bool] | None) -> Iterator[int]:
+    last = 0
+    while True:
+        question = select(hosts.c.id).where(hosts.c.id > last)
+        if condition is not None:
+            question = question.where(condition)
+        found = connection.execute(question.order_by(hosts.c.id).limit(_HOSTS_AT_ONCE))
+        batch = found.scalars().all()
+        yield from batch
+        if len(batch) < _HOSTS_AT_ONCE:
+            return
+        last = batch[-1]
+
+
+class UrlObservation(NamedTuple):
+    """A look.
+
+    Attributes:
+        moment: seconds since 1970 UTC.
+        how: how it was looked at.
+        code: the status byte.
+        verdict: what that said, a `links.check_result.CheckVerdict`'s text.
+        http: the HTTP status; None when no answer came.
+        final_url: where redirects led; empty when there were none.
+        note: the evidence in a few words; empty when nothing was to be said.
+        similarity: how much of the copy's text was there, in percent; None when nobody compared.
+    """
+
+    moment: int
+    how: CheckMethod
+    code: int
+    verdict: str
+    http: int | None
+    final_url: str
+    note: str
+    similarity: int | None
+
+
+_OBSERVATION_COLUMNS = (
+    *(observations.c.moment, observations.c.how, observations.c.code, observations.c.verdict),
+    *(observations.c.http, observations.c.final_url, observations.c.note),
+    observations.c.similarity,
+)
+OF_URL = SqlStatement(
+    select(*_OBSERVATION_COLUMNS)
+    .where(observations.c.url_id == one("url"))
+    .order_by(observations.c.moment.desc(), observations.c.how.desc())
+    .limit(one("most"))
+)
+
+
+def latest_observations(reader: Reader, url_id: int, *, limit: int = 8) -> list[UrlObservation]:
+    """The URL's latest looks that are kept, the newest first."""
+    rows = OF_URL.rows(reader, {"url": url_id, "most": limit})
+    return [UrlObservation(row[0], CheckMethod(row[1]), *row[2:]) for row in rows]

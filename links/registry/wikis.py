@@ -1,0 +1,392 @@
+"""Farms and wikis of the registry, and the interwiki map of each wiki.
+
+The map is what a wiki's API tells (`meta=siteinfo&siprop=interwikimap`). A link's URL is made as
+MediaWiki makes it: spaces become underscores, ``$1`` gives way to the escaped title, and where the map
+leaves the scheme open it is https. Links to wikis of the same farm are its own business: they have
+no URL here, but can be told apart, so that missing targets can be told (`wiki.sync.wiki_source`).
+
+A farm is a project whose wikis belong together (W61). Two are known from the beginning, `wmflabs` and
+`WMF`; the latter is meant when a name has none. A wiki's settings (W35) are JSON that the registry
+keeps for whoever chooses the pages: choosing is not its business (W26).
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from sqlalchemy import Connection, func, select, update
+
+from core.errors import InputError
+from core.regexes import check_regex
+from links.registry.schema import farms, wikis
+from links.registry.statements import Reader, SqlStatement, insert_missing, one
+
+MAP_LIMIT = 20_000
+URL_LIMIT_CHARS = 8_192
+# What MediaWiki leaves as it is in the path of a page (wfUrlencode); with letters, digits and "_.-".
+_KEPT = ";@$!*(),/~:"
+
+
+@dataclass(frozen=True, slots=True)
+class InterwikiPrefix:
+    """A prefix of the map.
+
+    Attributes:
+        prefix: lower case.
+        url: with ``$1`` for the title; its scheme is said.
+        is_local: it leads to a wiki of the same farm.
+        wiki: that wiki's database, when the map tells it.
+    """
+
+    prefix: str
+    url: str
+    is_local: bool = False
+    wiki: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class InterwikiLink:
+    """An interwiki link of a page, resolved.
+
+    Attributes:
+        prefix: as the page has it, lower case.
+        title: what stands behind the prefix.
+        url: where it leads; empty when the map has no such prefix.
+        is_local: it leads to a wiki of the same farm, so its URL is not kept.
+        wiki: that wiki's database, when the map tells it.
+    """
+
+    prefix: str
+    title: str
+    url: str
+    is_local: bool = False
+    wiki: str = ""
+
+
+class InterwikiMap:
+    """A wiki's interwiki prefixes."""
+
+    def __init__(self, prefixes: Iterable[InterwikiPrefix] = ()) -> None:
+        """Take the prefixes; of two that are alike the first counts."""
+        self._prefixes: dict[str, InterwikiPrefix] = {}
+        for each in prefixes:
+            self._prefixes.setdefault(each.prefix, each)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._prefixes)
+
+    def link(self, prefix: str, title: str) -> InterwikiLink:
+        """Where ``prefix:title`` leads."""
+        prefix = prefix.strip().lower()
+        found = self._prefixes.get(prefix)
+        if found is None:
+            return InterwikiLink(prefix, title, "")
+        url = found.url.replace("$1", encoded_title(title))
+        return InterwikiLink(prefix, title, url, found.is_local, found.wiki)
+
+    def local_urls(self, links: Iterable[tuple[str, str]]) -> list[str]:
+        """Return the URLs of links to the farm's own wikis, of (prefix, title): they are not watched (W50)."""
+        found = (self.link(prefix, title) for prefix, title in links)
+        return list(dict.fromkeys(each.url for each in found if each.url and each.is_local))
+
+    def urls(self, links: Iterable[tuple[str, str]]) -> list[str]:
+        """The URLs that links lead to, of (prefix, title); without those to the farm's own wikis."""
+        found = (self.link(prefix, title) for prefix, title in links)
+        return list(dict.fromkeys(each.url for each in found if each.url and not each.is_local))
+
+
+def read_interwikis(text: str | bytes) -> InterwikiMap:
+    """The map in an answer of the API, in either of its formats, or in its list alone.
+
+    Raises:
+        InputError: it is no such answer.
+    """
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"The interwiki map is no JSON: {error}.") from error
+    found = document
+    if isinstance(document, dict):
+        query = document.get("query")
+        found = (query if isinstance(query, dict) else document).get("interwikimap")
+    if not isinstance(found, list):
+        raise InputError(
+            "There is no interwiki map in that: ask the wiki's API for "
+            "action=query&meta=siteinfo&siprop=interwikimap&format=json."
+        )
+    return InterwikiMap(
+        each for entry in found[:MAP_LIMIT] if isinstance(entry, dict) and (each := _one(entry))
+    )
+
+
+def encoded_title(title: str) -> str:
+    """The title as MediaWiki writes it into an address.
+
+    >>> encoded_title("10.1000/a b?c+d")
+    '10.1000/a_b%3Fc%2Bd'
+    """
+    text = "_".join(title.split(" ")).encode("utf-8", "replace")
+    return quote(text, safe=_KEPT)
+
+
+def _one(entry: Mapping[str, Any]) -> InterwikiPrefix | None:
+    prefix, url = entry.get("prefix"), entry.get("url")
+    if not isinstance(prefix, str) or not isinstance(url, str) or not prefix.strip():
+        return None
+    if url.startswith("//"):
+        url = f"https:{url}"
+    if len(url) > URL_LIMIT_CHARS or not url.lower().startswith(("http://", "https://")):
+        return None
+    # In the API's first format a flag is there, though empty, or not; in the second it is a boolean.
+    is_local = entry.get("local", False) not in (False, None, 0)
+    wiki = entry.get("wikiid")
+    return InterwikiPrefix(
+        prefix.strip().lower(), url, is_local, wiki if isinstance(wiki, str) else ""
+    )
+
+
+DEFAULT_FARM = "WMF"
+PUBLIC = "public"  # the setting; true by default
+_DBNAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}", re.ASCII)
+_FARM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}", re.ASCII)
+
+
+class WikiName(NamedTuple):
+    """A wiki's name: its database's, and its farm's."""
+
+    dbname: str
+    farm: str = DEFAULT_FARM
+
+    def __str__(self) -> str:
+        return f"{self.dbname}@{self.farm}"
+
+    @property
+    def in_levels(self) -> str:
+        """What levels of copies are decided for, and stands in addresses: ``dewiki``, ``osmwiki.OSM``.
+
+        The default farm goes without saying; an ``@`` is no part of such a name.
+        """
+        return self.dbname if self.farm == DEFAULT_FARM else f"{self.dbname}.{self.farm}"
+
+
+class WikiFarm(NamedTuple):
+    """A farm.
+
+    Attributes:
+        address: of its first page, whose host is the farm's own; empty when nobody said.
+        internal: an expression (RE2) that is found in the hosts of its own wikis; empty: none.
+    """
+
+    id: int
+    name: str
+    address: str
+    internal: str
+
+
+class Wiki(NamedTuple):
+    """A wiki; `is_public` says whom its pages and links are told.
+
+    Attributes:
+        url: of its api.php; empty when nobody said.
+        pages_url: of a page, with ``$1`` for its title; empty when nobody said.
+        settings: a JSON object.
+    """
+
+    id: int
+    name: WikiName
+    farm_id: int
+    url: str
+    pages_url: str
+    settings: str
+    added_day: int
+
+    def page_address(self, title: str) -> str:
+        """Return the address of the page with that title; empty when nobody said how they are made."""
+        return self.pages_url.replace("$1", encoded_title(title)) if title else ""
+
+    @property
+    def is_public(self) -> bool:
+        """Whether anybody may be told of its pages and links; else internal callers alone."""
+        return json.loads(self.settings or "{}").get(PUBLIC, True) is not False
+
+
+_WIKI = select(
+    *(wikis.c.id, wikis.c.dbname, farms.c.name, wikis.c.farm_id),
+    *(wikis.c.url, wikis.c.pages_url, wikis.c.settings, wikis.c.added_day),
+).select_from(wikis.join(farms, farms.c.id == wikis.c.farm_id))
+FIND_FARM = SqlStatement(
+    select(farms.c.id, farms.c.name, farms.c.address, farms.c.internal).where(
+        farms.c.name == one("name")
+    )
+)
+ALL_FARMS = SqlStatement(
+    select(farms.c.id, farms.c.name, farms.c.address, farms.c.internal).order_by(farms.c.id)
+)
+FIND_WIKI = SqlStatement(_WIKI.where(farms.c.name == one("farm"), wikis.c.dbname == one("dbname")))
+WIKI_BY_ID = SqlStatement(_WIKI.where(wikis.c.id == one("id")))
+ALL_WIKIS = SqlStatement(_WIKI.order_by(wikis.c.farm_id, wikis.c.dbname))
+LAST_FARM = SqlStatement(select(func.max(farms.c.id)))
+CHANGE_FARM = SqlStatement(
+    update(farms)
+    .where(farms.c.id == one("of"))
+    .values(address=one("new_address"), internal=one("new_internal"))
+)
+CHANGE_WIKI = SqlStatement(
+    update(wikis)
+    .where(wikis.c.id == one("of"))
+    .values(url=one("new_url"), pages_url=one("new_pages_url"), settings=one("new_settings"))
+)
+
+
+def observed_namespaces(wiki: Wiki) -> tuple[int, ...]:
+    """Return the namespaces whose pages the wiki's settings observe; articles by default (W35)."""
+    feed = json.loads(wiki.settings or "{}").get("feed", {})
+    found = feed.get("namespaces", [0]) if isinstance(feed, dict) else [0]
+    return tuple(each for each in found if isinstance(each, int)) or (0,)
+
+
+def parse_wiki(text: str) -> WikiName:
+    """The wiki that the text names; the farm is `DEFAULT_FARM` when it names none.
+
+    Raises:
+        InputError: it names none.
+
+    >>> parse_wiki("dewiki"), str(parse_wiki("osmwiki@OSM"))
+    (WikiName(dbname='dewiki', farm='WMF'), 'osmwiki@OSM')
+    """
+    dbname, at, farm = text.strip().partition("@")
+    if not at:
+        farm = DEFAULT_FARM
+    if not _DBNAME.fullmatch(dbname) or not _FARM.fullmatch(farm):
+        raise InputError(
+            f"{text[:80]!r} names no wiki: write its database's name and its farm's, such as "
+            "dewiki@WMF."
+        )
+    return WikiName(dbname, farm)
+
+
+def all_farms(reader: Reader) -> list[WikiFarm]:
+    """All farms."""
+    return [WikiFarm(*row) for row in ALL_FARMS.rows(reader, {})]
+
+
+def find_farm(reader: Reader, name: str) -> WikiFarm | None:
+    """The farm of that name."""
+    found = FIND_FARM.rows(reader, {"name": name})
+    return WikiFarm(*found[0]) if found else None
+
+
+def put_farm(
+    connection: Connection, name: str, *, address: str = "", internal: str = ""
+) -> WikiFarm:
+    """Add a farm, or change what is known of it.
+
+    Raises:
+        InputError: that is no name, or no expression.
+    """
+    if not _FARM.fullmatch(name):
+        raise InputError(f"{name[:80]!r} is no name for a farm: letters, digits, '.', '-' and '_'.")
+    if internal:
+        check_regex(internal)
+    there = find_farm(connection, name)
+    if there is None:
+        last = LAST_FARM.rows(connection, {})[0][0]
+        facts = {"id": last + 1, "name": name, "address": address, "internal": internal}
+        insert_missing(connection, farms, [facts])
+    else:
+        changed = {"new_address": address, "new_internal": internal}
+        CHANGE_FARM.run(connection, {"of": there.id, **changed})
+    found = find_farm(connection, name)
+    assert found is not None
+    return found
+
+
+def all_wikis(reader: Reader) -> list[Wiki]:
+    """All wikis, those of a farm together."""
+    return [_wiki(row) for row in ALL_WIKIS.rows(reader, {})]
+
+
+def find_wiki(reader: Reader, name: WikiName) -> Wiki | None:
+    """The wiki of that name."""
+    found = FIND_WIKI.rows(reader, {"farm": name.farm, "dbname": name.dbname})
+    return _wiki(found[0]) if found else None
+
+
+def wiki_of(reader: Reader, wiki_id: int) -> Wiki:
+    """The wiki of that number."""
+    return _wiki(WIKI_BY_ID.rows(reader, {"id": wiki_id})[0])
+
+
+def known_wiki(reader: Reader, name: WikiName) -> Wiki:
+    """The wiki of that name.
+
+    Raises:
+        InputError: the registry does not know it.
+    """
+    found = find_wiki(reader, name)
+    if found is None:
+        raise InputError(
+            f"The registry knows no wiki {name}; `weboid links wiki` shows those it knows."
+        )
+    return found
+
+
+def ensure_wiki(connection: Connection, name: WikiName, *, day: int) -> Wiki:
+    """The wiki of that name, which is added when it is new.
+
+    Raises:
+        InputError: its farm is not known.
+    """
+    there = find_wiki(connection, name)
+    if there is not None:
+        return there
+    farm = find_farm(connection, name.farm)
+    if farm is None:
+        known = ", ".join(each.name for each in all_farms(connection))
+        raise InputError(
+            f"There is no farm {name.farm} (known: {known}). `weboid links wiki {name} --new-farm` "
+            "makes it with its first wiki."
+        )
+    facts = {"farm_id": farm.id, "dbname": name.dbname, "added_day": day}
+    insert_missing(connection, wikis, [facts])
+    found = find_wiki(connection, name)
+    assert found is not None
+    return found
+
+
+def change_wiki(
+    connection: Connection,
+    wiki: Wiki,
+    *,
+    url: str | None = None,
+    pages_url: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Wiki:
+    """Change what is known of a wiki; what is None stays.
+
+    Raises:
+        InputError: `pages_url` has no place for a title.
+    """
+    if pages_url and "$1" not in pages_url:
+        raise InputError("The address of pages needs $1 where the title goes.")
+    CHANGE_WIKI.run(
+        connection,
+        {
+            "of": wiki.id,
+            "new_url": wiki.url if url is None else url,
+            "new_pages_url": wiki.pages_url if pages_url is None else pages_url,
+            "new_settings": wiki.settings
+            if settings is None
+            else json.dumps(dict(settings), ensure_ascii=False, sort_keys=True),
+        },
+    )
+    return wiki_of(connection, wiki.id)
+
+
+def _wiki(row: Any) -> Wiki:
+    id_, dbname, farm, *rest = row
+    return Wiki(id_, WikiName(dbname, farm), *rest)

@@ -1,0 +1,362 @@
+"""Exclusion lists of wikis for link search: entries, counts, suggestions.
+
+In two forms, as MediaWiki's two settings have them:
+
+    domains   ``example.com``: that host and all below it, every scheme, port and path (X03)
+    patterns  those of link search, and ``example.com`` alone means all below it, too (X04):
+              ``example.org/foo`` is what begins so on that very host, ``https://example.org/foo``
+              the same under one scheme
+
+What is excluded is watched, archived and checked as any other link; only link search by way of the wiki's
+pages leaves it out (X05). It is counted for each entry when a page's links are written, by the page, so
+that a page written twice counts once, and a search that meets an entry says so.
+
+A host is worth excluding when it is trusted, linked from a very large share of the pages, and a search
+for it would be as good as none, since few different URLs of it are linked again and again, such as a
+licence's page from every picture. Trust is for people to judge; the figures are here.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, NoReturn
+
+from sqlalchemy import Connection, case, delete, func, insert, select, update
+
+from core.errors import BadUrlError, InputError
+from core.hosts import canonical_host
+from core.urls import fetch_key
+from links.registry.schema import excluded, hosts, pages, refs, urls
+from links.rules.link_pattern import LinkPattern, parse_link_pattern
+from links.url_parts import UrlParts, domain_index
+
+ENTRY_LIMIT_CHARS = 2_000
+ENTRIES_LIMIT = 5_000
+_MOST_TOLD = 5
+
+
+class EntryForm(StrEnum):
+    """How an entry is read; by the names that a wiki's settings keep them under."""
+
+    DOMAIN = "excluded_domains"  # X03, $wgExternalLinksExcludedDomains
+    PATTERN = "exclusion_list"  # X04, $wgExternalLinkExclusionList
+
+
+@dataclass(frozen=True, slots=True)
+class ExclusionEntry:
+    """An entry of an exclusion list.
+
+    Attributes:
+        text: as it is kept and shown.
+        form: how it is read.
+        pattern: what it excludes.
+    """
+
+    text: str
+    form: EntryForm
+    pattern: LinkPattern
+
+
+def parse_entry(text: str, form: EntryForm) -> ExclusionEntry:
+    """The entry that the text is.
+
+    Raises:
+        InputError: it is none; the text says why, and what to write instead.
+
+    >>> parse_entry("Example.com", EntryForm.DOMAIN).text
+    'example.com'
+    """
+    text = text.strip()
+    if len(text) > ENTRY_LIMIT_CHARS:
+        _refuse(text, f"an entry has {ENTRY_LIMIT_CHARS:,} characters at most")
+    return _domain(text) if form is EntryForm.DOMAIN else _pattern(text)
+
+
+class ExclusionList:
+    """An exclusion list, ready to be asked. From any thread."""
+
+    def __init__(self, entries: Iterable[ExclusionEntry] = ()) -> None:
+        """Take the entries."""
+        self.entries = tuple(entries)
+        self._trees: dict[str, list[ExclusionEntry]] = {}
+        self._hosts: dict[str, list[ExclusionEntry]] = {}
+        for entry in self.entries:
+            kept = self._trees if entry.pattern.is_tree else self._hosts
+            kept.setdefault(entry.pattern.index, []).append(entry)
+
+    def entry_for(self, url: UrlParts) -> ExclusionEntry | None:
+        """The entry that keeps the URL out; None when none does."""
+        if not self.entries:
+            return None
+        index = domain_index(url.host)
+        found = _covering(self._hosts.get(index, ()), url)
+        place = index.find(".")
+        while found is None and place >= 0:
+            found = _covering(self._trees.get(index[: place + 1], ()), url)
+            place = index.find(".", place + 1)
+        return found
+
+    def meeting(self, pattern: LinkPattern) -> list[ExclusionEntry]:
+        """The entries that may keep links out of what a search for the pattern finds."""
+        return [entry for entry in self.entries if entry.pattern.meets(pattern)]
+
+
+def exclusions_of(settings: Mapping[str, Any]) -> ExclusionList:
+    """The list in a wiki's settings. What cannot be read there excludes nothing: `unreadable`."""
+    return ExclusionList(entry for entry in _kept(settings) if isinstance(entry, ExclusionEntry))
+
+
+def unreadable(settings: Mapping[str, Any]) -> list[str]:
+    """Why each entry in a wiki's settings that is none is none; it was written there by hand."""
+    return [entry for entry in _kept(settings) if isinstance(entry, str)]
+
+
+def _kept(settings: Mapping[str, Any]) -> Iterator[ExclusionEntry | str]:
+    for form in EntryForm:
+        kept = settings.get(form.value, [])
+        if not isinstance(kept, list):
+            yield f"The setting {form.value} is no list."
+            continue
+        for text in kept:
+            try:
+                yield parse_entry(str(text), form)
+            except InputError as error:
+                yield str(error)
+
+
+def with_entry(settings: Mapping[str, Any], entry: ExclusionEntry) -> dict[str, Any]:
+    """The settings with the entry in the list.
+
+    Raises:
+        InputError: the list is full.
+    """
+    kept = _texts(settings, entry.form)
+    if len(kept) >= ENTRIES_LIMIT and entry.text not in kept:
+        _refuse(entry.text, f"a list has {ENTRIES_LIMIT:,} entries at most")
+    return {**settings, entry.form.value: sorted({*kept, entry.text})}
+
+
+def without_entry(settings: Mapping[str, Any], text: str, form: EntryForm) -> dict[str, Any] | None:
+    """The settings without the entry; None when the list has none such."""
+    kept = _texts(settings, form)
+    wanted = text.strip()
+    if wanted not in kept:
+        try:
+            wanted = parse_entry(text, form).text
+        except InputError:
+            return None
+    if wanted not in kept:
+        return None
+    return {**settings, form.value: [each for each in kept if each != wanted]}
+
+
+def warning_for(pattern: LinkPattern, entries: Iterable[ExclusionEntry], wiki: str = "") -> str:
+    """What a search is told that meets these entries: why links are missing (X06, X10)."""
+    named = [entry.text for entry in entries]
+    if not named:
+        return ""
+    shown = ", ".join(named[:_MOST_TOLD])
+    more = f" and {len(named) - _MOST_TOLD} more" if len(named) > _MOST_TOLD else ""
+    where = f"{wiki} keeps" if wiki else "The wiki keeps"
+    return (
+        f"{where} links to {shown}{more} out of link search on purpose, so a search for "
+        f"{pattern.text[:100]} does not show them. The wiki's own search for page texts finds them "
+        f'(insource:"{named[0][:100]}"), and so do its dumps.'
+    )
+
+
+def count_entries(entries: Iterable[str]) -> dict[str, int]:
+    """How many links of a page each entry kept out."""
+    found: dict[str, int] = {}
+    for entry in filter(None, entries):
+        found[entry] = found.get(entry, 0) + 1
+    return found
+
+
+def entry_counts_text(counts: Mapping[str, int]) -> str | None:
+    """A page's tally as `link_pages.excluded` keeps it; None when nothing was kept out."""
+    return json.dumps(counts, ensure_ascii=False, sort_keys=True) if counts else None
+
+
+def parse_entry_counts(text: str | None) -> dict[str, int]:
+    """The tally that a row keeps."""
+    return dict(json.loads(text)) if text else {}
+
+
+class ExclusionCounts:
+    """What pages that are written make of the counts of a wiki's entries."""
+
+    def __init__(self) -> None:
+        self._links: dict[str, int] = {}
+        self._pages: dict[str, int] = {}
+
+    def note(self, before: Mapping[str, int], after: Mapping[str, int]) -> None:
+        """Note a page: its tally as it was kept, and as it is now; empty without the page."""
+        for entry in {*before, *after}:
+            old, new = before.get(entry, 0), after.get(entry, 0)
+            self._links[entry] = self._links.get(entry, 0) + new - old
+            self._pages[entry] = self._pages.get(entry, 0) + bool(new) - bool(old)
+
+    def write(self, rows: Connection, wiki_id: int, *, today: int) -> None:
+        """Change the rows of `link_excluded` by what was noted."""
+        names = sorted(self._links)  # in one order, so that two writers never wait for each other
+        table = excluded.c
+        for name in names:
+            links, on_pages = self._links[name], self._pages[name]
+            changed = rows.execute(
+                update(excluded)
+                .where(table.wiki_id == wiki_id, table.entry == name)
+                .values(
+                    links=table.links + links,
+                    pages=table.pages + on_pages,
+                    # A page that goes away is no sign of life.
+                    last_day=case((table.last_day > today, table.last_day), else_=today),
+                )
+            )
+            if not changed.rowcount and links > 0:
+                row = {"wiki_id": wiki_id, "entry": name, "links": links, "pages": on_pages}
+                rows.execute(insert(excluded), [{**row, "last_day": today}])
+        rows.execute(delete(excluded).where(table.wiki_id == wiki_id, table.pages <= 0))
+
+
+def counts_of(rows: Connection, wiki_id: int) -> dict[str, tuple[int, int, int]]:
+    """(links, pages, last day) of each entry that kept something out."""
+    found = rows.execute(
+        select(excluded.c.entry, excluded.c.links, excluded.c.pages, excluded.c.last_day).where(
+            excluded.c.wiki_id == wiki_id
+        )
+    )
+    return {row.entry: (row.links, row.pages, row.last_day) for row in found}
+
+
+def _covering(entries: Iterable[ExclusionEntry], url: UrlParts) -> ExclusionEntry | None:
+    for entry in entries:
+        if entry.pattern.covers_rest(url.scheme, url.port, url.path):
+            return entry
+    return None
+
+
+def _domain(text: str) -> ExclusionEntry:
+    if not text:
+        _refuse(text, "it is empty: write a domain, such as example.com")
+    if "://" in text or text.startswith("//"):
+        _refuse(text, "a domain has no scheme; all are meant")
+    if any(character in text for character in "/?#\\"):
+        remedy = "add it as a pattern to exclude a part of a site"
+        _refuse(text, f"a domain has no path, and with one no link would ever match: {remedy}")
+    if text.endswith("."):
+        _refuse(text, "a domain is written without a dot at its end, or no link would match")
+    if "*" in text or text.startswith("."):
+        _refuse(text, "a domain means all below it already: write example.com")
+    if "@" in text:
+        _refuse(text, "a domain has no user name")
+    try:
+        fetch_key(f"http://{text}/", allow_single_label=True)
+        host = canonical_host(text)
+    except BadUrlError as error:
+        said = str(error).removesuffix(".").rpartition(": ")[2]
+        _refuse(text, f"it is no host ({said})", error)
+    index = domain_index(host)
+    is_tree = not index.startswith(("V4.", "V6."))
+    return ExclusionEntry(
+        host, EntryForm.DOMAIN, LinkPattern(host, "", index, is_tree, any_port=True)
+    )
+
+
+def _pattern(text: str) -> ExclusionEntry:
+    try:
+        found = parse_link_pattern(text)
+    except InputError as error:
+        why = str(error).partition(" cannot be searched for: ")[2]
+        _refuse(text, why.removesuffix("."), error)
+    is_address = found.index.startswith(("V4.", "V6."))
+    if not found.path and not found.is_tree and not is_address:
+        found = replace(found, is_tree=True)
+    elif found.port is None:
+        found = replace(found, any_port=not found.path)
+    return ExclusionEntry(text, EntryForm.PATTERN, found)
+
+
+def _texts(settings: Mapping[str, Any], form: EntryForm) -> list[str]:
+    kept = settings.get(form.value)
+    return [str(text) for text in kept] if isinstance(kept, list) else []
+
+
+def _refuse(text: str, why: str, cause: Exception | None = None) -> NoReturn:
+    shown = text if len(text) <= 200 else text[:200] + "…"
+    raise InputError(f"{shown!r} cannot be excluded: {why}.") from cause
+
+
+_MOST = 50
+_HOSTS_LIMIT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ExclusionSuggestion:
+    """A host that might be excluded.
+
+    Attributes:
+        host: canonical.
+        pages: pages of the wiki that link to it.
+        share: of all pages of the wiki, from 0 to 1.
+        urls: how many different URLs of it they link to.
+        links: how many rows of the table of links that takes.
+    """
+
+    host: str
+    pages: int
+    share: float
+    urls: int
+    links: int
+
+    @property
+    def links_per_url(self) -> float:
+        """How many pages have the same URL, on average."""
+        return self.links / self.urls
+
+
+def suggest_exclusions(
+    rows: Connection, wiki_id: int, *, least_share: float = 0.1, most_urls: int = _MOST
+) -> list[ExclusionSuggestion]:
+    """Hosts that at least that share of the wiki's pages link to, with few different URLs.
+
+    It reads all references of the wiki once: some seconds for each million.
+
+    Args:
+        rows: a connection.
+        wiki_id: the wiki.
+        least_share: of the wiki's pages, from 0 to 1.
+        most_urls: different URLs that are few.
+    """
+    total = rows.execute(
+        select(func.count()).select_from(pages).where(pages.c.wiki_id == wiki_id)
+    ).scalar_one()
+    least = max(total * least_share, 1)
+    on_wiki = (
+        refs.c.gone_day.is_(None),
+        pages.c.id == refs.c.page,
+        pages.c.wiki_id == wiki_id,
+        urls.c.id == refs.c.url_id,
+    )
+    number = func.count()
+    different = func.count(refs.c.url_id.distinct())
+    by_host = (
+        select(urls.c.host_id, number.label("links"), different.label("urls"))
+        .where(*on_wiki)
+        .group_by(urls.c.host_id)
+        .having(number >= least, different <= most_urls)
+        .order_by(number.desc())
+        .limit(_HOSTS_LIMIT)
+    )
+    found = []
+    for row in rows.execute(by_host).all():
+        citing = rows.execute(
+            select(func.count(refs.c.page.distinct()), func.min(hosts.c.name)).where(
+                *on_wiki, urls.c.host_id == row.host_id, hosts.c.id == urls.c.host_id
+            )
+        ).one()
+        if citing[0] >= least:
+            share = citing[0] / total
+            found.append(ExclusionSuggestion(citing[1], citing[0], share, row.urls, row.links))
+    return sorted(found, key=lambda each: (-each.pages, each.host))

@@ -1,0 +1,288 @@
+"""Classification of the URLs on a page: watched, invalid, example, own host, spam.
+
+A farm's own hosts are told by an expression (RE2) that is searched for in the host's name, and a wiki's
+by the names it is served under. Links to them are answered by the farm itself and kept by nobody (W50).
+
+In this order: a scheme that no server answers is passed over, and FTP is noted and not asked for (W44); what breaks the rules of URLs is invalid
+and never asked for (W48); example domains are passed over (W45); the farm's own hosts are not kept;
+what a spam list names is noted and not asked for (W52). All else is watched; what the wiki's exclusion
+list names is left out of link search, and of nothing else (X05).
+
+Addresses and names that are no part of the public web can never be asked for, so they are invalid too,
+however they are written. What is odd but harmless is watched, with warnings.
+"""
+
+import ipaddress
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import lru_cache
+from urllib.parse import unquote_to_bytes
+
+import re2
+
+from core.errors import BadUrlError
+from core.hosts import canonical_host
+from core.regexes import REGEX_LIMIT_BYTES, check_regex, re2_options
+from core.urls import UrlFault, fetch_key, identity_key
+from links.rules.exclusion_list import ExclusionList
+from links.rules.spam_list import SpamLine, SpamLists
+from links.url_parts import UrlParts, split_identity
+from net.address_policy import is_public
+
+
+class OwnHosts:
+    """The hosts of a farm and of one of its wikis."""
+
+    def __init__(self, expression: str = "", servers: Iterable[str] = ()) -> None:
+        """Take the farm's expression and the wiki's server names or addresses.
+
+        Raises:
+            InputError: RE2 cannot run the expression.
+        """
+        self._servers = frozenset(filter(None, map(server_name, servers)))
+        self._search = None
+        if expression:
+            options = re2_options(REGEX_LIMIT_BYTES)
+            self._search = re2.compile(check_regex(expression), options).search
+
+    def has(self, host: str) -> bool:
+        """Whether the canonical host is one of them."""
+        if host in self._servers:
+            return True
+        return self._search is not None and self._search(host) is not None
+
+
+def server_name(text: str) -> str:
+    """The host of a server's name or address, as `$wgServer` has it; empty when it is none.
+
+    >>> server_name("//Wiki.example.org"), server_name("https://[::1]:8080"), server_name("-x/")
+    ('wiki.example.org', '[::1]', '')
+    """
+    rest = text.strip().partition("://")[2] or text.strip().removeprefix("//")
+    authority = rest.partition("/")[0].rpartition("@")[2]
+    if not authority.endswith("]"):
+        host, colon, port = authority.rpartition(":")
+        authority = host if colon and port.isdigit() else authority
+    try:
+        host = canonical_host(authority)
+    except BadUrlError:
+        return ""
+    return host if host[:1].isalnum() or host.startswith("[") else ""
+
+
+class LinkClass(StrEnum):
+    """What a URL on a page is to the registry."""
+
+    WATCHED = "watched"
+    PASSED_OVER = "passed-over"  # mailto:, tel:, …
+    NOT_CHECKED = "not-checked"  # ftp: a server answers it, and nobody here asks
+    INVALID = "invalid"
+    EXAMPLE = "example"
+    INTERNAL = "internal"
+    SPAM = "spam"
+    EXCLUDED = "excluded"  # from link search alone
+    MISSING = "missing"  # it leads to the farm itself, to a page that is not there
+
+
+class LinkWarning(StrEnum):
+    """What is odd about a URL that can be asked for nevertheless (W50)."""
+
+    BIDI = "encoded-bidi"  # an escaped character that turns the direction of text
+    HIDDEN = "encoded-invisible"  # an escaped control or zero-width character
+    MIXED = "mixed-scripts"  # a label in letters of several scripts, one of them Latin's look-alike
+    LONG = "long"  # servers commonly accept 8 KB
+    CREDENTIALS = "credentials"  # a user name or password stood in it
+
+
+class UnreachableReason(StrEnum):
+    """Why nobody on the public web answers, beside the faults of `core.urls.UrlFault`."""
+
+    ADDRESS = "private-address"  # this machine, a local network, a reserved block
+    NAME = "private-name"  # resolved by local networks and not by the web
+    ONION = "onion"  # Tor's own names (RFC 7686)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifiedLink:
+    """A URL of a page, sorted.
+
+    Attributes:
+        text: as it stands on the page.
+        sort: what it is.
+        identity: its identity key; empty when it has none.
+        note: why, a constant first: a fault, a list's line, an entry; empty when nothing is to be said.
+        hit: the line of a spam list that names it, when that is why.
+        entry: the entry of the exclusion list that names it, when that is why.
+        warnings: what is odd about it.
+        spelling: what is asked for, as it stands on the page (A17); empty: the identity key.
+    """
+
+    text: str
+    sort: LinkClass
+    identity: str = ""
+    note: str = ""
+    hit: SpamLine | None = None
+    entry: str = ""
+    warnings: tuple[LinkWarning, ...] = ()
+    spelling: str = ""
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether it is kept with its page, archived and checked; an exclusion list changes nothing of that."""
+        return self.sort in WATCHED
+
+
+@dataclass(frozen=True)
+class WikiRules:
+    """What a wiki and its farm say of URLs.
+
+    Attributes:
+        own: the hosts of the farm and of the wiki itself (X02).
+        spam: the farm's spam lists and the wiki's own.
+        exclusions: the wiki's exclusion list.
+        is_private: the wiki's readers sit in a network of their own, so that addresses and names
+            which are not public, and hosts without a dot, are watched, too. `[egress] allow` must let them be asked for.
+    """
+
+    own: OwnHosts = field(default_factory=OwnHosts)
+    spam: SpamLists = field(default_factory=SpamLists)
+    exclusions: ExclusionList = field(default_factory=ExclusionList)
+    is_private: bool = False
+
+
+NO_RULES = WikiRules()
+MISSING_TARGET = "missing-target"  # the note of what is `Sort.MISSING`
+FTP = "ftp"  # the note of what is `Sort.NOT_CHECKED`
+_FTP = re.compile(r"\s*(?:ftps?|sftp)://[^/\s]", re.IGNORECASE)
+WATCHED = frozenset({LinkClass.WATCHED, LinkClass.EXCLUDED})
+LONG_CHARS = 8_192
+# RFC 2606 2 and 3, RFC 6761 6: for tests, texts and this machine.
+_EXAMPLE_TOPS = frozenset({"example", "invalid", "localhost", "test"})
+_EXAMPLE_DOMAINS = re.compile(r"(?:^|\.)example\.(?:com|net|org)$")
+# RFC 6762 (local), RFC 8375 (home.arpa), ICANN's reservation of 2024 (internal), RFC 9476 (alt), and
+# what routers hand out, which ICANN delegates to nobody.
+_PRIVATE_NAMES = re.compile(r"(?:^|\.)(?:local|internal|alt|home\.arpa|corp|home|lan|localdomain)$")
+
+_BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_HIDDEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u034f\u180e\u200b-\u200d\u2028\u2029\u2060-\u2064\ufeff]"
+)
+_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+_CREDENTIALS = re.compile(r"[a-z+.-]*:?//[^/?#\\]*@", re.IGNORECASE)
+# What Unicode names otherwise than by its script, in words that are written every day.
+_ALSO = {"KATAKANA-HIRAGANA": "KATAKANA", "IDEOGRAPHIC": "CJK", "HALFWIDTH": "KATAKANA"}
+# Scripts that are written together in one word (Unicode TR39, "highly restrictive", without Latin).
+_WRITTEN_TOGETHER = (
+    frozenset({"CJK", "HIRAGANA", "KATAKANA", "LATIN"}),
+    frozenset({"CJK", "BOPOMOFO", "LATIN"}),
+    frozenset({"CJK", "HANGUL", "LATIN"}),
+)
+
+
+def classify_link(text: str, rules: WikiRules = NO_RULES) -> ClassifiedLink:
+    """What the URL is to a wiki with these rules; without any, as far as its own text tells."""
+    try:
+        asked = fetch_key(text, allow_single_label=True)
+        identity = identity_key(asked)
+    except BadUrlError as error:
+        passed = error.reason == UrlFault.SCHEME
+        if passed and _FTP.match(text):
+            return ClassifiedLink(text, LinkClass.NOT_CHECKED, note=FTP)
+        return ClassifiedLink(
+            text, LinkClass.PASSED_OVER if passed else LinkClass.INVALID, note=error.reason
+        )
+    url = split_identity(identity)
+    sort, why = _by_host(url.host, rules)
+    if sort is LinkClass.INVALID:  # W51: what is invalid has no normal form
+        return ClassifiedLink(text, sort, note=why, warnings=warnings_of(text, url))
+    if sort is LinkClass.WATCHED:
+        spelling = asked if asked != identity else ""
+        found = ClassifiedLink(
+            text, sort, identity, warnings=warnings_of(text, url), spelling=spelling
+        )
+        return _by_lists(found, url, rules)
+    return ClassifiedLink(text, sort, identity, why, warnings=warnings_of(text, url))
+
+
+def _by_host(host: str, rules: WikiRules) -> tuple[LinkClass, str]:
+    if is_example(host):
+        return LinkClass.EXAMPLE, ""
+    # A farm that is no part of the web has hosts that are not public, and they are its own first.
+    if rules.own.has(host):
+        return LinkClass.INTERNAL, ""
+    closed = "" if rules.is_private else _closed(host)
+    return (LinkClass.INVALID, closed) if closed else (LinkClass.WATCHED, "")
+
+
+def _by_lists(found: ClassifiedLink, url: UrlParts, rules: WikiRules) -> ClassifiedLink:
+    hit = rules.spam.hit_of(found.text, found.identity)
+    if hit is not None:
+        return replace(found, sort=LinkClass.SPAM, note=str(hit), hit=hit)
+    entry = rules.exclusions.entry_for(url)
+    if entry is not None:
+        return replace(found, sort=LinkClass.EXCLUDED, note=f"entry {entry.text}", entry=entry.text)
+    return found
+
+
+def is_example(host: str) -> bool:
+    """Whether the canonical host is kept free for examples and tests (RFC 2606, RFC 6761; W45).
+
+    >>> is_example("www.example.com"), is_example("a.test"), is_example("example.co.uk")
+    (True, True, False)
+    """
+    return host.rpartition(".")[2] in _EXAMPLE_TOPS or _EXAMPLE_DOMAINS.search(host) is not None
+
+
+@lru_cache(maxsize=4_096)  # a page's links are on few hosts
+def unreachable_reason(host: str) -> UnreachableReason | None:
+    """Why no public server can be at the canonical host; None when one may be.
+
+    >>> unreachable_reason("127.0.0.1"), unreachable_reason("[::ffff:7f00:1]"), unreachable_reason("example.org")
+    (<Unreachable.ADDRESS: 'private-address'>, <Unreachable.ADDRESS: 'private-address'>, None)
+    """
+    try:
+        address = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        if host.endswith(".onion"):
+            return UnreachableReason.ONION
+        return UnreachableReason.NAME if _PRIVATE_NAMES.search(host) else None
+    return None if is_public(address) else UnreachableReason.ADDRESS
+
+
+def _closed(host: str) -> str:
+    """Why no public server can be at the host, a name without dots among the reasons."""
+    if "." not in host and not host.startswith("["):
+        return UrlFault.SINGLE_LABEL
+    return unreachable_reason(host) or ""
+
+
+def warnings_of(text: str, url: UrlParts) -> tuple[LinkWarning, ...]:
+    """What is odd about a URL: as it was written, and as it is asked for."""
+    found = []
+    if "%" in url.path and _ESCAPE.search(url.path):
+        said = unquote_to_bytes(url.path).decode("utf-8", "ignore")
+        found += [LinkWarning.BIDI] if _BIDI.search(said) else []
+        found += [LinkWarning.HIDDEN] if _HIDDEN.search(said) else []
+    if "xn--" in url.host and any(map(_is_mixed, url.host.split("."))):
+        found.append(LinkWarning.MIXED)
+    if len(url.url) > LONG_CHARS:
+        found.append(LinkWarning.LONG)
+    if "@" in text and _CREDENTIALS.match(text.strip()):
+        found.append(LinkWarning.CREDENTIALS)
+    return tuple(found)
+
+
+def _is_mixed(label: str) -> bool:
+    """Whether letters of several scripts that are not written together make up the label."""
+    if not label.startswith("xn--"):
+        return False
+    try:
+        spoken = label.encode("ascii")[4:].decode("punycode")
+    except UnicodeError:
+        return True  # no reader could tell what it is
+    named = {unicodedata.name(each, "?").split()[0] for each in spoken if each.isalpha()}
+    scripts = {_ALSO.get(name, name) for name in named - {"MODIFIER"}}
+    return len(scripts) > 1 and not any(scripts <= together for together in _WRITTEN_TOGETHER)

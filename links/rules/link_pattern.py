@@ -1,0 +1,416 @@
+"""URL patterns of link search (LinkFilter of MediaWiki), and their ranges in the registry.
+
+    test.com                  that host alone, on its scheme's own port, whatever the path
+    *.test.com                that host and all below it, any port
+    test.com/path             what begins so: what follows is meant, and no star says it
+    127.0.*  [2001:db8:*]     all addresses that begin so; [2001:db8::*] is the last group alone
+    http://test.com/path      one scheme; without, http and https are meant alike
+
+A URL is one by its identity key: default ports, user information and fragments name nothing, and an
+IDN is one host in both its spellings. A pattern is a range of the domain index (`links.url_parts`) and,
+on each host there, a range of paths: `LinkPattern` says which, and `covers` decides the rest.
+
+Links come in the order of the domain index and of how their paths begin, in parts of bounded size.
+Each question is answered from an index, however many links a host has, or hosts a domain.
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, NoReturn
+
+from sqlalchemy import literal_column, or_, select
+
+from core.errors import BadUrlError, InputError
+from core.hosts import canonical_host
+from core.urls import MAX_URL_LENGTH, fetch_key, identity_key
+from links.registry.schema import PATH_HEAD, PATH_HEAD_CHARS, hosts, urls
+from links.registry.statements import MOST, Reader, SqlStatement, many, one
+from links.url_parts import SCHEMES, UrlParts, domain_index, split_identity
+
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):(?=//)", re.IGNORECASE | re.ASCII)
+_OTHER = re.compile(r"(?:mailto|tel|sip|sips|sms|xmpp|news|urn|geo|magnet|bitcoin):", re.IGNORECASE)
+_AUTHORITY = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::(\d{1,5}))?")
+_IPV4_START = re.compile(r"(?:\d{1,4}\.){1,3}\*", re.ASCII)
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_GROUPS = 8  # of an IPv6 address
+LAST_CHARACTER = "\U0010ffff"
+
+
+@dataclass(frozen=True, slots=True)
+class LinkPattern:
+    """A pattern that was understood.
+
+    Attributes:
+        text: as it was written.
+        scheme: ``http`` or ``https``; empty when both are meant.
+        index: the domain index, or what it begins with.
+        is_tree: `index` is a beginning: the host with all below it, or a network.
+        port: a number; None: any port in a tree, else the scheme's own.
+        any_port: every port of the host is meant, although it is no tree.
+        path: what path and query begin with; empty or ``/``: whatever they are.
+    """
+
+    text: str
+    scheme: str
+    index: str
+    is_tree: bool
+    port: int | None = None
+    any_port: bool = False
+    path: str = ""
+
+    @property
+    def head(self) -> str:
+        """`path`; empty when it says nothing."""
+        return "" if self.path == "/" else self.path
+
+    def covers(self, url: UrlParts) -> bool:
+        """Whether the URL is one that is meant."""
+        return self.covers_host(domain_index(url.host)) and self.covers_rest(
+            url.scheme, url.port, url.path
+        )
+
+    def covers_host(self, index: str) -> bool:
+        """Whether the host of that domain index is one that is meant."""
+        return index.startswith(self.index) if self.is_tree else index == self.index
+
+    def covers_rest(self, scheme: str, port: int, path: str) -> bool:
+        """Whether a URL on such a host is one that is meant; port 0 is the scheme's own."""
+        if self.scheme and scheme != self.scheme:
+            return False
+        if not path.startswith(self.head):
+            return False
+        if self.port is None:
+            return self.is_tree or self.any_port or port == 0
+        return (port or _DEFAULT_PORTS[scheme]) == self.port
+
+    def meets(self, other: "LinkPattern") -> bool:
+        """Whether there may be a URL that both mean."""
+        if self.scheme and other.scheme and self.scheme != other.scheme:
+            return False
+        if not (self.head.startswith(other.head) or other.head.startswith(self.head)):
+            return False
+        if not (_contains(self, other) or _contains(other, self)):
+            return False
+        return any(
+            _ports_meet(self, other, scheme)
+            for scheme in SCHEMES
+            if scheme == (self.scheme or scheme) == (other.scheme or scheme)
+        )
+
+
+def parse_link_pattern(text: str) -> LinkPattern:
+    """What a search for that text means; see the module.
+
+    Raises:
+        InputError: it means nothing; the text says why, and what to write instead.
+
+    >>> parse_link_pattern("*.Test.com/x").index, parse_link_pattern("127.0.*").index
+    ('com.test.', 'V4.127.0.')
+    """
+    text = text.strip()
+    scheme, rest = _without_scheme(text)
+    if rest[:1] == "*" and rest[1:2] not in ("", ".", "/", ":", "@", "?", "#"):
+        _refuse(text, f"a star for all subdomains is followed by a dot: write *.{rest[1:]}")
+    end = re.search(r"[/?#\\]", rest)
+    place = len(rest) if end is None else end.start()
+    authority, tail = rest[:place].rpartition("@")[2], rest[place:]
+    found = _AUTHORITY.fullmatch(authority)
+    if found is None:
+        _refuse(text, "what stands before the path is no host, nor a host with a port")
+    host, port = found[1], None if found[2] is None else int(found[2])
+    if port is not None and not 0 < port < 65_536:
+        _refuse(text, "a port is a number from 1 to 65535")
+    index, is_tree = _host(text, host)
+    return LinkPattern(text, scheme, index, is_tree, port, path=_path(text, tail))
+
+
+def ending(beginning: str) -> str:
+    """What comes after every text that begins so, in the order of code points.
+
+    >>> ending("org."), ending("a") > "a/zz"
+    ('org/', True)
+    """
+    last = ord(beginning[-1])
+    return LAST_CHARACTER if last >= 0xD7FF else beginning[:-1] + chr(last + 1)
+
+
+def _without_scheme(text: str) -> tuple[str, str]:
+    if not text:
+        _refuse(text, "it is empty: write a host, such as example.org or *.example.org")
+    if len(text) > MAX_URL_LENGTH:
+        _refuse(text, f"it is longer than {MAX_URL_LENGTH} characters")
+    named = _SCHEME.match(text)
+    if named is not None:
+        scheme = named[1].lower()
+        if scheme not in SCHEMES:
+            _refuse(text, f"the registry knows http and https, and no {scheme}")
+        return scheme, text[named.end() + 2 :]
+    if _OTHER.match(text):
+        _refuse(text, "the registry knows http and https only")
+    user, at, _ = re.split(r"[/?#]", text, maxsplit=1)[0].rpartition("@")
+    if at and ":" not in user:
+        _refuse(text, "it looks like a mail address; the registry knows http and https only")
+    return "", text.removeprefix("//")
+
+
+def _host(text: str, host: str) -> tuple[str, bool]:
+    """The domain index, or its beginning, and whether it is one."""
+    if host in ("", "*", "*."):
+        _refuse(text, "it must name a host: every link there is would be no search")
+    if host.startswith("["):
+        return _ipv6(text, host)
+    if _IPV4_START.fullmatch(host):
+        numbers = [int(number) for number in host.split(".")[:-1]]
+        if max(numbers) > 255:
+            _refuse(text, "the numbers of an IPv4 address go to 255")
+        return f"V4.{'.'.join(map(str, numbers))}.", True
+    is_tree = host.startswith("*.")
+    bare = host.removeprefix("*.") if is_tree else host
+    if "*" in bare:
+        remedy = "only at the beginning (*.example.org), or at the end of an address (127.0.*)"
+        _refuse(text, f"in a host a star stands {remedy}")
+    index = domain_index(_canonical(text, bare))
+    if is_tree and index.startswith(("V4.", "V6.")):
+        _refuse(text, "an address has no subdomains: write 192.0.2.* for all that begin so")
+    return index, is_tree
+
+
+def _ipv6(text: str, host: str) -> tuple[str, bool]:
+    inner = host[1:-1]
+    if "*" not in inner:
+        return domain_index(_canonical(text, host)), False
+    known = inner.removesuffix(":*")
+    if known == inner or "*" in known:
+        _refuse(text, "in an IPv6 address a star stands for whole groups at the end: [2001:db8:*]")
+    if "::" in known or known in ("", ":") or known.endswith(":"):
+        # As one group after what the colons fill up: all but the last is known.
+        whole, groups = f"{known}:0", _GROUPS - 1
+    else:
+        groups = known.count(":") + 1
+        whole = f"{known}::" if groups < _GROUPS - 1 else f"{known}:0"
+    try:
+        address = ipaddress.IPv6Address(whole)
+    except ValueError:
+        _refuse(text, "what stands before the star is no beginning of an IPv6 address")
+    index = domain_index(f"[{address}]")
+    return ".".join(index.split(".")[: groups + 1]) + ".", True
+
+
+def _canonical(text: str, host: str) -> str:
+    try:
+        # As the URLs that it is compared with: what no link can have finds none.
+        fetch_key(f"http://{host}/", allow_single_label=True)
+        return canonical_host(host)
+    except BadUrlError as error:
+        said = str(error).removesuffix(".").rpartition(": ")[2]
+        _refuse(text, f"{host[:80]!r} is no host ({said})")
+
+
+def _path(text: str, tail: str) -> str:
+    tail = tail.replace("\\", "/")
+    if "*" in tail.partition("#")[0]:
+        remedy = "leave it out, for what follows is meant anyway; a star that is one is %2A"
+        _refuse(text, f"paths and queries are known by how they begin, so no star helps: {remedy}")
+    if not tail:
+        return ""
+    try:
+        path = split_identity(identity_key(fetch_key(f"http://pattern.test{tail}"))).path
+    except BadUrlError as error:
+        _refuse(text, str(error).removesuffix(".").rpartition(": ")[2])
+    return f"{path}?" if tail.endswith("?") and "?" not in path else path
+
+
+def _contains(outer: LinkPattern, inner: LinkPattern) -> bool:
+    """Whether every host of one is a host of the other."""
+    if outer.is_tree:
+        return inner.index.startswith(outer.index)
+    return not inner.is_tree and inner.index == outer.index
+
+
+def _ports_meet(one: LinkPattern, other: LinkPattern, scheme: str) -> bool:
+    ports = []
+    for pattern in (one, other):
+        is_any = pattern.port is None and (pattern.is_tree or pattern.any_port)
+        ports.append(None if is_any else pattern.port or _DEFAULT_PORTS[scheme])
+    return None in ports or ports[0] == ports[1]
+
+
+def _refuse(text: str, why: str) -> NoReturn:
+    shown = text if len(text) <= 200 else text[:200] + "…"
+    raise InputError(f"{shown!r} cannot be searched for: {why}.")
+
+
+HOSTS_AT_ONCE = 200
+LINKS_AT_ONCE = 2_000  # of several hosts
+
+
+class SearchPosition(NamedTuple):
+    """Behind which link to go on."""
+
+    order: str = ""
+    host_id: int = 0
+    head: str = ""
+    url_id: int = 0
+
+
+class SearchSlice(NamedTuple):
+    """The next links, and the hosts that were looked at for them."""
+
+    links: list[tuple["SearchHost", "SearchRow"]]
+    hosts: list["SearchHost"]
+    is_whole: bool  # these hosts have no more
+
+
+class SearchHost(NamedTuple):
+    """A host that is meant."""
+
+    id: int
+    name: str
+    order: str  # its domain index
+
+
+class SearchRow(NamedTuple):
+    """A link as it is read."""
+
+    id: int
+    host_id: int
+    head: str
+    scheme: int
+    port: int
+    path: str
+    state: int
+    code: int
+    checked_day: int | None
+
+
+_head: Any = literal_column(PATH_HEAD)
+_HOST = select(hosts.c.id, hosts.c.name, hosts.c.domain_index)
+_LINK = select(
+    *(urls.c.id, urls.c.host_id, _head.label("head"), urls.c.scheme, urls.c.port, urls.c.path),
+    *(urls.c.state, urls.c.code, urls.c.checked_day),
+)
+EXACT_HOSTS = SqlStatement(_HOST.where(hosts.c.domain_index == one("index")).order_by(hosts.c.id))
+TREE_HOSTS = SqlStatement(
+    _HOST.where(
+        hosts.c.domain_index >= one("low"),
+        hosts.c.domain_index < one("high"),
+        or_(hosts.c.domain_index > one("order"), hosts.c.id >= one("host")),
+    )
+    .order_by(hosts.c.domain_index, hosts.c.id)
+    .limit(one("most"))
+)
+RANGE_ON_HOSTS = SqlStatement(
+    _LINK.where(urls.c.host_id.in_(many("hosts")), _head >= one("low"), _head < one("high")).limit(
+        one("most")
+    ),
+    "hosts",
+)
+ALIKE_ON_HOSTS = SqlStatement(
+    _LINK.where(urls.c.host_id.in_(many("hosts")), _head == one("head")).limit(one("most")),
+    "hosts",
+)
+ALIKE = SqlStatement(
+    _LINK.where(urls.c.host_id == one("host"), _head == one("head"), urls.c.id > one("url"))
+    .order_by(urls.c.id)
+    .limit(one("most"))
+)
+LATER = SqlStatement(
+    _LINK.where(urls.c.host_id == one("host"), _head > one("head"), _head < one("high"))
+    .order_by(_head, urls.c.id)
+    .limit(one("most"))
+)
+
+
+def candidates(
+    rows: Reader, pattern: LinkPattern, place: SearchPosition, size: int
+) -> Iterator[SearchSlice]:
+    """Links within the ranges, in order and in parts, from behind the place on."""
+    waiting: list[SearchHost] = []
+    width = 1
+    for host in _hosts(rows, pattern, place):
+        if host.id == place.host_id:
+            yield from _on_host(rows, pattern, host, (place.head, place.url_id), size)
+            continue
+        waiting.append(host)
+        if len(waiting) == width:
+            yield from _on_hosts(rows, pattern, waiting, size)
+            waiting, width = [], min(4 * width, MOST)
+    if waiting:
+        yield from _on_hosts(rows, pattern, waiting, size)
+
+
+def _hosts(rows: Reader, pattern: LinkPattern, place: SearchPosition) -> Iterator[SearchHost]:
+    """The hosts that are meant, in order, from the place's own on."""
+    order, host_id = place.order, place.host_id
+    if not pattern.is_tree:
+        found = [SearchHost(*row) for row in EXACT_HOSTS.rows(rows, {"index": pattern.index})]
+        yield from (host for host in found if (host.order, host.id) >= (order, host_id))
+        return
+    asked = {"high": ending(pattern.index), "most": HOSTS_AT_ONCE}
+    while True:
+        where = {"low": max(order, pattern.index), "order": order, "host": host_id}
+        found = [SearchHost(*row) for row in TREE_HOSTS.rows(rows, {**asked, **where})]
+        yield from found
+        if len(found) < HOSTS_AT_ONCE:
+            return
+        order, host_id = found[-1].order, found[-1].id + 1
+
+
+def _on_hosts(
+    rows: Reader, pattern: LinkPattern, on: list[SearchHost], size: int
+) -> Iterator[SearchSlice]:
+    """The links of these hosts within the pattern's range of paths, in order and in parts.
+
+    Most hosts have few links: they are read together, and only when there are too many one by one.
+    """
+    if len(on) == 1:
+        yield from _on_host(rows, pattern, on[0], ("", 0), size)
+        return
+    known = pattern.head[:PATH_HEAD_CHARS]
+    asked: dict[str, Any] = {"hosts": [host.id for host in on], "most": LINKS_AT_ONCE}
+    if len(known) == PATH_HEAD_CHARS:
+        found = ALIKE_ON_HOSTS.rows(rows, {**asked, "head": known})
+    else:
+        high = ending(known) if known else LAST_CHARACTER
+        found = RANGE_ON_HOSTS.rows(rows, {**asked, "low": known, "high": high})
+    if len(found) == LINKS_AT_ONCE:
+        for host in on:
+            yield from _on_host(rows, pattern, host, ("", 0), size)
+        return
+    by_host: dict[int, list[SearchRow]] = {}
+    for row in map(SearchRow._make, found):
+        by_host.setdefault(row.host_id, []).append(row)
+    links = [
+        (host, row)
+        for host in on
+        for row in sorted(by_host.get(host.id, ()), key=lambda row: (row.head, row.id))
+    ]
+    yield SearchSlice(links, on, is_whole=True)
+
+
+def _on_host(
+    rows: Reader, pattern: LinkPattern, host: SearchHost, behind: tuple[str, int], size: int
+) -> Iterator[SearchSlice]:
+    """The links of a host within the pattern's range of paths, behind one, in order and in parts.
+
+    Behind a link there are those whose paths begin alike, and those that come later. As one question
+    that would begin anew at the first that begins alike, each time.
+    """
+    known = pattern.head[:PATH_HEAD_CHARS]
+    is_long = len(known) == PATH_HEAD_CHARS
+    high = ending(known) if known else LAST_CHARACTER
+    head, url_id = max(behind, (known, 0))
+    is_whole = False
+    while not is_whole:
+        asked = {"host": host.id, "head": head, "most": size}
+        found = ALIKE.rows(rows, {**asked, "url": url_id}) if head.startswith(known) else []
+        if len(found) < size and not is_long:
+            asked["most"] = size - len(found)
+            found += LATER.rows(rows, {**asked, "high": high})
+        is_whole = len(found) < size
+        links = [(host, SearchRow._make(row)) for row in found]
+        if links:
+            head, url_id = links[-1][1].head, links[-1][1].id
+        yield SearchSlice(links, [host], is_whole=is_whole)

@@ -1,0 +1,352 @@
+"""Spam lists of wikis: parsing, and matching of URLs by many expressions at once.
+
+A line is a fragment of a regular expression for a host and what follows; ``#`` begins a comment
+anywhere, and letter case does not count. MediaWiki joins lines and runs them by PCRE; here each is
+run by itself, by RE2, so that a line which cannot be run is named and harms no other.
+
+An automaton of ten thousand expressions is built while it runs, and a URL that it never saw costs
+milliseconds. Nearly every fragment of a spam list holds a word that must be there, so these words are
+searched for first, in microseconds, and the few fragments whose words are found are run alone.
+
+Three kinds of lists are known, as MediaWiki's extensions write them:
+
+    blacklist  Spam blacklist: a fragment of a regular expression a line (`links.rules.spam_list`)
+    whitelist  Spam whitelist, of the same form: what it matches is cut out before the blacklists look
+    domains    MediaWiki:BlockedExternalDomains.json: ``[{"domain": …, "notes": …}]``, with all below
+
+A farm's lists hold for all its wikis, a wiki's own for that wiki alone; nobody is told what another
+wiki blocks. What RE2 cannot run is left out and named by its line: `SpamLists.problems`.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import re2
+
+from core.errors import BadUrlError, InputError
+from core.hosts import canonical_host
+from core.regexes import REGEX_LIMIT_BYTES, RegexList, check_regex, re2_options
+from links.url_parts import split_identity
+
+# What MediaWiki puts before each line: a scheme, and the beginning of a host. URLs within URLs count,
+# such as those in the address of an archive's copy.
+ANYWHERE = r"(?im)(?:https?:)?//+[a-z0-9_\-.]*(?:"
+# The same, for the URL itself and nothing that its path or query holds.
+AT_HOST = r"(?i)^https?://+[a-z0-9_\-.]*(?:"
+
+
+def fragment_of(line: str) -> str:
+    """What the line says: without its comment and the white space around; often nothing.
+
+    >>> fragment_of("  casino-[a-z]+  # since 2009 ")
+    'casino-[a-z]+'
+    """
+    return line.partition("#")[0].strip()
+
+
+def fragment_expression(fragment: str, *, before: str = ANYWHERE) -> str:
+    """The fragment as an expression (RE2) of its own.
+
+    Raises:
+        InputError: it cannot be run.
+    """
+    if fragment.endswith("\\"):
+        raise InputError(
+            f"{fragment[:200]!r} ends in a backslash, which would reach into the next line; MediaWiki "
+            "leaves it out, too."
+        )
+    return check_regex(fragment, before=before, after=")")
+
+
+LEAST_CHARS = 4  # shorter words stand in every URL
+_BRANCHES_LIMIT = 20
+_DEPTHS = {"open": 1, "close": -1}
+# What a fragment is made of, as far as words go. What is not known here ends the search for words.
+_TOKEN = re.compile(
+    r"""
+    (?P<class>\[\^?\]?(?:\\.|[^\]\\])*\])
+  | (?P<open>\((?:\?:)?)
+  | (?P<close>\))
+  | (?P<bar>\|)
+  | (?P<repeat>[*+?][?+]?|\{\d*,?\d*\}\??)
+  | (?P<gap>\\[bBdDwWsSAz]|[.^$])
+  | (?P<escaped>\\[^A-Za-z0-9])
+  | (?P<plain>[^\\\[\](){}|*+?.^$])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class FragmentSet:
+    """Fragments that are searched for together; each has the number of its place. From any thread."""
+
+    def __init__(self, fragments: list[str]) -> None:
+        """Take them; `links.rules.spam_list.fragment_expression` has taken each."""
+        self._expressions = [fragment_expression(fragment) for fragment in fragments]
+        self._compiled: dict[int, Any] = {}
+        by_word: dict[str, list[int]] = {}
+        self._wordless: list[int] = []
+        for number, fragment in enumerate(fragments):
+            words = words_of(fragment)
+            for word in words:
+                by_word.setdefault(word, []).append(number)
+            if not words:
+                self._wordless.append(number)
+        self._numbers = list(by_word.values())
+        self._words = RegexList([re2.escape(word) for word in by_word])
+        self._others = RegexList([self._expressions[number] for number in self._wordless])
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._expressions)
+
+    def search(self, text: str) -> Iterator[int]:
+        """The numbers of those that are found in the text, in their order."""
+        # The long s is an s but for its case; no other letter beyond ASCII stays one as a small letter.
+        words = self._words.search(text.lower().replace("\u017f", "s"))
+        alone = {number for word in words for number in self._numbers[word]}
+        found = {number for number in alone if self.pattern(number).search(text)}
+        if self._wordless:
+            found.update(self._wordless[number] for number in self._others.search(text))
+        return iter(sorted(found))
+
+    def pattern(self, number: int) -> Any:
+        """The compiled expression of that number."""
+        found = self._compiled.get(number)
+        if found is None:
+            options = re2_options(REGEX_LIMIT_BYTES)
+            found = self._compiled[number] = re2.compile(self._expressions[number], options)
+        return found
+
+
+def words_of(fragment: str) -> list[str]:
+    """Words in lower case of which one stands in whatever the fragment is found in; often one.
+
+    None when there is no telling: words are too short, or it says what is not known here. What stands
+    in brackets is passed over.
+
+    >>> words_of("casino-(?:one|two)[.]com"), words_of("foo|barbar"), words_of("abcd?e")
+    (['casino-'], [], [])
+    """
+    parts = list(_tokens(fragment))
+    words: list[str] = []
+    best, run, depth = "", "", 0
+    for kind, text in parts:
+        if depth == 0 and kind in ("plain", "escaped"):
+            run += text[-1]
+            continue
+        if kind == "repeat" and not text.startswith("+"):
+            run = run[:-1]  # it may be left out
+        best, run = max(best, run, key=len), ""
+        depth += _DEPTHS.get(kind, 0)
+        if kind == "end" or (kind == "bar" and depth == 0):
+            words.append(best.lower())
+            best = ""
+    is_known = (
+        bool(parts) and parts[-1][0] == "end" and depth == 0 and len(words) <= _BRANCHES_LIMIT
+    )
+    return sorted(set(words)) if is_known and min(map(len, words)) >= LEAST_CHARS else []
+
+
+def _tokens(fragment: str) -> Iterator[tuple[str, str]]:
+    """What the fragment is made of, and at last its end; the end is missing when it is not known."""
+    place = 0
+    while place < len(fragment):
+        token = _TOKEN.match(fragment, place)
+        # Flags and names of groups may change what follows.
+        if token is None or (token[0] == "(" and fragment.startswith("(?", place)):
+            return
+        if not token[0].isascii():
+            return
+        yield token.lastgroup or "", token[0]
+        place = token.end()
+    yield "end", ""
+
+
+LIST_LIMIT_CHARS = 16 << 20
+PROBLEMS_KEPT = 1_000
+_TEXT_SHOWN_CHARS = 120
+
+
+class SpamListKind(StrEnum):
+    """What a list is, by the words that the registry keeps."""
+
+    BLACKLIST = "blacklist"
+    WHITELIST = "whitelist"
+    DOMAINS = "domains"
+
+
+def list_kind(name: str) -> SpamListKind:
+    """Return what a page or file of that name holds.
+
+    >>> list_kind("MediaWiki:Spam-whitelist").value, list_kind("Spam blacklist").value
+    ('whitelist', 'blacklist')
+    """
+    lower = name.lower()
+    if lower.endswith(".json"):
+        return SpamListKind.DOMAINS
+    return SpamListKind.WHITELIST if "whitelist" in lower else SpamListKind.BLACKLIST
+
+
+@dataclass(frozen=True, slots=True)
+class SpamList:
+    """A list as somebody wrote it.
+
+    Attributes:
+        name: what people know it by, e.g. ``MediaWiki:Spam-blacklist``.
+        kind: how it is read.
+        content: the whole text.
+        is_global: it is the farm's, and no wiki's own.
+    """
+
+    name: str
+    kind: SpamListKind
+    content: str
+    is_global: bool = False
+
+    @property
+    def label(self) -> str:
+        """Its name, and whose it is."""
+        return f"{'farm' if self.is_global else 'wiki'}: {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class SpamLine:
+    """A line that names a URL.
+
+    Attributes:
+        list: the list's label.
+        line: its number from 1; in a list of domains the entry's.
+    """
+
+    list: str
+    line: int
+
+    def __str__(self) -> str:
+        """As notes cite it."""
+        return f"{self.list}, line {self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class SpamListProblem:
+    """A line that is left out.
+
+    Attributes:
+        hit: where it stands.
+        text: the line, shortened.
+        reason: why it is left out.
+    """
+
+    hit: SpamLine
+    text: str
+    reason: str
+
+
+class SpamLists:
+    """A wiki's spam lists and its farm's, ready to be asked. From any thread."""
+
+    def __init__(self, lists: Iterable[SpamList] = ()) -> None:
+        """Read the lists.
+
+        Raises:
+            InputError: a list of domains is no JSON of that form, or a list is too long.
+        """
+        self.lists = tuple(lists)
+        self.size = 0
+        self._problems: list[SpamListProblem] = []
+        self._domains: dict[str, SpamLine] = {}
+        black: dict[SpamLine, str] = {}
+        white: dict[SpamLine, str] = {}
+        for each in self.lists:
+            if len(each.content) > LIST_LIMIT_CHARS:
+                raise InputError(f"{each.name} has more than {LIST_LIMIT_CHARS:,} characters.")
+            if each.kind is SpamListKind.DOMAINS:
+                self._add_domains(each)
+            else:
+                found = black if each.kind is SpamListKind.BLACKLIST else white
+                found.update(self._fragments(each))
+        self.size += len(self._domains) + len(black) + len(white)
+        self._lines = list(black)
+        self._black = FragmentSet(list(black.values()))
+        self._white = FragmentSet(list(white.values()))
+
+    @property
+    def problems(self) -> tuple[SpamListProblem, ...]:
+        """The first of the lines that are left out."""
+        return tuple(self._problems)
+
+    def hit_of(self, text: str, identity: str) -> SpamLine | None:
+        """The line that names the URL; None when none does.
+
+        Args:
+            text: as it stands on the page: a list may name a spelling.
+            identity: its identity key.
+        """
+        if not self.size:
+            return None
+        return self._domain_hit(split_identity(identity).host) or next(
+            self._fragment_hits(dict.fromkeys((identity, _unspoofed(text)))), None
+        )
+
+    def _domain_hit(self, host: str) -> SpamLine | None:
+        domain = host
+        while domain and self._domains:
+            if domain in self._domains:
+                return self._domains[domain]
+            domain = domain.partition(".")[2]
+        return None
+
+    def _fragment_hits(self, texts: Iterable[str]) -> Iterator[SpamLine]:
+        for text in texts:
+            left = text
+            for number in self._white.search(text):
+                left = self._white.pattern(number).sub("", left)
+            yield from (self._lines[number] for number in self._black.search(left))
+
+    def _fragments(self, each: SpamList) -> Iterator[tuple[SpamLine, str]]:
+        for number, line in enumerate(each.content.split("\n"), start=1):
+            fragment = fragment_of(line.removeprefix("\ufeff") if number == 1 else line)
+            if not fragment or fragment == "0":  # MediaWiki takes this for an empty line, too
+                continue
+            hit = SpamLine(each.label, number)
+            try:
+                fragment_expression(fragment)
+            except InputError as error:
+                self._note(SpamListProblem(hit, fragment[:_TEXT_SHOWN_CHARS], str(error)))
+            else:
+                yield hit, fragment
+
+    def _add_domains(self, each: SpamList) -> None:
+        for number, entry in enumerate(_entries(each), start=1):
+            hit = SpamLine(each.label, number)
+            domain = entry.get("domain") if isinstance(entry, dict) else entry
+            try:
+                host = canonical_host(str(domain or "").strip().removeprefix("*."))
+            except BadUrlError:
+                shown = json.dumps(entry, ensure_ascii=False)[:_TEXT_SHOWN_CHARS]
+                self._note(SpamListProblem(hit, shown, "It names no domain."))
+            else:
+                self._domains.setdefault(host, hit)
+
+    def _note(self, problem: SpamListProblem) -> None:
+        if len(self._problems) < PROBLEMS_KEPT:
+            self._problems.append(problem)
+
+
+def _entries(each: SpamList) -> list[object]:
+    try:
+        found = json.loads(each.content.removeprefix("\ufeff"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{each.name} is no JSON: {error}.") from error
+    if not isinstance(found, list):
+        raise InputError(f'{each.name} is no list: it reads [{{"domain": "…", "notes": "…"}}, …].')
+    return found
+
+
+def _unspoofed(text: str) -> str:
+    """With the dots that are no dots, as MediaWiki's extension does before it looks."""
+    return text.replace("\uff0e", ".")

@@ -1,0 +1,404 @@
+"""Rules of each wiki in the registry: cache, spam lists, spam hits, pages to re-read.
+
+A hit that a page has no more keeps its row, as the trace back to who had it; those that a page has now
+are the ones of the day on which its URLs were last written.
+
+Rules are applied when a page's URLs are written. After a new entry or a new spam list, the pages that
+have such URLs are marked stale, and their feeder brings their URLs anew.
+
+A wiki's settings are a JSON object. Of it are read here: ``servers``, the names it is served under;
+``excluded_domains`` and ``exclusion_list`` (`links.rules.exclusion_list`); ``registers_own``, to keep links to its
+own hosts, too (X02); ``is_private`` (`links.rules.link_class.WikiRules`).
+"""
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select, update
+
+from core.errors import InputError
+from links.registry.schema import farms, hosts, pages, refs, spam_hits, spam_lists, urls, wikis
+from links.rules.exclusion_list import exclusions_of, warning_for
+from links.rules.link_class import ClassifiedLink, OwnHosts, WikiRules
+from links.rules.link_pattern import LinkPattern
+from links.rules.spam_list import SpamLine, SpamList, SpamListKind, SpamLists
+from links.url_parts import SCHEMES, UrlParts, key_of
+
+_ROWS_AT_ONCE = 400
+
+
+@dataclass(frozen=True, slots=True)
+class SpamHit:
+    """A URL of a page that a spam list names.
+
+    Attributes:
+        page: the registry's number of the page.
+        page_id: the wiki's number of it.
+        title: the page's.
+        url: the URL's identity key.
+        hit: the line that names it.
+        first_day: when it was first seen on the page, and named.
+        last_day: when it was last seen there.
+    """
+
+    page: int
+    page_id: int
+    title: str
+    url: str
+    hit: SpamLine
+    first_day: int
+    last_day: int
+
+
+def hits_of(links: Iterable[ClassifiedLink]) -> dict[str, SpamLine]:
+    """The line that names each URL, by identity keys: of the URLs that are spam."""
+    return {link.identity: link.hit for link in links if link.hit is not None}
+
+
+def write_spam_hits(
+    rows: Connection, wiki_id: int, found: Mapping[int, Mapping[str, SpamLine]], *, today: int
+) -> None:
+    """Write what pages have that spam lists name.
+
+    Args:
+        rows: of a transaction that writes.
+        wiki_id: the wiki of all of them.
+        found: for each page that was written today, by the registry's number, its `hits_of`; empty
+            for a page that has none.
+        today: the day.
+    """
+    numbers = sorted(found)
+    for start in range(0, len(numbers), _ROWS_AT_ONCE):
+        _write_spam_hits(
+            rows, wiki_id, {page: found[page] for page in numbers[start:][:_ROWS_AT_ONCE]}, today
+        )
+
+
+def _write_spam_hits(
+    rows: Connection, wiki_id: int, found: Mapping[int, Mapping[str, SpamLine]], today: int
+) -> None:
+    table = spam_hits.c
+    there = {
+        (row.page, bytes(row.key)): row
+        for row in rows.execute(
+            select(table.page, table.key, table.list, table.line, table.first_day, table.last_day)
+            .where(table.page.in_(found))
+            .order_by(table.page, table.key)
+        )
+    }
+    new = []
+    for page, hits in found.items():
+        for url, hit in hits.items():
+            old = there.pop((page, key_of(url)), None)
+            facts = {"list": hit.list, "line": hit.line, "last_day": today}
+            if old is None:
+                place = {"page": page, "key": key_of(url), "wiki_id": wiki_id, "url": url}
+                new.append({**place, **facts, "first_day": today})
+            elif (old.list, old.line, old.last_day) != (hit.list, hit.line, today):
+                same = and_(table.page == page, table.key == key_of(url))
+                rows.execute(update(spam_hits).where(same).values(**facts))
+    for (page, key), old in there.items():
+        same = and_(table.page == page, table.key == key)
+        if old.first_day >= today:
+            rows.execute(delete(spam_hits).where(same))
+        elif old.last_day >= today:
+            rows.execute(update(spam_hits).where(same).values(last_day=today - 1))
+    if new:
+        rows.execute(insert(spam_hits), new)
+
+
+def is_present() -> ColumnElement[bool]:
+    """Return the condition that a hit is on its page now; for a statement that has `pages`, too (W05).
+
+    What the page has no more keeps an earlier `last_day` than the page's last reading.
+    """
+    return or_(pages.c.listed_day.is_(None), spam_hits.c.last_day >= pages.c.listed_day)
+
+
+def spam_on(
+    rows: Connection, wiki_id: int, *, limit: int = 100, after: tuple[int, bytes] = (0, b"")
+) -> list[SpamHit]:
+    """The next hits that pages of the wiki have now (W05), in the order of pages.
+
+    Args:
+        rows: a connection.
+        wiki_id: the wiki.
+        limit: how many at most.
+        after: the last one's page and `key_of` its URL, to go on.
+    """
+    table = spam_hits.c
+    page, key = after
+    found = rows.execute(
+        select(*table, pages.c.page_id, pages.c.title)
+        .where(
+            table.wiki_id == wiki_id,
+            table.page >= page,
+            or_(table.page > page, table.key > key),
+            pages.c.id == table.page,
+            is_present(),
+        )
+        .order_by(table.page, table.key)
+        .limit(limit)
+    )
+    return [_hit(row) for row in found.all()]
+
+
+def forget_spam_hits(rows: Connection, *, before_day: int) -> int:
+    """Take away what was last seen before that day; how many."""
+    return rows.execute(delete(spam_hits).where(spam_hits.c.last_day < before_day)).rowcount
+
+
+def _hit(row: Any) -> SpamHit:
+    hit = SpamLine(row.list, row.line)
+    days = row.first_day, row.last_day
+    return SpamHit(row.page, row.page_id, row.title, row.url, hit, *days)
+
+
+URLS_AT_ONCE = 2_000
+
+
+def mark_pages_stale(rows: Connection, wiki_ids: Iterable[int], url_ids: Iterable[int]) -> int:
+    """Let the pages of these wikis be read again that have one of the URLs; how many they are."""
+    having = select(refs.c.page).where(refs.c.url_id.in_(list(url_ids)), refs.c.gone_day.is_(None))
+    found = rows.execute(
+        update(pages)
+        .where(
+            pages.c.id.in_(having),
+            pages.c.wiki_id.in_(list(wiki_ids)),
+            pages.c.is_stale.is_(False),
+        )
+        .values(is_stale=True)
+    )
+    return found.rowcount
+
+
+def mark_pages_of_entry(rows: Connection, wiki_id: int, entry: str) -> int:
+    """Let the pages be read again that the entry of the exclusion list kept links out of."""
+    found = rows.execute(
+        update(pages)
+        .where(
+            pages.c.wiki_id == wiki_id,
+            pages.c.excluded.contains(entry, autoescape=True),
+            pages.c.is_stale.is_(False),
+        )
+        .values(is_stale=True)
+    )
+    return found.rowcount
+
+
+def known_urls(reading: Callable[[int], list[tuple[int, str]]]) -> Iterator[list[tuple[int, str]]]:
+    """All URLs of the registry in parts, by their numbers; `reading` is `urls_behind` somewhere."""
+    last = 0
+    while part := reading(last):
+        yield part
+        last = part[-1][0]
+
+
+def urls_behind(rows: Connection, last: int) -> list[tuple[int, str]]:
+    """The next URLs behind that number: numbers and identity keys."""
+    found = rows.execute(
+        select(urls.c.id, urls.c.scheme, hosts.c.name, urls.c.port, urls.c.path)
+        .where(urls.c.id > last, hosts.c.id == urls.c.host_id)
+        .order_by(urls.c.id)
+        .limit(URLS_AT_ONCE)
+    )
+    return [
+        (row.id, UrlParts(SCHEMES[row.scheme], row.name, row.port, row.path).url)
+        for row in found.all()
+    ]
+
+
+FARM_WIDE = 0  # the wiki of a list that is the farm's
+NAME_LIMIT_CHARS = 200
+_WIKIS_KEPT = 64
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ListRow:
+    """A spam list that the registry keeps, without its text.
+
+    Attributes:
+        farm_id: whose it is.
+        wiki_id: that wiki's own; `FARM_WIDE`: all of the farm's.
+        name: what people know it by.
+        kind: how it is read.
+        loaded_day: when it was written.
+    """
+
+    farm_id: int
+    wiki_id: int
+    name: str
+    kind: SpamListKind
+    loaded_day: int
+
+
+class RuleBook:
+    """The rules of wikis. From any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[int, tuple[object, WikiRules]] = {}
+
+    def rules_of(self, rows: Connection, wiki_id: int) -> WikiRules:
+        """The wiki's rules as they are now; those of nobody when there is no such wiki."""
+        facts = rows.execute(
+            select(
+                *(wikis.c.settings, wikis.c.url, wikis.c.pages_url, wikis.c.farm_id),
+                *(farms.c.internal, farms.c.address),
+            ).where(wikis.c.id == wiki_id, farms.c.id == wikis.c.farm_id)
+        ).first()
+        if facts is None:
+            return WikiRules()
+        table = spam_lists.c
+        its = (table.farm_id == facts.farm_id, table.wiki_id.in_((FARM_WIDE, wiki_id)))
+        question = select(table.wiki_id, table.name, table.digest).where(*its)
+        seen = (
+            tuple(facts),
+            tuple(
+                sorted((row.wiki_id, row.name, bytes(row.digest)) for row in rows.execute(question))
+            ),
+        )
+        with self._lock:
+            kept = self._kept.get(wiki_id)
+        if kept is not None and kept[0] == seen:
+            return kept[1]
+        made = _rules(facts, _read_lists(rows, facts.farm_id, wiki_id))
+        with self._lock:
+            if len(self._kept) >= _WIKIS_KEPT:
+                self._kept.clear()
+            self._kept[wiki_id] = (seen, made)
+        return made
+
+
+def search_warnings(
+    rows: Connection, book: RuleBook, pattern: LinkPattern, named: Mapping[int, str]
+) -> list[str]:
+    """What a search is told whose pattern meets entries of exclusion lists (X06).
+
+    Args:
+        rows: a connection.
+        book: the rules.
+        pattern: what is searched for.
+        named: the wikis that are searched, by their numbers: their names.
+    """
+    warnings = (
+        warning_for(pattern, book.rules_of(rows, wiki_id).exclusions.meeting(pattern), name)
+        for wiki_id, name in named.items()
+    )
+    return [warning for warning in warnings if warning]
+
+
+def put_list(
+    rows: Connection, farm_id: int, each: SpamList, *, wiki_id: int = FARM_WIDE, today: int
+) -> SpamLists:
+    """Keep a list in place of the one of that name; what can be used of it.
+
+    Raises:
+        InputError: it cannot be read at all, or its name is none.
+    """
+    if not each.name.strip() or len(each.name) > NAME_LIMIT_CHARS or "\0" in each.name:
+        raise InputError(f"A list's name has 1 to {NAME_LIMIT_CHARS} characters.")
+    if "\0" in each.content:
+        raise InputError(f"{each.name} holds a character that no text has (U+0000).")
+    read = SpamLists([each])  # raises before anything is changed
+    remove_list(rows, farm_id, each.name, wiki_id=wiki_id)
+    row = {
+        "farm_id": farm_id,
+        "wiki_id": wiki_id,
+        "name": each.name,
+        "kind": str(each.kind),
+        "content": each.content,
+        "digest": _digest(each),
+        "loaded_day": today,
+    }
+    rows.execute(insert(spam_lists), [row])
+    return read
+
+
+def has_list(rows: Connection, farm_id: int, each: SpamList, *, wiki_id: int = FARM_WIDE) -> bool:
+    """Return whether the list of that name has this very content."""
+    table = spam_lists.c
+    its = (table.farm_id == farm_id, table.wiki_id == wiki_id, table.name == each.name)
+    found = rows.execute(select(table.digest).where(*its)).scalar()
+    return found is not None and bytes(found) == _digest(each)
+
+
+def _digest(each: SpamList) -> bytes:
+    text = f"{each.kind}\n{each.content}"
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def remove_list(rows: Connection, farm_id: int, name: str, *, wiki_id: int = FARM_WIDE) -> bool:
+    """Take the list of that name away; False when there is none."""
+    table = spam_lists.c
+    found = rows.execute(
+        delete(spam_lists).where(
+            table.farm_id == farm_id, table.wiki_id == wiki_id, table.name == name
+        )
+    )
+    return found.rowcount > 0
+
+
+def lists_kept(rows: Connection) -> list[ListRow]:
+    """All lists, those of a farm together."""
+    table = spam_lists.c
+    columns = table.farm_id, table.wiki_id, table.name, table.kind, table.loaded_day
+    order = table.farm_id, table.wiki_id, table.name
+    found = rows.execute(select(*columns).order_by(*order)).all()
+    return [ListRow(row[0], row[1], row[2], SpamListKind(row[3]), row[4]) for row in found]
+
+
+def _read_lists(rows: Connection, farm_id: int, wiki_id: int) -> list[SpamList]:
+    table = spam_lists.c
+    found = rows.execute(
+        select(table.wiki_id, table.name, table.kind, table.content)
+        .where(table.farm_id == farm_id, table.wiki_id.in_((FARM_WIDE, wiki_id)))
+        .order_by(table.wiki_id, table.name)
+    )
+    return [
+        SpamList(row.name, SpamListKind(row.kind), row.content, is_global=row.wiki_id == FARM_WIDE)
+        for row in found
+    ]
+
+
+def _rules(facts: Any, lists: list[SpamList]) -> WikiRules:
+    settings = parse_wiki_settings(facts.settings)
+    named = settings.get("servers")
+    servers = [str(each) for each in named] if isinstance(named, list) else []
+    if settings.get("registers_own") is True:
+        own = OwnHosts(_expression(facts.internal))
+    else:
+        its = [facts.address, *servers, facts.url, facts.pages_url]
+        own = OwnHosts(_expression(facts.internal), its)
+    return WikiRules(
+        own=own,
+        spam=SpamLists(lists),
+        exclusions=exclusions_of(settings),
+        is_private=settings.get("is_private") is True,
+    )
+
+
+def _expression(text: str) -> str:
+    """The farm's expression; empty when RE2 cannot run it: other rules must go on."""
+    with suppress(InputError):
+        OwnHosts(text)
+        return text
+    log.warning("farm.internal %r cannot be run, so no host is taken for the farm's own", text)
+    return ""
+
+
+def parse_wiki_settings(text: str) -> Mapping[str, Any]:
+    """A wiki's settings; none when they cannot be read."""
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,1 +1,0 @@
-"""The registry's database: its tables, and the way to them."""

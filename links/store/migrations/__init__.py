@@ -1,1 +1,0 @@
-"""Steps that bring an older registry's tables up to date, a module a step (`links.store.upgrading`)."""

@@ -1,1 +1,0 @@
-"""The steps, named by their numbers. One that was released is never changed again."""

@@ -1,0 +1,107 @@
+"""URL split into scheme, host, port and path, with its registry key and bucket.
+
+The host is kept once for all its URLs, in two spellings: as it is asked for, and as MediaWiki indexes
+it (``org.example.www.``, X08). `key_of` is what makes two spellings one URL: a digest of the identity key (`core.urls`).
+"""
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from core.urls import identity_key
+
+KEY_BYTES = 16  # 64 bits would meet their like once in a few hundred registries of 5e8 URLs
+BUCKETS = 1024
+SCHEMES = ("http", "https")  # by their numbers in the registry
+_PARTS = re.compile(r"(https?)://(\[[^\]]*\]|[^/:]*)(?::(\d+))?(.*)", re.DOTALL)
+_IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class UrlParts:
+    """A URL's parts.
+
+    Attributes:
+        scheme: ``http`` or ``https``.
+        host: canonical: lower case, punycode, no final dot; IPv6 in brackets.
+        port: 0 when it is the scheme's own.
+        path: from the first slash on, with query and a fragment that names a page (``#!``).
+    """
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    @property
+    def url(self) -> str:
+        """The identity key."""
+        port = f":{self.port}" if self.port else ""
+        return f"{self.scheme}://{self.host}{port}{self.path}"
+
+    @property
+    def key(self) -> bytes:
+        """`key_of` the URL."""
+        return key_of(self.url)
+
+
+def url_parts_of(url: str) -> UrlParts:
+    """The parts of the URL's identity key.
+
+    Raises:
+        BadUrlError: it is no http(s) URL.
+
+    >>> url_parts_of("HTTPS://Example.org:8443/a?b#c")
+    Locator(scheme='https', host='example.org', port=8443, path='/a?b')
+    """
+    return split_identity(identity_key(url))
+
+
+def split_identity(identity: str) -> UrlParts:
+    """The parts of an identity key."""
+    parts = _PARTS.fullmatch(identity)
+    assert parts is not None, identity
+    return UrlParts(parts[1], parts[2], int(parts[3] or 0), parts[4])
+
+
+def key_of(identity: str) -> bytes:
+    """What the registry finds an identity key by: `KEY_BYTES` bytes, evenly spread."""
+    return blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).digest()
+
+
+def bucket_of(host: str) -> int:
+    """Which of `BUCKETS` parts of the web the host is in: checkers and partitions share these out."""
+    found = blake2b(host.encode("utf-8", "surrogatepass"), digest_size=2).digest()
+    return int.from_bytes(found, "big") % BUCKETS
+
+
+def domain_index(host: str) -> str:
+    """The canonical host as MediaWiki's table of links orders it, without its scheme (X08).
+
+    >>> domain_index("www.example.org"), domain_index("192.0.2.1")
+    ('org.example.www.', 'V4.192.0.2.1.')
+    """
+    if host.startswith("["):
+        return f"V6.{_expanded(host)}."
+    if _IPV4.fullmatch(host):
+        return f"V4.{host}."
+    return ".".join(reversed(_spoken(host).split("."))) + "."
+
+
+def _expanded(host: str) -> str:
+    groups = ipaddress.IPv6Address(host.strip("[]")).exploded.split(":")
+    return ".".join(group.lstrip("0").upper() or "0" for group in groups)
+
+
+def _spoken(host: str) -> str:
+    """With IDNs as their readers write them: MediaWiki indexes these in UTF-8."""
+    if "xn--" not in host:
+        return host
+    labels = []
+    for label in host.split("."):
+        try:
+            labels.append(label.encode("ascii").decode("idna") if label[:4] == "xn--" else label)
+        except UnicodeError:
+            labels.append(label)
+    return ".".join(labels)

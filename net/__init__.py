@@ -1,0 +1,1 @@
+"""Network layer: address policy, connections, TLS, HTTP and Redis servers, processes."""

@@ -1,0 +1,180 @@
+"""Addresses that may be contacted: public ones, `[egress] allow` and `refuse`.
+
+An address is judged by where a packet to it may end: some forms of IPv6 carry an IPv4 address
+inside, and a translator or tunnel on the way unpacks it. Python's `is_global` follows IANA's
+registries of special addresses but knows nothing of what was never allocated, so IPv6 is judged the
+other way round: only what is allocated to the world, 2000::/3, can be public.
+"""
+
+import errno
+import ipaddress
+import socket
+from collections.abc import Callable, Iterable
+
+from net.connect_errors import BlockedAddressError
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052; the private one, RFC 8215, is no web
+_ALLOCATED = ipaddress.IPv6Network("2000::/3")  # IANA: the only global unicast there is
+_ISATAP = (0x00005EFE, 0x02005EFE)  # RFC 5214 6.1: the upper half of the interface identifier
+_LOW = 0xFFFFFFFF
+_NEVER: tuple[Network, ...] = tuple(  # is_global calls some of these global; none is a web server
+    ipaddress.ip_network(text)
+    for text in (
+        "100.64.0.0/10",  # carriers' own, RFC 6598; Alibaba Cloud's metadata, 100.100.100.200
+        "168.63.129.16/32",  # Azure's WireServer: secrets of the virtual machine that asks
+        "192.0.0.0/24",  # protocol assignments, RFC 6890; Oracle Cloud's metadata, 192.0.0.192
+        "192.88.99.0/24",  # 6to4 relays, RFC 7526
+        "198.18.0.0/15",  # benchmarks, RFC 2544
+        "224.0.0.0/4",  # multicast
+        "2001::/23",  # protocol assignments, Teredo among them
+        "2001:db8::/32",  # documentation, RFC 3849
+        "2002::/16",  # 6to4, given up by RFC 7526; Pythons disagree about it
+        "3fff::/20",  # documentation, RFC 9637
+    )
+)
+
+
+def unmap_ipv4(address: Address) -> Address:
+    """The IPv4 address that `::ffff:a.b.c.d` is a spelling of; others as they are."""
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address
+
+
+def destinations(address: Address) -> tuple[Address, ...]:
+    """Where packets to the address may end: itself, and what it carries inside.
+
+    A mapped address and one of the well-known NAT64 prefix are but spellings of the IPv4 address.
+    """
+    address = unmap_ipv4(address)
+    if not isinstance(address, ipaddress.IPv6Address):
+        return (address,)
+    low = ipaddress.IPv4Address(int(address) & _LOW)
+    if address in _NAT64:
+        return (low,)
+    found: list[Address] = [address]
+    if address.sixtofour is not None:
+        found.append(address.sixtofour)
+    if address.teredo is not None:
+        found.extend(address.teredo)
+    if (int(address) >> 32) & _LOW in _ISATAP:
+        found.append(low)
+    return tuple(found)
+
+
+def is_public(address: Address) -> bool:
+    """Whether the address, and whatever it carries inside, is reachable by anybody."""
+    return all(_is_public_itself(each) for each in destinations(address))
+
+
+class AddressPolicy:
+    """What `[egress] allow` and `refuse` make of an address."""
+
+    def __init__(
+        self,
+        *,
+        allow: Iterable[str],
+        refuse: Iterable[str],
+        is_own: Callable[[Address], bool],
+    ) -> None:
+        """Take the networks, and what knows this machine's own addresses."""
+        self._allow = tuple(ipaddress.ip_network(network) for network in allow)
+        self._refuse = tuple(ipaddress.ip_network(network) for network in refuse)
+        self._is_own = is_own
+
+    def allows(self, address: Address) -> bool:
+        """Whether a setting allows the address and none refuses it."""
+        return _within(address, self._allow) and not _within(address, self._refuse)
+
+    def against(self, host: str, address: Address) -> str:
+        """Why nobody may connect to the address, as a sentence; empty when anybody may.
+
+        It is not public and not allowed, or a setting refuses it, or what it carries inside.
+        """
+        ends = destinations(address)
+        for end in (unmap_ipv4(address), *ends):
+            if _within(end, self._refuse):
+                return f"{host} is at {end}, which [egress] refuse names."
+        for end in ends:
+            if _within(end, self._allow):
+                continue
+            if not _is_public_itself(end):
+                return (
+                    f"{host} is at {address}, which is not public; "
+                    "allow its network in [egress] allow if you mean it."
+                )
+            if self._is_own(end):
+                return (
+                    f"{host} is at {address}, an address of this machine; "
+                    "allow it in [egress] allow if you mean it."
+                )
+        return ""
+
+
+def _is_public_itself(address: Address) -> bool:
+    if not address.is_global or address.is_multicast or _within(address, _NEVER):
+        return False
+    return address.version == 4 or address in _ALLOCATED
+
+
+def _within(address: Address, networks: Iterable[Network]) -> bool:
+    return any(address.version == net.version and address in net for net in networks)
+
+
+def rate_limit_prefix(address: Address) -> str:
+    """Return the network that an address is throttled with: IPv4 /24, IPv6 /48 (W23).
+
+    >>> rate_limit_prefix(ipaddress.ip_address("192.0.2.77"))
+    '192.0.2.0/24'
+    >>> rate_limit_prefix(ipaddress.ip_address("2001:db8:1:2::3"))
+    '2001:db8:1::/48'
+    """
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(ipaddress.IPv4Network((int(address), 24), strict=False))
+    return str(ipaddress.IPv6Network((int(address), 48), strict=False))
+
+
+_NO_ROUTE = frozenset((errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EAFNOSUPPORT))
+
+
+def is_own(address: Address) -> bool:
+    """Whether the address is this machine's: asked of the kernel's routes, no packet is sent.
+
+    A server that trusts its own machine listens there, public address or not. When the kernel has
+    no answer the address counts as ours.
+    """
+    try:
+        family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((str(address), 443))
+            source = ipaddress.ip_address(probe.getsockname()[0].partition("%")[0])
+    except OSError as error:
+        return error.errno not in _NO_ROUTE
+    return source == address or source.is_loopback
+
+
+class EnforcedAddressPolicy(AddressPolicy):
+    """What `[egress] allow` and `refuse` make of an address, as an error."""
+
+    def __init__(
+        self,
+        *,
+        allow: Iterable[str],
+        refuse: Iterable[str],
+        is_own: Callable[[Address], bool] = is_own,
+    ) -> None:
+        super().__init__(allow=allow, refuse=refuse, is_own=is_own)
+
+    def check(self, host: str, address: Address) -> Address:
+        """The address to connect to.
+
+        Raises:
+            BlockedAddressError: it, or what it carries inside, is not public and not allowed.
+        """
+        said = self.against(host, address)
+        if said:
+            raise BlockedAddressError(said)
+        return unmap_ipv4(address)

@@ -1,0 +1,411 @@
+"""Egress: opens connections to checked addresses of the web, and to nothing else.
+
+The attempts start a quarter of a second apart, the families by turns, so that a dead IPv6 address
+costs a quarter of a second and not the whole time-out.
+
+A page can name any host, and a host's name server can answer any address (C-03, C-04). So the
+address that was checked is the address connected to, on every new connection, and an address that
+is not globally reachable is refused unless a setting allows its network. Ports that browsers refuse
+and hosts that the profile blocks are refused before anything is looked up.
+"""
+
+import errno
+import ipaddress
+import os
+import select
+import socket
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import ClassVar
+
+from core.config.settings import EgressSettings
+from core.errors import BadUrlError
+from core.hosts import (
+    BAD_PORTS,
+    HostPatterns,
+    UpstreamProxy,
+    UpstreamProxyScheme,
+    canonical_host,
+    is_local_name,
+    parse_endpoint,
+    parse_upstream_proxy,
+    resolve_key,
+)
+from net.address_policy import Address, EnforcedAddressPolicy, destinations, is_own
+from net.connect_errors import (
+    BlockedAddressError,
+    BlockedHostError,
+    BlockedPortError,
+    ConnectError,
+    TunnelRefusedError,
+    UnknownHostError,
+)
+from net.system_resolver import Addresses, Lookup, Resolver, system_lookup
+from net.timeouts import CancellableTimeout
+from net.upstream_proxy import open_http_tunnel, open_socks_tunnel, socket_timeout
+
+STAGGER_S = 0.25  # RFC 8305, 5: the recommended delay between two attempts
+ATTEMPTS = 8  # a name may have thousands of addresses; all are checked, so many are tried
+
+
+def by_turns(addresses: Sequence[Address]) -> list[Address]:
+    """The addresses, families by turns, beginning with the first one's (RFC 8305, 4)."""
+    first = [each for each in addresses if each.version == addresses[0].version]
+    second = [each for each in addresses if each.version != addresses[0].version]
+    return [each for pair in zip_longest(first, second) for each in pair if each is not None]
+
+
+class ConnectionRace:
+    """The attempts to connect to one host. `run` returns the winner and closes the others."""
+
+    def __init__(self, patience: CancellableTimeout) -> None:
+        self._patience = patience
+        self._running: dict[int, socket.socket] = {}
+        self._poller = select.poll()
+        self._failure = OSError(errno.ETIMEDOUT, "no answer")
+
+    def run(self, addresses: Sequence[Address], port: int) -> socket.socket:
+        """The first connection that is made; blocking, without a time-out.
+
+        Raises:
+            OSError: none was made; the last failure.
+            CutError: the patience was ended.
+        """
+        wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._poller.register(wake, select.POLLIN)
+        try:
+            with self._patience.cut.waking(lambda: os.eventfd_write(wake, 1)):
+                winner = self._run(by_turns(addresses)[:ATTEMPTS], port)
+            return self._running.pop(winner)
+        finally:
+            os.close(wake)
+            for loser in self._running.values():
+                loser.close()
+
+    def _run(self, addresses: Iterable[Address], port: int) -> int:
+        waiting = iter(addresses)
+        address = next(waiting, None)
+        until_next_s = 0.0
+        while (left_s := self._patience.left_s) > 0 and not self._patience.cut.is_set:
+            if address is not None and until_next_s <= 0:
+                self._start(address, port)
+                address = next(waiting, None)
+                until_next_s = STAGGER_S if self._running else 0.0
+                continue
+            if not self._running:
+                break
+            wait_s = left_s if address is None else min(left_s, until_next_s)
+            ready = self._poller.poll(wait_s * 1000 + 1)
+            for number, _ in ready:
+                if self._made(number):
+                    return number
+            # The next one's turn has come, or one has failed and it need not wait for its turn.
+            until_next_s = 0.0
+        raise self._failure
+
+    def _start(self, address: Address, port: int) -> None:
+        family = socket.AF_INET if isinstance(address, ipaddress.IPv4Address) else socket.AF_INET6
+        try:
+            attempt = socket.socket(family, socket.SOCK_STREAM)
+        except OSError as error:
+            self._failure = error
+            return
+        attempt.settimeout(0)
+        code = attempt.connect_ex((str(address), port))
+        if code not in (0, errno.EINPROGRESS):
+            self._failure = OSError(code, os.strerror(code))
+            attempt.close()
+            return
+        self._running[attempt.fileno()] = attempt
+        self._poller.register(attempt, select.POLLOUT)
+
+    def _made(self, number: int) -> bool:
+        """Whether that attempt, which is over, made the connection."""
+        attempt = self._running.get(number)
+        if attempt is None:  # the wish to end
+            return False
+        code = attempt.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            self._failure = OSError(code, os.strerror(code))
+            self._poller.unregister(number)
+            self._running.pop(number).close()
+            return False
+        attempt.settimeout(None)
+        attempt.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return True
+
+
+HTTPS_PORT = 443
+TRIED_THROUGH_PROXY = 3  # addresses of one host; each costs a connection to the proxy
+# Our own look-up, made to refuse what is private, must not hold the request up where only the proxy
+# has a name server.
+LOOKUP_BESIDE_PROXY_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class EgressConnection:
+    """An open way to a host.
+
+    Attributes:
+        remote_ip: the host's address; empty when only the proxy on the way knows it.
+        via: the proxy on the way.
+        absolute: whether requests are meant for that proxy, in absolute form (RFC 9112, 3.2.2).
+    """
+
+    sock: socket.socket
+    remote_ip: str
+    via: UpstreamProxy | None = None
+    absolute: bool = False
+
+
+class Egress:
+    """Opens connections to the web, and to nothing else. Thread-safe."""
+
+    _LOOPBACK: ClassVar[Addresses] = (
+        ipaddress.IPv4Address("127.0.0.1"),
+        ipaddress.IPv6Address("::1"),
+    )
+
+    def __init__(
+        self,
+        settings: EgressSettings,
+        *,
+        connect_timeout_s: float,
+        lookup: Lookup = system_lookup,
+        is_own: Callable[[Address], bool] = is_own,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._rules = EnforcedAddressPolicy(
+            allow=settings.allow, refuse=settings.refuse, is_own=is_own
+        )
+        self._resolve = {
+            resolve_key(name): parse_endpoint(text) for name, text in settings.resolve.items()
+        }
+        self._block = HostPatterns(dict.fromkeys(settings.block, True))
+        self._via = HostPatterns(
+            {host: parse_upstream_proxy(text) for host, text in settings.via.items()}
+        )
+        self._via_unknown_names = settings.via_unknown_names
+        self._via_absolute_form = settings.via_absolute_form
+        self._connect_timeout_s = connect_timeout_s
+        self._resolver = Resolver(lookup, monotonic=monotonic)
+        self._monotonic = monotonic
+        self._is_own = is_own
+        self._listeners: frozenset[tuple[Address, int]] = frozenset()
+
+    def refuse_listener(self, host: str, port: int) -> None:
+        """Never connect to that address and port, where this process listens."""
+        self._listeners |= {(ipaddress.ip_address(host), port)}
+
+    def connect(self, host: str, port: int) -> socket.socket:
+        """A connection to the host, within the connect time-out; raises as `open`."""
+        patience = CancellableTimeout(self._connect_timeout_s, monotonic=self._monotonic)
+        return self.open(host, port, patience=patience).sock
+
+    def open(
+        self, host: str, port: int, *, patience: CancellableTimeout, tunnel: bool = False
+    ) -> EgressConnection:
+        """A way to the host, through no address that was not checked.
+
+        Args:
+            host: as a URL names it.
+            port: the port.
+            patience: how long all of it may take.
+            tunnel: whether bytes must pass as they are (TLS, WebSockets), so that an HTTP proxy on
+                the way is asked for a tunnel whatever `[egress] via_absolute_form` says.
+
+        Raises:
+            BlockedHostError, BlockedPortError, BlockedAddressError: we refuse to go there.
+            UnknownHostError: the name does not resolve.
+            ConnectError: none of its addresses answers, or the proxy on the way does not.
+            CutError: the patience was ended.
+        """
+        host = self._permitted(host, port)
+        via = self._via.of(host)
+        if via is None:
+            return self._direct(host, port, patience)
+        if via.scheme is UpstreamProxyScheme.HTTP:
+            return self._through_http(via, host, port, patience, tunnel=tunnel)
+        return self._through_socks(via, host, port, patience)
+
+    def address_of(self, host: str, *, patience: CancellableTimeout) -> str:
+        """The one address that stands for the host: the lowest of those it has; nothing is opened.
+
+        Raises:
+            UnknownHostError: it has none, or only a proxy on the way knows it.
+            BlockedHostError: we refuse to go there.
+            CutError: the patience was ended.
+        """
+        host = self._permitted(host, HTTPS_PORT)
+        via = self._via.of(host)
+        given = self._given(host, HTTPS_PORT)
+        if given is not None:
+            addresses = given[0]
+        elif via is None or via.scheme is UpstreamProxyScheme.SOCKS5:
+            addresses = self._resolver.addresses(host, HTTPS_PORT, patience=patience)
+        else:
+            raise UnknownHostError(f"{host} is resolved by {via}.")
+        return str(min(addresses, key=lambda address: (address.version, int(address))))
+
+    def _permitted(self, host: str, port: int) -> str:
+        """The host in its one spelling, when it may be asked at all."""
+        try:
+            canonical = canonical_host(host)
+        except BadUrlError as error:
+            raise BlockedHostError(str(error)) from error
+        if self._block.of(canonical):
+            raise BlockedHostError(f"[egress] block names {canonical}.")
+        if port in BAD_PORTS:
+            raise BlockedPortError(f"{canonical}:{port} is refused, as browsers refuse it.")
+        return canonical
+
+    def _direct(self, host: str, port: int, patience: CancellableTimeout) -> EgressConnection:
+        addresses, real_port = self._given(host, port) or (
+            self._resolver.addresses(host, port, patience=patience),
+            port,
+        )
+        checked = self._checked(host, addresses, real_port)
+        try:
+            sock = ConnectionRace(patience).run(checked, real_port)
+        except OSError as error:
+            raise ConnectError(f"{host}:{port} cannot be reached: {error}.") from error
+        return EgressConnection(sock, _peer(sock))
+
+    def _through_socks(
+        self, via: UpstreamProxy, host: str, port: int, patience: CancellableTimeout
+    ) -> EgressConnection:
+        """By SOCKS5: to a checked address, or with ``socks5h`` to the name."""
+        given = self._given(host, port)
+        if given is not None:
+            addresses, port = given
+        elif via.scheme is UpstreamProxyScheme.SOCKS5:
+            addresses = self._resolver.addresses(host, port, patience=patience)
+        else:
+            sock = self._reach(via, patience)
+            with socket_timeout(sock, patience, str(via)):
+                open_socks_tunnel(sock, via, host, port)
+            return EgressConnection(sock, "", via)
+        failure = ConnectError(f"{host} has no address.")
+        for address in self._checked(host, addresses, port)[:TRIED_THROUGH_PROXY]:
+            sock = self._reach(via, patience)
+            try:
+                with socket_timeout(sock, patience, str(via)):
+                    open_socks_tunnel(sock, via, str(address), port)
+            except ConnectError as error:
+                failure = error
+                continue
+            return EgressConnection(sock, str(address), via)
+        raise failure
+
+    def _through_http(
+        self,
+        via: UpstreamProxy,
+        host: str,
+        port: int,
+        patience: CancellableTimeout,
+        *,
+        tunnel: bool,
+    ) -> EgressConnection:
+        """Open a way by an HTTP proxy: a tunnel to a checked address, for plain http as well.
+
+        Asked in absolute form the proxy would resolve the name again, and reach an address that
+        nobody has checked; `[egress] via_absolute_form` allows it.
+        """
+        given = self._given(host, port)
+        if given is not None:
+            addresses, port = self._checked(host, *given), given[1]
+            tunnel = tunnel or _spelled(addresses[0]) != host  # a name would go astray
+        else:
+            addresses = self._addresses_beside(via, host, port, patience)
+        if not tunnel and self._via_absolute_form:
+            known = str(addresses[0]) if given is not None else ""
+            return EgressConnection(self._reach(via, patience), known, via, absolute=True)
+        failure = ConnectError(f"{host} has no address.")
+        for address in addresses[:TRIED_THROUGH_PROXY] or (None,):
+            sock = self._reach(via, patience)
+            asked = host if address is None else _spelled(address)
+            try:
+                with socket_timeout(sock, patience, str(via)):
+                    open_http_tunnel(sock, via, asked, port)
+            except TunnelRefusedError as error:
+                if tunnel:
+                    raise
+                raise TunnelRefusedError(
+                    f"{error} Allow CONNECT to port {port} at that proxy, or set [egress] "
+                    "via_absolute_form = true, which leaves it to the proxy where a name leads."
+                ) from error
+            except ConnectError as error:
+                failure = error
+                continue
+            return EgressConnection(sock, "" if address is None else str(address), via)
+        raise failure
+
+    def _addresses_beside(
+        self, via: UpstreamProxy, host: str, port: int, patience: CancellableTimeout
+    ) -> Addresses:
+        """Return the host's addresses, checked; none when only the proxy knows it, and may."""
+        try:
+            short = patience.renewed(min(LOOKUP_BESIDE_PROXY_S, patience.left_s))
+            return self._checked(host, self._resolver.addresses(host, port, patience=short), port)
+        except UnknownHostError as error:
+            if self._via_unknown_names:
+                return ()
+            raise UnknownHostError(
+                f"{host} is not known here, so nobody can say whether it is public. [egress] "
+                f"via_unknown_names leaves such names to {via}."
+            ) from error
+
+    def _reach(self, via: UpstreamProxy, patience: CancellableTimeout) -> socket.socket:
+        """A connection to the proxy. Its address is the operator's word, and not checked."""
+        literal = _literal(via.host)
+        try:
+            addresses = literal or self._resolver.addresses(via.host, via.port, patience=patience)
+            return ConnectionRace(patience).run(addresses, via.port)
+        except (OSError, UnknownHostError) as error:
+            raise ConnectError(f"The proxy {via} cannot be reached: {error}.") from error
+
+    def _given(self, host: str, port: int) -> tuple[Addresses, int] | None:
+        """Addresses and port that need no look-up: by setting, by spelling, or by RFC 6761."""
+        found = self._resolve.get(f"{host}:{port}") or self._resolve.get(host)
+        if found is not None:
+            return (ipaddress.ip_address(found[0]),), found[1] or port
+        if is_local_name(host):
+            return tuple(filter(self._rules.allows, self._LOOPBACK)) or self._LOOPBACK, port
+        literal = _literal(host)
+        return None if literal is None else (literal, port)
+
+    def _checked(self, host: str, addresses: Addresses, port: int) -> Addresses:
+        checked = tuple(self._rules.check(host, each) for each in addresses)
+        for address in checked:
+            if self._is_listener(address, port):
+                raise BlockedAddressError(f"{host} port {port} is the proxy itself.")
+        return checked
+
+    def _is_listener(self, address: Address, port: int) -> bool:
+        """Whether a connection there would end at one of our own listeners."""
+        ends = (address, *destinations(address))
+        for listener, own_port in self._listeners:
+            if port != own_port:
+                continue
+            if listener in ends or any(each.is_unspecified for each in ends):
+                return True
+            if listener.is_unspecified and any(self._is_own(each) for each in ends):
+                return True
+        return False
+
+
+def _spelled(address: Address) -> str:
+    return f"[{address}]" if address.version == 6 else str(address)
+
+
+def _literal(host: str) -> Addresses | None:
+    try:
+        return (ipaddress.ip_address(host.strip("[]")),)
+    except ValueError:
+        return None
+
+
+def _peer(sock: socket.socket) -> str:
+    return str(sock.getpeername()[0])

@@ -1,0 +1,460 @@
+"""HTTP/1.1 messages as bytes: heads, body framing and payload (RFC 9110, RFC 9112).
+
+The recorder keeps what came over the wire, byte for byte, so nothing here reformats an origin's
+message: a head keeps its raw bytes, and `BodyParser` tells which of the bytes that pass are payload.
+
+Rules: RFC 9110 and RFC 9112. Lenient where origins are sloppy and browsers go along; strict where
+two readers of the same bytes could differ about where a message ends. What the browser is sent is
+made anew from what was understood here, so that it cannot understand anything else. Each function
+takes time in proportion to the bytes it is given, and raises nothing but `MalformedMessageError`.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from core.errors import PermanentError
+
+HEAD_LIMIT_BYTES = 1 << 20  # RFC 9112 2.3 sets none; Chromium itself stops at 256 KiB
+CHUNK_LINE_LIMIT_BYTES = 16_384  # a chunk's size line, or one trailer; Chromium's own limit
+MAX_HEADERS = 1000
+_LENGTH_DIGITS = 18  # 2^63 has 19: beyond that no browser counts
+
+Headers = tuple[tuple[bytes, bytes, bytes], ...]  # (lower-case name, name as sent, value)
+
+# A token (RFC 9110, 5.6.2), a colon, and the rest of the line; nothing here can be matched twice.
+_HEADER = re.compile(rb"^([!#$%&'*+.^_`|~0-9A-Za-z-]++)[ \t]*+:[ \t]*+(.*+)$", re.MULTILINE)
+_REQUEST_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([!-~]+) (HTTP/1\.\d)")
+# Three digits, the first no zero; two blanks and a missing reason are seen, so is lower case.
+_STATUS_LINE = re.compile(rb"(HTTP/\d\.\d) +([1-9]\d\d)(?!\d)[ \t]*(.*)", re.IGNORECASE | re.DOTALL)
+_LEADING = re.compile(rb"[\r\n]{0,8}")
+_FOLD = re.compile(rb"\n[ \t]+")
+_INVISIBLE_LINE = re.compile(rb"\n[^!-~\n]*\n")
+_MIME = re.compile(r"[!#$&^_.+a-z0-9-]+/[!#$&^_.+a-z0-9-]+", re.ASCII)  # RFC 6838, 4.2
+_HEXADECIMAL = re.compile(rb"[0-9A-Fa-f]+")
+_TO_BLANKS = bytes.maketrans(b"\x00\r", b"  ")
+
+# RFC 9110 7.6.1: meant for the next hop alone. `Proxy-*` is between the browser and us.
+HOP_BY_HOP = frozenset(
+    (
+        b"connection",
+        b"keep-alive",
+        b"proxy-connection",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"upgrade",
+    )
+)
+_FRAMING = frozenset((b"content-length", b"transfer-encoding"))
+_ONLY_ONCE = _FRAMING | {b"host", b"proxy-authorization"}
+# Codings that no WARC reader decodes yet; the last two need a dictionary besides (RFC 9842).
+_UNREADABLE = (b"zstd", b"dcb", b"dcz")
+
+
+class MalformedMessageError(PermanentError):
+    """The peer does not speak HTTP/1; nothing after it can be trusted."""
+
+
+class BodyFraming(Enum):
+    """How the end of a body is known (RFC 9112, 6.3)."""
+
+    NONE = "none"
+    LENGTH = "length"
+    CHUNKED = "chunked"
+    CLOSE = "close"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    """A request's first line and headers; names are lower case, order is kept."""
+
+    method: str
+    target: str
+    version: bytes
+    headers: Headers
+
+    def get(self, name: bytes) -> bytes | None:
+        """The first value of the header, None when absent; `name` in lower case."""
+        return _first(self.headers, name)
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseHead:
+    """A response's first line and headers, and the raw bytes they came in.
+
+    Attributes:
+        raw: the head as it came, from its status line to its blank line.
+        headers: those that have a name which is one (RFC 9110, 5.6.2); `raw` has all.
+    """
+
+    raw: bytes
+    version: bytes
+    status: int
+    reason: bytes
+    headers: Headers
+
+    def get(self, name: bytes) -> bytes | None:
+        """The first value of the header, None when absent; `name` in lower case."""
+        return _first(self.headers, name)
+
+    @property
+    def mime(self) -> str:
+        """The bare media type in lower case; empty when there is none, or none worth the name."""
+        value = self.get(b"content-type")
+        if value is None:
+            return ""
+        mime = value.split(b";", 1)[0].strip().decode("latin-1").lower()
+        return mime if len(mime) <= 255 and _MIME.fullmatch(mime) else ""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every reader of WARCs finds the end of this head where we found it.
+
+        A line of nothing but white space ends the head for warcio and pywb, not for browsers.
+        """
+        found = _INVISIBLE_LINE.search(self.raw)
+        return found is not None and found.end() == len(self.raw)
+
+
+def find_head_end(buffer: bytes | bytearray, start: int = 0) -> int:
+    """How many bytes the head takes, its blank line included; -1 when it is not whole yet.
+
+    A line ends with CRLF or LF (RFC 9112, 2.2), and a few empty ones before the head are borne.
+
+    Args:
+        buffer: what came so far.
+        start: how many of its bytes an earlier call has searched in vain.
+    """
+    begin = 0
+    if buffer[:1] in (b"\r", b"\n"):
+        leading = _LEADING.match(buffer)
+        begin = leading.end() if leading is not None else 0
+    begin = max(begin, start - 2)
+    crlf = buffer.find(b"\n\r\n", begin)
+    lf = buffer.find(b"\n\n", begin, len(buffer) if crlf < 0 else crlf + 1)
+    if lf >= 0:
+        return lf + 2
+    return crlf + 3 if crlf >= 0 else -1
+
+
+def parse_request_head(raw: bytes) -> RequestHead:
+    """The request whose head is `raw`; what will stand in a WARC header is checked (C-12).
+
+    Raises:
+        MalformedMessageError: it is no HTTP/1 request line, a line is no header, or one that
+            decides where the request goes or ends is there twice (RFC 9112, 3.2 and 5.1).
+    """
+    first, rest = _lines(raw)
+    line = _REQUEST_LINE.fullmatch(first)
+    if line is None:
+        raise MalformedMessageError(f"No HTTP/1 request line: {first[:80]!r}.")
+    headers = _headers(rest)
+    if b"\x00" in rest or b"\r" in rest or b" :" in rest or b"\t:" in rest:
+        _refuse_white_space(rest)
+    if rest and len(headers) != rest.count(b"\n") + 1:
+        raise MalformedMessageError("A line of the request's head is no header.")
+    names = [key for key, _, _ in headers]
+    if len(set(names)) != len(names):
+        twice = {name for name in names if names.count(name) > 1} & _ONLY_ONCE
+        if twice:
+            raise MalformedMessageError(f"More than one {twice.pop().decode()} header.")
+    return RequestHead(line[1].decode("ascii"), line[2].decode("ascii"), line[3], headers)
+
+
+def parse_response_head(raw: bytes) -> ResponseHead:
+    """The response whose head is `raw`.
+
+    Lines that are no header are left out, as browsers do; CR and NUL become blanks (RFC 9110, 5.5).
+
+    Raises:
+        MalformedMessageError: it is no HTTP/1 status line, or there are too many headers.
+    """
+    raw = raw.lstrip(b"\r\n")
+    first, rest = _lines(raw)
+    if b"\r" in first or b"\x00" in first:
+        first = first.translate(_TO_BLANKS)
+    line = _STATUS_LINE.fullmatch(first)
+    if line is None:
+        raise MalformedMessageError(f"No HTTP/1 status line: {first[:80]!r}.")
+    if b"\r" in rest or b"\x00" in rest:
+        rest = rest.translate(_TO_BLANKS)
+    return ResponseHead(raw, line[1].upper(), int(line[2]), line[3].rstrip(b" \t"), _headers(rest))
+
+
+def _lines(raw: bytes) -> tuple[bytes, bytes]:
+    """The first line, and the others with LF alone and with folds made a blank (RFC 9112, 5.2)."""
+    text = raw.replace(b"\r\n", b"\n").strip(b"\n")
+    if text.count(b"\n") > MAX_HEADERS:
+        raise MalformedMessageError(f"More than {MAX_HEADERS} header lines.")
+    first, _, rest = text.partition(b"\n")
+    if b"\n " in rest or b"\n\t" in rest:
+        rest = _FOLD.sub(b" ", rest)
+    return first, rest
+
+
+def _headers(lines: bytes) -> Headers:
+    """Those of the lines that are headers."""
+    return tuple(
+        (name.lower(), name, value.rstrip(b" \t")) for name, value in _HEADER.findall(lines)
+    )
+
+
+def _refuse_white_space(lines: bytes) -> None:
+    """Raise when a name is followed by white space, or a line holds NUL or a bare CR."""
+    if b"\x00" in lines or b"\r" in lines:
+        raise MalformedMessageError("A header of the request holds NUL or a bare CR.")
+    if any(line.partition(b":")[0][-1:] in (b" ", b"\t") for line in lines.split(b"\n")):
+        raise MalformedMessageError("White space before a colon (RFC 9112, 5.1).")
+
+
+def _first(headers: Headers, name: bytes) -> bytes | None:
+    for key, _, value in headers:
+        if key == name:
+            return value
+    return None
+
+
+def _listed(headers: Headers, name: bytes) -> list[bytes]:
+    """The members of a list-valued header, in lower case, all its lines together (RFC 9110, 5.3)."""
+    members = (part for key, _, value in headers if key == name for part in value.split(b","))
+    return [part.strip(b" \t").lower() for part in members]
+
+
+def request_framing(head: RequestHead) -> tuple[BodyFraming, int]:
+    """How the request's body ends (RFC 9112, 6.3); two answers to that are refused.
+
+    Raises:
+        MalformedMessageError: its length cannot be told.
+    """
+    coding, length = head.get(b"transfer-encoding"), head.get(b"content-length")
+    if coding is not None:
+        if coding.lower() != b"chunked" or length is not None:
+            raise MalformedMessageError("The request's length cannot be told.")
+        return BodyFraming.CHUNKED, 0
+    if length is None:
+        return BodyFraming.NONE, 0
+    if not length.isdigit() or len(length) > _LENGTH_DIGITS:
+        raise MalformedMessageError("The request's length is no number.")
+    return BodyFraming.LENGTH, int(length)
+
+
+def response_framing(head: ResponseHead, method: str) -> tuple[BodyFraming, int]:
+    """How the response's body ends, and its length where that is known (RFC 9112, 6.3).
+
+    A length that is no number is none, as browsers have it: the body goes on to the close.
+
+    Raises:
+        MalformedMessageError: its lengths contradict each other.
+    """
+    if method == "HEAD" or head.status in (204, 304) or head.status < 200:
+        return BodyFraming.NONE, 0
+    coding, length = _declared_framing(head)
+    if coding is not None:
+        return (BodyFraming.CHUNKED if coding == b"chunked" else BodyFraming.CLOSE), 0
+    if length is None:
+        raise MalformedMessageError("Its Content-Length headers contradict each other.")
+    return (BodyFraming.LENGTH, int(length)) if length else (BodyFraming.CLOSE, 0)
+
+
+def ends_chunked(headers: Headers) -> bool:
+    """Return whether the last transfer coding is chunked, all header lines together (RFC 9112, 6.3)."""
+    return _listed(headers, b"transfer-encoding")[-1:] == [b"chunked"]
+
+
+def _declared_framing(head: ResponseHead) -> tuple[bytes | None, bytes | None]:
+    """The last transfer coding, None without; the length, None if it is contradicted.
+
+    The length is empty when there is none that is a number.
+    """
+    found = [(key, value) for key, _, value in head.headers if key in _FRAMING]
+    if len(found) != 1 or found[0][0] != b"content-length" or not found[0][1].isdigit():
+        codings = _listed(head.headers, b"transfer-encoding")
+        lengths = set(_listed(head.headers, b"content-length"))
+        if codings or len(lengths) > 1:
+            return (codings[-1] if codings else None), None
+        found = [(b"", lengths.pop() if lengths else b"")]
+    length = found[0][1]
+    return None, length if length.isdigit() and len(length) <= _LENGTH_DIGITS else b""
+
+
+def keeps_alive(version: bytes, connection: bytes | None) -> bool:
+    """Whether the peer means to go on with this connection (RFC 9112, 9.3)."""
+    options = () if connection is None else [o.strip() for o in connection.lower().split(b",")]
+    if b"close" in options:
+        return False
+    return version >= b"HTTP/1.1" or b"keep-alive" in options
+
+
+def reusable(head: ResponseHead) -> bool:
+    """Whether the origin's connection may carry another request once the body is over.
+
+    Not when the response said in two ways where it ends: the next bytes may be anything
+    (RFC 9112, 6.1 and 11.2).
+    """
+    options = _listed(head.headers, b"connection")
+    if not keeps_alive(head.version, b",".join(options) if options else None):
+        return False
+    coded = head.get(b"transfer-encoding") is not None
+    return not coded or (head.version >= b"HTTP/1.1" and head.get(b"content-length") is None)
+
+
+class BodyParser:
+    """Follows a body as its bytes pass: which of them are payload, and when it is over.
+
+    `feed` takes whatever came and returns (bytes of it that belong to the body, payload among
+    them); both come out the same wherever reads end. What comes after the body's end is not the
+    body's: the first number says where it ended.
+    """
+
+    __slots__ = ("_framing", "_left", "_line", "_state", "done", "malformed")
+
+    def __init__(self, framing: BodyFraming, length: int = 0) -> None:
+        self._framing = framing
+        self._left = length
+        self._line = bytearray()
+        self._state = "size"  # chunked: size, data, crlf, trailer
+        self.malformed = False
+        self.done = framing is BodyFraming.NONE or (framing is BodyFraming.LENGTH and length == 0)
+
+    def feed(self, data: bytes | bytearray) -> tuple[int, bytes | bytearray]:
+        """(how many of the bytes are the body's, the payload among them)."""
+        if self.done:
+            return 0, b""
+        if self._framing is BodyFraming.CLOSE:
+            return len(data), data
+        if self._framing is BodyFraming.LENGTH:
+            taken = min(len(data), self._left)
+            self._left -= taken
+            self.done = self._left == 0
+            return taken, data if taken == len(data) else data[:taken]
+        return self._feed_chunked(data)
+
+    @property
+    def left(self) -> int | None:
+        """How many bytes are still to come, None when that is not known."""
+        return self._left if self._framing is BodyFraming.LENGTH else None
+
+    def close(self) -> bool:
+        """Say that the connection ended; True when the body was whole."""
+        if self._framing is BodyFraming.CLOSE:
+            self.done = True
+        return self.done
+
+    def _feed_chunked(self, data: bytes | bytearray) -> tuple[int, bytes | bytearray]:
+        payload: list[bytes | bytearray] = []
+        at = 0
+        while at < len(data) and not self.done and not self.malformed:
+            if self._state == "data":
+                piece = data[at : at + self._left]
+                payload.append(piece)
+                at += len(piece)
+                self._left -= len(piece)
+                if self._left == 0:
+                    self._state = "crlf"
+            else:
+                at = self._feed_line(data, at)
+        return at, b"".join(payload) if len(payload) != 1 else payload[0]
+
+    def _feed_line(self, data: bytes | bytearray, at: int) -> int:
+        """Take a line that is no data, or what there is of it; where it ends."""
+        limit = at + CHUNK_LINE_LIMIT_BYTES - len(self._line)
+        end = data.find(b"\n", at, limit)
+        stop = end + 1 if end >= 0 else min(limit, len(data))
+        self._line += data[at:stop]
+        if end >= 0:
+            self._end_line()
+        elif len(self._line) >= CHUNK_LINE_LIMIT_BYTES:
+            self.malformed = True
+        return stop
+
+    def _end_line(self) -> None:
+        """Act on a whole line. Only CR may stand before its LF, or browsers see another end."""
+        line = bytes(self._line[:-1]).removesuffix(b"\r")
+        self._line.clear()
+        if self._state == "size":
+            size = line.split(b";", 1)[0].rstrip(b" \t")
+            digits = size.lstrip(b"0")
+            if len(digits) > 15 or not _HEXADECIMAL.fullmatch(size):
+                self.malformed = True
+                return
+            self._left = int(size, 16)
+            self._state = "data" if self._left else "trailer"
+        elif self._state == "crlf":
+            self.malformed = bool(line)
+            self._state = "size"
+        elif not line:
+            self.done = True
+
+
+def with_headers(head: RequestHead, added: Headers) -> RequestHead:
+    """The request with headers added, each in place of what it said under that name before."""
+    if not added:
+        return head
+    wanted = {each[0]: each for each in added}
+    headers = [wanted.pop(each[0], each) for each in head.headers]
+    return replace(head, headers=(*headers, *wanted.values()))
+
+
+def forwarded_request(head: RequestHead, *, target: str, host: str, length: int | None) -> bytes:
+    """The request as the origin gets it: origin-form, this hop's headers replaced where they stood.
+
+    Host says where the request goes, whatever it said before (RFC 9112, 3.2.2). Codings that no
+    WARC reader decodes are taken out of Accept-Encoding; a body of `length` bytes is announced by
+    Content-Length. Nothing else differs from what the browser would have sent (C-14).
+    """
+    lines = [f"{head.method} {target} HTTP/1.1".encode()]
+    ours = {
+        b"host": b"Host: " + host.encode(),
+        b"content-length": b"" if length is None else b"Content-Length: %d" % length,
+        b"connection": b"Connection: keep-alive",
+    }
+    named = _listed(head.headers, b"connection")
+    for key, name, value in head.headers:
+        kind = _REPLACED.get(key)
+        if kind is not None:
+            lines.append(ours.pop(kind, b""))
+        elif key in HOP_BY_HOP or key in named:
+            continue
+        elif key == b"accept-encoding":
+            codings = [coding.strip() for coding in value.split(b",")]
+            kept = [each for each in codings if not each.lower().startswith(_UNREADABLE)]
+            lines.append(name + b": " + b", ".join(kept))
+        else:
+            lines.append(name + b": " + value)
+    if b"host" in ours:
+        lines.insert(1, ours.pop(b"host"))
+    lines += ours.values()
+    return b"\r\n".join(filter(None, lines)) + b"\r\n\r\n"
+
+
+_REPLACED = {
+    b"host": b"host",
+    b"connection": b"connection",
+    b"proxy-connection": b"connection",
+    b"content-length": b"content-length",
+    b"transfer-encoding": b"content-length",
+}
+
+
+def forwarded_response_head(head: ResponseHead, *, keep_alive: bool) -> bytes:
+    """The response's head as the browser gets it: this hop's headers replaced by ours.
+
+    Where the body ends is said once, as it was understood here. An origin cannot speak in the
+    proxy's name: `Weboid-Proxy-Error` is taken out.
+    """
+    lines = [b"HTTP/1.1 %d %s" % (head.status, head.reason)]
+    coding, length = _declared_framing(head)
+    framing = b"Content-Length: " + length if length else b""
+    if coding == b"chunked":
+        framing = b"Transfer-Encoding: chunked"
+    for key, name, value in head.headers:
+        if key in _FRAMING:
+            lines.append(framing)
+            framing = b""
+        elif key not in HOP_BY_HOP and key != b"weboid-proxy-error":
+            lines.append(name + b": " + value)
+    if not keep_alive:
+        lines.append(b"Connection: close")
+    elif head.get(b"connection") is not None:  # pages see it: it is said only if the origin did
+        lines.append(b"Connection: keep-alive")
+    return b"\r\n".join(filter(None, lines)) + b"\r\n\r\n"

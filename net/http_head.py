@@ -1,0 +1,94 @@
+"""Tolerant parser of HTTP response heads, as lenient as browsers.
+
+Servers that are cited and have answered readers for decades end lines with a line feed alone, write
+header lines without a colon, name the protocol ``ICY``, and send letters that no header may hold.
+Nothing here raises; what is no head at all is None. Pure.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+HEADERS = 200  # of one head; more are not kept
+VALUE_CHARS = 16_384
+_STATUS = re.compile(rb"(HTTP(?:/\d+(?:\.\d+)?)?|ICY)[ \t]+(-?\d{1,9})(?!\d)", re.IGNORECASE)
+_START = re.compile(rb"[\s\x00]{0,16}(?:HTTP|ICY)", re.IGNORECASE)
+_END = re.compile(rb"\n\r?\n")
+_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}[ \t]*")
+_PREFIXES = (b"http", b"icy")
+
+
+@dataclass(frozen=True, slots=True)
+class LenientHead:
+    """A head.
+
+    Attributes:
+        status: the number that was sent, whatever it is.
+        headers: (name in lower case, value), in order; values as Latin-1, byte for byte.
+    """
+
+    status: int
+    headers: tuple[tuple[str, str], ...] = field(default=())
+
+    def all(self, name: str) -> list[str]:
+        """The values of all headers of the name."""
+        return [value for key, value in self.headers if key == name]
+
+    def first(self, name: str) -> str:
+        """The first header of the name; empty when there is none."""
+        return next((value for key, value in self.headers if key == name), "")
+
+    @property
+    def mime(self) -> str:
+        """The bare media type in lower case; empty when none was told."""
+        mime = self.first("content-type").partition(";")[0].strip().lower()
+        return mime if "/" in mime and mime.isascii() and len(mime) < 128 else ""
+
+    @property
+    def length(self) -> int | None:
+        """The Content-Length; None when there is none, or it is no number."""
+        text = self.first("content-length").partition(",")[0].strip()
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+
+
+def may_begin(data: bytes) -> bool:
+    """Whether the bytes are, or may become, the beginning of a head."""
+    data = data.lstrip()[:4].lower()
+    return any(prefix.startswith(data[: len(prefix)]) for prefix in _PREFIXES)
+
+
+def end_of_head(data: bytes | bytearray, start: int = 0) -> int:
+    """Where the body begins; 0 while the head goes on.
+
+    Args:
+        data: what has come.
+        start: what was looked at before.
+    """
+    first = _START.match(data)
+    begin = max(start - 3, first.end() if first else 0)
+    found = _END.search(data, begin)
+    return found.end() if found else 0
+
+
+def parse_head(data: bytes) -> LenientHead | None:
+    r"""The head that the bytes are; None without a status line.
+
+    >>> parse_head(b"HTTP/1.1 200 OK\nServer: x\nnonsense\n\n")
+    Head(status=200, headers=(('server', 'x'),))
+    """
+    lines = data.lstrip(b"\r\n\t \x00").split(b"\n")
+    status = _STATUS.match(lines[0])
+    if status is None:
+        return None
+    headers: list[tuple[str, str]] = []
+    for line in (each.rstrip(b"\r") for each in lines[1:]):
+        if line[:1] in (b" ", b"\t"):  # a folded line (RFC 9112, 5.2)
+            if headers:
+                name, before = headers[-1]
+                folded = f"{before} {line.strip().decode('latin-1')}"
+                headers[-1] = (name, folded[:VALUE_CHARS])
+            continue
+        raw, colon, value = line.partition(b":")
+        if colon and _NAME.fullmatch(raw) and len(headers) < HEADERS:
+            name = raw.strip().decode("ascii").lower()
+            headers.append((name, value.strip().decode("latin-1")[:VALUE_CHARS]))
+    return LenientHead(int(status[2]), tuple(headers))

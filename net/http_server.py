@@ -1,0 +1,259 @@
+"""HTTP server for ASGI applications, with limits on connections and stalled readers.
+
+uvicorn limits the time between two requests on a connection. It does not limit the time until the
+first request, a head that arrives byte by byte, a reader that stops reading, or the number of
+connections that ask nothing; each of those holds a file descriptor.
+"""
+
+import asyncio
+import contextlib
+import resource
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+from core.errors import InvariantError, UnavailableError
+
+_OTHER_FILES = 200  # databases, WARCs, pipes of child processes, static files
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """Bounds on the connections of one server.
+
+    Attributes:
+        connections: at once. Beyond that the one that has waited longest for a request is closed; when
+            all are being answered, new requests get 503.
+        per_peer: of them, for one address; None where a reverse proxy stands before the server.
+        head_s: time for a request's head, from the connection's begin or the last answer's end.
+        stall_s: time in which a reader must take what is buffered for it.
+    """
+
+    connections: int
+    per_peer: int | None = None
+    head_s: float = 20.0
+    stall_s: float = 30.0
+
+
+class HttpServer(uvicorn.Server):
+    """uvicorn with `ConnectionLimits`, which leaves signals to its caller unless asked to handle them.
+
+    Attributes:
+        listening: set once it listens.
+    """
+
+    def __init__(
+        self,
+        app: Any,
+        limits: ConnectionLimits,
+        *,
+        on_ready: Callable[[], object] = lambda: None,
+        signals: bool = False,
+        **options: Any,
+    ) -> None:
+        """Prepare a server.
+
+        Args:
+            app: the ASGI application.
+            limits: bounds on its connections.
+            on_ready: called when it listens.
+            signals: end at SIGTERM and SIGINT; False where the caller handles them.
+            options: more of `uvicorn.Config`'s.
+        """
+        config = uvicorn.Config(
+            app,
+            http=partial(_HttpConnection, _ConnectionSet(limits)),  # type: ignore[arg-type]
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,  # each application decides whose X-Forwarded-For it believes
+            limit_concurrency=limits.connections + 1,
+            **options,
+        )
+        super().__init__(config)
+        self.listening = asyncio.Event()
+        self._on_ready = on_ready
+        self._signals = signals
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start listening, and call `on_ready`."""
+        await super().startup(sockets)
+        self.listening.set()
+        self._on_ready()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle signals during the block, when the server was asked to."""
+        with super().capture_signals() if self._signals else contextlib.nullcontext():
+            yield
+
+
+@asynccontextmanager
+async def running(server: HttpServer, listener: socket.socket) -> AsyncIterator[None]:
+    """Run the server beside the block; at its end the server has stopped and the listener is closed."""
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    ready = asyncio.create_task(server.listening.wait())
+    try:
+        await asyncio.wait((serving, ready), return_when=asyncio.FIRST_COMPLETED)
+        if serving.done():
+            serving.result()
+            raise InvariantError("The HTTP server ended during its start.")
+        yield
+    finally:
+        ready.cancel()
+        server.should_exit = True
+        with contextlib.suppress(asyncio.CancelledError):
+            await serving
+        listener.close()
+
+
+def open_listener(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at the address; an empty host is every address, port 0 a free one.
+
+    Raises:
+        UnavailableError: nothing can listen there.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family, backlog=256)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UnavailableError(
+            f"Nothing can listen on {host or 'every address'}, port {port}: {reason}. "
+            "Free the port, or name another."
+        ) from error
+    # Its connections inherit it. Without it a kept-alive one waits 40 ms for each answer, for asyncio
+    # sets it only where a socket names its protocol.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+def connection_limit(most: int, *, files_each: int = 1) -> int:
+    """Raise this process's limit of open files as far as it may; return how many connections fit.
+
+    Args:
+        most: never return more.
+        files_each: descriptors that one connection may need.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if hard == resource.RLIM_INFINITY:
+        return most
+    return max(16, min(most, max(hard - _OTHER_FILES, hard // 2) // files_each))
+
+
+@dataclass
+class _ConnectionSet:
+    """The open connections of one server.
+
+    Attributes:
+        waiting: those whose request has not come entirely, or that are done; the longest waiting first.
+    """
+
+    limits: ConnectionLimits
+    waiting: "dict[_HttpConnection, None]" = field(default_factory=dict)
+    all: "set[_HttpConnection]" = field(default_factory=set)
+
+    def make_room(self, peer: str) -> None:
+        """Close the connection that waits longest: the peer's when it has too many, else anybody's."""
+        if self.limits.per_peer is not None:
+            own = [each for each in self.all if each.peer == peer]
+            if len(own) >= self.limits.per_peer:
+                self._drop_first(each for each in self.waiting if each.peer == peer)
+                return
+        if len(self.all) >= self.limits.connections:
+            self._drop_first(iter(self.waiting))
+
+    def _drop_first(self, found: "Iterator[_HttpConnection]") -> None:
+        first = next(found, None)
+        if first is not None:
+            first.drop()
+
+
+class _HttpConnection(H11Protocol):
+    """One connection, closed when a head does not come or an answer is not read in time."""
+
+    def __init__(self, connections: _ConnectionSet, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._open = connections
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._stall_timer: asyncio.TimerHandle | None = None
+        self.peer = ""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take the connection, and make room for it."""
+        super().connection_made(transport)
+        self.peer = self.client[0] if self.client else ""
+        self._open.make_room(self.peer)
+        self._open.all.add(self)
+        self._follow()
+
+    def data_received(self, data: bytes) -> None:
+        """Read on."""
+        super().data_received(data)
+        self._follow()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, and for the reader to take the rest of the answer."""
+        super().on_response_complete()
+        self._follow()
+
+    def pause_writing(self) -> None:
+        """Begin to count the time in which the reader takes nothing."""
+        super().pause_writing()
+        if self._stall_timer is None:
+            self._stall_timer = self.loop.call_later(self._open.limits.stall_s, self.drop)
+
+    def resume_writing(self) -> None:
+        """End that count."""
+        self._cancel_stall_timer()
+        super().resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._cancel_head_timer()
+        self._cancel_stall_timer()
+        self._open.waiting.pop(self, None)
+        self._open.all.discard(self)
+        super().connection_lost(exc)
+
+    def drop(self) -> None:
+        """Close the connection at once; what is buffered for its reader is lost."""
+        self._open.waiting.pop(self, None)
+        self._open.all.discard(self)
+        self.transport.abort()
+
+    def _follow(self) -> None:
+        """Set timer and place in the queue by what the connection waits for now."""
+        waiting = self._open.waiting
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is None or cycle.response_complete:
+            if self._head_timer is None:
+                waiting.pop(self, None)  # from now on it is the last
+                waiting[self] = None
+                self._head_timer = self.loop.call_later(self._open.limits.head_s, self.drop)
+            return
+        self._cancel_head_timer()
+        if self.conn.their_state is h11.SEND_BODY:
+            waiting.setdefault(self)
+        else:
+            waiting.pop(self, None)
+
+    def _cancel_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _cancel_stall_timer(self) -> None:
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+            self._stall_timer = None

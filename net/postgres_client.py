@@ -1,0 +1,233 @@
+"""PostgreSQL connection that reconnects, limits waiting and maps errors.
+
+A server that went away says so, one that hangs does not: an answer that takes too long ends the
+connection, as a broken cable would.
+"""
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import psycopg
+from psycopg import errors
+from psycopg.conninfo import make_conninfo
+
+from core.config.database_urls import IndexAddress
+from core.errors import IndexUnavailableError, InputError, WeboidError
+
+log = logging.getLogger(__name__)
+
+ANSWER_TIMEOUT_S = 30.0  # a statement writes a batch's rows; a scan by a command may take longer
+WATCH_S = 1.0
+LOCK_NAME = "weboid.use."
+# A dead machine or cable is noticed by the system, also while nothing is asked.
+_OPTIONS = {
+    "application_name": "weboid",
+    "connect_timeout": "5",
+    "target_session_attrs": "read-write",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "20000",
+}
+_REMEDY = "Start PostgreSQL there, or correct [index] url."
+_DATA_ERRORS = (errors.DataError, errors.ProgramLimitExceeded, errors.IntegrityError)
+
+
+class PostgresConnection:
+    """One connection to the server that an address names. Thread-safe; `close` it.
+
+    Nothing is connected before the first question. Outside of a transaction a question is asked
+    once more on a new connection when the old one turns out to be broken: the server was restarted
+    meanwhile. So such a statement must bear to be done twice.
+    """
+
+    def __init__(
+        self,
+        address: IndexAddress,
+        *,
+        holds: bool = True,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Take the address.
+
+        Args:
+            address: where it is.
+            holds: keep the index from being made anew for as long as the connection lasts.
+            monotonic: the clock.
+        """
+        self._holds = holds
+        self._address = address
+        self._monotonic = monotonic
+        self._turn = threading.RLock()  # a transaction is one thread's
+        self._connection: psycopg.Connection[Any] | None = None
+        self._within = False
+        self._deadline = float("inf")
+        self._over = threading.Event()
+        self._watching: threading.Thread | None = None
+
+    def execute(
+        self, query: str, values: Sequence[Any] | None = None, *, patient: bool = False
+    ) -> "psycopg.Cursor[Any]":
+        """Ask the server.
+
+        Args:
+            query: one statement, or several without values.
+            values: for its places.
+            patient: let the answer take as long as it takes.
+
+        Raises:
+            IndexUnavailableError: it does not answer, or refuses us; the connection is closed.
+            InputError: it cannot hold what it was given.
+        """
+        with self._turn:
+            again = self._connection is not None and not self._within
+            try:
+                return self._ask(query, values, patient=patient)
+            except IndexUnavailableError:
+                if not again:
+                    raise
+            return self._ask(query, values, patient=patient)
+
+    @contextmanager
+    def transaction(self, begin: str = "BEGIN") -> Iterator[None]:
+        """Commit at the end of the block, or roll back on any error.
+
+        Raises:
+            IndexUnavailableError: as `execute`. When the commit fails nobody knows whether it was
+                done.
+        """
+        with self._turn:
+            self.execute(begin)
+            self._within = True
+            try:
+                yield
+                self.execute("COMMIT")
+            except BaseException:
+                self._roll_back()
+                raise
+            finally:
+                self._within = False
+
+    def copy_out(self, query: str) -> Iterator[tuple[Any, ...]]:
+        """The rows of a query of any length, as they come. Inside a transaction.
+
+        Raises:
+            IndexUnavailableError: as `execute`.
+        """
+        try:
+            with self._connected().cursor(name="weboid") as cursor:
+                cursor.itersize = 10_000
+                cursor.execute(query.encode())
+                yield from cursor
+        except psycopg.Error as error:
+            raise self._as_ours(error) from None
+
+    def close(self) -> None:
+        """End the connection."""
+        self._over.set()
+        self._drop()
+        if self._watching is not None:
+            self._watching.join()
+
+    def _ask(
+        self, query: str, values: Sequence[Any] | None, *, patient: bool
+    ) -> "psycopg.Cursor[Any]":
+        connection = self._connected()
+        if not patient:
+            self._deadline = self._monotonic() + ANSWER_TIMEOUT_S
+        try:
+            # What has no values is too short to be worth a plan that is kept.
+            return connection.execute(query.encode(), values, prepare=None if values else False)
+        except (psycopg.Error, OSError) as error:
+            raise self._as_ours(error) from None
+        finally:
+            self._deadline = float("inf")
+
+    def _connected(self) -> psycopg.Connection[Any]:
+        if self._connection is not None and not self._connection.closed:
+            return self._connection
+        if self._within:
+            words = "the connection was lost in the midst of a transaction"
+            raise IndexUnavailableError(f"{self._place} does not answer: {words}. {_REMEDY}")
+        try:
+            connection = psycopg.connect(
+                make_conninfo(**self._address.parameters, **_OPTIONS), autocommit=True
+            )
+        except (psycopg.Error, OSError) as error:
+            raise self._as_ours(error) from None
+        if self._holds:
+            self._hold(connection)
+        self._connection = connection
+        if self._watching is None:
+            self._watching = threading.Thread(target=self._watch, name="postgresql", daemon=True)
+            self._watching.start()
+        return connection
+
+    def _hold(self, connection: psycopg.Connection[Any]) -> None:
+        """Share the lock that whoever makes the index anew takes alone."""
+        query = b"SELECT pg_try_advisory_lock_shared(hashtextextended(%s, 0))"
+        try:
+            row = connection.execute(query, (LOCK_NAME + self._address.index,)).fetchone()
+        except (psycopg.Error, OSError) as error:
+            connection.close()
+            raise self._as_ours(error) from None
+        if row is None or not row[0]:
+            connection.close()
+            raise IndexUnavailableError(
+                f"{self._place} is being made anew: wait until `weboid index rebuild` has ended."
+            )
+
+    def _roll_back(self) -> None:
+        connection = self._connection
+        if connection is None or connection.closed:
+            return
+        try:
+            self._ask("ROLLBACK", None, patient=False)
+        except WeboidError as error:
+            log.warning("index.not_rolled_back error=%s", error)
+            self._drop()
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _watch(self) -> None:
+        """End the connection under a question that takes too long."""
+        while not self._over.wait(WATCH_S):
+            connection = self._connection
+            if connection is None or self._monotonic() < self._deadline:
+                continue
+            log.warning("index.silent seconds=%.0f", ANSWER_TIMEOUT_S)
+            with (
+                suppress(psycopg.Error, OSError),
+                # A number of our own for the same socket: closing it leaves the library's open.
+                socket.socket(fileno=os.dup(connection.fileno())) as sock,
+            ):
+                sock.shutdown(socket.SHUT_RDWR)
+
+    @property
+    def _place(self) -> str:
+        return f"The captures index at {self._address}"
+
+    def _as_ours(self, error: Exception) -> WeboidError:
+        words = " ".join(str(error).split()).rstrip(".")
+        if self._address.password:
+            words = words.replace(self._address.password, "***")
+        if isinstance(error, _DATA_ERRORS):
+            return InputError(f"{self._place} cannot hold this: {words}.")
+        if not self._within or isinstance(error, psycopg.OperationalError | OSError):
+            self._drop()
+        if "FATAL" in words and "starting up" not in words:
+            text = f"refuses us: {words}. Correct [index] url, or what the server allows."
+        elif isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | OSError):
+            text = f"does not answer: {words}. {_REMEDY}"
+        else:
+            text = f"cannot be used: {words}. PostgreSQL's own log says more."
+        return IndexUnavailableError(f"{self._place} {text}")

@@ -1,0 +1,195 @@
+"""Redis client: scripts, redirections, and errors in the caller's terms."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from importlib.resources import files
+from typing import Any
+
+from core.config.database_urls import RedisAddress
+from core.errors import WeboidError
+
+log = logging.getLogger(__name__)
+
+# Whoever asks waits for the answer, and others wait for them.
+CONNECT_TIMEOUT_S = 2.0
+ANSWER_TIMEOUT_S = 3.0
+RETRIES = 2
+MAX_MOVES = 3  # a cluster's node names the right one; it may be wrong while the cluster changes
+
+# What a server says that will soon serve: it loads its data, or its cluster is being mended.
+_SOON = ("LOADING", "BUSY ", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "READONLY", "NOREPLICAS")
+# MISCONF: it cannot write its data to its disk, and takes none until it can.
+_FULL = ("OOM ", "MISCONF")
+
+
+class RedisFault(Enum):
+    """What is wrong with a server, as far as the caller does something else about it."""
+
+    MISSING = auto()  # the client library is not installed
+    REFUSED = auto()  # user, password or rights
+    SILENT = auto()  # it does not answer
+    SOON = auto()  # it answers, and asks for patience
+    FULL = auto()  # it has no room
+    OTHER = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class RedisClientOptions:
+    """How a caller wants to be served.
+
+    Attributes:
+        package: where the scripts are: its folder ``lua``, in which ``common.lua`` is put before each.
+        as_error: the error to raise, by the fault and what the server or the library said of it.
+        answer_timeout_s: how long one answer may take.
+    """
+
+    package: str
+    as_error: Callable[[RedisFault, str], WeboidError]
+    answer_timeout_s: float = ANSWER_TIMEOUT_S
+
+
+class RedisClient:
+    """The Redis that an address names. Thread-safe; `close` it.
+
+    Everything may be sent twice: an answer that was lost is asked for again. Whatever the caller's
+    `RedisClientOptions` make of a fault is raised, without its cause: a library's error may hold what it sent,
+    the password included.
+    """
+
+    def __init__(self, address: RedisAddress, manners: RedisClientOptions) -> None:
+        """Take the address; nothing is connected yet."""
+        self._address = address
+        self._manners = manners
+        try:
+            import redis
+            from redis.backoff import ExponentialBackoff, NoBackoff
+            from redis.retry import Retry
+        except ImportError:
+            words = "run .venv/bin/pip install 'redis>=5'"
+            raise manners.as_error(RedisFault.MISSING, words) from None
+        self._redis = redis
+        # We send again ourselves, so that the second time can say that it is one.
+        self._once: Callable[[], Any] = lambda: Retry(NoBackoff(), 0)
+        self._retry: Callable[[], Any] = lambda: Retry(ExponentialBackoff(0.5, 0.05), RETRIES)
+        folder = files(manners.package).joinpath("lua")
+        self._common = folder.joinpath("common.lua").read_text()
+        self._folder = folder
+        self._scripts: dict[str, Any] = {}
+        # Of a cluster we come to know more nodes than the address names.
+        self._nodes: dict[tuple[str, int], Any] = {}
+        self._first = self._node = (address.host, address.port)
+
+    def script(
+        self,
+        name: str,
+        keys: Sequence[bytes],
+        arguments: Sequence[bytes | int],
+        *,
+        resent: Sequence[bytes | int] | None = None,
+    ) -> Any:
+        """What the script of that name answers.
+
+        Args:
+            name: its file, without ``.lua``.
+            keys: its KEYS.
+            arguments: its ARGV.
+            resent: its ARGV when it may have run already, because an answer was lost.
+        """
+        again = arguments if resent is None else resent
+        return self._ask(
+            lambda client, turn: self._script(name, client)(
+                keys, again if turn else arguments, client=client
+            )
+        )
+
+    def call(self, *command: bytes | str | int) -> Any:
+        """What the server answers to a command, undecoded."""
+        return self._ask(lambda client, _turn: client.execute_command(*command))
+
+    def set_for(self, key: bytes, value: bytes, milliseconds: int) -> None:
+        """Set a key that expires."""
+        self._ask(lambda client, _turn: client.set(key, value, px=milliseconds))
+
+    def delete(self, keys: Sequence[bytes]) -> None:
+        """Delete the keys."""
+        self._ask(lambda client, _turn: client.delete(*keys))
+
+    def close(self) -> None:
+        """End the connections."""
+        for client in self._nodes.values():
+            client.close()
+
+    def _script(self, name: str, client: Any) -> Any:
+        """The script, which is read once; any client of ours will do to make it."""
+        script = self._scripts.get(name)
+        if script is None:
+            text = self._common + self._folder.joinpath(f"{name}.lua").read_text()
+            script = self._scripts[name] = client.register_script(text)
+        return script
+
+    def _connected(self, host: str, port: int) -> Any:
+        address = self._address
+        options: dict[str, Any] = {
+            "db": address.number,
+            "username": address.username or None,
+            "password": address.password or None,
+            "protocol": 2,
+            "retry": self._once(),
+            "socket_timeout": self._manners.answer_timeout_s,
+        }
+        if address.path:
+            return self._redis.Redis(unix_socket_path=address.path, **options)
+        options |= {"socket_connect_timeout": CONNECT_TIMEOUT_S, "socket_keepalive": True}
+        if address.tls:
+            options |= {"ssl": True, "ssl_ca_certs": address.ca_file or None}
+        return self._redis.Redis(host=host, port=port, **options)
+
+    def _ask(self, question: Callable[[Any, int], Any]) -> Any:
+        turns = iter(range(RETRIES + 1))
+        try:
+            return self._retry().call_with_retry(
+                lambda: self._ask_once(question, next(turns)), lambda _error: None
+            )
+        except (self._redis.RedisError, OSError) as error:
+            self._node = self._first
+            raise self._as_ours(error) from None
+
+    def _ask_once(self, question: Callable[[Any, int], Any], turn: int) -> Any:
+        for _ in range(MAX_MOVES):
+            try:
+                return question(self._client(), turn)
+            except self._redis.exceptions.MovedError as moved:
+                # All our keys lie in one slot, so the node that has it is the one to ask.
+                self._node = (moved.host or self._node[0], moved.port)
+        return question(self._client(), turn)
+
+    def _client(self) -> Any:
+        client = self._nodes.get(self._node)
+        if client is None:
+            client = self._nodes[self._node] = self._connected(*self._node)
+        return client
+
+    def _as_ours(self, error: Exception) -> WeboidError:
+        words = " ".join(str(error).split()).rstrip(".")
+        if self._address.password:
+            words = words.replace(self._address.password, "***")
+        return self._manners.as_error(self._fault(error), words)
+
+    def _fault(self, error: Exception) -> RedisFault:
+        errors = self._redis.exceptions
+        words = str(error)
+        if isinstance(
+            error, errors.AuthenticationError | errors.AuthorizationError | errors.NoPermissionError
+        ):
+            return RedisFault.REFUSED
+        soon = errors.BusyLoadingError | errors.ReadOnlyError | errors.MasterDownError
+        soon |= errors.ClusterDownError | errors.TryAgainError
+        if isinstance(error, soon) or words.startswith(_SOON):
+            return RedisFault.SOON
+        if isinstance(error, errors.ConnectionError | errors.TimeoutError | OSError):
+            return RedisFault.SILENT
+        if isinstance(error, errors.OutOfMemoryError) or words.startswith(_FULL):
+            return RedisFault.FULL
+        return RedisFault.OTHER

@@ -1,0 +1,67 @@
+"""Stop signals: the first SIGINT or SIGTERM stops gently, the second at once."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Self
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class StopSignals:
+    """What SIGINT and SIGTERM mean: the first stops gently, the second at once.
+
+    Attributes:
+        event: set by the first.
+        at_once: whether there was a second.
+    """
+
+    def __init__(self, told: Callable[[], None]) -> None:
+        self.event = asyncio.Event()
+        self.at_once = False
+        self._told = told
+
+    def __enter__(self) -> Self:
+        self._task = asyncio.current_task()
+        self.listen()
+        return self
+
+    def listen(self) -> None:
+        """Hear the signals from now on, whoever heard them before."""
+        for number in _SIGNALS:
+            asyncio.get_running_loop().add_signal_handler(number, self._signalled)
+
+    def __exit__(self, *_: object) -> None:
+        for number in _SIGNALS:
+            asyncio.get_running_loop().remove_signal_handler(number)
+
+    def _signalled(self) -> None:
+        if not self.event.is_set():
+            self.event.set()
+            self._told()
+        else:
+            self.hurry()
+
+    @contextmanager
+    def cut_short(self) -> Iterator[None]:
+        """A block that the second signal may end early; any other cancellation goes on."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not self.at_once or self._task is None:
+                raise
+            self._task.uncancel()
+
+    def hurry(self) -> None:
+        """Do what a second signal does."""
+        if not self.at_once and self._task is not None:
+            self.at_once = True
+            self._task.cancel()
+
+
+def first_error(group: BaseException) -> BaseException:
+    """The first error of a group: the others are its consequences."""
+    while isinstance(group, BaseExceptionGroup):
+        group = group.exceptions[0]
+    return group

@@ -1,0 +1,142 @@
+"""Thread-safe resolver (getaddrinfo), bounded in time, threads and memory.
+
+The system's resolver cannot be interrupted and may take half a minute over a name whose servers
+keep silent, and a page can name thousands of those. So look-ups run in threads of their own, at
+most `LOOKUPS_AT_ONCE`; whoever waits for one waits no longer than it wants; and one look-up serves
+all who ask for that name meanwhile.
+"""
+
+import ipaddress
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from net.address_policy import Address
+from net.connect_errors import UnknownHostError
+from net.timeouts import CancellableTimeout
+
+Lookup = Callable[[str, int], list[str]]
+Addresses = tuple[Address, ...]
+
+FOUND_S = 60.0  # browsers keep an answer as long; the address is checked on every use all the same
+NOT_FOUND_S = 5.0
+CACHE_SIZE = 4096
+LOOKUPS_AT_ONCE = 128
+LOOKUP_LIMIT_S = 10.0
+
+
+def system_lookup(host: str, port: int) -> list[str]:
+    """The host's addresses as the system resolves them.
+
+    Raises:
+        UnknownHostError: it has none, or no server answered.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, ValueError) as error:
+        raise UnknownHostError(f"{host} does not resolve: {error}.") from error
+    return [str(info[4][0]) for info in found]
+
+
+@dataclass(frozen=True, slots=True)
+class _PendingLookup:
+    host: str
+    port: int
+    due: float
+    answer: Future[Addresses]
+
+
+class Resolver:
+    """Looks names up, and remembers the answers for a while. Thread-safe."""
+
+    def __init__(
+        self, lookup: Lookup = system_lookup, *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._lookup = lookup
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[float, Addresses | UnknownHostError]] = {}
+        self._asked: dict[str, Future[Addresses]] = {}
+        self._pending: deque[_PendingLookup] = deque()
+        self._threads = 0
+
+    def addresses(self, host: str, port: int, *, patience: CancellableTimeout) -> Addresses:
+        """The host's addresses, at least one.
+
+        Raises:
+            UnknownHostError: it has none, or no answer came in time.
+            CutError: the patience was ended.
+        """
+        timeout_s = min(patience.left_s, LOOKUP_LIMIT_S)
+        answer = self._ask(host, port, timeout_s)
+        if not answer.done():
+            over = threading.Event()
+            answer.add_done_callback(lambda _: over.set())
+            with patience.cut.waking(over.set):
+                over.wait(timeout_s)
+            if not answer.done():
+                raise UnknownHostError(f"{host} did not resolve within {timeout_s:.0f} s.")
+        return answer.result()
+
+    def _ask(self, host: str, port: int, timeout_s: float) -> Future[Addresses]:
+        now = self._monotonic()
+        with self._lock:
+            known = self._known.get(host)
+            if known is not None and known[0] > now:
+                return _settled(known[1])
+            answer = self._asked.get(host)
+            if answer is not None:
+                return answer
+            answer = self._asked[host] = Future()
+            self._pending.append(_PendingLookup(host, port, now + timeout_s, answer))
+            if self._threads < LOOKUPS_AT_ONCE:
+                self._threads += 1
+                threading.Thread(target=self._work, name="lookup", daemon=True).start()
+            return answer
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._pending:
+                    self._threads -= 1
+                    return
+                pending = self._pending.popleft()
+            found = self._found(pending)
+            lifetime = FOUND_S if isinstance(found, tuple) else NOT_FOUND_S
+            with self._lock:
+                del self._asked[pending.host]
+                self._known.pop(pending.host, None)  # so that it goes to the end, as the newest
+                if len(self._known) >= CACHE_SIZE:
+                    del self._known[next(iter(self._known))]
+                self._known[pending.host] = (self._monotonic() + lifetime, found)
+            if isinstance(found, tuple):
+                pending.answer.set_result(found)
+            else:
+                pending.answer.set_exception(found)
+
+    def _found(self, pending: _PendingLookup) -> Addresses | UnknownHostError:
+        if self._monotonic() > pending.due:
+            return UnknownHostError(f"{pending.host} was not looked up: too many names at once.")
+        try:
+            texts = dict.fromkeys(self._lookup(pending.host, pending.port))
+            # A zone id ("%eth0") belongs to link-local addresses, which are nobody's web.
+            found = tuple(ipaddress.ip_address(text.partition("%")[0]) for text in texts)
+        except UnknownHostError as error:
+            return error
+        except Exception as error:  # noqa: BLE001 whoever waits must be told, whatever it was
+            return UnknownHostError(f"{pending.host} does not resolve: {error}.")
+        return found or UnknownHostError(f"{pending.host} has no address.")
+
+
+def _settled(known: Addresses | UnknownHostError) -> Future[Addresses]:
+    answer: Future[Addresses] = Future()
+    if isinstance(known, UnknownHostError):
+        # A fresh one: an exception that is raised twice grows its traceback.
+        answer.set_exception(UnknownHostError(str(known)))
+    else:
+        answer.set_result(known)
+    return answer

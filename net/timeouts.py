@@ -1,0 +1,98 @@
+"""Timeouts of blocking sockets: cancellable deadlines and TCP keep-alive."""
+
+import socket
+import threading
+import time
+from asyncio.trsock import TransportSocket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from core.errors import TransientError
+
+# Nothing heard for so long: asked so often, with such pauses; then the connection is over.
+SILENCE_S, PROBE_S, PROBES = 15, 5, 3
+
+
+def enable_keepalive(sock: socket.socket | TransportSocket) -> None:
+    """End the connection with an error half a minute after the other machine went (tcp(7))."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, SILENCE_S)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, PROBE_S)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, PROBES)
+    gone_ms = 1000 * (SILENCE_S + PROBE_S * PROBES)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, gone_ms)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+class WaitCancelledError(TransientError):
+    """Nobody wants it any more."""
+
+
+class CancelSignal:
+    """A wish to end, made once, by any thread; whoever waits is woken.
+
+    The one who waits says how it is woken (`waking`), so that nothing has to look now and then.
+    """
+
+    __slots__ = ("_lock", "_wakers", "is_set")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._wakers: list[Callable[[], object]] = []
+        self.is_set = False
+
+    def set(self) -> None:
+        """End it; wakes whoever waits. A waker must neither block nor raise."""
+        with self._lock:
+            self.is_set = True
+            for wake in self._wakers:
+                wake()
+
+    @contextmanager
+    def waking(self, wake: Callable[[], object]) -> Iterator[None]:
+        """While the block runs, `set` calls `wake`.
+
+        Raises:
+            CutError: it is over already, or when the block was left because of it.
+        """
+        with self._lock:
+            if self.is_set:
+                raise WaitCancelledError("It was ended before it began.")
+            self._wakers.append(wake)
+        try:
+            yield
+        except Exception as error:
+            if self.is_set:  # what failed, failed because of it
+                raise WaitCancelledError("It was ended.") from error
+            raise
+        finally:
+            with self._lock:
+                self._wakers.remove(wake)
+        if self.is_set:
+            raise WaitCancelledError("It was ended.")
+
+
+class CancellableTimeout:
+    """How long somebody waits, all steps together, and the wish that ends it earlier."""
+
+    __slots__ = ("_end", "_monotonic", "cut")
+
+    def __init__(
+        self,
+        timeout_s: float,
+        *,
+        cut: CancelSignal | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.cut = cut or CancelSignal()
+        self._monotonic = monotonic
+        self._end = monotonic() + timeout_s
+
+    @property
+    def left_s(self) -> float:
+        """What is left; zero when nothing is."""
+        return max(self._end - self._monotonic(), 0.0)
+
+    def renewed(self, timeout_s: float) -> "CancellableTimeout":
+        """The same wish, a new limit."""
+        return CancellableTimeout(timeout_s, cut=self.cut, monotonic=self._monotonic)

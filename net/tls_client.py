@@ -1,0 +1,256 @@
+"""TLS client: strict handshake, lenient fallback, and the facts of the connection.
+
+The strict context asks what a browser asks. What it refuses is a fact about the origin, not a
+reason to keep nothing: the lenient context connects to it all the same, and the verdict is kept.
+Each context is made once; a new connection to an origin resumes the last session, which saves both
+sides the signatures of a handshake.
+"""
+
+import hashlib
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+
+from core.hosts import canonical_host
+from net.connect_errors import TlsError
+from net.timeouts import CancellableTimeout
+from net.upstream_proxy import shut_socket
+
+SESSIONS_KEPT = 2048
+SESSION_S = 3600.0  # after so long the certificate is looked at again
+# Chromium's own list (BoringSSL's default) for TLS 1.2, in its order; the suites of TLS 1.3 come
+# first and are not ours to order.
+_CIPHERS = ":".join(
+    (
+        "ECDHE-ECDSA-AES128-GCM-SHA256",
+        "ECDHE-RSA-AES128-GCM-SHA256",
+        "ECDHE-ECDSA-AES256-GCM-SHA384",
+        "ECDHE-RSA-AES256-GCM-SHA384",
+        "ECDHE-ECDSA-CHACHA20-POLY1305",
+        "ECDHE-RSA-CHACHA20-POLY1305",
+        "ECDHE-RSA-AES128-SHA",
+        "ECDHE-RSA-AES256-SHA",
+        "AES128-GCM-SHA256",
+        "AES256-GCM-SHA384",
+        "AES128-SHA",
+        "AES256-SHA",
+    )
+)
+_OLD_VERSIONS = ("SSLv3", "TLSv1", "TLSv1.1")  # RFC 8996
+_OP_LEGACY_SERVER_CONNECT = 0x4  # named in Python 3.12
+
+
+class TlsFault(StrEnum):
+    """Why nobody should trust the connection; a `tls_error` begins with it."""
+
+    EXPIRED = "expired"
+    NOT_YET_VALID = "not-yet-valid"
+    WRONG_HOST = "wrong-host"
+    SELF_SIGNED = "self-signed"
+    UNKNOWN_ISSUER = "unknown-issuer"
+    WEAK_KEY = "weak-key"
+    OLD_PROTOCOL = "old-protocol"
+    HANDSHAKE = "handshake"  # no cipher in common that a browser would take, or it just hung up
+    OTHER = "other"
+
+
+_VERIFY_CODES = {  # X509_V_ERR_*, openssl/x509_vfy.h
+    2: TlsFault.UNKNOWN_ISSUER,
+    9: TlsFault.NOT_YET_VALID,
+    10: TlsFault.EXPIRED,
+    18: TlsFault.SELF_SIGNED,
+    19: TlsFault.UNKNOWN_ISSUER,  # a root in the chain that nobody here knows
+    20: TlsFault.UNKNOWN_ISSUER,
+    21: TlsFault.UNKNOWN_ISSUER,
+    27: TlsFault.UNKNOWN_ISSUER,
+    62: TlsFault.WRONG_HOST,
+    64: TlsFault.WRONG_HOST,
+    66: TlsFault.WEAK_KEY,
+    67: TlsFault.WEAK_KEY,
+    68: TlsFault.WEAK_KEY,
+}
+_HANDSHAKE_FAULTS = (
+    ("PROTOCOL_VERSION", TlsFault.OLD_PROTOCOL),
+    ("UNSUPPORTED_PROTOCOL", TlsFault.OLD_PROTOCOL),
+    ("UNSAFE_LEGACY_RENEGOTIATION", TlsFault.OLD_PROTOCOL),
+    ("TOO_SMALL", TlsFault.WEAK_KEY),
+    ("TOO_WEAK", TlsFault.WEAK_KEY),
+    ("BAD_SIGNATURE", TlsFault.WEAK_KEY),
+    ("WRONG_SIGNATURE_TYPE", TlsFault.WEAK_KEY),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFacts:
+    """What was spoken, and with whom.
+
+    Attributes:
+        version: as OpenSSL spells it, e.g. ``TLSv1.3``.
+        cipher: the cipher suite.
+        certificate: SHA-256 of the leaf certificate (DER), in hex.
+        error: why it did not verify, a `TlsFault` and OpenSSL's words; empty when it did.
+    """
+
+    version: str = ""
+    cipher: str = ""
+    certificate: str = ""
+    error: str = ""
+
+
+class UnverifiedError(Exception):
+    """The strict handshake failed for a reason that the lenient one may not mind."""
+
+
+class TlsClient:
+    """Speaks TLS on sockets that are open. Thread-safe."""
+
+    def __init__(self, ca_file: str, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._strict = _strict_context(ca_file)
+        self._lenient = _lenient_context()
+        self._sessions: dict[tuple[str, int, bool], tuple[float, ssl.SSLSession]] = {}
+        self._lock = threading.Lock()
+
+    def secure(
+        self,
+        sock: socket.socket,
+        host: str,
+        port: int,
+        *,
+        verdict: str,
+        patience: CancellableTimeout,
+    ) -> tuple[ssl.SSLSocket, TlsFacts]:
+        """The socket with TLS on it; it is closed when that fails.
+
+        Args:
+            sock: where from.
+            host: whom we mean. An IP literal is verified but not named (RFC 6066, 3).
+            port: with `host` the key of the session to resume.
+            verdict: what an earlier, strict handshake found; then this one is lenient.
+            patience: how long it may take, all messages together.
+
+        Raises:
+            UnverifiedError: a strict handshake found fault; its text is the verdict.
+            TlsError: it cannot be done, or not in time.
+            CutError: the patience was ended.
+        """
+        strict = not verdict
+        context = self._strict if strict else self._lenient
+        secured: ssl.SSLSocket | None = None
+        try:
+            secured = context.wrap_socket(
+                sock,
+                server_hostname=canonical_host(host).strip("[]"),
+                do_handshake_on_connect=False,
+                session=self._session(host, port, strict=strict),
+            )
+            with patience.cut.waking(partial(shut_socket, secured)):
+                secured.settimeout(max(patience.left_s, 0.001))
+                secured.do_handshake()
+            return secured, _facts(secured, verdict)
+        except (OSError, ValueError) as error:
+            (secured or sock).close()
+            fault = _fault(error) if strict else None
+            if fault is None:
+                raise TlsError(f"TLS with {host}:{port} failed: {_words(error)}.") from error
+            raise UnverifiedError(f"{fault}: {_words(error)}") from error
+        except BaseException:
+            (secured or sock).close()
+            raise
+
+    def remember(self, sock: ssl.SSLSocket, host: str, port: int, *, strict: bool) -> None:
+        """Keep the session for the next connection; best after the first response.
+
+        In TLS 1.3 the server sends what a resumption needs after the handshake (RFC 8446, 4.6.1).
+        """
+        session = sock.session
+        if session is None or not (session.has_ticket or session.id):
+            return
+        key = (host, port, strict)
+        with self._lock:
+            since, _ = self._sessions.pop(key, (self._monotonic(), None))
+            if not sock.session_reused:  # its age is that of the handshake that looked
+                since = self._monotonic()
+            if len(self._sessions) >= SESSIONS_KEPT:
+                del self._sessions[next(iter(self._sessions))]
+            self._sessions[key] = (since, session)
+
+    def _session(self, host: str, port: int, *, strict: bool) -> ssl.SSLSession | None:
+        key = (host, port, strict)
+        with self._lock:
+            kept = self._sessions.get(key)
+            if kept is None:
+                return None
+            since, session = kept
+            if self._monotonic() - since > SESSION_S:
+                del self._sessions[key]
+                return None
+            return session
+
+
+def _facts(sock: ssl.SSLSocket, verdict: str) -> TlsFacts:
+    certificate = sock.getpeercert(binary_form=True)
+    cipher = sock.cipher()
+    version = sock.version() or ""
+    if version in _OLD_VERSIONS and verdict.startswith(TlsFault.HANDSHAKE):
+        verdict = verdict.replace(TlsFault.HANDSHAKE, TlsFault.OLD_PROTOCOL, 1)
+    return TlsFacts(
+        version=version,
+        cipher="" if cipher is None else cipher[0],
+        certificate=hashlib.sha256(certificate).hexdigest() if certificate else "",
+        error=verdict,
+    )
+
+
+def _fault(error: OSError | ValueError) -> TlsFault | None:
+    """What the strict context minded; None when the lenient one would fail just as well."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return _VERIFY_CODES.get(error.verify_code, TlsFault.OTHER)
+    if isinstance(error, TimeoutError | ValueError):
+        return None
+    if isinstance(error, ConnectionError):  # old servers hang up on a hello that is new to them
+        return TlsFault.HANDSHAKE
+    if isinstance(error, ssl.SSLError):
+        reason = error.reason or ""
+        faults = (fault for part, fault in _HANDSHAKE_FAULTS if part in reason)
+        return next(faults, TlsFault.HANDSHAKE)
+    return None
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message or str(error)
+    if isinstance(error, ssl.SSLError):
+        return (error.reason or str(error)).replace("_", " ").lower()
+    return str(error)
+
+
+def _strict_context(ca_file: str) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    if ca_file:
+        context.load_verify_locations(ca_file)
+    context.set_ciphers(_CIPHERS)
+    return _for_http1(context)
+
+
+def _lenient_context() -> ssl.SSLContext:
+    """Takes whatever an old or misconfigured origin offers; only after the strict one failed."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
+    context.set_ciphers("DEFAULT:@SECLEVEL=0")
+    context.options |= _OP_LEGACY_SERVER_CONNECT
+    return _for_http1(context)
+
+
+def _for_http1(context: ssl.SSLContext) -> ssl.SSLContext:
+    context.set_alpn_protocols(["http/1.1"])
+    # A body that ends with the connection often ends without TLS's farewell.
+    context.options |= ssl.OP_IGNORE_UNEXPECTED_EOF
+    return context

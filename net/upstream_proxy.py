@@ -1,0 +1,177 @@
+"""Client side of upstream proxies: SOCKS5 (RFC 1928, 1929) and HTTP CONNECT.
+
+SOCKS5 is forty lines on a blocking socket, fewer than it takes to lead a library's errors, time-outs
+and name look-ups to where ours are.
+"""
+
+import base64
+import ipaddress
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from core.hosts import UpstreamProxy
+from net.connect_errors import ConnectError, TunnelRefusedError
+from net.http1 import MalformedMessageError, ResponseHead, find_head_end, parse_response_head
+from net.timeouts import CancellableTimeout
+
+_HEAD_LIMIT_BYTES = 1 << 16
+_SOCKS_REPLIES = {  # RFC 1928, 6
+    1: "general failure",
+    2: "not allowed by its rules",
+    3: "network unreachable",
+    4: "host unreachable",
+    5: "connection refused",
+    6: "TTL expired",
+    7: "command not supported",
+    8: "address type not supported",
+}
+_RULES_STATUSES = (400, 403, 405, 501)  # how proxies refuse a tunnel by their rules
+# What the usual proxies call themselves when they answer in their own name.
+_PROXY_SERVERS = (b"tinyproxy", b"squid", b"privoxy", b"3proxy")
+
+
+@contextmanager
+def socket_timeout(sock: socket.socket, patience: CancellableTimeout, peer: str) -> Iterator[None]:
+    """Talk on the socket within somebody's patience; it is closed when that fails.
+
+    Raises:
+        ConnectError: it took too long, or the peer went away.
+        CutError: the patience was ended.
+    """
+    try:
+        with patience.cut.waking(lambda: shut_socket(sock)):
+            sock.settimeout(max(patience.left_s, 0.001))
+            yield
+    except OSError as error:
+        sock.close()
+        raise ConnectError(f"{peer} does not answer: {error}.") from error
+    except BaseException:
+        sock.close()
+        raise
+
+
+def shut_socket(sock: socket.socket) -> None:
+    """Wake whoever reads from the socket; never raises.
+
+    The plain socket's `shutdown`: the one of `ssl` makes the reader take ciphertext for data.
+    """
+    with suppress(OSError):
+        socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+
+def open_socks_tunnel(sock: socket.socket, via: UpstreamProxy, host: str, port: int) -> None:
+    """Have the SOCKS5 proxy connect to an address, or to a name that it resolves itself.
+
+    Raises:
+        ConnectError: it refuses us, or cannot reach the host.
+        OSError: it went away.
+    """
+    sock.sendall(b"\x05\x02\x00\x02" if via.username else b"\x05\x01\x00")
+    version, method = _exactly(sock, 2, via)
+    if version != 5:
+        raise ConnectError(f"{via} does not speak SOCKS5.")
+    if method == 2 and via.username:
+        _log_in(sock, via)
+    elif method != 0:
+        raise ConnectError(f"{via} accepts none of our ways to log in.")
+    sock.sendall(b"\x05\x01\x00" + _socks_address(host) + port.to_bytes(2, "big"))
+    _, reply, _, kind = _exactly(sock, 4, via)
+    if reply != 0:
+        said = _SOCKS_REPLIES.get(reply, f"reply {reply}")
+        raise ConnectError(f"{via} cannot connect to {host}:{port}: {said}.")
+    length = {1: 4, 4: 16}.get(kind) or _exactly(sock, 1, via)[0]
+    _exactly(sock, length + 2, via)  # where it connects from: nobody here needs it
+
+
+def open_http_tunnel(sock: socket.socket, via: UpstreamProxy, host: str, port: int) -> None:
+    """Have the HTTP proxy open a tunnel (RFC 9110, 9.3.6).
+
+    Raises:
+        TunnelRefusedError: its rules allow no tunnel there.
+        ConnectError: it cannot reach the host, or does not take our credentials.
+        OSError: it went away.
+    """
+    authority = f"{host}:{port}".encode()
+    sock.sendall(
+        b"CONNECT %s HTTP/1.1\r\nHost: %s\r\n%s\r\n" % (authority, authority, authorization(via))
+    )
+    head = bytearray()
+    while (end := find_head_end(head)) < 0:
+        piece = sock.recv(4096)
+        if not piece or len(head) > _HEAD_LIMIT_BYTES:
+            raise ConnectError(f"{via} gives no answer to CONNECT.")
+        head += piece
+    try:
+        answer = parse_response_head(bytes(head[:end]))
+    except MalformedMessageError as error:
+        raise ConnectError(f"{via} does not speak HTTP.") from error
+    if not 200 <= answer.status < 300:
+        refused = TunnelRefusedError if answer.status in _RULES_STATUSES else ConnectError
+        raise refused(f"{via} refuses to connect to {host}:{port}: {_said(answer)}.")
+    if end != len(head):
+        raise ConnectError(f"{via} speaks before it was spoken to.")
+
+
+def authorization(via: UpstreamProxy) -> bytes:
+    """The header that logs us in at an HTTP proxy (RFC 7617); empty without credentials."""
+    if not via.username:
+        return b""
+    token = base64.b64encode(f"{via.username}:{via.password}".encode())
+    return b"Proxy-Authorization: Basic " + token + b"\r\n"
+
+
+def absolute_request(request: bytes, via: UpstreamProxy, authority: str) -> bytes:
+    """A request in origin form as an HTTP proxy gets it: absolute form, and our credentials."""
+    line, _, rest = request.partition(b"\r\n")
+    method, _, target = line.partition(b" ")
+    if target.startswith(b"*"):  # OPTIONS * (RFC 9112, 3.2.4): the last proxy makes it that again
+        target = target[1:]
+    absolute = b"%s http://%s%s\r\n" % (method, authority.encode(), target)
+    return absolute + authorization(via) + rest
+
+
+def proxy_fault(head: ResponseHead, via: UpstreamProxy) -> str:
+    """Why the response is the HTTP proxy's own and not the origin's; empty when it is not.
+
+    A proxy that speaks HTTP for us answers in our origin's place when it fails: what can be told
+    from it must not be archived in the origin's name.
+    """
+    if head.status == 407:
+        return f"{via} refuses our credentials: {_said(head)}."
+    own_name = (head.get(b"server") or b"").lower().startswith(_PROXY_SERVERS)
+    marked = head.get(b"x-squid-error") or b"error=" in (head.get(b"proxy-status") or b"")
+    if head.status >= 400 and (own_name or marked):  # RFC 9209: Proxy-Status
+        return f"{via} answers in its own name: {_said(head)}."
+    return ""
+
+
+def _log_in(sock: socket.socket, via: UpstreamProxy) -> None:
+    """Username and password (RFC 1929)."""
+    name, password = via.username.encode(), via.password.encode()
+    sock.sendall(b"\x01" + bytes([len(name)]) + name + bytes([len(password)]) + password)
+    if _exactly(sock, 2, via)[1] != 0:
+        raise ConnectError(f"{via} refuses our credentials.")
+
+
+def _socks_address(host: str) -> bytes:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        name = host.encode("ascii")
+        return b"\x03" + bytes([len(name)]) + name
+    return (b"\x01" if address.version == 4 else b"\x04") + address.packed
+
+
+def _exactly(sock: socket.socket, size: int, via: UpstreamProxy) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = sock.recv(size - len(data))
+        if not piece:
+            raise ConnectError(f"{via} ended the conversation.")
+        data += piece
+    return data
+
+
+def _said(head: ResponseHead) -> str:
+    return f"{head.status} {head.reason.decode('latin-1')[:100]}".strip()

@@ -1,0 +1,1 @@
+"""Access control: levels, take-downs, malware holds and threat lists."""

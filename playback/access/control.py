@@ -1,0 +1,469 @@
+"""Access control: the one place that decides whether a page, capture or body may be shown.
+
+Every route comes by here twice, whatever it is: where captures and pages are found
+(`playback.replay.capture_lookup`, `playback.web.page_store`), so before any cache and before any 304, and where
+bytes leave the archive (`playback.replay.archive`). What is hidden is passed over as if it had never
+been captured; what is blocked is passed over too, and if there is nothing else, `TakenDownError` says
+why. Decisions that cannot be read are an error: nothing is shown then (P-22).
+
+Captures that were made with a login are hidden unless the operator shows them (docs/logins.md).
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, Protocol
+
+from core.captures import ArtifactKind, Capture, parse_artifact_uri
+from core.errors import PermanentError
+from core.timestamps import timestamp14
+from playback.access.decision_store import DecisionStore
+from playback.access.holds import HoldIndex, ScanVerdict, hold_of
+from playback.access.takedowns import (
+    LiveTakedowns,
+    Takedown,
+    TakedownEffect,
+    TakedownKind,
+    TakedownSet,
+    TakedownSubject,
+    strictest_takedown,
+    url_within,
+)
+from playback.media_types import HTML_TYPES, TEXT_TYPES
+
+Rows = Callable[[str, Mapping[str, Any]], Sequence[Any]]
+
+_AT_ONCE = 200  # pages asked about in one question
+_BY_ADDRESS = (TakedownKind.URL, TakedownKind.PREFIX, TakedownKind.HOST)
+# What may stand in a frame and is read there; an image is withheld by itself wherever it is embedded.
+_FRAMED_TYPES = sorted(HTML_TYPES | TEXT_TYPES | {"text/xml", "application/xml", ""})
+# Evidence of what a page looked like; nothing in them can act.
+_PICTURES = (ArtifactKind.VIEW, ArtifactKind.FULL_PAGE, ArtifactKind.THUMBNAIL)
+# Made of a page with all that is framed in it.
+WITH_FRAMES = (*_PICTURES, ArtifactKind.TEXT, ArtifactKind.PDF)
+_ALGORITHMS = ("sha256", "sha1", "md5", "sha512")
+# What was captured with a login is as if it had never been captured.
+_OF_A_LOGIN = Takedown(
+    number=0,
+    kind=TakedownKind.CAPTURE,
+    what="",
+    timestamp="",
+    effect=TakedownEffect.HIDE,
+    reason="",
+    ticket="",
+    actor="",
+    decided_at=datetime.fromtimestamp(0, UTC),
+    expires_at=None,
+)
+
+
+class TakenDownError(PermanentError):
+    """It was captured and must not be shown: say so in its place.
+
+    Attributes:
+        takedown: the decision; its effect says whether a reader may be told.
+    """
+
+    def __init__(self, takedown: Takedown) -> None:
+        super().__init__("It was taken down.")
+        self.takedown = takedown
+
+    @property
+    def is_told(self) -> bool:
+        """Whether a reader is told that there is something."""
+        return self.takedown.effect is TakedownEffect.BLOCK
+
+
+class ControlledPage(Protocol):
+    """What of a page must be known."""
+
+    @property
+    def page_id(self) -> str:
+        """Its identifier."""
+        ...
+
+    @property
+    def url(self) -> str:
+        """What was asked for."""
+        ...
+
+    @property
+    def timestamp(self) -> str:
+        """14 digits."""
+        ...
+
+    @property
+    def final_url(self) -> str:
+        """Where it led."""
+        ...
+
+    @property
+    def login(self) -> str:
+        """The name of the login that it was visited with; empty without one."""
+        ...
+
+
+class EmbeddedDocument(NamedTuple):
+    """A document that is framed in a page and must not be shown."""
+
+    url: str
+    takedown: Takedown
+
+
+class _PageFields(NamedTuple):
+    page_id: str
+    url: str
+    timestamp: str
+    final_url: str
+    login: str
+
+
+class AccessControl:
+    """What of a collection may be shown now. From any thread, as far as `rows` may be.
+
+    Args:
+        decisions: what was decided: a store, which is followed, or take-downs that may never hold.
+        rows: asks the captures index.
+        now: tells the time.
+        holds: what else is held back; None: payloads with a threat are, and no list is asked.
+        show_logins: captures that were made with a login may be shown, too.
+    """
+
+    def __init__(
+        self,
+        decisions: DecisionStore | TakedownSet,
+        rows: Rows,
+        now: Callable[[], datetime],
+        holds: HoldIndex | None = None,
+        *,
+        show_logins: bool = False,
+    ) -> None:
+        self._takedowns: Callable[[], TakedownSet]
+        if isinstance(decisions, TakedownSet):
+            self._takedowns = lambda: decisions
+        else:
+            self._takedowns = LiveTakedowns(decisions).now
+        self._rows = rows
+        self._now = now
+        self._show_logins = show_logins
+        store = None if isinstance(decisions, TakedownSet) else decisions
+        self.holds = HoldIndex(store) if holds is None else holds
+
+    def state_of_digests(self) -> str:
+        """Differs when other payloads are taken down; what is made of payloads is kept by it."""
+        return f"{self._takedowns().state_of_digests}{self.holds.state()}"
+
+    def are_open(self) -> bool:
+        """Return True when nothing at all is taken down or hidden."""
+        return not self._takedowns() and not self._hides_logins()
+
+    @property
+    def page_condition(self) -> str:
+        """Return the SQL condition on ``pages`` that all meet which are not hidden for their login."""
+        return "1 = 1" if self._show_logins else "login = ''"
+
+    def login(self, name: str | None) -> Takedown | None:
+        """Return why what was captured with that login must not be shown; None: it may, or there was none."""
+        return _OF_A_LOGIN if name and not self._show_logins else None
+
+    def _hides_logins(self) -> bool:
+        query = "SELECT 1 AS one FROM pages WHERE login <> '' LIMIT 1"
+        return not self._show_logins and bool(self._rows(query, {}))
+
+    def subject(self, subject: TakedownSubject) -> Takedown | None:
+        """The take-down of what is known by these facts alone; prefer `page` and `capture`."""
+        return self._takedowns().on(subject, self._now())
+
+    def page(self, page: ControlledPage) -> Takedown | None:
+        """The take-down of a page: of its URL, of where it led, or of its document's payload.
+
+        Raises:
+            TransientError: decisions or index cannot be read.
+        """
+        return self.pages((page,)).get(page.page_id)
+
+    def threats(self, page_ids: Sequence[str]) -> dict[str, ScanVerdict]:
+        """The threats in the documents of those pages that have one, by `page_id`.
+
+        Such a page may be listed and its screenshot shown, but not its copy.
+
+        Raises:
+            TransientError: decisions or index cannot be read.
+        """
+        found: dict[str, ScanVerdict] = {}
+        if self.holds.any_threat():
+            for start in range(0, len(page_ids), _AT_ONCE):
+                for row in self._documents(list(page_ids[start : start + _AT_ONCE])):
+                    verdict = self.holds.threat((row["digest"],))
+                    if verdict is not None:
+                        found.setdefault(row["page_id"], verdict)
+        return found
+
+    def scan(self, page_id: str) -> ScanVerdict | None:
+        """What is known of a page's document, a threat before all else; None: not scanned.
+
+        Raises:
+            TransientError: decisions or index cannot be read.
+        """
+        digests = {row["digest"] for row in self._documents([page_id])}
+        found = self.holds.threat(sorted(digests))
+        if found is not None or not digests:
+            return found
+        verdicts = [self.holds.verdict(each) for each in sorted(digests)]
+        known = [each for each in verdicts if each is not None and not each.skipped]
+        return known[0] if len(known) == len(verdicts) else None
+
+    def _held_page(self, page_id: str) -> Takedown | None:
+        """The hold on a page's copy, for a threat in its document."""
+        verdict = self.threats((page_id,)).get(page_id)
+        return None if verdict is None else hold_of(verdict)
+
+    def check_copy(self, page_id: str) -> None:
+        """Let a page's copy be shown; its screenshot may be in any case.
+
+        Raises:
+            TakenDownError: there is a threat in its document.
+            TransientError: decisions or index cannot be read.
+        """
+        hold = self._held_page(page_id)
+        if hold is not None:
+            raise TakenDownError(hold)
+
+    def download(self, capture: Capture) -> None:
+        """Let a capture be handed out as a file.
+
+        Raises:
+            TakenDownError: it must not be.
+            TransientError: the decisions cannot be read.
+        """
+        hold = self.holds.download(capture.digest)
+        if hold is not None:
+            raise TakenDownError(hold)
+
+    def pages(self, pages: Iterable[ControlledPage]) -> dict[str, Takedown]:
+        """Return the take-downs of those pages that have one, or are of a login, by `page_id`.
+
+        Raises:
+            TransientError: decisions or index cannot be read.
+        """
+        takedowns, asked = self._takedowns(), list(pages)
+        found: dict[str, Takedown] = {}
+        for page in asked:
+            _note(found, page.page_id, self.login(page.login))
+        if not takedowns:
+            return found
+        now = self._now()
+        for page in asked:
+            for url in {page.url, page.final_url}:
+                _note(found, page.page_id, takedowns.on(TakedownSubject(url, page.timestamp), now))
+        for start in range(0, len(asked), _AT_ONCE):
+            part = asked[start : start + _AT_ONCE]
+            if takedowns.has(*_BY_ADDRESS):
+                led = [page.page_id for page in part if page.url != page.final_url]
+                for row in self._hops(led):
+                    _note(found, row["page_id"], takedowns.on(TakedownSubject(row["url"]), now))
+            if takedowns.has(TakedownKind.DIGEST):
+                for row in self._documents([page.page_id for page in part]):
+                    by_digest = _by_digest(takedowns, row["digest"], now)
+                    _note(found, row["page_id"], by_digest)
+        return found
+
+    def capture(self, capture: Capture) -> Takedown | None:
+        """The take-down of a capture: its own, or its page's when it shows what the page shows.
+
+        Artifacts and the page's document go with their page. Its other parts do only when that one
+        capture was taken down, and no other page has the same payload.
+
+        Raises:
+            TransientError: decisions or index cannot be read.
+        """
+        own = self.login(capture.login)
+        if own is not None:
+            return own
+        return strictest_takedown(
+            (self._taken_down(capture), self._held(capture), self._in_frame(capture))
+        )
+
+    def embedded(self, page_ids: Sequence[str]) -> dict[str, tuple[EmbeddedDocument, ...]]:
+        """Return the framed documents of pages that must not be shown, by `page_id`; pages without are left out.
+
+        Documents are those that were captured for the page at other URLs than its own, whose URL or
+        payload was taken down or in which a threat was found. Of a page with such documents a redirect
+        counts, too, since it may have led to one of them.
+
+        Raises:
+            TransientError: decisions or index cannot be read.
+        """
+        takedowns = self._takedowns()
+        if not takedowns and not self.holds.any_threat():
+            return {}
+        found: dict[str, tuple[EmbeddedDocument, ...]] = {}
+        now = self._now()
+        for start in range(0, len(page_ids), _AT_ONCE):
+            rows = self._framed(list(page_ids[start : start + _AT_ONCE]))
+            with_frames = {row["page_id"] for row in rows if not _is_redirect(row)}
+            for row in rows:
+                if row["page_id"] not in with_frames:
+                    continue
+                subject = TakedownSubject(row["url"], row["timestamp"], row["digest"])
+                why = strictest_takedown(
+                    (takedowns.on(subject, now), self.holds.payload(row["digest"]))
+                )
+                if why is not None:
+                    page_id = row["page_id"]
+                    found[page_id] = (*found.get(page_id, ()), EmbeddedDocument(row["url"], why))
+        return found
+
+    def _in_frame(self, capture: Capture) -> Takedown | None:
+        """Return why an artifact that shows the page's frames must not be shown; None: it may."""
+        artifact = parse_artifact_uri(capture.url)
+        if artifact is None or artifact[0] not in WITH_FRAMES or not capture.page_id:
+            return None
+        embedded = self.embedded((capture.page_id,)).get(capture.page_id, ())
+        return strictest_takedown(each.takedown for each in embedded)
+
+    def _framed(self, page_ids: list[str]) -> Sequence[Any]:
+        """Return the documents that were captured for the pages beside their own."""
+        marks, values = _marks(page_ids)
+        types = ", ".join(f"'{each}'" for each in _FRAMED_TYPES)
+        return self._rows(
+            "SELECT c.page_id, c.url, c.timestamp, c.digest, c.status FROM captures AS c"  # noqa: S608 names of values
+            f" JOIN pages AS p ON p.page_id = c.page_id WHERE c.page_id IN ({marks})"
+            " AND c.url <> p.url AND c.url <> p.final_url AND substr(c.url, 1, 4) <> 'urn:'"
+            f" AND c.mime IN ({types})",
+            values,
+        )
+
+    def _held(self, capture: Capture) -> Takedown | None:
+        """The hold on a capture, for a threat in it or, of what a page's reader reads, in the page."""
+        if not self.holds.any_threat():
+            return None
+        own = self.holds.payload(capture.digest)
+        artifact = parse_artifact_uri(capture.url)
+        if own is not None or artifact is None or artifact[0] in _PICTURES or not capture.page_id:
+            return own
+        return self._held_page(capture.page_id)
+
+    def _taken_down(self, capture: Capture) -> Takedown | None:
+        takedowns = self._takedowns()
+        if not takedowns:
+            return None
+        now = self._now()
+        subject = TakedownSubject(capture.url, timestamp14(capture.captured_at), capture.digest)
+        own = takedowns.on(subject, now)
+        if not capture.page_id or (own is not None and own.effect is TakedownEffect.HIDE):
+            return own
+        return strictest_takedown((own, self._through_page(takedowns, capture, now)))
+
+    def _through_page(
+        self, takedowns: TakedownSet, capture: Capture, now: datetime
+    ) -> Takedown | None:
+        """The take-down of the capture's page, when that covers the capture."""
+        page = self._page(capture.page_id or "")
+        if page is None:
+            return None
+        is_artifact = url_within(capture.url) != capture.url
+        if is_artifact or capture.url in (page.url, page.final_url):
+            return self.page(page)
+        if not takedowns.has(TakedownKind.CAPTURE):
+            return None
+        by_page = strictest_takedown(
+            takedowns.on_capture(url, page.timestamp, now) for url in (page.url, page.final_url)
+        )
+        return None if by_page is None or self._is_shared(capture) else by_page
+
+    def check_payload(self, body: bytes) -> None:
+        """Let bytes leave, decoded as they are.
+
+        A record spells the digest of its payload as it was transferred; people take down what they
+        see. So what leaves is held against the digests, too.
+
+        Raises:
+            TakenDownError: they must not leave.
+            TransientError: the decisions cannot be read.
+        """
+        if self.depend_on_payloads():
+            self.check_digests(digests_of((body,)))
+
+    def depend_on_payloads(self) -> bool:
+        """Whether a payload must be read before it is known that it may leave."""
+        return self.holds.any_threat() or self._takedowns().has(TakedownKind.DIGEST)
+
+    def check_digests(self, digests: Iterable[str]) -> None:
+        """Let the bytes leave whose digests these are.
+
+        Raises:
+            TakenDownError: they must not leave.
+            TransientError: the decisions cannot be read.
+        """
+        takedowns, now = self._takedowns(), self._now()
+        for digest in digests:
+            found = _by_digest(takedowns, digest, now) or self.holds.payload(digest)
+            if found is not None:
+                raise TakenDownError(found)
+
+    def _page(self, page_id: str) -> _PageFields | None:
+        query = f"SELECT {', '.join(_PageFields._fields)} FROM pages WHERE page_id = :page"  # noqa: S608 names
+        for row in self._rows(query, {"page": page_id}):
+            return _PageFields(*(row[name] for name in _PageFields._fields))
+        return None
+
+    def _hops(self, page_ids: list[str]) -> Sequence[Any]:
+        """Redirects on the way to the pages' documents; parts of pages begin after these."""
+        if not page_ids:
+            return ()
+        marks, values = _marks(page_ids)
+        return self._rows(
+            "SELECT hop.page_id, hop.url FROM captures AS hop"  # noqa: S608 names of values
+            " JOIN pages AS p ON p.page_id = hop.page_id"
+            f" WHERE hop.page_id IN ({marks}) AND hop.status BETWEEN 300 AND 399"
+            " AND hop.captured_ms <= coalesce((SELECT min(document.captured_ms)"
+            " FROM captures AS document WHERE document.page_id = hop.page_id"
+            " AND document.url = p.final_url"
+            " AND (document.status < 300 OR document.status >= 400)), hop.captured_ms)",
+            values,
+        )
+
+    def _documents(self, page_ids: list[str]) -> Sequence[Any]:
+        """The payloads of pages' documents: of what the site sent, and of the DOM."""
+        marks, values = _marks(page_ids)
+        return self._rows(
+            "SELECT c.page_id, c.digest FROM captures AS c"  # noqa: S608 names of values
+            f" JOIN pages AS p ON p.page_id = c.page_id WHERE c.page_id IN ({marks})"
+            " AND (c.url = p.url OR c.url = p.final_url OR substr(c.url, 1, 8) = 'urn:dom:')",
+            values,
+        )
+
+    def _is_shared(self, capture: Capture) -> bool:
+        """Whether another page has the same payload."""
+        query = "SELECT 1 AS one FROM captures WHERE digest = :digest AND page_id <> :page LIMIT 1"
+        values = {"digest": capture.digest, "page": capture.page_id or ""}
+        return bool(self._rows(query, values))
+
+
+def _is_redirect(row: Any) -> bool:
+    return 300 <= (row["status"] or 0) < 400
+
+
+def digests_of(blocks: Iterable[bytes]) -> list[str]:
+    """The digests of what the blocks are together, by every algorithm that a take-down may name."""
+    sums = [hashlib.new(algorithm, usedforsecurity=False) for algorithm in _ALGORITHMS]
+    for block in blocks:
+        for each in sums:
+            each.update(block)
+    return [f"{each.name}:{each.hexdigest()}" for each in sums]
+
+
+def _by_digest(takedowns: TakedownSet, digest: str, now: datetime) -> Takedown | None:
+    return takedowns.on(TakedownSubject("", digest=digest), now)
+
+
+def _note(found: dict[str, Takedown], page_id: str, takedown: Takedown | None) -> None:
+    counting = strictest_takedown((found.get(page_id), takedown))
+    if counting is not None:
+        found[page_id] = counting
+
+
+def _marks(page_ids: list[str]) -> tuple[str, dict[str, str]]:
+    values = {f"page_{number}": page_id for number, page_id in enumerate(page_ids)}
+    return ", ".join(f":{name}" for name in values), values

@@ -1,0 +1,98 @@
+"""Access decisions in PostgreSQL, shared by several machines."""
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from core.config.database_urls import IndexAddress
+from core.errors import TransientError
+from playback.access.decision_store import TABLES, Values
+from warc.index.postgres_database import PostgresDatabase, storable_values, translate_query
+
+HELD_S = 0.1  # so long a version counts: a decision holds within a second, and this is well below
+_OPTIONS = {"application_name": "weboid-decisions", "connect_timeout": "3"}
+_RELATIONS = re.findall(r"CREATE (?:TABLE|INDEX) IF NOT EXISTS (\w+)", TABLES)
+_LOCK = 7_130_223  # of whoever makes the tables; any number that nobody else uses
+
+
+class PostgresDecisionStore:
+    """The decisions in the database that the address names. From any thread; `close` it.
+
+    The first change makes the tables.
+    """
+
+    def __init__(
+        self, address: IndexAddress, *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._address = address
+        self._reading = PostgresDatabase(address)
+        self._monotonic = monotonic
+        self._held: tuple[float, int] | None = None
+        self._lock = threading.Lock()
+        self._has_tables = False
+
+    def version(self) -> int:
+        """The number of the last change, as of `HELD_S` ago at most."""
+        now = self._monotonic()
+        held = self._held
+        if held is None or now - held[0] >= HELD_S:
+            found = self.rows("SELECT n FROM decision_version", {})
+            held = self._held = (now, int(found[0]["n"]) if found else 0)
+        return held[1]
+
+    def rows(self, query: str, values: Values) -> list[Any]:
+        """The answer's rows."""
+        return self._reading.rows(query, values)
+
+    def change(self, changes: Iterable[tuple[str, Values]]) -> None:
+        """Make the changes."""
+        with self._lock:
+            try:
+                conninfo = make_conninfo(**self._address.parameters, **_OPTIONS)
+                with closing(psycopg.connect(conninfo)) as connection:
+                    self._change(connection, changes)
+                    connection.commit()
+            except psycopg.Error as error:
+                words = " ".join(str(error).split()).rstrip(".")
+                if self._address.password:
+                    words = words.replace(self._address.password, "***")
+                text = f"The decision was not kept at {self._address}: {words}."
+                raise TransientError(text) from None
+            self._held = None
+
+    def close(self) -> None:
+        """End the connections."""
+        self._reading.close()
+
+    def _change(
+        self, connection: psycopg.Connection[Any], changes: Iterable[tuple[str, Values]]
+    ) -> None:
+        if not self._has_tables:
+            self._make_tables(connection)
+            connection.commit()  # before anything else is locked
+            self._has_tables = True
+        # Writers stand in line here, and so agree on numbers and versions.
+        connection.execute("SELECT n FROM decision_version FOR UPDATE")
+        for query, values in changes:
+            connection.execute(translate_query(query), storable_values(values))
+        connection.execute("UPDATE decision_version SET n = n + 1")
+
+    def _make_tables(self, connection: psycopg.Connection[Any]) -> None:
+        """Make what is missing. Whoever may make no schema may use one that was made before."""
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        schema = self._address.index
+        query = "SELECT count(*) FROM pg_namespace WHERE nspname = %s"
+        if connection.execute(query, (schema,)).fetchone() != (1,):
+            connection.execute(f'CREATE SCHEMA "{schema}"'.encode())
+        query = (
+            "SELECT count(*) FROM pg_class JOIN pg_namespace AS n ON n.oid = relnamespace"
+            " WHERE nspname = %s AND relname = ANY(%s)"
+        )
+        if connection.execute(query, (schema, _RELATIONS)).fetchone() != (len(_RELATIONS),):
+            connection.execute(TABLES.encode())

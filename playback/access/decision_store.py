@@ -1,0 +1,380 @@
+"""Store of access decisions (SQLite), its schema, and values that follow its changes.
+
+version    one row: a number that every change raises, so that a reader knows in microseconds
+           whether what it holds is still what was decided.
+takedowns  `playback.access.takedowns`; a row is never deleted. ``changed`` is the version that the
+           row's last change started from, so that a reader asks only for what is new to it.
+erasures   a row for each record whose payload was erased for a take-down.
+levels     `playback.access.levels`, with level_rights and stored_levels; rows are only ever added
+verdicts   `playback.access.holds`
+url_lists  `playback.access.threat_lists`
+
+Moments are whole milliseconds since 1970 UTC.
+
+A decision counts from the moment it is written, on every route and in every process (P-22): whoever
+answers readers holds what it read as a `WatchedValue` value, and looks at the store's version before each
+answer. A store that is there and cannot be read is an error, never an empty one: playback fails closed.
+"""
+
+import re
+import secrets
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+from core.config.database_urls import parse_index_url
+from core.errors import TransientError
+from core.layout import Layout
+
+VERSION_DDL = """
+CREATE TABLE IF NOT EXISTS decision_version (id INTEGER PRIMARY KEY CHECK (id = 1), n BIGINT NOT NULL);
+INSERT INTO decision_version (id, n) VALUES (1, 1) ON CONFLICT DO NOTHING;
+"""
+TAKEDOWNS_DDL = """
+CREATE TABLE IF NOT EXISTS takedowns (
+    number BIGINT PRIMARY KEY,
+    kind TEXT NOT NULL,
+    what TEXT NOT NULL,
+    timestamp TEXT NOT NULL,
+    effect TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    ticket TEXT NOT NULL,
+    actor TEXT NOT NULL,
+    decided_ms BIGINT NOT NULL,
+    expires_ms BIGINT,
+    lifted_ms BIGINT,
+    lifted_by TEXT NOT NULL,
+    lifted_reason TEXT NOT NULL,
+    changed BIGINT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS takedowns_by_change ON takedowns (changed);
+CREATE TABLE IF NOT EXISTS erasures (
+    record_id TEXT NOT NULL,
+    takedown BIGINT NOT NULL,
+    filename TEXT NOT NULL,
+    url TEXT NOT NULL,
+    captured_ms BIGINT NOT NULL,
+    erased_ms BIGINT NOT NULL,
+    actor TEXT NOT NULL,
+    PRIMARY KEY (record_id, takedown)
+);
+"""
+# `skipped` says why the scanner did not look into the payload; then `threat` is an earlier scan's.
+VERDICTS_DDL = """
+CREATE TABLE IF NOT EXISTS verdicts (
+    digest TEXT NOT NULL PRIMARY KEY,
+    threat TEXT NOT NULL,
+    scanner TEXT NOT NULL,
+    scanned_ms BIGINT NOT NULL,
+    skipped TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS verdicts_of_threats ON verdicts (digest) WHERE threat <> '';
+"""
+LISTS_DDL = """
+CREATE TABLE IF NOT EXISTS url_lists (
+    name TEXT NOT NULL PRIMARY KEY,
+    file TEXT NOT NULL,
+    effect TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    entries BIGINT NOT NULL,
+    added_ms BIGINT NOT NULL
+);
+"""
+LEVELS_DDL = """
+CREATE TABLE IF NOT EXISTS levels (
+    number BIGINT PRIMARY KEY, scope TEXT NOT NULL, wiki TEXT NOT NULL, what TEXT NOT NULL,
+    level TEXT NOT NULL, actor TEXT NOT NULL, actor_wiki TEXT NOT NULL, decided_ms BIGINT NOT NULL,
+    reason TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS stored_levels (
+    number BIGINT PRIMARY KEY, scope TEXT NOT NULL, wiki TEXT NOT NULL, what TEXT NOT NULL,
+    level TEXT NOT NULL, actor TEXT NOT NULL, actor_wiki TEXT NOT NULL, decided_ms BIGINT NOT NULL,
+    reason TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS level_rights (
+    number BIGINT PRIMARY KEY, wiki TEXT NOT NULL, editor TEXT NOT NULL, scope TEXT NOT NULL,
+    most TEXT NOT NULL, actor TEXT NOT NULL, actor_wiki TEXT NOT NULL, decided_ms BIGINT NOT NULL,
+    reason TEXT NOT NULL
+);
+"""
+TABLES = "".join((VERSION_DDL, TAKEDOWNS_DDL, VERDICTS_DDL, LISTS_DDL, LEVELS_DDL))
+
+
+Values = Mapping[str, Any]
+T = TypeVar("T")
+
+_BUSY_TIMEOUT_S = 5.0
+_MOST_ATTEMPTS = 5
+_COPIED = [
+    name
+    for name in re.findall(r"CREATE TABLE IF NOT EXISTS (\w+)", TABLES)
+    if name != "decision_version"
+]
+
+
+class DecisionStore(Protocol):
+    """Decisions of one archive. From any thread; `close` it."""
+
+    def version(self) -> int:
+        """A number that differs after each change; 0 while nothing was ever decided.
+
+        Raises:
+            TransientError: the store is there and cannot be read.
+        """
+        ...
+
+    def rows(self, query: str, values: Values) -> list[Any]:
+        """The answer's rows, whose columns are found by name; none while nothing was ever decided.
+
+        Raises:
+            TransientError: the store is there and cannot be read.
+        """
+        ...
+
+    def change(self, changes: Iterable[tuple[str, Values]]) -> None:
+        """Make all of the changes, or none, and raise the version.
+
+        Raises:
+            TransientError: they could not be made.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of the store."""
+        ...
+
+
+def open_decisions(layout: Layout, url: str = "") -> DecisionStore:
+    """The decisions about a collection: beside its own index, or beside the one that `url` names.
+
+    Nothing is opened yet.
+
+    Raises:
+        ConfigError: `url` names none.
+    """
+    if not url:
+        return SqliteDecisionStore(layout.decisions_db)
+    from playback.access.decision_postgres import PostgresDecisionStore  # needs a library
+
+    return PostgresDecisionStore(parse_index_url(url))
+
+
+def copy_decisions(source: DecisionStore, path: Path) -> None:
+    """Copy all decisions into a new file, which is not made while nothing was ever decided.
+
+    Raises:
+        TransientError: they cannot be read.
+    """
+    changes: list[tuple[str, Values]] = []
+    for table in _COPIED:
+        for row in source.rows(f"SELECT * FROM {table}", {}):  # noqa: S608 a constant of ours
+            values = dict(row)
+            names, marks = ", ".join(values), ", ".join(f":{name}" for name in values)
+            changes.append((f"INSERT INTO {table} ({names}) VALUES ({marks})", values))  # noqa: S608
+    if changes:
+        with closing(SqliteDecisionStore(path)) as target:
+            target.change(changes)
+
+
+class OffloadedStore:
+    """A store asked through `call`, maybe where waiting for it holds up nobody else."""
+
+    def __init__(self, store: DecisionStore, call: Callable[..., Any]) -> None:
+        self._store = store
+        self._call = call
+
+    def version(self) -> int:
+        """The number of the last change."""
+        found: int = self._call(self._store.version, ())
+        return found
+
+    def rows(self, query: str, values: Values) -> list[Any]:
+        """The answer's rows."""
+        found: list[Any] = self._call(self._store.rows, (query, values))
+        return found
+
+    def change(self, changes: Iterable[tuple[str, Values]]) -> None:
+        """Make the changes."""
+        self._call(self._store.change, (list(changes),))
+
+    def close(self) -> None:
+        """Close the store."""
+        self._store.close()
+
+
+class SqliteDecisionStore:
+    """The decisions of one collection, in a file that the first change creates.
+
+    Reading needs no right to write: from a folder where nothing can be written, a file at rest is read
+    as it stands, and anew whenever it is another.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._reader: sqlite3.Connection | None = None
+        self._writer: sqlite3.Connection | None = None
+        self._opened: tuple[int, ...] | None = None
+        self._is_frozen = False
+
+    def version(self) -> int:
+        """The number of the last change."""
+        found = self.rows("SELECT n FROM decision_version", {})
+        return int(found[0]["n"]) if found else 0
+
+    def rows(self, query: str, values: Values) -> list[Any]:
+        """The answer's rows."""
+        with self._lock:
+            try:
+                return self._ask(query, values)
+            except (sqlite3.Error, OSError) as error:
+                self._close()
+                raise TransientError(f"The decisions cannot be read: {error}.") from error
+
+    def change(self, changes: Iterable[tuple[str, Values]]) -> None:
+        """Make the changes."""
+        with self._lock:
+            try:
+                self._connected()  # closes what belongs to another file
+                connection = self._writer = self._writer or self._open_writer()
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    for query, values in changes:
+                        connection.execute(query, values)
+                    connection.execute("UPDATE decision_version SET n = n + 1")
+                    connection.execute("COMMIT")
+                except BaseException:
+                    connection.execute("ROLLBACK")
+                    raise
+            except (sqlite3.Error, OSError) as error:
+                self._close()
+                raise TransientError(f"The decision was not kept: {error}.") from error
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._close()
+
+    def _ask(self, query: str, values: Values) -> list[Any]:
+        for _ in range(_MOST_ATTEMPTS):
+            connection = self._connected()
+            if connection is None:
+                return []
+            try:
+                found = connection.execute(query, values).fetchall()
+            except sqlite3.OperationalError as error:
+                if "no such table" not in str(error):
+                    raise
+                found = []  # of an older version of ours: nothing of that kind was decided
+            except sqlite3.DatabaseError:
+                if not self._is_frozen or self._identity() == self._opened:
+                    raise
+                continue  # it was written to under a reader who takes no lock
+            if not self._is_frozen or self._identity() == self._opened:
+                return found
+        raise TransientError("The decisions change faster than they can be read.")
+
+    def _close(self) -> None:
+        for connection in (self._reader, self._writer):
+            if connection is not None:
+                connection.close()
+        self._reader = self._writer = self._opened = None
+
+    def _connected(self) -> sqlite3.Connection | None:
+        """The connection to the file that is there now; None when there is none."""
+        identity = self._identity()
+        if identity is None:
+            self._close()
+            return None
+        if self._reader is None or identity != self._opened:
+            self._close()
+            self._reader = self._open_reader()
+            self._opened = self._identity()
+        return self._reader
+
+    def _identity(self) -> tuple[int, ...] | None:
+        """Differs when another file must be opened."""
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return None
+        if not self._is_frozen:
+            return (found.st_dev, found.st_ino)
+        log = self._path.with_name(f"{self._path.name}-wal")
+        return (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size, log.exists())
+
+    def _open_reader(self) -> sqlite3.Connection:
+        self._is_frozen = False
+        try:
+            return self._open("?mode=ro")
+        except sqlite3.OperationalError:
+            log = self._path.with_name(f"{self._path.name}-wal")
+            if log.exists():
+                raise
+        # SQLite's locks need a file beside it that cannot be made here; without them it reads only
+        # what it is told will not change, and we look whether it did.
+        connection = self._open("?mode=ro&immutable=1")
+        self._is_frozen = True
+        return connection
+
+    def _open_writer(self) -> sqlite3.Connection:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        if not self._path.exists():
+            # Under another name until it is whole: what has no version is no store (fail closed).
+            fresh = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
+            try:
+                with closing(sqlite3.connect(fresh, isolation_level=None)) as made:
+                    made.executescript(TABLES)
+                with suppress(FileExistsError):
+                    self._path.hardlink_to(fresh)
+            finally:
+                fresh.unlink(missing_ok=True)
+        connection = self._open("?mode=rw")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.executescript(TABLES)
+        return connection
+
+    def _open(self, how: str) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            f"{self._path.absolute().as_uri()}{how}",
+            uri=True,
+            timeout=_BUSY_TIMEOUT_S,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        connection.row_factory = sqlite3.Row
+        try:
+            found = connection.execute("SELECT count(*) FROM decision_version").fetchone()[0]
+        except sqlite3.Error:
+            connection.close()
+            raise
+        if found != 1:
+            connection.close()
+            raise sqlite3.DatabaseError("it has no version")
+        return connection
+
+
+class WatchedValue(Generic[T]):
+    """What `load` made of a store, made again after every change of the store. From any thread."""
+
+    def __init__(self, store: DecisionStore, load: Callable[[DecisionStore], T]) -> None:
+        self._store = store
+        self._load = load
+        self._held: tuple[int, T] | None = None
+
+    def now(self) -> T:
+        """The value as of now.
+
+        Raises:
+            TransientError: the store cannot be read.
+        """
+        version = self._store.version()
+        held = self._held
+        if held is None or held[0] != version:
+            # The version first: what is read afterwards is at least as new.
+            held = self._held = (version, self._load(self._store))
+        return held[1]

@@ -1,0 +1,496 @@
+"""Take-downs: what each kind covers, and their store (P-22).
+
+What each kind covers; all but digests go by the replay key (`core.url_keys`), and an artifact
+``urn:KIND:URL`` by the URL within it:
+
+url      the URL and what shares its replay key: the other scheme, with and without ``www.``, other
+         letter case, another order of arguments, any fragment
+prefix   that path and all below it, at the boundary of a segment: ``/a`` covers ``/a``, ``/a/b`` and
+         ``/a?q``, never ``/ab``; the same port only
+host     the host on every port, with and without ``www.``, and every host below it
+capture  the page of that URL and second, with all that was captured for it and for no other page
+digest   a payload, wherever it was captured
+
+A look-up's cost grows with the parts of the URL asked about, never with the number of take-downs.
+
+Nothing is ever deleted: a lifted take-down keeps who lifted it, when and why.
+"""
+
+import re
+import threading
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlsplit
+
+from core.digests import Digest
+from core.errors import BadUrlError, InputError, TransientError
+from core.timestamps import from_unix_milliseconds, parse_timestamp14, unix_milliseconds
+from core.url_keys import replay_key
+from playback.access.decision_store import DecisionStore
+
+_URN = re.compile(r"urn:[^:]*:(.*)", re.DOTALL)
+_PORT = re.compile(r":\d+\Z")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_HOST_TEXT = re.compile(r"\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\\\[\]()<>\"']+")
+_MOST_LABELS = 128
+
+
+class TakedownKind(StrEnum):
+    """What a take-down names."""
+
+    URL = "url"
+    PREFIX = "prefix"
+    HOST = "host"
+    CAPTURE = "capture"
+    DIGEST = "digest"
+
+
+class TakedownEffect(StrEnum):
+    """What a reader is told."""
+
+    BLOCK = "block"  # 451, with the public reason; still listed
+    HIDE = "hide"  # as if it had never been captured
+
+
+@dataclass(frozen=True, slots=True)
+class TakedownSubject:
+    """What is to be shown: a record, or a page.
+
+    Attributes:
+        url: its URL; of an artifact the ``urn:``, which stands for the URL within it.
+        timestamp: its moment, 14 digits.
+        digest: its payload's; empty when none is known.
+        page_id: the page it was captured for; empty when none is known.
+    """
+
+    url: str
+    timestamp: str = ""
+    digest: str = ""
+    page_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Takedown:
+    """One decision that something must not be shown.
+
+    Attributes:
+        number: which it is, from 1; 0 while it was not kept.
+        what: URL, prefix, host or digest, as `normalize_target` spells it.
+        timestamp: of a capture, 14 digits; else empty.
+        reason: for readers, when the effect is to block.
+        ticket: where it was asked for; not for readers.
+        actor: who decided.
+        expires_at: when it ends by itself; None: never.
+    """
+
+    number: int
+    kind: TakedownKind
+    what: str
+    timestamp: str
+    effect: TakedownEffect
+    reason: str
+    ticket: str
+    actor: str
+    decided_at: datetime
+    expires_at: datetime | None
+
+    def holds(self, now: datetime) -> bool:
+        """Whether it has not ended by itself."""
+        return self.expires_at is None or now < self.expires_at
+
+
+class TakedownSet:
+    """Take-downs that were not lifted, ready to be asked about each record.
+
+    May be asked while another thread puts and drops: an answer counts what was there before or after.
+    """
+
+    def __init__(self, takedowns: Iterable[Takedown] = ()) -> None:
+        self._by_key: dict[tuple[TakedownKind, str], tuple[Takedown, ...]] = {}
+        self._by_number: dict[int, Takedown] = {}
+        self._count: Counter[TakedownKind] = Counter()
+        self._digests = 0
+        self._longest = 0  # of the keys of prefixes
+        for each in takedowns:
+            self.put(each)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._by_number)
+
+    @property
+    def state_of_digests(self) -> str:
+        """Differs when other payloads are taken down; empty while none is."""
+        return f"{self._digests:08x}" if self._count[TakedownKind.DIGEST] else ""
+
+    def has(self, *kinds: TakedownKind) -> bool:
+        """Whether there is any of these kinds."""
+        return any(self._count[kind] for kind in kinds)
+
+    def put(self, takedown: Takedown) -> None:
+        """Add it, or take it for the one that has its number."""
+        self.drop(takedown.number)
+        key = (takedown.kind, takedown_key(takedown))
+        self._by_key[key] = (*self._by_key.get(key, ()), takedown)
+        self._by_number[takedown.number] = takedown
+        self._note(takedown, 1)
+
+    def drop(self, number: int) -> None:
+        """Forget the one with that number, if there is one."""
+        takedown = self._by_number.pop(number, None)
+        if takedown is None:
+            return
+        key = (takedown.kind, takedown_key(takedown))
+        left = tuple(each for each in self._by_key[key] if each.number != number)
+        if left:
+            self._by_key[key] = left
+        else:
+            del self._by_key[key]
+        self._note(takedown, -1)
+
+    def on(self, subject: TakedownSubject, now: datetime) -> Takedown | None:
+        """The take-down that holds for the subject at `now`; None: it may be shown.
+
+        Hiding goes before blocking, and of equals the first decision counts. What a page's parts share
+        with it, its redirects and its document's payload are looked at by `playback.access.control`.
+        """
+        return self._strictest(self._keys(subject), now) if self._by_number else None
+
+    def on_capture(self, url: str, timestamp: str, now: datetime) -> Takedown | None:
+        """The take-down of that one capture, whatever else holds for its URL."""
+        if not self._count[TakedownKind.CAPTURE]:
+            return None
+        key = (TakedownKind.CAPTURE, f"{timestamp} {_url_key(url_within(url))}")
+        return self._strictest((key,), now)
+
+    def _strictest(
+        self, keys: Iterable[tuple[TakedownKind, str]], now: datetime
+    ) -> Takedown | None:
+        return strictest_takedown(
+            each for key in keys for each in self._by_key.get(key, ()) if each.holds(now)
+        )
+
+    def _keys(self, subject: TakedownSubject) -> Iterator[tuple[TakedownKind, str]]:
+        """Every key under which a take-down of the subject would be filed."""
+        count = self._count
+        if count[TakedownKind.DIGEST] and subject.digest:
+            yield TakedownKind.DIGEST, digest_key(subject.digest)
+        if len(self._by_number) == count[TakedownKind.DIGEST]:
+            return
+        url = url_within(subject.url)
+        key = _url_key(url)
+        yield TakedownKind.URL, key
+        if count[TakedownKind.CAPTURE] and subject.timestamp:
+            yield TakedownKind.CAPTURE, f"{subject.timestamp} {key}"
+        if count[TakedownKind.PREFIX]:
+            for prefix in _prefixes(key, self._longest):
+                yield TakedownKind.PREFIX, prefix
+        if count[TakedownKind.HOST]:
+            for host in _hosts(key, url):
+                yield TakedownKind.HOST, host
+
+    def _note(self, takedown: Takedown, count: int) -> None:
+        self._count[takedown.kind] += count
+        if takedown.kind is TakedownKind.PREFIX:
+            self._longest = max(self._longest, len(takedown_key(takedown)))
+        if takedown.kind is TakedownKind.DIGEST:
+            self._digests ^= zlib.crc32(f"{takedown.number} {takedown.what}".encode())
+
+
+def strictest_takedown(takedowns: Iterable[Takedown | None]) -> Takedown | None:
+    """The one that counts of several for the same thing; None when there is none."""
+    found = [each for each in takedowns if each is not None]
+    if not found:
+        return None
+    return min(found, key=lambda each: (each.effect is not TakedownEffect.HIDE, each.number))
+
+
+def url_within(url: str) -> str:
+    """The URL within an artifact's ``urn:``; any other as it is.
+
+    >>> url_within("urn:view:https://example.org/"), url_within("https://example.org/")
+    ('https://example.org/', 'https://example.org/')
+    """
+    while (match := _URN.fullmatch(url)) is not None:
+        url = match[1]
+    return url
+
+
+def normalize_target(kind: TakedownKind, text: str) -> str:
+    """What somebody typed, as it is kept.
+
+    Raises:
+        InputError: it is nothing of that kind.
+
+    >>> normalize_target(TakedownKind.HOST, "WWW.Example.org."), normalize_target(TakedownKind.URL, "example.org")
+    ('www.example.org', 'https://example.org/')
+    """
+    text = text.strip()
+    if kind is TakedownKind.DIGEST:
+        return str(Digest.parse(text))
+    if kind is TakedownKind.HOST:
+        return _canonical_host(text)
+    url = _web_url(url_within(text))
+    if kind is TakedownKind.PREFIX and ("?" in url or "#" in url):
+        raise InputError(
+            f"{url[:200]!r} is no prefix, for it has a query: name the path, or each URL."
+        )
+    return url
+
+
+def check_timestamp(text: str) -> str:
+    """The 14 digits of a capture's moment.
+
+    Raises:
+        InputError: they name none.
+    """
+    parse_timestamp14(text)
+    return text
+
+
+def takedown_key(takedown: Takedown) -> str:
+    """What the take-down is filed under."""
+    match takedown.kind:
+        case TakedownKind.DIGEST:
+            return digest_key(takedown.what)
+        case TakedownKind.HOST:
+            return next(_hosts(_url_key(f"http://{takedown.what}/"), f"http://{takedown.what}/"))
+        case TakedownKind.CAPTURE:
+            return f"{takedown.timestamp} {_url_key(takedown.what)}"
+        case _:
+            return _url_key(takedown.what)
+
+
+@lru_cache(maxsize=4096)
+def digest_key(text: str) -> str:
+    """One spelling of a digest, however it is spelled; what is none stays what it is."""
+    try:
+        return str(Digest.parse(text))
+    except InputError:
+        return text
+
+
+@lru_cache(maxsize=4096)
+def _url_key(url: str) -> str:
+    try:
+        return replay_key(url)
+    except BadUrlError:
+        return url  # no index has a key for it either; its own text stands for it
+
+
+def _prefixes(key: str, longest: int) -> Iterator[str]:
+    """The key and all that it lies below, at boundaries of segments, up to `longest` characters."""
+    yield key
+    at = key.find(")") + 1
+    if at == 0:
+        return
+    yield key[: at + 1]
+    query = key.find("?", at)
+    end = len(key) if query < 0 else query
+    while 0 < (at := key.find("/", at + 1, end)) <= longest:
+        yield key[:at]
+    if query >= 0:
+        yield key[:query]
+
+
+def _hosts(key: str, url: str) -> Iterator[str]:
+    """The host of a key, without its port, and the hosts that it lies below."""
+    host = key.partition(")")[0]
+    if host.count(":") > 1:  # an IPv6 address, from whose end a port cannot be told
+        try:
+            yield urlsplit(url).hostname or host
+        except ValueError:
+            yield host
+        return
+    host = _PORT.sub("", host)
+    yield host
+    for _ in range(_MOST_LABELS):
+        host, comma, _last = host.rpartition(",")
+        if not comma:
+            return
+        yield host
+
+
+def _canonical_host(text: str) -> str:
+    host = urlsplit(text).netloc.rpartition("@")[2] if "://" in text else text
+    host = _PORT.sub("", host) if host.count(":") == 1 or host.startswith("[") else host
+    if host.count(":") > 1 and not host.startswith("["):
+        host = f"[{host}]"
+    host = host.strip(".").lower()
+    if _HOST_TEXT.fullmatch(host) is None:
+        raise InputError(f"{text[:200]!r} is no host: write example.org, or 192.0.2.1.")
+    _web_url(f"http://{host}/")
+    return host
+
+
+def _web_url(text: str) -> str:
+    """The URL; https where no scheme is given.
+
+    Raises:
+        InputError: it is none of the web's.
+    """
+    if "://" not in text and not text.lower().startswith(("http:", "https:")):
+        text = f"https://{text}"
+    try:
+        parts = urlsplit(text)
+        replay_key(text)
+    except (ValueError, BadUrlError) as error:
+        raise InputError(f"{text[:200]!r} is no URL: {error}") from error
+    if parts.scheme not in {"http", "https"} or not parts.hostname or re.search(r"\s", text):
+        raise InputError(f"{text[:200]!r} is no URL of the web.")
+    return text if parts.path or parts.query else f"{text.rstrip('/')}/"
+
+
+_VERSION = "(SELECT n FROM decision_version WHERE id = 1)"
+# Writers stand in line (`DecisionStore.change`), so the next number is free.
+_ADD = f"""
+INSERT INTO takedowns (number, kind, what, timestamp, effect, reason, ticket, actor, decided_ms,
+    expires_ms, lifted_ms, lifted_by, lifted_reason, changed)
+VALUES ((SELECT coalesce(max(number), 0) + 1 FROM takedowns), :kind, :what, :timestamp, :effect,
+    :reason, :ticket, :actor, :decided_ms, :expires_ms, NULL, '', '', {_VERSION})
+"""  # noqa: S608 a constant of ours
+_LIFT = f"""
+UPDATE takedowns SET lifted_ms = :lifted_ms, lifted_by = :actor, lifted_reason = :reason,
+    changed = {_VERSION} WHERE number = :number AND lifted_ms IS NULL
+"""  # noqa: S608 a constant of ours
+
+
+@dataclass(frozen=True, slots=True)
+class TakedownEntry:
+    """A take-down and what became of it.
+
+    Attributes:
+        takedown: the decision.
+        lifted_at: when it was taken back; None: it was not.
+        lifted_by: who took it back.
+        lifted_reason: why.
+    """
+
+    takedown: Takedown
+    lifted_at: datetime | None = None
+    lifted_by: str = ""
+    lifted_reason: str = ""
+
+    def holds(self, now: datetime) -> bool:
+        """Whether it counts at `now`."""
+        return self.lifted_at is None and self.takedown.holds(now)
+
+
+def add_takedowns(store: DecisionStore, takedowns: Iterable[Takedown]) -> None:
+    """Keep new take-downs, all or none; they get the next numbers in this order.
+
+    Raises:
+        TransientError: they could not be kept.
+    """
+    store.change([(_ADD, _values(each)) for each in takedowns])
+
+
+def lift_takedowns(
+    store: DecisionStore, numbers: Iterable[int], *, actor: str, reason: str, now: datetime
+) -> None:
+    """Take take-downs back; those that were taken back before stay as they are.
+
+    Raises:
+        TransientError: it could not be kept.
+    """
+    said = {"lifted_ms": unix_milliseconds(now), "actor": actor, "reason": reason}
+    store.change([(_LIFT, {**said, "number": number}) for number in numbers])
+
+
+def list_takedowns(store: DecisionStore) -> list[TakedownEntry]:
+    """Every take-down there ever was, in the order of their numbers.
+
+    Raises:
+        TransientError: they cannot be read.
+    """
+    return [_entry(row) for row in store.rows("SELECT * FROM takedowns ORDER BY number", {})]
+
+
+class LiveTakedowns:
+    """The take-downs of a store as they are now; of a change only what is new is read.
+
+    From any thread.
+    """
+
+    def __init__(self, store: DecisionStore) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._held = TakedownSet()
+        self._version = 0
+
+    def now(self) -> TakedownSet:
+        """All that were not lifted.
+
+        Raises:
+            TransientError: they cannot be read, or were there and are gone.
+        """
+        version = self._store.version()
+        if version == self._version:
+            return self._held
+        with self._lock:
+            if version != self._version:
+                self._follow(version)
+            return self._held
+
+    def _follow(self, version: int) -> None:
+        if version == 0:
+            # The first change creates the store, and nothing of ours removes it.
+            raise TransientError("The decisions are gone; restore them, or start anew.")
+        # The version was read first: what is read now is at least as new, and is read again if newer.
+        if version < self._version or self._version == 0:
+            rows = self._rows("SELECT * FROM takedowns WHERE lifted_ms IS NULL", 0)
+            self._held = TakedownSet(_entry(row).takedown for row in rows)
+        else:
+            for row in self._rows("SELECT * FROM takedowns WHERE changed >= :since", self._version):
+                entry = _entry(row)
+                if entry.lifted_at is None:
+                    self._held.put(entry.takedown)
+                else:
+                    self._held.drop(entry.takedown.number)
+        self._version = version
+
+    def _rows(self, query: str, since: int) -> Sequence[Any]:
+        return self._store.rows(query, {"since": since} if since else {})
+
+
+def _values(takedown: Takedown) -> dict[str, Any]:
+    expires = takedown.expires_at
+    return {
+        "kind": str(takedown.kind),
+        "what": takedown.what,
+        "timestamp": takedown.timestamp,
+        "effect": str(takedown.effect),
+        "reason": takedown.reason,
+        "ticket": takedown.ticket,
+        "actor": takedown.actor,
+        "decided_ms": unix_milliseconds(takedown.decided_at),
+        "expires_ms": None if expires is None else unix_milliseconds(expires),
+    }
+
+
+def _entry(row: Any) -> TakedownEntry:
+    lifted, expires = row["lifted_ms"], row["expires_ms"]
+    takedown = Takedown(
+        number=int(row["number"]),
+        kind=TakedownKind(row["kind"]),
+        what=row["what"],
+        timestamp=row["timestamp"],
+        effect=TakedownEffect(row["effect"]),
+        reason=row["reason"],
+        ticket=row["ticket"],
+        actor=row["actor"],
+        decided_at=from_unix_milliseconds(int(row["decided_ms"])),
+        expires_at=None if expires is None else from_unix_milliseconds(int(expires)),
+    )
+    return TakedownEntry(
+        takedown,
+        None if lifted is None else from_unix_milliseconds(int(lifted)),
+        row["lifted_by"],
+        row["lifted_reason"],
+    )

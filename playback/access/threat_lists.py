@@ -1,0 +1,465 @@
+"""Lists of malicious URLs (Safe Browsing hashes): look-up, hash-prefix files, URL hashing.
+
+The rules are those that Safe Browsing v4 publishes ("URLs and Hashing"), so that its lists and those
+made for the same clients can be used. An expression is a suffix of the host with a prefix of the path;
+a list holds beginnings of the expressions' SHA-256. Nothing here asks anybody anything.
+
+>>> canonical_url("http://www.GOOgle.com/a/../b?q#frag")
+b'http://www.google.com/b?q'
+>>> url_expressions("http://a.b.c/1/2.html?param=1")[:3]
+[b'a.b.c/1/2.html?param=1', b'a.b.c/1/2.html', b'a.b.c/']
+
+A file holds, for each length from 4 to 32 bytes, the prefixes of that length, sorted, one behind the
+other. A look-up is a bisection in the mapped file: nothing is loaded, and ten million prefixes cost
+twenty-four comparisons.
+
+    WEBOID PREFIXES 1                           a line
+    {"sections": [[4, 1000000], [32, 7]]}       a line: length and count, in the order of the data
+    data
+
+A list is a file of hash prefixes beside the decisions (`playback.access.threat_lists`) and a row that
+says what it is for. A file never changes: a newer list of the same name is another file.
+"""
+
+import hashlib
+import ipaddress
+import json
+import mmap
+import os
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from core.errors import InputError, TransientError
+from core.timestamps import from_unix_milliseconds, unix_milliseconds
+from playback.access.decision_store import DecisionStore
+
+_WITH_SLASHES = re.compile(rb"([A-Za-z][A-Za-z0-9+.-]*)://", re.DOTALL)
+_PORT = re.compile(rb":\d*\Z")
+_ESCAPED = re.compile(rb"[\x00-\x20\x7f-\xff#%]")
+_HEX = frozenset(b"0123456789abcdefABCDEF")
+_MOST_HOST_PARTS = 5
+_MOST_PATHS = 4
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+@dataclass(frozen=True, slots=True)
+class _UrlParts:
+    """A canonical URL in parts, not escaped; `query` is with its question mark, or empty."""
+
+    scheme: bytes
+    host: bytes
+    path: bytes
+    query: bytes
+    is_address: bool
+
+
+def canonical_url(url: str | bytes) -> bytes:
+    """The URL in the one form that is hashed; of any text something comes out."""
+    parts = _parts(url)
+    return parts.scheme + b"://" + _escape(parts.host + parts.path + parts.query)
+
+
+def url_expressions(url: str | bytes) -> list[bytes]:
+    """At most thirty: five suffixes of the host, each with six prefixes of path and query."""
+    parts = _parts(url)
+    found: list[bytes] = []
+    for host in _hosts(parts):
+        for path in _paths(parts):
+            expression = _escape(host + path)
+            if expression not in found:
+                found.append(expression)
+    return found
+
+
+def url_hashes(url: str | bytes) -> list[bytes]:
+    """The SHA-256 of each expression, 32 bytes; a list's entries are beginnings of them."""
+    return [hashlib.sha256(each).digest() for each in url_expressions(url)]
+
+
+def _parts(url: str | bytes) -> _UrlParts:
+    data = url.encode(errors="surrogatepass") if isinstance(url, str) else url
+    data = data.strip(b" ").translate(None, b"\t\r\n")
+    data = _unescape(data.partition(b"#")[0])
+    scheme, rest = b"http", data
+    match = _WITH_SLASHES.match(data)
+    if match is not None:
+        scheme, rest = match[1].lower(), data[match.end() :]
+    cut = re.search(rb"[/?]", rest)
+    authority, tail = (rest[: cut.start()], rest[cut.start() :]) if cut else (rest, b"")
+    host, is_address = _host(_PORT.sub(b"", authority.rpartition(b"@")[2]))
+    path, mark, query = tail.partition(b"?")
+    return _UrlParts(scheme, host, _resolved(path), mark + query, is_address)
+
+
+def _unescape(data: bytes) -> bytes:
+    """The text with escapes decoded until none is left, in time that grows with its length."""
+    if b"%" not in data:
+        return data
+    out = bytearray()
+    for byte in data:
+        out.append(byte)
+        # A decoded byte may itself end an escape: "%2541" is "%41" is "A".
+        while len(out) > 2 and out[-3] == 0x25 and out[-2] in _HEX and out[-1] in _HEX:
+            out[-3:] = bytes((int(out[-2:], 16),))
+    return bytes(out)
+
+
+def _host(host: bytes) -> tuple[bytes, bool]:
+    """The host in its one form, and whether it is an address."""
+    if host.startswith(b"[") and host.endswith(b"]"):
+        try:
+            return _ipv6(ipaddress.IPv6Address(host[1:-1].decode("ascii"))), True
+        except ValueError:
+            return host.lower(), True
+    if not host.isascii():
+        with suppress(UnicodeError):  # it is no name of the DNS, and its bytes are escaped
+            host = host.decode().encode("idna")
+    host = re.sub(rb"\.{2,}", b".", host).strip(b".").lower()
+    number = _ipv4(host)
+    return (host, False) if number is None else (str(ipaddress.IPv4Address(number)).encode(), True)
+
+
+def _ipv6(address: ipaddress.IPv6Address) -> bytes:
+    mapped = address.ipv4_mapped
+    if mapped is None and address in _NAT64:
+        mapped = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return str(mapped).encode() if mapped is not None else f"[{address.compressed}]".encode()
+
+
+def _ipv4(host: bytes) -> int | None:
+    """What the host means as an IPv4 address, in any spelling that inet_aton(3) knows."""
+    fields = host.split(b".")
+    if len(fields) > 4:
+        return None
+    numbers = []
+    for field in fields:
+        if re.fullmatch(rb"0x[0-9a-f]*", field):
+            numbers.append(int(field[2:] or b"0", 16))
+        elif re.fullmatch(rb"0[0-7]*", field):
+            numbers.append(int(field, 8))
+        elif re.fullmatch(rb"[1-9][0-9]{0,14}", field):
+            numbers.append(int(field))
+        else:
+            return None
+    *heads, last = numbers
+    if any(head > 255 for head in heads) or last >= 1 << 8 * (5 - len(fields)):
+        return None
+    return last + sum(head << 8 * (3 - place) for place, head in enumerate(heads))
+
+
+def _resolved(path: bytes) -> bytes:
+    """The path without dot segments and repeated slashes; it begins with a slash."""
+    kept: list[bytes] = []
+    segments = path.split(b"/")[1:]
+    for segment in segments:
+        if segment == b"..":
+            del kept[-1:]
+        elif segment not in (b"", b"."):
+            kept.append(segment)
+    ends = bool(kept) and bool(segments) and segments[-1] in (b"", b".", b"..")
+    return b"/" + b"/".join(kept) + (b"/" if ends else b"")
+
+
+def _hosts(parts: _UrlParts) -> list[bytes]:
+    """The host, and up to four of its suffixes that have two labels at least."""
+    found = [parts.host]
+    if parts.is_address:
+        return found
+    labels = parts.host.split(b".")
+    first = max(len(labels) - _MOST_HOST_PARTS, 1)
+    found += [b".".join(labels[start:]) for start in range(first, len(labels) - 1)]
+    return found[:_MOST_HOST_PARTS]
+
+
+def _paths(parts: _UrlParts) -> list[bytes]:
+    """The path with its query, without it, and up to four beginnings that end with a slash."""
+    found = [parts.path + parts.query] if parts.query else []
+    found.append(parts.path)
+    folders = parts.path.split(b"/")[1:-1]
+    found += [
+        b"/" + b"".join(folder + b"/" for folder in folders[:count])
+        for count in range(min(len(folders) + 1, _MOST_PATHS))
+    ]
+    return found
+
+
+def _escape(data: bytes) -> bytes:
+    return _ESCAPED.sub(lambda match: b"%%%02X" % match[0][0], data)
+
+
+SHORTEST_PREFIX, LONGEST_PREFIX = 4, 32  # bytes
+_MAGIC = b"WEBOID PREFIXES 1\n"
+_LINE = re.compile(rb"[0-9A-Fa-f]+")
+
+
+def parse_hex_prefixes(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The prefixes that a text holds, one in hexadecimal a line; empty lines and ``#`` are passed over.
+
+    Raises:
+        InputError: a line is something else; the text names it.
+    """
+    for number, line in enumerate(lines, 1):
+        text = line.partition(b"#")[0].strip()
+        if not text:
+            continue
+        size = len(text) // 2
+        if (
+            not _LINE.fullmatch(text)
+            or len(text) % 2
+            or not SHORTEST_PREFIX <= size <= LONGEST_PREFIX
+        ):
+            raise InputError(
+                f"Line {number} is no hash prefix: 8 to 64 hexadecimal digits are, an even number."
+            )
+        yield bytes.fromhex(text.decode())
+
+
+def parse_binary_prefixes(data: bytes, width: int) -> Iterator[bytes]:
+    """The prefixes that stand one behind the other, each of `width` bytes.
+
+    Raises:
+        InputError: the data are no multiple of it, or it is none that a prefix has.
+    """
+    if not SHORTEST_PREFIX <= width <= LONGEST_PREFIX:
+        raise InputError(f"A prefix has {SHORTEST_PREFIX} to {LONGEST_PREFIX} bytes, not {width}.")
+    if len(data) % width:
+        raise InputError(f"{len(data)} bytes are no prefixes of {width} bytes each.")
+    return (data[start : start + width] for start in range(0, len(data), width))
+
+
+def write_prefixes(path: Path, prefixes: Iterable[bytes]) -> int:
+    """Write the file, whole or not at all; how many different prefixes it holds.
+
+    Raises:
+        InputError: there are none.
+        TransientError: the file cannot be written.
+    """
+    by_width: dict[int, set[bytes]] = {}
+    for prefix in prefixes:
+        by_width.setdefault(len(prefix), set()).add(prefix)
+    if not by_width:
+        raise InputError("The list is empty.")
+    sections = [[width, len(found)] for width, found in sorted(by_width.items())]
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            file.write(_MAGIC + json.dumps({"sections": sections}).encode() + b"\n")
+            for width, _ in sections:
+                file.writelines(sorted(by_width.pop(width)))
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(path)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
+        raise TransientError(f"The list cannot be written: {error}.") from error
+    return sum(count for _, count in sections)
+
+
+class PrefixFile:
+    """A list that is there. From any thread; it is let go of with the last who holds it.
+
+    Raises:
+        TransientError: it is not there, or is none: playback fails closed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            with path.open("rb") as file:
+                self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            if self._data[: len(_MAGIC)] != _MAGIC:
+                raise ValueError("it is none")  # noqa: TRY301 one way out
+            end = self._data.find(b"\n", len(_MAGIC)) + 1
+            sections = json.loads(self._data[len(_MAGIC) : end])["sections"]
+            self._sections: list[tuple[int, int, int]] = []  # width, count, where it begins
+            for width, count in sections:
+                self._sections.append((int(width), int(count), end))
+                end += int(width) * int(count)
+            if end != len(self._data):
+                raise ValueError("it is not whole")  # noqa: TRY301 as above
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise TransientError(f"The list {path.name} cannot be read: {error}.") from error
+
+    def find(self, full_hash: bytes) -> int:
+        """How many bytes of the hash an entry of the list has; 0 when none is a beginning of it."""
+        for width, count, start in reversed(self._sections):  # the longest says the most
+            wanted = full_hash[:width]
+
+            def entry(number: int, width: int = width, start: int = start) -> bytes:
+                return self._data[start + number * width : start + (number + 1) * width]
+
+            place = bisect_left(range(count), wanted, key=entry)
+            if place < count and entry(place) == wanted:
+                return width
+        return 0
+
+
+_SURE = (
+    8  # bytes of a prefix: fewer are shared by addresses that have nothing to do with each other
+)
+_COLUMNS = "name, file, effect, reason, entries, added_ms"
+
+
+class ListEffect(StrEnum):
+    """What a reader of a listed address meets."""
+
+    HOLD = "hold"  # a notice before the copy
+    WARN = "warn"  # a notice beside the copy
+
+
+@dataclass(frozen=True, slots=True)
+class ThreatList:
+    """A list as its row says.
+
+    Attributes:
+        name: for readers, too.
+        file: its file's name, in the folder of lists.
+        reason: what is on it, for readers.
+        added_at: when it was added, or brought up to date.
+    """
+
+    name: str
+    file: str
+    effect: ListEffect
+    reason: str
+    entries: int
+    added_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ListHit:
+    """An address found on a list.
+
+    Attributes:
+        is_sure: False when the entry is so short that another address may be meant.
+    """
+
+    on: ThreatList
+    is_sure: bool
+
+
+class ThreatLists:
+    """All lists, ready to be asked for each address. From any thread."""
+
+    def __init__(self, lists: Iterable[tuple[ThreatList, PrefixFile]] = ()) -> None:
+        self._lists = tuple(lists)
+
+    def __bool__(self) -> bool:
+        return bool(self._lists)
+
+    def on(self, url: str) -> ListHit | None:
+        """Where the address is found, what holds it back before what only warns; None: nowhere."""
+        hits = self.all_on(url)
+        return min(hits, key=lambda hit: hit.on.effect is not ListEffect.HOLD, default=None)
+
+    def all_on(self, url: str) -> list[ListHit]:
+        """Every list on which the address is."""
+        if not self._lists:
+            return []
+        hashes = url_hashes(url)
+        hits = []
+        for about, file in self._lists:
+            size = max(map(file.find, hashes), default=0)
+            if size:
+                hits.append(ListHit(about, size >= _SURE))
+        return hits
+
+
+def lists_folder(decisions_db: Path) -> Path:
+    """Where the files of lists are: beside the decisions of the collection."""
+    return decisions_db.with_name("lists")
+
+
+def load_lists(store: DecisionStore, folder: Path) -> ThreatLists:
+    """All lists that the store knows.
+
+    Raises:
+        TransientError: the store or a list cannot be read; nothing is taken for unlisted.
+    """
+    return ThreatLists((each, PrefixFile(folder / each.file)) for each in list_rows(store))
+
+
+def list_rows(store: DecisionStore) -> list[ThreatList]:
+    """The lists' rows, by name."""
+    rows = store.rows(f"SELECT {_COLUMNS} FROM url_lists ORDER BY name", {})  # noqa: S608 constants
+    return [_list(row) for row in rows]
+
+
+def add_list(
+    store: DecisionStore, folder: Path, about: ThreatList, prefixes: Iterable[bytes]
+) -> ThreatList:
+    """Add a list, or take this one for an older one of the same name; as it is kept.
+
+    Raises:
+        InputError: the name cannot be one, or there are no prefixes.
+        TransientError: it cannot be kept.
+    """
+    if not about.name.strip() or len(about.name) > 100 or not about.name.isprintable():
+        raise InputError("A list's name has 1 to 100 characters that can be seen.")
+    old = next((each for each in list_rows(store) if each.name == about.name), None)
+    stem = hashlib.sha256(f"{about.name} {unix_milliseconds(about.added_at)}".encode()).hexdigest()[
+        :24
+    ]
+    file = f"{stem}.prefixes"
+    entries = write_prefixes(folder / file, prefixes)
+    values = {
+        "name": about.name,
+        "file": file,
+        "effect": about.effect,
+        "reason": about.reason,
+        "entries": entries,
+        "added_ms": unix_milliseconds(about.added_at),
+    }
+    store.change(
+        [
+            ("DELETE FROM url_lists WHERE name = :name", {"name": about.name}),
+            (
+                f"INSERT INTO url_lists ({_COLUMNS}) VALUES"  # noqa: S608 constants
+                " (:name, :file, :effect, :reason, :entries, :added_ms)",
+                values,
+            ),
+        ]
+    )
+    if old is not None and old.file != file:
+        _forget(folder / old.file)
+    return _list(values)
+
+
+def remove_list(store: DecisionStore, folder: Path, name: str) -> ThreatList:
+    """Take the list away; as it was.
+
+    Raises:
+        InputError: there is none of that name.
+        TransientError: it cannot be taken away.
+    """
+    old = next((each for each in list_rows(store) if each.name == name), None)
+    if old is None:
+        raise InputError(f"There is no list {name[:100]!r}; `weboid scan lists show` names them.")
+    store.change([("DELETE FROM url_lists WHERE name = :name", {"name": name})])
+    _forget(folder / old.file)
+    return old
+
+
+def _forget(path: Path) -> None:
+    # Whoever has it mapped goes on reading it; a file that stays behind is of no consequence.
+    with suppress(OSError):
+        path.unlink()
+
+
+def _list(row: Any) -> ThreatList:
+    return ThreatList(
+        row["name"],
+        row["file"],
+        ListEffect(row["effect"]),
+        row["reason"],
+        row["entries"],
+        from_unix_milliseconds(row["added_ms"]),
+    )

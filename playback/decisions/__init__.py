@@ -1,1 +1,0 @@
-"""What people and scanners decided about captures: take-downs, levels, verdicts."""

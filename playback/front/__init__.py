@@ -1,1 +1,0 @@
-"""The front: the pages a reader sees around a capture."""

@@ -1,0 +1,25 @@
+"""Media types that playback shows, offers as downloads or treats as text.
+
+One list for all who ask: replay, which shows it, the front, which offers it, and Memento, which lists it.
+"""
+
+HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
+TEXT_TYPES = frozenset({"text/plain", "application/json", "text/csv", "text/markdown"})
+# Images that browsers are handed as they are, and those that are drawn as PNG for them.
+IMAGE_TYPES = frozenset(
+    {"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"}
+    | {"image/svg+xml", "image/bmp", "image/x-icon", "image/vnd.microsoft.icon"}
+)
+PDF = "application/pdf"
+# Handed out as files, when their bytes say the same (`playback.replay.resource_routes`).
+MEDIA_TYPES = frozenset(
+    {"audio/mpeg", "audio/mp3", "audio/mp4", "audio/ogg", "audio/webm", "audio/flac"}
+    | {"audio/x-flac", "audio/wav", "audio/wave", "audio/x-wav", "application/ogg"}
+    | {"video/mp4", "video/ogg", "video/webm", "video/quicktime", "video/x-matroska"}
+)
+# A PDF is shown page by page, and the file is handed out besides.
+READ_TYPES = HTML_TYPES | TEXT_TYPES | IMAGE_TYPES | {PDF}
+DOWNLOAD_TYPES = MEDIA_TYPES | {PDF}
+SHOWN_TYPES = tuple(sorted(READ_TYPES | DOWNLOAD_TYPES))
+
+TOO_LARGE = "This capture is too large to be shown."  # said in place of what is over a limit

@@ -1,0 +1,404 @@
+"""Look-ups of captures and pages in the captures index for replay.
+
+Captures are filed under pywb's key of their URL (`core.url_keys`), which merges distinct pages:
+letter case, the scheme, ``#!`` and more are folded, in a ``urn:``, too. A look-up therefore prefers
+captures of the very URL asked for.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from core.captures import ArtifactKind, Capture, RecordLocation, RecordType, artifact_uri
+from core.errors import BadUrlError
+from core.page_classes import rank_sql
+from core.timestamps import (
+    from_unix_milliseconds,
+    parse_timestamp14,
+    timestamp14,
+    unix_milliseconds,
+)
+from core.url_keys import replay_key
+from playback.access.control import AccessControl, TakenDownError
+from playback.access.takedowns import url_within
+from warc.index.database import IndexDatabase, key_values
+from warc.index.page_choice import OFFERED, WITHHELD, BestPageQuery, best_pages
+
+_NEAREST = 16  # rows looked at on either side of the moment asked for
+_REACH = 128  # times as many are read to find equals among them
+_BEYOND = 8  # times as many are asked for where the URL's equals cannot be told apart
+_VISIT_MS = 600_000  # a capture further from a page's moment is not the page's
+_MOST_NEAREST = 4_096  # when those are all taken down
+
+_OF_THE_URL = """
+SELECT * FROM (SELECT {columns} FROM {table} WHERE {has_key} AND captured_ms <= :at
+    AND captured_ms >= :first AND url = :url ORDER BY captured_ms DESC LIMIT :limit) AS before
+UNION ALL
+SELECT * FROM (SELECT {columns} FROM {table} WHERE {has_key} AND captured_ms > :at
+    AND captured_ms <= :last AND url = :url ORDER BY captured_ms LIMIT :limit) AS after
+"""
+# Equals of a URL that was captured very often are looked for near the moment only.
+_OF_EQUALS = """
+SELECT * FROM (SELECT * FROM (SELECT {columns} FROM {table} WHERE {has_key} AND captured_ms <= :at
+    AND captured_ms >= :first ORDER BY captured_ms DESC LIMIT :reach) AS nearer
+    WHERE url <> :url ORDER BY captured_ms DESC LIMIT :limit) AS before
+UNION ALL
+SELECT * FROM (SELECT * FROM (SELECT {columns} FROM {table} WHERE {has_key} AND captured_ms > :at
+    AND captured_ms <= :last ORDER BY captured_ms LIMIT :reach) AS nearer
+    WHERE url <> :url ORDER BY captured_ms LIMIT :limit) AS after
+"""
+CAPTURE_COLUMNS = (
+    'url, urlkey, captured_ms, record_type, mime, status, digest, filename, "offset", length,'
+    " orig_filename, orig_offset, orig_length, page_id, truncated, login"
+)
+# Most rows of a payload that came often are revisits: only so many are looked at.
+_OF_DIGEST = (
+    f"SELECT {CAPTURE_COLUMNS} FROM"  # noqa: S608 constants of ours
+    f" (SELECT {CAPTURE_COLUMNS} FROM captures WHERE digest = :digest LIMIT 2000) AS same"
+    " WHERE record_type = 'response' LIMIT 4"
+)
+_PAGE_COLUMNS = "page_id, url, timestamp, captured_ms, final_url, page_class, device, login"
+
+
+Beyond = Callable[[str, int, int], list[dict[str, Any]]]
+
+
+def call_inline(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """Call the function, and wait for it."""
+    return function(*arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPage:
+    """A page that may be shown."""
+
+    page_id: str
+    url: str
+    timestamp: str
+    final_url: str
+    page_class: str = ""
+    login: str = ""
+
+
+class CaptureLookup:
+    """Look-ups in a captures index, which belongs to whoever lends it.
+
+    A collection without an index is empty. What was taken down is not found; a look-up that would
+    have found something, had it not been blocked, ends with TakenDownError (`playback.access.control`).
+    """
+
+    def __init__(
+        self,
+        database: IndexDatabase,
+        *,
+        permits: AccessControl | None = None,
+        call: Callable[..., Any] = call_inline,
+        beyond: Beyond | None = None,
+    ) -> None:
+        """Take the database.
+
+        Args:
+            database: the index.
+            beyond: finds captures that the database does not hold (`warc.index.outback`): of a URL, near
+                a moment in milliseconds, so many at most. What it finds belongs to no page, but to the
+                one whose URL and moment it has.
+            permits: what may be found; None: everything, for whoever shows nothing.
+            call: calls a function with arguments, maybe where waiting holds up nobody else.
+        """
+        self._database = database
+        self._permits = permits
+        self._call = call
+        self._beyond = beyond
+
+    @property
+    def has_key(self) -> str:
+        """The condition that a row's urlkey is `key`; see `warc.index.database.IndexDatabase`."""
+        return self._database.has_key
+
+    def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
+        """The answer's rows, for questions of others than this class (`playback.mementos`).
+
+        Raises:
+            TransientError: the index cannot be read.
+        """
+        return self._query(query, dict(values))
+
+    def captures(
+        self, url: str, at: datetime, *, window: timedelta | None = None
+    ) -> Iterator[Capture]:
+        """Captures of `url` not further than `window` from `at`; the best first.
+
+        The best is of the very URL asked for, and then the nearest in time. Others are looked
+        up only when they are asked for.
+
+        Raises:
+            TakenDownError: after the last one: there are more, which are blocked.
+            TransientError: the index cannot be read.
+        """
+        limit, blocked = _NEAREST, None
+        while True:
+            seen = shown = refused = 0
+            for row in self._nearest(
+                "captures", CAPTURE_COLUMNS, url, at, window=window, limit=limit
+            ):
+                seen += 1
+                capture = self._adopted(capture_of(row))
+                error = self._refusal(capture)
+                if error is not None:
+                    refused += 1
+                    blocked = blocked or (error if error.is_told else None)
+                elif capture is not None:
+                    shown += 1
+                    yield capture
+            if shown or not refused or seen < limit or limit >= _MOST_NEAREST:
+                break
+            limit *= 16
+        if blocked is not None:
+            raise blocked
+
+    def twins(self, digest: str) -> list[Capture]:
+        """A few captures whose records claim that payload and may be shown, for one that is gone.
+
+        Raises:
+            TransientError: the index cannot be read.
+        """
+        if not digest:
+            return []
+        rows = self._query(_OF_DIGEST, {"digest": digest})
+        found = (capture_of(row) for row in rows)
+        return [each for each in found if each is not None and self._refusal(each) is None]
+
+    def _adopted(self, capture: Capture | None) -> Capture | None:
+        """The capture with its page, when it came from where no pages are known."""
+        if capture is None or self._beyond is None or capture.page_id is not None:
+            return capture
+        url, at = url_within(capture.url), unix_milliseconds(capture.captured_at)
+        try:
+            key = key_values(replay_key(url))
+        except BadUrlError:
+            return capture
+        values = {**key, "url": url, "at": at, "first": at - _VISIT_MS, "last": at + _VISIT_MS}
+        for row in self._query(
+            f"SELECT page_id, login FROM pages WHERE {self._database.has_key}"  # noqa: S608 constants of ours
+            " AND captured_ms BETWEEN :first AND :last AND (url = :url OR final_url = :url)"
+            " ORDER BY abs(captured_ms - :at) LIMIT 1",
+            values,
+        ):
+            return replace(capture, page_id=row["page_id"], login=row["login"] or None)
+        return capture
+
+    def _refusal(self, capture: Capture | None) -> TakenDownError | None:
+        """Why the capture must not be found."""
+        if self._permits is None or capture is None:
+            return None
+        takedown = self._permits.capture(capture)
+        return None if takedown is None else TakenDownError(takedown)
+
+    def page(self, url: str, at: datetime, *, on_purpose: bool = False) -> FoundPage | None:
+        """The page of `url` to show for the moment `at`: neither failed nor skipped.
+
+        The capture whose timestamp `at` names is shown whatever its class; for any other moment the
+        best there is, and then the nearest (`warc.index.page_choice`). What is withheld, such as a check
+        for robots, is shown only when it is asked for `on_purpose`, by its timestamp.
+
+        Raises:
+            TakenDownError: that very page is blocked, or every one that could be shown.
+            TransientError: the index cannot be read.
+        """
+        shown = OFFERED if on_purpose else f"{OFFERED} AND NOT {WITHHELD}"
+        try:
+            key = key_values(replay_key(url))
+        except BadUrlError:
+            return None  # nothing is ever filed under it
+        timestamp, blocked = timestamp14(at), None
+        wanted = BestPageQuery(url, unix_milliseconds(at), timestamp, shown)
+        for row in best_pages(self._query, self._database.has_key, key, _PAGE_COLUMNS, wanted):
+            page = FoundPage(*(row[name] for name in FoundPage.__slots__))
+            takedown = None if self._permits is None else self._permits.page(page)
+            if takedown is None:
+                return page
+            error = TakenDownError(takedown)
+            if error.is_told and (page.timestamp, page.url) == (timestamp, url):
+                raise error  # another one would be no answer to who asks for this one
+            blocked = blocked or (error if error.is_told else None)
+        if blocked is not None:
+            raise blocked
+        return None
+
+    def page_by_id(self, page_id: str) -> FoundPage | None:
+        """The page of that identifier, when it is one that is offered to readers.
+
+        Raises:
+            TakenDownError: it was taken down.
+            TransientError: the index cannot be read.
+        """
+        for row in self._query(
+            f"SELECT {_PAGE_COLUMNS} FROM pages WHERE page_id = :page"  # noqa: S608 constants of ours
+            f" AND {OFFERED} AND NOT {WITHHELD}",
+            {"page": page_id},
+        ):
+            page = FoundPage(*(row[name] for name in FoundPage.__slots__))
+            takedown = None if self._permits is None else self._permits.page(page)
+            if takedown is not None:
+                raise TakenDownError(takedown)
+            return page
+        return None
+
+    def documents(self, url: str, at: datetime, *, of_page: str | None = None) -> Iterator[Capture]:
+        """Captures of `url` that may be a page's copy, good ones before others, then the nearest.
+
+        Not those that were made for a page that failed, was skipped or is withheld, unless it is the
+        page `of_page`, which is shown on purpose.
+
+        Raises:
+            TakenDownError: after the last one: there are more, which are blocked.
+            TransientError: the index cannot be read.
+        """
+        later: list[tuple[int, Capture]] = []
+        blocked = None
+        captures = self.captures(url, at)
+        while True:
+            try:
+                each = next(captures, None)
+            except TakenDownError as error:
+                blocked, each = error, None
+            if later and (each is None or each.url != url):
+                yield from _ranked(later)
+                later.clear()
+            if each is None:
+                break
+            standing = 0 if each.page_id in (None, of_page) else self._rank(each)
+            if standing == 0:
+                yield each
+            elif standing is not None:
+                later.append((standing, each))
+        if blocked is not None:
+            raise blocked
+
+    def _rank(self, capture: Capture) -> int | None:
+        """The rank of the capture's page; None when it must not be a copy; 0: of no known page."""
+        query = (
+            f"SELECT {rank_sql()} AS standing, {OFFERED} AND NOT {WITHHELD} AS shown"  # noqa: S608 constants of ours
+            " FROM pages WHERE page_id = :page"
+        )
+        for row in self._query(query, {"page": capture.page_id}):
+            return row["standing"] if row["shown"] else None
+        return 0
+
+    def artifact(self, page: FoundPage, kind: ArtifactKind) -> Capture | None:
+        """The page's artifact of that kind, whichever of the page's URLs it goes by."""
+        prefix = artifact_uri(kind, "")
+        for row in self._query(
+            f"SELECT {CAPTURE_COLUMNS} FROM captures"  # noqa: S608 constants of ours
+            " WHERE page_id = :page AND substr(url, 1, :length) = :prefix"
+            " ORDER BY captured_ms DESC LIMIT 1",
+            {"page": page.page_id, "length": len(prefix), "prefix": prefix},
+        ):
+            capture = capture_of(row)
+            error = self._refusal(capture)
+            if error is not None and error.is_told:
+                raise error
+            return capture if error is None else None
+        return self._artifact_beyond(page, kind)
+
+    def _artifact_beyond(self, page: FoundPage, kind: ArtifactKind) -> Capture | None:
+        """The same where no pages are known: by its URL, near the page's moment."""
+        if self._beyond is None:
+            return None
+        at = unix_milliseconds(parse_timestamp14(page.timestamp))
+        found: list[Capture] = []
+        for url in {page.url, page.final_url}:
+            uri = artifact_uri(kind, url)
+            rows = [row for row in self._beyond(uri, at, _NEAREST) if row["url"] == uri]
+            captures = (
+                capture_of(row) for row in rows if abs(row["captured_ms"] - at) <= _VISIT_MS
+            )
+            found += [replace(each, page_id=page.page_id) for each in captures if each is not None]
+        if not found:
+            return None
+        nearest = min(found, key=lambda each: abs(unix_milliseconds(each.captured_at) - at))
+        error = self._refusal(nearest)
+        if error is not None and error.is_told:
+            raise error
+        return nearest if error is None else None
+
+    def _nearest(
+        self,
+        table: str,
+        columns: str,
+        url: str,
+        at: datetime,
+        *,
+        window: timedelta | None = None,
+        limit: int = _NEAREST,
+    ) -> Iterator[Any]:
+        try:
+            key = replay_key(url)
+        except BadUrlError:
+            return  # nothing is ever filed under it
+        at_ms = unix_milliseconds(at)
+        reach = window // timedelta(milliseconds=1) if window is not None else 2**53
+        values = {
+            **key_values(key),
+            "url": url,
+            "at": at_ms,
+            "first": at_ms - reach,
+            "last": at_ms + reach,
+            "limit": limit,
+        }
+        for form in (_OF_THE_URL, _OF_EQUALS):
+            query = form.format(columns=columns, table=table, has_key=self._database.has_key)
+            if form is _OF_EQUALS:
+                values["reach"] = _REACH * limit
+            found = self._query(query, values)
+            if self._beyond is not None:
+                found = [*found, *self._rows_beyond(values, found, own=form is _OF_THE_URL)]
+            yield from sorted(found, key=lambda row: abs(row["captured_ms"] - at_ms))
+
+    def _rows_beyond(
+        self, values: dict[str, Any], found: list[Any], *, own: bool
+    ) -> Iterator[dict[str, Any]]:
+        """What lies beyond the database, and was not found in it."""
+        assert self._beyond is not None
+        places = {(row["filename"], row["offset"]) for row in found}
+        for row in self._beyond(values["url"], values["at"], _BEYOND * values["limit"]):
+            is_in = values["first"] <= row["captured_ms"] <= values["last"]
+            is_known = (row["filename"], row["offset"]) in places
+            if is_in and not is_known and (row["url"] == values["url"]) is own:
+                yield row
+
+    def _query(self, query: str, values: dict[str, Any]) -> list[Any]:
+        found: list[Any] = self._call(self._database.rows, (query, values))
+        return found
+
+
+def _ranked(captures: list[tuple[int, Capture]]) -> list[Capture]:
+    """The captures by their rank; those of one rank in the order that they had."""
+    return [each for _, each in sorted(captures, key=lambda found: found[0])]
+
+
+def capture_of(row: Any) -> Capture | None:
+    """The row as a capture; None when it is none that we could have written."""
+    try:
+        original = None
+        if row["orig_filename"] is not None:
+            original = RecordLocation(
+                row["orig_filename"], int(row["orig_offset"]), int(row["orig_length"])
+            )
+        return Capture(
+            url=row["url"],
+            urlkey=row["urlkey"],
+            captured_at=from_unix_milliseconds(row["captured_ms"]),
+            record_type=RecordType(row["record_type"]),
+            mime=row["mime"],
+            status=row["status"],
+            digest=row["digest"],
+            location=RecordLocation(row["filename"], int(row["offset"]), int(row["length"])),
+            original=original,
+            page_id=row["page_id"],
+            truncated=row["truncated"],
+            login=row["login"],
+        )
+    except (ValueError, TypeError, OverflowError):
+        return None

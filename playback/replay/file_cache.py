@@ -1,0 +1,214 @@
+"""File cache of made values, shared by all replay processes and restarts.
+
+They lie in the collection's ``cache/playback``: a folder for each of 256 parts of the names, a file
+for each value, whose first bytes hold a digest of name and value. What is damaged, cut short or
+another's is as if it were not there and is made again; a disk that is full or read-only only costs
+time. Together they are kept below a number of bytes, the least recently used ones going first.
+
+Processes that want to make the same value wait for each other by locks on a file, which end with
+whoever holds them.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_MAGIC = b"weboid-made-1\n"
+_DIGEST_BYTES = 32
+_HEAD_BYTES = len(_MAGIC) + _DIGEST_BYTES
+_TOUCH_AFTER_S = 60.0  # a file that is read is marked as used no more often than that
+_LOCK_WAIT_S = 12.0  # longer than making anything may take
+_LOCK_STEP_S = 0.01
+_SWEEP_TO = 0.9  # of the limit
+_SWEEP_EVERY = 0.05  # of the limit written since the last one
+_LEFTOVER_S = 3_600.0  # a file that is still unfinished then never will be
+_PARTS = 2  # characters of a name that are its folder
+
+
+@dataclass(frozen=True, slots=True)
+class CacheUsage:
+    """How much files keep.
+
+    Attributes:
+        values: how many there are.
+        size: their bytes together.
+    """
+
+    values: int
+    size: int
+
+
+class FileCache:
+    """Values in files below `folder`, which is made when there is something to keep.
+
+    Args:
+        folder: where they lie.
+        limit: how many bytes they may have together.
+        wait: passes so many seconds.
+        later: calls a function with arguments, where it holds up nobody.
+        now: tells the time, in seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        limit: int,
+        wait: Callable[[float], object],
+        later: Callable[..., object],
+        now: Callable[[], float],
+    ) -> None:
+        self._folder = folder
+        self._limit = limit
+        self._wait = wait
+        self._later = later
+        self._now = now
+        self._written = limit  # so that the first value that is kept looks what is there
+        self._lock_file: int | None = None
+
+    def find(self, name: str) -> bytes | None:
+        """The value of that name, whole; None when there is none, or a damaged one."""
+        path = self._path(name)
+        try:
+            with open(path, "rb") as file:  # noqa: PTH123 as text: it is asked for each page
+                data = file.read()
+                used = os.fstat(file.fileno()).st_mtime
+        except OSError:
+            return None
+        value = data[_HEAD_BYTES:]
+        if data[:_HEAD_BYTES] != _MAGIC + _digest(name, value):
+            with contextlib.suppress(OSError):
+                os.unlink(path)  # noqa: PTH108 as above
+            return None
+        if self._now() - used > _TOUCH_AFTER_S:
+            with contextlib.suppress(OSError):
+                os.utime(path, (self._now(), self._now()))
+        return value
+
+    def keep(self, name: str, value: bytes) -> None:
+        """Keep the value; nothing happens when it cannot be kept."""
+        if len(value) > self._limit // 4:
+            return
+        path = self._path(name)
+        unfinished = f"{path}.{secrets.token_hex(8)}.new"
+        try:
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120 as above
+            file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                data = memoryview(_MAGIC + _digest(name, value) + value)
+                while data:
+                    data = data[os.write(file, data) :]
+            finally:
+                os.close(file)
+            os.replace(unfinished, path)  # noqa: PTH105 as above
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(unfinished)  # noqa: PTH108 as above
+            return
+        self._written += len(value)
+        if self._written > self._limit * _SWEEP_EVERY:
+            self._written = 0
+            self._later(sweep_cache, self._folder, self._limit, self._now())
+
+    @contextlib.contextmanager
+    def alone(self, name: str) -> Iterator[bool]:
+        """Hold the name's lock, which no other process holds then; False: it had to wait for it.
+
+        One that cannot be had in time, or on this disk, is done without.
+        """
+        file = self._locks()
+        place = int(name[:12], 16)
+        waited, ends = False, time.monotonic() + _LOCK_WAIT_S
+        held = False
+        while file is not None and not held and time.monotonic() < ends:
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+                held = True
+            except BlockingIOError:
+                waited = True
+                self._wait(_LOCK_STEP_S)
+            except OSError:
+                break
+        try:
+            yield not waited
+        finally:
+            if held and file is not None:
+                fcntl.lockf(file, fcntl.LOCK_UN, 1, place)
+
+    def _locks(self) -> int | None:
+        """The file of locks. It stays open: closing one of its descriptors would end them all."""
+        if self._lock_file is None:
+            with contextlib.suppress(OSError):
+                os.makedirs(self._folder, mode=0o700, exist_ok=True)  # noqa: PTH103 as above
+                flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+                self._lock_file = os.open(self._folder / ".locks", flags, 0o600)
+        return self._lock_file
+
+    def _path(self, name: str) -> str:
+        return f"{self._folder}{os.sep}{name[:_PARTS]}{os.sep}{name}"
+
+
+def cache_usage(folder: Path) -> CacheUsage:
+    """What lies in the cache's folder."""
+    found = list(_files(folder))
+    return CacheUsage(len(found), sum(size for _, size, _ in found))
+
+
+def clear_cache(folder: Path) -> CacheUsage:
+    """Delete all values; how much that was. Whoever asks next makes it again."""
+    return _deleted(list(_files(folder, also_unfinished=True)))
+
+
+def sweep_cache(folder: Path, limit: int, now: float) -> CacheUsage:
+    """Delete the least recently used values until the others have fewer than `limit` bytes."""
+    found = sorted(_files(folder, also_unfinished=True))
+    old = now - _LEFTOVER_S
+    dead = [each for each in found if each[2].endswith(".new") and each[0] < old]
+    living = [each for each in found if not each[2].endswith(".new")]
+    excess = sum(size for _, size, _ in living) - limit
+    if excess > 0:
+        excess += int(limit * (1 - _SWEEP_TO))
+        for each in living:
+            if excess <= 0:
+                break
+            dead.append(each)
+            excess -= each[1]
+    return _deleted(dead)
+
+
+def _files(folder: Path, *, also_unfinished: bool = False) -> Iterator[tuple[float, int, str]]:
+    """When each was last used, its bytes, and its path. What is no file of ours is passed over."""
+    with contextlib.suppress(OSError), os.scandir(folder) as parts:
+        for part in parts:
+            if len(part.name) != _PARTS or not part.is_dir(follow_symlinks=False):
+                continue
+            with contextlib.suppress(OSError), os.scandir(part.path) as entries:
+                for entry in entries:
+                    is_new = entry.name.endswith(".new")
+                    if not entry.is_file(follow_symlinks=False) or (is_new and not also_unfinished):
+                        continue
+                    with contextlib.suppress(OSError):
+                        found = entry.stat(follow_symlinks=False)
+                        yield found.st_mtime, found.st_size, entry.path
+
+
+def _deleted(files: list[tuple[float, int, str]]) -> CacheUsage:
+    count = size = 0
+    for _, length, path in files:
+        with contextlib.suppress(OSError):
+            os.unlink(path)  # noqa: PTH108 paths come as text
+            count, size = count + 1, size + length
+    return CacheUsage(count, size)
+
+
+def _digest(name: str, value: bytes) -> bytes:
+    """Of name and value, so that a file under another's name is none."""
+    return hashlib.blake2b(
+        name.encode() + b"\0" + value, digest_size=_DIGEST_BYTES, usedforsecurity=False
+    ).digest()

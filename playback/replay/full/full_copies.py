@@ -1,0 +1,472 @@
+"""Level "full": answers for all hosts of full copies, and media types of their parts.
+
+Browsers are told not to guess (nosniff), and are here told no type that was not foreseen. Nearly every
+type of the web may run or show something; what it may do then is the content policy's affair.
+
+A host answers for the capture of a page that its name says (`playback.full_origins`), and only while
+the levels allow it for that page and no take-down forbids it. Its parts are the captures nearest to the
+page's moment, within the window of all copies (P-10). A document that is neither the page nor was
+captured with it is not shown under the page's banner: a notice leads to that other page's own copy.
+"""
+
+import hashlib
+import logging
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from email.utils import format_datetime
+from functools import cache
+from html import escape
+from importlib import resources
+from urllib.parse import quote, urldefrag, urljoin, urlsplit
+from wsgiref.types import WSGIApplication
+
+from core.captures import Capture
+from core.errors import BodyTooLargeError, PermanentError, TransientError
+from core.timestamps import parse_timestamp14
+from playback.access.control import TakenDownError
+from playback.access.holds import PayloadHold
+from playback.full_origins import FULL_SECRET, FullOrigins, FullPermission
+from playback.replay.archive import Payload
+from playback.replay.capture_lookup import FoundPage
+from playback.replay.full.full_gate import (
+    FullAnswer,
+    FullGate,
+    FullPolicy,
+    FullRequest,
+    dispatch_by_host,
+    plain_answer,
+)
+from playback.replay.full.module_rewriter import STATIC_PATH
+from playback.replay.full.text_rewriter import (
+    PAGE_MODIFIER,
+    SCRIPT_MODIFIERS,
+    SCRIPT_TYPES,
+    RewriteJob,
+    charset_of,
+    kind_of,
+)
+from playback.replay.replay_context import ReplayContext, maker_version
+from playback.url_paths import LONGEST_URL, escape_url, is_web_url, page_path
+
+# What a browser makes a document of that may hold scripts.
+ACTIVE_TYPES = frozenset(
+    {"text/html", "application/xhtml+xml", "application/xml", "text/xml", "image/svg+xml"}
+)
+_BINARY = "application/octet-stream"
+_KNOWN = frozenset(
+    {
+        *ACTIVE_TYPES,
+        "text/css",
+        "text/plain",
+        "text/vtt",
+        "text/javascript",
+        "image/png",
+        "image/jpeg",
+        "image/gif",
+        "image/webp",
+        "image/avif",
+        "image/x-icon",
+        "image/bmp",
+        "font/woff",
+        "font/woff2",
+        "font/ttf",
+        "font/otf",
+        "application/json",
+        "application/ld+json",
+        "application/manifest+json",
+        "application/wasm",
+        "application/pdf",
+        "application/dash+xml",
+        "application/vnd.apple.mpegurl",
+        "application/x-mpegURL",
+    }
+)
+_ALIASES = {
+    "image/vnd.microsoft.icon": "image/x-icon",
+    "image/jpg": "image/jpeg",
+    "application/font-woff": "font/woff",
+    "application/font-woff2": "font/woff2",
+    "application/x-font-ttf": "font/ttf",
+    "application/x-font-woff": "font/woff",
+    "application/x-font-opentype": "font/otf",
+    "application/rss+xml": "application/xml",
+    "application/atom+xml": "application/xml",
+    "application/x-mpegurl": "application/x-mpegURL",
+    **dict.fromkeys(SCRIPT_TYPES, "text/javascript"),
+}
+_MEDIA = re.compile(r"(?:audio|video)/[a-z0-9.+-]{1,40}")
+_MARKUP = re.compile(
+    rb"^(?:\xef\xbb\xbf)?\s*(?:<!--.{0,500}?-->\s*)?<(?:!doctype|html|head|body|[a-z])",
+    re.IGNORECASE | re.DOTALL,
+)
+_USES = {"js_": "text/javascript", "cs_": "text/css"}
+_GUESSED = frozenset({"", "text/plain", _BINARY, "text/html", "binary/octet-stream"})
+
+
+def media_type_of(payload: Payload, modifier: str) -> str:
+    """The type of what was archived, by what it says, how it is asked for, and how it begins."""
+    said = payload.content_type.partition(";")[0].strip().lower()
+    if modifier in SCRIPT_MODIFIERS - {"js_"}:
+        return "text/javascript"
+    is_markup = _MARKUP.match(payload.body[:1024]) is not None
+    if said in _GUESSED and not is_markup and modifier in _USES:
+        # Sites that name no type, or a wrong one, meant what their page uses it for.
+        return _USES[modifier]
+    said = said or ("text/html" if is_markup else "text/plain")
+    said = _ALIASES.get(said, said)
+    if said in _KNOWN or _MEDIA.fullmatch(said):
+        return said
+    return _like(said)
+
+
+def _like(media_type: str) -> str:
+    """A harmless type in place of one that was not foreseen."""
+    if media_type.endswith("+json"):
+        return "application/json"
+    return "text/plain" if media_type.startswith("text/") else _BINARY
+
+
+_LOG = logging.getLogger(__name__)
+
+_HTML = "text/html; charset=utf-8"
+_TARGET = re.compile(r"/c/(\d{14})([a-z]{2,4}_)?/(.+)", re.ASCII | re.DOTALL)
+_MODIFIERS = frozenset(
+    {PAGE_MODIFIER, "if_", "fr_", "im_", "cs_", "oe_", "wkrf_", "id_", *SCRIPT_MODIFIERS}
+)
+# What browsers ask for when they fill a frame (Fetch Metadata).
+_FRAMES = frozenset({"iframe", "frame", "object", "embed"})
+_PARTS = {"script": "js_", "style": "cs_", "image": "im_"}
+_BY_DESTINATION = {**_PARTS, "iframe": "if_", "frame": "fr_"}
+_SAFE = "!$&'()*+,/:;=?@[]~%-._"
+_RANGE = re.compile(r"bytes=(\d{0,12})-(\d{0,12})")
+
+
+@dataclass(frozen=True, slots=True)
+class _PartRequest:
+    """A part that is asked for, and the page that it is to be a part of."""
+
+    page: FoundPage
+    at: datetime
+    origin: str
+    modifier: str
+    url: str
+    request: FullRequest
+
+    @property
+    def is_document(self) -> bool:
+        """True for what fills the page's frame, and not a frame within it."""
+        return self.modifier == PAGE_MODIFIER and self.request.destination in {"", *_FRAMES}
+
+    @property
+    def is_nested(self) -> bool:
+        """True for what fills a frame within the page."""
+        return self.modifier in {"if_", "fr_"}
+
+
+def with_full(others: WSGIApplication, context: ReplayContext, pattern: str) -> WSGIApplication:
+    """What replay answers beside full copies, and full copies at their hosts.
+
+    Args:
+        others: what answers at all other hosts; it has its own gate.
+        context: what every route works with.
+        pattern: the origins of full copies; empty: there are none.
+
+    Raises:
+        ConfigError: the origins, or the secret in the environment, will not do.
+    """
+    if not pattern:
+        return others
+    origins = FullOrigins(pattern, os.environ.get(FULL_SECRET, "").encode())
+    full = FullCopyServer(context, origins, FullPermission(context.levels))
+    return dispatch_by_host(FullGate(full, FullPolicy(origins, context.front)), others, origins)
+
+
+class _FullCopyRefusedError(Exception):
+    """Something is not shown; `answer` says so."""
+
+    def __init__(self, answer: FullAnswer) -> None:
+        super().__init__(answer.status)
+        self.answer = answer
+
+
+class FullCopyServer:
+    """Answers for all hosts of full copies."""
+
+    def __init__(
+        self, context: ReplayContext, origins: FullOrigins, permission: FullPermission
+    ) -> None:
+        """Take what it works with.
+
+        Args:
+            context: index, archive, limits.
+            origins: which host is whose.
+            permission: which pages may be shown in full; asked for each request.
+        """
+        self._context = context
+        self._origins = origins
+        self._permission = permission
+
+    def __call__(self, request: FullRequest) -> FullAnswer:
+        """What is answered to one request."""
+        try:
+            return self._answer(request)
+        except _FullCopyRefusedError as refused:
+            return refused.answer
+        except TakenDownError as error:
+            return _taken_down(error)
+        except BodyTooLargeError:
+            return plain_answer(404, "This part is too large to be shown.\n")
+        except PermanentError as error:
+            _LOG.warning("replay.record_unusable: %s", error)
+            return plain_answer(404, "This part cannot be read.\n")
+        except TransientError as error:
+            _LOG.warning("replay.index_unavailable: %s", error)
+            return plain_answer(503, "Try again in a moment.\n")
+
+    def _answer(self, request: FullRequest) -> FullAnswer:
+        page = self._page_of(request.host)
+        if request.destination == "document":
+            # Outside the front's frame a page could lead its reader anywhere (P-08).
+            address = f"{self._context.front}/full/{page.timestamp}/{escape_url(page.url)}"
+            return FullAnswer(303, headers=(("Location", address),), ours=True)
+        if request.target.startswith(STATIC_PATH):
+            return _static(request.target.removeprefix(STATIC_PATH))
+        asked = self._asked(request, page)
+        found = self._nearest(asked)
+        if asked.is_document and (found is None or not _belongs(asked, found)):
+            return self._elsewhere(asked)
+        if found is None or (asked.is_nested and _is_page_itself(asked)):
+            return _absent()  # the page itself could else be framed anywhere, without the banner
+        return replace(self._shown(asked, found), nested=asked.is_nested)
+
+    def _page_of(self, host: str) -> FoundPage:
+        """The page whose capture that host shows, when it may be shown."""
+        named = self._origins.page_of(host)
+        if named is None:
+            raise _FullCopyRefusedError(plain_answer(421, "This host does not answer here.\n"))
+        page = self._context.index.page_by_id(named.page_id)
+        if page is None:
+            raise _FullCopyRefusedError(_never())
+        self._context.permits.check_copy(page.page_id)
+        wikis = self._permission.wikis()
+        wiki = self._origins.made_for(named, page.timestamp, page.url, wikis)
+        if wiki is None:
+            raise _FullCopyRefusedError(_never())
+        if not self._permission.allows(page.url, page.final_url, wiki):
+            text = "This copy may not be shown with its scripts.\n"
+            raise _FullCopyRefusedError(plain_answer(403, text))
+        return page
+
+    def _asked(self, request: FullRequest, page: FoundPage) -> _PartRequest:
+        origin = self._origins.scheme + request.host
+        match = _TARGET.fullmatch(request.target)
+        if match is None:
+            raise _FullCopyRefusedError(_at_home(request, page))
+        # As the browser sent it: "%23" is the archived URL's own here.
+        url, modifier = _repaired(match[3]), match[2] or PAGE_MODIFIER
+        is_url = len(url) <= LONGEST_URL and is_web_url(url)
+        if not is_url or match[1] != page.timestamp or modifier not in _MODIFIERS:
+            raise _FullCopyRefusedError(_absent())
+        if modifier == PAGE_MODIFIER:
+            # A relative address keeps the page's modifier, whatever it is for.
+            modifier = _PARTS.get(request.destination, modifier)
+        at = parse_timestamp14(page.timestamp)
+        return _PartRequest(page, at, origin, modifier, url, request)
+
+    def _nearest(self, asked: _PartRequest) -> Capture | None:
+        """The page's own capture of the URL, else the nearest in time; good ones before errors."""
+        window = self._context.limits.window
+        best: Capture | None = None
+        best_rank = 4
+        captures = self._context.index.captures(asked.url, asked.at, window=window)
+        while (capture := _next(captures, best)) is not None:
+            if capture.status is None or capture.status == 304:
+                continue
+            if best is not None and best.url == asked.url and capture.url != asked.url:
+                break
+            own = capture.page_id == asked.page.page_id
+            rank = (0 if capture.status < 400 else 2) + (0 if own else 1)
+            if rank < best_rank:
+                best, best_rank = capture, rank
+        return best
+
+    def _shown(self, asked: _PartRequest, capture: Capture) -> FullAnswer:
+        rules = self._context.permits.state_of_digests()
+        etag = _etag(asked, capture, rules)
+        headers: tuple[tuple[str, str], ...] = (
+            ("ETag", etag),
+            ("Memento-Datetime", format_datetime(capture.captured_at, usegmt=True)),
+        )
+        if etag in asked.request.known_etags and not asked.request.range:
+            return FullAnswer(304, headers=headers)
+        payload = self._context.archive.load(capture, limit=self._context.limits.full_bytes)
+        status = capture.status or 200
+        if 300 <= status < 400:
+            return _redirect(asked, capture, payload)
+        use = _PARTS.get(asked.request.destination, asked.modifier)
+        media_type = media_type_of(payload, use if use == "js_" else asked.modifier)
+        if media_type in ACTIVE_TYPES and not asked.request.destination:
+            # Without knowing what it is for, no document is given out: it might stand in no frame.
+            return plain_answer(403, "Scripts run only in browsers that say what they ask for.\n")
+        content_type = _with_charset(media_type, payload.content_type)
+        body = self._rewritten(asked, capture, content_type, payload)
+        if media_type == "application/pdf":
+            name = f"capture-{asked.page.timestamp}.pdf"
+            headers += (("Content-Disposition", f'attachment; filename="{name}"'),)
+        answer = FullAnswer(status, content_type, body, headers)
+        return _ranged(answer, asked.request.range) if status == 200 else answer
+
+    def _rewritten(
+        self, asked: _PartRequest, capture: Capture, content_type: str, payload: Payload
+    ) -> bytes:
+        kind = kind_of(content_type.partition(";")[0], asked.modifier)
+        if not kind or asked.modifier in {"id_", "wkrf_"}:
+            return payload.body
+        if asked.request.destination == "empty" and kind != "application/json":
+            return payload.body  # what a script reads itself, it means to read as it was
+        if len(payload.body) > self._context.limits.html_bytes:
+            raise BodyTooLargeError("A text too long to be rewritten.")
+        job = RewriteJob(
+            payload.body.decode("latin-1"),
+            content_type,
+            capture.url,
+            asked.page.timestamp,
+            asked.modifier,
+            asked.origin,
+        )
+        place = (capture.digest, capture.url, capture.location.filename, capture.location.offset)
+        key = ("full", place, asked.origin, asked.modifier, content_type, maker_version())
+        return self._context.made.get(key, lambda: self._context.make(lambda: job))
+
+    def _elsewhere(self, asked: _PartRequest) -> FullAnswer:
+        """A link of the page was followed: say where it leads, and offer that page's own copy."""
+        address = self._context.front + page_path(asked.page.timestamp, asked.url)
+        return _notice(
+            "This link leads to another page",
+            f'<p class="url">{escape(asked.url)}</p>'
+            f'<p><a href="{escape(address)}" target="_top">See its own copy</a></p>',
+        )
+
+
+def _belongs(asked: _PartRequest, capture: Capture) -> bool:
+    """True when a document is the page, or was captured with it."""
+    return capture.page_id == asked.page.page_id or _is_page_itself(asked)
+
+
+def _is_page_itself(asked: _PartRequest) -> bool:
+    page = asked.page
+    return asked.url in {urldefrag(page.url).url, urldefrag(page.final_url).url}
+
+
+def _repaired(url: str) -> str:
+    """The URL as it was before a reverse proxy merged its slashes."""
+    return re.sub(r"^(https?):/+", r"\1://", url, count=1, flags=re.IGNORECASE)
+
+
+def _at_home(request: FullRequest, page: FoundPage) -> FullAnswer:
+    """An address that was not rewritten, such as ``/logo.png``: it is meant on the page's own site."""
+    if not request.target.startswith("/") or request.target.startswith(("//", "/.weboid")):
+        return _absent()
+    site = urlsplit(page.final_url)
+    modifier = _BY_DESTINATION.get(request.destination, "oe_")
+    return _to(page.timestamp, modifier, f"{site.scheme}://{site.netloc}{request.target}")
+
+
+def _redirect(asked: _PartRequest, capture: Capture, payload: Payload) -> FullAnswer:
+    """The archived redirect, within the capture (P-14)."""
+    target = urljoin(capture.url, payload.location)
+    if not payload.location or not is_web_url(target):
+        return _absent()
+    return _to(asked.page.timestamp, asked.modifier, target)
+
+
+def _to(timestamp: str, modifier: str, url: str) -> FullAnswer:
+    address = f"/c/{timestamp}{modifier}/{quote(url, safe=_SAFE + '#', errors='replace')}"
+    # 307: it is nobody's place to remember it.
+    return FullAnswer(307, headers=(("Location", address),))
+
+
+def _etag(asked: _PartRequest, capture: Capture, rules: str) -> str:
+    """Changes when the bytes do: with the record, the code, how it is used, and what is taken down."""
+    place = f"{capture.location.filename}:{capture.location.offset}"
+    facts = (place, asked.request.destination, asked.modifier, rules, maker_version())
+    return f'"{hashlib.sha256(repr(facts).encode()).hexdigest()[:40]}"'
+
+
+def _with_charset(media_type: str, archived: str) -> str:
+    charset = charset_of(archived)
+    textual = media_type.startswith("text/") or media_type in ACTIVE_TYPES
+    return f"{media_type}; charset={charset}" if charset and textual else media_type
+
+
+def _ranged(answer: FullAnswer, wanted: str) -> FullAnswer:
+    """The part of the body that is wanted (RFC 9110, 14); all of it when more than one is."""
+    size = len(answer.body)
+    headers = (*answer.headers, ("Accept-Ranges", "bytes"))
+    match = _RANGE.fullmatch(wanted.replace(" ", ""))
+    if match is None or (not match[1] and not match[2]):
+        return replace(answer, headers=headers)
+    first = int(match[1]) if match[1] else max(0, size - int(match[2]))
+    last = min(int(match[2]), size - 1) if match[1] and match[2] else size - 1
+    if first >= size or last < first:
+        refused = plain_answer(416, "There is no such part.\n")
+        return replace(refused, headers=(("Content-Range", f"bytes */{size}"),))
+    body = answer.body[first : last + 1]
+    headers += (("Content-Range", f"bytes {first}-{last}/{size}"),)
+    return FullAnswer(206, answer.content_type, body, headers)
+
+
+def _next(captures: Iterator[Capture], best: Capture | None) -> Capture | None:
+    """The next capture; what is blocked among them counts only where there is nothing better."""
+    try:
+        return next(captures, None)
+    except TakenDownError:
+        if best is None:
+            raise
+        return None
+
+
+def _taken_down(error: TakenDownError) -> FullAnswer:
+    if not error.is_told:
+        return _never()
+    if isinstance(error.takedown, PayloadHold):
+        return plain_answer(403, f"Held back. {error.takedown.reason}\n")
+    text = f"Taken down. {error.takedown.reason}".strip()
+    return plain_answer(451, f"{text}\n")
+
+
+def _never() -> FullAnswer:
+    return plain_answer(404, "There is nothing at this address.\n")
+
+
+def _absent() -> FullAnswer:
+    return plain_answer(404, "Not captured.\n")
+
+
+@cache
+def _static(name: str) -> FullAnswer:
+    """One of the scripts that are put into pages: ours, and wombat's."""
+    ours = {"full.js": "full.js", "module.js": "full_module.js", "worker.js": "full_worker.js"}
+    if name in ours:
+        source = resources.files("playback.replay.full") / ours[name]
+    elif name in {"wombat.js", "wombatWorkers.js"}:
+        source = resources.files("pywb") / "static" / name
+    else:
+        return _absent()
+    return FullAnswer(200, "text/javascript; charset=utf-8", source.read_bytes())
+
+
+def _notice(title: str, body: str) -> FullAnswer:
+    style = (
+        ":root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;max-width:36rem;"
+        "margin:15vh auto;padding:0 1rem;text-align:center}h1{font-size:1.25rem}"
+        ".url{font-family:monospace;overflow-wrap:anywhere}"
+    )
+    text = (
+        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f"<style>{style}</style></head><body><h1>{escape(title)}</h1>{body}</body></html>\n"
+    )
+    return FullAnswer(200, _HTML, text.encode(), ours=True)

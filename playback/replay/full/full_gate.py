@@ -1,0 +1,255 @@
+"""Header gate of full copies: sandbox and content policy for archived scripts.
+
+As `playback.replay.header_gate` it owns every header of every response. What it says is one policy for all
+that was archived, whatever its status, type and route: a sandbox, and nothing but the capture's own
+origin to ask (research 1.5, 1.6, P-01, P-03 to P-08, P-12, P-17). Rewriting is not trusted: an address
+that it missed meets the content policy.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+from playback.full_origins import FullOrigins
+from playback.replay.header_gate import Policy, fixed_headers
+
+Headers = list[tuple[str, str]]
+
+_LOG = logging.getLogger(__name__)
+
+_METHODS = ("GET", "HEAD", "OPTIONS")
+# Fetch Metadata: what lives longer than its page is refused (P-06). A worker of an opaque origin never
+# comes from an address.
+_REFUSED = {"serviceworker", "sharedworker", "worker", "report", "manifest", "webidentity"}
+_LONGEST_TARGET = 16_384  # characters
+_NO_BODY = {204, 304}
+
+_NOTICE_TYPE = "text/html; charset=utf-8"
+_TYPE = re.compile(
+    r"(?:text/(?:html|css|javascript|plain|xml|vtt)|image/(?:png|jpeg|gif|webp|avif|svg\+xml|x-icon|bmp)"
+    r"|font/(?:woff2?|ttf|otf)|audio/[a-z0-9.+-]{1,40}|video/[a-z0-9.+-]{1,40}"
+    r"|application/(?:json|xml|xhtml\+xml|wasm|pdf|octet-stream|dash\+xml|vnd\.apple\.mpegurl"
+    r"|x-mpegURL|ld\+json|manifest\+json))(?:; charset=[A-Za-z0-9._:-]{1,40})?"
+)
+_ALLOWED: dict[str, re.Pattern[str]] = {
+    "etag": re.compile(r'"[A-Za-z0-9:._+/=-]{1,240}"'),
+    "memento-datetime": re.compile(
+        r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT"
+    ),
+    # To the same origin, so that no redirect leaves the capture (P-14).
+    "location": re.compile(r"/c/\d{14}[a-z]{2,4}_/https?://[!#-;=?-Z_a-z\[\]~]{1,30000}"),
+    "content-range": re.compile(r"bytes (?:\d{1,12}-\d{1,12}|\*)/\d{1,12}"),
+    "accept-ranges": re.compile(r"bytes"),
+    "content-disposition": re.compile(r'attachment; filename="capture-[a-z0-9]{1,64}\.[a-z]{3}"'),
+}
+_FRONT_PATH = re.compile(r"/full/\d{14}/https?://[!$-;=?-Z_a-z\[\]~]{1,30000}")
+_STATUS = frozenset(each.value for each in HTTPStatus if each.value >= 200)
+
+
+@dataclass(frozen=True, slots=True)
+class FullRequest:
+    """All that is looked at of a request."""
+
+    host: str
+    target: str
+    destination: str  # Fetch Metadata's; empty when the browser does not say
+    known_etags: str
+    range: str
+
+
+@dataclass(frozen=True, slots=True)
+class FullAnswer:
+    """A response before the gate.
+
+    Attributes:
+        ours: it is in our words, holds no script and nothing archived.
+        nested: it fills a frame within the page's frame.
+    """
+
+    status: int
+    content_type: str = ""
+    body: bytes = b""
+    headers: tuple[tuple[str, str], ...] = ()
+    ours: bool = False
+    nested: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FullPolicy:
+    """What the gate needs to know of the world."""
+
+    origins: FullOrigins
+    front_origin: str
+
+
+class FullGate:
+    """WSGI application: what `answer` says, under the policy."""
+
+    def __init__(self, answer: Callable[[FullRequest], FullAnswer], policy: FullPolicy) -> None:
+        self._answer = answer
+        self._policy = policy
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer one request (PEP 3333)."""
+        request = FullRequest(
+            host=environ.get("HTTP_HOST", "").lower(),
+            target=environ.get("REQUEST_URI", ""),
+            destination=environ.get("HTTP_SEC_FETCH_DEST", "").lower(),
+            known_etags=environ.get("HTTP_IF_NONE_MATCH", ""),
+            range=environ.get("HTTP_RANGE", ""),
+        )
+        answer = _refusal(environ, request)
+        if answer is None:
+            try:
+                answer = self._fit(self._answer(request))
+            except Exception:  # noqa: BLE001 nothing may pass the gate, a server's own error page neither
+                _LOG.exception("replay.full_request_failed")
+                answer = plain_answer(500, "This capture cannot be shown.\n")
+        status = HTTPStatus(answer.status)
+        headers = full_headers(self._policy, request.host, answer)
+        start_response(f"{status.value} {status.phrase}", headers)
+        if environ.get("REQUEST_METHOD") == "HEAD" or answer.status in _NO_BODY:
+            return [b""]
+        return [answer.body]
+
+    def _fit(self, answer: FullAnswer) -> FullAnswer:
+        """The answer without headers that may not leave; an error when it is none that we foresaw."""
+        kept = tuple(each for each in answer.headers if self._may_leave(answer, *each))
+        names = {name.lower() for name, _ in kept}
+        is_redirect = 300 <= answer.status < 400 and answer.status != 304
+        unfit = (
+            answer.status not in _STATUS
+            or (
+                (answer.content_type or answer.body)
+                and _TYPE.fullmatch(answer.content_type) is None
+            )
+            or (is_redirect and "location" not in names)
+            or len(names) != len(kept)
+        )
+        if unfit:
+            return plain_answer(500, "This capture cannot be shown.\n")
+        return replace(answer, headers=kept)
+
+    def _may_leave(self, answer: FullAnswer, name: str, value: str) -> bool:
+        if name.lower() == "location" and answer.ours:
+            path = value.removeprefix(self._policy.front_origin)
+            return path != value and _FRONT_PATH.fullmatch(path) is not None
+        pattern = _ALLOWED.get(name.lower())
+        return pattern is not None and pattern.fullmatch(value) is not None
+
+
+def plain_answer(status: int, text: str) -> FullAnswer:
+    """A line in our words."""
+    return FullAnswer(status, "text/plain; charset=utf-8", text.encode(), ours=True)
+
+
+def full_headers(policy: FullPolicy, host: str, answer: FullAnswer) -> Headers:
+    """Every header of a response, in order."""
+    kept = any(name.lower() == "etag" for name, _ in answer.headers)
+    # Take-down must hold in a second: nothing is used again without asking.
+    headers = [("Cache-Control", "private, no-cache" if kept else "no-store"), *answer.headers]
+    if answer.status not in _NO_BODY:
+        kind = answer.content_type or "text/plain; charset=utf-8"
+        headers += [("Content-Type", kind), ("Content-Length", str(len(answer.body)))]
+    if answer.status == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers.append(("Allow", ", ".join(_METHODS)))
+    return headers + fixed_full_headers(policy, host, answer)
+
+
+def fixed_full_headers(policy: FullPolicy, host: str, answer: FullAnswer) -> Headers:
+    """The headers that every response carries: of all that was archived the same, of our words less."""
+    permissions = dict(fixed_headers(_no_policy(policy), _NOTICE_TYPE))["Permissions-Policy"]
+    return [
+        ("Content-Security-Policy", content_policy(policy, host, answer)),
+        # Where browsers know it, it also holds what no content policy does: WebRTC, connection hints.
+        ("Connection-Allowlist", _connections(policy, host, answer)),
+        ("X-Content-Type-Options", "nosniff"),
+        ("Referrer-Policy", "no-referrer"),
+        ("Permissions-Policy", permissions),
+        ("Cross-Origin-Opener-Policy", "same-origin"),
+        # An opaque origin is foreign to every origin, its own address included (research 1.6, the
+        # trap); nobody else can know this host's name.
+        ("Cross-Origin-Resource-Policy", "cross-origin"),
+        ("Access-Control-Allow-Origin", "null"),
+        ("Access-Control-Allow-Methods", "GET, HEAD"),
+        ("Access-Control-Allow-Headers", "*, Authorization"),
+        ("Access-Control-Expose-Headers", "*"),
+        ("Origin-Agent-Cluster", "?1"),
+        ("X-DNS-Prefetch-Control", "off"),
+        ("X-Robots-Tag", "noindex, noarchive"),
+    ]
+
+
+def _connections(policy: FullPolicy, host: str, answer: FullAnswer) -> str:
+    """Where a document may connect; a notice's link leads to the front."""
+    where = policy.front_origin if answer.ours else f"{policy.origins.scheme}{host}"
+    return f'(response-origin "{where}/*")'
+
+
+def content_policy(policy: FullPolicy, host: str, answer: FullAnswer) -> str:
+    """The Content-Security-Policy of a response.
+
+    The capture's own origin is named by its address: what ``'self'`` means in an opaque origin was
+    long left to browsers. A host that is none of ours gets no origin at all.
+    """
+    own = ""
+    if not answer.ours and policy.origins.page_of(host) is not None:
+        own = policy.origins.scheme + host
+    if not own:
+        # A click on a notice's link may lead to the front, for no script is there to click.
+        return (
+            "sandbox allow-top-navigation-by-user-activation; default-src 'none';"
+            " style-src 'unsafe-inline'; form-action 'none'; base-uri 'none';"
+            f" frame-ancestors {policy.front_origin}"
+        )
+    # What is framed by the page has the page's opaque origin above it, which no source list matches:
+    # with a list, no frame would ever show (measured; Chromium 156).
+    framed = () if answer.nested else (f"frame-ancestors {policy.front_origin}",)
+    return "; ".join(
+        (
+            "sandbox allow-scripts",
+            f"default-src {own} data: blob: 'unsafe-inline' 'unsafe-eval'",
+            f"connect-src {own} data: blob:",
+            f"frame-src {own}",
+            "worker-src blob:",
+            "object-src 'none'",
+            "manifest-src 'none'",
+            "fenced-frame-src 'none'",
+            "form-action 'none'",
+            f"base-uri {own}",
+            *framed,
+            "webrtc 'block'",
+        )
+    )
+
+
+def dispatch_by_host(
+    full: WSGIApplication, others: WSGIApplication, origins: FullOrigins
+) -> WSGIApplication:
+    """Both as one application: the request's Host decides, before any policy."""
+
+    def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        chosen = full if origins.is_ours(environ.get("HTTP_HOST", "")) else others
+        return chosen(environ, start_response)
+
+    return application
+
+
+def _refusal(environ: WSGIEnvironment, request: FullRequest) -> FullAnswer | None:
+    method = environ.get("REQUEST_METHOD")
+    if method not in _METHODS:
+        return plain_answer(405, "Captures can only be read.\n")
+    if "HTTP_SERVICE_WORKER" in environ or request.destination in _REFUSED:
+        return plain_answer(403, "No capture becomes a worker that outlives its page.\n")
+    if len(request.target) > _LONGEST_TARGET:
+        return plain_answer(414, "No capture has an address that long.\n")
+    if method == "OPTIONS":  # an opaque origin asks before it sends headers of its own (Fetch, 4.8)
+        return FullAnswer(204, ours=True)
+    return None
+
+
+def _no_policy(policy: FullPolicy) -> Policy:
+    return Policy(policy.front_origin, frozenset())

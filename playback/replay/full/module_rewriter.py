@@ -1,0 +1,153 @@
+"""Rewriter of JavaScript modules and import maps; pure.
+
+pywb wraps a script in a block to put its own `window` and `location` in place of the real ones. A
+module must not stand in a block: its imports would be syntax errors. So a module imports those names
+from a module of ours instead, and the addresses that it imports from are rewritten.
+
+The rewriting reads JavaScript by patterns, as pywb does, and can be wrong. What it misses asks for an
+address that the content policy blocks.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urljoin
+
+# A path that no part of a page has: on these hosts it is ours.
+STATIC_PATH = "/.weboid/"
+MODULE_PATH = f"{STATIC_PATH}module.js"
+# What pages look at to find out where they are; the same names as in pywb's wrapper.
+_WRAPPED = ("window", "self", "document", "location", "top", "parent", "frames", "opener")
+# Names, then maybe a list in braces; bounded, and braces do not nest, so that no text takes long.
+_SPECIFIER = r"[\w$\s,*]{0,80}(?:\{[\w$\s,]{0,20000}\}\s{0,20})?"
+_IS_MODULE = re.compile(
+    r"(?:^|[;\n}])\s*(?:"
+    rf"import(?![\w$]){_SPECIFIER}from\s*[\"']"
+    r"|import\s*[\"']"
+    rf"|export\s*(?:\*|\{{[\w$\s,]{{0,20000}}\}})"
+    r"|export\s+(?:default|const|let|var|function|class|async)\b)"
+)
+_FROM = re.compile(
+    rf"(?P<head>(?:^|[;\n}}\s])(?:import|export)\b{_SPECIFIER}from\s*|(?:^|[;\n}}])\s*import\s*)"
+    r"(?P<quote>[\"'])(?P<url>[^\"'\n]{1,2000})(?P=quote)"
+)
+_DYNAMIC = re.compile(r"(?<![\w$.])import\s*\((?!\s*\))")
+# At a line's beginning or behind a statement's end; an indented one belongs to something.
+_DECLARED = re.compile(r"(?:^|[;}])(?:const|let|class)\s+([A-Za-z_$][\w$]{0,100})", re.MULTILINE)
+_MOST_NAMES = 500
+_LONGEST = 5_000_000  # characters
+
+Rewrite = Callable[[str], str]
+
+
+def is_module(text: str) -> bool:
+    """True when the script can only be a module: it imports or exports at its top.
+
+    >>> is_module('import{a}from"./a.js";a()'), is_module('import("./a.js")'), is_module("let x=1")
+    (True, False, False)
+    """
+    return _IS_MODULE.search(text[:_LONGEST]) is not None
+
+
+def rewrite_module(text: str, rewrite: Rewrite, declarations: str) -> str:
+    """The module with rewritten addresses, and our names for pywb's.
+
+    Args:
+        text: the module.
+        rewrite: makes an address of the archived site one of ours.
+        declarations: the address of the module that exports our names.
+    """
+    text = _FROM.sub(lambda match: _with_address(match, rewrite), text)
+    text = rewrite_dynamic_imports(text, "import.meta.url")
+    names = [name for name in _WRAPPED if _uses(name, text) and not _declares(name, text)]
+    # On the first line, so that line numbers stay.
+    return (f'import {{{",".join(names)}}} from "{declarations}";' if names else "") + text
+
+
+def rewrite_dynamic_imports(text: str, base: str) -> str:
+    """The script whose ``import(…)`` asks wombat where to.
+
+    >>> rewrite_dynamic_imports("x=import('./a.js')", "null")
+    "x=____wb_rewrite_import__(null,'./a.js')"
+    """
+    return _DYNAMIC.sub(f"____wb_rewrite_import__({base},", text)
+
+
+def share_declarations(text: str) -> str:
+    """The script whose top names other scripts still see once pywb has put it into a block.
+
+    >>> share_declarations("const a=1").splitlines()
+    ['const a=1', ';try{self.a=a}catch(_){}']
+    """
+    names = list(dict.fromkeys(_DECLARED.findall(text)))[:_MOST_NAMES]
+    # A name that stands in a function only is none here, and nothing happens.
+    shared = "".join(f"try{{self.{name}={name}}}catch(_){{}}" for name in names)
+    return f"{text}\n;{shared}" if shared else text
+
+
+def rewrite_import_map(text: str, rewrite: Rewrite) -> str:
+    """The import map with rewritten addresses; as it is when it is none (HTML, 8.1.6.3)."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if not isinstance(found, dict):
+        return text
+    made: dict[str, Any] = dict(found)
+    if isinstance(found.get("imports"), dict):
+        made["imports"] = _map(found["imports"], rewrite)
+    if isinstance(found.get("scopes"), dict):
+        made["scopes"] = {
+            rewrite(scope): _map(imports, rewrite) if isinstance(imports, dict) else imports
+            for scope, imports in found["scopes"].items()
+        }
+    # It stands in a script element, which nothing in it may end.
+    return json.dumps(made).replace("<", "\\u003c")
+
+
+def script_addresses(urls: Any) -> Rewrite:
+    """Rewrites an address in a script; pywb leaves those relative to the script as they are."""
+
+    def address(url: str) -> str:
+        made: str = urls.rewrite(urljoin(urls.wburl.url, url), "js_")
+        return made
+
+    return address
+
+
+def _map(imports: dict[str, Any], rewrite: Rewrite) -> dict[str, Any]:
+    return {
+        (rewrite(name) if _is_address(name) else name): (
+            rewrite(where) if isinstance(where, str) else where
+        )
+        for name, where in imports.items()
+    }
+
+
+def _with_address(match: re.Match[str], rewrite: Rewrite) -> str:
+    url = match["url"]
+    # A bare name is looked up in the page's import map.
+    address = rewrite(url) if _is_address(url) else url
+    return f"{match['head']}{match['quote']}{address}{match['quote']}"
+
+
+def _is_address(text: str) -> bool:
+    return text.startswith(("/", "./", "../", "http://", "https://"))
+
+
+def _uses(name: str, text: str) -> bool:
+    return re.search(rf"(?<![\w$.]){name}(?![\w$])", text) is not None
+
+
+def _declares(name: str, text: str) -> bool:
+    """True when the module may have such a name of its own; then it keeps it."""
+    return (
+        re.search(
+            rf"(?:let|const|var|function|class|import|as)\s+(?:[\w$]+\s*,\s*)*{name}(?![\w$])"
+            rf"|import\s*{{[^}}]{{0,2000}}(?<![\w$]){name}(?![\w$])(?!\s+as)"
+            rf"|(?:let|const|var)\s*[{{\[][^}}\]]{{0,2000}}(?<![\w$]){name}(?![\w$])",
+            text,
+        )
+        is not None
+    )

@@ -1,0 +1,104 @@
+"""HTML rewriter derived from pywb; imported in makers only.
+
+Import it nowhere else: pywb's rewriters bring much along (`playback.replay.full.text_rewriter`).
+"""
+
+from typing import Any
+
+from pywb.rewrite.cookie_rewriter import RemoveAllCookiesRewriter
+from pywb.rewrite.default_rewriter import DefaultRewriter
+from pywb.rewrite.html_rewriter import HTMLRewriter
+
+from playback.replay.full.module_rewriter import (
+    MODULE_PATH,
+    rewrite_dynamic_imports,
+    rewrite_import_map,
+    rewrite_module,
+    script_addresses,
+    share_declarations,
+)
+
+# Hints that open connections, which no content policy forbids.
+_HINTS = {"preconnect", "dns-prefetch", "prerender"}
+# A page's own policies and redirects: pywb reads some spellings of them, browsers read more.
+_META = {
+    "content-security-policy",
+    "content-security-policy-report-only",
+    "x-dns-prefetch-control",
+    "set-cookie",
+    "origin-trial",
+    "accept-ch",
+    "delegate-ch",
+}
+_DROPPED = {"ping", "nonce", "referrerpolicy", "attributionsrc", "csp", "manifest"}
+
+
+class PywbPageRewriter(HTMLRewriter):  # type: ignore[misc]
+    """Pages with modules, without hints that would open connections elsewhere."""
+
+    _script = ""
+    _wb_parse_context: str | None
+
+    def _rewrite_tag_attrs(
+        self, tag: str, tag_attrs: list[tuple[str, str | None]], *more: Any
+    ) -> bool:
+        values = {name: value or "" for name, value in tag_attrs}
+        relations = set(values.get("rel", "").lower().split()) if tag == "link" else set()
+        dropped = set(_DROPPED)
+        if relations & _HINTS:
+            dropped |= {"href", "rel"}
+        if tag == "meta" and values.get("http-equiv", "").lower() in _META:
+            dropped.add("content")
+        kept = [each for each in tag_attrs if each[0] not in dropped]
+        if "modulepreload" in relations and "href" in values:
+            kept = [each for each in kept if each[0] != "href"]
+            # So spelled, pywb leaves an attribute alone.
+            kept.append(("HREF", self._rewrite_url(values["href"], "js_", True)))  # noqa: FBT003 pywb's
+        if (tag == "script" and "src" in values) or "stylesheet" in relations:
+            # Without it a script's errors and a sheet's rules are hidden from the page, for even
+            # its own are foreign to an opaque origin.
+            kept.append(("crossOrigin", "anonymous"))
+        done: bool = super()._rewrite_tag_attrs(tag, kept, *more)
+        return done
+
+    def _write_attr(self, name: str, value: str, empty_attr: Any) -> None:
+        if name != "target" or value != "___wb_replay_top_frame":
+            super()._write_attr(name, value, empty_attr)
+
+    def _set_parse_context(self, tag: str, tag_attrs: Any) -> None:
+        if tag == "script" and not self._wb_parse_context:
+            self._script = (self.get_attr(tag_attrs, "type") or "").lower().strip()
+            if self._script in {"module", "importmap"}:
+                self._wb_parse_context = "script"
+                return
+        super()._set_parse_context(tag, tag_attrs)
+
+    def _rewrite_script(self, script_content: str, inline_attr: bool = False) -> str:  # noqa: FBT001, FBT002 pywb's
+        if not inline_attr and self._wb_parse_context == "script":
+            urls = script_addresses(self.url_rewriter)
+            if self._script == "importmap":
+                return rewrite_import_map(script_content, urls)
+            if self._script == "module":
+                return rewrite_module(script_content, urls, MODULE_PATH)
+            script_content = share_declarations(script_content)
+        made: str = super()._rewrite_script(
+            rewrite_dynamic_imports(script_content, "null"), inline_attr
+        )
+        return made
+
+
+def _no_headers(rewriting: Any) -> Any:
+    """No header of the archive is answered with."""
+    del rewriting
+    return lambda: None
+
+
+class PywbRewriter(DefaultRewriter):  # type: ignore[misc]
+    """The parts of pywb's rewriting that are used here."""
+
+    DEFAULT_REWRITERS = {  # noqa: RUF012 pywb's
+        **DefaultRewriter.DEFAULT_REWRITERS,
+        "html": PywbPageRewriter,
+        "cookie": RemoveAllCookiesRewriter,
+        "header": _no_headers,
+    }

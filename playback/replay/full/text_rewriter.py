@@ -1,0 +1,193 @@
+"""Rewriter of pages, scripts and style sheets on pywb; jobs for makers.
+
+Pages, scripts and style sheets are rewritten so that they find their parts in the archive. That is for
+the look of it and no defence: what is missed is blocked by the content policy
+(`playback.replay.full.full_gate`). It is done in a maker, as everything that reads hostile text.
+"""
+
+import io
+import json
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from core.timestamps import parse_timestamp14
+from playback.media_types import HTML_TYPES
+from playback.replay.full.module_rewriter import (
+    MODULE_PATH,
+    STATIC_PATH,
+    is_module,
+    rewrite_dynamic_imports,
+    rewrite_module,
+    script_addresses,
+    share_declarations,
+)
+
+PAGE_MODIFIER = "mp_"
+SCRIPT_MODIFIERS = frozenset({"js_", "esm_", "wkr_", "wkrm_"})
+
+SCRIPT_TYPES = frozenset(
+    {
+        "text/javascript",
+        "application/javascript",
+        "application/x-javascript",
+        "text/ecmascript",
+        "application/ecmascript",
+    }
+)
+_REWRITTEN = {
+    "text/css": "text/css",
+    "application/json": "application/json",
+    "application/vnd.apple.mpegurl": "application/vnd.apple.mpegurl",
+    "application/x-mpegurl": "application/x-mpegURL",
+    "application/dash+xml": "application/dash+xml",
+}
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteJob:
+    """Rewrite a text of a page; the result has the charset of the original.
+
+    Attributes:
+        body: its bytes as Latin-1.
+        content_type: as it is answered with; see `kind_of`.
+        url: the text's own.
+        timestamp: the moment of the page that it belongs to.
+        modifier: how it was asked for, e.g. ``js_``.
+        origin: where the page is shown.
+    """
+
+    body: str
+    content_type: str
+    url: str
+    timestamp: str
+    modifier: str
+    origin: str
+
+
+def kind_of(media_type: str, modifier: str) -> str:
+    """The media type by which a text is rewritten; empty: it is left as it is."""
+    if modifier in SCRIPT_MODIFIERS - {"js_"} or media_type in SCRIPT_TYPES:
+        return "text/javascript"
+    if media_type in HTML_TYPES:
+        return media_type
+    return _REWRITTEN.get(media_type, "")
+
+
+def rewrite(job: RewriteJob) -> bytes:
+    """The text as it is shown at its page's own origin."""
+    from pywb.rewrite.url_rewriter import UrlRewriter  # in makers only, and when first needed
+
+    media_type = job.content_type.partition(";")[0]
+    body = job.body.encode("latin-1")
+    urls = UrlRewriter(
+        f"{job.timestamp}{job.modifier}/{job.url}",
+        f"{job.origin}/c/",
+        pywb_static_prefix=f"{job.origin}{STATIC_PATH}",
+    )
+    if job.modifier == "wkr_":
+        return _worker(job)
+    if media_type in SCRIPT_TYPES and is_module(job.body):
+        return _module(job, urls)
+    if media_type in SCRIPT_TYPES:
+        body = share_declarations(rewrite_dynamic_imports(job.body, "null")).encode("latin-1")
+    _, made, _ = _rewriter()(
+        _RewriterRecord(job.content_type, body),
+        urls,
+        None,
+        head_insert_func=lambda *_: head_insert(job),
+        cdx={"url": job.url, "urlkey": "", "timestamp": job.timestamp},
+    )
+    return b"".join(made)
+
+
+def head_insert(job: RewriteJob) -> str:
+    """What comes first in a page's head: our own script, wombat, and what wombat must know."""
+    moment = parse_timestamp14(job.timestamp)
+    scheme, _, rest = job.url.partition("://")
+    static = f"{job.origin}{STATIC_PATH}"
+    info: dict[str, object] = {
+        "url": job.url,
+        "timestamp": job.timestamp,
+        "request_ts": job.timestamp,
+        "prefix": f"{job.origin}/c/",
+        "mod": PAGE_MODIFIER,
+        "is_framed": False,
+        "is_live": False,
+        "coll": "",
+        "proxy_magic": "",
+        "static_prefix": static,
+        "enable_auto_fetch": False,
+        "target_frame": "_self",
+        "wombat_ts": job.timestamp,
+        "wombat_sec": str(int(moment.timestamp())),
+        "wombat_scheme": scheme,
+        "wombat_host": re.split(r"[/?#]", rest, maxsplit=1)[0],
+        "wombat_opts": {},
+    }
+    # In a script element nothing may look like its end.
+    text = json.dumps(info).replace("<", "\\u003c")
+    return (
+        f'<script src="{static}full.js"></script>'
+        # With CORS, or what it imports for the page would have no base (HTML, 8.1.3.4).
+        f'<script src="{static}wombat.js" crossorigin="anonymous"></script>'
+        f"<script>wbinfo={text};"
+        "if(window._WBWombatInit)window._WBWombatInit(wbinfo)</script>"
+    )
+
+
+def charset_of(content_type: str) -> str:
+    """The charset that a Content-Type names; empty when it names none."""
+    match = _CHARSET.search(content_type)
+    return match[1] if match else ""
+
+
+def _worker(job: RewriteJob) -> bytes:
+    """A worker with wombat's half for workers before it.
+
+    pywb's own line leaves out the moment, and so asks for the newest capture of each part.
+    """
+    info = {
+        "prefix": f"{job.origin}/c/",
+        "prefixMod": f"{job.origin}/c/{job.timestamp}wkrf_/",
+        "originalURL": job.url,
+    }
+    static = f"{job.origin}{STATIC_PATH}"
+    scripts = ",".join(json.dumps(f"{static}{name}") for name in ("worker.js", "wombatWorkers.js"))
+    line = f"(function(){{self.importScripts({scripts});new WBWombat({json.dumps(info)})}})();"
+    return (line + job.body).encode("latin-1")
+
+
+def _module(job: RewriteJob, urls: Any) -> bytes:
+    text = rewrite_module(job.body, script_addresses(urls), MODULE_PATH)
+    return text.encode("latin-1")
+
+
+@dataclass
+class _RewriterRecord:
+    """As much of a warcio record as the rewriters look at."""
+
+    content_type: str
+    body: bytes
+
+    def __post_init__(self) -> None:
+        from warcio.statusandheaders import StatusAndHeaders
+
+        headers = [("Content-Type", self.content_type)]
+        self.http_headers = StatusAndHeaders("200 OK", headers, protocol="HTTP/1.1")
+        self.rec_headers = StatusAndHeaders("WARC/1.1", [])
+        self.raw_stream = io.BytesIO(self.body)
+
+    def content_stream(self) -> io.BytesIO:
+        """The decoded body."""
+        return self.raw_stream
+
+
+@cache
+def _rewriter() -> Any:
+    """Pywb's rewriter with our reading of pages, made once in each maker."""
+    from playback.replay.full.pywb_rewriter import PywbRewriter
+
+    return PywbRewriter(replay_mod=PAGE_MODIFIER)

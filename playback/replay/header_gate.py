@@ -1,0 +1,403 @@
+"""Header gate: outermost layer of replay, owner of every response header.
+
+What the application says is matched against a short list; what is not on it does not leave. What
+must be said is said on every response, whatever its status (research 1.6, P-12, P-17, P-19). Of a
+request only the method, the target, If-None-Match and, as strict patterns, Range, If-Range and what
+Sec-Fetch-Dest says of parts get in.
+
+Two tables say all there is to say: `TYPE_POLICIES`, what may leave and under which policy, and `ALLOWED_HEADERS`,
+which headers the application may set and what they may say.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+from playback.replay.request_head import LONGEST_TARGET
+from playback.replay.sanitizer.media_sniffer import FONT_TYPES
+
+Headers = list[tuple[str, str]]
+
+_LOG = logging.getLogger(__name__)
+
+_METHODS = ("GET", "HEAD")
+# Fetch Metadata: a worker, a script or a plug-in has no business here (P-06).
+_DESTINATIONS = {"document", "iframe", "frame", "image", "style", "empty"}
+_FONT = "font"  # welcome only where copies load their fonts
+_NO_BODY = {204, 304}
+_TARGET = re.compile(r"[!-~]+")
+
+_HTML = "text/html; charset=utf-8"
+_TEXT = "text/plain; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class TypePolicy:
+    """What a response of a type may do.
+
+    Attributes:
+        sandbox: the sandbox directive.
+        directives: what else the content policy allows.
+        is_part: shown within pages. In a sandboxed document our own images count as cross-origin
+            (research 1.6, the trap), so these must say that they may be embedded.
+        is_attached: never opened here: it needs a Content-Disposition, and may be had in ranges.
+        is_font: leaves only where fonts are switched on.
+        is_shared: fetched with CORS, and to a sandboxed document every origin is another.
+    """
+
+    sandbox: str = "sandbox"
+    directives: tuple[str, ...] = ()
+    is_part: bool = False
+    is_attached: bool = False
+    is_font: bool = False
+    is_shared: bool = False
+
+
+_PART = TypePolicy(is_part=True)
+_DOWNLOAD = TypePolicy(is_attached=True)
+TYPE_POLICIES: dict[str, TypePolicy] = {
+    # A page may navigate the top window when its reader clicks: its links all lead to the front
+    # (`playback.replay.sanitizer.html_document`), and no script is there to click for the reader.
+    _HTML: TypePolicy(
+        "sandbox allow-top-navigation-by-user-activation",
+        ("img-src 'self' data:", "style-src 'self' 'unsafe-inline'"),
+    ),
+    _TEXT: TypePolicy(),
+    "text/css; charset=utf-8": _PART,
+    "image/png": _PART,
+    "image/jpeg": _PART,
+    "image/gif": _PART,
+    "image/webp": _PART,
+    "image/avif": _PART,
+    "image/png; role=mask": TypePolicy(is_part=True, is_shared=True),
+    **dict.fromkeys(FONT_TYPES, TypePolicy(is_part=True, is_font=True, is_shared=True)),
+    "application/pdf": _DOWNLOAD,
+    "audio/mpeg": _DOWNLOAD,
+    "audio/flac": _DOWNLOAD,
+    "audio/wav": _DOWNLOAD,
+    "video/mp4": _DOWNLOAD,
+    "video/webm": _DOWNLOAD,
+    "application/ogg": _DOWNLOAD,
+}
+_LINK = (
+    r"<[!#-;=?-\[\]_a-z~]{1,30000}>; rel=\"(?:original|timegate|timemap|(?:(?:first|last|prev|next) )*memento)\""
+    r"(?:; (?:type|datetime)=\"[A-Za-z0-9 ,:/-]{1,40}\")?"
+)
+_LINKED = re.compile(r'<([^>]*)>; rel="([^"]*)"')
+_WEB = ("https", "http")
+ALLOWED_HEADERS: dict[str, re.Pattern[str]] = {
+    "etag": re.compile(r'"[A-Za-z0-9:._+/=-]{1,200}"'),
+    "memento-datetime": re.compile(
+        r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT", re.ASCII
+    ),
+    # Only to an address of our own, so no redirect leaves the archive (P-14).
+    "location": re.compile(
+        r"(?:/w/[A-Za-z0-9][A-Za-z0-9._-]{0,63})?/c/\d{14}(?:[a-z]{2}_)?/[!$-;=?-Z_a-z\[\]~]{1,30000}",
+        re.ASCII,
+    ),
+    # Who keeps a copy from being shown (RFC 7725), or relations of Memento (RFC 7089); for none of
+    # them is anything fetched (P-17).
+    "link": re.compile(
+        rf'<https?://[A-Za-z0-9.:\[\]-]{{1,300}}/>; rel="blocked-by"|{_LINK}(?:, {_LINK}){{0,9}}'
+    ),
+    "content-disposition": re.compile(
+        r'attachment; filename="capture-[a-z0-9]{1,64}\.[a-z0-9]{3,4}"'
+    ),
+    "accept-ranges": re.compile(r"bytes"),
+    "content-range": re.compile(r"bytes (?:\d{1,15}-\d{1,15}|\*)/\d{1,15}", re.ASCII),
+    "retry-after": re.compile(r"\d{1,5}", re.ASCII),
+}
+_OF_RANGES = {"accept-ranges", "content-range"}
+_STATUS = re.compile(
+    r"(200|206|30[123478]|40[034]|410|416|429|451|500|503) [A-Za-z ]{2,40}", re.ASCII
+)
+# What of a request's own words gets in; anything else is as if it had not been said.
+_HEARD: dict[str, re.Pattern[str]] = {
+    "HTTP_IF_NONE_MATCH": re.compile(r"[!-~ \t]{1,2000}"),
+    "HTTP_RANGE": re.compile(r"bytes=(?:\d{1,15}-\d{0,15}|-\d{1,15})", re.ASCII),
+    "HTTP_IF_RANGE": ALLOWED_HEADERS["etag"],
+    "HTTP_SEC_FETCH_DEST": re.compile("|".join(sorted({*_DESTINATIONS, _FONT}))),
+}
+_PERMISSIONS = (
+    "accelerometer",
+    "ambient-light-sensor",
+    "autoplay",
+    "battery",
+    "bluetooth",
+    "browsing-topics",
+    "camera",
+    "clipboard-read",
+    "clipboard-write",
+    "display-capture",
+    "encrypted-media",
+    "fullscreen",
+    "gamepad",
+    "geolocation",
+    "gyroscope",
+    "hid",
+    "identity-credentials-get",
+    "idle-detection",
+    "local-fonts",
+    "magnetometer",
+    "microphone",
+    "midi",
+    "otp-credentials",
+    "payment",
+    "picture-in-picture",
+    "publickey-credentials-create",
+    "publickey-credentials-get",
+    "screen-wake-lock",
+    "serial",
+    "storage-access",
+    "usb",
+    "web-share",
+    "window-management",
+    "xr-spatial-tracking",
+)
+_PERMISSIONS_POLICY = ", ".join(f"{feature}=()" for feature in _PERMISSIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the gate needs to know of the world.
+
+    Attributes:
+        front_origin: the one origin that may frame us.
+        hosts: values of Host that are ours; any other is refused, so that a name rebound to this
+            address reads nothing.
+        has_fonts: copies load fonts, from us and from within themselves.
+    """
+
+    front_origin: str
+    hosts: frozenset[str]
+    has_fonts: bool = False
+
+    def kind(self, content_type: str) -> TypePolicy | None:
+        """What such a response may do; None when there is none."""
+        kind = TYPE_POLICIES.get(content_type)
+        return None if kind is not None and kind.is_font and not self.has_fonts else kind
+
+
+@lru_cache(maxsize=256)
+def _fixed(policy: Policy, content_type: str) -> tuple[tuple[str, str], ...]:
+    kind = policy.kind(content_type) or TypePolicy()
+    fonts = ("font-src 'self' data:",) if policy.has_fonts and content_type == _HTML else ()
+    directives = (
+        kind.sandbox,
+        "default-src 'none'",
+        *kind.directives,
+        *fonts,
+        "form-action 'none'",
+        "base-uri 'none'",
+        f"frame-ancestors {policy.front_origin}",
+    )
+    return (
+        ("Content-Security-Policy", "; ".join(directives)),
+        ("X-Content-Type-Options", "nosniff"),
+        ("Referrer-Policy", "no-referrer"),
+        ("Permissions-Policy", _PERMISSIONS_POLICY),
+        ("Cross-Origin-Opener-Policy", "same-origin"),
+        ("Cross-Origin-Resource-Policy", "cross-origin" if kind.is_part else "same-origin"),
+        ("Origin-Agent-Cluster", "?1"),
+        ("X-DNS-Prefetch-Control", "off"),
+        ("X-Robots-Tag", "noindex, noarchive"),
+        *((("Access-Control-Allow-Origin", "*"),) if kind.is_shared else ()),
+    )
+
+
+def fixed_headers(policy: Policy, content_type: str) -> Headers:
+    """The headers that every response of that type carries, in order."""
+    return list(_fixed(policy, content_type))
+
+
+class HeaderGate:
+    """WSGI middleware: the policy around `application`, which sees a request of a few facts.
+
+    `application` answers with a complete body, in a list, or with an iterable whose attribute
+    `size` says how many bytes it will give; the gate sets Content-Length.
+    """
+
+    def __init__(self, application: WSGIApplication, policy: Policy) -> None:
+        self._application = application
+        self._policy = policy
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer one request (PEP 3333)."""
+        refusal = _refusal(environ, self._policy)
+        if refusal is not None:
+            status, text = refusal
+            headers = [("Allow", ", ".join(_METHODS))] if status.startswith("405") else []
+            return self._send(environ, start_response, status, "", headers, [text.encode()])
+        answer = _ApplicationResponse()
+        body: Any
+        try:
+            body = _whole(self._application(_inner_environ(environ), answer.start))
+        except Exception:  # noqa: BLE001 nothing may pass the gate, a server's own error page neither
+            _LOG.exception("replay.request_failed")
+            answer, body = _ApplicationResponse(), [b""]
+        verdict = _allowed(answer, self._policy, has_body=_size(body) > 0)
+        if verdict is None:
+            _close(body)
+            answer.status, verdict = "500 Internal Server Error", ("", [])
+            body = [b"This capture cannot be shown.\n"]
+        content_type, kept = verdict
+        return self._send(environ, start_response, answer.status, content_type, kept, body)
+
+    def _send(
+        self,
+        environ: WSGIEnvironment,
+        start_response: StartResponse,
+        status: str,
+        content_type: str,
+        allowed: Headers,
+        body: Any,
+    ) -> Iterable[bytes]:
+        headers = response_headers(self._policy, status, content_type, allowed, _size(body))
+        start_response(status, headers)
+        if environ.get("REQUEST_METHOD") == "HEAD" or int(status[:3]) in _NO_BODY:
+            _close(body)
+            return [b""]
+        sent: Iterable[bytes] = body
+        return sent
+
+
+def response_headers(
+    policy: Policy, status: str, content_type: str, allowed: Headers, length: int
+) -> Headers:
+    """Every header of a response; an empty content type is plain text."""
+    content_type = content_type or _TEXT
+    # Take-down must hold in a second, so nothing is used again without asking; an ETag makes
+    # asking cheap. Errors are not kept at all: the capture may arrive in the next second.
+    kept = any(name.lower() == "etag" for name, _ in allowed)
+    headers = [("Cache-Control", "private, no-cache" if kept else "no-store"), *allowed]
+    if int(status[:3]) not in _NO_BODY:
+        headers += [("Content-Type", content_type), ("Content-Length", str(length))]
+    headers += _fixed(policy, content_type)
+    return headers
+
+
+class _ApplicationResponse:
+    """What the application said through start_response."""
+
+    def __init__(self) -> None:
+        self.status = ""
+        self.headers: Headers = []
+
+    def start(self, status: str, headers: Headers, exc_info: Any = None, /) -> Callable[..., Any]:
+        del (
+            exc_info
+        )  # nothing is sent before the application has returned, so nothing is taken back
+        self.status, self.headers = status, headers
+        return _refuse_write
+
+
+def _refuse_write(data: bytes) -> None:
+    raise NotImplementedError("The body is what the application returns.")
+
+
+def _whole(body: Any) -> Any:
+    """The body as it is when it says its size, else in one piece."""
+    if hasattr(body, "size") or (isinstance(body, list) and len(body) == 1):
+        return body
+    try:
+        return [b"".join(body)]
+    finally:
+        _close(body)
+
+
+def _size(body: Any) -> int:
+    return len(body[0]) if isinstance(body, list) else int(body.size)
+
+
+def _close(body: Any) -> None:
+    close = getattr(body, "close", None)
+    if close is not None:
+        close()
+
+
+def _refusal(environ: WSGIEnvironment, policy: Policy) -> tuple[str, str] | None:
+    if environ.get("REQUEST_METHOD") not in _METHODS:
+        return "405 Method Not Allowed", "Captures can only be read.\n"
+    if environ.get("HTTP_HOST", "").lower() not in policy.hosts:
+        return "421 Misdirected Request", "This host does not answer here.\n"
+    target = environ.get("REQUEST_URI", "")
+    if len(target) > LONGEST_TARGET:
+        return "414 URI Too Long", "This address is too long.\n"
+    if not _TARGET.fullmatch(target):
+        return "400 Bad Request", "This is no address.\n"
+    destination = environ.get("HTTP_SEC_FETCH_DEST", "document").lower()
+    is_welcome = destination in _DESTINATIONS or (policy.has_fonts and destination == _FONT)
+    if "HTTP_SERVICE_WORKER" in environ or not is_welcome:
+        return "403 Forbidden", "Captures are neither scripts nor workers.\n"
+    return None
+
+
+def _inner_environ(environ: WSGIEnvironment) -> WSGIEnvironment:
+    inner = {key: value for key, value in environ.items() if key.startswith("wsgi.")}
+    inner["REQUEST_METHOD"] = "GET"  # the body of a HEAD is dropped at the end
+    inner["REQUEST_URI"] = environ.get("REQUEST_URI", "")
+    for key, pattern in _HEARD.items():
+        if key in environ and pattern.fullmatch(environ[key]):
+            inner[key] = environ[key]
+    if "HTTP_IF_RANGE" in environ and "HTTP_IF_RANGE" not in inner:
+        inner.pop("HTTP_RANGE", None)  # a condition that is not understood is not met
+    return inner
+
+
+def _leads_home(value: str, policy: Policy) -> bool:
+    """Whether all that a Link names, but for the page that was archived, is ours."""
+    homes = (
+        policy.front_origin,
+        *(f"{scheme}://{host}" for host in policy.hosts for scheme in _WEB),
+    )
+    for target, relation in _LINKED.findall(value):
+        if relation == "original":
+            ours = target.startswith(("http://", "https://"))
+        else:
+            ours = any(target.startswith(f"{home}/") for home in homes)
+        if not ours:
+            return False
+    return True
+
+
+def _allowed(
+    answer: _ApplicationResponse, policy: Policy, *, has_body: bool
+) -> tuple[str, Headers] | None:
+    """Content type and headers that may leave; None when all of it must not."""
+    status = answer.status
+    content_type = next(
+        (text for name, text in answer.headers if name.lower() == "content-type"), ""
+    )
+    kind = policy.kind(content_type)
+    is_attached = kind is not None and kind.is_attached
+    is_partial = status.startswith(("206", "416"))
+    kept, names = [], set[str]()
+    for name, value in answer.headers:
+        key = name.lower()
+        pattern = ALLOWED_HEADERS.get(key)
+        if (
+            pattern is None
+            or not pattern.fullmatch(value)
+            or (key in _OF_RANGES and not is_attached)
+        ):
+            continue
+        if key == "link" and not _leads_home(value, policy):
+            continue
+        if key != "content-range" or is_partial:
+            kept.append((name, value))
+            names.add(key)
+    is_redirect = status.startswith("3") and not status.startswith("304")
+    unfit = (
+        _STATUS.fullmatch(status) is None
+        or (kind is None and has_body)
+        or (is_attached and has_body and "content-disposition" not in names)
+        or (is_redirect and "location" not in names)
+        or len(names) != len(kept)
+        or is_partial != ("content-range" in names)
+        or (is_partial and not is_attached and has_body)
+    )
+    return None if unfit else (content_type, kept)

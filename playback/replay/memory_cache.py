@@ -1,0 +1,127 @@
+"""Memory cache of made values, in front of the file cache; one maker per value.
+
+A value is named by all that it was made of, so it is never out of date; whether it may be shown is
+asked before anybody asks here (P-22). The same value asked for twice at once is made once.
+"""
+
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+
+from gevent.event import Event
+
+from core.errors import MakingFailedError
+from playback.replay.file_cache import FileCache
+
+FAILURE_S = 600.0
+_MOST_FAILURES = 2_000
+
+
+class ByteCache:
+    """Values by key, the least recently used ones dropped when all together exceed `limit` bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._size = 0
+        self._values: OrderedDict[Hashable, bytes] = OrderedDict()
+
+    def find(self, key: Hashable) -> bytes | None:
+        """The value of `key`; None when it is not here."""
+        value = self._values.get(key)
+        if value is not None:
+            self._values.move_to_end(key)
+        return value
+
+    def keep(self, key: Hashable, value: bytes) -> None:
+        """Keep the value, unless it is a large part of all."""
+        if len(value) > self._limit // 4 or key in self._values:
+            return
+        self._values[key] = value
+        self._size += len(value)
+        while self._size > self._limit:
+            _, dropped = self._values.popitem(last=False)
+            self._size -= len(dropped)
+
+
+class MadeCache:
+    """Values by what they are made of: in memory, then in files, and else made now.
+
+    What cannot be made within the limits is not tried again for `FAILURE_S`: each try would hold a
+    maker for as long as it may take.
+
+    Args:
+        memory_bytes: how much is kept in memory.
+        files: keep what was made; None: nothing does.
+        monotonic: tells the time.
+    """
+
+    def __init__(
+        self,
+        memory_bytes: int,
+        files: FileCache | None = None,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._memory = ByteCache(memory_bytes)
+        self._files = files
+        self._monotonic = monotonic
+        self._making: dict[str, Event] = {}
+        self._failures: OrderedDict[str, float] = OrderedDict()  # when each may be tried again
+
+    def get(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
+        """The value of `key`, made now when it is nowhere; what `make` raises, this raises.
+
+        Args:
+            key: all that the value depends on; its text must tell it from any other.
+            make: makes the value; others are answered meanwhile.
+
+        Raises:
+            MakingFailedError: it could not be made, now or a short while ago.
+        """
+        name = hashlib.sha256(repr(key).encode("utf-8", "surrogatepass")).hexdigest()
+        while True:
+            value = self._memory.find(name)
+            if value is not None:
+                return value
+            if self._failed_lately(name):
+                raise MakingFailedError("It could not be made safe a short while ago.")
+            other = self._making.get(name)
+            if other is None:
+                break
+            other.wait()  # if it failed, it is this one's turn
+        made = self._making[name] = Event()
+        try:
+            value = self._found_or_made(name, make)
+            self._memory.keep(name, value)
+            return value
+        except MakingFailedError:
+            self._failures[name] = self._monotonic() + FAILURE_S
+            while len(self._failures) > _MOST_FAILURES:
+                self._failures.popitem(last=False)
+            raise
+        finally:
+            del self._making[name]
+            made.set()
+
+    def _failed_lately(self, name: str) -> bool:
+        until = self._failures.get(name)
+        if until is None:
+            return False
+        if self._monotonic() < until:
+            return True
+        del self._failures[name]
+        return False
+
+    def _found_or_made(self, name: str, make: Callable[[], bytes]) -> bytes:
+        if self._files is None:
+            return make()
+        value = self._files.find(name)
+        if value is not None:
+            return value
+        with self._files.alone(name) as is_first:
+            value = None if is_first else self._files.find(name)
+            if value is None:
+                value = make()
+                self._files.keep(name, value)
+        return value

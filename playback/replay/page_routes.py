@@ -1,0 +1,313 @@
+"""Page routes: documents, pictures, texts and PDFs at a level, warning pages."""
+
+import json
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from html import escape
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urljoin
+
+from core.captures import ArtifactKind, Capture
+from core.errors import BodyTooLargeError, PermanentError
+from core.timestamps import timestamp14
+from playback.access.levels import Level
+from playback.access.threat_lists import ListEffect, ListHit
+from playback.media_types import HTML_TYPES, IMAGE_TYPES, PDF, READ_TYPES, TEXT_TYPES
+from playback.replay.capture_lookup import FoundPage
+from playback.replay.replay_context import ReplayContext, decode_text, first_playable, limit_level
+from playback.replay.resource_routes import DownloadRoutes, download_type
+from playback.replay.responses import HTML, NEVER, ReplayResponse, Request, missing, redirect
+from playback.replay.sanitizer.html_document import (
+    NO_IMAGES,
+    document_frame,
+    image_document,
+    notice_document,
+    reading_document,
+    text_document,
+)
+from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
+from playback.replay.sanitizer_pool import DocumentJob, PdfJob
+from playback.url_paths import MementoModifier, is_web_url, memento_path, page_path, pdf_page_uri
+
+CONFIRMED_VIEW = "as-captured"  # of the front: the copy, for who was told
+
+
+def threat_warning(context: ReplayContext, request: Request, *urls: str) -> ReplayResponse | None:
+    """The notice that stands before the copy; None when none of the addresses is held back.
+
+    Its link leads to the front, whose page says it in the reader's language.
+
+    Raises:
+        TransientError: the lists cannot be read.
+    """
+    hit = context.permits.holds.listed(*urls)
+    if hit is None or hit.on.effect is not ListEffect.HOLD:
+        return None
+    address = request.memento
+    path = page_path(address.timestamp, address.url, view=CONFIRMED_VIEW)
+    link = (f"{context.front}{path}", "See the copy all the same")
+    document = notice_document("This address is on a list", threat_text(hit), link=link)
+    return ReplayResponse(HTTPStatus.FORBIDDEN, HTML, document.encode())
+
+
+def threat_text(hit: ListHit) -> str:
+    """What is said of an address that was found on a list."""
+    on = "is" if hit.is_sure else "may be"
+    text = f"It {on} on the list {hit.on.name}, as of {hit.on.added_at:%Y-%m-%d}"
+    return f"{text}: {hit.on.reason}." if hit.on.reason else f"{text}."
+
+
+_STYLE = (
+    ":root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;margin:0 auto;"
+    "max-width:60rem;padding:1rem}figure{margin:0 0 .5rem}img{display:block;width:100%;height:auto;"
+    "background:#fff;border:1px solid #8888}h2{font-size:1rem;margin:1.5rem 0 .5rem}"
+    "pre{font:inherit;white-space:pre-wrap;overflow-wrap:anywhere}"
+)
+_ERRORS = {
+    "encrypted": "This PDF is encrypted, so it is not shown here.",
+    "broken": "This PDF is damaged, so it is not shown here.",
+    "too-large": "This PDF is too large to be shown here.",
+}
+
+
+def pdf_document(facts: Mapping[str, Any], title: str, picture: Callable[[int], str] | None) -> str:
+    """Return the document.
+
+    Args:
+        facts: what `playback.replay.sanitizer.rasterizer.read_pdf` says of the file.
+        title: of the document.
+        picture: gives the address of a page's picture; None: only text is shown.
+    """
+    error = _ERRORS.get(facts["error"])
+    if error is not None:
+        parts = [f"<p>{escape(error)} The file itself is kept as it was served.</p>"]
+    else:
+        parts = [f"<p>{_summary(facts, has_pictures=picture is not None)}</p>"]
+        for number, page in enumerate(facts["pages"], 1):
+            parts.append(_page(number, page, picture))
+    head = f"<style>{_STYLE}</style>" if picture else f"{NO_IMAGES}<style>{_STYLE}</style>"
+    return document_frame(title, head, "".join(parts), has_viewport=True)
+
+
+def _summary(facts: Mapping[str, Any], *, has_pictures: bool) -> str:
+    count, shown = facts["count"], len(facts["pages"])
+    pages = "1 page" if count == 1 else f"{count:,} pages"
+    how = "as pictures with their text" if has_pictures else "as text"
+    rest = "" if shown == count else f" The first {shown:,} are shown; the others are in the file."
+    return f"PDF, {pages}, shown {how}.{rest}"
+
+
+def _page(number: int, page: Mapping[str, Any], picture: Callable[[int], str] | None) -> str:
+    text = page["text"]
+    words = f"<pre>{escape(text)}</pre>" if text else "<p>This page holds no text.</p>"
+    if picture is None:
+        return f'<section id="page-{number}"><h2>Page {number}</h2>{words}</section>'
+    width, height = max(1, round(page["width"])), max(1, round(page["height"]))
+    return (
+        f'<section id="page-{number}"><h2>Page {number}</h2>'
+        f'<figure><img src="{escape(picture(number))}" width="{width}" height="{height}"'
+        f' loading="lazy" alt="Page {number}"></figure>'
+        f"<details><summary>Text of page {number}</summary>{words}</details></section>"
+    )
+
+
+class PageRoutes:
+    """The routes whose answer is a document."""
+
+    def __init__(self, context: ReplayContext) -> None:
+        self._context = context
+        self._downloads = DownloadRoutes(context)
+
+    def very_page(self, request: Request) -> ReplayResponse:
+        """The very capture that is named, also one that is offered to nobody."""
+        url = request.memento.url
+        page = (
+            self._context.index.page(url, request.at, on_purpose=True) if is_web_url(url) else None
+        )
+        if page is None or page.timestamp != request.memento.timestamp:
+            return missing("There is no capture of this page with that very date.")
+        return self._shown(request, page)
+
+    def page(self, request: Request) -> ReplayResponse:
+        """The copy of the page nearest to the moment asked for, at the level asked for."""
+        url = request.memento.url
+        if not is_web_url(url):
+            return missing("Only pages of the web are shown here.")
+        page = self._page_of(request)
+        if isinstance(page, ReplayResponse):
+            return page
+        if page is not None:
+            return self._shown(request, page)
+        return threat_warning(self._context, request, url) or self._source(request, None)
+
+    def _page_of(self, request: Request) -> FoundPage | ReplayResponse | None:
+        """Return the page nearest to the moment, or the answer that leads to it or warns of it."""
+        page = self._context.index.page(request.memento.url, request.at)
+        if page is None:
+            return None
+        true = replace(request.memento, timestamp=page.timestamp, url=page.url)
+        if memento_path(true) != memento_path(request.memento):
+            return redirect(true)
+        return threat_warning(self._context, request, page.url, page.final_url) or page
+
+    def _shown(self, request: Request, page: FoundPage) -> ReplayResponse:
+        self._context.permits.check_copy(page.page_id)
+        found = limit_level(self._context, request, page.url, page.final_url)
+        if isinstance(found, ReplayResponse):
+            return found
+        request, level = found
+        embedded = self._context.permits.embedded((page.page_id,)).get(page.page_id, ())
+        withheld = tuple(sorted({each.url for each in embedded}))
+        if withheld:
+            # Its own text holds theirs, so at every level it is made of the document.
+            changed = zlib.crc32("\n".join(withheld).encode(errors="replace"))
+            request = replace(request, variant=f"{request.variant}-{changed:08x}")
+        if level is Level.TEXT and not withheld:
+            text = self._context.index.artifact(page, ArtifactKind.TEXT)
+            if text is not None:
+                return self._reading(request, text, page.final_url)
+        dom = self._context.index.artifact(page, ArtifactKind.DOM)
+        if dom is not None:
+            return self._document(
+                request, dom, page.final_url, level, was_scripted=True, withheld=withheld
+            )
+        return self._source(request, page)
+
+    def _source(self, request: Request, page: FoundPage | None) -> ReplayResponse:
+        """The page from its own response, where no DOM of it was kept."""
+        url = page.final_url if page is not None else request.memento.url
+        of_page = page.page_id if page is not None else None
+        capture = first_playable(self._context.index.documents(url, request.at, of_page=of_page))
+        if capture is None:
+            return missing(NEVER)
+        timestamp = timestamp14(capture.captured_at)
+        if page is None and timestamp != request.memento.timestamp:
+            return redirect(replace(request.memento, timestamp=timestamp, url=capture.url))
+        urls = (capture.url,) if page is None else (page.url, page.final_url)
+        found = limit_level(self._context, request, *urls)
+        if isinstance(found, ReplayResponse):
+            return found
+        request, level = found
+        if capture.status is not None and 300 <= capture.status < 400:
+            return self._archived_redirect(request, capture)
+        if capture.mime in HTML_TYPES:
+            return self._document(request, capture, capture.url, level, was_scripted=False)
+        return self._other_document(request, capture, level)
+
+    def _reading(self, request: Request, capture: Capture, title: str) -> ReplayResponse:
+        """The page's visible text, as the browser that archived it gave it."""
+
+        def make() -> bytes:
+            payload = self._context.archive.load(capture, limit=self._context.limits.text_bytes)
+            return reading_document(decode_text(payload), title).encode(errors="replace")
+
+        return self._context.made_answer(request, capture, HTML, make)
+
+    def _document(
+        self,
+        request: Request,
+        capture: Capture,
+        base: str,
+        level: Level,
+        *,
+        was_scripted: bool,
+        withheld: tuple[str, ...] = (),
+    ) -> ReplayResponse:
+        address = request.memento
+        rewriter = ReplayUrlRewriter(
+            address.timestamp,
+            base,
+            self._context.front,
+            base,
+            wiki=address.wiki,
+            level=address.level,
+            has_fonts=self._context.has_fonts,
+            withheld=withheld,
+        )
+
+        def prepare() -> DocumentJob:
+            payload = self._context.archive.load(capture, limit=self._context.limits.html_bytes)
+            return DocumentJob(decode_text(payload), rewriter, was_scripted, level)
+
+        return self._context.made_answer(
+            request, capture, HTML, lambda: self._context.make(prepare)
+        )
+
+    def _other_document(self, request: Request, capture: Capture, level: Level) -> ReplayResponse:
+        """A main resource that is no HTML: shown as an image, as text or page by page, or handed out."""
+        if capture.mime in TEXT_TYPES:
+
+            def make() -> bytes:
+                payload = self._context.archive.load(capture, limit=self._context.limits.text_bytes)
+                return text_document(decode_text(payload), capture.url).encode(errors="replace")
+
+            return self._context.made_answer(request, capture, HTML, make)
+        if capture.mime == PDF:
+            return self._pdf(request, capture, level)
+        if not level.covers(Level.IMAGES):
+            return missing("This is no text, and only text is shown at this level.")
+        if capture.mime in IMAGE_TYPES:
+            address = replace(request.memento, modifier=MementoModifier.IMAGE, url=capture.url)
+            body = image_document(memento_path(address), capture.url).encode()
+            return request.answer(capture, HTML, lambda: body)
+        offered = self._downloads.offer(request, capture)
+        if offered is not None:
+            return offered
+        return missing("Captures of this type are kept, but not shown.")
+
+    def _pdf(self, request: Request, capture: Capture, level: Level) -> ReplayResponse:
+        """A PDF page by page, as pictures where the level shows images, and as text."""
+        has_pictures = level.covers(Level.IMAGES)
+
+        def prepare() -> PdfJob:
+            limit = self._context.limits.pdf_shown_bytes
+            body = self._context.archive.load(capture, limit=limit).body
+            if download_type(body[:1024]) != PDF:
+                raise PermanentError("A body that only claims to be a PDF.")
+            return PdfJob(body)
+
+        def picture(number: int) -> str:
+            uri = pdf_page_uri(number, capture.url)
+            return memento_path(replace(request.memento, modifier=MementoModifier.IMAGE, url=uri))
+
+        def make() -> bytes:
+            try:
+                facts = json.loads(self._context.make(prepare))
+            except BodyTooLargeError:
+                facts = {"error": "too-large", "count": 0, "pages": []}
+            document = pdf_document(facts, capture.url, picture if has_pictures else None)
+            return document.encode(errors="replace")
+
+        return self._context.made_answer(request, capture, HTML, make)
+
+    def file(self, request: Request) -> ReplayResponse:
+        """The file itself, of a page that is shown in another way, such as a PDF."""
+        url = request.memento.url
+        if not is_web_url(url):
+            return missing("Only files of the web are handed out.")
+        page = self._page_of(request)
+        if isinstance(page, ReplayResponse):
+            return page
+        if page is not None:
+            self._context.permits.check_copy(page.page_id)
+        target = url if page is None else page.final_url
+        of_page = None if page is None else page.page_id
+        capture = first_playable(self._context.index.documents(target, request.at, of_page=of_page))
+        if capture is None or capture.mime in READ_TYPES - {PDF}:
+            return missing("There is no file to hand out at this address.")
+        rules, wiki = self._context.levels.now(), request.memento.wiki
+        urls = (capture.url,) if page is None else (page.url, page.final_url)
+        if not rules.of_page(urls, wiki).covers(Level.IMAGES):
+            return missing("Files are not handed out at this level.")
+        offered = self._downloads.offer(request, capture)
+        return offered or missing("There is no file to hand out at this address.")
+
+    def _archived_redirect(self, request: Request, capture: Capture) -> ReplayResponse:
+        target = urljoin(capture.url, self._context.archive.load(capture, limit=1_000_000).location)
+        if target == capture.url or not is_web_url(target):
+            return missing("This page led to an address that cannot be shown.")
+        address = request.memento
+        kept = address.modifier if address.level is not None else MementoModifier.PAGE
+        return redirect(replace(address, modifier=kept, url=target))

@@ -1,0 +1,327 @@
+"""HTTP server of replay: a gevent loop over connections.
+
+gevent's own server costs more than an image's look-up, read and answer together, takes bodies that
+nobody here wants, and stops accepting when connections are many. This one reads requests of two
+methods and no bodies (`playback.replay.request_head`), gives each step its time, and lets the connection go
+that has been idle for longest when there are too many (P-21).
+"""
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from email.utils import formatdate
+from io import BytesIO
+from ipaddress import ip_address
+from typing import Any
+from wsgiref.types import WSGIApplication
+
+import gevent
+from gevent.server import StreamServer
+from gevent.socket import socket as GeventSocket  # noqa: N812 it is a class, whatever its name
+
+from core.errors import PermanentError
+from net.address_policy import rate_limit_prefix, unmap_ipv4
+from playback.replay.header_gate import HeaderGate, Policy, response_headers
+from playback.replay.request_head import (
+    MOST_HEAD,
+    BadRequestHeadError,
+    ReplayRequestHead,
+    parse_head,
+)
+
+_LOG = logging.getLogger(__name__)
+
+MOST_CONNECTIONS = 4_000
+_BACKLOG = 1_024
+_BLOCK = 64 * 1024
+_IDLE_S = 60.0  # between two requests, and before the first
+_HEAD_S = 10.0  # from a head's first byte to its last
+_SEND_S = 30.0  # for any answer, and then a second more for so many bytes
+_LEAST_BYTES_A_SECOND = 20_000
+_LINGER_S = 1.0
+MOST_IN_FLIGHT = 256_000_000  # bytes of large bodies held for slow readers
+_SHARES = 4  # one neighbourhood's part of them, though always one body
+_LARGE = 1_000_000
+_LARGE_BLOCK = 256 * 1024
+_MOST_HASTE = 9  # with the quota full, readers must be ten times as fast
+_RECHECK_S = 1.0
+
+
+class ReplayServer(StreamServer):  # type: ignore[misc]
+    """A server bound to `address`, which answers once `answer_with` has said what.
+
+    Args:
+        address: host and port, or a socket that listens and may be shared with other processes.
+        most: how many connections are held at once.
+
+    Attributes:
+        before_each: called before each request is answered.
+    """
+
+    policy: Policy
+    before_each: Callable[[], object]
+    application: WSGIApplication
+
+    def __init__(
+        self, address: "tuple[str, int] | socket.socket", *, most: int = MOST_CONNECTIONS
+    ) -> None:
+        listener = address
+        if isinstance(address, socket.socket):
+            listener = GeventSocket(fileno=address.detach())
+            self.max_accept = 1  # others accept from it, too
+        super().__init__(listener, backlog=None if listener is not address else _BACKLOG)
+        self.init_socket()
+        self._most = most
+        self._idle: OrderedDict[int, Any] = OrderedDict()
+        self._count = 0
+        self._in_flight: Counter[str] = Counter()  # bytes, by neighbourhood
+        self.before_each = lambda: None
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        port: int = self.socket.getsockname()[1]
+        return port
+
+    def answer_with(self, application: WSGIApplication, policy: Policy) -> None:
+        """Put `application` behind the gate and serve it."""
+        self.policy = policy
+        self.application = HeaderGate(application, policy)
+
+    def handle(self, client: Any, address: object) -> None:
+        """Serve one connection."""
+        self._count += 1
+        try:
+            if self._count > self._most and not self._let_go_of_an_idle_one():
+                _refuse(client, self.policy, "503 Service Unavailable")
+                return
+            # Without it a kept-alive connection waits 40 ms for the acknowledgement of each answer.
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._serve(client, _neighbourhood_of(address))
+        except OSError:
+            pass  # the client is gone, or too slow
+        except (
+            PermanentError
+        ) as error:  # while it was sent: closing tells that there should be more
+            _LOG.warning("replay.cut_short: %s", error)
+        finally:
+            self._idle.pop(id(client), None)
+            self._count -= 1
+
+    def _serve(self, client: Any, neighbourhood: str) -> None:
+        unread = b""
+        while True:
+            try:
+                head, unread = self._next_head(client, unread)
+                if head is None:
+                    return
+                request = parse_head(head)
+            except BadRequestHeadError as refusal:
+                _refuse(client, self.policy, refusal.status)
+                return
+            if not self._answer(client, request, neighbourhood):
+                return
+
+    def _next_head(self, client: Any, unread: bytes) -> tuple[bytes | None, bytes]:
+        """The next head without its blank line, and what came behind it; None at the end."""
+        begun = 0.0
+        while True:
+            unread = unread.removeprefix(b"\r\n")  # RFC 9112, 2.2
+            end = unread.find(b"\r\n\r\n")
+            if max(end, len(unread) if end < 0 else 0) > MOST_HEAD:
+                raise BadRequestHeadError(_TOO_LARGE if b"\r\n" in unread else "414 URI Too Long")
+            if end >= 0:
+                return unread[:end], unread[end + 4 :]
+            if b"\n\n" in unread or b"\0" in unread:
+                raise BadRequestHeadError("400 Bad Request")
+            if unread and not begun:
+                begun = time.monotonic()
+            piece = self._receive(client, begun + _HEAD_S - time.monotonic() if begun else _IDLE_S)
+            if piece is None:
+                if not unread:
+                    return None, b""
+                raise BadRequestHeadError("408 Request Timeout")
+            if not piece:
+                if not unread:
+                    return None, b""
+                raise BadRequestHeadError("400 Bad Request")
+            unread += piece
+
+    def _receive(self, client: Any, seconds: float) -> bytes | None:
+        """What comes next, empty at the end; None when nothing comes in time. Meanwhile it is idle."""
+        client.settimeout(max(seconds, 0.001))
+        self._idle[id(client)] = client
+        try:
+            piece: bytes = client.recv(_BLOCK)
+        except TimeoutError:
+            return None
+        finally:
+            self._idle.pop(id(client), None)
+        return piece
+
+    def _let_go_of_an_idle_one(self) -> bool:
+        while self._idle:
+            _, client = self._idle.popitem(last=False)
+            try:
+                client.shutdown(socket.SHUT_RDWR)  # its greenlet reads the end
+            except OSError:
+                continue
+            return True
+        return False
+
+    def _answer(self, client: Any, request: ReplayRequestHead, neighbourhood: str) -> bool:
+        """Answer the request; False when the connection is to be closed."""
+        said: list[Any] = []
+
+        def start(status: str, headers: list[tuple[str, str]], _: object = None) -> Any:
+            said[:] = [status, headers]
+
+        environ: dict[str, Any] = dict(request.environ)
+        environ["wsgi.input"] = BytesIO()
+        self.before_each()
+        body = self.application(environ, start)
+        try:
+            status, headers = said
+            keeps = request.keeps and not self._is_stopping()
+            head = _head(status, headers, keeps=keeps)
+            if isinstance(body, list) and len(body) == 1:
+                self._send_whole(client, head, body[0], neighbourhood)
+            else:
+                _send_blocks(client, head, body)
+        finally:
+            close = getattr(body, "close", None)
+            if close is not None:
+                close()
+        if not keeps:
+            _linger(client)
+        return keeps
+
+    def _is_stopping(self) -> bool:
+        return not self.started
+
+    def _send_whole(self, client: Any, head: bytes, body: bytes, neighbourhood: str) -> None:
+        size = len(body)
+        if size < _LARGE:
+            client.settimeout(_SEND_S + size / _LEAST_BYTES_A_SECOND)
+            client.sendall(head + body)
+            return
+        mine = self._in_flight[neighbourhood]
+        is_mine_full = mine > 0 and mine + size > MOST_IN_FLIGHT // _SHARES
+        if is_mine_full or self._in_flight.total() + size > MOST_IN_FLIGHT:
+            _refuse(client, self.policy, "503 Service Unavailable")
+            raise ConnectionAbortedError
+        self._in_flight[neighbourhood] += size
+        try:
+            self._send_large(client, head, body)
+        finally:
+            self._in_flight[neighbourhood] -= size
+            if not self._in_flight[neighbourhood]:
+                del self._in_flight[neighbourhood]
+
+    def _send_large(self, client: Any, head: bytes, body: bytes) -> None:
+        """Send a large body; the fuller the quota of such bodies, the faster its reader must be."""
+        begun, view = time.monotonic(), memoryview(body)
+        client.settimeout(_SEND_S)
+        client.sendall(head)
+        for start in range(0, len(body), _LARGE_BLOCK):
+            block, ends = view[start : start + _LARGE_BLOCK], start + _LARGE_BLOCK
+            while block:
+                haste = 1 + _MOST_HASTE * self._in_flight.total() / MOST_IN_FLIGHT
+                allowed = (_SEND_S + ends / _LEAST_BYTES_A_SECOND) / haste
+                left = begun + allowed - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError("The reader is too slow.")
+                client.settimeout(min(left, _RECHECK_S))
+                with suppress(TimeoutError):
+                    block = block[client.send(block) :]
+
+
+def _neighbourhood_of(address: object) -> str:
+    """Return the network of a peer, as sockets name it; empty when it has no address."""
+    host = str(address[0]) if isinstance(address, tuple) and address else ""
+    try:
+        return rate_limit_prefix(unmap_ipv4(ip_address(host.partition("%")[0])))
+    except ValueError:
+        return ""
+
+
+_TOO_LARGE = "431 Request Header Fields Too Large"
+
+
+def _head(status: str, headers: Iterable[tuple[str, str]], *, keeps: bool) -> bytes:
+    lines = [f"HTTP/1.1 {status}", *[f"{name}: {value}" for name, value in headers], _date()]
+    if not keeps:
+        lines.append("Connection: close")
+    lines.append("\r\n")
+    return "\r\n".join(lines).encode("latin-1")
+
+
+_dated: tuple[int, str] = (0, "")
+
+
+def _date() -> str:
+    """The field that says the time (RFC 9110, 6.6.1)."""
+    global _dated  # noqa: PLW0603 made once a second
+    now = int(time.time())
+    if _dated[0] != now:
+        _dated = (now, f"Date: {formatdate(now, usegmt=True)}")
+    return _dated[1]
+
+
+def _send_blocks(client: Any, head: bytes, blocks: Iterable[bytes]) -> None:
+    """Send what is made while it is sent; in all no faster than its reader, nor for ever."""
+    begun, size = time.monotonic(), 0
+    client.settimeout(_SEND_S)
+    client.sendall(head)
+    for block in blocks:
+        size += len(block)
+        left = begun + _SEND_S + size / _LEAST_BYTES_A_SECOND - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("The reader is too slow.")
+        client.settimeout(min(left, _SEND_S))
+        client.sendall(block)
+        gevent.sleep(0)  # a fast reader must not keep others waiting
+
+
+def _refuse(client: Any, policy: Policy, status: str) -> None:
+    """Say that, with the headers of everything else (P-12), and close."""
+    headers = response_headers(policy, status, "", [], 0)
+    client.settimeout(_LINGER_S)
+    client.sendall(_head(status, headers, keeps=False))
+    _linger(client)
+
+
+def _linger(client: Any) -> None:
+    """Read on for a little while: closing upon unread bytes would take the answer back."""
+    client.shutdown(socket.SHUT_WR)
+    ends = time.monotonic() + _LINGER_S
+    for _ in _pieces(client, ends):
+        pass
+
+
+def _pieces(client: Any, ends: float) -> Iterator[bytes]:
+    while (left := ends - time.monotonic()) > 0:
+        client.settimeout(left)
+        piece = client.recv(_BLOCK)
+        if not piece:
+            return
+        yield piece
+
+
+def call_on_eof(descriptor: int, call: Callable[[], None]) -> None:
+    """Have `call` called in a greenlet when that stream has ended, e.g. because a parent died."""
+    watcher = gevent.get_hub().loop.async_()
+    watcher.start(gevent.spawn, call)  # the loop itself must not block, and stopping a server does
+
+    def wait() -> None:
+        # Unbuffered: at exit a buffer's lock, held by this thread, would abort the process.
+        while os.read(descriptor, 4096):
+            pass
+        watcher.send()
+
+    threading.Thread(target=wait, name="parent-watch", daemon=True).start()

@@ -1,0 +1,370 @@
+"""Resource routes: images, style sheets, fonts, texts, and downloads with byte ranges.
+
+The type is told by the bytes alone, the name is neutral, and nothing of it is held in memory unless
+its body is under a content coding (P-16, P-21).
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from http import HTTPStatus
+from urllib.parse import urljoin
+
+from core.captures import ArtifactKind, Capture, parse_artifact_uri
+from core.errors import BodyTooLargeError, PermanentError
+from playback.media_types import PDF
+from playback.replay.archive import Payload
+from playback.replay.replay_context import (
+    CHARSET,
+    ReplayContext,
+    first_playable,
+    loads_font,
+    loads_mask,
+    shows_image,
+)
+from playback.replay.responses import (
+    CSS,
+    MASK,
+    TEXT,
+    BodyStream,
+    Headers,
+    ReplayResponse,
+    Request,
+    absent,
+)
+from playback.replay.sanitizer.media_sniffer import FONT_TYPES, font_type, image_type, raster_kind
+from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
+from playback.replay.sanitizer_pool import PdfJob, RasterJob, SheetJob
+from playback.url_paths import MementoModifier, is_web_url, parse_pdf_page
+
+_RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})", re.ASCII)
+
+
+class UnsatisfiableRangeError(Exception):
+    """What is asked for begins behind the end."""
+
+
+def parse_range(text: str, if_range: str, etag: str, size: int) -> tuple[int, int] | None:
+    """First byte and the one behind the last; None when all of it is to be sent.
+
+    Several ranges, other units and what is malformed count as not asked for, as the RFC allows; so
+    does a range of another version than `etag` (13.1.5).
+
+    Raises:
+        UnsatisfiableRangeError: to be answered with 416.
+
+    >>> parse_range("bytes=2-", "", '"a"', 10)
+    (2, 10)
+    >>> parse_range("bytes=-3", "", '"a"', 10)
+    (7, 10)
+    """
+    match = _RANGE.fullmatch(text)
+    if match is None or (if_range and if_range != etag):
+        return None
+    first, last = match[1], match[2]
+    if not first:
+        if not last:
+            return None
+        length = min(int(last), size)
+        if length == 0:
+            raise UnsatisfiableRangeError
+        return size - length, size
+    if last and int(last) < int(first):
+        return None
+    if int(first) >= size:
+        raise UnsatisfiableRangeError
+    return int(first), min(int(last) + 1, size) if last else size
+
+
+_EXTENSIONS = {
+    PDF: "pdf",
+    "audio/mpeg": "mp3",
+    "audio/flac": "flac",
+    "audio/wav": "wav",
+    "video/mp4": "mp4",
+    "video/webm": "webm",
+    "application/ogg": "ogg",
+}
+
+
+def download_type(head: bytes) -> str | None:
+    """The media type of what begins so; None when it is nothing that is handed out."""
+    # The marker may stand behind other bytes, but not far (ISO 32000-2, annex C.2).
+    if b"%PDF-" in head[:1024]:
+        return PDF
+    if head[4:8] == b"ftyp" and head[8:12] not in {b"avif", b"avis", b"mif1", b"heic"}:
+        return "video/mp4"
+    for marker, kind in (
+        (b"\x1aE\xdf\xa3", "video/webm"),
+        (b"OggS\0", "application/ogg"),
+        (b"fLaC", "audio/flac"),
+        (b"ID3", "audio/mpeg"),
+    ):
+        if head.startswith(marker):
+            return kind
+    if head[:4] == b"RIFF" and head[8:12] == b"WAVE":
+        return "audio/wav"
+    # A frame of MPEG-1 or 2, layer III, with a bit rate and a sampling rate that exist.
+    if (
+        len(head) > 3
+        and head[0] == 0xFF
+        and head[1] & 0xE6 == 0xE2
+        and head[2] & 0xF0 not in {0x00, 0xF0}
+        and head[2] & 0x0C != 0x0C
+    ):
+        return "audio/mpeg"
+    return None
+
+
+class DownloadRoutes:
+    """Offers captures as downloads."""
+
+    def __init__(self, context: ReplayContext) -> None:
+        self._context = context
+
+    def offer(self, request: Request, capture: Capture) -> ReplayResponse | None:
+        """The capture, or the range of it that is asked for; None when it is none to hand out.
+
+        Raises:
+            TakenDownError: it must not be, e.g. because it was not scanned yet.
+            PermanentError: it cannot be read, or is too large.
+        """
+        self._context.permits.download(capture)
+        known = request.answer(capture, PDF, bytes)  # any download: of a 304 no type is sent
+        if known.status is HTTPStatus.NOT_MODIFIED:
+            return known
+        with ExitStack() as opened:
+            limits = self._context.limits
+            part = opened.enter_context(
+                self._context.archive.open(capture, limit=limits.download_bytes)
+            )
+            if part.size is None:
+                body = self._context.archive.load(capture, limit=limits.pdf_bytes).body
+                size, blocks = len(body), iter([body])
+            else:
+                size, blocks = part.size, part.blocks
+            head = next(blocks, b"")
+            kind = download_type(head)
+            if kind is None:
+                return None
+            try:
+                span = parse_range(request.range, request.if_range, request.etag(capture), size)
+            except UnsatisfiableRangeError:
+                status = HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
+                return ReplayResponse(
+                    status,
+                    kind,
+                    b"",
+                    (*_named(request, kind), ("Content-Range", f"bytes */{size}")),
+                )
+            first, end = span or (0, size)
+            # The record stays open until the last byte has left.
+            content = BodyStream(
+                end - first, _cut(_with_head(head, blocks), first, end), opened.pop_all().close
+            )
+        more = _named(request, kind)
+        if span is not None:
+            more += (("Content-Range", f"bytes {first}-{end - 1}/{size}"),)
+        headers = request.answer(capture, kind, bytes, *more).headers
+        return ReplayResponse(
+            HTTPStatus.PARTIAL_CONTENT if span else HTTPStatus.OK, kind, content, headers
+        )
+
+
+def _named(request: Request, kind: str) -> Headers:
+    name = f"capture-{request.memento.timestamp}.{_EXTENSIONS[kind]}"
+    return (
+        ("Content-Disposition", f'attachment; filename="{name}"'),
+        ("Accept-Ranges", "bytes"),
+    )
+
+
+def _with_head(head: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
+    yield head
+    yield from blocks
+
+
+def _cut(blocks: Iterator[bytes], first: int, end: int) -> Iterator[bytes]:
+    """The bytes from `first` to before `end`."""
+    at = 0
+    for block in blocks:
+        if at + len(block) > first:
+            yield block[max(first - at, 0) : end - at]
+        at += len(block)
+        if at >= end:
+            return
+
+
+_PICTURES = {ArtifactKind.VIEW, ArtifactKind.FULL_PAGE, ArtifactKind.THUMBNAIL}
+_MOST_REDIRECTS = 5
+
+
+class PartRoutes:
+    """The routes whose answer is no document."""
+
+    def __init__(self, context: ReplayContext) -> None:
+        self._context = context
+
+    def image(self, request: Request) -> ReplayResponse:
+        """An image of a page, one of its screenshots, or a page of a PDF."""
+        pdf_page = parse_pdf_page(request.memento.url)
+        return self._image(request) if pdf_page is None else self._pdf_page(request, *pdf_page)
+
+    def _image(self, request: Request) -> ReplayResponse:
+        artifact = parse_artifact_uri(request.memento.url)
+        named = is_web_url(request.memento.url) if artifact is None else artifact[0] in _PICTURES
+        if not named:
+            return absent()
+        found = self._part(request, self._context.limits.image_bytes)
+        if found is None:
+            return absent()
+        capture, load = found
+        if not shows_image(self._context, request, capture, artifact):
+            return absent()
+        if request.known_etags:
+            # Any image: of a 304 no type is sent.
+            known = request.answer(capture, "image/png", bytes)
+            if known.status is HTTPStatus.NOT_MODIFIED:
+                return known
+        body = load().body
+        media_type = image_type(body)
+        if media_type is None and raster_kind(body) is not None:
+            del body
+            return self._drawn(request, capture, load)
+        return absent() if media_type is None else request.answer(capture, media_type, lambda: body)
+
+    def _pdf_page(self, request: Request, number: int, url: str) -> ReplayResponse:
+        """A page of a PDF, drawn."""
+        named = replace(request, memento=replace(request.memento, url=url))
+        found = self._part(named, self._context.limits.pdf_shown_bytes)
+        if found is None:
+            return absent()
+        capture, load = found
+        if capture.mime != PDF or not shows_image(self._context, named, capture, None):
+            return absent()
+
+        def make() -> bytes:
+            try:
+                return self._context.make(lambda: PdfJob(load().body, number))
+            except BodyTooLargeError:
+                return b""
+
+        answer = self._context.made_answer(request, capture, "image/webp", make)
+        known = answer.status is HTTPStatus.NOT_MODIFIED
+        return answer if answer.body or known else absent()
+
+    def _drawn(
+        self, request: Request, capture: Capture, load: Callable[[], Payload]
+    ) -> ReplayResponse:
+        """A picture that no browser is handed as it is, drawn as PNG (P-02)."""
+
+        def make() -> bytes:
+            try:
+                return self._context.make(lambda: RasterJob(load().body))
+            except PermanentError:
+                return b""  # kept, so that a picture made to be slow is slow once
+
+        answer = self._context.made_answer(request, capture, "image/png", make)
+        return answer if answer.body else absent()
+
+    def mask(self, request: Request) -> ReplayResponse:
+        """The shape of a small image, for a style sheet that masks with it."""
+        if not is_web_url(request.memento.url):
+            return absent()
+        found = self._part(request, self._context.limits.mask_bytes)
+        if found is None:
+            return absent()
+        capture, load = found
+        if not loads_mask(self._context, request, capture):
+            return absent()
+
+        def make() -> bytes:
+            try:
+                return self._context.make(lambda: RasterJob(load().body, is_mask=True))
+            except (BodyTooLargeError, PermanentError):
+                return b""
+
+        answer = self._context.made_answer(request, capture, MASK, make)
+        known = answer.status is HTTPStatus.NOT_MODIFIED
+        return answer if answer.body or known else absent()
+
+    def style(self, request: Request) -> ReplayResponse:
+        """A style sheet, filtered."""
+        if not is_web_url(request.memento.url):
+            return absent()
+        found = self._part(request, self._context.limits.css_bytes)
+        if found is None:
+            return absent()
+        capture, load = found
+        if capture.mime not in {"text/css", "text/plain", ""}:
+            return absent()
+        is_whole = request.memento.modifier is MementoModifier.STYLE
+        rewriter = ReplayUrlRewriter(
+            request.memento.timestamp,
+            capture.url,
+            self._context.front,
+            wiki=request.memento.wiki,
+            has_images=is_whole,
+            has_fonts=is_whole and self._context.has_fonts,
+        )
+
+        def prepare() -> SheetJob:
+            payload = load()
+            named = CHARSET.search(payload.content_type)
+            return SheetJob(payload.body, named[1] if named else None, rewriter)
+
+        return self._context.made_answer(request, capture, CSS, lambda: self._context.make(prepare))
+
+    def font(self, request: Request) -> ReplayResponse:
+        """A font of a page, as it was archived; absent where fonts are switched off."""
+        if not self._context.has_fonts or not is_web_url(request.memento.url):
+            return absent()
+        found = self._part(request, self._context.limits.font_bytes)
+        if found is None:
+            return absent()
+        capture, load = found
+        if not loads_font(self._context, request, capture):
+            return absent()
+        if request.known_etags:
+            known = request.answer(capture, FONT_TYPES[0], bytes)  # any: of a 304 no type is sent
+            if known.status is HTTPStatus.NOT_MODIFIED:
+                return known
+        try:
+            body = load().body
+        except BodyTooLargeError:
+            return absent()
+        media_type = font_type(body)
+        return absent() if media_type is None else request.answer(capture, media_type, lambda: body)
+
+    def text(self, request: Request) -> ReplayResponse:
+        """The visible text of a page."""
+        artifact = parse_artifact_uri(request.memento.url)
+        if artifact is None or artifact[0] is not ArtifactKind.TEXT:
+            return absent()
+        found = self._part(request, self._context.limits.text_bytes)
+        if found is None:
+            return absent()
+        capture, load = found
+        return request.answer(capture, TEXT, lambda: load().body.decode(errors="replace").encode())
+
+    def _part(self, request: Request, limit: int) -> tuple[Capture, Callable[[], Payload]] | None:
+        """The capture of a page's part near the page's moment, redirects followed."""
+        url, seen = request.memento.url, set[str]()
+        while url not in seen and len(seen) <= _MOST_REDIRECTS:
+            seen.add(url)
+            captures: Iterable[Capture] = self._context.index.captures(
+                url, request.at, window=self._context.limits.window
+            )
+            if url.startswith("urn:"):  # a screenshot is evidence for one URL, not for its key
+                captures = (each for each in captures if each.url == url)
+            capture = first_playable(captures)
+            if capture is None:
+                return None
+            if capture.status is None or capture.status < 300:
+                return capture, partial(self._context.archive.load, capture, limit=limit)
+            url = urljoin(
+                capture.url, self._context.archive.load(capture, limit=1_000_000).location
+            )
+        return None

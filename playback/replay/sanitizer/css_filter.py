@@ -1,0 +1,509 @@
+"""CSS filter: style sheets through an allow-list, with a fast path for plain rules.
+
+What is read here is what the parser would read, token for token; whatever could be read otherwise is
+left to it. `tests/playback/test_css_quick.py` holds both to the same answers.
+
+tinycss2 parses as CSS Syntax Level 3 says browsers do; what is not on the lists is left out, and
+what is kept is written anew from the parsed tokens. A ``url()`` leads to our image route, an
+``@import`` to our style route, and fonts are left out unless they are switched on
+(`playback.replay.sanitizer.css_rules`). Nothing stays that could fetch from elsewhere or fix itself over the window.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from copy import copy
+from functools import lru_cache
+from typing import Any
+
+import tinycss2
+from tinycss2.ast import AtKeywordToken, FunctionBlock, ParseError, URLToken
+from tinycss2.bytes import decode_stylesheet_bytes
+
+from playback.replay.sanitizer.css_rules import (
+    UNQUOTABLE,
+    TokenNotAllowedError,
+    escape_end,
+    is_mask_twin,
+    is_masking,
+    is_url_function,
+    mask_twin,
+    masking_tokens,
+    needs_parser,
+    rewrite_states,
+    serialise,
+    url_of,
+    url_token,
+    without_blanks,
+    write_font_face,
+)
+from playback.replay.sanitizer.svg_image import picture_address
+from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
+
+# A sheet with one of these is left to the parser whole: escapes, NUL, what CSS took from SGML, and
+# ranges of characters.
+_ODD = re.compile(r"[\\\x00\r\f]|<!--|-->|[uU]\+")
+_MARK = re.compile(
+    r"\"[^\"\n]*\"|'[^'\n]*'|/\*.*?\*/|url\([^\"'()\s]*\)|[\"'{}()\[\];]|/\*",
+    re.DOTALL | re.IGNORECASE,
+)
+_AT_RULE = re.compile(r"\s*@")
+_CLOSERS = {")": "(", "]": "[", "}": "{"}
+
+_NAME = r"[A-Za-z_][A-Za-z0-9_-]*"
+_COMPOUND = rf"(?:\*|{_NAME})(?:(?:[.#]|::?){_NAME})*|(?:(?:[.#]|::?){_NAME})+"
+_RULE = re.compile(
+    rf"\s*((?:{_COMPOUND})(?:[ \n\t]*[,>+~ \n\t][ \n\t]*(?:{_COMPOUND}))*[ \n\t]*)"
+    r"\{([A-Za-z0-9#%.,:;!()\"'/?&=+~_ \n\t-]*)\}\s*"
+)
+_NUMBER = r"-?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:px|r?em|%|v[hw]|pt|m?s|deg|fr|ch)?"
+_ADDRESS = r"[A-Za-z0-9./:?&=%+~_-]+"
+URL = re.compile(rf"url\((?:\"({_ADDRESS})\"|'({_ADDRESS})'|({_ADDRESS}))\)")
+_COLOUR = rf"(?:rgb|hsl)a?\({_NUMBER}(?:, ?{_NUMBER}){{2,3}}\)"
+_WORD = (
+    rf"(?:#[0-9A-Fa-f]{{3,8}}|{_NUMBER}|-?[A-Za-z][A-Za-z-]*(?!\()|{_COLOUR}"
+    rf"|var\(--[A-Za-z0-9_-]+\)|url\((?:\"{_ADDRESS}\"|'{_ADDRESS}'|{_ADDRESS})\))"
+)
+_DECLARATION = re.compile(
+    rf"[ \n\t]*((?:--)?[A-Za-z][A-Za-z-]*)[ \n\t]*:[ \n\t]*({_WORD}(?:(?: |, ?){_WORD})*)[ \n\t]*(!important)?[ \n\t]*"
+)
+
+Declaration = tuple[str, str, bool]
+
+
+def split_rules(text: str) -> Iterator[str]:
+    """The sheet in pieces, each of whole rules; in one, when where a rule ends is not plain."""
+    if _ODD.search(text):
+        yield text
+        return
+    start, open_marks = 0, list[str]()
+    for mark in _MARK.finditer(text):
+        what = mark[0]
+        if len(what) > 1 and what != "/*":
+            continue
+        if what in "\"'" or what == "/*":  # does not end
+            break
+        if what in "({[":
+            open_marks.append(what)
+            continue
+        if what == ";":
+            ends = not open_marks and _AT_RULE.match(text, start) is not None
+        elif not open_marks or open_marks.pop() != _CLOSERS[what]:
+            break
+        else:
+            ends = what == "}" and not open_marks
+        if ends:
+            yield text[start : mark.end()]
+            start = mark.end()
+    if start < len(text):
+        yield text[start:]
+
+
+def plain_rule(text: str) -> tuple[str, list[Declaration]] | None:
+    """The selector and declarations of a plain rule; None for whatever is not one."""
+    rule = _RULE.fullmatch(text)
+    if rule is None or _ODD.search(rule[1]):
+        return None
+    declarations = plain_declarations(rule[2])
+    return None if declarations is None else (rule[1], declarations)
+
+
+def plain_declarations(text: str) -> list[Declaration] | None:
+    """Name, in small letters but for custom properties, value, and whether it is important, of plain declarations."""
+    found: list[Declaration] = []
+    for piece in text.split(";"):
+        if not piece or piece.isspace():
+            continue
+        one = _DECLARATION.fullmatch(piece)
+        if one is None:
+            return None
+        name = one[1] if one[1].startswith("--") else one[1].lower()
+        found.append((name, one[2], one[3] is not None))
+    return found
+
+
+MOST_PARSED = 2_000_000  # characters that the parser reads for one document
+_DEEPEST = 24  # nested blocks; style sheets of people reach five
+
+# Timelines of scrolling are left out: moved as its reader scrolls, a box is as good as fixed (P-09).
+_PROPERTIES = frozenset(
+    """
+    accent-color align-content align-items align-self all anchor-name anchor-scope appearance
+    aspect-ratio backdrop-filter backface-visibility background background-attachment
+    background-blend-mode background-clip background-color background-image background-origin
+    background-position background-position-x background-position-y background-repeat
+    background-size block-size border-collapse border-spacing bottom box-decoration-break
+    box-shadow box-sizing break-after break-before break-inside caption-side caret-color clear
+    clip clip-path clip-rule color color-scheme contain contain-intrinsic-block-size
+    contain-intrinsic-height contain-intrinsic-inline-size contain-intrinsic-size
+    contain-intrinsic-width content content-visibility cursor direction display
+    dominant-baseline empty-cells field-sizing fill fill-opacity fill-rule filter flex
+    flex-basis flex-direction flex-flow flex-grow flex-shrink flex-wrap float font font-family
+    font-feature-settings font-kerning font-language-override font-optical-sizing font-palette
+    font-size font-size-adjust font-stretch font-style font-synthesis font-synthesis-small-caps
+    font-synthesis-style font-synthesis-weight font-variation-settings font-weight
+    forced-color-adjust gap height hyphenate-character hyphenate-limit-chars hyphens
+    image-orientation image-rendering initial-letter inline-size interpolate-size isolation
+    justify-content justify-items justify-self left letter-spacing line-break line-height
+    math-depth math-shift math-style max-block-size max-height max-inline-size max-width
+    min-block-size min-height min-inline-size min-width mix-blend-mode object-fit
+    object-position object-view-box opacity order orphans outline outline-color outline-offset
+    outline-style outline-width overflow overflow-anchor overflow-block overflow-clip-margin
+    overflow-inline overflow-wrap overflow-x overflow-y page-break-after page-break-before
+    page-break-inside paint-order perspective perspective-origin place-content place-items
+    place-self pointer-events position position-anchor position-area position-try
+    position-try-fallbacks position-try-order position-visibility print-color-adjust quotes
+    resize right rotate row-gap ruby-align ruby-position scale scroll-behavior scroll-snap-align
+    scroll-snap-stop scroll-snap-type scrollbar-color scrollbar-gutter scrollbar-width
+    shape-image-threshold shape-margin shape-outside stop-color stop-opacity stroke
+    stroke-dasharray stroke-dashoffset stroke-linecap stroke-linejoin stroke-miterlimit
+    stroke-opacity stroke-width tab-size table-layout top transform transform-box
+    transform-origin transform-style translate unicode-bidi user-select vector-effect
+    vertical-align visibility white-space white-space-collapse widows width will-change
+    word-break word-spacing word-wrap writing-mode z-index zoom
+    """.split()  # noqa: SIM905 a table in rows can be read and compared
+)
+_PROPERTY_FAMILIES = re.compile(
+    r"(?:-(?:webkit|moz|ms|o)-)?(?:border|column|columns|counter|font-variant|grid|inset|list-style"
+    r"|margin|padding|scroll-margin|scroll-padding|text|transition|animation|mask|overscroll"
+    r"|box|container|corner|line-clamp|offset|row-rule|rule|font-smoothing"
+    r"|osx-font-smoothing|text-size-adjust)(?:-[a-z]+)*"
+)
+_FUNCTIONS = frozenset(
+    """
+    abs acos anchor anchor-size annotation asin atan atan2 blur brightness calc calc-size
+    character-variant circle clamp color color-mix conic-gradient contrast contrast-color cos
+    counter counters cubic-bezier drop-shadow ellipse env exp fit-content grayscale hsl hsla
+    hue-rotate hwb hypot inset invert lab lch light-dark linear linear-gradient log matrix
+    matrix3d max min minmax mod oklab oklch opacity ornaments path perspective polygon pow
+    progress radial-gradient ray rect rem repeat repeating-conic-gradient
+    repeating-linear-gradient repeating-radial-gradient rgb rgba rotate rotate3d rotatex rotatey
+    rotatez round saturate scale scale3d scalex scaley scalez sepia shape sibling-count
+    sibling-index sign sin skew skewx skewy sqrt steps styleset stylistic superellipse swash
+    symbols tan translate translate3d translatex translatey translatez var xywh
+    -webkit-linear-gradient -webkit-radial-gradient -moz-linear-gradient -o-linear-gradient
+    -webkit-repeating-linear-gradient -webkit-calc -moz-calc
+    """.split()  # noqa: SIM905 a table in rows can be read and compared
+)
+# Rules that hold rules; what stands before their block is passed on, since it can fetch nothing.
+_GROUP_RULES = frozenset(
+    {"media", "supports", "layer", "container", "keyframes", "scope", "position-try"}
+)
+_VENDOR = re.compile(r"^-(?:webkit|moz|ms|o)-")
+_OF_LAYERS = {"ident", "literal", "whitespace", "comment"}  # names, full stops, commas
+_IMAGE_SET = {"image-set", "-webkit-image-set"}
+# Rules of descriptors, none of which may name a URL.
+_DESCRIPTORS = {
+    "property": {"syntax", "inherits", "initial-value"},
+    "counter-style": {"system", "symbols", "additive-symbols", "negative", "prefix", "suffix"}
+    | {"range", "pad", "fallback"},
+}
+# What may be said of a box's place: nothing that another declaration could fill in.
+_POSITIONS = {"static", "relative", "absolute", "sticky", "-webkit-sticky"} | {
+    "inherit", "initial", "unset", "revert", "revert-layer",
+}  # fmt: skip
+_MEDIA = re.compile(r"[A-Za-z0-9 ,:()./<>=-]{1,500}")
+
+
+def filter_sheet(data: bytes, charset: str | None, rewriter: ReplayUrlRewriter) -> str:
+    """The style sheet as it may be shown, from its stored bytes and their HTTP charset."""
+    text, _ = decode_stylesheet_bytes(data, protocol_encoding=charset)
+    return filter_style(text, rewriter)
+
+
+class ParserBudget:
+    """How many characters of CSS the parser may still read for one document.
+
+    The parser takes one to two seconds for a million characters (P-21). Rules and declarations beyond
+    the budget are left out; plain ones need no parser and cost nothing.
+    """
+
+    def __init__(self, characters: int = MOST_PARSED) -> None:
+        self._left = characters
+
+    def take(self, text: str) -> bool:
+        """Return True when the text may be parsed, and count it."""
+        if len(text) > self._left:
+            return False
+        self._left -= len(text)
+        return True
+
+
+def filter_style(text: str, rewriter: ReplayUrlRewriter, budget: ParserBudget | None = None) -> str:
+    """The text of a style element as it may be shown; it cannot end the element."""
+    budget = budget or ParserBudget()
+    written: list[str] = []
+    pending: list[str] = []  # for the parser, which has less to do at once than again and again
+
+    def parse() -> None:
+        if pending:
+            rules = "".join(pending)
+            written.append(filter_parsed(rules, rewriter) if budget.take(rules) else "")
+            pending.clear()
+
+    for piece in split_rules(text):
+        plain = plain_rule(piece)
+        if plain is None:
+            pending.append(piece)
+        else:
+            parse()
+            block = _write_plain(plain[1], rewriter, budget)
+            written.append(f"{rewrite_states(plain[0])}{{{block}}}" if block else "")
+    parse()
+    return "\n".join(rules for rules in written if rules)
+
+
+def filter_parsed(text: str, rewriter: ReplayUrlRewriter) -> str:
+    """What `filter_style` says, by the parser alone."""
+    rules = tinycss2.parse_stylesheet(text, skip_comments=True, skip_whitespace=True)
+    return _write_rules(rules, rewriter, 0)
+
+
+def filter_declarations(
+    text: str, rewriter: ReplayUrlRewriter, budget: ParserBudget | None = None
+) -> str:
+    """The value of a style attribute as it may be shown; maybe empty."""
+    budget = budget or ParserBudget()
+    plain = plain_declarations(text)
+    if plain is not None:
+        return _write_plain(plain, rewriter, budget)
+    return filter_parsed_declarations(text, rewriter) if budget.take(text) else ""
+
+
+def filter_parsed_declarations(text: str, rewriter: ReplayUrlRewriter) -> str:
+    """What `filter_declarations` says, by the parser alone."""
+    nodes = tinycss2.parse_blocks_contents(text, skip_comments=True, skip_whitespace=True)
+    return "".join(
+        _write_declaration(node, rewriter) for node in nodes if node.type == "declaration"
+    )
+
+
+def safe_media(text: str) -> str:
+    """The media query list when it is a plain one, else ``not all``; empty stays empty."""
+    text = " ".join(text.split())
+    return text if not text or _MEDIA.fullmatch(text) else "not all"
+
+
+def _write_rules(rules: Iterable[Any], rewriter: ReplayUrlRewriter, depth: int) -> str:
+    if depth > _DEEPEST:
+        return ""
+    written = (_write_rule(rule, rewriter, depth) for rule in rules)
+    return "\n".join(text for text in written if text)
+
+
+def _write_rule(rule: Any, rewriter: ReplayUrlRewriter, depth: int) -> str:
+    if rule.type not in {"qualified-rule", "at-rule"}:
+        return ""
+    keyword = rule.lower_at_keyword if rule.type == "at-rule" else ""
+    if keyword == "import":
+        return _write_import(rule, rewriter) if depth == 0 else ""
+    if _is_unfit(rule.prelude, 0):
+        return ""
+    if rule.content is None or keyword == "font-face" or keyword in _DESCRIPTORS:
+        return _write_plain_rule(rule, keyword, rewriter)
+    if keyword and _VENDOR.sub("", keyword) not in _GROUP_RULES:
+        return ""
+    block = _write_block(rule.content, rewriter, depth)
+    prelude = serialise(rule.prelude)
+    before = f"@{keyword}{prelude}" if keyword else rewrite_states(prelude)
+    return f"{before}{{{block}}}" if block else ""
+
+
+def _is_unfit(tokens: Iterable[Any], depth: int) -> bool:
+    """True when what stands before a block holds what has no place there, or is broken."""
+    return depth > _DEEPEST or any(
+        isinstance(token, ParseError | AtKeywordToken | URLToken)
+        or is_url_function(token)
+        or _is_unfit(_inside(token), depth + 1)
+        for token in tokens
+    )
+
+
+def _inside(token: Any) -> Iterable[Any]:
+    """The tokens within a function or a block."""
+    inside: Iterable[Any] = getattr(token, "arguments", getattr(token, "content", ()))
+    return inside
+
+
+def _write_block(content: list[Any], rewriter: ReplayUrlRewriter, depth: int) -> str:
+    """The inside of a rule: declarations and, nested, more rules."""
+    if depth >= _DEEPEST:
+        return ""
+    nodes = tinycss2.parse_blocks_contents(content, skip_comments=True, skip_whitespace=True)
+    parts = []
+    for node in nodes:
+        if node.type == "declaration":
+            parts.append(_write_declaration(node, rewriter))
+        else:
+            parts.append(_write_rule(node, rewriter, depth + 1))
+    return "".join(parts)
+
+
+def _write_plain_rule(rule: Any, keyword: str, rewriter: ReplayUrlRewriter) -> str:
+    """A rule that holds no rules: names of layers, or descriptors."""
+    if keyword == "font-face":
+        return write_font_face(rule, rewriter) if rewriter.has_fonts else ""
+    if rule.content is not None:
+        return _write_descriptors(rule, keyword)
+    if keyword != "layer" or any(token.type not in _OF_LAYERS for token in rule.prelude):
+        return ""
+    return f"@layer{serialise(rule.prelude)};"
+
+
+def _write_descriptors(rule: Any, keyword: str) -> str:
+    """A registered custom property or a style of counters; left out when it names a URL."""
+    nodes = tinycss2.parse_blocks_contents(rule.content, skip_comments=True, skip_whitespace=True)
+    said = [
+        each
+        for each in nodes
+        if each.type == "declaration" and each.lower_name in _DESCRIPTORS[keyword]
+    ]
+    if any(_is_unfit(each.value, 0) for each in said):
+        return ""
+    block = "".join(f"{each.lower_name}:{serialise(each.value).strip()};" for each in said)
+    return f"@{keyword}{serialise(rule.prelude)}{{{block}}}"
+
+
+def _write_import(rule: Any, rewriter: ReplayUrlRewriter) -> str:
+    tokens = [token for token in rule.prelude if token.type != "comment"]
+    while tokens and tokens[0].type == "whitespace":
+        del tokens[0]
+    if not tokens or rule.content is not None:
+        return ""
+    target = rewriter.sheet(url_of(tokens[0]) or "")
+    if target is None or UNQUOTABLE.search(target):
+        return ""
+    condition = safe_media(tinycss2.serialize(tokens[1:]))
+    return f'@import url("{target}") {condition};'
+
+
+def _write_plain(
+    declarations: Iterable[Declaration], rewriter: ReplayUrlRewriter, budget: ParserBudget
+) -> str:
+    parts = []
+    for name, value, is_important in declarations:
+        if not _is_allowed(name):
+            continue
+        if needs_parser(name, value):
+            important = " !important" if is_important else ""
+            if budget.take(value):
+                parts.append(filter_parsed_declarations(f"{name}:{value}{important}", rewriter))
+            continue
+        text = value
+        if "(" in value:
+            try:
+                text = URL.sub(lambda url: _shown_url(url, rewriter), value)
+            except TokenNotAllowedError:
+                continue
+        parts.append(_as_written(name, name, text, is_important=is_important))
+    return "".join(parts)
+
+
+def _shown_url(url: re.Match[str], rewriter: ReplayUrlRewriter) -> str:
+    target = picture_address(url[1] or url[2] or url[3], rewriter)
+    if target is None:
+        raise TokenNotAllowedError
+    return str(url_token(target).representation)
+
+
+@lru_cache(maxsize=1024)
+def _is_allowed(name: str) -> bool:
+    return (
+        name.startswith("--")
+        or _VENDOR.sub("", name) in _PROPERTIES
+        or _PROPERTY_FAMILIES.fullmatch(name) is not None
+    )
+
+
+def _write_declaration(node: Any, rewriter: ReplayUrlRewriter) -> str:
+    name = node.lower_name
+    if not _is_allowed(name) or is_mask_twin(node.name):
+        return ""
+    tokens, twin_text = node.value, ""
+    try:
+        if is_masking(name):
+            tokens, rewriter = masking_tokens(name, tokens), rewriter.masking
+        elif name.startswith("--"):
+            twin_text = serialise(_rewritten(tokens, rewriter.masking, 0, allow_attr=False)).strip()
+        value = _rewritten(tokens, rewriter, 0, allow_attr=name == "content")
+    except TokenNotAllowedError:
+        return ""
+    # tinycss2 keeps a custom property's name as written, and its case counts.
+    written, text = _serialise_name(node), serialise(value).strip()
+    shown = _as_written(name, written, text, is_important=node.important)
+    if twin_text and twin_text != text:
+        shown += _as_written(name, mask_twin(written), twin_text, is_important=node.important)
+    return shown
+
+
+def _as_written(name: str, written: str, text: str, *, is_important: bool) -> str:
+    plain = _VENDOR.sub("", name) if name.startswith("-") else name
+    if plain == "position":
+        # P-09: fixed, it would stand over whatever its reader scrolls to.
+        text = "absolute" if text.lower() == "fixed" else text
+        if text.lower() not in _POSITIONS:
+            return ""
+    if plain == "content-visibility" and text.lower() == "auto":
+        text = "visible"  # else browsers leave out what was out of sight when they were asked for a picture
+    if plain == "cursor" and "url(" in text:
+        return ""  # a pointer that points elsewhere
+    return f"{written}:{text}{' !important' if is_important else ''};"
+
+
+def _serialise_name(node: Any) -> str:
+    written: str = tinycss2.serialize([node])
+    return escape_end(written.partition(":")[0]) if node.name.startswith("--") else node.lower_name
+
+
+def _rewritten(
+    tokens: list[Any],
+    rewriter: ReplayUrlRewriter,
+    depth: int,
+    allow_attr: bool,  # noqa: FBT001 private and recursive
+) -> list[Any]:
+    """The tokens with their URLs led to our routes.
+
+    Raises:
+        NotAllowedError: one of them is not on the list.
+    """
+    if depth > _DEEPEST:
+        raise TokenNotAllowedError
+    return [_rewritten_token(token, rewriter, depth, allow_attr) for token in tokens]
+
+
+def _rewritten_token(token: Any, rewriter: ReplayUrlRewriter, depth: int, allow_attr: bool) -> Any:  # noqa: FBT001 private and recursive
+    if isinstance(token, ParseError | AtKeywordToken):
+        raise TokenNotAllowedError
+    if isinstance(token, URLToken) or is_url_function(token):
+        target = picture_address(url_of(token) or "", rewriter)
+        if target is None:
+            raise TokenNotAllowedError
+        return url_token(target)
+    if isinstance(token, FunctionBlock) and token.lower_name in _IMAGE_SET:
+        # One picture of the set is enough, and its first is the one for every screen.
+        target = picture_address(_first_of_set(token) or "", rewriter)
+        if target is None:
+            raise TokenNotAllowedError
+        return url_token(target)
+    if isinstance(token, FunctionBlock):
+        allowed = token.lower_name in _FUNCTIONS or (allow_attr and token.lower_name == "attr")
+        if not allowed:
+            raise TokenNotAllowedError
+        if token.lower_name == "attr" and not _is_plain_attr(token):
+            raise TokenNotAllowedError
+        token = copy(token)
+        token.arguments = _rewritten(token.arguments, rewriter, depth + 1, allow_attr=False)
+    elif hasattr(token, "content"):  # a block in parentheses, brackets or braces
+        token = copy(token)
+        token.content = _rewritten(token.content, rewriter, depth + 1, allow_attr)
+    return token
+
+
+def _is_plain_attr(token: Any) -> bool:
+    """True for ``attr(name)``, which is text: of a type, it could become what is fetched."""
+    inside = without_blanks(token.arguments)
+    return len(inside) == 1 and inside[0].type == "ident"
+
+
+def _first_of_set(token: Any) -> str | None:
+    inside = without_blanks(token.arguments)
+    return url_of(inside[0]) if inside else None

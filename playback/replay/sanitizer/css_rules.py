@@ -1,0 +1,280 @@
+"""CSS tokens, and the special rules for control states, mask images and font faces.
+
+What was disabled then bears an attribute of ours. Rules for what is disabled are made to mean that, so
+that no other control of the copy looks as if its visitor could not have used it. So it is with dialogs
+and popovers that stood above the page, which only scripts put there (HTML, 6.12).
+
+Such an image comes from our mask route, which gives its shape and no more. What a variable holds may be
+a mask or not: the declaration of one with an address of ours gets a twin for masks, which they look for
+first. So no mask is asked for where an image was, nor an image where a mask was.
+
+A source is our font route, or a font within the sheet that was looked at. ``local()`` goes: which
+typefaces a reader has tells who the reader is. ``unicode-range`` stays, though it makes what is asked
+for depend on what stands in the page: all of it is asked of this archive, which knows the page.
+"""
+
+import re
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from typing import Any
+
+import tinycss2
+from tinycss2.ast import FunctionBlock, IdentToken, LiteralToken, StringToken, URLToken
+
+from playback.replay.sanitizer.media_sniffer import font_type
+from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
+
+UNQUOTABLE = re.compile(r"[\x00-\x20\"\\<]")
+
+
+class TokenNotAllowedError(Exception):
+    """A value holds a token that may not be shown."""
+
+
+def is_url_function(token: Any) -> bool:
+    """True for ``url("x")`` as browsers and tinycss2 tell it from ``url(x)``, which is one token."""
+    return isinstance(token, FunctionBlock) and token.lower_name == "url"
+
+
+def url_of(token: Any) -> str | None:
+    """The URL that a token names: ``url(x)``, ``url("x")`` or, in @import, ``"x"``."""
+    if isinstance(token, URLToken | StringToken):
+        return str(token.value)
+    if is_url_function(token):
+        inside = without_blanks(token.arguments)
+        if len(inside) == 1 and isinstance(inside[0], StringToken):
+            return str(inside[0].value)
+    return None
+
+
+def url_token(url: str) -> URLToken:
+    """The URL as a token.
+
+    Raises:
+        NotAllowedError: it holds what would have to be escaped, as no address of ours does.
+    """
+    if UNQUOTABLE.search(url):
+        raise TokenNotAllowedError
+    return URLToken(0, 0, url, f'url("{url}")')
+
+
+def without_blanks(tokens: list[Any]) -> list[Any]:
+    """The tokens without blanks and comments."""
+    return [each for each in tokens if each.type not in {"whitespace", "comment"}]
+
+
+def serialise(tokens: list[Any]) -> str:
+    """The tokens as text that cannot end a style element."""
+    return escape_end(tinycss2.serialize(tokens))
+
+
+def escape_end(text: str) -> str:
+    """The text without ``</``, which could end a style element; inside strings it means the same."""
+    return text.replace("</", "<\\/")
+
+
+WAS_DISABLED = "data-weboid-disabled"
+CONTROLS = frozenset({"button", "fieldset", "input", "select", "textarea"})
+_MARKED = f"[{WAS_DISABLED}]"
+# As specific as what it stands for: a pseudo-class.
+_UNMARKED = f":where({','.join(sorted(CONTROLS))}):not({_MARKED})"
+# Marks of our DOM artifact, by what they stand for.
+ON_TOP = {
+    ":modal": "[data-weboid-modal]",
+    ":popover-open": '[data-weboid-popover="open"]',
+    "[popover]": "[data-weboid-popover]",
+}
+_ON_TOP = re.compile(r"(?<!\\):(?:modal|popover-open)(?![\w\\(-])|\[popover\]", re.IGNORECASE)
+_STATE = re.compile(r"(?<!\\):(disabled|enabled)(?![\w\\-])|\[\s*disabled\s*\]", re.IGNORECASE)
+
+
+def rewrite_states(selector: str) -> str:
+    """The selector, speaking of controls and dialogs as they were when the page was captured.
+
+    >>> rewrite_states("a > .b:disabled, c:not([disabled])")
+    'a > .b[data-weboid-disabled], c:not([data-weboid-disabled])'
+    """
+    if "mod" in selector.lower() or "popover" in selector.lower():
+        selector = _ON_TOP.sub(lambda found: ON_TOP[found[0].lower()], selector)
+    if "abled" not in selector.lower():
+        return selector
+    return _STATE.sub(
+        lambda found: _UNMARKED if (found[1] or "").lower() == "enabled" else _MARKED, selector
+    )
+
+
+_TWIN = "--weboid-mask-"
+# shape-outside is fetched and used as a mask is (CSS Shapes 1, 6.1.1).
+_MASK = re.compile(r"(?:-(?:webkit|moz|ms|o)-)?(?:mask(?:-[a-z-]+)?|shape-outside)")
+# What would look at colours, of which a shape has none.
+_COLOURED = re.compile(r"(?:-(?:webkit|moz|ms|o)-)?mask-(?:mode|source-type)")
+
+
+def is_masking(name: str) -> bool:
+    """True for a property whose images are masks."""
+    return _MASK.fullmatch(name) is not None
+
+
+def needs_parser(name: str, value: str) -> bool:
+    """True for declarations that are about masks, or may be."""
+    return is_masking(name) or is_mask_twin(name) or (name.startswith("--") and "url(" in value)
+
+
+def is_mask_twin(name: str) -> bool:
+    """True for a name that only variables of ours have."""
+    return name.startswith(_TWIN)
+
+
+def mask_twin(name: str) -> str:
+    """The name of a variable's twin for masks, both as they are written."""
+    return _TWIN + name[2:]
+
+
+def masking_tokens(name: str, tokens: list[Any]) -> list[Any]:
+    """The value of a property whose images are masks, with variables that look for their twins first.
+
+    Raises:
+        NotAllowedError: it looks at colours.
+    """
+    if _COLOURED.fullmatch(name) or any(_says(each, "luminance") for each in tokens):
+        raise TokenNotAllowedError
+    return [_with_twin(each) for each in tokens]
+
+
+def _says(token: Any, word: str) -> bool:
+    return token.type == "ident" and bool(token.lower_value == word)
+
+
+def _with_twin(token: Any) -> Any:
+    if not isinstance(token, FunctionBlock) or token.lower_name != "var" or not token.arguments:
+        return token
+    first = next((each for each in token.arguments if each.type != "whitespace"), None)
+    if first is None or first.type != "ident" or not first.value.startswith("--"):
+        return token
+    if is_mask_twin(first.value):
+        return token
+    names = [IdentToken(0, 0, mask_twin(first.value)), LiteralToken(0, 0, ",")]
+    return FunctionBlock(0, 0, "var", [*names, token])
+
+
+_DESCRIPTORS = frozenset(
+    {
+        "font-family", "font-style", "font-weight", "font-stretch", "font-display", "unicode-range",
+        "size-adjust", "ascent-override", "descent-override", "line-gap-override",
+        "font-feature-settings",
+    }
+)  # fmt: skip
+# What a descriptor's value is made of; a function or a block is none of it.
+_PLAIN_TOKENS = frozenset(
+    {
+        "ident",
+        "string",
+        "number",
+        "percentage",
+        "dimension",
+        "unicode-range",
+        "whitespace",
+        "comment",
+    }
+)
+_FORMATS = frozenset(
+    f"{name}{kind}"
+    for name in ("woff2", "woff", "truetype", "opentype")
+    for kind in ("", "-variations")
+)
+# CSS Fonts 4, 11.1; glyphs in SVG are not among them.
+_TECHNOLOGIES = frozenset(
+    {
+        "variations", "palettes", "incremental", "features-opentype", "features-aat",
+        "features-graphite", "color-colrv0", "color-colrv1", "color-sbix", "color-cbdt",
+    }
+)  # fmt: skip
+_MOST_SOURCES = 16
+_LONGEST_DATA_URL = 1_400_000  # characters: a font of a megabyte
+
+
+def write_font_face(rule: Any, rewriter: ReplayUrlRewriter) -> str:
+    """The rule as it may be shown; empty when it names no font that may be."""
+    if rule.content is None or without_blanks(rule.prelude):
+        return ""
+    nodes = tinycss2.parse_blocks_contents(rule.content, skip_comments=True, skip_whitespace=True)
+    said: list[str] = []
+    names = set[str]()
+    for node in nodes:
+        if node.type != "declaration" or node.important:
+            continue
+        name = node.lower_name
+        value = _sources(node.value, rewriter) if name == "src" else _descriptor(name, node.value)
+        if value:
+            said.append(f"{name}:{value};")
+            names.add(name)
+    return f"@font-face{{{''.join(said)}}}" if names >= {"src", "font-family"} else ""
+
+
+def _descriptor(name: str, tokens: list[Any]) -> str:
+    """The value of a descriptor that fetches nothing; empty when it is not to be shown."""
+    plain = all(each.type in _PLAIN_TOKENS or each == "," for each in tokens)
+    return serialise(tokens).strip() if name in _DESCRIPTORS and plain else ""
+
+
+def _sources(tokens: list[Any], rewriter: ReplayUrlRewriter) -> str:
+    """The sources that are ours, in their order."""
+    sources: list[list[Any]] = [[]]
+    for each in tokens:
+        if each == ",":
+            sources.append([])
+        else:
+            sources[-1].append(each)
+    written = (_source(without_blanks(each), rewriter) for each in sources[:_MOST_SOURCES])
+    return ",".join(each for each in written if each)
+
+
+def _source(tokens: list[Any], rewriter: ReplayUrlRewriter) -> str:
+    """One source; empty when it leads nowhere, or says of itself what no font of ours is."""
+    if not tokens or tokens[0].type == "string":
+        return ""
+    target = _address(url_of(tokens[0]) or "", rewriter)
+    if target is None:
+        return ""
+    hints = [_hint(each) for each in tokens[1:]]
+    if None in hints:
+        return ""
+    try:
+        return " ".join([str(url_token(target).representation), *map(str, hints)])
+    except TokenNotAllowedError:
+        return ""
+
+
+def _hint(token: Any) -> str | None:
+    """``format()`` or ``tech()`` with names that are known; None for whatever else."""
+    if token.type != "function":
+        return None
+    known = {"format": _FORMATS, "tech": _TECHNOLOGIES}.get(token.lower_name, frozenset())
+    names = [each for each in without_blanks(token.arguments) if each != ","]
+    if not names or any(each.type not in {"ident", "string"} for each in names):
+        return None
+    words = [each.value.lower() for each in names]
+    if not known.issuperset(words) or (token.lower_name == "format" and len(words) > 1):
+        return None
+    text = ",".join(f'"{each}"' if token.lower_name == "format" else each for each in words)
+    return f"{token.lower_name}({text})"
+
+
+def _address(value: str, rewriter: ReplayUrlRewriter) -> str | None:
+    """Where the font is fetched from; None when from nowhere."""
+    if value.lstrip()[:5].lower() != "data:":
+        return rewriter.font(value)
+    return _within(value.strip()) if len(value) <= _LONGEST_DATA_URL else None
+
+
+def _within(value: str) -> str | None:
+    """A font in a ``data:`` URL, named for what it is, whatever it was named."""
+    said, comma, content = value.partition(",")
+    if not comma or not said.lower().rstrip().endswith(";base64"):
+        return None
+    try:
+        data = b64decode(content, validate=True)
+    except (Base64Error, ValueError):
+        return None
+    media_type = font_type(data)
+    return None if media_type is None else f"data:{media_type};base64,{b64encode(data).decode()}"

@@ -1,0 +1,474 @@
+"""Safe HTML documents: archived markup through nh3, and documents of our own.
+
+Both read markup that nh3 wrote: well-formed, its text and attribute values escaped, so that every
+``<`` begins a tag (HTML, 13.3).
+
+nh3 (ammonia, html5ever) keeps what is on a level's lists (`playback.replay.sanitizer.allowlist`) and nothing else
+(research 1.5, P-01, P-02). Every URL that stays is one that `Rewriter` made. The document around the
+body is ours, and nothing archived stands in it unescaped.
+"""
+
+import re
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from functools import lru_cache, partial
+from html import escape
+
+import nh3
+
+from playback.access.levels import DEFAULT_LEVEL, Level
+from playback.replay.sanitizer.allowlist import (
+    BLOCK_ELEMENTS,
+    DROPPED_ELEMENTS,
+    LevelAllowlist,
+    allowlist_of,
+)
+from playback.replay.sanitizer.css_filter import (
+    ParserBudget,
+    filter_declarations,
+    filter_style,
+    safe_media,
+)
+from playback.replay.sanitizer.css_rules import WAS_DISABLED
+from playback.replay.sanitizer.prescan import (
+    Attributes,
+    DocumentScan,
+    FramedDocument,
+    PageStylesheet,
+    limit_depth,
+    scan_document,
+)
+from playback.replay.sanitizer.svg_image import picture_address
+from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
+
+_TAG = re.compile(r"<(/?)([a-z][a-z0-9]*)([^<>]*)>")
+_SPACE = re.compile(r"[ \t\n\r\f]+")  # what HTML collapses; a no-break space is none of them
+_LINE = re.compile(r"\r?\n")
+_CELLS = frozenset({"td", "th"})
+_BREAKS = re.compile(r"^(?:<br>| )+|(?:<br>| )+$")
+
+
+def write_paragraphs(markup: str) -> str:
+    """The text as ``<p>`` elements with ``<br>`` in them, one for each block that says something."""
+    paragraphs: list[str] = []
+    line: list[str] = []
+    is_kept = 0  # how many ``pre`` are open, in which line ends count
+
+    def end() -> None:
+        text = _BREAKS.sub("", _SPACE.sub(" ", "".join(line)).replace(" <br>", "<br>"))
+        line.clear()
+        if text:
+            paragraphs.append(f"<p>{text.replace('<br> ', '<br>')}</p>")
+
+    at = 0
+    for tag in _TAG.finditer(markup):
+        text = markup[at : tag.start()]
+        line.append(_LINE.sub("<br>", text) if is_kept else text)
+        at = tag.end()
+        name = tag[2]
+        if name == "br":
+            line.append("<br>")
+        elif name in _CELLS:
+            line.append(" ")
+        else:
+            end()
+        if name == "pre":
+            is_kept = max(0, is_kept + (-1 if tag[1] else 1))
+    line.append(markup[at:])
+    end()
+    return "".join(paragraphs)
+
+
+def break_lines(markup: str, tags: Collection[str]) -> str:
+    """The markup with only `tags` in it; where another block begins or ends, so does a line."""
+    parts: list[str] = []
+    at = 0
+    is_fresh = True  # nothing stands on the line
+    is_due = False  # what comes next belongs on another line
+
+    def write(text: str) -> None:
+        nonlocal is_fresh, is_due
+        if is_due and not is_fresh:
+            parts.append("<br>")
+        parts.append(text)
+        is_fresh = is_due = False
+
+    for tag in _TAG.finditer(markup):
+        text = markup[at : tag.start()]
+        at = tag.end()
+        if _SPACE.fullmatch(text):
+            parts.append(text)
+        elif text:
+            write(text)
+        name = tag[2]
+        if name in tags and name not in BLOCK_ELEMENTS:
+            if is_due and not is_fresh and not tag[1]:
+                write("")
+            parts.append(tag[0])
+        elif name in tags:
+            parts.append(tag[0])
+            is_fresh, is_due = True, False
+        else:
+            is_due = True
+    rest = markup[at:]
+    if rest.strip():
+        write(rest)
+    return "".join(parts)
+
+
+# Whose values lead somewhere, or may.
+_JUDGED = frozenset({"style", "href", "src", "background"})
+_MOST_READINGS = 6
+# What a box was scrolled to when the page was captured, as our DOM artifact marks it.
+_BEGINNING = "data-weboid-beginning"
+_MODAL, _POPOVER = "data-weboid-modal", "data-weboid-popover"
+_BARE_MARKS = frozenset({WAS_DISABLED, _BEGINNING, _MODAL})
+# Custom elements (HTML, 4.13.3) are inert without scripts, and style sheets select them by name. The
+# first of the group are names of SVG and MathML.
+_CUSTOM = re.compile(
+    r"<(?!annotation-xml|color-profile|font-face|missing-glyph)([a-z][a-z0-9]{0,40}(?:-[a-z0-9]{1,40}){1,6})"
+    r"(?=[\s/>])"
+)
+_MOST_CUSTOM = 200
+# What is framed may do as little as what frames it: a link leads its reader to the front.
+_SANDBOX = "allow-top-navigation-by-user-activation"
+_FRAME_ATTRIBUTES = ("id", "class", "style", "width", "height", "align", "hidden", "frameborder")
+_DEEPEST_FRAME = 5
+_ROOT_ATTRIBUTES = ("id", "class", "lang", "dir", "style", "bgcolor", "text", "background")
+# For what has no look of its own.
+_PLAIN_STYLE = (
+    ":root{color-scheme:light dark}"
+    "body{font:1.0625rem/1.6 system-ui,sans-serif;max-width:44rem;margin:2rem auto;padding:0 1rem;"
+    "overflow-wrap:break-word}"
+    "h1,h2,h3,h4,h5,h6{line-height:1.25}pre{white-space:pre-wrap}"
+    "table{border-collapse:collapse;display:block;overflow-x:auto}"
+    "td,th{border:1px solid #8888;padding:.2em .5em;text-align:start;vertical-align:top}"
+)
+# Where no image is shown none is asked for, and no font, whatever the sanitiser let through: policies
+# add up.
+NO_IMAGES = (
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"img-src 'none'; font-src 'none'\">"
+)
+# In a layer, so that any rule of the page wins: disabled controls keep their colours. Boxes begin where
+# they were scrolled to, but not the page itself, where a box of it is none for this reader's window.
+_BASE_STYLE = (
+    "@layer weboid{:disabled{color:fieldtext;opacity:1}button:disabled{color:buttontext}"
+    "input:disabled,textarea:disabled{background-color:field}img{overflow:clip}"
+    # What browsers say of dialogs and popovers (HTML, 15.3.3 and 15.5.18), but for what is fixed.
+    f"[{_POPOVER}],dialog[{_MODAL}]{{position:absolute;inset:0;width:fit-content;height:fit-content;"
+    "margin:auto;overflow:auto;z-index:2147483647}"
+    f"[{_POPOVER}]{{padding:.25em;border:solid;color:canvastext;background:canvas}}"
+    f":root:has([{_BEGINNING}]),[{_BEGINNING}]{{scroll-initial-target:nearest}}}}"
+)
+
+
+def sanitise_document(
+    text: str, rewriter: ReplayUrlRewriter, *, was_scripted: bool, level: Level = DEFAULT_LEVEL
+) -> str:
+    """The archived document as a whole safe one, ``<!DOCTYPE html>`` to ``</html>``.
+
+    Documents that our DOM artifact holds within it are made safe in the same way. Where a copy has a
+    look they stand in sandboxed frames whose policy is the page's own (HTML, 7.1.7: srcdoc inherits
+    it); else what they say stands in their place.
+
+    Args:
+        text: the document as it was decoded.
+        rewriter: where its URLs lead.
+        was_scripted: it is the DOM that scripts left, rather than the source.
+        level: how much of it is shown.
+    """
+    shows = allowlist_of(level)
+    has_fonts = rewriter.has_fonts and shows.has_images
+    rewriter = replace(rewriter, has_images=shows.has_images, has_fonts=has_fonts)
+    budget = ParserBudget()
+    return _sanitise(text, rewriter, budget, was_scripted=was_scripted, level=level, depth=0)
+
+
+def _sanitise(
+    text: str,
+    rewriter: ReplayUrlRewriter,
+    budget: ParserBudget,
+    *,
+    was_scripted: bool,
+    level: Level,
+    depth: int,
+) -> str:
+    shows = allowlist_of(level)
+    scan = scan_document(text, rewriter, was_scripted=was_scripted, has_frames=shows.has_look)
+    if scan.base:
+        base = rewriter.based(scan.base)
+        scan = scan_document(text, base, was_scripted=was_scripted, has_frames=shows.has_look)
+        rewriter = base
+    # The DOM artifact's own serialiser bounds its depth; what a site sent is bounded here.
+    markup = scan.body if was_scripted else limit_depth(scan.body)
+    body = sanitise_body(markup, rewriter, level=level, budget=budget)
+
+    def show(found: re.Match[str]) -> str:
+        number = int(found[1])
+        if number >= len(scan.frames) or depth >= _DEEPEST_FRAME:
+            return ""
+        return _write_frame(scan.frames[number], rewriter, budget, level, depth)
+
+    body = re.sub(rf'<wbr id="{scan.mark}(\d{{1,4}})">', show, body)
+    if not shows.has_look:
+        return _plain_document(scan, body)
+    return _document(scan, body, rewriter, budget)
+
+
+def _write_frame(
+    frame: FramedDocument,
+    rewriter: ReplayUrlRewriter,
+    budget: ParserBudget,
+    level: Level,
+    depth: int,
+) -> str:
+    inner = rewriter.based(frame.attributes.get("src", ""))
+    inner = replace(inner, page=inner.base)
+    document = _sanitise(frame.text, inner, budget, was_scripted=True, level=level, depth=depth + 1)
+    attributes = _safe_attributes(frame.attributes, rewriter, _FRAME_ATTRIBUTES)
+    return f'<iframe{attributes} sandbox="{_SANDBOX}" srcdoc="{escape(document)}"></iframe>'
+
+
+def sanitise_body(
+    text: str,
+    rewriter: ReplayUrlRewriter,
+    *,
+    level: Level = DEFAULT_LEVEL,
+    budget: ParserBudget | None = None,
+) -> str:
+    """The markup with only what `level` shows; sanitised again it is the same.
+
+    That holds for a rewriter that leaves its own addresses alone.
+    """
+    shows = allowlist_of(level)
+    keep = _AttributeFilter(rewriter, budget or ParserBudget())
+    if shows.has_look:
+        return _settled(text, lambda markup: _clean(markup, shows, keep), keep, _same_again(shows))
+    return _settled(text, lambda markup: _plain(markup, shows, keep, level), keep, lambda _: False)
+
+
+class _AttributeFilter:
+    """Which attribute values stay, and as what.
+
+    Once `is_settling` what is read is what was written here, and only that stays.
+    """
+
+    def __init__(self, rewriter: ReplayUrlRewriter, budget: ParserBudget) -> None:
+        self._image = partial(picture_address, rewriter=rewriter)
+        self._link = rewriter.link
+        self._style = lru_cache(maxsize=4096)(
+            lambda value: filter_declarations(value, rewriter, budget)
+        )
+        self._made: set[str] = set()
+        self.is_settling = False
+
+    def __call__(self, _tag: str, name: str, value: str) -> str | None:
+        if name in _JUDGED:
+            if self.is_settling:
+                return value if value in self._made else None
+            made = self._judge(name, value) or None
+            if made is not None:
+                self._made.add(made)
+            return made
+        if name == "data-weboid-host":  # by which rules of a shadow tree find it
+            return value if value.isdecimal() else None
+        if name in _BARE_MARKS:
+            return ""
+        if name == _POPOVER:
+            return value if value in {"open", "closed"} else None
+        return None if name.startswith("data-weboid-") else value
+
+    def _judge(self, name: str, value: str) -> str | None:
+        if name == "style":
+            return self._style(value)
+        return self._link(value) if name == "href" else self._image(value)
+
+
+def _same_again(shows: LevelAllowlist) -> Callable[[str], bool]:
+    """Whether what was written is read as it was written; it asks nothing of attributes, which are ours."""
+    return lambda text: _clean(text, shows, None) == text
+
+
+def _settled(
+    text: str,
+    clean: Callable[[str], str],
+    keep: _AttributeFilter,
+    is_settled: Callable[[str], bool],
+) -> str:
+    """What `clean` makes of the text, and of that again, until nothing changes.
+
+    HTML's own rules (13.2.6) move misplaced elements, and what they moved may move once more at
+    the next reading; a browser must read what we read (P-02). What never settles is shown as text.
+    """
+    text = clean(text)
+    keep.is_settling = True
+    if is_settled(text):
+        return text
+    for _ in range(_MOST_READINGS):
+        again = clean(text)
+        if again == text:
+            return text
+        text = again
+    return _plain(text, allowlist_of(Level.TEXT), keep, Level.TEXT)
+
+
+def _plain(markup: str, shows: LevelAllowlist, keep: _AttributeFilter, level: Level) -> str:
+    """The markup without a look: lines end where blocks did, though the blocks are gone."""
+    marked = _clean(markup, replace(shows, tags=shows.tags | BLOCK_ELEMENTS), keep)
+    return write_paragraphs(marked) if level is Level.TEXT else break_lines(marked, shows.tags)
+
+
+def _clean(text: str, shows: LevelAllowlist, keep: _AttributeFilter | None) -> str:
+    cleaned: str = nh3.clean(
+        text,
+        tags={*shows.tags, *(_custom_elements(text) if shows.has_look else ())},
+        clean_content_tags=set(DROPPED_ELEMENTS),
+        attributes={tag: set(names) for tag, names in shows.attributes.items()},
+        generic_attribute_prefixes=set(shows.prefixes),
+        tag_attribute_values={
+            tag: {name: set(values) for name, values in names.items()}
+            for tag, names in shows.values.items()
+        },
+        set_tag_attribute_values={tag: dict(names) for tag, names in shows.forced.items()},
+        attribute_filter=keep,
+        link_rel="noreferrer nofollow",
+        url_schemes={"http", "https", "data"},
+    )
+    return cleaned
+
+
+def _custom_elements(text: str) -> Collection[str]:
+    found: set[str] = set()
+    for match in _CUSTOM.finditer(text):
+        found.add(match[1])
+        if len(found) >= _MOST_CUSTOM:
+            break
+    return found
+
+
+def image_document(address: str, title: str) -> str:
+    """A document that shows one image of ours."""
+    style = "html{background:#222}body{margin:0}img{display:block;max-width:100%;margin:auto}"
+    body = f'<img src="{escape(address)}" alt="{escape(title)}">'
+    return document_frame(title, f"<style>{style}</style>", body)
+
+
+def text_document(text: str, title: str) -> str:
+    """A document that shows plain text."""
+    style = "body{margin:1rem}pre{white-space:pre-wrap;overflow-wrap:anywhere}"
+    return document_frame(title, f"<style>{style}</style>", f"<pre>\n{escape(text)}</pre>")
+
+
+def reading_document(text: str, title: str) -> str:
+    """A document that shows the visible text of a page: a paragraph ends where a line is empty."""
+    paragraphs = re.split(r"\n[ \t]*\n\s*", re.sub(r"\r\n?", "\n", text).strip())
+    body = "".join(
+        f"<p>{escape(each.strip()).replace(chr(10), '<br>')}</p>" for each in paragraphs if each
+    )
+    return document_frame(
+        title, f"{NO_IMAGES}<style>{_PLAIN_STYLE}</style>", body, has_viewport=True
+    )
+
+
+def notice_document(title: str, text: str, *, link: tuple[str, str] | None = None) -> str:
+    """A document in our own words, for when there is nothing to show; `link`: address and words."""
+    style = (
+        ":root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;max-width:34rem;"
+        "margin:15vh auto;padding:0 1rem;text-align:center}h1{font-size:1.25rem}"
+    )
+    body = f"<h1>{escape(title)}</h1><p>{escape(text)}</p>"
+    if link is not None:
+        address, words = link
+        body += f'<p><a href="{escape(address)}" target="_top">{escape(words)}</a></p>'
+    return document_frame(title, f"<style>{style}</style>", body, has_viewport=True)
+
+
+def _plain_document(scan: DocumentScan, body: str) -> str:
+    language = {key: scan.html_attributes.get(key, "") for key in ("lang", "dir")}
+    return document_frame(
+        scan.title,
+        f"{NO_IMAGES}<style>{_PLAIN_STYLE}</style>",
+        body,
+        has_viewport=True,
+        html="".join(f' {key}="{escape(value)}"' for key, value in language.items() if value),
+    )
+
+
+def _document(
+    scan: DocumentScan, body: str, rewriter: ReplayUrlRewriter, budget: ParserBudget
+) -> str:
+    head = [] if rewriter.has_images else [NO_IMAGES]
+    head.append(f"<style>{_BASE_STYLE}</style>")
+    head += [_write_sheet(sheet, rewriter, budget) for sheet in scan.sheets]
+    return document_frame(
+        scan.title,
+        "".join(head),
+        body,
+        doctype=scan.doctype,
+        has_viewport=scan.has_viewport,
+        html=_root_attributes(scan.html_attributes, rewriter),
+        body_attributes=_root_attributes(scan.body_attributes, rewriter),
+    )
+
+
+def document_frame(  # noqa: PLR0913 the parts of one template
+    title: str,
+    head: str,
+    body: str,
+    *,
+    doctype: str = "<!DOCTYPE html>",
+    has_viewport: bool = False,
+    html: str = "",
+    body_attributes: str = "",
+) -> str:
+    """Return the document; its doctype is one of `doctypes`, so that it is laid out as its original was."""
+    return "".join(
+        (
+            doctype,
+            f'<html{html}><head><meta charset="utf-8"><title>{escape(title)}</title>',
+            '<meta name="viewport" content="width=device-width,initial-scale=1">'
+            if has_viewport
+            else "",
+            f"{head}</head><body{body_attributes}>{body}</body></html>\n",
+        )
+    )
+
+
+def _write_sheet(sheet: PageStylesheet, rewriter: ReplayUrlRewriter, budget: ParserBudget) -> str:
+    media = safe_media(sheet.media)
+    condition = f' media="{escape(media)}"' if media else ""
+    if not sheet.href:
+        text = filter_style(sheet.text, rewriter, budget)
+        return f"<style{condition}>{text}</style>" if text else ""
+    address = rewriter.sheet(sheet.href)
+    if address is None:
+        return ""
+    return f'<link rel="stylesheet" href="{escape(address)}"{condition}>'
+
+
+def _root_attributes(attributes: Attributes, rewriter: ReplayUrlRewriter) -> str:
+    """The attributes of ``html`` or ``body`` that bear on the look, as text with a leading blank."""
+    return _safe_attributes(attributes, rewriter, _ROOT_ATTRIBUTES)
+
+
+def _safe_attributes(
+    attributes: Attributes, rewriter: ReplayUrlRewriter, names: Collection[str]
+) -> str:
+    kept: Attributes = {name: attributes[name] for name in names if name in attributes}
+    kept |= {name: value for name, value in attributes.items() if _is_data_name(name)}
+    if "style" in kept:
+        kept["style"] = filter_declarations(kept["style"], rewriter)
+    if "background" in kept:
+        kept["background"] = picture_address(kept["background"], rewriter) or ""
+    return "".join(
+        f' {name}="{escape(value)}"' for name, value in kept.items() if value or name == "hidden"
+    )
+
+
+def _is_data_name(name: str) -> bool:
+    """True for ``data-theme`` and the like, which style sheets select by."""
+    return (
+        name.startswith("data-")
+        and name.replace("-", "").isascii()
+        and name.replace("-", "").isalnum()
+    )

@@ -1,0 +1,252 @@
+"""Inline SVG of a document, replaced by images.
+
+Our DOM artifact notes at each drawing how it looked (``data-weboid-look``: size, colours, place),
+because what styles said of an ``svg`` element does not reach an image; and at its shapes, what the
+page's styles said of them. To be called in a maker only.
+"""
+
+import re
+from copy import deepcopy
+from html import escape, unescape
+from xml.etree.ElementTree import Element
+
+from core.errors import PermanentError
+from playback.replay.sanitizer.svg_image import (
+    NAMESPACE,
+    URL,
+    DrawingOptions,
+    data_url,
+    draw,
+    natural_size,
+    parse_svg,
+)
+
+_TAG = re.compile(r"<(/?)svg(?=[\s/>])", re.IGNORECASE)
+_LONGEST = 1_000_000  # characters of one drawing
+_MOST_ENDLESS = 20
+_MOST = 400  # drawings of a document
+_MOST_PIXELS = 24_000_000  # of all of them
+_SHARP_PIXELS = 400_000  # up to here one pixel becomes four
+_MOST_COPIED = 200  # shapes that one drawing borrows from others
+
+_START_TAG = re.compile(r"<svg((?:\s+[^\s=>/]+(?:=\"[^\"]*\")?)*)\s*(/?)>", re.IGNORECASE)
+_XMLNS = re.compile(r"\sxmlns(?::[\w.-]+)?=\"[^\"]*\"")
+_PREFIX = re.compile(r"[\s</]([A-Za-z_][\w.-]*):[A-Za-z_]")
+_VARIABLE = re.compile(
+    r"var\(\s{0,9}--[\w-]{1,99}\s{0,9}(?:,([^()\"]{0,99}(?:\([^()\"]{0,99}\))?[^()\"]{0,99}))?\)"
+)
+_WORDS = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d{1,7}|#x[0-9a-fA-F]{1,6});)\w{1,30};")
+_DECLARATION = re.compile(r"([a-z-]+):([^;:]+)")
+_PIXELS = re.compile(r"(\d{1,5}(?:\.\d+)?)px")
+# What a look may say of a shape. These are told as attributes: places, which resvg reads in no style,
+# and filters, of which it there reads none that names a colour.
+_ATTRIBUTES = frozenset({"x", "y", "width", "height", "cx", "cy", "r", "rx", "ry", "d", "filter"})
+_PAINT = frozenset(
+    {"color", "fill", "fill-opacity", "fill-rule", "stroke", "stroke-width", "stroke-opacity"}
+    | {"stroke-dasharray", "stroke-dashoffset", "stroke-linecap", "stroke-linejoin"}
+    | {"stroke-miterlimit", "visibility", "clip-rule", "paint-order", "marker-start", "marker-mid"}
+    | {"marker-end", "font-size", "font-family", "font-weight", "font-style", "letter-spacing"}
+    | {"word-spacing", "text-anchor", "dominant-baseline", "baseline-shift"}
+    | {"text-decoration-line", "stop-color", "stop-opacity"}
+)
+_OWN = frozenset({"opacity", "display", "transform", "clip-path", "mask", "mix-blend-mode"})
+_SERIF = re.compile(r"times|roman|georgia|garamond|(?<!sans-)serif", re.IGNORECASE)
+_NAMES = {"text-decoration-line": "text-decoration"}
+_VALUE = re.compile(r"[\w#().,%' +-]{1,2000}")
+_IMPORTANT = re.compile(r"!\s{0,9}important", re.IGNORECASE)
+_STYLED = re.compile(r"([a-z-]{1,40})\s{0,9}:\s{0,9}([\w#().,%'\" !+-]{1,2000})")
+_LOOK = "data-weboid-look"
+_BORROWERS = {
+    f"{{{NAMESPACE}}}{name}" for name in ("use", "linearGradient", "radialGradient", "pattern")
+}
+_HREF = {"href", "{http://www.w3.org/1999/xlink}href"}
+
+
+class InlineDrawings:
+    """The drawings of one document, which may borrow shapes from each other."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._shared: dict[str, Element] | None = None
+        self._count = 0
+        self._endless = 0  # drawings whose end was looked for in vain
+        self._pixels = 0
+        self._known: dict[tuple[str, str], str] = {}
+
+    def end_of(self, start: int) -> int | None:
+        """Where the drawing that starts there ends; None when it does not soon enough."""
+        depth = 0
+        if self._endless > _MOST_ENDLESS:
+            return None
+        for tag in _TAG.finditer(self._text, start, start + _LONGEST):
+            depth += -1 if tag[1] else 1
+            if depth <= 0:
+                return self._text.find(">", tag.end()) + 1 or None
+        self._endless += 1
+        return None
+
+    def image(self, start: int, end: int, attributes: dict[str, str]) -> dict[str, str] | None:
+        """The attributes of an image of that drawing; None when it is not seen, or cannot be drawn."""
+        look = dict(_DECLARATION.findall(attributes.get(_LOOK, "")))
+        self._count += 1
+        if look.get("display") == "none" or self._count > _MOST:
+            return None
+        markup = self._text[start:end]
+        key = (markup[markup.find(">") :], repr(sorted(attributes.items())))
+        if key not in self._known:
+            try:
+                self._known[key] = self._drawn(markup, look)
+            except PermanentError:
+                self._known[key] = ""
+        address = self._known[key]
+        return _image_attributes(attributes, look, address) if address else None
+
+    def _drawn(self, markup: str, look: dict[str, str]) -> str:
+        root = parse_svg(_as_xml(markup))
+        self._borrow(root)
+        told = [each for each in root.iter() if _LOOK in each.attrib and each is not root]
+        for each in told:
+            own = dict(_DECLARATION.findall(each.attrib.pop(_LOOK)))
+            _dress(each, own, _PAINT | _OWN)
+        if told:
+            _humble_sheets(root)
+        if look:  # the rest of its style holds for the image
+            root.attrib.pop("style", None)
+        _dress(root, look, _PAINT)
+        size = _size(look) or natural_size(root)
+        area = size[0] * size[1]
+        self._pixels += int(area)
+        if area < 1 or self._pixels > _MOST_PIXELS:
+            return ""
+        scale = 2.0 if area <= _SHARP_PIXELS else 1.0
+        return data_url(draw(root, DrawingOptions(scale, size, look.get("color", ""))))
+
+    def _borrow(self, root: Element) -> None:
+        """Put in what the drawing uses of other drawings in the document."""
+        own = {each.get("id") for each in root.iter()}
+        wanted, copied = [root], 0
+        while wanted:
+            for each in list(wanted.pop().iter()):
+                for name in _names_in(each):
+                    shape = None if name in own else self._shapes().get(name)
+                    if shape is not None and copied < _MOST_COPIED:
+                        copied += 1
+                        own.add(name)
+                        hidden = Element(f"{{{NAMESPACE}}}defs")
+                        hidden.append(deepcopy(shape))
+                        root.append(hidden)
+                        wanted.append(hidden)
+
+    def _shapes(self) -> dict[str, Element]:
+        if self._shared is None:
+            self._shared = {}
+            at = count = 0
+            while (tag := _TAG.search(self._text, at)) is not None and count < _MOST:
+                at = tag.end()
+                end = None if tag[1] else self.end_of(tag.start())
+                if end is not None:
+                    count += 1
+                    self._note(self._text[tag.start() : end])
+                    at = end
+        return self._shared
+
+    def _note(self, markup: str) -> None:
+        if ' id="' not in markup or self._shared is None:
+            return
+        try:
+            root = parse_svg(_as_xml(markup))
+        except PermanentError:
+            return
+        for each in root.iter():
+            if each.get("id"):
+                self._shared.setdefault(each.attrib["id"], each)
+
+
+def _names_in(element: Element) -> list[str]:
+    """What the shape uses, is painted with or is cut by."""
+    found: list[str] = []
+    for key, value in element.attrib.items():
+        if key in _HREF and element.tag in _BORROWERS:
+            found.append(value.strip()[1:])
+        elif "url(" in value:
+            found += URL.findall(value)
+    return found
+
+
+def drawing_text(markup: str, attributes: dict[str, str]) -> str:
+    """What a drawing says to those who do not see it."""
+    if said := attributes.get("aria-label"):
+        return said
+    title = re.search(r"<title[^>]*>([^<]{1,300})</title", markup, re.IGNORECASE)
+    return unescape(title[1]).strip() if title else ""
+
+
+def _as_xml(markup: str) -> str:
+    """Markup as our DOM artifact writes it, with the names that XML wants declared."""
+    found = _START_TAG.match(markup)
+    if found is None:
+        raise PermanentError("A drawing that does not begin as one.")
+    body = _XMLNS.sub("", markup[found.end() :])
+    body = _WORDS.sub(lambda word: escape(unescape(word[0])), body)
+    said = _XMLNS.sub("", found[1])
+    used = set(_PREFIX.findall(said + body)) - {"xml", "xlink", "xmlns"}
+    declared = "".join(f' xmlns:{prefix}="urn:{prefix}"' for prefix in sorted(used)[:50])
+    text = (
+        f'<svg xmlns="{NAMESPACE}" xmlns:xlink="http://www.w3.org/1999/xlink"{declared}{said}'
+        f"{found[2]}>{body}"
+    )
+    return _VARIABLE.sub(lambda each: (each[1] or "currentColor").strip(), text)
+
+
+def _dress(element: Element, look: dict[str, str], names: frozenset[str]) -> None:
+    """Let a shape look as it is told: places as attributes, the rest as its style.
+
+    What it says itself of other things stays; what a `look` says wins over style sheets within the
+    drawing, too, as it did when the browser computed it.
+    """
+    said = {name: value for name, value in look.items() if _VALUE.fullmatch(value)}
+    if "font-family" in said:  # what names no typeface of this machine is drawn in this one
+        said["font-family"] += f",{'serif' if _SERIF.search(said['font-family']) else 'sans-serif'}"
+    kept = {
+        found[1]: found[2]
+        for each in element.attrib.pop("style", "").split(";")
+        if (found := _STYLED.fullmatch(each.strip())) and found[1] not in said
+    }
+    if "transform" in said:  # a matrix about the origin
+        kept.pop("transform-origin", None)
+        element.attrib.pop("transform-origin", None)
+        said["transform-origin"] = "0 0"
+    for name, value in said.items():
+        if name in _ATTRIBUTES and names & _OWN:
+            element.set(name, value)
+        elif name in names or name == "transform-origin":
+            kept[_NAMES.get(name, name)] = value
+    if kept:
+        element.set("style", ";".join(f"{name}:{value}" for name, value in kept.items()))
+
+
+def _humble_sheets(root: Element) -> None:
+    """Let no rule within the drawing win over what was told of a shape."""
+    for each in root.iter(f"{{{NAMESPACE}}}style"):
+        each.text = _IMPORTANT.sub("", each.text or "")
+
+
+def _size(look: dict[str, str]) -> tuple[float, float] | None:
+    width = _PIXELS.fullmatch(look.get("width", ""))
+    height = _PIXELS.fullmatch(look.get("height", ""))
+    return (float(width[1]), float(height[1])) if width and height else None
+
+
+def _image_attributes(
+    attributes: dict[str, str], look: dict[str, str], address: str
+) -> dict[str, str]:
+    style = "".join(f"{name}:{value};" for name, value in look.items() if name not in _PAINT)
+    kept = {
+        key: value
+        for key, value in attributes.items()
+        if key in {"class", "id", "width", "height", "title", "role", "hidden"}
+        or key.startswith(("aria-", "data-"))
+    }
+    own = attributes.get("style", "").rstrip("; \n")
+    kept["style"] = f"{own};{style}" if own else style
+    return kept | {"src": address}

@@ -1,0 +1,396 @@
+"""Media types of images, drawings and fonts, told from their bytes (P-16).
+
+Five raster formats are handed on as they are: PNG, JPEG, GIF, WebP and AVIF. An image whose header
+does not say its size is none of them, and neither is one that announces more pixels than a browser
+should be asked to hold, in one picture or in all of its frames. What may be drawn anew as a PNG (SVG,
+BMP, ICO) is for `playback.replay.sanitizer.rasterizer`.
+
+WOFF2, WOFF, TrueType and OpenType are handed on as they are; what a browser makes of them it checks once
+more. Collections, EOT, SVG fonts and fonts with SVG glyphs are none of them (P-02), nor is a font that
+names no glyphs, places a table outside of the file, or unpacks to more than a browser should be asked to
+hold (P-21). Pure.
+"""
+
+import re
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any
+
+_PNG = b"\x89PNG\r\n\x1a\n"
+_MOST_PIXELS = 100_000_000  # 400 MB decoded; the largest screenshot of ours has 20 million
+_MOST_FRAME_PIXELS = 2_000_000_000  # a minute of film at 1280x720 and 30 frames a second has 1.7
+_MOST_FRAMES = 20_000
+_AVIF_BRANDS = {b"avif", b"avis"}
+
+# Width and height, and the pixels of all frames together.
+_Extent = tuple[int, int, int]
+
+
+def image_type(data: bytes) -> str | None:
+    """The media type of a PNG, JPEG, GIF, WebP or AVIF image; None for all else, and for bombs."""
+    for matches, media_type, measure in (
+        (data.startswith(_PNG), "image/png", _png),
+        (data.startswith(b"\xff\xd8\xff"), "image/jpeg", _jpeg),
+        (data.startswith((b"GIF87a", b"GIF89a")), "image/gif", _gif),
+        (data[:4] == b"RIFF" and data[8:12] == b"WEBP", "image/webp", _webp),
+        (data[4:8] == b"ftyp" and _has_avif_brand(data), "image/avif", _avif),
+    ):
+        if matches:
+            return media_type if _is_bearable(data, measure) else None
+    return None
+
+
+def _is_bearable(data: bytes, measure: Callable[[bytes], _Extent]) -> bool:
+    try:
+        width, height, total = measure(data)
+    except (struct.error, IndexError):
+        return False  # cut short before its size
+    return 0 < width * height <= _MOST_PIXELS and total <= _MOST_FRAME_PIXELS
+
+
+def _png(data: bytes) -> _Extent:
+    """From IHDR, which comes first (PNG, 5.6), and from the number of frames in acTL."""
+    width, height = struct.unpack_from(">II", data, 16)
+    if data[12:16] != b"IHDR":
+        return 0, 0, 0
+    frames, at = 1, 33
+    while at + 12 <= len(data):  # acTL stands before the first IDAT
+        length, kind = struct.unpack_from(">I4s", data, at)
+        if kind == b"IDAT":
+            break
+        if kind == b"acTL":
+            frames = struct.unpack_from(">I", data, at + 8)[0]
+        at += 12 + length
+    return width, height, width * height * frames
+
+
+def _jpeg(data: bytes) -> _Extent:
+    """From the frame header: the first marker SOF0 to SOF15 that is no table.
+
+    What stands between segments is passed over, as decoders do (libjpeg's next_marker).
+    """
+    at = 2
+    while (at := data.find(b"\xff", at)) >= 0:
+        marker = data[at + 1]
+        if marker in {0x00, 0xFF, 0x01, 0xD8} or 0xD0 <= marker <= 0xD7:  # no segment
+            at += 1
+            continue
+        if 0xC0 <= marker <= 0xCF and marker not in {0xC4, 0xC8, 0xCC}:
+            height, width = struct.unpack_from(">HH", data, at + 5)
+            return width, height, width * height
+        if marker in {0xD9, 0xDA}:  # the end, or the picture before its header
+            return 0, 0, 0
+        at += 2 + max(2, struct.unpack_from(">H", data, at + 2)[0])
+    return 0, 0, 0
+
+
+def _gif(data: bytes) -> _Extent:
+    """The logical screen, or what frames reach beyond it; every frame fills a screen."""
+    width, height = struct.unpack_from("<HH", data, 6)
+    frames = 0
+    for left, top, frame_width, frame_height in _gif_frames(data):
+        width, height = max(width, left + frame_width), max(height, top + frame_height)
+        frames += 1
+        if frames > _MOST_FRAMES:
+            return 0, 0, 0
+    return width, height, width * height * frames
+
+
+def _gif_frames(data: bytes) -> Iterator[tuple[int, int, int, int]]:
+    at = 13 + _palette(data[10])
+    size = len(data)
+    while at < size:
+        kind = data[at]
+        if kind == 0x2C and at + 10 < size:
+            yield struct.unpack_from("<HHHH", data, at + 1)
+            at += 11 + _palette(data[at + 9])
+        elif kind == 0x21:
+            at += 2
+        else:
+            return
+        while at < size and data[at]:  # sub-blocks, up to an empty one
+            at += 1 + data[at]
+        at += 1
+
+
+def _palette(flags: int) -> int:
+    return 3 << (flags & 7) + 1 if flags & 0x80 else 0
+
+
+def _webp(data: bytes) -> _Extent:
+    """The largest of what its chunks say: VP8X, VP8, VP8L, and a frame for each ANMF."""
+    width = height = frames = 0
+    at = 12
+    while at + 8 <= len(data):
+        kind, length = struct.unpack_from("<4sI", data, at)
+        if kind in {b"VP8X", b"VP8 ", b"VP8L"}:
+            one = _webp_size(data, kind, at + 8)
+            width, height = max(width, one[0]), max(height, one[1])
+        elif kind == b"ANMF":
+            frames += 1
+            one = 1 + _u24(data, at + 14), 1 + _u24(data, at + 17)
+            width, height = max(width, one[0]), max(height, one[1])
+        if frames > _MOST_FRAMES:
+            return 0, 0, 0
+        at += 8 + length + (length & 1)
+    return width, height, width * height * max(frames, 1)
+
+
+def _webp_size(data: bytes, kind: bytes, at: int) -> tuple[int, int]:
+    if kind == b"VP8X":
+        return 1 + _u24(data, at + 4), 1 + _u24(data, at + 7)
+    if kind == b"VP8 ":  # RFC 6386, 9.1: 14 bits each, behind the start code
+        width, height = struct.unpack_from("<HH", data, at + 6)
+        return width & 0x3FFF, height & 0x3FFF
+    bits = struct.unpack_from("<I", data, at + 1)[0]  # behind the signature byte
+    return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+
+
+def _u24(data: bytes, at: int) -> int:
+    if at + 3 > len(data):
+        raise IndexError
+    return int.from_bytes(data[at : at + 3], "little")
+
+
+def _avif(data: bytes) -> _Extent:
+    """From its ``ispe`` properties (ISO/IEC 23008-12, 6.5.3) and, of a film, its tracks.
+
+    Each property must be bearable: which item it is for would take a parser. A grid has a property
+    for itself beside that of its cells.
+    """
+    width = height = 0
+    at = 0
+    while (at := data.find(b"ispe", at) + 4) > 3:
+        one = struct.unpack_from(">II", data, at + 4)
+        if one[0] * one[1] > width * height:
+            width, height = one
+    frames, at = 1, 0
+    if b"avis" in data[:64]:
+        while (at := data.find(b"stsz", at) + 4) > 3:
+            frames = max(frames, struct.unpack_from(">I", data, at + 8)[0])
+    return width, height, width * height * frames
+
+
+def _has_avif_brand(data: bytes) -> bool:
+    end = min(int.from_bytes(data[:4], "big"), 256)
+    return any(data[at : at + 4] in _AVIF_BRANDS for at in range(8, end, 4))
+
+
+_HEAD = 32_768  # bytes; drawing programs write long comments
+_SOLID = re.compile(r"\S")
+_ROOT = re.compile(r"<(?:[A-Za-z]{1,20}:)?svg(?=[\s>/])")
+_DOCTYPE = re.compile(r"<!doctype\s+(?:[a-z]{1,20}:)?svg\b", re.IGNORECASE)
+_LATIN = re.compile(
+    rb"\s*<\?xml[^>]{0,200}encoding=[\"'](?:iso-8859-1|windows-1252)", re.IGNORECASE
+)
+
+
+class RasterKind(StrEnum):
+    """A format, as Pillow calls it."""
+
+    SVG = "SVG"
+    BMP = "BMP"
+    ICO = "ICO"
+
+
+def raster_kind(data: bytes) -> RasterKind | None:
+    """The format; None when it is none of these."""
+    if data.startswith(b"\x00\x00\x01\x00") and len(data) > 22:
+        return RasterKind.ICO
+    if data.startswith(b"BM") and data[14:18] in {b"\x28\0\0\0", b"\x6c\0\0\0", b"\x7c\0\0\0"}:
+        return RasterKind.BMP
+    return RasterKind.SVG if _is_svg(data) else None
+
+
+def decode_xml(data: bytes) -> str:
+    """The text of an XML document, by byte order mark or declaration; UTF-8 without one."""
+    for mark, encoding in ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
+        if data.startswith(mark):
+            return data[2:].decode(encoding, "replace")
+    return data.decode("windows-1252" if _LATIN.match(data) else "utf-8", "replace")
+
+
+def _is_svg(data: bytes) -> bool:
+    """True when it begins as an SVG document does, or as a gzipped one."""
+    head = data[:_HEAD]
+    if head.startswith(b"\x1f\x8b"):
+        try:
+            head = zlib.decompressobj(31).decompress(head, _HEAD)
+        except zlib.error:
+            return False
+    text = decode_xml(head).removeprefix("\ufeff")
+    at = 0
+    while True:
+        at = start.start() if (start := _SOLID.search(text, at)) else len(text)
+        if text.startswith("<?", at):
+            end = text.find("?>", at) + 2
+        elif text.startswith("<!--", at):
+            end = text.find("-->", at + 4) + 3
+        elif _DOCTYPE.match(text, at):
+            inner = text.find("[", at, text.find(">", at) + 1)
+            end = text.find(">", text.find("]", inner) if inner > 0 else at) + 1
+        else:
+            return _ROOT.match(text, at) is not None
+        if end <= at + 2:
+            return False
+        at = end
+
+
+_PLAIN = MappingProxyType(
+    {
+        b"\0\1\0\0": "font/ttf",
+        b"true": "font/ttf",
+        b"OTTO": "font/otf",
+    }  # OpenType, "Table directory"
+)
+_WOFF, _WOFF2 = b"wOFF", b"wOF2"
+FONT_TYPES = ("font/woff2", "font/woff", "font/ttf", "font/otf")  # RFC 8081, 4.4
+
+_MOST_TABLES = 128  # OpenType names about seventy
+_MOST_UNPACKED = 30_000_000  # bytes; the largest fonts of China and Japan have twenty million
+# Without these no browser takes it for a font.
+_NEEDED = {b"cmap", b"head", b"hhea", b"maxp"}
+_SVG_GLYPHS = b"SVG "
+_TAG = re.compile(rb"[ -~]{4}")
+
+# WOFF2, 4.1: the tags that a directory entry can name by a number, in their order.
+_KNOWN_TAGS = tuple(
+    tag.ljust(4).encode()
+    for tag in """
+    cmap head hhea hmtx maxp name OS/2 post cvt fpgm glyf loca prep CFF VORG EBDT EBLC gasp hdmx kern
+    LTSH PCLT VDMX vhea vmtx BASE GDEF GPOS GSUB EBSC JSTF MATH CBDT CBLC COLR CPAL SVG sbix acnt avar
+    bdat bloc bsln cvar fdsc feat fmtx fvar gvar hsty just lcar mort morx opbd prop trak Zapf Silf Glat
+    Gloc Feat Sill
+    """.split()  # noqa: SIM905 a table in rows can be read and compared
+)
+_SPELLED_OUT = 63
+_TRANSFORMED = {b"glyf", b"loca"}  # by default; of any other table only the default is plain
+
+# A table's tag and where it lies: its beginning and its end.
+_Table = tuple[bytes, int, int]
+
+
+class _BrokenFontError(Exception):
+    """The directory contradicts itself or the file."""
+
+
+def font_type(data: bytes) -> str | None:
+    """The media type of a font that a browser may be handed; None for all else."""
+    magic = data[:4]
+    try:
+        if magic in _PLAIN:
+            _check_tables(_plain_tables(data))
+            return _PLAIN[magic]
+        if magic == _WOFF:
+            _check_tables(_woff_tables(data))
+            return "font/woff"
+        if magic == _WOFF2:
+            _check_tables(_woff2_tables(data))
+            return "font/woff2"
+    except (_BrokenFontError, struct.error, IndexError):  # the latter two: cut short
+        return None
+    return None
+
+
+def _check_tables(tables: list[_Table]) -> None:
+    """Return when the tables are those of a font, and none lies in another."""
+    tags = {tag for tag, _, _ in tables}
+    _demand(len(tags) == len(tables) and tags >= _NEEDED and _SVG_GLYPHS not in tags)
+    _demand(all(_TAG.fullmatch(tag) for tag in tags))
+    places = sorted((start, end) for _, start, end in tables if start < end)
+    _demand(all(end <= start for (_, end), (start, _) in pairwise(places)))
+
+
+def _demand(holds: bool) -> None:  # noqa: FBT001 a statement of what must hold
+    if not holds:
+        raise _BrokenFontError
+
+
+def _plain_tables(data: bytes) -> list[_Table]:
+    """OpenType, "Table directory": entries of tag, checksum, offset and length."""
+    count = struct.unpack_from(">H", data, 4)[0]
+    _demand(0 < count <= _MOST_TABLES)
+    tables = []
+    for tag, _, offset, length in _entries(data, ">4sIII", 12, count):
+        _demand(12 + 16 * count <= offset and offset + length <= len(data))
+        tables.append((tag, offset, offset + length))
+    return tables
+
+
+def _woff_tables(data: bytes) -> list[_Table]:
+    """WOFF, 3 and 4: a header, then entries of tag, offset, packed length, length and checksum."""
+    flavour, length, count, reserved, _ = struct.unpack_from(">4sIHHI", data, 4)
+    # How large it says it gets is not asked: what its tables say counts.
+    _demand(flavour in _PLAIN and length == len(data) and reserved == 0)
+    _demand(0 < count <= _MOST_TABLES)
+    end_of_directory, unpacked, tables = 44 + 20 * count, 0, []
+    for tag, offset, packed, original, _ in _entries(data, ">4sIIII", 44, count):
+        _demand(end_of_directory <= offset and offset + packed <= length and packed <= original)
+        unpacked += original
+        tables.append((tag, offset, offset + packed))
+    _demand(unpacked <= _MOST_UNPACKED)
+    _check_block(data, 24, end_of_directory)  # metadata
+    _check_block(data, 36, end_of_directory)  # private data
+    return tables
+
+
+def _woff2_tables(data: bytes) -> list[_Table]:
+    """WOFF2, 4: a header, then entries of flags, maybe a tag, and lengths; one stream holds all tables.
+
+    The places are those in the unpacked stream.
+    """
+    flavour, length, count, reserved, _, packed = struct.unpack_from(">4sIHHII", data, 4)
+    _demand(flavour in _PLAIN and length == len(data) and reserved == 0)
+    _demand(0 < count <= _MOST_TABLES)
+    at, place, unpacked, tables = 48, 0, 0, []
+    for _ in range(count):
+        flags = data[at]
+        at += 1
+        if flags & 0x3F == _SPELLED_OUT:
+            tag = struct.unpack_from(">4s", data, at)[0]
+            at += 4
+        else:
+            tag = _KNOWN_TAGS[flags & 0x3F]
+        original, at = _base128(data, at)
+        size = original
+        if (flags >> 6 != 3) if tag in _TRANSFORMED else (flags >> 6 != 0):
+            size, at = _base128(data, at)
+        unpacked += max(size, original)
+        tables.append((tag, place, place + size))
+        place += size
+    _demand(unpacked <= _MOST_UNPACKED and packed > 0 and at + packed <= length)
+    _check_block(data, 28, at + packed)  # metadata
+    _check_block(data, 40, at + packed)  # private data
+    return tables
+
+
+def _entries(data: bytes, layout: str, at: int, count: int) -> Iterator[Any]:
+    """The entries of a directory of fixed size."""
+    return struct.iter_unpack(layout, _exactly(data, at, struct.calcsize(layout) * count))
+
+
+def _exactly(data: bytes, at: int, size: int) -> bytes:
+    _demand(at + size <= len(data))
+    return data[at : at + size]
+
+
+def _check_block(data: bytes, at: int, begin: int) -> None:
+    """Return when the block whose offset and length stand at `at` is empty or within the file."""
+    offset, length = struct.unpack_from(">II", data, at)
+    _demand(length == 0 or (begin <= offset and offset + length <= len(data)))
+
+
+def _base128(data: bytes, at: int) -> tuple[int, int]:
+    """WOFF2, 4.1, UIntBase128: the number, and where it ends."""
+    _demand(data[at] != 0x80)  # leading zeros
+    number = 0
+    for place in range(at, at + 5):
+        number = number << 7 | data[place] & 0x7F
+        if not data[place] & 0x80:
+            _demand(number < 1 << 32)
+            return number, place + 1
+    raise _BrokenFontError

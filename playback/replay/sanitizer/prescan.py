@@ -1,0 +1,497 @@
+"""Readings of markup before it is sanitised: nesting depth, doctype, parts taken out.
+
+html5ever walks up the open elements for many a tag, so its time grows with the square of the depth: 250 kB
+of nothing but ``<div>`` take ten seconds. Browsers themselves nest no deeper than 512 elements (Blink's
+``kMaximumHTMLParserDOMTreeDepth``). Formatting elements that are never closed are opened again in each
+paragraph (HTML, 13.2.4.3), so of them fewer may be open.
+
+HTML has three modes, and the document type chooses (HTML Standard, 13.2.6.4.1): quirks, limited quirks,
+in which cells and lines close up around pictures, and none. What a copy says is one of three constants;
+nothing of the original's own words is in it.
+
+Title, style sheets and the attributes of ``html`` and ``body`` are taken out; images get the source
+that the browser really loaded, links the window they open in, shadow trees stand open, framed
+documents are set aside, and formulas stand as their text. This is a
+convenience for the page's look and nothing else: whatever comes out goes through the sanitiser
+(`playback.replay.sanitizer.html_document`), so a document that deceives this reading only harms its own look.
+"""
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from hashlib import sha256
+from html import escape, unescape
+from urllib.parse import unquote
+
+from playback.replay.sanitizer.css_rules import CONTROLS, WAS_DISABLED
+from playback.replay.sanitizer.inline_svg import InlineDrawings, drawing_text
+from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
+
+DEEPEST = 512
+MOST_FORMATTING = 64
+
+# A tag with its attributes. Every quantifier is possessive: the time is linear.
+_NESTING_TAG = re.compile(
+    r"<(/?)([A-Za-z][^\s/>]*+)(?:[^>\"'=]++|=\s*+(?:\"[^\"]*+\"|'[^']*+')?+|[\"'])*+>"
+)
+# They hold nothing, or end where the next of their kind begins, so that they nest only by way of others.
+_UNCOUNTED = frozenset(
+    [
+        "area",
+        "base",
+        "br",
+        "col",
+        "embed",
+        "hr",
+        "img",
+        "input",
+        "link",
+        "meta",
+        "param",
+        "source",
+        "track",
+        "wbr",
+        "p",
+        "li",
+        "dt",
+        "dd",
+        "tr",
+        "td",
+        "th",
+        "thead",
+        "tbody",
+        "tfoot",
+        "caption",
+        "colgroup",
+        "option",
+        "optgroup",
+        "rb",
+        "rp",
+        "rt",
+        "rtc",
+    ]
+)
+_FORMATTING = frozenset(
+    [
+        "a",
+        "b",
+        "big",
+        "code",
+        "em",
+        "font",
+        "i",
+        "nobr",
+        "s",
+        "small",
+        "strike",
+        "strong",
+        "tt",
+        "u",
+    ]
+)
+
+
+def limit_depth(text: str) -> str:
+    """Return the markup without the tags of elements that are nested too deep; what they hold stays."""
+    open_: list[tuple[str, bool]] = []  # name, and whether its tags stay
+    counts: Counter[str] = Counter()
+    formatting = 0
+    parts: list[str] = []
+    at = 0
+    for tag in _NESTING_TAG.finditer(text):
+        name = tag[2].lower()
+        if name in _UNCOUNTED:
+            continue
+        stays = True
+        if not tag[1]:
+            is_formatting = name in _FORMATTING
+            stays = len(open_) < DEEPEST and not (is_formatting and formatting >= MOST_FORMATTING)
+            open_.append((name, stays))
+            counts[name] += 1
+            formatting += is_formatting
+        elif counts[name]:
+            closed = ""
+            while closed != name:
+                closed, stays = open_.pop()
+                counts[closed] -= 1
+                formatting -= closed in _FORMATTING
+        if not stays:
+            parts.append(text[at : tag.start()])
+            at = tag.end()
+    parts.append(text[at:])
+    return "".join(parts)
+
+
+_DOCTYPE = re.compile(
+    r"""\ufeff?\s*(?:<\?xml[^>]{0,200}>\s*)?(?><!--.*?-->\s*)*+<!doctype\s+html
+    (?:\s+(?:public\s*(?:"([^">]*)"|'([^'>]*)')|system)
+    \s*("[^">]*"|'[^'>]*')?)?[^>]{0,200}>""",
+    re.IGNORECASE | re.DOTALL | re.VERBOSE,
+)
+_NO_QUIRKS = "<!DOCTYPE html>"
+_LIMITED_QUIRKS = (
+    '<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Transitional//EN"'
+    ' "http://www.w3.org/TR/xhtml1/DTD/xhtml1-transitional.dtd">'
+)
+_QUIRKS = ""
+_OLD = ("-//w3o//dtd w3 html strict 3.0//en//", "-/w3c/dtd html 4.0 transitional/en", "html")
+_OLD_SYSTEM = "http://www.ibm.com/data/dtd/v11/ibmxhtml1-transitional.dtd"
+_OLD_BEGINNINGS = (
+    "+//silmaril//dtd html pro v0r11 19970101//",
+    "-//as//dtd html 3.0 aswedit + extensions//",
+    "-//advasoft ltd//dtd html 3.0 aswedit + extensions//",
+    "-//ietf//dtd html",  # of all versions; the few that the standard does not name were never in use
+    "-//metrius//dtd metrius presentational//",
+    "-//microsoft//dtd internet explorer 2.0 ",
+    "-//microsoft//dtd internet explorer 3.0 ",
+    "-//netscape comm. corp.//dtd html//",
+    "-//netscape comm. corp.//dtd strict html//",
+    "-//o'reilly and associates//dtd html 2.0//",
+    "-//o'reilly and associates//dtd html extended 1.0//",
+    "-//o'reilly and associates//dtd html extended relaxed 1.0//",
+    "-//sq//dtd html 2.0 hotmetal + extensions//",
+    "-//softquad software//dtd hotmetal pro 6.0::19990601::extensions to html 4.0//",
+    "-//softquad//dtd hotmetal pro 4.0::19971010::extensions to html 4.0//",
+    "-//spyglass//dtd html 2.0 extended//",
+    "-//sun microsystems corp.//dtd hotjava html//",
+    "-//sun microsystems corp.//dtd hotjava strict html//",
+    "-//w3c//dtd html 3 1995-03-24//",
+    "-//w3c//dtd html 3.2 draft//",
+    "-//w3c//dtd html 3.2 final//",
+    "-//w3c//dtd html 3.2//",
+    "-//w3c//dtd html 3.2s draft//",
+    "-//w3c//dtd html 4.0 frameset//",
+    "-//w3c//dtd html 4.0 transitional//",
+    "-//w3c//dtd html experimental 19960712//",
+    "-//w3c//dtd html experimental 970421//",
+    "-//w3c//dtd w3 html//",
+    "-//w3o//dtd w3 html 3.0//",
+    "-//webtechs//dtd mozilla html",
+)
+_BY_SYSTEM = ("-//w3c//dtd html 4.01 frameset//", "-//w3c//dtd html 4.01 transitional//")
+_LIMITED = ("-//w3c//dtd xhtml 1.0 frameset//", "-//w3c//dtd xhtml 1.0 transitional//")
+
+
+def doctype_of(text: str) -> str:
+    """The document type, ours, under which a document is laid out as under its own; empty in quirks mode."""
+    found = _DOCTYPE.match(text)
+    if found is None:
+        return _QUIRKS
+    public = (found[1] or found[2] or "").lower()
+    system = (found[3] or "")[1:-1].lower()
+    if public in _OLD or public.startswith(_OLD_BEGINNINGS) or system == _OLD_SYSTEM:
+        return _QUIRKS
+    if public.startswith(_BY_SYSTEM):
+        return _LIMITED_QUIRKS if found[3] else _QUIRKS
+    return _LIMITED_QUIRKS if public.startswith(_LIMITED) else _NO_QUIRKS
+
+
+_TAG = re.compile(
+    r"<(?:(!--)|(/?)(html|head|body|title|style|link|base|meta|script|textarea|noscript|template"
+    r"|img|video|a|area|iframe|frame|object|embed|input|button|select|fieldset|math|svg|form)(?=[\s/>]))",
+    re.IGNORECASE,
+)
+_ATTRIBUTE = re.compile(
+    r"[\s/]*([^\s/>=][^\s/>=]*)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>]+)))?"
+)
+_RAW_TEXT_ENDS = {
+    name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
+    for name in ("script", "style", "textarea", "title", "noscript")
+}
+_MOST_ATTRIBUTES = 64
+_MOST_SHEETS = 128
+_LONGEST_TITLE = 1_000  # characters
+_MOST_FRAMES = 50
+_DEEPEST_FRAME = 5
+_LONGEST_FORMULA = 20_000  # characters, as written
+_DATA_SHEET = re.compile(r"data:text/css(;[^,]*)?,(.*)", re.IGNORECASE | re.DOTALL)
+_MARKUP = re.compile(r"<[^>]*>")
+# Where the DOM artifact records the URL of a framed document: on its first element.
+_DOCUMENT_URL = "data-weboid-url"
+_RECORDED_URL = re.compile(
+    rf'\s*(?:<!DOCTYPE[^>]*>\s*)?<[A-Za-z][^<>"]*(?:"[^"]*"[^<>"]*)*? {_DOCUMENT_URL}="([^"]*)"'
+)
+_PICTURE_PATH = re.compile(r"[^?#]+\.(?:png|jpe?g|gif|webp|avif)(?:[?#].*)?", re.IGNORECASE)
+
+# What style sheets may select by class, in place of what sends or loads.
+_STAND_INS = {"object": "span", "form": "div"}
+
+Attributes = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PageStylesheet:
+    """A style sheet of the page: `href` of a linked one, else the `text` of one within it."""
+
+    media: str
+    href: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FramedDocument:
+    """A document within the document, as our DOM artifact holds it, and its element's attributes."""
+
+    text: str
+    attributes: Attributes
+
+
+@dataclass(slots=True)
+class DocumentScan:
+    """What was taken out, and the rest of the document.
+
+    Where frame n was stands ``<wbr id="<mark>n">``, with a mark that the document cannot know.
+    """
+
+    body: str = ""
+    title: str = ""
+    base: str = ""
+    doctype: str = ""
+    has_viewport: bool = False
+    html_attributes: Attributes = field(default_factory=dict)
+    body_attributes: Attributes = field(default_factory=dict)
+    sheets: list[PageStylesheet] = field(default_factory=list)
+    frames: list[FramedDocument] = field(default_factory=list)
+    mark: str = ""
+
+
+def scan_document(
+    text: str, rewriter: ReplayUrlRewriter, *, was_scripted: bool, has_frames: bool = True
+) -> DocumentScan:
+    """Read a document once from start to end.
+
+    Args:
+        text: the document.
+        rewriter: says which links stay within the page, and whether images are shown; else their
+            alternative text stands in their place.
+        was_scripted: scripts have run, so that what is meant for browsers without them was never
+            shown and is left out.
+        has_frames: framed documents are set aside; else what they say stands in their place.
+    """
+    return _DocumentScanner(
+        text, rewriter, was_scripted=was_scripted, frame_depth=None if has_frames else 0
+    ).run()
+
+
+class _DocumentScanner:
+    def __init__(
+        self, text: str, rewriter: ReplayUrlRewriter, *, was_scripted: bool, frame_depth: int | None
+    ) -> None:
+        self._text = text
+        self._rewriter = rewriter
+        self._was_scripted = was_scripted
+        self._frame_depth = frame_depth  # None: framed documents are set aside
+        # No text holds its own digest.
+        digest = sha256(text.encode(errors="replace")).hexdigest()[:32]
+        self._scan = DocumentScan(doctype=doctype_of(text), mark=f"weboid-{digest}-")
+        self._parts: list[str] = []
+        self._drawings = InlineDrawings(text)
+        self._templates: list[bool] = []  # for each that is open: is it a shadow tree?
+
+    def run(self) -> DocumentScan:
+        at = 0
+        while (tag := _TAG.search(self._text, at)) is not None:
+            self._parts.append(self._text[at : tag.start()])
+            at = self._comment(tag) if tag[1] else self._element(tag)
+        self._parts.append(self._text[at:])
+        self._scan.body = "".join(self._parts)
+        return self._scan
+
+    def _comment(self, tag: re.Match[str]) -> int:
+        end = self._text.find("-->", tag.start() + 2)
+        return len(self._text) if end < 0 else end + 3
+
+    def _element(self, tag: re.Match[str]) -> int:
+        name = tag[3].lower()
+        if tag[2]:
+            return self._end_tag(tag, name)
+        attributes, end = _attributes(self._text, tag.end())
+        if name in _RAW_TEXT_ENDS:
+            return self._raw_text(name, attributes, end)
+        if name in {"html", "body"}:
+            attributes.pop(_DOCUMENT_URL, None)
+            mine = self._scan.html_attributes if name == "html" else self._scan.body_attributes
+            for key, value in attributes.items():
+                mine.setdefault(key, value)
+        elif name == "template":
+            self._templates.append("shadowrootmode" in attributes)
+            self._parts.append("<div>" if self._templates[-1] else self._text[tag.start() : end])
+        elif name in {"link", "meta", "base"}:
+            self._head_element(name, attributes)
+        elif name == "svg":
+            return self._drawing(attributes, tag.start(), end)
+        elif name == "math":
+            return self._formula(attributes, end)
+        elif name != "head":
+            self._parts.append(self._body_element(name, attributes))
+        return end
+
+    def _end_tag(self, tag: re.Match[str], name: str) -> int:
+        end = self._text.find(">", tag.end()) + 1 or len(self._text)
+        if name == "template" and self._templates and self._templates.pop():
+            self._parts.append("</div>")
+        elif name in _STAND_INS:
+            self._parts.append(f"</{_STAND_INS[name]}>")
+        elif name not in {"html", "head", "body", "noscript", "math"}:
+            self._parts.append(self._text[tag.start() : end])
+        return end
+
+    def _formula(self, attributes: Attributes, end: int) -> int:
+        """MathML is no language of the sanitiser: what a formula says stands as text."""
+        close = self._text.find("</math", end, end + _LONGEST_FORMULA)
+        if close < 0:
+            return end
+        inside = self._text[end:close].partition("<annotation")[0]
+        words = " ".join(unescape(_MARKUP.sub(" ", inside)).split())
+        self._parts.append(f"{_start_tag('span', attributes)}{escape(words)}</span>")
+        return close
+
+    def _drawing(self, attributes: Attributes, start: int, end: int) -> int:
+        """SVG is no language of the sanitiser: it stands as a picture, or as what it says."""
+        close = self._drawings.end_of(start)
+        if close is None:
+            self._parts.append(self._text[start:end])
+            return end
+        words = drawing_text(self._text[start:close], attributes)
+        if self._rewriter.has_images and self._frame_depth is None and not self._templates_closed():
+            shown = self._drawings.image(start, close, attributes)
+            if shown is not None:
+                self._parts.append(_start_tag("img", shown | {"alt": words}))
+        else:
+            self._parts.append(escape(words))
+        return close
+
+    def _templates_closed(self) -> bool:
+        """True inside a template that is no shadow tree: nothing in it is seen."""
+        return not all(self._templates)
+
+    def _raw_text(self, name: str, attributes: Attributes, end: int) -> int:
+        if name == "noscript" and not self._was_scripted:
+            return end  # only its tags go
+        closing = _RAW_TEXT_ENDS[name].search(self._text, end)
+        close_start = closing.start() if closing else len(self._text)
+        close_end = self._text.find(">", close_start) + 1 or len(self._text)
+        inside = self._text[end:close_start]
+        if name == "title" and not self._scan.title and not self._templates:
+            self._scan.title = " ".join(unescape(inside).split())[:_LONGEST_TITLE]
+        elif name == "style":
+            self._add_sheet(PageStylesheet(attributes.get("media", ""), text=inside))
+        elif name == "textarea":
+            self._parts.append(_control(name, attributes) + self._text[end:close_end])
+        return close_end
+
+    def _head_element(self, name: str, attributes: Attributes) -> None:
+        if name == "base":
+            self._scan.base = self._scan.base or attributes.get("href", "")
+        elif name == "meta":
+            self._scan.has_viewport |= attributes.get("name", "").lower() == "viewport"
+        else:
+            rel = attributes.get("rel", "").lower().split()
+            if (
+                "stylesheet" in rel
+                and not {"alternate"} & set(rel)
+                and "disabled" not in attributes
+            ):
+                href, media = attributes.get("href", ""), attributes.get("media", "")
+                said = _DATA_SHEET.fullmatch(href)
+                if said and "base64" not in (said[1] or "").lower():
+                    self._add_sheet(PageStylesheet(media, text=unquote(said[2])))
+                else:
+                    self._add_sheet(PageStylesheet(media, href=href))
+
+    def _add_sheet(self, sheet: PageStylesheet) -> None:
+        # Inside a template a sheet holds for its tree alone, which no longer is one.
+        if not self._templates and len(self._scan.sheets) < _MOST_SHEETS:
+            self._scan.sheets.append(sheet)
+
+    def _body_element(self, name: str, attributes: Attributes) -> str:
+        if name == "form":
+            return _start_tag(_STAND_INS[name], attributes)
+        if name in CONTROLS:
+            is_image = name == "input" and attributes.get("type", "").strip().lower() == "image"
+            return self._image(attributes) if is_image else _control(name, attributes)
+        if name in {"a", "area"}:
+            stays = self._rewriter.fragment(attributes.get("href", "")) is not None
+            attributes["target"] = "_self" if stays else "_top"
+            return _start_tag(name, attributes)
+        if name == "img":
+            loaded = attributes.get("data-weboid-src") or attributes.get("src")
+            attributes["src"] = loaded or _first_candidate(attributes.get("srcset", ""))
+            return self._image(attributes)
+        if name in {"iframe", "frame", "object", "embed"}:
+            return self._embedded(name, attributes)
+        # A video stands as its poster; the element itself goes with all that is in it.
+        poster = attributes.get("poster")
+        picture = self._image(attributes | {"src": poster}) if poster else ""
+        return picture + "<video>"
+
+    def _embedded(self, name: str, attributes: Attributes) -> str:
+        """A frame as its document, a picture as one; of an object else what stands in for it."""
+        document = attributes.pop("data-weboid-document", "")
+        source = attributes.get("data" if name == "object" else "src", "")
+        kind = attributes.get("type", "").strip().lower()
+        is_picture = kind.startswith("image/") or (not kind and _PICTURE_PATH.fullmatch(source))
+        if document and self._rewriter.withholds(source, _url_of(document)):
+            document = ""
+        if is_picture and name in {"object", "embed"} and self._rewriter.has_images:
+            document = (
+                ""  # a drawing: as a document it would be as high as frames are, not as it is
+            )
+        if document and self._was_scripted and len(self._scan.frames) < _MOST_FRAMES:
+            shown = self._frame(FramedDocument(document, attributes | {"src": source}))
+        elif is_picture:
+            shown = self._image(attributes | {"src": source})
+        else:
+            # An iframe's own content is never shown; this opens one that the sanitiser takes out.
+            return {"object": _start_tag("span", attributes), "iframe": "<iframe>"}.get(name, "")
+        return shown + {"object": "<span hidden>", "iframe": "<iframe>"}.get(name, "")
+
+    def _frame(self, frame: FramedDocument) -> str:
+        self._scan.frames.append(frame)
+        if self._frame_depth is None:
+            return f'<wbr id="{self._scan.mark}{len(self._scan.frames) - 1}">'
+        if self._frame_depth >= _DEEPEST_FRAME:
+            return ""
+        rewriter = self._rewriter.based(frame.attributes["src"])
+        depth = self._frame_depth + 1
+        inner = _DocumentScanner(frame.text, rewriter, was_scripted=True, frame_depth=depth).run()
+        return f"<div>{inner.body}</div>"
+
+    def _image(self, attributes: Attributes) -> str:
+        """The image, or what it says to those who see none."""
+        if self._rewriter.has_images:
+            return _start_tag("img", attributes)
+        return escape(attributes.get("alt", ""))
+
+
+def _url_of(document: str) -> str | None:
+    """Return the URL that the artifact records of a framed document; None when it records none."""
+    found = _RECORDED_URL.match(document)
+    return None if found is None else unescape(found[1])
+
+
+def _first_candidate(srcset: str) -> str:
+    """The first URL of a srcset; for documents that no browser of ours has loaded."""
+    words = srcset.split(None, 1)
+    return words[0].rstrip(",") if words else ""
+
+
+def _attributes(text: str, at: int) -> tuple[Attributes, int]:
+    """A start tag's attributes from the end of its name, the first of a name counting; its end."""
+    found: Attributes = {}
+    while (match := _ATTRIBUTE.match(text, at)) is not None:
+        at = match.end()
+        if len(found) < _MOST_ATTRIBUTES:
+            value = match[2] or match[3] or match[4] or ""
+            found.setdefault(match[1].lower(), unescape(value) if "&" in value else value)
+    return found, text.find(">", at) + 1 or len(text)
+
+
+def _control(name: str, attributes: Attributes) -> str:
+    """A control, which bears in the copy whether it was disabled then."""
+    return _start_tag(name, attributes | ({WAS_DISABLED: ""} if "disabled" in attributes else {}))
+
+
+def _start_tag(name: str, attributes: Attributes) -> str:
+    written = (f' {key}="{escape(value)}"' for key, value in attributes.items())
+    return f"<{name}{''.join(written)}>"

@@ -1,0 +1,166 @@
+"""Rasterizer of SVG, old picture formats and PDF pages.
+
+To be called in a maker (`playback.replay.sanitizer_pool`) only, whose time and memory are bounded.
+
+To be called in a maker (`playback.replay.sanitizer_pool`) only, whose time and memory are bounded: what a PDF
+holds is as hostile as a page. Nothing of the file itself gets out, only pixels and characters.
+"""
+
+import io
+import json
+import re
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from core.errors import PermanentError
+from playback.replay.sanitizer.media_sniffer import RasterKind, image_type, raster_kind
+from playback.replay.sanitizer.svg_image import DrawingOptions, raster_svg
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_MOST_RASTER_PIXELS = 16_000_000
+# What is handed to whoever asks is no larger than icons are.
+_MOST_MASK_PIXELS = 512 * 512
+_MASKS = ("PNG", "GIF", "WEBP", "JPEG")
+
+
+def raster(data: bytes, scale: float = 1.0) -> bytes:
+    """The picture as PNG; an SVG has `scale` pixels to each of its own.
+
+    Raises:
+        PermanentError: it is none of these formats, damaged, or too large.
+    """
+    kind = raster_kind(data)
+    if kind is RasterKind.SVG:
+        return raster_svg(data, DrawingOptions(scale=scale))
+    if kind is None:
+        raise PermanentError("This is no picture.")
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(data), formats=[kind.value]) as image:
+            if image.width * image.height > _MOST_RASTER_PIXELS:
+                raise PermanentError("A picture that is too large.")
+            return _png(image)
+    except (OSError, ValueError, SyntaxError, struct.error, Image.DecompressionBombError) as error:
+        raise PermanentError("A picture that is damaged.") from error
+
+
+def mask(data: bytes) -> bytes:
+    """The shape of a small picture as PNG: black, as opaque as the picture is.
+
+    Raises:
+        PermanentError: it is no picture, damaged, or too large.
+    """
+    if raster_kind(data) is RasterKind.SVG:
+        data = raster_svg(data, DrawingOptions())
+    if image_type(data) is None:
+        raise PermanentError("This is no picture.")
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(data), formats=_MASKS) as image:
+            if image.width * image.height > _MOST_MASK_PIXELS:
+                raise PermanentError("A picture that is too large for a mask.")
+            shape = Image.new("LA", image.size)
+            shape.putalpha(image.convert("RGBA").getchannel("A"))
+        with io.BytesIO() as buffer:
+            shape.save(buffer, "PNG")
+            return buffer.getvalue()
+    except (OSError, ValueError, SyntaxError, struct.error, Image.DecompressionBombError) as error:
+        raise PermanentError("A picture that is damaged.") from error
+
+
+def _png(image: "Image") -> bytes:
+    with io.BytesIO() as buffer:
+        image.convert("RGBA").save(buffer, "PNG")
+        return buffer.getvalue()
+
+
+MOST_PAGES = 200  # that are shown; the others are in the file
+ENCRYPTED, BROKEN = "encrypted", "broken"
+_MOST_TEXT = 1_000_000  # characters of all pages
+_MOST_PAGE_TEXT = 50_000
+_TEXT_S = 5.0  # for the text of all pages
+_WIDTH = 1_200  # pixels of a page's picture
+_MOST_SCALE = 3.0
+_MOST_PDF_PIXELS = 6_000_000
+_QUALITY = 80
+_PASSWORD_ERROR = 4  # FPDF_ERR_PASSWORD
+_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
+
+
+def read_pdf(data: bytes) -> bytes:
+    """Return as JSON how many pages the PDF has, and of the first ones the size and the text.
+
+    ``error`` says why it cannot be read: ENCRYPTED or BROKEN.
+    """
+    # In the replay environment only, where mypy does not run.
+    import pypdfium2  # type: ignore[import-not-found]
+
+    try:
+        with _opened(data) as pdf:
+            pages = list(_pages_of(pdf))
+            return json.dumps({"error": "", "count": len(pdf), "pages": pages}).encode()
+    except pypdfium2.PdfiumError as error:
+        is_encrypted = getattr(error, "err_code", None) == _PASSWORD_ERROR
+        reason = ENCRYPTED if is_encrypted or "assword" in str(error) else BROKEN
+        return json.dumps({"error": reason, "count": 0, "pages": []}).encode()
+
+
+def draw_pdf_page(data: bytes, number: int) -> bytes:
+    """Return the page, counted from 1, as WebP; empty when there is none, or it cannot be drawn."""
+    import pypdfium2
+
+    try:
+        with _opened(data) as pdf:
+            if not 1 <= number <= min(len(pdf), MOST_PAGES):
+                return b""
+            page = pdf[number - 1]
+            width, height = page.get_size()
+            if width <= 0 or height <= 0:
+                return b""
+            scale = min(_MOST_SCALE, _WIDTH / width, (_MOST_PDF_PIXELS / (width * height)) ** 0.5)
+            picture = page.render(scale=scale).to_pil().convert("RGB")
+            with io.BytesIO() as buffer:
+                picture.save(buffer, "WEBP", quality=_QUALITY, method=2)
+                return buffer.getvalue()
+    except (pypdfium2.PdfiumError, ValueError, OSError):
+        return b""
+
+
+@contextmanager
+def _opened(data: bytes) -> Iterator[Any]:
+    import pypdfium2
+
+    pdf = pypdfium2.PdfDocument(data)
+    try:
+        yield pdf
+    finally:
+        pdf.close()
+
+
+def _pages_of(pdf: Any) -> Iterator[dict[str, Any]]:
+    left, ends = _MOST_TEXT, time.monotonic() + _TEXT_S
+    for number in range(min(len(pdf), MOST_PAGES)):
+        page = pdf[number]
+        width, height = page.get_size()
+        text = ""
+        if left > 0 and time.monotonic() < ends:
+            text = _text_of(page)[: min(left, _MOST_PAGE_TEXT)]
+            left -= len(text)
+        page.close()
+        yield {"width": round(width, 1), "height": round(height, 1), "text": text}
+
+
+def _text_of(page: Any) -> str:
+    text_page = page.get_textpage()
+    try:
+        text: str = text_page.get_text_bounded()
+    finally:
+        text_page.close()
+    return _UNSEEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).strip()

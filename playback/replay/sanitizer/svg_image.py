@@ -1,0 +1,327 @@
+"""SVG and data URLs as PNG images, drawn by resvg after reduction (P-02).
+
+resvg draws; it runs no scripts, but opens files that an ``image`` names, and copies what ``use`` asks
+for as often as it asks. So the document is parsed and cut down here first: no entities, no names that
+lead out of the document, a bounded count of shapes, and a size that we have written. What is left
+must run in a maker (`playback.replay.sanitizer_pool`), whose time and memory the kernel bounds.
+
+To be called in a maker (`playback.replay.sanitizer_pool`) only: SVG in a ``data:`` URL is drawn on the spot.
+"""
+
+import re
+import zlib
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from urllib.parse import unquote_to_bytes
+from xml.etree import ElementTree
+
+import resvg_py
+
+from core.errors import PermanentError
+from playback.replay.sanitizer.media_sniffer import decode_xml, image_type
+from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
+
+# In the replay environment only, where mypy does not run.
+
+
+_LONGEST = 8_000_000  # characters, once inflated
+_MOST_SHAPES = 100_000  # with all copies; maps of the world have 20,000
+_DEEPEST = 200
+_MOST_PIXELS = 16_000_000
+_SHARP_PIXELS = 4_000_000  # up to here it is drawn at its full scale
+_DEFAULT_SIZE = (300.0, 150.0)  # CSS 2, 10.3.2
+
+_DECLARATION = re.compile(r"\ufeff?\s*<\?xml[^>]{0,500}\?>")
+_DOCTYPE = re.compile(r"<!DOCTYPE[^>\[]{0,1000}(?:\[([^\]]{0,20000})\])?\s*>", re.IGNORECASE)
+# What old drawing programs declare for their namespaces: a plain value, no reference in it.
+_ENTITY = re.compile(
+    r"<!ENTITY\s+([A-Za-z_][\w.-]{0,60})\s+(?:\"([^\"<&%]{0,300})\"|'([^'<&%]{0,300})')\s*>"
+)
+_REFERENCE = re.compile(r"&([A-Za-z_][\w.-]{0,60});")
+_PREDEFINED = {"amp", "lt", "gt", "quot", "apos"}
+NAMESPACE = "http://www.w3.org/2000/svg"
+_GONE = frozenset(
+    {"script", "foreignObject", "iframe", "audio", "video", "canvas", "handler", "listener"}
+    | {"animate", "animateMotion", "animateTransform", "animateColor", "set", "metadata"}
+)
+_LENGTH = re.compile(
+    r"\s*\+?(\d{0,9}(?:\.\d{0,9})?)(?:e\+?[0-3])?\s*(px|pt|pc|mm|cm|in|em|rem|ex)?\s*"
+)
+_UNITS = {
+    "pt": 4 / 3,
+    "pc": 16,
+    "mm": 96 / 25.4,
+    "cm": 96 / 2.54,
+    "in": 96,
+    "em": 16,
+    "rem": 16,
+    "ex": 8,
+}
+_PICTURE = re.compile(r"\s*data:image/(?:png|jpe?g|gif|webp);base64,([A-Za-z0-9+/=\s]+)")
+URL = re.compile(r"url\(\s*[\"']?#([^\s\"')]{1,200})")
+_PROBE = "mW"
+_TYPEFACES = {
+    "sans_serif": ("Arial", "Liberation Sans", "DejaVu Sans", "Noto Sans", "FreeSans"),
+    "serif": ("Times New Roman", "Liberation Serif", "DejaVu Serif", "Noto Serif", "FreeSerif"),
+    "monospace": ("Courier New", "Liberation Mono", "DejaVu Sans Mono", "Noto Sans Mono"),
+}
+_COLOUR = re.compile(r"[A-Za-z0-9#(),.%/ -]{1,60}")
+
+
+@dataclass(frozen=True, slots=True)
+class DrawingOptions:
+    """How an SVG is drawn.
+
+    Attributes:
+        scale: how many pixels a CSS pixel has, each way.
+        size: its box in CSS pixels; None: its own size.
+        colour: what ``currentColor`` is, as CSS says it; empty: black.
+    """
+
+    scale: float = 1.0
+    size: tuple[float, float] | None = None
+    colour: str = ""
+
+
+def raster_svg(data: bytes, drawing: DrawingOptions | None = None) -> bytes:
+    """The document as a PNG image.
+
+    Raises:
+        PermanentError: it is no SVG, or one that asks for too much.
+    """
+    if data.startswith(b"\x1f\x8b"):
+        data = _inflated(data)
+    return draw(parse_svg(decode_xml(data)), drawing or DrawingOptions())
+
+
+def draw(root: ElementTree.Element, drawing: DrawingOptions) -> bytes:
+    """The parsed document as a PNG image; the tree is cut down on the way.
+
+    Raises:
+        PermanentError: as `raster_svg`.
+    """
+    _cut_down(root, 0)
+    if _weight(root) > _MOST_SHAPES:
+        raise PermanentError("A drawing of more shapes than can be drawn.")
+    width, height = drawing.size or natural_size(root)
+    if "viewBox" not in root.attrib:  # then its box cuts it, and does not scale it (SVG 2, 8.2)
+        root.set("viewBox", f"0 0 {width:g} {height:g}")
+    scale = _fitting(width, height, drawing.scale)
+    root.set("width", f"{max(1.0, width * scale):.3f}")
+    root.set("height", f"{max(1.0, height * scale):.3f}")
+    if drawing.colour and _COLOUR.fullmatch(drawing.colour):
+        root.set("color", drawing.colour)
+    written = ElementTree.tostring(root, encoding="unicode")
+    try:
+        made: bytes = resvg_py.svg_to_bytes(svg_string=written, **_typefaces())
+    except ValueError as error:
+        raise PermanentError("A drawing that cannot be drawn.") from error
+    return made
+
+
+@cache
+def _typefaces() -> dict[str, str]:
+    """Families of this machine for CSS's generic ones; without them resvg writes no text at all."""
+    found = {}
+    for generic, candidates in _TYPEFACES.items():
+        for family in candidates:
+            text = f'<svg xmlns="{NAMESPACE}" width="20" height="20"><text y="15">{_PROBE}</text></svg>'
+            option = {"serif_family": family, "font_family": family}
+            blank = resvg_py.svg_to_bytes(svg_string=text.replace(_PROBE, ""))
+            if resvg_py.svg_to_bytes(svg_string=text, **option) != blank:
+                found[f"{generic}_family"] = family
+                break
+    # What names a family that is not there is written in this one.
+    if "sans_serif_family" in found:
+        found["font_family"] = found["sans_serif_family"]
+        found.setdefault("serif_family", found["sans_serif_family"])
+    return found
+
+
+def _inflated(data: bytes) -> bytes:
+    decoder = zlib.decompressobj(31)
+    try:
+        inflated = decoder.decompress(data, _LONGEST)
+    except zlib.error as error:
+        raise PermanentError("A compressed drawing that is damaged.") from error
+    return inflated
+
+
+def parse_svg(text: str) -> ElementTree.Element:
+    """The document as a tree, its plain entities resolved.
+
+    Raises:
+        PermanentError: it is too long, not well-formed, or declares what we do not resolve.
+    """
+    if len(text) > _LONGEST or text.count("<") > 2 * _MOST_SHAPES:
+        raise PermanentError("A drawing that is too long.")
+    text = _DECLARATION.sub("", text, count=1)
+    values: dict[str, str] = {}
+    if (doctype := _DOCTYPE.search(text[:40_000])) is not None:
+        inner = doctype[1] or ""
+        for name, double, single in _ENTITY.findall(inner):
+            values.setdefault(name, double or single)
+        if _ENTITY.sub("", inner).upper().count("<!ENTITY"):
+            raise PermanentError("A drawing with entities that are no plain text.")
+        text = text[: doctype.start()] + text[doctype.end() :]
+    if "<!DOCTYPE" in text.upper() or "<!ENTITY" in text.upper():
+        raise PermanentError("A drawing with declarations that are not resolved.")
+    longest = max(map(len, values.values()), default=0)
+    if longest and len(_REFERENCE.findall(text)) * longest > _LONGEST:
+        raise PermanentError("A drawing that is too long.")
+    text = _REFERENCE.sub(
+        lambda found: found[0] if found[1] in _PREDEFINED else values.get(found[1], ""), text
+    )
+    try:
+        # Without a document type there are no entities, internal or external.
+        root = ElementTree.fromstring(text)  # noqa: S314 see above
+    except (ElementTree.ParseError, ValueError, RecursionError) as error:
+        raise PermanentError("A drawing that is not well-formed.") from error
+    if root.tag == "svg":  # resvg wants the namespace; browsers read it without within HTML
+        _name_all(root)
+    if root.tag != f"{{{NAMESPACE}}}svg":
+        raise PermanentError("This is no drawing.")
+    return root
+
+
+def _name_all(root: ElementTree.Element) -> None:
+    for each in root.iter():
+        if not each.tag.startswith("{"):
+            each.tag = f"{{{NAMESPACE}}}{each.tag}"
+
+
+def _cut_down(element: ElementTree.Element, depth: int) -> None:
+    """Take out what is no shape, and every name that leads out of the document."""
+    if depth > _DEEPEST:
+        raise PermanentError("A drawing that is nested too deep.")
+    for key in list(element.attrib):
+        local = key.rpartition("}")[2].lower()
+        leads_out = local == "href" and not _is_inner(element.attrib[key])
+        if leads_out or local == "base" or local.startswith("on"):
+            del element.attrib[key]
+    if _local(element) == "style" and "@import" in (element.text or "").lower():
+        element.text = ""
+    kept: list[ElementTree.Element] = []
+    for child in element:
+        if str(child.tag).startswith(f"{{{NAMESPACE}}}") and _local(child) not in _GONE:
+            _cut_down(child, depth + 1)
+            kept.append(child)
+        elif child.tail and child.tail.strip():  # text goes on behind what is taken out
+            if kept:
+                kept[-1].tail = (kept[-1].tail or "") + child.tail
+            else:
+                element.text = (element.text or "") + child.tail
+    element[:] = kept
+
+
+def _is_inner(value: str) -> bool:
+    """True for a part of the document, and for a raster image within it."""
+    if value.strip().startswith("#"):
+        return True
+    picture = _PICTURE.fullmatch(value)
+    if picture is None:
+        return False
+    try:
+        return image_type(b64decode(picture[1])) is not None
+    except (Base64Error, ValueError):
+        return False
+
+
+def _local(element: ElementTree.Element) -> str:
+    return str(element.tag).rpartition("}")[2]
+
+
+def _weight(root: ElementTree.Element) -> int:
+    """How many shapes are drawn, counting each copy that `use` makes; a loop weighs too much."""
+    named = {each.attrib["id"]: each for each in root.iter() if "id" in each.attrib}
+    known: dict[ElementTree.Element, int] = {}
+    busy: set[ElementTree.Element] = set()
+
+    def weigh(element: ElementTree.Element, depth: int) -> int:
+        if element in known:
+            return known[element]
+        if element in busy or depth > _DEEPEST:
+            return _MOST_SHAPES + 1
+        busy.add(element)
+        total = 1 + sum(weigh(child, depth + 1) for child in element)
+        for key, value in element.attrib.items():
+            names = [value.strip()[1:]] if key.rpartition("}")[2] == "href" else URL.findall(value)
+            total += sum(weigh(named[name], depth + 1) for name in names if name in named)
+        busy.discard(element)
+        known[element] = total
+        return total
+
+    return weigh(root, 0)
+
+
+def natural_size(root: ElementTree.Element) -> tuple[float, float]:
+    """Its own size in CSS pixels (SVG 2, 8.12 and CSS Images 3, 5.3)."""
+    box = re.split(r"[\s,]+", root.get("viewBox", "").strip())
+    try:
+        _, _, box_width, box_height = map(float, box)
+    except ValueError:
+        box_width = box_height = 0.0
+    width, height = _length(root.get("width", "")), _length(root.get("height", ""))
+    has_box = 0 < box_width < 1e9 and 0 < box_height < 1e9
+    if width and height:
+        return width, height
+    if has_box:
+        if width:
+            return width, width * box_height / box_width
+        if height:
+            return height * box_width / box_height, height
+        return box_width, box_height
+    return width or _DEFAULT_SIZE[0], height or _DEFAULT_SIZE[1]
+
+
+def _length(text: str) -> float:
+    found = _LENGTH.fullmatch(text)
+    if found is None or not found[1].strip("."):
+        return 0.0
+    return float(found[1]) * _UNITS.get(found[2] or "px", 1)
+
+
+def _fitting(width: float, height: float, scale: float) -> float:
+    """The scale at which it is drawn: less when the picture would be too large.
+
+    Raises:
+        PermanentError: even its own size is.
+    """
+    area = max(width, 1) * max(height, 1)
+    if area > _MOST_PIXELS or max(width, height) > 16_384:
+        raise PermanentError("A drawing that is too large.")
+    return scale if area * scale * scale <= _SHARP_PIXELS else 1.0
+
+
+_LONGEST_DATA_URL = 200_000  # characters; icons have a few hundred
+
+
+def picture_address(value: str, rewriter: ReplayUrlRewriter) -> str | None:
+    """Where the picture is shown from; None when it is not to be shown."""
+    value = value.strip()
+    if value.startswith("#"):  # a part of this very document is no picture
+        return None
+    if value[:18].lower() != "data:image/svg+xml":
+        return rewriter.image(value)
+    return _drawn(value) if rewriter.has_images and len(value) <= _LONGEST_DATA_URL else None
+
+
+def data_url(png: bytes) -> str:
+    """The picture as a ``data:`` URL."""
+    return f"data:image/png;base64,{b64encode(png).decode()}"
+
+
+@lru_cache(maxsize=256)
+def _drawn(value: str) -> str | None:
+    said, comma, content = value.partition(",")
+    if not comma:
+        return None
+    try:
+        data = unquote_to_bytes(content)
+        if said.lower().rstrip().endswith(";base64"):
+            data = b64decode(data)
+        return data_url(raster_svg(data, DrawingOptions()))
+    except (PermanentError, Base64Error, ValueError):
+        return None

@@ -1,0 +1,154 @@
+"""Rewriter of archived URLs to replay routes and reader pages (P-03); pure.
+
+Whatever a page says, an image comes from our image route, a style sheet from our style route, a font
+from our font route, and a link leads to the front. There is no fifth answer, so nothing of the page reaches the live web
+(P-03).
+"""
+
+import re
+from dataclasses import dataclass, replace
+from urllib.parse import urldefrag, urljoin
+
+from core.errors import BadUrlError
+from core.url_keys import replay_key
+from playback.access.levels import Level
+from playback.url_paths import (
+    LONGEST_URL,
+    Memento,
+    MementoModifier,
+    is_web_url,
+    memento_path,
+    page_path,
+)
+
+# WHATWG URL, 4.4: these are dropped wherever they stand, and the others at either end.
+_DROPPED = dict.fromkeys(map(ord, "\t\n\r"))
+_TRIMMED = "".join(map(chr, range(0x21)))
+_DATA_IMAGE = re.compile(
+    r"data:image/(?:png|jpeg|gif|webp|avif);base64,[A-Za-z0-9+/=]+", re.IGNORECASE
+)
+_ABSOLUTE = re.compile(r"https?://", re.IGNORECASE)
+_LONGEST_DATA_URL = 2_000_000  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayUrlRewriter:
+    """The rules for one page or style sheet.
+
+    Attributes:
+        timestamp: the moment of the page, 14 digits; its parts are looked up near it.
+        base: what relative URLs are relative to.
+        front: the origin of the front.
+        page: the page's own URL, to which ``#part`` links stay inside.
+        wiki: the wiki whose reader asks; empty: none.
+        level: the level that the reader chose, which links keep; None: none was chosen.
+        has_images: images are shown, also those that style sheets name.
+        has_fonts: the page's own fonts are loaded.
+        is_masking: an image is wanted for its shape alone, which browsers fetch in another way.
+        withheld: URLs of documents that are framed in the page and must not be shown.
+    """
+
+    timestamp: str
+    base: str
+    front: str
+    page: str = ""
+    wiki: str = ""
+    level: Level | None = None
+    has_images: bool = True
+    has_fonts: bool = False
+    is_masking: bool = False
+    withheld: tuple[str, ...] = ()
+
+    @property
+    def masking(self) -> "ReplayUrlRewriter":
+        """The same rules for images that are masks."""
+        return replace(self, is_masking=True)
+
+    def based(self, base: str) -> "ReplayUrlRewriter":
+        """The same rules for a page with a base element that says `base`."""
+        url = self._absolute(base)
+        return self if url is None else replace(self, base=url)
+
+    def withholds(self, source: str, document_url: str | None) -> bool:
+        """Return True when a framed document must not be shown.
+
+        Args:
+            source: what the frame's element names.
+            document_url: the document's own URL; None when the artifact, of an earlier version, does not
+                record it: then the frame may have been led to any of those that are withheld.
+        """
+        if not self.withheld:
+            return False
+        if document_url is None:
+            return True
+        urls = {_key(document_url), _key(self._absolute(source) or source)}
+        return any(_key(each) in urls for each in self.withheld)
+
+    def image(self, value: str) -> str | None:
+        """Where the image is shown from; None when it is not to be shown."""
+        if not self.has_images:
+            return None
+        value = value.strip(_TRIMMED)
+        if value[:5].lower() == "data:":
+            value = value.translate(_DROPPED)
+            fits = len(value) <= _LONGEST_DATA_URL and _DATA_IMAGE.fullmatch(value)
+            return value if fits else None
+        return self._part(value, MementoModifier.MASK if self.is_masking else MementoModifier.IMAGE)
+
+    def sheet(self, value: str) -> str | None:
+        """Where the style sheet comes from; None when from nowhere."""
+        return self._part(
+            value, MementoModifier.STYLE if self.has_images else MementoModifier.PLAIN_STYLE
+        )
+
+    def font(self, value: str) -> str | None:
+        """Where the font comes from; None when from nowhere."""
+        return self._part(value, MementoModifier.FONT) if self.has_fonts else None
+
+    def link(self, value: str) -> str | None:
+        """Where a link leads: within the page, or to the front; None when nowhere."""
+        fragment = self.fragment(value)
+        if fragment is not None:
+            return fragment
+        url = self._absolute(value)
+        if url is None:
+            return None
+        bare, _, part = url.partition("#")
+        # "#!" is part of a page's name; any other fragment is a place in it.
+        url = url if part[:1] == "!" else bare
+        return self.front + page_path(self.timestamp, url, level=self.level, wiki=self.wiki)
+
+    def fragment(self, value: str) -> str | None:
+        """``#part`` when the link stays within the page, else None."""
+        value = value.strip(_TRIMMED)
+        if "#" not in value:
+            return None
+        url, _, part = value.partition("#")
+        if part[:1] == "!" or (url and self._absolute(url) != urldefrag(self.page)[0]):
+            return None
+        return f"#{part}"
+
+    def _part(self, value: str, modifier: MementoModifier) -> str | None:
+        url = self._absolute(value)
+        if url is None:
+            return None
+        return memento_path(Memento(self.timestamp, modifier, urldefrag(url)[0], self.wiki))
+
+    def _absolute(self, value: str) -> str | None:
+        value = value.strip(_TRIMMED).translate(_DROPPED).replace(" ", "%20")
+        if not value or len(value) > LONGEST_URL:
+            return None
+        try:
+            # A DOM that we made holds absolute URLs, and joining is slow.
+            url = value if _ABSOLUTE.match(value) else urljoin(self.base, value)
+        except ValueError:  # a bracket that closes no IPv6 address
+            return None
+        return url if is_web_url(url) else None
+
+
+def _key(url: str) -> str:
+    """Return what take-downs of a URL go by."""
+    try:
+        return replay_key(url)
+    except BadUrlError:
+        return url

@@ -1,0 +1,292 @@
+"""WSGI application of replay: a route per modifier, Memento headers, temporal drift.
+
+Only pages say so, and only those that are usable copies: what a page is made of is no memento by itself,
+and a capture of an error or of a check for robots is none at all.
+
+A page's own records share its `page_id` and are of its moment, however long the visit took. Any other
+part is shown from another visit, and its distance is the copy's skew. What counts is what the copy shows:
+the addresses in the document as it is handed out, and in its style sheets.
+
+Records are read by `warc.record_reader`; pywb's rewriters serve the level full alone
+(docs/decisions/018). The gate (`playback.replay.header_gate`) must stand around this application.
+"""
+
+import hashlib
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from functools import lru_cache
+from html import unescape
+from http import HTTPStatus
+from wsgiref.types import StartResponse, WSGIEnvironment
+
+from core.errors import (
+    BodyTooLargeError,
+    InputError,
+    MakingFailedError,
+    OverloadedError,
+    PermanentError,
+    TransientError,
+    WeboidError,
+)
+from core.timestamps import parse_timestamp14
+from playback.access.control import TakenDownError
+from playback.access.holds import PayloadHold
+from playback.media_types import TOO_LARGE
+from playback.mementos import (
+    MementoEndpoints,
+    MementoIndex,
+    PageMemento,
+    link_header,
+    memento_date,
+    memento_links,
+    page_links,
+)
+from playback.replay.page_routes import PageRoutes
+from playback.replay.replay_context import ReplayContext, first_playable, maker_version
+from playback.replay.resource_routes import PartRoutes
+from playback.replay.responses import (
+    HTML,
+    NEVER,
+    TEXT,
+    ReplayResponse,
+    Request,
+    absent,
+    blocked,
+    held_back,
+    missing,
+    notice,
+)
+from playback.url_paths import LEVEL_MODIFIERS, Memento, MementoModifier, parse_memento_path
+
+Route = Callable[[Request], ReplayResponse]
+
+_SHOWN = {HTTPStatus.OK, HTTPStatus.NOT_MODIFIED}
+
+
+def with_memento_headers(context: ReplayContext, route: Route) -> Route:
+    """The route, whose pages say which mementos they are."""
+    places = MementoEndpoints(context.front, context.origin)
+    mementos = MementoIndex(context.index, context.permits)
+
+    def answer(request: Request) -> ReplayResponse:
+        made = route(request)
+        if made.status not in _SHOWN and made.status is not HTTPStatus.FOUND:
+            return made
+        url, timestamp = request.memento.url, request.memento.timestamp
+        links = page_links(places, url)
+        if made.status is HTTPStatus.FOUND:
+            return replace(made, headers=(*made.headers, ("Link", link_header(links))))
+        shown = PageMemento(url, timestamp)
+        if not mementos.is_listed(shown):
+            return replace(made, headers=(*_without_date(made), ("Link", link_header(links))))
+        around = mementos.around(url, timestamp)
+        said = (
+            # The page's moment, which its address names, not that of the record it is made from.
+            ("Memento-Datetime", memento_date(shown)),
+            ("Link", link_header(links, memento_links(places, shown, around))),
+        )
+        return replace(made, headers=(*_without_date(made), *said))
+
+    return answer
+
+
+def without_memento_headers(route: Route) -> Route:
+    """The route, whose answers are no mementos."""
+
+    def answer(request: Request) -> ReplayResponse:
+        made = route(request)
+        return replace(made, headers=_without_date(made))
+
+    return answer
+
+
+def _without_date(made: ReplayResponse) -> tuple[tuple[str, str], ...]:
+    return tuple(pair for pair in made.headers if pair[0] != "Memento-Datetime")
+
+
+_PART = re.compile(r"(?:/w/[^/\s\"'<>]{1,64})?/c/\d{14}(?:im|mk|cs|cp|fo)_/[^\s\"'<>]{1,30000}")
+_SHEETS = {MementoModifier.STYLE, MementoModifier.PLAIN_STYLE}
+_MOST_PARTS = 500
+_MOST_SHEETS = 30
+
+
+class DriftRoute:
+    """``/c/<timestamp>sk_/<url>``: four numbers about a copy, a line each, for the front."""
+
+    def __init__(self, context: ReplayContext, page: Route, style: Route) -> None:
+        """Take the routes that make documents and style sheets."""
+        self._context = context
+        self._page = page
+        self._style = style
+
+    def answer(self, request: Request) -> ReplayResponse:
+        """How many parts are shown, how many of them come from another visit, and how far away.
+
+        That is, how many seconds before and after the page these were captured at most.
+        """
+        parts = [*self._parts(request)]
+        if not parts:
+            return absent()
+        page = self._context.index.page(request.memento.url, request.at)
+        own = page.page_id if page is not None else None
+        shown, others = 0, list[timedelta]()
+        for url in dict.fromkeys(each.url for each in parts[1:]):
+            captures = self._context.index.captures(
+                url, request.at, window=self._context.limits.window
+            )
+            capture = first_playable(captures)
+            if capture is None:
+                continue
+            shown += 1
+            away = capture.captured_at.replace(microsecond=0) - request.at
+            if away and (own is None or capture.page_id != own):
+                others.append(away)
+        seconds = [int(each.total_seconds()) for each in others]
+        facts = {
+            "shown": shown,
+            "other": len(others),
+            "earlier": max((-each for each in seconds if each < 0), default=0),
+            "later": max((each for each in seconds if each > 0), default=0),
+        }
+        text = "".join(f"{name} {number}\n" for name, number in facts.items())
+        return ReplayResponse(HTTPStatus.OK, TEXT, text.encode())
+
+    def _parts(self, request: Request) -> Iterator[Memento]:
+        """The page's address and those of its parts; nothing when there is no document."""
+        address = replace(request.memento, modifier=MementoModifier.PAGE)
+        made = self._page(replace(request, memento=address, known_etags=""))
+        if made.status is not HTTPStatus.OK or made.content_type != HTML:
+            return
+        yield address
+        waiting = [made.text]
+        seen, sheets = set[Memento](), 0
+        while waiting:
+            for part in _addresses(waiting.pop()):
+                if part in seen or len(seen) == _MOST_PARTS:
+                    continue
+                seen.add(part)
+                yield part
+                if part.modifier in _SHEETS and sheets < _MOST_SHEETS:
+                    sheets += 1
+                    sheet = self._style(replace(request, memento=part, known_etags=""))
+                    waiting.append(sheet.text)
+
+
+def _addresses(text: str) -> Iterator[Memento]:
+    """The addresses of parts that a document or a style sheet names."""
+    for found in _PART.findall(unescape(text)):
+        part = parse_memento_path(found.rstrip(",)"))
+        if part is not None:
+            yield part
+
+
+_LOG = logging.getLogger(__name__)
+
+# What is no page by itself: its reader sees the alternative text.
+_PARTS = (
+    MementoModifier.IMAGE,
+    MementoModifier.MASK,
+    MementoModifier.STYLE,
+    MementoModifier.PLAIN_STYLE,
+    MementoModifier.FONT,
+    MementoModifier.TEXT,
+)
+
+# No copy is ever for search engines (P-23).
+ROBOTS = ReplayResponse(HTTPStatus.OK, TEXT, b"User-agent: *\nDisallow: /\n")
+
+
+def routes(context: ReplayContext) -> Mapping[MementoModifier, Route]:
+    """What answers for each modifier."""
+    pages, parts = PageRoutes(context), PartRoutes(context)
+    skews = DriftRoute(context, pages.page, parts.style)
+    return {
+        MementoModifier.PAGE: with_memento_headers(context, pages.page),
+        MementoModifier.VERY: without_memento_headers(pages.very_page),
+        MementoModifier.IMAGE: parts.image,
+        MementoModifier.MASK: parts.mask,
+        MementoModifier.STYLE: parts.style,
+        MementoModifier.PLAIN_STYLE: parts.style,
+        MementoModifier.FONT: parts.font,
+        MementoModifier.TEXT: parts.text,
+        MementoModifier.FILE: pages.file,
+        MementoModifier.SKEW: skews.answer,
+        **dict.fromkeys(LEVEL_MODIFIERS.values(), pages.page),
+    }
+
+
+class Replay:
+    """The application: finds the route, and says in our words what went wrong."""
+
+    def __init__(self, context: ReplayContext) -> None:
+        self._context = context
+        self._routes = routes(context)
+        # Copies that a reader's browser keeps lead to the front, name fonts or not, and are as safe as
+        # what made them.
+        made = hashlib.sha256(f"{maker_version()} {context.front} {context.has_fonts}".encode())
+        self._made = made.hexdigest()[:8]
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer one request (PEP 3333)."""
+        is_robots = environ.get("REQUEST_URI", "") == "/robots.txt"
+        answer = ROBOTS if is_robots else self._answer(environ)
+        status = f"{answer.status.value} {answer.status.phrase}"
+        start_response(status, [("Content-Type", answer.content_type), *answer.headers])
+        return [answer.body] if isinstance(answer.body, bytes) else answer.body
+
+    def _answer(self, environ: WSGIEnvironment) -> ReplayResponse:
+        memento = parse_memento_path(environ.get("REQUEST_URI", ""))
+        if memento is None:
+            return missing("There is nothing at this address.")
+        try:
+            request = Request(
+                memento,
+                _moment(memento.timestamp),
+                environ.get("HTTP_IF_NONE_MATCH", ""),
+                range=environ.get("HTTP_RANGE", ""),
+                if_range=environ.get("HTTP_IF_RANGE", ""),
+                rules=f"{self._made}{self._context.permits.state_of_digests()}",
+                destination=environ.get("HTTP_SEC_FETCH_DEST", ""),
+            )
+            return self._permitted(request)
+        except InputError:
+            return missing("This address names no moment.")
+        except (PermanentError, TransientError) as error:
+            return _failure(error)
+
+    def _permitted(self, request: Request) -> ReplayResponse:
+        """The route's answer, or what takes its place when a take-down forbids it."""
+        modifier = request.memento.modifier
+        try:
+            return self._routes[modifier](request)
+        except TakenDownError as error:
+            if isinstance(error.takedown, PayloadHold):
+                return absent() if modifier in _PARTS else held_back(error.takedown.reason)
+            if error.is_told:
+                return blocked(error.takedown.reason, self._context.front)
+            if modifier in (MementoModifier.PAGE, MementoModifier.VERY, *LEVEL_MODIFIERS.values()):
+                return missing(NEVER)
+            return absent()
+
+
+# A page's parts all name its moment, and reading one takes longer than finding a capture.
+_moment = lru_cache(maxsize=256)(parse_timestamp14)
+
+
+def _failure(error: WeboidError) -> ReplayResponse:
+    """Return what a reader is told when a copy cannot be shown."""
+    if isinstance(error, TransientError):
+        _LOG.warning("replay.unavailable: %s", error)
+        busy = notice(HTTPStatus.SERVICE_UNAVAILABLE, "Not now", "Try again in a moment.")
+        if isinstance(error, OverloadedError):
+            return replace(busy, headers=(("Retry-After", str(error.retry_after_s)),))
+        return busy
+    if isinstance(error, BodyTooLargeError):
+        return missing(TOO_LARGE)
+    if isinstance(error, MakingFailedError):
+        return missing("This capture is too complex to be shown.")
+    _LOG.warning("replay.record_unusable: %s", error)
+    return missing("This capture cannot be read.")

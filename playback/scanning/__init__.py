@@ -1,1 +1,0 @@
-"""Scanning what was archived for malware: beside capture and playback, never in their way (C-16)."""

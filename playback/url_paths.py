@@ -1,0 +1,231 @@
+"""URL paths of replay and reader pages: the one place that writes and parses them.
+
+``/c/<timestamp><modifier>/<url>`` is replay's, ``/page/<timestamp><modifier>/<url>`` and its sisters
+are the front's. Before either may stand ``/w/<wiki>``: the wiki whose reader asks, by whose levels
+(`playback.access.levels`) the copy is shown. The archived URL stands in the path as it is, query
+included, so that a person can type it. Only its ``#`` must be hidden from the browser, as ``%23``; an
+archived URL that itself holds ``%23`` gets one ``%25`` more, so that nothing is lost either way.
+
+>>> escape_url("https://example.org/a%2Fb?q=1#!/c")
+'https://example.org/a%2Fb?q=1%23!/c'
+>>> unescape_url("https://example.org/a%2Fb?q=1%23!/c")
+'https://example.org/a%2Fb?q=1#!/c'
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from urllib.parse import quote
+
+from core.errors import InputError
+from playback.access.levels import Level, check_wiki
+
+# RFC 3986, 2.2 and 2.3: reserved, unreserved, and the percent sign of what is already encoded.
+_SAFE = "!$&'()*+,/:;=?@[]~%-._"
+_UNCHANGED = re.compile(
+    r"[!$&()*+,/:;=?@\[\]~._A-Za-z0-9-]*", re.ASCII
+)  # of these, what needs no look
+# The ASCII characters that `escape_url` percent-encodes, and the percent-encoded form of each.
+_ENCODED = '"#<>\\^`{|}'
+_CODES = "|".join(f"{ord(each):02X}" for each in _ENCODED)
+_TO_ENCODE = re.compile(rf"[{re.escape(_ENCODED)}]|%((?:25)*)({_CODES})")
+_IS_ENCODED = re.compile(rf"%((?:25)*)({_CODES})")
+_MEMENTO = re.compile(r"(?:/w/([^/]+))?/c/(\d{14})([a-z]{2}_)?/(.+)", re.ASCII | re.DOTALL)
+_PAGE = re.compile(r"(?:/w/([^/]+))?/([a-z-]{1,32})/(.+)", re.ASCII | re.DOTALL)
+_TIMESTAMPED = re.compile(r"(\d{14})([a-z]{2}_)?/(.+)", re.ASCII | re.DOTALL)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_WEB_URL = re.compile(r"https?://[^/\\?#\x00-\x20\x7f][^\x00-\x20\x7f]*", re.IGNORECASE | re.DOTALL)
+_CONTROL = re.compile(r"[\x00-\x20\x7f]")
+_MERGED_SLASHES = re.compile(r"(https?):/+", re.IGNORECASE)
+
+# A page of a PDF as a picture: ``urn:pdfpage-<number>:<url>``, an image like any other.
+_PDF_PAGE = re.compile(r"urn:pdfpage-([1-9]\d{0,3}):(.+)", re.ASCII | re.DOTALL)
+
+LONGEST_URL = 8_192  # characters; what the proxy archives at most (research C-12)
+
+
+class MementoModifier(StrEnum):
+    """What is wanted of a capture; replay answers no other. None is one of pywb's raw ones."""
+
+    PAGE = ""  # the page at the level that the rules give it
+    VERY = "mp_"  # the page of that very date, also one that is offered to nobody
+    IMAGE = "im_"
+    MASK = "mk_"  # the shape of a small image, for masks of style sheets
+    STYLE = "cs_"
+    PLAIN_STYLE = "cp_"  # a style sheet that names no image
+    FONT = "fo_"
+    TEXT = "id_"  # the text artifact
+    FILE = "dl_"  # the file itself, of a page that is shown in another way
+    AS_TEXT = "tx_"  # and the page at a level that its reader chose
+    AS_LIMITED = "rd_"
+    AS_HTML = "ni_"
+    AS_IMAGES = "wi_"
+    SKEW = "sk_"  # no copy: how far the parts of the page are from its moment
+
+
+# The page at a level; what has scripts has addresses of its own.
+LEVEL_MODIFIERS: Mapping[Level, MementoModifier] = MappingProxyType(
+    {
+        Level.TEXT: MementoModifier.AS_TEXT,
+        Level.LIMITED: MementoModifier.AS_LIMITED,
+        Level.HTML: MementoModifier.AS_HTML,
+        Level.IMAGES: MementoModifier.AS_IMAGES,
+    }
+)
+_LEVELS: Mapping[str, Level] = {modifier: level for level, modifier in LEVEL_MODIFIERS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Memento:
+    """A replay address: which capture, what of it, and the wiki whose reader asks (empty: none)."""
+
+    timestamp: str
+    modifier: MementoModifier
+    url: str
+    wiki: str = ""
+
+    @property
+    def level(self) -> Level | None:
+        """The level that the address asks for; None: the one that the rules give."""
+        return _LEVELS.get(self.modifier)
+
+
+@dataclass(frozen=True, slots=True)
+class PageAddress:
+    """An address of the front.
+
+    Attributes:
+        view: what is to be seen, e.g. ``page`` or ``screenshot``.
+        timestamp: of which capture; None: the newest.
+        url: of which page.
+        level: the level that its reader chose; None: the one that the rules give.
+        wiki: the wiki whose reader asks; empty: none.
+    """
+
+    view: str
+    timestamp: str | None
+    url: str
+    level: Level | None = None
+    wiki: str = ""
+
+
+def escape_url(url: str) -> str:
+    """The archived URL as it stands in a path of ours: printable ASCII without quotes or ``<>#``."""
+    if _UNCHANGED.fullmatch(url):
+        return url
+    encoded = _TO_ENCODE.sub(
+        lambda m: f"%25{m[1]}{m[2]}" if m[2] else f"%{ord(m[0]):02X}",
+        url,
+    )
+    return quote(encoded, safe=_SAFE, errors="replace")
+
+
+def unescape_url(text: str) -> str:
+    """The archived URL that `escape_url` wrote; the inverse for every URL in ASCII."""
+    return _IS_ENCODED.sub(
+        lambda m: f"%{m[1][2:]}{m[2]}" if m[1] else chr(int(m[2], 16)),
+        text,
+    )
+
+
+def memento_path(memento: Memento) -> str:
+    """The path of a replay address."""
+    place = f"/c/{memento.timestamp}{memento.modifier}/{escape_url(memento.url)}"
+    return f"/w/{memento.wiki}{place}" if memento.wiki else place
+
+
+def parse_memento_path(target: str) -> Memento | None:
+    """The replay address that a raw request target names, query included; None for any other."""
+    match = _MEMENTO.fullmatch(target)
+    if match is None or match[3] not in {None, *MementoModifier} or not _is_wiki(match[1]):
+        return None
+    url = _archived_url(match[4])
+    if url is None:
+        return None
+    return Memento(match[2], MementoModifier(match[3] or ""), url, match[1] or "")
+
+
+def pdf_page_uri(number: int, url: str) -> str:
+    """Return what the picture of a PDF's page is asked for by.
+
+    >>> pdf_page_uri(3, "https://example.org/a.pdf")
+    'urn:pdfpage-3:https://example.org/a.pdf'
+    """
+    return f"urn:pdfpage-{number}:{url}"
+
+
+def parse_pdf_page(uri: str) -> tuple[int, str] | None:
+    """Return the number and the PDF's URL that `pdf_page_uri` wrote; None for any other text."""
+    match = _PDF_PAGE.fullmatch(uri)
+    return None if match is None or not is_web_url(match[2]) else (int(match[1]), match[2])
+
+
+def page_path(
+    timestamp: str, url: str, *, view: str = "page", level: Level | None = None, wiki: str = ""
+) -> str:
+    """The front's path of a page's cached copy, or of another `view` of it.
+
+    `level` full has addresses of its own, and is none here.
+    """
+    modifier = LEVEL_MODIFIERS.get(level, "") if level is not None else ""
+    place = f"/{view}/{timestamp}{modifier}/{escape_url(url)}"
+    return f"/w/{wiki}{place}" if wiki else place
+
+
+def parse_page_path(target: str) -> PageAddress | None:
+    """The address of the front that a raw request target names, query included; None for any other.
+
+    Whether there is such a view is not asked here.
+    """
+    match = _PAGE.fullmatch(target)
+    if match is None or match[2] == "w" or not _is_wiki(match[1]):
+        return None
+    place = _TIMESTAMPED.fullmatch(match[3])
+    level = None
+    if place is not None and place[2]:
+        level = _LEVELS.get(place[2])
+        if level is None:
+            return None
+    url = _archived_url(place[3] if place else match[3])
+    if url is None or url.startswith("urn:"):
+        return None
+    return PageAddress(match[2], place[1] if place else None, url, level, match[1] or "")
+
+
+def parse_page_rest(rest: str) -> tuple[str | None, str] | None:
+    """Timestamp (None: the newest) and URL from what follows ``/page/``; None when it is no URL."""
+    address = parse_page_path(f"/page/{rest}")
+    return None if address is None else (address.timestamp, address.url)
+
+
+def is_web_url(url: str) -> bool:
+    """True when `url` may become a link for people: http or https with a host, no control character.
+
+    Anything else, ``javascript:`` above all, is text.
+    """
+    return _WEB_URL.fullmatch(url) is not None
+
+
+def _is_wiki(name: str | None) -> bool:
+    """True for the name of a wiki, which stands in paths and headers, and for none at all."""
+    if name is None:
+        return True
+    try:
+        check_wiki(name)
+    except InputError:
+        return False
+    return True
+
+
+def _archived_url(text: str) -> str | None:
+    if len(text) > LONGEST_URL or _CONTROL.search(text):
+        return None
+    # A reverse proxy that merges slashes must not hide every page.
+    text = _MERGED_SLASHES.sub(r"\1://", unescape_url(text), count=1)
+    if text.startswith("urn:"):
+        return text
+    if not _SCHEME.match(text) or re.match(r"[^/]+:\d+(?:/|$)", text):
+        text = f"https://{text}"
+    return text if is_web_url(text) else None

@@ -1,0 +1,1 @@
+"""Reader pages and public APIs of a collection."""

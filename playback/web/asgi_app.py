@@ -1,0 +1,297 @@
+"""ASGI application of reader pages: all routes, middleware and error pages."""
+
+import logging
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from core.clock import Clock, SystemClock
+from core.errors import TransientError, UnavailableError
+from links.feedback.reporter_limits import ReporterDigests, open_reporter_digests
+from playback.access.control import AccessControl, TakenDownError
+from playback.access.decision_store import DecisionStore
+from playback.access.holds import HoldIndex
+from playback.access.level_store import LevelStore
+from playback.mementos import MementoEndpoints
+from playback.web.cached_links.cached_api import CachedLinks, GadgetScript
+from playback.web.cached_links.cached_lookup import LinkEvidenceReader
+from playback.web.copy_levels import FullCopyAccess, LevelOffers, full_routes
+from playback.web.copy_lookup import CopyLookup, OwnCopies, QueueStatusReader
+from playback.web.copy_notices import CopyWarnings, RepresentationReader
+from playback.web.i18n import SOURCE, localized_path
+from playback.web.machine_api import CLOSED, MachineAccess, MachineApi
+from playback.web.page_renderer import (
+    HERE,
+    FixedHeaders,
+    LanguageMiddleware,
+    OneOrigin,
+    PageRenderer,
+    WebContext,
+    security_headers,
+)
+from playback.web.page_request import url_of
+from playback.web.page_search import PageSearch
+from playback.web.page_store import PageStore
+from playback.web.rate_limits import RateLimiter, RateLimitPolicy, load_limits
+from playback.web.reader_page import VIEWS, ReaderPages
+from playback.web.registry.registry_api import RegistryApi
+from playback.web.registry.registry_forms import FormStamps
+from playback.web.registry.registry_pages import FORM_PATH, RegistryPages
+from playback.web.registry.registry_service import LinkRegistry, RegistryService
+from playback.web.registry.user_reports import ReportPages, ReportService, report_addresses
+from playback.web.site_pages import ABOUT_PATH, NOBODY, Crawler, PageLists, about_crawler, is_search
+from playback.web.url_history import HistoryPages
+from warc.artifact_reader import ArtifactReader
+from warc.index.database import IndexDatabase
+
+_LOG = logging.getLogger(__name__)
+
+
+def links_addresses(registry: LinkRegistry | None) -> Callable[[], str]:
+    """Gives the address of the form; empty where there is no registry."""
+    return lambda: (
+        localized_path(FORM_PATH) if registry is not None and registry.source.is_there() else ""
+    )
+
+
+def _reporters(registry: LinkRegistry) -> ReporterDigests:
+    """Return what signs stamps: the collection's key, shared by its fronts; else one of this process."""
+    if registry.layout is not None:
+        try:
+            return open_reporter_digests(registry.layout)
+        except UnavailableError as error:
+            _LOG.warning("front.form_key_unavailable: %s", error)
+    return ReporterDigests(secrets.token_bytes(32))
+
+
+def registry_routes(
+    registry: LinkRegistry, database: IndexDatabase, means: WebContext
+) -> list[BaseRoute]:
+    """Its addresses."""
+    desk = RegistryService(registry.source, OwnCopies(database, means.store), means.clock)
+    door = RateLimiter(registry.access)
+    people = RegistryPages(desk, door, FormStamps(_reporters(registry)), means)
+    finder = LinkEvidenceReader(
+        registry.source, CopyLookup(database, means.store), means.status, means.clock
+    )
+    cached = CachedLinks(finder, door, means, desk.note)
+    routes = [
+        *RegistryApi(desk, door, people, means).routes(),
+        *people.routes(),
+        *cached.routes(),
+        *GadgetScript().routes(),
+    ]
+    if registry.voice is not None:
+        acts = ReportService(registry.source, registry.voice, means.clock)
+        routes += ReportPages(acts, door, means).routes()
+    return routes
+
+
+class SiteMount(Protocol):
+    """Part of the site that a package above playback adds, beside the link registry."""
+
+    def routes(self, registry: LinkRegistry, context: WebContext) -> list[BaseRoute]:
+        """Return its routes."""
+        ...
+
+    def navigation_link(self, registry: LinkRegistry) -> tuple[str, str] | None:
+        """Return (address, text) for the navigation, or None when there is nothing to show."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WebOptions:
+    """What a front may have beside the index.
+
+    Attributes:
+        records: reads texts and manifests; None where the WARCs are not.
+        status: knows what is queued; None when nobody does.
+        language: for readers whose browser asks for none that there is.
+        full: which copies may be shown with their scripts; None: none, and no such routes.
+        holds: what is held back; None: payloads with a threat, and no list is asked.
+        openness: what is told to machines.
+        links: the link registry; None: there is none, and no such routes.
+        mounts: parts of the site that stand above playback; shown when there is a link registry.
+        access: how a reader's address is found, and who may ask as often as they like.
+        crawler: what the page about the crawler says of its operator.
+        show_logins: captures that were made with a login are shown to every reader.
+    """
+
+    records: ArtifactReader | None = None
+    status: QueueStatusReader | None = None
+    language: str = SOURCE
+    full: FullCopyAccess | None = None
+    holds: HoldIndex | None = None
+    openness: MachineAccess = CLOSED
+    links: LinkRegistry | None = None
+    mounts: Sequence[SiteMount] = ()
+    access: RateLimitPolicy = field(default_factory=RateLimitPolicy)
+    crawler: Crawler = NOBODY
+    show_logins: bool = False
+
+
+_NOTHING = WebOptions()
+
+
+def create_app(
+    database: IndexDatabase,
+    decisions: DecisionStore,
+    *,
+    replay_origin: str,
+    origin: str | None = None,
+    clock: Clock | None = None,
+    around: WebOptions = _NOTHING,
+) -> Starlette:
+    """The reader's pages of a collection, as an ASGI application.
+
+    Args:
+        database: its captures index, which belongs to the caller; it may still be empty, or not
+            exist.
+        decisions: what of it may be shown; the caller's, too.
+        replay_origin: where replay answers, e.g. ``http://127.0.0.1:8081``.
+        origin: the one origin to answer to; None answers to any Host.
+        clock: tells the time; None: the machine's.
+        around: what else there is.
+    """
+    clock = clock or SystemClock()
+    permits = AccessControl(
+        decisions, database.rows, clock.now, around.holds, show_logins=around.show_logins
+    )
+    store = PageStore(database, permits)
+    offers = LevelOffers(LevelStore(decisions), around.full)
+    places = MementoEndpoints(origin or "", replay_origin)
+    machines = MachineApi(database, permits, places, around.openness)
+    means = WebContext(
+        store=store,
+        search=PageSearch(database, store),
+        records=around.records,
+        status=around.status,
+        clock=clock,
+        origin=origin or "",
+        replay_origin=replay_origin,
+        render=PageRenderer(
+            replay_origin,
+            shows_pictures=offers.shows_pictures,
+            skew_of=machines.skews.of,
+            representation_of=RepresentationReader(store, around.records).of,
+            say_address=report_addresses(around.links, origin or ""),
+            links_address=links_addresses(around.links),
+            mount_links=_mount_links(around),
+        ),
+        offers=offers,
+        cautions=CopyWarnings(permits),
+        page_headers=machines.page_headers,
+        skews=machines.skews_of,
+    )
+    lists, reader, history = PageLists(means), ReaderPages(means), HistoryPages(means)
+    costly, comparing = load_limits(around.access, clock.monotonic)
+    headers = security_headers(replay_origin)
+    headers["X-Robots-Tag"] = around.openness.robots_tag
+    errors = _ErrorPages(means, headers)
+    return Starlette(
+        routes=[
+            Route("/", costly(lists.home, when=is_search), name="home"),
+            Route("/healthz", _health(database)),
+            Route("/api/pages", costly(lists.api)),
+            Route(ABOUT_PATH, about_crawler(around.crawler, means.render)),
+            *(
+                Route(
+                    f"{wiki}/{view}/{{rest:path}}",
+                    reader.latest if view == "latest" else reader.view,
+                )
+                for wiki in ("", "/w/{wiki}")
+                for view in (*VIEWS, "latest")
+            ),
+            Route("/live/{rest:path}", reader.live),
+            Route("/url/{rest:path}", costly(history.captures)),
+            Route("/changes/{rest:path}", comparing(history.changes)),
+            *(
+                full_routes(store, around.full, replay_origin, means.render, means.cautions)
+                if around.full
+                else ()
+            ),
+            *machines.routes(costly),
+            *(registry_routes(around.links, database, means) if around.links else ()),
+            *_mount_routes(around, means),
+            Mount("/static", StaticFiles(directory=HERE / "static"), name="static"),
+        ],
+        middleware=[
+            Middleware(FixedHeaders, headers=headers),
+            *([Middleware(OneOrigin, origin=origin)] if origin is not None else []),
+            Middleware(LanguageMiddleware, default=around.language),
+        ],
+        exception_handlers={
+            HTTPException: errors.http_error,
+            TakenDownError: errors.taken_down,
+            TransientError: errors.unavailable,
+            Exception: errors.server_error,
+        },
+    )
+
+
+def _mount_routes(around: WebOptions, means: WebContext) -> list[BaseRoute]:
+    if around.links is None:
+        return []
+    return [route for mount in around.mounts for route in mount.routes(around.links, means)]
+
+
+def _mount_links(around: WebOptions) -> Callable[[], list[tuple[str, str]]]:
+    """Return a function that gives (address, text) of the mounts that have something to show."""
+
+    def links() -> list[tuple[str, str]]:
+        if around.links is None:
+            return []
+        found = (mount.navigation_link(around.links) for mount in around.mounts)
+        return [link for link in found if link is not None]
+
+    return links
+
+
+def _health(database: IndexDatabase) -> Callable[[Request], Response]:
+    """Return the handler for load balancers: 200 while the captures index can be read, else 503."""
+
+    def health(_request: Request) -> Response:
+        database.rows("SELECT page_id FROM pages LIMIT 1", {})
+        return PlainTextResponse("ok\n", headers={"Cache-Control": "no-store"})
+
+    return health
+
+
+class _ErrorPages:
+    """The pages for what went wrong. They repeat nothing of the address that was asked for."""
+
+    def __init__(self, means: WebContext, headers: dict[str, str]) -> None:
+        self._render = means.render
+        self._origin = means.origin
+        self._headers = headers
+
+    def http_error(self, _request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        headers = error.headers if isinstance(error, HTTPException) else None
+        return self._render("error.html", status, headers=headers, status=status, address="/")
+
+    def taken_down(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, TakenDownError)
+        url = url_of(request)
+        if not error.is_told:
+            return self._render("never.html", 404, url=url, standing=None)
+        origin = self._origin or f"{request.url.scheme}://{request.url.netloc}"
+        headers = {"Link": f'<{origin}/>; rel="blocked-by"'}  # RFC 7725, 4
+        return self._render("blocked.html", 451, headers, url=url, reason=error.takedown.reason)
+
+    def unavailable(self, _request: Request, error: Exception) -> Response:
+        _LOG.warning("front.index_unavailable: %s", error)
+        return self._render("error.html", 503, status=503, address="/")
+
+    def server_error(self, _request: Request, _error: Exception) -> Response:
+        # Starlette sends this one outside all middleware, so it brings its headers along.
+        return self._render("error.html", 500, headers=self._headers, status=500, address="/")

@@ -1,0 +1,1 @@
+"""POST /links/api/cached: archived copies for all links of one page (docs/embedding.md)."""

@@ -1,0 +1,408 @@
+"""Answer for each link: copy, address to open, state of the link, in words; pure.
+
+Told is always one of five answers. What this archive holds itself goes before what is known of it, and a
+copy in another archive is offered for a dead link alone. The liveness of a URL is told where the page that
+is asked about has it, and to internal callers where a page of the farm has it; `Facts.link` is None
+elsewhere (W20, W24).
+"""
+
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any
+
+from core.errors import InputError
+from core.timestamps import parse_timestamp14
+from links.check_history import date_of
+from links.registry.farm_queries import ExternalCopy
+from links.rules.link_class import LinkClass
+from playback.url_paths import (
+    Memento,
+    MementoModifier,
+    escape_url,
+    is_web_url,
+    memento_path,
+    page_path,
+)
+from playback.web.cached_links.cached_request import AskedUrl
+from playback.web.copy_lookup import CopyObstacle, CopyOffer, UrlQueueState, UrlQueueStatus
+from playback.web.i18n import day as day_words
+from playback.web.i18n import moment_of, noop, number, page_language, translate
+from playback.web.page_store import CapturedPage
+from playback.web.registry.link_messages import service_name, standing_of
+from playback.web.registry.registry_values import Group, LinkRecord
+
+Day = date  # which a field below hides
+
+
+class CopyState(StrEnum):
+    """The five answers."""
+
+    COPY = "copy"
+    QUEUED = "queued"
+    REFUSED = "refused"
+    FAILED = "failed"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class LinkEvidence:
+    """What is known of a URL.
+
+    Attributes:
+        asked: the URL.
+        offer: what the captures index says; None: nothing was ever captured.
+        link: what the registry says; None where that is not told to the asker.
+        elsewhere: a copy in another archive; None without one, or where it is not to be offered.
+        wanted_at: since when it waits for its way to the archive; None: it does not.
+        standing: what the frontier's books say; None: nothing.
+        never: why nobody will ever ask for the URL; None: somebody may.
+    """
+
+    asked: AskedUrl
+    offer: CopyOffer | None = None
+    link: LinkRecord | None = None
+    elsewhere: ExternalCopy | None = None
+    wanted_at: datetime | None = None
+    standing: UrlQueueStatus | None = None
+    never: LinkClass | None = None
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether a reader who follows the link does not find what was cited."""
+        return self.link is not None and self.link.is_unreachable
+
+
+@dataclass(frozen=True, slots=True)
+class CachedLink:
+    """What is told of a link; the fields are those of docs/embedding.md."""
+
+    url: str
+    answer: CopyState
+    href: str | None = None
+    copy: str | None = None
+    date: datetime | None = None
+    state: str | None = None
+    group: str = Group.UNKNOWN.value
+    is_dead: bool = False
+    mime: str | None = None  # an unusual type's short name
+    kib: int | None = None  # that file's length
+    words: str = ""
+    service: str | None = None
+    is_new: bool = False  # it may soon be on its way
+    next_at: datetime | None = None  # queued: no attempt before
+    checked: Day | None = None  # when the link was last looked at
+    spelling: str | None = None  # how the page has it, as far as the registry knows
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerOrigins:
+    """Where addresses lead.
+
+    Attributes:
+        front: the origin of the front, and the language after it when the asker named one: ``/de``.
+        replay: the origin of the copies.
+        wiki: whose readers are led, as it stands in addresses; or empty.
+    """
+
+    front: str
+    replay: str
+    wiki: str = ""
+
+    def page(self, page: CapturedPage, fragment: str) -> str:
+        """The reader's page of a copy."""
+        path = page_path(page.timestamp, page.url, wiki=self.wiki)
+        return f"{self.front}{path}{fragment}"
+
+    def memento(self, page: CapturedPage, fragment: str) -> str:
+        """The copy itself (URI-M), at the level that holds for the wiki's readers."""
+        path = memento_path(Memento(page.timestamp, MementoModifier.PAGE, page.url, wiki=self.wiki))
+        return f"{self.replay}{path}{fragment}"
+
+    def newest(self, url: str) -> str:
+        """The newest copy, or the page that says why there is none."""
+        whose = f"/w/{self.wiki}" if self.wiki else ""
+        return f"{self.front}{whose}/latest/{escape_url(url)}"
+
+
+def answer_link(facts: LinkEvidence, leading: AnswerOrigins, today: int) -> CachedLink:
+    """What is told of the link, in the language of the request; `today` by `links.check_history`."""
+    spelled = facts.asked.spelled
+    if spelled is None:
+        return CachedLink(
+            facts.asked.text, CopyState.NONE, words=_capital(_never_words(facts.never))
+        )
+    offer = facts.offer
+    if offer is not None and offer.page is not None:
+        return _copied(facts, offer.page, leading, today)
+    if facts.elsewhere is not None and facts.is_dead and (offer is None or _may_lead_on(offer)):
+        return _copied_elsewhere(facts, facts.elsewhere, today)
+    answer, words = _without_copy(facts)
+    return CachedLink(
+        url=facts.asked.text,
+        answer=answer,
+        href=None if answer is CopyState.NONE else leading.newest(spelled.fetch),
+        **_liveness(facts),
+        words=_words(facts, words, today),
+        is_new=answer is CopyState.NONE
+        and facts.never is None
+        and (offer is None or offer.bar is None),
+        next_at=_next_at(facts) if answer is CopyState.QUEUED else None,
+    )
+
+
+_SETTLED_S = 60
+_NEW_S = 2
+_UNDER_WAY_S = 1
+
+
+def max_age_s(links: list[CachedLink], now: datetime, *, is_watched: bool) -> int:
+    """Return when to ask again: at once while something is on its way, soon where it may be.
+
+    Args:
+        links: the answers.
+        now: this moment.
+        is_watched: the registry knows the wiki, so that its links are archived.
+    """
+    soonest = _SETTLED_S
+    for link in links:
+        if link.answer is CopyState.QUEUED:
+            wait_s = (link.next_at - now).total_seconds() if link.next_at is not None else 0
+            soonest = min(soonest, max(_UNDER_WAY_S, int(wait_s)))
+        elif is_watched and link.is_new:
+            soonest = min(soonest, _NEW_S)
+    return soonest
+
+
+def _next_at(facts: LinkEvidence) -> datetime | None:
+    standing = facts.standing
+    return standing.until if standing is not None and standing.attempts else None
+
+
+def _copied(
+    facts: LinkEvidence, page: CapturedPage, leading: AnswerOrigins, today: int
+) -> CachedLink:
+    words = _copy_words(page_language.get().language, page.captured_at.date())
+    return CachedLink(
+        url=facts.asked.text,
+        answer=CopyState.COPY,
+        href=leading.page(page, facts.asked.fragment),
+        copy=leading.memento(page, facts.asked.fragment),
+        date=page.captured_at,
+        **_liveness(facts),
+        words=_words(facts, words, today),
+    )
+
+
+def _copied_elsewhere(facts: LinkEvidence, copy: ExternalCopy, today: int) -> CachedLink:
+    date, name = _moment(copy.timestamp), service_name(copy.service)
+    words = (
+        translate("copy in %(archive)s", archive=name)
+        if date is None
+        else translate("copy of %(day)s in %(archive)s", day=day_words(date), archive=name)
+    )
+    return CachedLink(
+        url=facts.asked.text,
+        answer=CopyState.COPY,
+        href=copy.address,
+        copy=copy.address,
+        date=date,
+        **_liveness(facts),
+        words=_words(facts, words, today),
+        service=copy.service,
+    )
+
+
+def is_to_offer(copy: ExternalCopy) -> bool:
+    """Whether the address of a copy in another archive may become a link."""
+    return is_web_url(copy.address)
+
+
+def _may_lead_on(offer: CopyOffer) -> bool:
+    """Whether a copy elsewhere may be offered: not of what was taken down or is a danger here."""
+    return offer.bar in (CopyObstacle.FAILED, CopyObstacle.REFUSED)
+
+
+def _liveness(facts: LinkEvidence) -> dict[str, Any]:
+    if facts.link is None:
+        return {}
+    return {
+        "state": facts.link.state.name.lower(),
+        "group": facts.link.group.value,
+        "is_dead": facts.is_dead,
+        "checked": None if (day := facts.link.checked_day) is None else date_of(day),
+        "mime": facts.link.mime or None,
+        "kib": facts.link.kib,
+        "spelling": facts.link.spelling or facts.link.url,
+    }
+
+
+def _without_copy(facts: LinkEvidence) -> tuple[CopyState, str]:
+    """The answer for a URL without a copy that may be offered, and what is said of that."""
+    offer, standing = facts.offer, facts.standing
+    if offer is not None and offer.bar in _BARRED:
+        answer, text = _BARRED[offer.bar]
+        return answer, translate(text) if text else ""
+    if standing is not None and standing.standing is not UrlQueueState.DONE:
+        return _ANSWERS[standing.standing], _standing_words(standing)
+    if facts.wanted_at is not None:
+        return CopyState.QUEUED, _queued_words(facts.wanted_at)
+    if offer is None:
+        return CopyState.NONE, _never_words(facts.never)
+    if offer.bar is CopyObstacle.REFUSED:
+        return CopyState.REFUSED, _reason_words(offer.reason)
+    return CopyState.FAILED, _failed_words()
+
+
+_BARRED = {
+    CopyObstacle.HIDDEN: (CopyState.NONE, ""),
+    CopyObstacle.TAKEN_DOWN: (CopyState.REFUSED, noop("the copy was taken down")),
+    CopyObstacle.HELD: (CopyState.REFUSED, noop("the copy is held back: it may do harm")),
+}
+_ANSWERS = {
+    UrlQueueState.QUEUED: CopyState.QUEUED,
+    UrlQueueState.VISITING: CopyState.QUEUED,
+    UrlQueueState.REFUSED: CopyState.REFUSED,
+    UrlQueueState.FAILED: CopyState.FAILED,
+}
+_REASONS = {
+    "robots": noop("not archived: the site’s robots.txt asks archives to leave it alone"),  # noqa: RUF001
+    "noarchive": noop("not archived: the page itself asks for that"),
+    "autoblacklist": noop("not archived for a while: the site refused or failed too often"),
+    "blacklist": noop("not archived: whoever runs this archive has excluded it"),
+    "list": noop("not archived: it is on a list of addresses that are not"),
+    "scope": noop("not archived: it lies outside of what is archived here"),
+    "budget": noop("not archived: it lies outside of what is archived here"),
+}
+
+
+@lru_cache(maxsize=1_000)
+def _copy_words(_language: str, day: date) -> str:
+    """The same for all copies of a day; writing a date out takes its time."""
+    return translate("copy of %(day)s", day=day_words(day))
+
+
+def _standing_words(standing: UrlQueueStatus) -> str:
+    match standing.standing:
+        case UrlQueueState.QUEUED if standing.is_waiting:
+            return _waiting_words(standing.until)
+        case UrlQueueState.QUEUED:
+            return _queued_words(standing.since)
+        case UrlQueueState.VISITING:
+            return translate("being archived at this moment")
+        case UrlQueueState.REFUSED:
+            return _reason_words(standing.reason)
+        case _ if standing.attempts:
+            return _given_up_words(standing.attempts[-1].at)
+        case _:
+            return translate("given up: no visit brought a copy")
+
+
+def _waiting_words(until: datetime | None) -> str:
+    if until is None:
+        return translate("waiting for the site")
+    return translate(
+        "waiting for the site, which gave no page; next attempt on %(moment)s",
+        moment=moment_of(until),
+    )
+
+
+def _given_up_words(at: datetime) -> str:
+    return translate("given up: every attempt failed, the last on %(moment)s", moment=moment_of(at))
+
+
+def _queued_words(since: datetime) -> str:
+    return _queued_since(page_language.get().language, since.replace(second=0, microsecond=0))
+
+
+@lru_cache(maxsize=1_000)
+def _queued_since(_language: str, minute: datetime) -> str:
+    return translate("queued since %(moment)s", moment=moment_of(minute))
+
+
+def _reason_words(reason: str) -> str:
+    text = _REASONS.get(reason.partition(":")[0])
+    return translate(text) if text else translate("not archived")
+
+
+_NEVER = {
+    LinkClass.PASSED_OVER: noop("never archived: this is no http address"),
+    LinkClass.NOT_CHECKED: noop("never archived: this is no http address"),
+    LinkClass.INVALID: noop("never archived: no server can have this address"),
+    LinkClass.EXAMPLE: noop("never archived: the name is kept free for examples"),
+    LinkClass.INTERNAL: noop("never archived: the link leads to the wiki itself"),
+    LinkClass.MISSING: noop("never archived: the wiki that it leads to has no such page"),
+    LinkClass.SPAM: noop("never archived: the address is on a spam list"),
+}
+
+
+def _never_words(sort: LinkClass | None) -> str:
+    text = _NEVER.get(sort) if sort is not None else None
+    return translate(text) if text else ""
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _failed_words() -> str:
+    return translate("no visit brought a copy")
+
+
+def _words(facts: LinkEvidence, what: str, today: int) -> str:
+    """Return how the link is doing, where that is worth a word, what there is of it, and an unusual type."""
+    link = facts.link
+    if link is None:
+        return _capital(what)
+    parts = [what] if what else []
+    if link.mime:
+        parts.append(_type_words(link.mime, link.kib))
+    if link.group in _TOLD_GROUPS or link.is_unreachable:
+        known = replace(link, url="", spelling="", fails=0, checked_day=None, mime="", kib=None)
+        how = _standing(page_language.get().language, known, today)
+        return translate("%(how)s; %(what)s", how=how, what="; ".join(parts)) if parts else how
+    return _capital("; ".join(parts))
+
+
+def _type_words(mime: str, kib: int | None) -> str:
+    if kib is None:
+        return translate("the link leads to a file (%(type)s)", type=mime)
+    size = number(kib)
+    return translate("the link leads to a file (%(type)s, %(kib)s KiB)", type=mime, kib=size)
+
+
+@lru_cache(maxsize=1_000)
+def _standing(_language: str, link: LinkRecord, today: int) -> str:
+    """The same for all links of a state since a day."""
+    return standing_of(link, today)
+
+
+_TOLD_GROUPS = (Group.UNREACHABLE, Group.DOUBTFUL)
+
+
+def label_of(answer: CopyState) -> str:
+    """What stands beside the link; empty where nothing does."""
+    return _label(page_language.get().language, answer)
+
+
+@lru_cache(maxsize=1_000)
+def _label(_language: str, answer: CopyState) -> str:
+    text = _LABELS.get(answer)
+    return translate(text) if text else ""
+
+
+# Translators: a word or two, which stands beside a link in small letters.
+_LABELS = {
+    CopyState.COPY: noop("cached"),
+    CopyState.QUEUED: noop("queued"),
+    CopyState.REFUSED: noop("not archived"),
+    CopyState.FAILED: noop("not archived"),
+}
+
+
+def _moment(timestamp: str) -> datetime | None:
+    try:
+        return parse_timestamp14(timestamp).astimezone(UTC)
+    except (InputError, ValueError):
+        return None

@@ -1,0 +1,236 @@
+"""HTTP of POST /links/api/cached, and the gadget's script.
+
+Any page of any site may ask, without credentials. The type ``text/plain`` is taken as well as JSON's own,
+since browsers send that to other sites without asking first; ``application/json`` gets its preflight.
+"""
+
+import asyncio
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+from starlette.background import BackgroundTask
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from core.errors import InputError, TransientError
+from links.check_history import date_of
+from links.registry.wikis import WikiName
+from playback.access.levels import check_wiki
+from playback.web.cached_links.cached_answer import (
+    AnswerOrigins,
+    CachedLink,
+    answer_link,
+    label_of,
+    max_age_s,
+)
+from playback.web.cached_links.cached_lookup import LinkEvidenceReader
+from playback.web.cached_links.cached_request import parse_cached
+from playback.web.i18n import page_language, set_language, translate
+from playback.web.page_renderer import WebContext
+from playback.web.rate_limits import RateLimiter
+from playback.web.registry.answer_formats import Data, as_json
+from playback.web.registry.link_messages import request_words
+from playback.web.registry.registry_api import CORS_HEADERS, problem
+from playback.web.registry.registry_values import PageAnswer, PageQuestion
+
+GADGET_PATH = "/links/gadget.js"
+
+_FRESH_S = 3_600  # then it is asked whether there is another
+
+
+class GadgetScript:
+    """Serves the script: one file, the same for all; what it is told stands in the loader's query."""
+
+    def __init__(self) -> None:
+        self._script = Path(__file__).with_name("gadget.js").read_bytes()
+        self._headers = {
+            **CORS_HEADERS,
+            "Cache-Control": f"public, max-age={_FRESH_S}",
+            "ETag": f'"{sha256(self._script).hexdigest()[:32]}"',
+        }
+
+    def routes(self) -> list[BaseRoute]:
+        """Its address."""
+        return [Route(GADGET_PATH, self.answer)]
+
+    def answer(self, request: Request) -> Response:
+        """The script, or that the reader's copy is still the same (RFC 9110, 13.1.2)."""
+        held = [each.strip() for each in request.headers.get("if-none-match", "").split(",")]
+        if "*" in held or self._headers["ETag"] in [each.removeprefix("W/") for each in held]:
+            return Response(status_code=304, headers=self._headers)
+        return Response(self._script, headers=self._headers, media_type="text/javascript")
+
+
+CACHED_PATH = "/links/api/cached"
+
+MOST_BYTES = 300_000
+_PATIENCE_S = 10.0  # for a body to arrive
+_URLS_A_TOKEN = 50  # a question for a thousand costs as much as twenty for one
+_TYPES = ("application/json", "text/plain")
+_CHARSETS = ("", "charset=utf-8", 'charset="utf-8"')
+_PREFLIGHT = {
+    "Access-Control-Allow-Methods": "POST",
+    "Access-Control-Allow-Headers": "Content-Type, Api-User-Agent",
+    "Access-Control-Max-Age": "86400",
+    "Allow": "POST, OPTIONS",
+}
+_HEADERS = {"Cache-Control": "no-store"}
+
+
+class _CachedRefusedError(Exception):
+    """The request cannot be answered."""
+
+    def __init__(self, status: int, detail: str, retry_s: int = 0) -> None:
+        super().__init__(status)
+        self.status = status
+        self.detail = detail
+        self.retry_s = retry_s
+
+
+class CachedLinks:
+    """Answers what stands beside the links of a page."""
+
+    def __init__(
+        self,
+        finder: LinkEvidenceReader,
+        door: RateLimiter,
+        means: WebContext,
+        note: Callable[[PageQuestion], None],
+    ) -> None:
+        """Take what gathers facts, and what hands a page that is not observed to the feeder (W10)."""
+        self._finder = finder
+        self._note = note
+        self._door = door
+        self._means = means
+
+    def routes(self) -> list[BaseRoute]:
+        """Its address."""
+        return [Route(CACHED_PATH, self.answer, methods=["POST", "OPTIONS"])]
+
+    async def answer(self, request: Request) -> Response:
+        """The answer, or what went wrong as a problem."""
+        response = await self._answered(request)
+        for name, value in {**CORS_HEADERS, **_HEADERS}.items():
+            response.headers[name] = value
+        return response
+
+    async def _answered(self, request: Request) -> Response:
+        if request.method == "OPTIONS":
+            return Response(status_code=204, headers=_PREFLIGHT)
+        try:
+            self._count(request)
+            body = await read_body(request)
+            return await run_in_threadpool(self._told, request, body)
+        except _CachedRefusedError as error:
+            retry = {"Retry-After": str(error.retry_s)} if error.retry_s else None
+            return problem(error.status, error.detail, retry)
+        except InputError as error:
+            return problem(400, translate(str(error)))
+
+    def _count(self, request: Request) -> None:
+        wait = self._door.wait_s(request, self._means.clock.monotonic())
+        if wait:
+            raise _CachedRefusedError(429, "Too many questions: wait, and ask less often.", wait)
+
+    def _told(self, request: Request, body: bytes) -> Response:
+        front = self._means.origin or f"{request.url.scheme}://{request.url.netloc}"
+        question = parse_cached(body, own=(front, self._means.replay_origin))
+        more = (question.size - 1) / _URLS_A_TOKEN  # one was counted when the question came in
+        self._door.charge(request, self._means.clock.monotonic(), more)
+        set_language(question.language)
+        found = self._finder.find(question, is_internal=self._door.is_internal(request))
+        leading = AnswerOrigins(
+            front + page_language.get().prefix,
+            self._means.replay_origin,
+            self._in_addresses(question.wiki),
+        )
+        today = self._finder.day
+        links = [answer_link(facts, leading, today) for facts in found.facts]
+        data: Data = {
+            "wiki": str(question.wiki) if question.wiki else None,
+            "fresh_s": max_age_s(links, self._means.clock.now(), is_watched=found.is_watched),
+            "is_whole": found.is_whole,
+            "page": _page_of(found.page),
+            "links": [cached_link_data(link) for link in links],
+        }
+        headers = {"Content-Language": page_language.get().language}
+        noting = None
+        if found.page is not None and not found.page.is_observed and question.wiki is not None:
+            asked = PageQuestion(question.wiki, (question.page_id,), ())
+            noting = BackgroundTask(self._note, asked)
+        return Response(
+            as_json(data), headers=headers, media_type="application/json", background=noting
+        )
+
+    def _in_addresses(self, wiki: WikiName | None) -> str:
+        """The wiki as it stands in addresses; empty unless levels were decided for its readers."""
+        try:
+            named = check_wiki(wiki.in_levels) if wiki is not None else ""
+            return named if named and self._means.offers.speak_of(named) else ""
+        except (InputError, TransientError):
+            return ""
+
+
+async def read_body(request: Request) -> bytes:
+    """The request's body, when it is of a kind and a length that are read.
+
+    Raises:
+        _RefusedError: 415, it is of another kind; 413, it is too long; 408, it does not arrive.
+    """
+    kind, _, parameters = request.headers.get("content-type", "").lower().partition(";")
+    is_plain = request.headers.get("content-encoding", "identity").lower() == "identity"
+    if kind.strip() not in _TYPES or parameters.strip() not in _CHARSETS or not is_plain:
+        raise _CachedRefusedError(415, "Send JSON in UTF-8, as application/json or text/plain.")
+    too_long = _CachedRefusedError(413, f"A question has {MOST_BYTES} bytes at most.")
+    said = request.headers.get("content-length", "0")
+    if len(said) > 9 or not (said.isascii() and said.isdigit()) or int(said) > MOST_BYTES:
+        raise too_long
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MOST_BYTES:
+                    raise too_long
+    except TimeoutError:
+        raise _CachedRefusedError(408, "The question did not arrive in time.") from None
+    return bytes(body)
+
+
+def _page_of(page: PageAnswer | None) -> Data | None:
+    """What is told of the page that the question names."""
+    if page is None:
+        return None
+    return {
+        "is_observed": page.is_observed,
+        "links_read": date_of(page.listed_day).isoformat() if page.listed_day is not None else None,
+        "revision": page.revision,
+        "request": page.request.value if page.request else None,
+        "note": request_words(page.request) or None,
+    }
+
+
+def cached_link_data(link: CachedLink) -> Data:
+    """What is told of a link, as programs get it."""
+    return {
+        "url": link.url,
+        "spelling": link.spelling,
+        "answer": link.answer.value,
+        "href": link.href,
+        "copy": link.copy,
+        "date": f"{link.date:%Y-%m-%dT%H:%M:%SZ}" if link.date else None,
+        "service": link.service,
+        "state": link.state,
+        "group": link.group,
+        "is_dead": link.is_dead,
+        "mime": link.mime,
+        "kib": link.kib,
+        "words": link.words,
+        "label": label_of(link.answer),
+        "is_new": link.is_new,
+        "next_at": f"{link.next_at:%Y-%m-%dT%H:%M:%SZ}" if link.next_at else None,
+        "checked": link.checked.isoformat() if link.checked else None,
+    }

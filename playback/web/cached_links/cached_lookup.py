@@ -1,0 +1,337 @@
+"""Look-up of what is known of many links: index, link registry, crawl queue.
+
+The registry is asked in one snapshot, then the captures index; the frontier's books only for what has no
+copy. A store that is away takes nothing from what the others say, and the answer tells that it is not
+whole. Nothing is written, and nobody is asked about a URL because somebody looks at a page (W28).
+"""
+
+import logging
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, time
+
+from core.clock import Clock
+from core.errors import BadUrlError, TransientError
+from core.urls import identity_key
+from links.check_history import date_of, day_of, unpack_history
+from links.registry.farm_queries import (
+    ExternalCopy,
+    copies_elsewhere,
+    known_in_farm,
+    missing_targets_on,
+    on_page,
+    wanted_since,
+)
+from links.registry.link_search import STATES
+from links.registry.urls import UrlRow
+from links.registry.wikis import Wiki
+from links.rules.link_class import MISSING_TARGET, LinkClass, classify_link
+from links.rules.wiki_rules import RuleBook
+from links.states import LinkState
+from playback.web.cached_links.cached_answer import LinkEvidence, is_to_offer
+from playback.web.cached_links.cached_request import AskedUrl, CachedQuestion
+from playback.web.copy_lookup import CopyLookup, CopyOffer, QueueStatusReader, UrlQueueStatus
+from playback.web.registry.registry_reader import RegistryReader, missing_target
+from playback.web.registry.registry_service import RegistrySource
+from playback.web.registry.registry_values import Group, LinkRecord, PageAnswer
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFindings:
+    """What was found.
+
+    Attributes:
+        facts: one for each URL, in the order of the question.
+        is_watched: the registry knows the wiki.
+        is_whole: False when a store could not be read.
+        page: what is known of the page that was named; None: none was, or nobody knows the wiki.
+    """
+
+    facts: tuple[LinkEvidence, ...]
+    is_watched: bool = False
+    is_whole: bool = True
+    page: PageAnswer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _RegistryFacts:
+    """What the registry says.
+
+    Attributes:
+        links: URLs whose liveness the asker is told, by identity key.
+        elsewhere: copies in other archives, by the same.
+        wanted: since when they wait for the archive.
+        until_ms: from which moment on their captures are another's.
+        wiki_id: the asker's; None: the registry does not know it.
+        page: that was named.
+    """
+
+    links: Mapping[str, LinkRecord]
+    elsewhere: Mapping[str, ExternalCopy]
+    wanted: Mapping[str, datetime]
+    until_ms: Mapping[str, int]
+    is_watched: bool = False
+    wiki_id: int | None = None
+    page: PageAnswer | None = None
+
+
+_NOTHING = _RegistryFacts({}, {}, {}, {})
+
+
+class LinkEvidenceReader:
+    """Gathers facts. From any thread; everything blocks."""
+
+    def __init__(
+        self,
+        source: RegistrySource,
+        offering: CopyLookup,
+        status: QueueStatusReader | None,
+        clock: Clock,
+    ) -> None:
+        self._source = source
+        self._offering = offering
+        self._status = status
+        self._clock = clock
+        self._rules = RuleBook()
+
+    @property
+    def day(self) -> int:
+        """Today."""
+        return day_of(self._clock.now())
+
+    def find(self, question: CachedQuestion, *, is_internal: bool = False) -> LinkFindings:
+        """Return what is known of each URL.
+
+        Args:
+            question: what is asked.
+            is_internal: the caller is trusted, and is told how every URL of the farm is doing; others
+                only of URLs that the page they name has (W20).
+        """
+        known, has_registry = self._known(question, is_internal=is_internal)
+        offers, has_index = self._offers(question.urls, known.until_ms)
+        copied = {place for place, offer in offers.items() if offer.page is not None}
+        standings, has_books = self._standings(question.urls, copied)
+        facts = [
+            self._facts(each, offers.get(place), known, standings)
+            for place, each in enumerate(question.urls)
+        ]
+        facts = self._with_reasons(facts, known)
+        is_whole = has_index and has_registry and has_books
+        return LinkFindings(tuple(facts), known.is_watched, is_whole, known.page)
+
+    def _with_reasons(self, facts: list[LinkEvidence], known: _RegistryFacts) -> list[LinkEvidence]:
+        """Return the facts, with why nobody asks for those URLs of which nothing is known."""
+        unknown = [each for each in facts if _is_unknown(each)]
+        if not unknown or known.wiki_id is None:
+            return facts
+        try:
+            store = self._source.store()
+            if store is None:
+                return facts
+            with store.reading() as connection:
+                rules = self._rules.rules_of(connection, known.wiki_id)
+        except TransientError as error:
+            _LOG.warning("front.registry_unavailable: %s", error)
+            return facts
+        sorted_links = {each.asked.text: classify_link(each.asked.text, rules) for each in unknown}
+        never = {text: link.sort for text, link in sorted_links.items() if not link.is_watched}
+        return [
+            replace(each, never=never[each.asked.text])
+            if _is_unknown(each) and each.asked.text in never
+            else each
+            for each in facts
+        ]
+
+    @staticmethod
+    def _facts(
+        asked: AskedUrl,
+        offer: CopyOffer | None,
+        known: _RegistryFacts,
+        standings: Mapping[str, UrlQueueStatus],
+    ) -> LinkEvidence:
+        if asked.spelled is None:
+            return LinkEvidence(asked)
+        identity = asked.spelled.identity
+        link = known.links.get(identity)
+        return LinkEvidence(
+            asked,
+            offer,
+            link,
+            known.elsewhere.get(identity),
+            known.wanted.get(identity),
+            standings.get(asked.spelled.fetch) or standings.get(identity),
+            LinkClass.MISSING if link is not None and link.evidence == MISSING_TARGET else None,
+        )
+
+    def _offers(
+        self, urls: Sequence[AskedUrl], until_ms: Mapping[str, int]
+    ) -> tuple[dict[int, CopyOffer], bool]:
+        """Copies of our own by the URLs' places, and whether the index could be read."""
+        asked = [(place, each.spelled) for place, each in enumerate(urls) if each.spelled]
+        try:
+            found = self._offering.of([spelled for _, spelled in asked], until_ms)
+        except TransientError as error:
+            _LOG.warning("front.index_unavailable: %s", error)
+            return {}, False
+        pairs = zip(asked, found, strict=True)
+        return {place: offer for (place, _), offer in pairs if offer is not None}, True
+
+    def _known(self, question: CachedQuestion, *, is_internal: bool) -> tuple[_RegistryFacts, bool]:
+        """What the registry says, and whether it could be read; without one there is nothing to say."""
+        if question.wiki is None:
+            return _NOTHING, True
+        identities = {each.spelled.identity for each in question.urls if each.spelled}
+        try:
+            store = self._source.store()
+            if store is None:
+                return _NOTHING, True
+            with store.snapshot() as reader:
+                reading = RegistryReader(reader, self.day, is_internal=is_internal)
+                return _read(reading, question, identities, is_internal=is_internal), True
+        except TransientError as error:
+            _LOG.warning("front.registry_unavailable: %s", error)
+            return _NOTHING, False
+
+    def _standings(
+        self, urls: Sequence[AskedUrl], copied: set[int]
+    ) -> tuple[Mapping[str, UrlQueueStatus], bool]:
+        """What the frontier's books say of those without a copy, and whether they could be read."""
+        left = [
+            spelling
+            for place, each in enumerate(urls)
+            if each.spelled and place not in copied
+            for spelling in (each.spelled.fetch, each.spelled.identity)
+        ]
+        if self._status is None or not left:
+            return {}, True
+        try:
+            return self._status.standings(list(dict.fromkeys(left))), True
+        except TransientError as error:
+            _LOG.warning("front.status_unavailable: %s", error)
+            return {}, False
+
+
+def _read(
+    reading: RegistryReader,
+    question: CachedQuestion,
+    identities: Iterable[str],
+    *,
+    is_internal: bool,
+) -> _RegistryFacts:
+    """Return what a snapshot of the registry says of URLs."""
+    wiki = reading.wiki(question.wiki) if question.wiki is not None else None
+    if wiki is None:
+        return _NOTHING
+    rows = known_in_farm(reading.reader, wiki, identities)
+    numbers = {row.id: identity for identity, row in rows.items()}
+    page = reading.page(wiki, question.page_id) if question.page_id else None
+    shown = _of_page(reading, wiki, page, rows)
+    if is_internal:
+        shown = {**dict.fromkeys(numbers, ""), **shown}
+    links = {
+        identity: replace(link_of(row), spelling=shown[row.id])
+        for identity, row in rows.items()
+        if row.id in shown
+    }
+    missing = _missing(reading, wiki, page)
+    dead = [number for number in shown if links[numbers[number]].is_unreachable]
+    elsewhere = copies_elsewhere(reading.reader, dead)
+    wanted = wanted_since(reading.reader, numbers)
+    return _RegistryFacts(
+        {**missing, **links},
+        {
+            numbers[number]: best
+            for number, copies in elsewhere.items()
+            if (best := next(filter(is_to_offer, copies), None)) is not None
+        },
+        {numbers[number]: datetime.fromtimestamp(at, UTC) for number, at in wanted.items()},
+        {
+            identity: _midnight_ms(day)
+            for identity, row in rows.items()
+            if (day := other_since(row)) is not None
+        },
+        is_watched=True,
+        wiki_id=wiki.id,
+        page=page,
+    )
+
+
+def _missing(reading: RegistryReader, wiki: Wiki, page: PageAnswer | None) -> dict[str, LinkRecord]:
+    """Return the page's links to pages of the farm that are not there, by their identity keys (W50)."""
+    if page is None or page.page_id is None or not page.is_observed:
+        return {}
+    found = missing_targets_on(reading.reader, wiki.id, page.page_id)
+    links: dict[str, LinkRecord] = {}
+    for url, day in found.items():
+        with suppress(BadUrlError):
+            links[identity_key(url)] = missing_target(url, day, page.listed_day)
+    return links
+
+
+def _of_page(
+    reading: RegistryReader, wiki: Wiki, page: PageAnswer | None, rows: Mapping[str, UrlRow]
+) -> dict[int, str]:
+    """Return those of the URLs that the page has, by their numbers, and how it spells them.
+
+    Of a page that is not observed those that it had when it was read because somebody asked (W10).
+    """
+    if page is None or page.page_id is None:
+        return {}
+    if page.is_observed:
+        return on_page(reading.reader, wiki.id, page.page_id, [row.id for row in rows.values()])
+    has = {link.url for link in page.links}
+    return {row.id: "" for identity, row in rows.items() if identity in has}
+
+
+_ADDRESS = re.compile(r"\s*(?:[a-z][a-z0-9+.-]*:|[/\\]{2})", re.IGNORECASE)
+
+
+def _is_unknown(facts: LinkEvidence) -> bool:
+    """Return whether nothing is known of what looks like an address and is none of a copy."""
+    if facts.asked.spelled is None:
+        return _ADDRESS.match(facts.asked.text) is not None and not facts.asked.is_copy
+    return not (facts.offer or facts.link or facts.elsewhere or facts.wanted_at or facts.standing)
+
+
+def other_since(row: UrlRow) -> int | None:
+    """From which day on what stands there may be another's; None for a link that is what it was.
+
+    That is the day after it was last seen to be right: it was found out later than it happened.
+    """
+    if row.state not in (LinkState.USURPED, LinkState.DEVIATED):
+        return None
+    runs = unpack_history(row.history)
+    if len(runs) > 1:
+        return runs[-2].last + 1
+    return runs[0].first if runs else None
+
+
+def _midnight_ms(day: int) -> int:
+    return int(datetime.combine(date_of(day), time(), UTC).timestamp()) * 1_000
+
+
+def link_of(row: UrlRow) -> LinkRecord:
+    """The row as a value: its state, and since when it is so where that is told."""
+    since = row.first_fail_day if row.state in _SINCE_FAILURE else None
+    if since is None and row.state in _SINCE_ANSWER:
+        runs = unpack_history(row.history)
+        since = runs[-1].first if runs else None
+    return LinkRecord(
+        *(row.url, row.state, row.code),
+        since_day=since,
+        checked_day=row.checked_day,
+        fails=row.fails,
+        mime=row.mime or "",
+        kib=row.kib,
+    )
+
+
+# `reading.since_day` for those states whose time is told beside a link.
+_SINCE_FAILURE = frozenset({LinkState.DYING, LinkState.DEAD})
+_SINCE_ANSWER = frozenset(
+    state for group in (Group.UNREACHABLE, Group.DOUBTFUL) for state in STATES[group]
+)

@@ -1,0 +1,202 @@
+"""Request for the copies of a page's links, parsed and checked.
+
+URLs come as they stand in a page: with fragments, without a scheme (``//host/``), in any script, or no
+URLs at all. What nobody archives is no mistake; it is answered with nothing.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote
+
+from core.errors import BadUrlError, InputError
+from links.archives.archive_services import SERVICES
+from links.archives.archive_urls import recognise
+from links.registry.wikis import WikiName
+from playback.web.copy_lookup import UrlSpellings
+from playback.web.i18n import languages, noop
+from playback.web.registry.registry_values import parse_wiki
+
+MOST_URLS = 1_000
+_LONGEST_URL = 8_192  # what the proxy archives at most
+_MOST_PAGE_ID = 2**63
+# A relative address, and one of another scheme, is nothing that is archived.
+_WEB = re.compile(r"(?:https?:)?[/\\]{2}[^/\\]", re.IGNORECASE)
+_CODE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,34}", re.ASCII)
+_SPACE = " \t\n\r\f"
+_FRAGMENT_SAFE = "!$&'()*+,/:;=?@-._~%"  # RFC 3986, 3.5, and what is escaped already
+_LONGEST_FRAGMENT = 256
+_ARCHIVES = frozenset(
+    host
+    for service in SERVICES.values()
+    for host in (*service.hosts, *(each for form in service.forms for each in form.hosts))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedUrl:
+    """A URL that is asked for.
+
+    Attributes:
+        text: as it was sent.
+        spelled: what it is looked up by; None when nobody archives it, or it is a copy already.
+        fragment: with its ``#``, for an address that leads to the same place in a copy; or empty.
+        is_copy: it is a copy already, or a page of this archive.
+    """
+
+    text: str
+    spelled: UrlSpellings | None = None
+    fragment: str = ""
+    is_copy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CachedQuestion:
+    """What is asked.
+
+    Attributes:
+        wiki: whose page it is; None when nobody said: then of no link it is told how it is doing.
+        urls: in the order of the question.
+        page_id: the page that has them, by the wiki's number; 0 when nobody said (W20).
+        language: of the words; empty: what the request asks for.
+    """
+
+    wiki: WikiName | None
+    urls: tuple[AskedUrl, ...]
+    language: str = ""
+    page_id: int = 0
+
+    @property
+    def size(self) -> int:
+        """How many URLs."""
+        return len(self.urls)
+
+
+def parse_cached(body: bytes, *, own: tuple[str, ...] = ()) -> CachedQuestion:
+    """The question that a request's body holds.
+
+    Args:
+        body: JSON in UTF-8.
+        own: this archive's own origins, whose addresses are copies already.
+
+    Raises:
+        InputError: it is none.
+    """
+    given = _object(body)
+    urls = given.get("urls")
+    if not isinstance(urls, list) or not all(isinstance(each, str) for each in urls):
+        raise InputError(noop('Name the URLs: {"urls": ["https://example.org/"]}.'))
+    if len(urls) > MOST_URLS:
+        raise InputError(noop("Ask for 1000 URLs at a time at most."))
+    page_id = _page_id_of(given.get("page_id"))
+    wiki, language = _text(given, "wiki"), _text(given, "lang")
+    return CachedQuestion(
+        parse_wiki(wiki) if wiki else None,
+        tuple(asked_url(each, own) for each in urls),
+        _language_of(language),
+        page_id,
+    )
+
+
+def asked_url(text: str, own: tuple[str, ...] = ()) -> AskedUrl:
+    """The URL as it is looked up.
+
+    >>> asked_url("//Example.org/%7Ea#top").spelled.identity
+    'https://example.org/~a'
+    >>> [asked_url(text).spelled for text in ("/wiki/A", "javascript:alert(1)", "#top", "")]
+    [None, None, None, None]
+    """
+    stripped = text.strip(_SPACE)
+    if len(stripped) > _LONGEST_URL or not _WEB.match(stripped):
+        return AskedUrl(text)
+    try:
+        spelled = UrlSpellings.of(stripped)
+    except BadUrlError:
+        return AskedUrl(text)
+    if is_copy(spelled.fetch, own):
+        return AskedUrl(text, is_copy=True)
+    fragment = "" if "#" in spelled.fetch else _fragment_of(stripped)
+    return AskedUrl(text, spelled, fragment)
+
+
+def is_copy(url: str, own: tuple[str, ...] = ()) -> bool:
+    """Whether the address, a fetch key, is a copy in an archive, or a page of this one.
+
+    >>> is_copy("https://web.archive.org/web/2020/https://a.example/"), is_copy("https://a.example/")
+    (True, False)
+    """
+    if own and url.startswith(_below(own)):
+        return True
+    host = url.partition("://")[2].partition("/")[0].partition(":")[0].removeprefix("www.")
+    # Whatever else reads like a copy has the original in its address.
+    if host not in _ARCHIVES and "http" not in url[7:] and "www." not in url[12:]:
+        return False
+    return recognise(url) is not None
+
+
+@lru_cache(maxsize=16)
+def _below(own: tuple[str, ...]) -> tuple[str, ...]:
+    """How the addresses of these origins begin."""
+    return tuple(f"{origin}/" for origin in own if origin)
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        given = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        given = None
+    if not isinstance(given, dict):
+        raise InputError(noop("Send a JSON object in UTF-8."))
+    return given
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)  # NaN and the infinities are no JSON
+
+
+def _text(given: dict[str, Any], name: str) -> str:
+    value = given.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise InputError(noop("wiki and lang are texts."))
+    return value
+
+
+def _language_of(code: str) -> str:
+    """The language; empty for one that there are no words in.
+
+    Wikis have codes that are no BCP 47 (``simple``, ``be-x-old``, ``zh-classical``): no reason to refuse.
+
+    Raises:
+        InputError: it is no code at all.
+    """
+    if code and not _CODE.fullmatch(code):
+        raise InputError(noop("A language is named like de or de-AT."))
+    base = re.split("[-_]", code.lower(), maxsplit=1)[0]
+    return base if base in languages() else ""
+
+
+def _page_id_of(value: object) -> int:
+    """Return the page's number; 0 without one, as for a page that was not saved yet.
+
+    Raises:
+        InputError: it is no number of a page.
+    """
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # JSON knows one sort of numbers
+    if value is None:
+        return 0
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MOST_PAGE_ID:
+        raise InputError(noop("The number of a page is a whole number above 0, like 9301140."))
+    return value
+
+
+def _fragment_of(url: str) -> str:
+    """The fragment as it may stand in any address; empty for one that is too long."""
+    fragment = url.partition("#")[2]
+    if not fragment or len(fragment) > _LONGEST_FRAGMENT:
+        return ""
+    return "#" + quote(fragment, safe=_FRAGMENT_SAFE, errors="replace")

@@ -1,0 +1,336 @@
+"""CDX queries in the dialects of pywb and the Internet Archive, parsed and bounded; pure.
+
+Two dialects are spoken, as their clients need it: pywb's, and that of the Internet Archive's server at
+``/cdx/search/cdx`` or with ``showResumeKey``. They differ in what a filter and JSON look like. Unknown
+parameters are ignored, as both servers do.
+"""
+
+import base64
+import json
+import re
+from calendar import monthrange
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import re2
+
+from core.errors import BadUrlError, InputError
+from core.regexes import re2_error_text, re2_options
+from core.timestamps import unix_milliseconds
+from core.url_keys import replay_key
+from playback.url_paths import LONGEST_URL
+from warc.index.queries import IndexPosition, KeyRange, ListedCapture, TimeRange
+
+FIELDS = ("urlkey", "timestamp", "url", "mime", "status", "digest", "length")
+IA_FIELDS = ("urlkey", "timestamp", "original", "mimetype", "statuscode", "digest", "length")
+_NAMES = dict(zip(IA_FIELDS, FIELDS, strict=True))  # the Archive's names for them
+OUTPUTS = ("text", "json", "cdxj", "link")
+PAGE_ROWS = 3_000  # what the Archive's clients reckon with
+MOST_PAGE_ROWS = 10_000
+MOST_ROWS = 100_000  # looked at for one answer
+MOST_PAGED = 1_000_000  # rows that pages reach; beyond them resumption keys do
+_MOST_FILTERS = 10
+_LONGEST_FILTER = 500  # characters
+_REGEX_BYTES = 1 << 20  # of a compiled expression
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_WIDE = {"host", "domain"}
+
+Matches = Callable[[ListedCapture], bool]
+
+
+class TooWideError(InputError):
+    """It asks for more than this archive tells everyone: for a whole host or domain."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollapseRule:
+    """Of neighbours that agree in the first `length` characters of a field, the first alone is listed."""
+
+    field: str
+    length: int | None = None
+    with_status: bool = False
+
+    def key(self, row: ListedCapture) -> tuple[str, ...]:
+        """What neighbours are compared by."""
+        value = value_of(row, self.field)[: self.length]
+        return (value, value_of(row, "status")) if self.with_status else (value,)
+
+
+@dataclass(frozen=True, slots=True)
+class CdxQuery:
+    """A question to the CDX server.
+
+    Attributes:
+        url: as it was asked for.
+        keys: the keys of the index that answer.
+        between: the moments that do.
+        output: one of OUTPUTS.
+        fields: what is told, under these names.
+        archive_dialect: whether the Internet Archive's dialect is spoken.
+        limit: of rows that are told; None: no other than the server's.
+        skip: of rows that would be told, how many are left out first.
+        closest: rows come by their distance from that moment; of one key alone.
+        descending: rows come in reverse.
+        newest: the last `limit` rows are told, in order.
+        filters: what a row must match.
+        collapses: which rows stand for their neighbours.
+        after: the place after which rows are looked for.
+        page: which page of rows is looked at, from 0; None: no page.
+        page_rows: how many rows a page has.
+        wants_pages: only the number of pages is told.
+        wants_key: a resumption key follows the rows.
+    """
+
+    url: str
+    keys: KeyRange
+    between: TimeRange
+    output: str = "text"
+    fields: tuple[str, ...] = FIELDS
+    archive_dialect: bool = False
+    limit: int | None = None
+    skip: int = 0
+    closest: int | None = None
+    descending: bool = False
+    newest: bool = False
+    filters: tuple[Matches, ...] = ()
+    collapses: tuple[CollapseRule, ...] = ()
+    after: IndexPosition | None = None
+    page: int | None = None
+    page_rows: int = PAGE_ROWS
+    wants_pages: bool = False
+    wants_key: bool = False
+
+
+def parse_query(
+    parameters: Iterable[tuple[str, str]], *, archive_dialect: bool = False, wide: bool = False
+) -> CdxQuery:
+    """The question that the parameters ask.
+
+    Args:
+        parameters: as they came.
+        archive_dialect: whether they came to the address that the Archive's server has.
+        wide: whether whole hosts and domains may be asked for.
+
+    Raises:
+        TooWideError: a whole host or domain is asked for.
+        InputError: a parameter cannot be read; the text says which and how it should look.
+    """
+    given = list(parameters)
+    one = dict(reversed(given))  # of several, the first
+    archive = archive_dialect or "showResumeKey" in one or "resumeKey" in one
+    keys = _keys(one.get("url", ""), one.get("matchType", ""), wide=wide)
+    limit = _number(one, "limit", lowest=-MOST_ROWS)
+    after = _position(one["resumeKey"], keys) if one.get("resumeKey") else None
+    closest = _first_moment(one["closest"], "closest") if one.get("closest") else None
+    output = one.get("output", "") or "text"
+    if output not in OUTPUTS:
+        raise InputError(f"output is one of {', '.join(OUTPUTS)}; not {output[:40]!r}.")
+    filters = [value for name, value in given if name == "filter" and value]
+    if len(filters) > _MOST_FILTERS:
+        raise InputError(f"There may be {_MOST_FILTERS} filters at most.")
+    return CdxQuery(
+        url=one["url"],
+        keys=keys,
+        between=_between(one),
+        output=output,
+        fields=_fields(one, archive=archive),
+        archive_dialect=archive,
+        limit=abs(limit) if limit else None,
+        skip=min(_number(one, "offset") or 0, MOST_ROWS),
+        closest=closest if keys.is_one else None,
+        descending=one.get("sort") == "reverse" or _is_yes(one.get("reverse")),
+        newest=limit is not None and limit < 0,
+        filters=tuple(_filter(each, archive=archive) for each in filters),
+        collapses=tuple(_collapses(given)),
+        after=after,
+        page=_page(one),
+        page_rows=min(max(_number(one, "pageSize") or PAGE_ROWS, 1), MOST_PAGE_ROWS),
+        wants_pages=_is_yes(one.get("showNumPages")),
+        wants_key=_is_yes(one.get("showResumeKey")),
+    )
+
+
+def value_of(row: ListedCapture, name: str) -> str:
+    """A field of a row as CDX writes it: without spaces, ``-`` where there is nothing."""
+    field = _NAMES.get(name, name)
+    if field == "timestamp":
+        return row.timestamp
+    value = getattr(row, field) if field in FIELDS else None
+    text = "" if value is None else str(value)
+    return re.sub(r"\s", "%20", text) or "-"
+
+
+def is_field(name: str) -> bool:
+    """Whether there is such a field; where a record lies is none of them (research 1.10)."""
+    return _NAMES.get(name, name) in FIELDS
+
+
+def resume_key(position: IndexPosition) -> str:
+    """The place as a key that a client hands back."""
+    facts = [position.urlkey, position.captured_ms, position.number]
+    return base64.urlsafe_b64encode(json.dumps(facts).encode()).decode().rstrip("=")
+
+
+def _keys(url: str, match: str, *, wide: bool) -> KeyRange:
+    """The keys that a URL and a match type name; stars in the URL do, too."""
+    if not url.strip() or len(url) > LONGEST_URL or _CONTROL.search(url):
+        raise InputError(f"url= must be there, with at most {LONGEST_URL} plain characters.")
+    if not match and url.startswith("*."):
+        match, url = "domain", url[2:]
+    elif not match and url.endswith("*"):
+        match, url = "prefix", url[:-1]
+    if match in _WIDE and not wide:
+        raise TooWideError(
+            f"matchType={match} is not answered here: ask for a URL or, with matchType=prefix,"
+            " for what begins with one."
+        )
+    try:
+        key = replay_key(url)
+    except BadUrlError as error:
+        raise InputError(f"url= is no URL: {error}") from error
+    if match in {"", "exact"} and key != "-":
+        return KeyRange.of_key(key)
+    if match == "prefix" and not key.startswith(("urn:", "-")):
+        # The key has lost a "/" or "?" at its end, which here says where a name is over.
+        key += "".join(end for end in "/?" if url.endswith(end) and not key.endswith(end))
+        return KeyRange.of_prefix(key)
+    if match in _WIDE and ")" in key:
+        return _wide_keys(key, match)
+    raise InputError("url= names no page, or matchType is none of exact, prefix, host and domain.")
+
+
+def _wide_keys(key: str, match: str) -> KeyRange:
+    """The keys of a host, or of a domain with all its hosts: in SURT they begin alike."""
+    host = key.partition(")")[0]
+    # "-" follows ","; a port stands between the host and its bracket, and belongs to it.
+    return KeyRange(f"{host})", f"{host}*") if match == "host" else KeyRange(f"{host})", f"{host}-")
+
+
+def _between(one: dict[str, str]) -> TimeRange:
+    first, last = one.get("from") or one.get("from_ts"), one.get("to")
+    whole = TimeRange()
+    return TimeRange(
+        _first_moment(first, "from") if first else whole.first_ms,
+        _last_moment(last, "to") if last else whole.last_ms,
+    )
+
+
+def _first_moment(text: str, name: str) -> int:
+    """The first millisecond of the time that 4 to 14 digits name."""
+    return unix_milliseconds(_moment(text, name, "0101000000"))
+
+
+def _last_moment(text: str, name: str) -> int:
+    """The last millisecond of it."""
+    rest = "1231235959"
+    if len(text) == 6 and text.isascii() and text.isdigit() and "01" <= text[4:6] <= "12":
+        rest = f"12{monthrange(max(int(text[:4]), 1), int(text[4:6]))[1]}235959"
+    return unix_milliseconds(_moment(text, name, rest)) + 999
+
+
+def _moment(text: str, name: str, rest: str) -> datetime:
+    digits = text + rest[len(text) - 4 :] if 4 <= len(text) < 14 else text
+    if len(digits) == 14 and len(text) % 2 == 0 and digits.isascii() and digits.isdigit():
+        try:
+            year, *parts = (digits[:4], *(digits[at : at + 2] for at in range(4, 14, 2)))
+            month, day, hour, minute, second = map(int, parts)
+            return datetime(int(year), month, day, hour, minute, second, tzinfo=UTC)
+        except ValueError:
+            pass
+    raise InputError(f"{name}= is a moment of 4 to 14 digits, YYYYMMDDhhmmss; not {text[:40]!r}.")
+
+
+def _number(one: dict[str, str], name: str, *, lowest: int = 0) -> int | None:
+    text = one.get(name, "")
+    if not text:
+        return None
+    if re.fullmatch(r"-?\d{1,12}", text, re.ASCII) is None or (lowest >= 0 and int(text) < lowest):
+        raise InputError(f"{name}= is a whole number; not {text[:40]!r}.")
+    return max(int(text), lowest)
+
+
+def _page(one: dict[str, str]) -> int | None:
+    return _number(one, "page")
+
+
+def _is_yes(text: str | None) -> bool:
+    return text is not None and text.lower() in {"true", "1", "yes", "on"}
+
+
+def _fields(one: dict[str, str], *, archive: bool) -> tuple[str, ...]:
+    named = one.get("fl") or one.get("fields")
+    if named:
+        return tuple(dict.fromkeys(each for each in named[:400].split(",") if each))
+    return IA_FIELDS if archive else FIELDS
+
+
+def _collapses(given: list[tuple[str, str]]) -> Iterable[CollapseRule]:
+    """Those of the Archive's ``collapse=field:N`` and of pywb's ``collapseTime=N``."""
+    for name, value in given:
+        if name == "collapseTime" and value:
+            yield CollapseRule("timestamp", _length(value), with_status=True)
+        elif name == "collapse" and value:
+            field, _, length = value.partition(":")
+            if not is_field(field):
+                raise InputError(f"collapse= names a field, one of {', '.join(FIELDS)}.")
+            yield CollapseRule(field, _length(length) if length else None)
+
+
+def _length(text: str) -> int:
+    if re.fullmatch(r"\d{1,4}", text, re.ASCII) is None:
+        raise InputError(f"{text[:40]!r} is no number of characters.")
+    return int(text)
+
+
+def _filter(text: str, *, archive: bool) -> Matches:
+    """A filter: ``[!][=|~]field:text`` of pywb, ``[!]field:regex`` of the Archive's server."""
+    if len(text) > _LONGEST_FILTER:
+        raise InputError(f"A filter has at most {_LONGEST_FILTER} characters.")
+    negated = text.startswith("!")
+    rest = text[negated:]
+    kind = rest[:1] if rest[:1] in ("=", "~") else ""
+    rest = rest[len(kind) :]
+    name, colon, wanted = rest.partition(":")
+    if not colon:
+        name, wanted = "", rest
+    elif not is_field(name):
+        raise InputError(f"A filter names a field, one of {', '.join(FIELDS)}; not {name[:40]!r}.")
+    compare = _comparison(kind, wanted, archive=archive)
+
+    def matches(row: ListedCapture) -> bool:
+        value = value_of(row, name) if name else " ".join(value_of(row, each) for each in FIELDS)
+        return compare(value) is not negated
+
+    return matches
+
+
+def _comparison(kind: str, wanted: str, *, archive: bool) -> Callable[[str], bool]:
+    if kind == "=":
+        return lambda value: value == wanted
+    if kind == "~" or archive:
+        # RE2 takes time that grows with the text alone: a filter must not hold up the front.
+        try:
+            compiled: Any = re2.compile(wanted, re2_options(_REGEX_BYTES))
+        except re2.error as error:
+            raise InputError(
+                f"The filter cannot be read: {re2_error_text(error)[:200]}."
+            ) from error
+        whole = archive and not kind
+        return lambda value: bool(compiled.fullmatch(value) if whole else compiled.match(value))
+    return lambda value: wanted in value
+
+
+def _position(text: str, keys: KeyRange) -> IndexPosition:
+    try:
+        padded = text[: 6 * LONGEST_URL] + "=" * (-len(text) % 4)
+        urlkey, captured_ms, number = json.loads(base64.urlsafe_b64decode(padded))
+    except (ValueError, TypeError, RecursionError):
+        urlkey = captured_ms = number = None
+    is_ours = type(urlkey) is str and type(captured_ms) is int and type(number) is int
+    if not is_ours or max(abs(captured_ms), abs(number)) > 2**62:
+        raise InputError("resumeKey= is not one that an earlier answer gave.")
+    if not keys.low <= urlkey < keys.high:
+        raise InputError("resumeKey= belongs to another question.")
+    return IndexPosition(urlkey, captured_ms, number)

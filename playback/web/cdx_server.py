@@ -1,0 +1,458 @@
+"""CDX server: rows of the captures index, walked in chunks and streamed.
+
+Rows come a chunk after the other, each one question to the index. What is looked at for one answer is
+bounded in rows and in time; an answer that ends early says from where to go on.
+
+``/cdx`` speaks pywb's dialect, ``/cdx/search/cdx`` that of the Archive's server. Nothing says where a
+record lies (research 1.10). Answers are streamed, and bounded in rows and in time; whole hosts and
+domains are asked for only where a setting allows it.
+"""
+
+import heapq
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from typing import Protocol
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from core.captures import Capture, RecordLocation, RecordType
+from core.errors import InputError, TransientError
+from core.timestamps import from_unix_milliseconds, parse_timestamp14, unix_milliseconds
+from playback.access.takedowns import Takedown, TakedownEffect
+from playback.mementos import LINK_FORMAT, MementoEndpoints, MementoIndex, format_link, memento_link
+from playback.web.cdx_query import (
+    MOST_PAGED,
+    MOST_ROWS,
+    CdxQuery,
+    TooWideError,
+    is_field,
+    parse_query,
+    resume_key,
+    value_of,
+)
+from playback.web.rate_limits import BlockStream
+from warc.index.queries import CaptureQueries, IndexPosition, ListedCapture, TimeRange
+
+_CHUNK = 1_000  # rows
+_MOST_SORTED = 10_000  # rows that are held to be told in another order
+_NOWHERE = RecordLocation("", 0, 0)  # where a record lies is of no interest here
+
+
+class CaptureAccess(Protocol):
+    """Whoever knows which captures may be shown."""
+
+    def capture(self, capture: Capture) -> Takedown | None:
+        """The take-down of a capture; None: it may be shown."""
+        ...
+
+
+class NoSuchPageError(InputError):
+    """The page of rows that is asked for lies beyond the last."""
+
+
+@dataclass
+class CdxBudget:
+    """How much may be looked at for one answer.
+
+    Attributes:
+        rows: how many rows are left.
+        late: whether the time is over.
+    """
+
+    rows: int
+    late: Callable[[], bool]
+
+
+class CdxWalk:
+    """The rows that answer a question.
+
+    Attributes:
+        resume: once they are told: where to go on; None when there is nothing more.
+        ended_late: whether time was over before they were told.
+    """
+
+    def __init__(
+        self,
+        rows: CaptureQueries,
+        permits: CaptureAccess,
+        query: CdxQuery,
+        late: Callable[[], bool],
+    ) -> None:
+        self._rows = rows
+        self._permits = permits
+        self._query = query
+        self._budget = CdxBudget(MOST_ROWS if query.page is None else query.page_rows, late)
+        self._after = query.after
+        self.resume: IndexPosition | None = None
+        self.ended_late = False
+
+    def start(self) -> None:
+        """Go to the page that is asked for.
+
+        Raises:
+            NoSuchPageError: there is no such page.
+            TransientError: the index cannot be read.
+        """
+        query = self._query
+        if not query.page:
+            return
+        before = query.page * query.page_rows
+        if before < MOST_PAGED:
+            self._after = self._place(before - 1)
+            if self._after is not None and self._place(before) is not None:
+                return
+        last = max(self.pages() - 1, 0)
+        raise NoSuchPageError(f"Page {query.page} is none: the first page is 0, the last {last}.")
+
+    def pages(self) -> int:
+        """How many pages of rows there are."""
+        query = self._query
+        rows = self._rows.count(query.keys, query.between, most=MOST_PAGED)
+        return -(-rows // query.page_rows)
+
+    def end(self) -> IndexPosition | None:
+        """Where the answer will end although there is more, before anything is told; else None."""
+        query = self._query
+        is_whole = query.limit is not None and query.limit < MOST_ROWS
+        if is_whole or query.page is not None or query.closest is not None or query.newest:
+            return None
+        last = self._place(MOST_ROWS - 1)
+        return last if last is not None and self._place(MOST_ROWS) is not None else None
+
+    def _place(self, offset: int) -> IndexPosition | None:
+        query = self._query
+        return self._rows.place(
+            query.keys,
+            query.between,
+            offset=offset,
+            after=query.after,
+            descending=query.descending,
+        )
+
+    def told(self) -> Iterator[list[ListedCapture]]:
+        """The rows to tell, chunk by chunk.
+
+        Raises:
+            TransientError: the index cannot be read, or time is over where no key can be given.
+        """
+        query = self._query
+        if query.closest is not None:
+            matching = self._matching([row] for row in self._by_distance(query.closest))
+            yield from _limited(matching, query.skip, query.limit)
+            self.resume = None  # there is no going on in this order
+        elif query.newest:
+            reverse = replace(query, descending=not query.descending, newest=False)
+            held = min(query.limit or 0, _MOST_SORTED)
+            found = self._matching(self._chunks(reverse))
+            yield [each for chunk in _limited(found, query.skip, held) for each in chunk][::-1]
+            self.resume = None
+        else:
+            yield from self._in_order()
+
+    def _in_order(self) -> Iterator[list[ListedCapture]]:
+        query, skip, left = self._query, self._query.skip, self._query.limit
+        for chunk, is_more in _with_next(self._chunks(query)):
+            matching = self._of_chunk(chunk)
+            skipped = min(skip, len(matching))
+            skip -= skipped
+            matching = matching[skipped:]
+            if left is not None and len(matching) >= left:
+                matching = matching[:left]
+                if matching and (matching[-1].position != chunk[-1].position or is_more()):
+                    self.resume = matching[-1].position
+                yield matching
+                return
+            if left is not None:
+                left -= len(matching)
+            yield matching
+        if self.ended_late and not query.wants_key:
+            raise TransientError("The captures index answers too slowly for all of this.")
+
+    def _chunks(self, query: CdxQuery) -> Iterator[list[ListedCapture]]:
+        """Rows of the index in the question's order, until the budget is used up."""
+        after = self._after if query.closest is None else None
+        while True:
+            if self._budget.late():
+                self.resume, self.ended_late = after, True
+                return
+            if self._budget.rows <= 0:
+                if query.page is None and self._next(query, after, 1):
+                    self.resume = after
+                return
+            limit = min(_CHUNK, self._budget.rows)
+            rows = self._next(query, after, limit)
+            self._budget.rows -= len(rows)
+            if rows:
+                after = rows[-1].position
+                yield rows
+            if len(rows) < limit:
+                return
+
+    def _next(
+        self, query: CdxQuery, after: IndexPosition | None, limit: int
+    ) -> list[ListedCapture]:
+        if query.keys.is_one:
+            return self._rows.of_key(
+                query.keys.low,
+                query.between,
+                after=after,
+                descending=query.descending,
+                limit=limit,
+            )
+        return self._rows.of_range(
+            query.keys, after=after, descending=query.descending, limit=limit
+        )
+
+    def _by_distance(self, closest: int) -> Iterator[ListedCapture]:
+        """Rows of one key, the nearest first; of two equally near ones the earlier."""
+        between = self._query.between
+        later = replace(
+            self._query, between=replace(between, first_ms=max(closest, between.first_ms))
+        )
+        earlier = replace(
+            self._query,
+            between=TimeRange(between.first_ms, min(closest - 1, between.last_ms)),
+            descending=True,
+        )
+
+        def distance(row: ListedCapture) -> int:
+            return abs(row.position.captured_ms - closest)
+
+        sides = (self._each(earlier), self._each(replace(later, descending=False)))
+        return heapq.merge(*sides, key=distance)
+
+    def _each(self, query: CdxQuery) -> Iterator[ListedCapture]:
+        for chunk in self._chunks(query):
+            yield from chunk
+
+    def _matching(self, chunks: Iterable[list[ListedCapture]]) -> Iterator[list[ListedCapture]]:
+        return (self._of_chunk(chunk) for chunk in chunks)
+
+    def _of_chunk(self, chunk: list[ListedCapture]) -> list[ListedCapture]:
+        """The rows of a chunk that are told."""
+        between, filters = self._query.between, self._query.filters
+        return [
+            row
+            for row in chunk
+            if between.first_ms <= row.position.captured_ms <= between.last_ms
+            and all(matches(row) for matches in filters)
+            and not self._is_hidden(row)
+            and self._is_new(row)
+        ]
+
+    def _is_hidden(self, row: ListedCapture) -> bool:
+        takedown = self._permits.capture(
+            Capture(
+                row.url,
+                row.urlkey,
+                from_unix_milliseconds(row.position.captured_ms),
+                RecordType.RESPONSE,
+                row.mime,
+                row.status,
+                row.digest,
+                _NOWHERE,
+                page_id=row.page_id or None,
+                login=row.login,
+            )
+        )
+        return takedown is not None and takedown.effect is TakedownEffect.HIDE
+
+    _last: tuple[tuple[str, ...], ...] = ()
+
+    def _is_new(self, row: ListedCapture) -> bool:
+        """Whether the row stands for itself rather than with the one before it."""
+        if not self._query.collapses:
+            return True
+        keys = tuple(each.key(row) for each in self._query.collapses)
+        same = [old == new for old, new in zip(self._last, keys, strict=False)]
+        self._last = keys
+        return not any(same)
+
+
+def _limited(
+    chunks: Iterable[list[ListedCapture]], skip: int, limit: int | None
+) -> Iterator[list[ListedCapture]]:
+    found = (row for chunk in chunks for row in chunk)
+    rows = islice(found, skip, None if limit is None else skip + limit)
+    while chunk := list(islice(rows, _CHUNK)):
+        yield chunk
+
+
+def _with_next(
+    chunks: Iterator[list[ListedCapture]],
+) -> Iterator[tuple[list[ListedCapture], Callable[[], bool]]]:
+    """Each chunk, and how to ask whether there is another."""
+    ahead: list[list[ListedCapture]] = []
+
+    def is_more() -> bool:
+        if not ahead and (following := next(chunks, None)) is not None:
+            ahead.append(following)
+        return bool(ahead)
+
+    while is_more():
+        chunk = ahead.pop()
+        yield chunk, is_more
+
+
+ANSWER_LIMIT_S = 20.0
+ARCHIVE_PATH = "/cdx/search/cdx"
+_FRESH = {"Cache-Control": "no-cache"}
+_TYPES = {"text": "text/plain; charset=utf-8", "json": "text/x-ndjson", "cdxj": "text/x-cdxj"}
+
+
+class CdxServer:
+    """``/cdx?url=…``: the captures of a URL, or of all that begin with one."""
+
+    def __init__(
+        self,
+        rows: CaptureQueries,
+        permits: CaptureAccess,
+        mementos: MementoIndex,
+        places: MementoEndpoints,
+        *,
+        wide: bool = False,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Take the index, who knows what of it may be told, and whether hosts may be asked for."""
+        self._rows = rows
+        self._permits = permits
+        self._mementos = mementos
+        self._places = places
+        self._wide = wide
+        self._monotonic = monotonic
+
+    def answer(self, request: Request) -> Response:
+        """The captures; 400 for what cannot be read, 403 for what is not told, 404 for nothing."""
+        parameters = request.query_params.multi_items()
+        as_json = ("output", "json") in parameters
+        try:
+            query = parse_query(
+                parameters, archive_dialect=request.url.path == ARCHIVE_PATH, wide=self._wide
+            )
+            if query.output == "link":
+                return self._link_format(query)
+            until = self._monotonic() + ANSWER_LIMIT_S
+            walk = CdxWalk(self._rows, self._permits, query, lambda: self._monotonic() > until)
+            if query.wants_pages:
+                return _page_count(query, walk.pages())
+            walk.start()
+        except TooWideError as error:
+            return _said(403, str(error), as_json=as_json)
+        except InputError as error:
+            return _said(400, str(error), as_json=as_json)
+        return self._captures(request, query, walk)
+
+    def _captures(self, request: Request, query: CdxQuery, walk: CdxWalk) -> Response:
+        told = walk.told()
+        # The first rows now, while the answer can still be another.
+        first: list[ListedCapture] = []
+        for first in told:
+            if first:
+                break
+        if not first and query.output == "json" and not query.archive_dialect and not walk.resume:
+            text = f"No Captures found for: {query.url}"
+            return _said(404, text, as_json=True)
+        headers = dict(_FRESH)
+        end = walk.end()
+        if end is not None and not query.wants_key:
+            kept = [pair for pair in request.query_params.multi_items() if pair[0] != "resumeKey"]
+            more = urlencode([*kept, ("resumeKey", resume_key(end))])
+            headers["Link"] = format_link(f"{self._places.front}{request.url.path}?{more}", "next")
+        body = _WRITERS[query.output](query, walk, chain([first], told))
+        headers["Content-Type"] = _content_type(query)
+        return BlockStream((each.encode() for each in body if each), headers)
+
+    def _link_format(self, query: CdxQuery) -> Response:
+        """The URL's mementos, as a TimeMap lists them."""
+        if not query.keys.is_one:
+            raise InputError("output=link lists the mementos of one URL; leave matchType out.")
+        between = query.between
+        lines = (
+            memento_link(self._places, each)
+            for each in self._mementos.listed(query.url)
+            if between.first_ms
+            <= unix_milliseconds(parse_timestamp14(each.timestamp))
+            <= between.last_ms
+        )
+        body = ",\n".join(islice(lines, query.limit))
+        headers = {**_FRESH, "Content-Type": LINK_FORMAT}
+        return Response(f"{body}\n" if body else "", headers=headers)
+
+
+def _said(status: int, text: str, *, as_json: bool) -> Response:
+    if as_json:
+        body = json.dumps({"message": text})
+        return Response(body, status, _FRESH, media_type="application/json")
+    return PlainTextResponse(f"{text}\n", status, _FRESH)
+
+
+def _page_count(query: CdxQuery, pages: int) -> Response:
+    if query.archive_dialect:
+        return PlainTextResponse(f"{pages}\n", headers=_FRESH)
+    # pywb counts blocks of a compressed index; ours are the pages themselves.
+    body = json.dumps({"pages": pages, "pageSize": query.page_rows, "blocks": pages})
+    return Response(body, headers=_FRESH, media_type="application/json")
+
+
+def _content_type(query: CdxQuery) -> str:
+    if query.output == "json" and query.archive_dialect:
+        return "application/json"
+    return _TYPES[query.output]
+
+
+def _text(query: CdxQuery, walk: CdxWalk, told: Iterable[list[ListedCapture]]) -> Iterator[str]:
+    for rows in told:
+        yield "".join(" ".join(value_of(row, name) for name in query.fields) + "\n" for row in rows)
+    if query.wants_key and walk.resume is not None:
+        yield f"\n{resume_key(walk.resume)}\n"
+
+
+def _json(query: CdxQuery, walk: CdxWalk, told: Iterable[list[ListedCapture]]) -> Iterator[str]:
+    if query.archive_dialect:
+        yield from _archive_json(query, walk, told)
+        return
+    for rows in told:
+        yield "".join(_object(row, query.fields) + "\n" for row in rows)
+
+
+def _archive_json(
+    query: CdxQuery, walk: CdxWalk, told: Iterable[list[ListedCapture]]
+) -> Iterator[str]:
+    """A list of lists, the names of the fields first; nothing but ``[]`` when there is none."""
+    before = f"[{json.dumps(query.fields)}"
+    for rows in told:
+        if rows:
+            lines = (json.dumps([value_of(row, name) for name in query.fields]) for row in rows)
+            yield f"{before},\n" + ",\n".join(lines)
+            before = ""
+    if query.wants_key and walk.resume is not None:
+        yield f"{before},\n[],\n{json.dumps([resume_key(walk.resume)])}"
+        before = ""
+    yield "[]\n" if before else "]\n"
+
+
+def _cdxj(query: CdxQuery, walk: CdxWalk, told: Iterable[list[ListedCapture]]) -> Iterator[str]:
+    names = tuple(name for name in query.fields if name not in ("urlkey", "timestamp"))
+    for rows in told:
+        yield "".join(
+            f"{value_of(row, 'urlkey')} {row.timestamp} {_object(row, names)}\n" for row in rows
+        )
+    if query.wants_key and walk.resume is not None:
+        yield f"\n{resume_key(walk.resume)}\n"
+
+
+def _object(row: ListedCapture, names: tuple[str, ...]) -> str:
+    fields = {name: value_of(row, name) for name in names if is_field(name)}
+    return json.dumps(fields, separators=(",", ":"))
+
+
+_WRITERS: dict[str, Callable[[CdxQuery, CdxWalk, Iterable[list[ListedCapture]]], Iterator[str]]] = {
+    "text": _text,
+    "json": _json,
+    "cdxj": _cdxj,
+}

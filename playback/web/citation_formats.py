@@ -1,0 +1,216 @@
+"""Citations of a copy: wikitext, HTML with Robust Links, BibTeX, plain text; pure.
+
+Titles and names were written by the page, so each form escapes them by its own rules; the text that
+comes out says the same wherever it is pasted.
+
+- wikitext: ``{{cite web}}`` takes ``|``, ``}}``, ``{{`` and ``[[`` apart, an external link ends at
+  ``]`` and at white space; as character references they are only text (mediawiki.org, Help:Links,
+  Help:Templates). URLs get them percent-encoded.
+- HTML: Robust Links 1.0, ``data-originalurl``, ``data-versionurl``, ``data-versiondate``
+  (robustlinks.mementoweb.org/spec).
+- BibTeX: eleven characters are special (The LaTeX Companion, 2nd ed., 13.2).
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from html import escape
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+|\s+")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_WIKI_SPECIAL = re.compile(r"[\[\]{}|<>&=~_*#:;'!/-]")
+_WIKI_ALONE = frozenset("=~_*#:;'!/-")  # special only at the beginning of a text, or repeated
+_URL_UNSAFE = re.compile(r"[\[\]{}|<>\"'\s\\^`\x00-\x1f\x7f-\U0010ffff]")
+_BIBTEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\textbraceleft{}",  # BibTeX counts braces, whatever stands before them
+    "}": r"\textbraceright{}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    '"': '{"}',
+}
+_ISO_DATE = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d))?)?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class CitedSource:
+    """What is cited.
+
+    Attributes:
+        url: the page, as it was archived.
+        archive_url: the reader's page of the copy.
+        memento_url: the copy itself (URI-M).
+        captured_at: when it was archived.
+        accessed_at: when it is cited.
+        title: as the page says; the URL when it says nothing.
+        authors: as the page says.
+        published: its date as the page says, in ISO 8601; empty when unknown.
+        site: what the page says its site is called; empty when nothing.
+        language: BCP 47, as the page says; empty when nothing.
+    """
+
+    url: str
+    archive_url: str
+    memento_url: str
+    captured_at: datetime
+    accessed_at: datetime
+    title: str
+    authors: Sequence[str] = ()
+    published: str = ""
+    site: str = ""
+    language: str = ""
+
+
+def cite_web(source: CitedSource) -> str:
+    """MediaWiki's ``{{cite web}}``, on one line."""
+    parameters = [
+        *_people(source.authors),
+        ("title", source.title),
+        ("website", source.site),
+        ("date", _iso_day(source.published)),
+        ("language", source.language),
+    ]
+    fields = [("url", wiki_url(source.url))]
+    fields += [(name, wiki_text(text)) for name, text in parameters if text.strip()]
+    fields += [
+        ("access-date", f"{source.accessed_at:%Y-%m-%d}"),
+        ("archive-url", wiki_url(source.archive_url)),
+        ("archive-date", f"{source.captured_at:%Y-%m-%d}"),
+    ]
+    return "{{cite web" + "".join(f" |{name}={text}" for name, text in fields) + "}}"
+
+
+def wiki_link(source: CitedSource) -> str:
+    """An external link of MediaWiki, and one to the copy."""
+    title = wiki_text(source.title)
+    day = f"{source.captured_at:%Y-%m-%d}"
+    return (
+        f"[{wiki_url(source.url)} {title}] ([{wiki_url(source.archive_url)} archived copy, {day}])"
+    )
+
+
+def robust_link(source: CitedSource) -> str:
+    """HTML whose link carries where the copy is, and of when."""
+    attributes = {
+        "href": source.archive_url,
+        "data-originalurl": source.url,
+        "data-versionurl": source.archive_url,
+        "data-versiondate": f"{source.captured_at:%Y-%m-%dT%H:%M:%SZ}",
+    }
+    said = " ".join(f'{name}="{escape(_clean(text))}"' for name, text in attributes.items())
+    return f"<a {said}>{escape(_clean(source.title))}</a>"
+
+
+def bibtex(source: CitedSource) -> str:
+    """An entry of the kind ``@misc``."""
+    published = _ISO_DATE.match(source.published)
+    fields = [
+        ("author", " and ".join(f"{{{bibtex_text(each)}}}" for each in source.authors)),
+        ("title", f"{{{bibtex_text(source.title)}}}"),
+        ("organization", bibtex_text(source.site)),
+        ("year", published[1] if published else ""),
+        ("month", str(int(published[2])) if published and published[2] else ""),
+        ("url", bibtex_url(source.archive_url)),
+        ("urldate", f"{source.accessed_at:%Y-%m-%d}"),
+        ("note", _bibtex_note(source)),
+    ]
+    lines = [f"  {name} = {{{text}}}," for name, text in fields if text]
+    return "\n".join((f"@misc{{copy{source.captured_at:%Y%m%d%H%M%S},", *lines, "}"))
+
+
+def plain(source: CitedSource) -> str:
+    """One paragraph for people."""
+    parts = [
+        "; ".join(_clean(each) for each in source.authors),
+        f"“{_clean(source.title)}”",
+        _clean(source.site),
+        _iso_day(source.published),
+        _clean(source.url),
+        f"archived {source.captured_at:%Y-%m-%d %H:%M:%S} UTC at {_clean(source.archive_url)}",
+        f"accessed {source.accessed_at:%Y-%m-%d}",
+    ]
+    return ". ".join(part for part in parts if part) + "."
+
+
+def wiki_text(text: str) -> str:
+    """Words that MediaWiki shows as they are, in a template's parameter and in a link's label.
+
+    Characters with a meaning become references to them, which start nothing.
+
+    >>> wiki_text("A | B [C] {{d}} ''e''")
+    'A &#124; B &#91;C&#93; &#123;&#123;d&#125;&#125; &#39;&#39;e&#39;&#39;'
+    """
+    cleaned = _clean(text)
+
+    def one(match: re.Match[str]) -> str:
+        found, place = match[0], match.start()
+        # "==", "--", "__" and "//" mean something in the middle, "*" and the like in the beginning.
+        if found in _WIKI_ALONE and place > 0:
+            before = cleaned[place - 1]
+            after = cleaned[place + 1 : place + 2]
+            if found not in (before, after) and not (found == ":" and after == "/"):
+                return found
+        return f"&#{ord(found)};"
+
+    return _without_magic(_WIKI_SPECIAL.sub(one, cleaned))
+
+
+def wiki_url(url: str) -> str:
+    """The URL as a link of MediaWiki takes it whole, and a template's parameter, too."""
+    encoded = _percent_encoded(url)
+    # Signatures and magic words are expanded in URLs as everywhere.
+    return encoded.replace("~~~", "%7E%7E%7E").replace("__", "%5F%5F")
+
+
+def bibtex_text(text: str) -> str:
+    r"""Words that BibTeX and LaTeX set as they are.
+
+    >>> bibtex_text("50% of {A} & B_c")
+    '50\\\\% of \\\\{A\\\\} \\\\& B\\\\_c'
+    """
+    return "".join(_BIBTEX.get(each, each) for each in _clean(text))
+
+
+def bibtex_url(url: str) -> str:
+    """The URL as the field ``url`` takes it: without braces, backslashes and what is not ASCII."""
+    return _percent_encoded(url)
+
+
+def _bibtex_note(source: CitedSource) -> str:
+    moment = f"{source.captured_at:%Y-%m-%d %H:%M:%S}"
+    return f"Copy archived {moment} UTC of {bibtex_text(bibtex_url(source.url))}"
+
+
+def _percent_encoded(url: str) -> str:
+    return _URL_UNSAFE.sub(lambda m: "".join(f"%{byte:02X}" for byte in _sound(m[0]).encode()), url)
+
+
+def _people(authors: Sequence[str]) -> list[tuple[str, str]]:
+    if len(authors) < 2:
+        return [("author", author) for author in authors]
+    return [(f"author{number}", author) for number, author in enumerate(authors[:20], 1)]
+
+
+def _iso_day(text: str) -> str:
+    match = _ISO_DATE.match(text)
+    return match[0] if match else ""
+
+
+def _clean(text: str) -> str:
+    """The text on one line, without control characters."""
+    return _sound(_CONTROL.sub(" ", text)).strip()
+
+
+def _sound(text: str) -> str:
+    return _SURROGATE.sub("\ufffd", text)
+
+
+def _without_magic(text: str) -> str:
+    """The text without what MediaWiki links by itself: ``ISBN 123``, ``RFC 1``, ``PMID 2``."""
+    return re.sub(r"\b(ISBN|RFC|PMID) (?=\d)", r"\1&#32;", text)

@@ -1,0 +1,122 @@
+"""Client address behind trusted proxies, and its network for rate limits.
+
+The address is the socket's. ``X-Forwarded-For`` is believed only when a configured proxy sends it
+(RFC 7239, 8.1: anybody else may write what he likes), and then read from its end: each proxy adds
+the address that it saw, so the last one that is no proxy of ours is the reader's.
+"""
+
+import ipaddress
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+
+from starlette.requests import Request
+
+from core.errors import ConfigError
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+NO_ADDRESS = IPv4Address("0.0.0.0")  # noqa: S104 who asks over a socket without addresses
+_MOST_HOPS = 20
+_RELAYED = ("forwarded", "x-forwarded-for", "via")
+_LOG = logging.getLogger(__name__)
+_HOST_BITS_V6 = 64  # one customer's network: its host half is anybody's to choose
+
+
+@dataclass(frozen=True, slots=True)
+class ClientAddresses:
+    """How a reader's address is found.
+
+    Attributes:
+        proxies: whose ``X-Forwarded-For`` is believed; none by default.
+    """
+
+    proxies: tuple[Network, ...] = ()
+
+    def address_of(self, request: Request) -> Address:
+        """The reader's address; what is no address ends the way back at the proxy that said it."""
+        address = _parsed(request.client.host if request.client else "") or NO_ADDRESS
+        said = ",".join(request.headers.getlist("x-forwarded-for")).rsplit(",", _MOST_HOPS)
+        for text in reversed(said[-_MOST_HOPS:]):
+            if not within(address, self.proxies):
+                break
+            further = _parsed(text.strip())
+            if further is None:
+                break
+            address = further
+        return address
+
+    def is_relayed(self, request: Request) -> bool:
+        """Return True when a proxy sent the request that is none of ours, so that nobody's address is known.
+
+        What the proxy's own address may do, such as ask without limits, its readers may not.
+        """
+        if not any(name in request.headers for name in _RELAYED):
+            return False
+        peer = _parsed(request.client.host if request.client else "") or NO_ADDRESS
+        if within(peer, self.proxies):
+            return False
+        _warn_of_proxy(peer)
+        return True
+
+
+@lru_cache(maxsize=64)
+def _warn_of_proxy(peer: Address) -> None:
+    _LOG.warning(
+        "front.unknown_proxy: address=%s: its readers have no rights by their network;"
+        " name it with --behind.",
+        peer,
+    )
+
+
+def within(address: Address, networks: Iterable[Network]) -> bool:
+    """Whether the address is in one of them."""
+    return any(address.version == each.version and address in each for each in networks)
+
+
+def reader_prefix(address: Address) -> str:
+    """What is counted as one reader: an IPv4 address, or an IPv6 /64.
+
+    >>> reader_prefix(IPv6Address("2001:db8:1:2::3"))
+    '2001:db8:1:2::/64'
+    """
+    return str(address) if address.version == 4 else _network(address, _HOST_BITS_V6)
+
+
+def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
+    """Networks as settings name them: ``10.0.0.0/8``, ``2001:db8::/32``, or a single address.
+
+    Raises:
+        ConfigError: one of them is none.
+    """
+    found = []
+    for text in texts:
+        try:
+            found.append(ipaddress.ip_network(text.strip()))
+        except ValueError as error:
+            raise ConfigError(
+                f"{text!r} is no network; write an address, or one like 10.0.0.0/8: {error}."
+            ) from error
+    return tuple(found)
+
+
+def _network(address: Address, bits: int) -> str:
+    kind = IPv4Network if address.version == 4 else IPv6Network
+    return str(kind((int(address), bits), strict=False))
+
+
+def _parsed(text: str) -> Address | None:
+    """The address that the text names, IPv4 inside IPv6 taken out; a port is left out."""
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        address = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address

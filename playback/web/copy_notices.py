@@ -1,0 +1,249 @@
+"""Notices about a copy: threats, temporal drift, device and language of the capture.
+
+One URL may have several representations (RFC 9110, 3.2): sites send phones, other languages and members
+other pages. The page's manifest says which one a capture holds; here it is read for readers.
+
+Replay knows which parts a copy shows and counts them; the front asks it, and says nothing when it does
+not answer soon.
+"""
+
+import http.client
+import logging
+import re
+import threading
+from collections import OrderedDict
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+from core.captures import ArtifactKind
+from core.config.stored_level import DEFAULT_STORED_LEVEL
+from core.errors import PermanentError
+from core.page_manifest import PageInfo
+from playback.access.control import AccessControl
+from playback.access.holds import ScanVerdict, UnscannedPolicy
+from playback.access.threat_lists import ListEffect, ListHit
+from playback.url_paths import Memento, MementoModifier, memento_path
+from playback.web.page_store import CapturedPage, PageStore
+from warc.artifact_reader import ArtifactReader
+
+_COPY_VIEWS = ("page", "beside")
+PASSED_VIEW = "as-captured"  # the view of a reader who was warned and went on
+
+
+@dataclass(frozen=True, slots=True)
+class CopyWarning:
+    """What is to be said of a page before its copy is shown.
+
+    Attributes:
+        threat: what a scanner found in its document; the copy is never shown.
+        listed: where its address was found.
+        scan: what is known of a file to download; None: no scanner has looked into it.
+        is_unscanned_held: whether such a file is held back until one has.
+    """
+
+    threat: ScanVerdict | None = None
+    listed: ListHit | None = None
+    scan: ScanVerdict | None = None
+    is_unscanned_held: bool = False
+
+    def holds(self, view: str, *, is_download: bool) -> bool:
+        """Whether a notice stands where the copy would be."""
+        if self.threat is not None:
+            return view in (*_COPY_VIEWS, PASSED_VIEW, "text")
+        if view not in _COPY_VIEWS:
+            return False
+        if self.listed is not None and self.listed.on.effect is ListEffect.HOLD:
+            return True
+        return is_download and self.is_unscanned_held and self.scan is None
+
+
+class CopyWarnings:
+    """Asks what holds for a page. From any thread."""
+
+    def __init__(self, permits: AccessControl) -> None:
+        self._permits = permits
+
+    def of(self, page: CapturedPage) -> CopyWarning:
+        """What its reader is to be told.
+
+        Raises:
+            TransientError: decisions or index cannot be read.
+        """
+        holds = self._permits.holds
+        return CopyWarning(
+            threat=self._permits.threats((page.page_id,)).get(page.page_id),
+            listed=holds.listed(page.url, page.final_url),
+            scan=self._permits.scan(page.page_id) if page.is_download else None,
+            is_unscanned_held=holds.unscanned is UnscannedPolicy.HOLD,
+        )
+
+    def of_url(self, url: str) -> ListHit | None:
+        """Where an address is listed, before its reader is sent to the live web."""
+        return self._permits.holds.listed(url)
+
+
+_MOST_KEPT = 5_000
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureRepresentation:
+    """What a capture was seen with.
+
+    Attributes:
+        is_phone: on a phone's screen; else on a desktop's.
+        width: of the viewport, in CSS pixels.
+        height: of the viewport, in CSS pixels.
+        language: the first that the browser asked for; empty when that was not recorded.
+        is_logged_in: the page was visited with a login.
+        stored: how much of it was recorded (`core.config.stored_level`).
+    """
+
+    is_phone: bool
+    width: int
+    height: int
+    language: str
+    is_logged_in: bool
+    stored: str = str(DEFAULT_STORED_LEVEL)
+
+    @property
+    def has_screen(self) -> bool:
+        """Return True when it was rendered, on a screen that is known."""
+        return bool(self.width)
+
+
+def representation_of(manifest: PageInfo) -> CaptureRepresentation | None:
+    """Return what the manifest says; None when it names no screen, and nothing was left out."""
+    screen, stored = manifest.screen, manifest.stored
+    if screen is None:
+        is_whole = stored == DEFAULT_STORED_LEVEL
+        return None if is_whole else CaptureRepresentation(False, 0, 0, "", False, stored)  # noqa: FBT003
+    return CaptureRepresentation(
+        screen.mobile, screen.width, screen.height, manifest.language, bool(manifest.login), stored
+    )
+
+
+class RepresentationReader:
+    """Reads them from manifests, and keeps the newest that were read. From any thread.
+
+    Args:
+        store: knows where manifests are.
+        records: reads them; None where the WARCs are not.
+    """
+
+    def __init__(self, store: PageStore, records: ArtifactReader | None) -> None:
+        self._store = store
+        self._records = records
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, CaptureRepresentation | None] = OrderedDict()
+
+    def of(self, page: CapturedPage) -> CaptureRepresentation | None:
+        """Return the page's; None when it is not known.
+
+        Raises:
+            TransientError: the index cannot be read.
+        """
+        if ArtifactKind.PAGEINFO not in page.artifacts or self._records is None:
+            return None
+        with self._lock:
+            if page.page_id in self._kept:
+                return self._kept[page.page_id]
+        found = self._read(page, self._records)
+        with self._lock:
+            self._kept[page.page_id] = found
+            while len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
+        return found
+
+    def _read(self, page: CapturedPage, records: ArtifactReader) -> CaptureRepresentation | None:
+        place = self._store.place(page, ArtifactKind.PAGEINFO)
+        if place is None:
+            return None
+        try:
+            return representation_of(records.manifest(place))
+        except PermanentError as error:
+            _LOG.warning("front.manifest_unreadable: page_id=%s %s", page.page_id, error)
+            return None
+
+
+MOST_DRIFTS_LISTED = 10  # pages of a list whose skews are told unasked
+_PATIENCE_S = 2.0
+_MOST_BYTES = 1_000
+_MOST_ASKING = 8  # of the front's threads; a page is shown without its skew rather than late
+_FACT = re.compile(rb"(shown|other|earlier|later) (\d{1,15})\n")
+
+
+@dataclass(frozen=True, slots=True)
+class TemporalDrift:
+    """How far the parts of a copy are from its moment.
+
+    Attributes:
+        shown: how many parts it shows.
+        other: how many of them come from another visit.
+        earlier: how many seconds before the page the oldest of these was captured; 0: none was.
+        later: how many seconds after it the newest was; 0: none was.
+    """
+
+    shown: int
+    other: int
+    earlier: int
+    later: int
+
+    def as_json(self) -> dict[str, int]:
+        """The same, for JSON."""
+        return asdict(self)
+
+    @property
+    def largest(self) -> timedelta:
+        """The greatest distance."""
+        return timedelta(seconds=max(self.earlier, self.later))
+
+
+class DriftClient:
+    """Asks replay. From any thread."""
+
+    def __init__(self, replay_origin: str, *, inner: str = "") -> None:
+        """Take replay's origin, and where it is reached from here when that is elsewhere."""
+        self._host = urlsplit(replay_origin).netloc
+        self._inner = urlsplit(inner or replay_origin)
+        self._asking = threading.BoundedSemaphore(_MOST_ASKING)
+
+    def of(self, url: str, timestamp: str) -> TemporalDrift | None:
+        """The skew of a copy; None when replay does not tell."""
+        if not self._asking.acquire(blocking=False):
+            return None
+        try:
+            return self._asked(url, timestamp)
+        finally:
+            self._asking.release()
+
+    def _asked(self, url: str, timestamp: str) -> TemporalDrift | None:
+        place = self._inner
+        make = (
+            http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
+        )
+        path = memento_path(Memento(timestamp, MementoModifier.SKEW, url))
+        try:
+            with closing(make(place.hostname or "", place.port, timeout=_PATIENCE_S)) as connection:
+                connection.request("GET", path, headers={"Host": self._host})
+                response = connection.getresponse()
+                body = response.read(_MOST_BYTES) if response.status == 200 else b""
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            _LOG.info("front.skew_unknown: %s", error)
+            return None
+        facts = {name.decode(): int(number) for name, number in _FACT.findall(body)}
+        return TemporalDrift(**facts) if len(facts) == 4 else None
+
+
+def rough_distance(seconds: int) -> tuple[str, int]:
+    """A distance as a person says it: the unit, and how many of them, rounded.
+
+    >>> rough_distance(40), rough_distance(3 * 86_400 + 60), rough_distance(90)
+    (('second', 40), ('day', 3), ('minute', 2))
+    """
+    for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= size:
+            return unit, (seconds * 2 + size) // (2 * size)
+    return "second", seconds

@@ -1,0 +1,231 @@
+"""Languages of the reader pages: catalogues, translation, numbers and dates.
+
+Catalogues are text, ``locale/<language>/LC_MESSAGES/front.po``, read when they are first needed; a
+language is offered as soon as its folder is there (W11). The source text is English.
+
+A reader gets what the browser asks for (RFC 9110, 12.5.4), or says so in the address: ``/de/page/…``
+is ``/page/…`` in German, and every link on it stays in German. Nothing is stored at the reader's.
+The language of the request that is being answered is a context variable, which Starlette carries
+into its threads; so templates and macros need not hand it on.
+"""
+
+import io
+import re
+from collections.abc import Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from functools import lru_cache
+from pathlib import Path
+
+from babel import Locale
+from babel.dates import format_date, format_time
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po
+from babel.numbers import format_decimal
+from babel.support import Translations
+
+from core.errors import ConfigError
+
+SOURCE = "en"
+DOMAIN = "front"
+LOCALES = Path(__file__).parent / "locale"
+
+_PREFIX = re.compile(rb"/([a-z]{2,3})(?=/|$)")
+_RANGE = re.compile(
+    r"\s*([A-Za-z]{1,8}(?:-[A-Za-z0-9]{1,8}){0,5}|\*)\s*(?:;\s*q=([01](?:\.\d{0,3})?))?\s*"
+)
+_MOST_RANGES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class PageLanguage:
+    """What the page that is being made is written in.
+
+    Attributes:
+        language: e.g. ``de``.
+        prefix: what the page's links begin with: ``/de`` where the reader chose it, else empty.
+        path: the address that was asked for, without that prefix.
+    """
+
+    language: str
+    prefix: str = ""
+    path: str = "/"
+
+
+_UNSAID = PageLanguage(SOURCE)
+page_language: ContextVar[PageLanguage] = ContextVar("spoken", default=_UNSAID)
+
+
+@lru_cache(maxsize=1)
+def languages() -> tuple[str, ...]:
+    """The languages there are, the source first."""
+    found = LOCALES.glob(f"*/LC_MESSAGES/{DOMAIN}.po")
+    return (SOURCE, *sorted({path.parent.parent.name for path in found} - {SOURCE}))
+
+
+def check_language(language: str) -> str:
+    """The language, when there is a catalogue for it.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if language not in languages():
+        raise ConfigError(
+            f"The front does not speak {language!r}; there is {', '.join(languages())}."
+        )
+    return language
+
+
+def wanted_language(accepted: str, default: str = SOURCE) -> str:
+    """The language for an Accept-Language header; `default` when it names none that there is.
+
+    Looked up as in RFC 4647, 3.4: ``de-AT`` is served by ``de``. Of equal wishes the first.
+
+    >>> wanted_language("fr, de-AT;q=0.8, en;q=0.5")
+    'de'
+    >>> wanted_language("de;q=0, *"), wanted_language("tlh"), wanted_language("")
+    ('en', 'en', 'en')
+    """
+    wishes: list[tuple[float, str]] = []
+    for text in accepted.split(",", _MOST_RANGES)[:_MOST_RANGES]:
+        match = _RANGE.fullmatch(text)
+        if match is not None:
+            wishes.append((float(match[2] or 1), match[1].lower()))
+    refused = {name for weight, name in wishes if not weight}
+    for weight, name in sorted(wishes, key=lambda wish: -wish[0]):
+        if not weight:
+            continue
+        if name == "*":
+            return default if default not in refused else _first_but(refused, default)
+        base = name.partition("-")[0]
+        if base in languages():
+            return base
+    return default
+
+
+def split_prefix(path: bytes) -> tuple[str, bytes]:
+    """The language that a raw path begins with, empty when none, and the path without it.
+
+    >>> split_prefix(b"/de/page/https://a.example/"), split_prefix(b"/page/x")
+    (('de', b'/page/https://a.example/'), ('', b'/page/x'))
+    """
+    match = _PREFIX.match(path)
+    language = match[1].decode() if match else ""
+    if match is None or language not in languages():
+        return "", path
+    return language, path[match.end() :] or b"/"
+
+
+def localized_path(path: str) -> str:
+    """A path of the front in the language that the reader chose."""
+    return page_language.get().prefix + path
+
+
+def translate(text: str, **values: object) -> str:
+    """The text in the reader's language, its ``%(name)s`` filled in."""
+    return _fill(_catalogue(page_language.get().language).ugettext(text), values)
+
+
+def translate_count(one: str, many: str, count: int, **values: object) -> str:
+    """The form for `count` things, whose number stands for ``%(count)s``."""
+    found = _catalogue(page_language.get().language).ungettext(one, many, count)
+    return _fill(found, {"count": number(count), **values})
+
+
+def noop(text: str) -> str:
+    """The text as it is: marked for translators, translated where it is shown."""
+    return text
+
+
+def day(moment: date | datetime) -> str:
+    """A day written out: ``1 March 2026``, ``1. März 2026``."""
+    return format_date(_day_of(moment), _PATTERNS.get(_language(), "long"), locale=_language())
+
+
+def when(moment: datetime) -> str:
+    """A moment to the second, in digits, in UTC."""
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def minute(moment: datetime) -> str:
+    """The time of day, in UTC."""
+    return format_time(moment, "HH:mm", locale=_language())
+
+
+def moment_of(when_: datetime) -> str:
+    """Day and time written out, in UTC."""
+    return f"{day(when_)}, {minute(when_)} UTC"
+
+
+def month(number_: int) -> str:
+    """A month's name, from 1."""
+    return str(Locale.parse(_language()).months["stand-alone"]["wide"][number_])
+
+
+def month_and_year(moment: date) -> str:
+    """A month and its year: ``March 2026``."""
+    return format_date(moment, "LLLL y", locale=_language())
+
+
+def weekdays() -> Sequence[tuple[str, str]]:
+    """Short and full names of the weekdays, in the order of the reader's weeks."""
+    locale = Locale.parse(_language())
+    order = [(locale.first_week_day + step) % 7 for step in range(7)]
+    names = locale.days["stand-alone"]
+    return [(str(names["short"][each]), str(names["wide"][each])) for each in order]
+
+
+def first_weekday() -> int:
+    """The day that the reader's weeks begin with; 0 is Monday."""
+    return int(Locale.parse(_language()).first_week_day)
+
+
+def number(count: float) -> str:
+    """A number as it is written: ``5,000``, ``5.000``."""
+    return format_decimal(count, locale=_language())
+
+
+def language_name(language: str) -> str:
+    """What its speakers call a language."""
+    name = Locale.parse(language).get_display_name() or language
+    return name[:1].upper() + name[1:]
+
+
+def _language() -> str:
+    # English without a country has American dates; days before months are read by everyone.
+    language = page_language.get().language
+    return "en_GB" if language == "en" else language
+
+
+_PATTERNS = {"en_GB": "d MMMM y"}
+
+
+def _day_of(moment: date | datetime) -> date:
+    return moment.date() if isinstance(moment, datetime) else moment
+
+
+@lru_cache(maxsize=64)
+def _catalogue(language: str) -> Translations:
+    path = LOCALES / language / "LC_MESSAGES" / f"{DOMAIN}.po"
+    if language == SOURCE and not path.is_file():
+        return Translations()
+    with path.open("rb") as source, io.BytesIO() as compiled:
+        write_mo(compiled, read_po(source, locale=language))
+        compiled.seek(0)
+        return Translations(compiled, domain=DOMAIN)
+
+
+def _fill(text: str, values: dict[str, object]) -> str:
+    return text % values if values else text
+
+
+def _first_but(refused: set[str], default: str) -> str:
+    return next((each for each in languages() if each not in refused), default)
+
+
+def set_language(language: str) -> None:
+    """Answer in the language that a question names, if it names one."""
+    said = page_language.get()
+    if language:
+        page_language.set(replace(said, language=language, prefix=f"/{language}"))

@@ -1,0 +1,422 @@
+"""APIs for machines: TimeGate, TimeMaps, CDX, robots.txt (RFC 7089).
+
+A memento's address (URI-M) is replay's, where the copy stands without a frame. The reader page of the
+same copy says the same of itself, so that a client finds its way from either.
+
+``/timemap/<form>/<url>`` comes in three forms: ``link`` is RFC 7089's own, ``json`` and ``cdxj`` are
+those of the Memento aggregators. A long list comes in pages, ``/timemap/<form>/<number>/<url>``; the
+address without a number is then an index of them (RFC 7089, 5.1.2). No answer holds more than a page.
+"""
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from itertools import islice
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from core.timestamps import parse_timestamp14
+from playback.access.control import AccessControl
+from playback.mementos import (
+    LINK_FORMAT,
+    MementoEndpoints,
+    MementoIndex,
+    PageMemento,
+    format_link,
+    link_header,
+    memento_date,
+    memento_link,
+    memento_links,
+    page_links,
+)
+from playback.web.cdx_server import ARCHIVE_PATH, CdxServer
+from playback.web.copy_notices import DriftClient, TemporalDrift
+from playback.web.page_request import archived_url, raw_rest
+from playback.web.page_store import CapturedPage
+from playback.web.rate_limits import LoadLimit
+from warc.index.database import IndexDatabase
+from warc.index.queries import CaptureQueries
+
+_VARY = {"Vary": "accept-datetime", "Cache-Control": "no-cache"}
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+# RFC 7089, 2.1.1: the fixed-length form of RFC 1123, in GMT alone.
+_DATE = re.compile(
+    rf"(?:{'|'.join(_DAYS)}), (\d\d) ({'|'.join(_MONTHS)}) (\d{{4}}) (\d\d):(\d\d):(\d\d) GMT",
+    re.ASCII,
+)
+
+
+def accepted_moment(text: str) -> datetime | None:
+    """The moment that a value of Accept-Datetime names; None when it is not of RFC 7089's form.
+
+    >>> accepted_moment("Sun, 01 Mar 2026 12:00:00 GMT").isoformat()
+    '2026-03-01T12:00:00+00:00'
+    >>> accepted_moment("Sun, 30 Feb 2026 12:00:00 GMT"), accepted_moment("2026-03-01")
+    (None, None)
+    """
+    match = _DATE.fullmatch(text.strip())
+    if match is None:
+        return None
+    day, month, year, hour, minute, second = match.groups()
+    date = int(year), _MONTHS.index(month) + 1, int(day)
+    try:
+        return datetime(*date, int(hour), int(minute), int(second), tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+class TimeGate:
+    """``/timegate/<url>``: leads to the memento nearest to Accept-Datetime (RFC 7089, 4.1.2)."""
+
+    def __init__(self, mementos: MementoIndex, places: MementoEndpoints) -> None:
+        self._mementos = mementos
+        self._places = places
+
+    def answer(self, request: Request) -> Response:
+        """302 to the memento; 404 when there is none, 400 for a date that cannot be read."""
+        url = archived_url(raw_rest(request, 1))
+        if url is None:
+            return _said(404, "A TimeGate looks like /timegate/https://example.org/.", [])
+        links = page_links(self._places, url)
+        dates = request.headers.getlist("accept-datetime")
+        at = accepted_moment(dates[0]) if len(dates) == 1 else None
+        if dates and at is None:
+            text = "Accept-Datetime must look like this: Sun, 01 Mar 2026 12:00:00 GMT."
+            return _said(400, text, links)
+        found = self._mementos.nearest(url, at)
+        if found is None:
+            return _said(404, "This archive has no copy of that page.", links)
+        around = self._mementos.around(url, found.timestamp)
+        headers = {
+            **_VARY,
+            "Location": self._places.memento(found),
+            "Link": link_header(links, memento_links(self._places, found, around)),
+        }
+        return Response(status_code=302, headers=headers)
+
+
+def _said(status: int, text: str, links: list[str]) -> Response:
+    headers = {**_VARY, "Link": link_header(links)} if links else _VARY
+    return PlainTextResponse(f"{text}\n", status, headers)
+
+
+class MementoHeaders:
+    """What a reader page says of the copy that it shows."""
+
+    def __init__(self, mementos: MementoIndex, places: MementoEndpoints) -> None:
+        self._mementos = mementos
+        self._places = places
+
+    def of(self, url: str, timestamp: str, *, is_offered: bool) -> dict[str, str]:
+        """Link, and for a copy that is offered Memento-Datetime: it alone is a memento."""
+        links = page_links(self._places, url)
+        if not is_offered:
+            return {"Link": link_header(links)}
+        shown = PageMemento(url, timestamp)
+        around = self._mementos.around(url, timestamp)
+        return {
+            "Link": link_header(links, memento_links(self._places, shown, around)),
+            "Memento-Datetime": memento_date(shown),
+        }
+
+
+PAGE_SIZE = 1_000  # mementos
+_NUMBERED = re.compile(r"([1-9]\d{0,5})/(.+)", re.ASCII | re.DOTALL)
+_FRESH = {"Cache-Control": "no-cache"}
+
+
+@dataclass(frozen=True, slots=True)
+class TimeMapPart:
+    """A page of a list.
+
+    Attributes:
+        number: its number, from 1.
+        first: its oldest memento.
+        last: its newest.
+    """
+
+    number: int
+    first: PageMemento
+    last: PageMemento
+
+
+@dataclass(frozen=True, slots=True)
+class TimeMap:
+    """One list: of mementos, or of the parts of a longer one.
+
+    Attributes:
+        url: the original (URI-R).
+        number: which part it is; None: it is everything there is, or the index.
+        mementos: what it lists, oldest first.
+        parts: what the index lists instead.
+        is_first, is_last: whether it begins with the first memento of all, and ends with the last.
+    """
+
+    url: str
+    number: int | None
+    mementos: tuple[PageMemento, ...]
+    parts: tuple[TimeMapPart, ...] = ()
+    is_first: bool = True
+    is_last: bool = True
+
+    @property
+    def span(self) -> tuple[PageMemento, PageMemento]:
+        """Its oldest and its newest memento."""
+        if self.parts:
+            return self.parts[0].first, self.parts[-1].last
+        return self.mementos[0], self.mementos[-1]
+
+    def listed(self) -> Iterator[tuple[PageMemento, list[str]]]:
+        """Each memento with its roles."""
+        newest = len(self.mementos) - 1
+        for place, each in enumerate(self.mementos):
+            roles = ["first"] if self.is_first and place == 0 else []
+            yield each, [*roles, "last"] if self.is_last and place == newest else roles
+
+
+def time_map(mementos: MementoIndex, url: str, number: int | None) -> TimeMap | None:
+    """The list of a page's mementos, or a part of it; None when there is nothing to list."""
+    found = mementos.listed(url)
+    if number is not None:
+        before = PAGE_SIZE * (number - 1)
+        rows = tuple(islice(found, before, before + PAGE_SIZE + 1))
+        is_last = len(rows) <= PAGE_SIZE
+        part = rows[:PAGE_SIZE]
+        return TimeMap(url, number, part, (), number == 1, is_last) if part else None
+    rows = tuple(islice(found, PAGE_SIZE))
+    parts: list[TimeMapPart] = []
+    chunk = rows
+    while chunk:
+        parts.append(TimeMapPart(len(parts) + 1, chunk[0], chunk[-1]))
+        chunk = tuple(islice(found, PAGE_SIZE))
+    if not parts:
+        return None
+    return TimeMap(url, None, rows) if len(parts) == 1 else TimeMap(url, None, (), tuple(parts))
+
+
+class TimeMapRoute:
+    """``/timemap/<form>/[<number>/]<url>``."""
+
+    def __init__(self, mementos: MementoIndex, places: MementoEndpoints) -> None:
+        self._mementos = mementos
+        self._places = places
+
+    def answer(self, request: Request) -> Response:
+        """The list in its form; 404 when there is no such list or nothing in it."""
+        form, _, rest = raw_rest(request, 1).partition("/")
+        numbered = _NUMBERED.fullmatch(rest)
+        number = int(numbered[1]) if numbered else None
+        url = archived_url(numbered[2] if numbered else rest)
+        if form not in _FORMS or url is None:
+            text = f"A TimeMap looks like /timemap/{{{','.join(_FORMS)}}}/https://example.org/."
+            return PlainTextResponse(f"{text}\n", 404, _FRESH)
+        links = page_links(self._places, url)
+        found = time_map(self._mementos, url, number)
+        if found is None:
+            text = "This archive has no such list of copies of that page.\n"
+            return PlainTextResponse(text, 404, {**_FRESH, "Link": link_header(links)})
+        content_type, write = _FORMS[form]
+        # No charset: link-format is UTF-8 by itself (RFC 6690, 7.3), and all of it is ASCII here.
+        headers = {**_FRESH, "Content-Type": content_type, "Link": link_header(links)}
+        return Response(write(found, self._places), headers=headers)
+
+
+def _as_links(found: TimeMap, places: MementoEndpoints) -> bytes:
+    oldest, newest = found.span
+    me = places.timemap(found.url, page=found.number)
+    lines = [
+        format_link(found.url, "original"),
+        format_link(places.timegate(found.url), "timegate"),
+        format_link(me, "self", type=LINK_FORMAT, **_span(oldest, newest)),
+    ]
+    if not (found.is_first and found.is_last):
+        lines.append(format_link(places.timemap(found.url), "timemap", type=LINK_FORMAT))
+    lines += [
+        format_link(
+            places.timemap(found.url, page=each.number),
+            "timemap",
+            type=LINK_FORMAT,
+            **_span(each.first, each.last),
+        )
+        for each in found.parts
+    ]
+    lines += [memento_link(places, each, *roles) for each, roles in found.listed()]
+    return (",\n".join(lines) + "\n").encode()
+
+
+def _span(oldest: PageMemento, newest: PageMemento) -> dict[str, str]:
+    return {"from": memento_date(oldest), "until": memento_date(newest)}
+
+
+def _about(found: TimeMap, places: MementoEndpoints) -> dict[str, object]:
+    """What every list says of itself, under the aggregators' names."""
+    return {
+        "original_uri": found.url,
+        "timegate_uri": places.timegate(found.url),
+        "timemap_uri": {f"{name}_format": places.timemap(found.url, form=name) for name in _FORMS},
+    }
+
+
+def _parts(found: TimeMap, places: MementoEndpoints, form: str) -> list[dict[str, str]]:
+    return [
+        {
+            "from": _iso(each.first),
+            "until": _iso(each.last),
+            "uri": places.timemap(found.url, form=form, page=each.number),
+        }
+        for each in found.parts
+    ]
+
+
+def _as_json(found: TimeMap, places: MementoEndpoints) -> bytes:
+    about = {"self": places.timemap(found.url, form="json", page=found.number)}
+    answer: dict[str, object] = {**_about(found, places), **about}
+    if found.parts:
+        answer["timemap_index"] = _parts(found, places, "json")
+        return json.dumps(answer, indent=1).encode()
+    listed = [{"datetime": _iso(each), "uri": places.memento(each)} for each in found.mementos]
+    ends = {"first": listed[0]} if found.is_first else {}
+    if found.is_last:
+        ends = {**ends, "last": listed[-1]}
+    answer["mementos"] = {"list": listed, **ends}
+    if found.number is not None:
+        answer["pages"] = _beside(found, places)
+    return json.dumps(answer, indent=1).encode()
+
+
+def _beside(found: TimeMap, places: MementoEndpoints) -> Mapping[str, object]:
+    assert found.number is not None
+    numbers = {
+        **({} if found.is_first else {"prev": found.number - 1}),
+        **({} if found.is_last else {"next": found.number + 1}),
+    }
+    return {
+        name: {"uri": places.timemap(found.url, form="json", page=number)}
+        for name, number in numbers.items()
+    }
+
+
+def _as_cdxj(found: TimeMap, places: MementoEndpoints) -> bytes:
+    me = places.timemap(found.url, form="cdxj", page=found.number)
+    lines = [
+        '!context ["https://www.rfc-editor.org/rfc/rfc7089"]',
+        f"!id {json.dumps({'uri': me})}",
+        '!keys ["memento_datetime_YYYYMMDDhhmmss"]',
+        *(f"!meta {json.dumps({name: value})}" for name, value in _about(found, places).items()),
+    ]
+    if found.parts:
+        lines.append(f"!meta {json.dumps({'timemap_index': _parts(found, places, 'cdxj')})}")
+    for each, roles in found.listed():
+        about = {
+            "uri": places.memento(each),
+            "rel": " ".join((*roles, "memento")),
+            "datetime": memento_date(each),
+        }
+        lines.append(f"{each.timestamp} {json.dumps(about)}")
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _iso(memento: PageMemento) -> str:
+    return f"{parse_timestamp14(memento.timestamp).isoformat(timespec='seconds')[:19]}Z"
+
+
+_FORMS: dict[str, tuple[str, Callable[[TimeMap, MementoEndpoints], bytes]]] = {
+    "link": (LINK_FORMAT, _as_links),
+    "json": ("application/json", _as_json),
+    "cdxj": ("application/cdxj+ors", _as_cdxj),
+}
+
+
+_SKEWS_S = 3.0  # for all pages of a list
+
+
+class SearchIndexing(StrEnum):
+    """What search engines may list (P-23)."""
+
+    NONE = "none"
+    FRONT = "front"  # the front's pages; copies never
+
+
+@dataclass(frozen=True, slots=True)
+class MachineAccess:
+    """What is told to machines.
+
+    Attributes:
+        indexing: what search engines may list.
+        cdx_hosts: whether CDX queries may ask for whole hosts and domains.
+        replay_inside: where the front itself reaches replay, when readers reach it elsewhere.
+    """
+
+    indexing: SearchIndexing = SearchIndexing.NONE
+    cdx_hosts: bool = False
+    replay_inside: str = ""
+
+    @property
+    def robots_tag(self) -> str:
+        """The value of X-Robots-Tag on the front's pages."""
+        return "noindex, noarchive" if self.indexing is SearchIndexing.NONE else "noarchive"
+
+
+CLOSED = MachineAccess()
+
+
+class MachineApi:
+    """What answers machines, and what reader pages say to them."""
+
+    def __init__(
+        self,
+        database: IndexDatabase,
+        permits: AccessControl,
+        places: MementoEndpoints,
+        openness: MachineAccess,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._monotonic = monotonic
+        self._openness = openness
+        self._mementos = MementoIndex(database, permits)
+        self._headers = MementoHeaders(self._mementos, places)
+        self.skews = DriftClient(places.replay, inner=openness.replay_inside)
+        self._gate = TimeGate(self._mementos, places)
+        self._maps = TimeMapRoute(self._mementos, places)
+        self._cdx = CdxServer(
+            CaptureQueries(database), permits, self._mementos, places, wide=openness.cdx_hosts
+        )
+
+    def page_headers(self, page: CapturedPage) -> dict[str, str]:
+        """What a reader page says of the copy that it shows."""
+        return self._headers.of(page.url, page.timestamp, is_offered=page.is_usable)
+
+    def skews_of(self, pages: Sequence[CapturedPage]) -> list[TemporalDrift | None]:
+        """How far the parts of copies are from their moments, as far as replay says so soon."""
+        until = self._monotonic() + _SKEWS_S
+        return [
+            self.skews.of(page.url, page.timestamp)
+            if page.has_copy and self._monotonic() < until
+            else None
+            for page in pages
+        ]
+
+    def routes(self, costly: LoadLimit) -> list[BaseRoute]:
+        """Return their addresses; `costly` limits those that list captures."""
+        cdx = costly(self._cdx.answer)
+        return [
+            Route("/timegate/{rest:path}", self._gate.answer),
+            Route("/timemap/{rest:path}", costly(self._maps.answer)),
+            Route("/cdx", cdx),
+            Route(ARCHIVE_PATH, cdx),
+            Route("/robots.txt", self._robots),
+        ]
+
+    def _robots(self, _request: Request) -> Response:
+        lists = ("/api/", "/cdx", "/timegate/", "/timemap/", "/links", "/externalLink")
+        refused = ("/",) if self._openness.indexing is SearchIndexing.NONE else lists
+        text = "".join(f"Disallow: {path}\n" for path in refused)
+        return PlainTextResponse(f"User-agent: *\n{text}")

@@ -1,0 +1,318 @@
+"""Page renderer: templates, paths, response headers and the language of an answer."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from core.captures import ArtifactKind
+from core.clock import Clock
+from playback.url_paths import (
+    LEVEL_MODIFIERS,
+    Memento,
+    MementoModifier,
+    PageAddress,
+    escape_url,
+    is_web_url,
+    memento_path,
+    page_path,
+)
+from playback.web import i18n
+from playback.web.copy_lookup import QueueStatusReader
+from playback.web.copy_notices import CopyWarnings, TemporalDrift, rough_distance
+from playback.web.i18n import (
+    PageLanguage,
+    check_language,
+    localized_path,
+    page_language,
+    split_prefix,
+    wanted_language,
+)
+from playback.web.page_request import EVERYTHING, CaptureFacets
+from playback.web.page_search import PageSearch
+from playback.web.page_store import CapturedPage, PageStore
+from warc.artifact_reader import ArtifactReader
+
+if TYPE_CHECKING:
+    from playback.web.copy_levels import LevelOffers
+
+_LOCAL_HOST = re.compile(r"(?:127\.0\.0\.1|\[::1\]|localhost)(?::\d+)?")
+
+
+def security_headers(replay_origin: str) -> dict[str, str]:
+    """What responses say by themselves: our own style, pictures and frames of the replay, no script."""
+    directives = (
+        "default-src 'none'",
+        "style-src 'self'",
+        f"img-src 'self' {replay_origin}",
+        f"frame-src {replay_origin}",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+    return {
+        "Content-Security-Policy": "; ".join(directives),
+        "X-Content-Type-Options": "nosniff",
+        "X-Frame-Options": "DENY",
+        "Referrer-Policy": "no-referrer",
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+        "X-DNS-Prefetch-Control": "off",
+        "X-Robots-Tag": "noindex, noarchive",
+    }
+
+
+def scripted_headers(replay_origin: str) -> dict[str, str]:
+    """What pages say that have a script of ours, and forms: besides, that script and what it sends."""
+    policy = security_headers(replay_origin)["Content-Security-Policy"]
+    return {
+        "Content-Security-Policy": f"{policy}; script-src 'self'; connect-src 'self'",
+        "Cache-Control": "no-store",
+        # A browser then tells which of our pages sent a form; to other sites it tells nothing as ever.
+        "Referrer-Policy": "same-origin",
+    }
+
+
+class FixedHeaders:
+    """ASGI middleware that sets `headers` on every response of `app` that does not say others."""
+
+    def __init__(self, app: ASGIApp, headers: Mapping[str, str]) -> None:
+        self._app = app
+        self._headers = headers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                found = MutableHeaders(scope=message)
+                for name, value in self._headers.items():
+                    found.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+
+class OneOrigin:
+    """ASGI middleware that answers to one Host only, so that a name rebound to it reads nothing.
+
+    The other names of this machine lead to it: replay lets no other origin frame it.
+    """
+
+    def __init__(self, app: ASGIApp, origin: str) -> None:
+        self._app = app
+        self._origin = origin
+        self._host = urlsplit(origin).netloc
+        self._is_local = _LOCAL_HOST.fullmatch(self._host) is not None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        host = Headers(scope=scope).get("host", "").lower()
+        if scope["type"] != "http" or host == self._host:
+            await self._app(scope, receive, send)
+            return
+        response: Response = PlainTextResponse("This host does not answer here.\n", 421)
+        if self._is_local and _LOCAL_HOST.fullmatch(host):
+            query = scope["query_string"].decode("latin-1")
+            target = scope["raw_path"].decode("latin-1") + (f"?{query}" if query else "")
+            response = PlainTextResponse("", 307, {"Location": self._origin + target})
+        await response(scope, receive, send)
+
+
+class LanguageMiddleware:
+    """ASGI middleware: ``/de/…`` is ``/…`` in German; without such a prefix the browser's wish holds.
+
+    Raises:
+        ConfigError: there is no language `default`.
+    """
+
+    def __init__(self, app: ASGIApp, default: str) -> None:
+        self._app = app
+        self._default = check_language(default)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        language, raw_path = split_prefix(scope["raw_path"])
+        prefix = f"/{language}" if language else ""
+        if prefix:
+            path = scope["path"][len(prefix) :] or "/"
+            scope = {**scope, "raw_path": raw_path, "path": path}
+        else:
+            accepted = ",".join(Headers(scope=scope).getlist("accept-language"))
+            language = wanted_language(accepted, self._default)
+        query = scope["query_string"].decode("latin-1")
+        here = raw_path.decode("latin-1") + (f"?{query}" if query else "")
+        page_language.set(PageLanguage(language, prefix, here))
+        await self._app(scope, receive, send)
+
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class WebContext:
+    """What the front's views work with.
+
+    Attributes:
+        store: which pages there are.
+        search: finds them.
+        records: reads texts and manifests; None where the WARCs are not.
+        status: knows what is queued; None when nobody does.
+        clock: the time.
+        origin: the front's own, for addresses that leave it; empty when every Host is answered.
+        replay_origin: where the copies are.
+        render: makes a page of a template, with a status code and the template's values.
+        offers: the levels that readers may choose.
+        cautions: what readers are warned of.
+        page_headers: what the answer with a capture's page says in its headers.
+        skews: how far the parts of copies are from their moments, as far as that is soon known.
+    """
+
+    store: PageStore
+    search: PageSearch
+    records: ArtifactReader | None
+    status: QueueStatusReader | None
+    clock: Clock
+    origin: str
+    replay_origin: str
+    render: "PageRenderer"
+    offers: "LevelOffers"
+    cautions: CopyWarnings
+    page_headers: Callable[[CapturedPage], Mapping[str, str]]
+    skews: Callable[[Sequence[CapturedPage]], Sequence[TemporalDrift | None]]
+
+
+class PageRenderer:
+    """Makes pages of templates."""
+
+    def __init__(self, replay_origin: str, **functions: Callable[..., object]) -> None:
+        """Take where the copies are, and more functions that templates may call."""
+        self._templates = _environment(replay_origin)
+        self._templates.globals.update(rough=rough_distance, **functions)
+
+    def __call__(
+        self,
+        template: str,
+        code: int = 200,
+        headers: Mapping[str, str] | None = None,
+        **values: object,
+    ) -> HTMLResponse:
+        """The page, in the reader's language."""
+        said = page_language.get()
+        values = {"language": said.language, "address": said.path, **values}
+        text = self._templates.get_template(template).render(values)
+        response = HTMLResponse(text, code, headers=headers)
+        response.headers["Content-Language"] = said.language
+        if not said.prefix:
+            response.headers["Vary"] = "Accept-Language"
+        return response
+
+
+def reader_path(
+    timestamp: str, url: str, *, view: str = "page", asked: PageAddress | None = None
+) -> str:
+    """`page_path` in the language that the reader chose, with the level and the wiki of `asked`."""
+    level, wiki = (asked.level, asked.wiki) if asked is not None else (None, "")
+    return localized_path(page_path(timestamp, url, view=view, level=level, wiki=wiki))
+
+
+def history_path(url: str, period: str = "", facets: CaptureFacets = EVERYTHING) -> str:
+    """Return the path of a URL's captures: all, or those of `period`, or up to it, and of `facets`."""
+    return localized_path(
+        "/".join(("/url", *filter(None, (facets.segment, period)), escape_url(url)))
+    )
+
+
+def changes_path(older: CapturedPage, newer: CapturedPage) -> str:
+    """The path of what changed between two captures."""
+    return localized_path(f"/changes/{older.timestamp}/{newer.timestamp}/{escape_url(newer.url)}")
+
+
+def _environment(replay_origin: str) -> Environment:
+    """Templates that escape everything and know the addresses of front and replay.
+
+    Text that people read stands in ``_()`` or ``ngettext()``.
+    """
+    environment = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+    def replayed(timestamp: str, modifier: MementoModifier, url: str, wiki: str = "") -> str:
+        return replay_origin + memento_path(Memento(timestamp, modifier, url, wiki))
+
+    def image_address(timestamp: str, uri: str, asked: PageAddress | None = None) -> str:
+        return replayed(
+            timestamp, MementoModifier.IMAGE, uri, asked.wiki if asked is not None else ""
+        )
+
+    def copy_address(page: CapturedPage, asked: PageAddress) -> str:
+        modifier = LEVEL_MODIFIERS[asked.level] if asked.level is not None else MementoModifier.PAGE
+        return replayed(page.timestamp, modifier, page.url, asked.wiki)
+
+    def very_address(page: CapturedPage, asked: PageAddress) -> str:
+        return replayed(page.timestamp, MementoModifier.VERY, page.url, asked.wiki)
+
+    def file_address(page: CapturedPage, asked: PageAddress) -> str:
+        return replayed(page.timestamp, MementoModifier.FILE, page.url, asked.wiki)
+
+    def text_address(page: CapturedPage) -> str:
+        return replayed(page.timestamp, MementoModifier.TEXT, page.artifacts[ArtifactKind.TEXT])
+
+    functions: list[Callable[..., object]] = [
+        image_address,
+        copy_address,
+        very_address,
+        file_address,
+        text_address,
+        history_path,
+        changes_path,
+        escape_url,
+        localized_path,
+        is_web_url,
+    ]
+    environment.globals.update({each.__name__: each for each in functions})
+    environment.globals.update(
+        _=i18n.translate,
+        ngettext=i18n.translate_count,
+        page_path=reader_path,
+        languages=[(each, i18n.language_name(each)) for each in i18n.languages()],
+        month_name=i18n.month,
+        weekdays=i18n.weekdays,
+    )
+    environment.filters.update(
+        when=i18n.when,
+        day=i18n.day,
+        minute=i18n.minute,
+        moment=i18n.moment_of,
+        month_and_year=i18n.month_and_year,
+        number=i18n.number,
+        size=size_of,
+    )
+    return environment
+
+
+def size_of(count: int) -> str:
+    """A number of bytes as people say it.
+
+    >>> size_of(999), size_of(4_321), size_of(12_345_678)
+    ('999 B', '4.3 kB', '12.3 MB')
+    """
+    if count < 1000:
+        return f"{i18n.number(count)} B"
+    value, unit = (count / 1000, "kB") if count < 1_000_000 else (count / 1_000_000, "MB")
+    return f"{i18n.number(round(value, 1))} {unit}"

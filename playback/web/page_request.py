@@ -1,0 +1,282 @@
+"""Request target of a reader page: archived URL, moments, level, wiki, capture facets.
+
+A facet stands in the address before the time and the URL, ``/url/device=phone;language=de/2026/https://…``:
+the query of such an address belongs to the archived URL.
+
+Addresses hold archived URLs as they are, so everything after the first segments is read from the
+undecoded request target (`playback.url_paths`), never from the decoded path.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Protocol
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from core.errors import InputError
+from core.page_manifest import DeviceType
+from core.timestamps import parse_timestamp14
+from playback.url_paths import PageAddress, parse_page_path, parse_page_rest
+
+_SEGMENT = re.compile(
+    r"(?=[dl])(?:device=(desktop|phone))?;?(?:language=([A-Za-z0-9-]{1,35}))?", re.ASCII
+)
+_MOST_LANGUAGES = 20  # offered to choose from, the most frequent
+
+
+class FacetedCapture(Protocol):
+    """A capture, as far as facets go."""
+
+    @property
+    def device(self) -> str:
+        """What it was seen on; empty where that was not recorded."""
+        ...
+
+    @property
+    def language(self) -> str:
+        """The first language that the browser asked for; empty where that was not recorded."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureFacets:
+    """Which captures are listed.
+
+    Attributes:
+        device: those of this `Device`; empty: of all.
+        language: those in this language; empty: in all.
+    """
+
+    device: str = ""
+    language: str = ""
+
+    def __bool__(self) -> bool:
+        """Return True when some captures may be left out."""
+        return bool(self.device or self.language)
+
+    def include(self, capture: FacetedCapture) -> bool:
+        """Return True when the capture is listed."""
+        return self.device in ("", capture.device) and self.language in ("", capture.language)
+
+    @property
+    def segment(self) -> str:
+        """Return them as they stand in an address; empty when everything is listed.
+
+        >>> CaptureFacets("phone", "de").segment, CaptureFacets(language="de").segment, CaptureFacets().segment
+        ('device=phone;language=de', 'language=de', '')
+        """
+        named = (("device", self.device), ("language", self.language))
+        return ";".join(f"{name}={value}" for name, value in named if value)
+
+
+EVERYTHING = CaptureFacets()
+
+
+def parse_facets(segment: str) -> CaptureFacets | None:
+    """Return the facets of an address's segment; None when it is none.
+
+    >>> parse_facets("language=de-AT")
+    Facets(device='', language='de-AT')
+    >>> parse_facets("device=fridge"), parse_facets("")
+    (None, None)
+    """
+    match = _SEGMENT.fullmatch(segment)
+    found = None if match is None else CaptureFacets(match[1] or "", match[2] or "")
+    return found if found and found.segment == segment else None
+
+
+@dataclass(frozen=True, slots=True)
+class FacetChoice:
+    """A value of a facet that a reader may choose.
+
+    Attributes:
+        value: empty for all.
+        count: how many captures it leaves, the other facet as it is.
+        facets: what is listed then.
+        is_chosen: it is what is listed now.
+    """
+
+    value: str
+    count: int
+    facets: CaptureFacets
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FacetChoices:
+    """What a reader may choose; empty where there is nothing to choose from."""
+
+    devices: tuple[FacetChoice, ...]
+    languages: tuple[FacetChoice, ...]
+
+
+def facet_choices(captures: Iterable[FacetedCapture], chosen: CaptureFacets) -> FacetChoices:
+    """Return the facets of the captures with their counts, most frequent languages first."""
+    devices: Counter[str] = Counter()
+    languages: Counter[str] = Counter()
+    of_devices: Counter[str] = Counter()
+    of_languages: Counter[str] = Counter()
+    for each in captures:
+        devices[each.device] += 1
+        languages[each.language] += 1
+        of_devices[each.device] += chosen.language in ("", each.language)
+        of_languages[each.language] += chosen.device in ("", each.device)
+    frequent = [value for value, _ in languages.most_common(_MOST_LANGUAGES + 1) if value]
+    return FacetChoices(
+        _choices(
+            [each for each in DeviceType if devices[each]],
+            of_devices,
+            chosen.device,
+            {value: replace(chosen, device=value) for value in ("", *devices)},
+        )
+        if len(devices) > 1
+        else (),
+        _choices(
+            frequent[:_MOST_LANGUAGES],
+            of_languages,
+            chosen.language,
+            {value: replace(chosen, language=value) for value in ("", *languages)},
+        )
+        if len(languages) > 1
+        else (),
+    )
+
+
+def _choices(
+    values: Iterable[str], counts: Counter[str], chosen: str, facets: dict[str, CaptureFacets]
+) -> tuple[FacetChoice, ...]:
+    every = FacetChoice("", counts.total(), facets[""], not chosen)
+    return (
+        every,
+        *(
+            FacetChoice(str(each), counts[each], facets[each], each == chosen)
+            for each in values
+            if counts[each] or each == chosen
+        ),
+    )
+
+
+def raw_rest(request: Request, segments: int) -> str:
+    """What follows the first `segments` segments of the path, as it was sent, query included."""
+    target: str = request.scope["raw_path"].decode("latin-1")
+    query = request.scope["query_string"].decode("latin-1")
+    if query:
+        target += f"?{query}"
+    return (target.split("/", segments + 1) + [""] * segments)[segments + 1]
+
+
+def archived_url(rest: str) -> str | None:
+    """The URL that stands in an address; None when it is none of the web."""
+    parsed = parse_page_rest(rest)
+    return None if parsed is None or parsed[0] is not None else parsed[1]
+
+
+_PERIOD = re.compile(r"(\d{4}|\d{6}|\d{8})/(.+)", re.ASCII | re.DOTALL)
+_TWO = re.compile(r"(\d{14})/(\d{14})/(.+)", re.ASCII | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRequest:
+    """A URL's captures: of a period of 4, 6 or 8 digits, or up to a moment of 14; or all; and which."""
+
+    period: str
+    url: str
+    facets: CaptureFacets = EVERYTHING
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonRequest:
+    """Two moments of a URL."""
+
+    first: str
+    second: str
+    url: str
+
+
+def parse_page_request(request: Request) -> PageAddress:
+    """View, timestamp and URL, the level that was chosen and the wiki whose reader asks.
+
+    Raises:
+        HTTPException: 404, it names no URL.
+    """
+    address = parse_page_path(_target(request))
+    if address is None:
+        raise HTTPException(404)
+    return address
+
+
+def url_of(request: Request) -> str:
+    """The URL that an address of any kind is about.
+
+    Raises:
+        HTTPException: 404, it names none.
+    """
+    view = _target(request).split("/", 2)[1]
+    if view == "changes":
+        return parse_comparison_request(request).url
+    return parse_history_request(request).url if view == "url" else parse_page_request(request).url
+
+
+def parse_history_request(request: Request) -> HistoryRequest:
+    """The URL and which of its captures.
+
+    Raises:
+        HTTPException: 404, it names no URL.
+    """
+    rest = _rest(request)
+    first, _, behind = rest.partition("/")
+    facets = parse_facets(first) or EVERYTHING
+    if facets:
+        rest = behind
+    match = _PERIOD.fullmatch(rest)
+    if match is not None:
+        return HistoryRequest(match[1], _page_rest(match[2], timestamped=False)[1], facets)
+    timestamp, url = _page_rest(rest)
+    return HistoryRequest(timestamp or "", url, facets)
+
+
+def parse_comparison_request(request: Request) -> ComparisonRequest:
+    """The URL and the two moments.
+
+    Raises:
+        HTTPException: 404, it names no URL, or not two moments.
+    """
+    rest = _rest(request)
+    match = _TWO.fullmatch(rest)
+    if match is None:
+        raise HTTPException(404)
+    return ComparisonRequest(match[1], match[2], _page_rest(match[3], timestamped=False)[1])
+
+
+def moment_of(timestamp: str) -> datetime:
+    """The moment that 14 digits name.
+
+    Raises:
+        HTTPException: 404, they name none.
+    """
+    try:
+        return parse_timestamp14(timestamp)
+    except InputError:
+        raise HTTPException(404) from None
+
+
+def _target(request: Request) -> str:
+    target = request.scope["raw_path"].decode("latin-1")
+    query = request.scope["query_string"].decode("latin-1")
+    return f"{target}?{query}" if query else target
+
+
+def _rest(request: Request) -> str:
+    """What follows the first segment."""
+    return _target(request).split("/", 2)[2]
+
+
+def _page_rest(rest: str, *, timestamped: bool = True) -> tuple[str | None, str]:
+    parsed = parse_page_rest(rest)
+    if parsed is None or (parsed[0] is not None and not timestamped):
+        raise HTTPException(404)
+    return parsed

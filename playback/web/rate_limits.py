@@ -1,0 +1,440 @@
+"""Rate limits: token buckets (local, Redis), exempt callers, and limits of costly routes.
+
+A bucket holds `burst` tokens and gains `per_s` of them each second. A question takes one, or is told
+how long to wait; one that was dear is charged for it afterwards, and the next has to wait longer. Memory is bounded: what was used longest ago is forgotten first, and because all
+share the last bucket, somebody with ever new addresses gains nothing by that.
+
+Buckets are this process's, unless `SharedBuckets` keeps them for several; while those cannot be had,
+this process's count.
+
+An internal caller comes from a network that a setting names, or says a token that only such callers
+have. Both are off by default.
+
+Each such route has threads of its own, waits for them without holding one of the pool that all pages
+share, and is refused with 503 or 429 and ``Retry-After`` when too many wait or a neighbourhood asks too
+often.
+"""
+
+import hashlib
+import hmac
+import inspect
+import logging
+import math
+import os
+import stat
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import anyio
+import anyio.to_thread
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from core.config.database_urls import RedisAddress
+from core.errors import ConfigError
+from net.address_policy import rate_limit_prefix
+from playback.web.client_address import Address, ClientAddresses, Network, reader_prefix, within
+
+_LOG = logging.getLogger(__name__)
+
+# A reader's request waits for it, so a server that hangs is left alone for a while.
+_TIMEOUT_S = 0.2
+_RETRY_S = 10.0
+
+# The arithmetic of `playback.web.rate_limits`, by the server's clock, in one step. A bucket is
+# forgotten when it is full again.
+_SCRIPT = """
+local cost, wanted = tonumber(ARGV[1]), tonumber(ARGV[2])
+local time = redis.call('TIME')
+local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
+local left, wait = {}, 0
+for i, key in ipairs(KEYS) do
+  local per_s, burst = tonumber(ARGV[2 * i + 1]), tonumber(ARGV[2 * i + 2])
+  local have, at = string.match(redis.call('GET', key) or '', '^(%S+) (%S+)$')
+  have, at = tonumber(have) or burst, tonumber(at) or now
+  left[i] = math.min(burst, have + math.max(now - at, 0) * per_s)
+  wait = math.max(wait, (wanted - left[i]) / per_s)
+end
+if wait > 0.000001 then
+  return math.ceil(wait)
+end
+for i, key in ipairs(KEYS) do
+  local per_s, burst = tonumber(ARGV[2 * i + 1]), tonumber(ARGV[2 * i + 2])
+  local have = math.max(left[i] - cost, -burst)
+  local full_ms = math.ceil((burst - have) / per_s * 1000) + 1
+  redis.call('SET', key, string.format('%.6f %.6f', have, now), 'PX', full_ms)
+end
+return 0
+"""
+_ANY = -1e9  # a charge is counted whatever is left
+
+Bucket = tuple[str, float, float]  # name, tokens a second, burst
+
+
+class SharedBuckets:
+    """Take tokens from buckets in Redis. From any thread; `close` it.
+
+    Names of buckets hold readers' addresses: keys are digests of them, and last as long as the bucket
+    is not full.
+    """
+
+    def __init__(
+        self, address: RedisAddress, *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Take the address; nothing is connected yet."""
+        import redis
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+
+        options: dict[str, Any] = {
+            "db": address.number,
+            "username": address.username or None,
+            "password": address.password or None,
+            "socket_timeout": _TIMEOUT_S,
+            "retry": Retry(NoBackoff(), 0),
+        }
+        if address.path:
+            self._redis = redis.Redis(unix_socket_path=address.path, **options)
+        else:
+            options |= {"socket_connect_timeout": _TIMEOUT_S}
+            if address.tls:
+                options |= {"ssl": True, "ssl_ca_certs": address.ca_file or None}
+            self._redis = redis.Redis(host=address.host, port=address.port, **options)
+        self._script = self._redis.register_script(_SCRIPT)
+        self._error = redis.RedisError
+        self._tag = f"{{weboid:rates:{quote(address.name, safe='')}}}:"
+        self._shown = str(address)
+        self._monotonic = monotonic
+        self._away_until: float | None = None
+
+    def wait_s(self, buckets: Sequence[Bucket]) -> int | None:
+        """Take a token of each bucket and return 0, or return the seconds to wait; None: no answer."""
+        return self._run(buckets, 1, wanted=1)
+
+    def charge(self, buckets: Sequence[Bucket], cost: float) -> bool:
+        """Take so many tokens of each, even when they are not there; return False without an answer."""
+        return self._run(buckets, cost, wanted=_ANY) is not None
+
+    def close(self) -> None:
+        """End the connections."""
+        self._redis.close()
+
+    def _run(self, buckets: Sequence[Bucket], cost: float, *, wanted: float) -> int | None:
+        if self._away_until is not None and self._monotonic() < self._away_until:
+            return None
+        keys = [self._tag + _digest(name) for name, _, _ in buckets]
+        rates = [number for _, per_s, burst in buckets for number in (per_s, burst)]
+        try:
+            wait = int(self._script(keys, [cost, wanted, *rates]))
+        except self._error as error:
+            if self._away_until is None:
+                _LOG.warning(
+                    "throttle.local redis=%s error=%s; readers are counted by each process until it "
+                    "answers",
+                    self._shown,
+                    error,
+                )
+            self._away_until = self._monotonic() + _RETRY_S
+            return None
+        if self._away_until is not None:
+            self._away_until = None
+            _LOG.warning("throttle.shared redis=%s", self._shown)
+        return wait
+
+
+def _digest(name: str) -> str:
+    return hashlib.blake2b(name.encode(), digest_size=16).hexdigest()
+
+
+MOST_BUCKETS = 20_000
+_ROUNDING_S = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRate:
+    """Tokens that come back each second, and how many there are at most."""
+
+    per_s: float
+    burst: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderRates:
+    """What one reader, one range and everybody together may ask.
+
+    The defaults allow every sensible use: a gadget asks once for each page that is opened, a bot a
+    few times a second.
+    """
+
+    reader: TokenRate = TokenRate(5, 60)
+    range: TokenRate = TokenRate(15, 180)
+    everybody: TokenRate = TokenRate(300, 3_000)
+
+
+class RequestThrottle:
+    """Counts questions. From any thread; the caller tells the time, in seconds that never go back."""
+
+    def __init__(
+        self,
+        rates: ReaderRates,
+        *,
+        most: int = MOST_BUCKETS,
+        shared: SharedBuckets | None = None,
+        name: str = "",
+    ) -> None:
+        """Prepare the buckets.
+
+        Args:
+            rates: what may be asked.
+            most: how many buckets this process remembers.
+            shared: keeps the buckets of several processes; None: each has its own.
+            name: tells these buckets there from those of other questions.
+        """
+        self._rates = rates
+        self._shared = shared
+        self._name = name
+        self._most = most
+        self._lock = threading.Lock()
+        # What is left, and when that was so; the least recently used first.
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait_s(self, address: Address, now: float) -> int:
+        """0 when the question may be answered, and it is counted; else whole seconds to wait."""
+        if self._shared is not None:
+            shared_wait = self._shared.wait_s(self._shared_buckets(address))
+            if shared_wait is not None:
+                return shared_wait
+        with self._lock:
+            left = self._all_left(address, now)
+            wait = max((1 - have) / rate.per_s for _, rate, have in left)
+            if wait > _ROUNDING_S:
+                return math.ceil(wait - _ROUNDING_S)
+            self._take(left, 1, now)
+            return 0
+
+    def charge(self, address: Address, now: float, cost: float) -> None:
+        """Count a question that is being answered as so many more; it may leave a debt."""
+        if self._shared is not None and self._shared.charge(self._shared_buckets(address), cost):
+            return
+        with self._lock:
+            self._take(self._all_left(address, now), cost, now)
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def _shared_buckets(self, address: Address) -> list[Bucket]:
+        return [
+            (f"{self._name} {name}", rate.per_s, rate.burst) for name, rate in self._named(address)
+        ]
+
+    def _all_left(self, address: Address, now: float) -> list[tuple[str, TokenRate, float]]:
+        return [(name, rate, self._left(name, rate, now)) for name, rate in self._named(address)]
+
+    def _named(self, address: Address) -> tuple[tuple[str, TokenRate], ...]:
+        return (
+            (reader_prefix(address), self._rates.reader),
+            (f"range {rate_limit_prefix(address)}", self._rates.range),
+            ("", self._rates.everybody),
+        )
+
+    def _take(self, left: list[tuple[str, TokenRate, float]], cost: float, now: float) -> None:
+        for name, rate, have in left:
+            self._buckets[name] = (max(have - cost, -rate.burst), now)
+            self._buckets.move_to_end(name)
+        while len(self._buckets) > self._most:
+            self._buckets.popitem(last=False)
+
+    def _left(self, name: str, rate: TokenRate, now: float) -> float:
+        have, at = self._buckets.get(name, (rate.burst, now))
+        return min(rate.burst, have + max(now - at, 0.0) * rate.per_s)
+
+
+_LEAST_TOKEN = 32  # characters
+FORM_RATES = ReaderRates(TokenRate(0.5, 15), TokenRate(2, 60), TokenRate(30, 300))
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimitPolicy:
+    """The rules.
+
+    Attributes:
+        readers: how a reader's address is found.
+        internal: networks whose callers are not throttled.
+        token: what internal callers from elsewhere say as ``Authorization: Bearer …``; empty: none can.
+        rates: for programs.
+        form_rates: for the form, which people fill in (W20).
+        shared: counts for several fronts together; None: each process counts for itself.
+    """
+
+    readers: ClientAddresses = field(default_factory=ClientAddresses)
+    internal: tuple[Network, ...] = ()
+    token: str = field(default="", repr=False)
+    rates: ReaderRates = field(default_factory=ReaderRates)
+    form_rates: ReaderRates = FORM_RATES
+    shared: SharedBuckets | None = None
+
+
+class RateLimiter:
+    """Holds the rules against requests. From any thread."""
+
+    def __init__(self, access: RateLimitPolicy, name: str = "links") -> None:
+        """Prepare the counts; those of doors with different names are separate."""
+        self._access = access
+        self._programs = RequestThrottle(access.rates, shared=access.shared, name=name)
+        self._form = RequestThrottle(access.form_rates, shared=access.shared, name=f"{name} form")
+
+    def address_of(self, request: Request) -> Address:
+        """The reader's address."""
+        return self._access.readers.address_of(request)
+
+    def is_internal(self, request: Request) -> bool:
+        """Whether the caller need not wait."""
+        is_known = not self._access.readers.is_relayed(request)
+        if is_known and within(self.address_of(request), self._access.internal):
+            return True
+        said = request.headers.get("authorization", "")
+        wanted = f"Bearer {self._access.token}"
+        same = hmac.compare_digest(said.encode("utf-8", "replace"), wanted.encode())
+        return bool(self._access.token) and same
+
+    def wait_s(self, request: Request, now: float) -> int:
+        """0 when a program's question may be answered; else whole seconds to wait."""
+        if self.is_internal(request):
+            return 0
+        return self._programs.wait_s(self.address_of(request), now)
+
+    def charge(self, request: Request, now: float, cost: float) -> None:
+        """Count a program's question that is being answered as so many more."""
+        if cost > 0 and not self.is_internal(request):
+            self._programs.charge(self.address_of(request), now, cost)
+
+    def form_wait_s(self, request: Request, now: float) -> int:
+        """The same for the form."""
+        if self.is_internal(request):
+            return 0
+        return self._form.wait_s(self.address_of(request), now)
+
+
+def read_token(path: Path) -> str:
+    """The token that a file holds.
+
+    Raises:
+        ConfigError: it cannot be read, others can read it, or it is too short to be a secret.
+    """
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if stat.S_ISREG(mode) and mode & 0o077:
+                raise ConfigError(f"{path} can be read by others: `chmod 600 {path}`.")
+            token = file.read().decode("ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"The token in {path} cannot be read: {error}.") from error
+    if len(token) < _LEAST_TOKEN:
+        raise ConfigError(
+            f"The token in {path} has fewer than {_LEAST_TOKEN} characters;"
+            " `openssl rand -hex 32` prints a good one."
+        )
+    return token
+
+
+# A person who follows links of a calendar asks a few times a second, a program that lists a site more.
+COSTLY_RATES = ReaderRates(TokenRate(10, 300), TokenRate(30, 900), TokenRate(300, 3_000))
+_BUSY_RETRY_S = 5
+
+Endpoint = Callable[[Request], Response]
+AsyncEndpoint = Callable[[Request], Awaitable[Response]]
+
+
+class BlockStream(StreamingResponse):
+    """An answer whose blocks are made while it is sent, in the threads of its route."""
+
+    def __init__(self, blocks: Iterator[bytes], headers: dict[str, str]) -> None:
+        super().__init__((), headers=headers)
+        self.blocks = blocks
+        self.on_end: Callable[[], None] = lambda: None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the answer; `on_end` is called however that ends."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self.on_end()
+
+
+class LoadLimit:
+    """Runs endpoints in threads of their own.
+
+    Args:
+        door: who may ask how often.
+        monotonic: tells the time, in seconds.
+        threads: how many requests are answered at once.
+        most_waiting: how many more may wait for that.
+    """
+
+    def __init__(
+        self, door: RateLimiter, monotonic: Callable[[], float], *, threads: int, most_waiting: int
+    ) -> None:
+        self._door = door
+        self._monotonic = monotonic
+        self._limiter = anyio.CapacityLimiter(threads)
+        self._most = threads + most_waiting
+        self._count = 0
+
+    def __call__(
+        self, endpoint: Endpoint, *, when: Callable[[Request], bool] = lambda _: True
+    ) -> AsyncEndpoint:
+        """Return the endpoint with the limits; requests for which `when` is false have none."""
+        assert not inspect.iscoroutinefunction(endpoint)
+
+        async def answer(request: Request) -> Response:
+            if not when(request):
+                return await anyio.to_thread.run_sync(endpoint, request)
+            wait = self._door.wait_s(request, self._monotonic())
+            if wait:
+                raise HTTPException(429, headers={"Retry-After": str(wait)})
+            if self._count >= self._most:
+                raise HTTPException(503, headers={"Retry-After": str(_BUSY_RETRY_S)})
+            self._count += 1
+            is_streaming = False
+            try:
+                response = await anyio.to_thread.run_sync(endpoint, request, limiter=self._limiter)
+                if isinstance(response, BlockStream):
+                    response.body_iterator = self._streamed(response.blocks)
+                    response.on_end = self._end
+                    is_streaming = True
+                return response
+            finally:
+                if not is_streaming:
+                    self._end()
+
+        return answer
+
+    async def _streamed(self, blocks: Iterator[bytes]) -> AsyncIterator[bytes]:
+        """Yield the blocks, each made in one of the threads."""
+        while True:
+            block = await anyio.to_thread.run_sync(next, blocks, None, limiter=self._limiter)
+            if block is None:
+                return
+            yield block
+
+    def _end(self) -> None:
+        self._count -= 1
+
+
+def load_limits(
+    access: RateLimitPolicy, monotonic: Callable[[], float]
+) -> tuple[LoadLimit, LoadLimit]:
+    """Return the limits of lists and searches, and those of comparisons, which take a core for a second."""
+    door = RateLimiter(replace(access, rates=COSTLY_RATES), "pages")
+    return (
+        LoadLimit(door, monotonic, threads=4, most_waiting=28),
+        LoadLimit(door, monotonic, threads=1, most_waiting=7),
+    )

@@ -1,0 +1,161 @@
+"""Reader page: copy, screenshot, text, or both side by side."""
+
+import logging
+from dataclasses import replace
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from core.captures import ArtifactKind
+from core.errors import PermanentError, TransientError
+from core.page_manifest import PageInfo
+from playback.url_paths import (
+    Memento,
+    MementoModifier,
+    PageAddress,
+    is_web_url,
+    memento_path,
+    page_path,
+)
+from playback.web import citation_formats
+from playback.web.copy_lookup import UrlQueueState, UrlQueueStatus
+from playback.web.copy_notices import CopyWarning
+from playback.web.i18n import localized_path
+from playback.web.page_renderer import WebContext
+from playback.web.page_request import moment_of, parse_page_request
+from playback.web.page_store import CapturedPage
+
+VIEWS = ("page", "screenshot", "text", "beside", "as-captured", "cite")
+MOST_SIBLINGS = 50
+_LOG = logging.getLogger(__name__)
+
+
+class ReaderPages:
+    """The views of one capture. Plain functions: Starlette runs them in threads."""
+
+    def __init__(self, means: WebContext) -> None:
+        self._means = means
+
+    def view(self, request: Request) -> Response:
+        """A view of the capture that the address names, or the way to the one it should name."""
+        wanted = parse_page_request(request)
+        at = moment_of(wanted.timestamp) if wanted.timestamp else None
+        page = self._means.store.nearest(wanted.url, at)
+        if page is None:
+            return no_copy(self._means, wanted.url)
+        if (page.timestamp, page.url) != (wanted.timestamp, wanted.url):
+            # The address that the reader ends on tells the true date and the true URL.
+            return RedirectResponse(localized_path(path_of(page, wanted)), 302)
+        if self._means.offers.is_above(page, wanted):
+            return RedirectResponse(localized_path(path_of(page, replace(wanted, level=None))), 302)
+        page = self._means.offers.allowed(page, wanted)
+        if wanted.view == "cite":
+            return self._cite(page, request)
+        siblings = self._means.store.captures(page.url, limit=MOST_SIBLINGS + 1)
+        caution = self._means.cautions.of(page)
+        return self._means.render(
+            "page.html",
+            status_of(page, caution),
+            headers=self._means.page_headers(page),
+            page=page,
+            asked=wanted,
+            caution=caution,
+            view=wanted.view,
+            file=self._means.store.document(page) if page.is_pdf else None,
+            levels=self._means.offers.choices(page, wanted),
+            better=self._means.store.better(page) if page.rank else None,
+            siblings=siblings[:MOST_SIBLINGS],
+            has_more_siblings=len(siblings) > MOST_SIBLINGS,
+            standing=queue_status_of(self._means, page.url) if not page.is_usable else None,
+            origin=self._means.origin,
+            archive=self._means.origin.partition("://")[2],
+        )
+
+    def live(self, request: Request) -> Response:
+        """What stands before the link to the live page of an address that is listed."""
+        url = parse_page_request(request).url
+        if not is_web_url(url):
+            raise HTTPException(404)
+        caution = CopyWarning(listed=self._means.cautions.of_url(url))
+        return self._means.render("live.html", url=url, caution=caution)
+
+    def latest(self, request: Request) -> Response:
+        """The way to the newest copy."""
+        wanted = parse_page_request(request)
+        page = self._means.store.nearest(wanted.url, None)
+        if page is None:
+            return no_copy(self._means, wanted.url)
+        return RedirectResponse(localized_path(path_of(page, replace(wanted, view="page"))), 302)
+
+    def _cite(self, page: CapturedPage, request: Request) -> Response:
+        if not page.is_usable:
+            raise HTTPException(404)
+        origin = self._means.origin or f"{request.url.scheme}://{request.url.netloc}"
+        manifest = manifest_of(self._means, page)
+        facts = manifest.facts if manifest is not None else ()
+        said = {fact.name: fact.value for fact in reversed(facts)}
+        source = citation_formats.CitedSource(
+            url=page.url,
+            archive_url=origin + page_path(page.timestamp, page.url),
+            memento_url=self._means.replay_origin
+            + memento_path(Memento(page.timestamp, MementoModifier.PAGE, page.url)),
+            captured_at=page.captured_at,
+            accessed_at=self._means.clock.now(),
+            title=page.label,
+            authors=[fact.value for fact in facts if fact.name == "author"],
+            published=said.get("published", ""),
+            site=said.get("site", ""),
+            language=said.get("language", ""),
+        )
+        return self._means.render("cite.html", page=page, source=source, citing=citation_formats)
+
+
+def path_of(page: CapturedPage, wanted: PageAddress) -> str:
+    """The path of what was wanted, of this page."""
+    return page_path(
+        page.timestamp, page.url, view=wanted.view, level=wanted.level, wiki=wanted.wiki
+    )
+
+
+def no_copy(means: WebContext, url: str) -> Response:
+    """The answer for a URL without any capture: what becomes of it."""
+    return means.render("never.html", 404, url=url, standing=queue_status_of(means, url))
+
+
+def status_of(page: CapturedPage, caution: CopyWarning) -> int:
+    """Return the HTTP status of a reader page: 200 only around an archived copy that is shown.
+
+    404 around a failed visit, an error page or a check for robots, 403 where a threat holds the copy
+    back. The bot goes by it before it cites an address.
+    """
+    if caution.holds("page", is_download=page.is_download):
+        return 403
+    return 200 if page.is_usable else 404
+
+
+def queue_status_of(means: WebContext, url: str) -> UrlQueueStatus | None:
+    """Where the URL stands; None when nobody knows, or nobody can say at the moment.
+
+    That it was visited is not told: where no copy is shown, it may have been hidden (P-22).
+    """
+    if means.status is None:
+        return None
+    try:
+        standing = means.status.standing(url)
+        return None if standing is None or standing.standing is UrlQueueState.DONE else standing
+    except TransientError as error:
+        _LOG.warning("front.status_unavailable: %s", error)
+        return None
+
+
+def manifest_of(means: WebContext, page: CapturedPage) -> PageInfo | None:
+    """The page's manifest; None when it cannot be read."""
+    place = means.store.place(page, ArtifactKind.PAGEINFO)
+    if place is None or means.records is None:
+        return None
+    try:
+        return means.records.manifest(place)
+    except PermanentError as error:
+        _LOG.warning("front.manifest_unreadable: page_id=%s %s", page.page_id, error)
+        return None

@@ -1,0 +1,1 @@
+"""Link registry for people (pages, forms, reports) and for programs (API)."""

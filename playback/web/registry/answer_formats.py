@@ -1,0 +1,256 @@
+"""Formats of registry answers: data, JSON, XML and gadget JavaScript (W21, W70).
+
+`data_of` is the one place that decides what is told; all formats are made of what it gives. Dates are
+told twice: as they are kept, to the day, and in the words that people are shown (W60).
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from links.check_history import date_of
+from links.check_result import answered_status, reason_of
+from links.registry.wikis import WikiName
+from playback.url_paths import escape_url
+from playback.web.registry.link_messages import (
+    ago,
+    cause_of,
+    for_duration,
+    hint_of,
+    request_words,
+    service_name,
+    standing_of,
+)
+from playback.web.registry.registry_lists import FoundLinks, WikiQuestion
+from playback.web.registry.registry_values import (
+    LinkRecord,
+    LinkScope,
+    PageAnswer,
+    PageReference,
+    RegistryAnswer,
+    WikiListKind,
+    WikiListPart,
+)
+
+Data = dict[str, Any]
+Fields = frozenset[str]  # of a link; empty: all
+ALL_FIELDS: Fields = frozenset()
+
+SOURCE_PATH = "/links/api/source"  # of this module, in exactly this version
+# What XML 1.0 cannot hold, not even as a reference.
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_ITEMS = {
+    "pages": "page",
+    "links": "link",
+    "history": "run",
+    "copies": "copy",
+    "hints": "hint",
+    "spam": "hit",
+}
+# Characters that end a script's element or a line of its text, wherever they stand in a string.
+_JS_ESCAPES = str.maketrans({each: f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029'"})
+_SCRIPT = """/* Weboid {version}, GPL-3.0-or-later. Made by {source} */
+( function ( mw ) {{
+\tvar problems = {problems};
+\tmw.hook( "externalLinkProblem/query.answer" ).fire( problems );
+}}( window.mediaWiki ) );
+"""
+
+
+def scoped(page: PageAnswer, scope: LinkScope) -> PageAnswer:
+    """The page with the links that the scope asks for."""
+    if scope is LinkScope.ALL:
+        return page
+    return replace(page, links=tuple(each for each in page.links if each.has_findings))
+
+
+def data_of(answer: RegistryAnswer, origin: str, fields: Fields = ALL_FIELDS) -> Data:
+    """The answer as programs get it; `origin` is that of the pages with our own copies."""
+    return {
+        "wiki": str(answer.wiki),
+        "scope": answer.scope.value,
+        "as_of": date_of(answer.day).isoformat(),
+        "pages": [_page(each, answer.day, origin, fields) for each in answer.pages],
+    }
+
+
+def _page(page: PageAnswer, today: int, origin: str, fields: Fields) -> Data:
+    return {
+        "page_id": page.page_id,
+        "title": page.title,
+        "namespace": page.namespace,
+        "address": page.address or None,
+        "is_observed": page.is_observed,
+        "request": page.request.value if page.request else None,
+        "note": request_words(page.request) or None,
+        "revision": page.revision,
+        "is_current": page.is_current,
+        "links_read": _time(page.listed_day, today),
+        "links_total": page.total,
+        "links": [select_fields(_link(each, today, origin), fields) for each in page.links],
+    }
+
+
+def _link(link: LinkRecord, today: int, origin: str) -> Data:
+    """Return the link as all addresses for programs tell it."""
+    return {
+        "url": link.url,
+        "spelling": link.spelling or link.url,
+        "state": link.state.name.lower(),
+        "group": link.group.value,
+        "words": standing_of(link, today),
+        "http": answered_status(link.code, link.evidence),
+        "status_byte": link.code,
+        "reason": reason_of(link.code) or None,
+        "mapped_http": link.http,
+        "since": _time(link.since_day, today),
+        "checked": _time(link.checked_day, today),
+        "failures": link.fails,
+        "cause": cause_of(link) or None,
+        "evidence": link.evidence or None,
+        "leads_to": link.led_to or None,
+        "mime": link.mime or None,
+        "kib": link.kib,
+        "history": [
+            {
+                "http": answered_status(run.code),
+                "status_byte": run.code,
+                "reason": reason_of(run.code) or None,
+                "first": date_of(run.first_day).isoformat(),
+                "last": date_of(run.last_day).isoformat(),
+            }
+            for run in link.runs
+        ],
+        "hints": [
+            {"kind": note.hint.value, "value": note.text or None, "words": hint_of(note)}
+            for note in link.notes
+        ],
+        "copies": [
+            {
+                "service": copy.service,
+                "name": service_name(copy.service),
+                "address": copy.address or None,
+                "timestamp": copy.timestamp or None,
+            }
+            for copy in link.copies
+        ],
+        "own_copy": own_copy(link, origin) or None,
+        "reports": link.reports,
+        "replacement": link.replacement or None,
+        "spam": [{"list": hit.list, "line": hit.line} for hit in link.spam],
+    }
+
+
+def own_copy(link: LinkRecord, origin: str) -> str:
+    """The address of our own newest copy; empty without one."""
+    return f"{origin}/latest/{escape_url(link.url)}" if link.capture else ""
+
+
+def _time(day: int | None, today: int) -> Data | None:
+    if day is None:
+        return None
+    return {
+        "date": date_of(day).isoformat(),
+        "ago": ago(day, today),
+        "lasting": for_duration(day, today),
+    }
+
+
+def list_data(wiki: WikiName, kind: WikiListKind, listed: WikiListPart) -> Data:
+    """Return a part of a wiki's list as programs get it."""
+    return {
+        "wiki": str(wiki),
+        "with": kind.value,
+        "is_observed": True,
+        "pages": [{**_ref(each.page), "links_found": each.links} for each in listed.pages],
+        "after": listed.after,
+        "is_whole": listed.is_whole,
+    }
+
+
+def links_data(question: WikiQuestion, found: FoundLinks, origin: str) -> Data:
+    """Return a part of a wiki's links as programs get it, each with the page that has it."""
+    return {
+        "wiki": str(question.wiki),
+        "as_of": date_of(found.day).isoformat(),
+        "links": [
+            {
+                "page": _ref(each.page),
+                "page_has_it_since": date_of(each.first_day).isoformat(),
+                **select_fields(_link(each.link, found.day, origin), question.fields),
+            }
+            for each in found.links
+        ],
+        "after": found.after or None,
+    }
+
+
+def _ref(page: PageReference) -> Data:
+    return {
+        "page_id": page.page_id,
+        "title": page.title,
+        "namespace": page.namespace,
+        "address": page.address or None,
+    }
+
+
+def as_json(data: Mapping[str, Any]) -> bytes:
+    """The data as JSON that may stand anywhere, in ASCII."""
+    return json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
+
+
+def as_xml(root: str, data: Mapping[str, Any]) -> bytes:
+    """The data as XML: an element for each name, its items in it; what is unknown is left out."""
+    element = _element(root, data)
+    found: bytes = ET.tostring(element, encoding="utf-8", xml_declaration=True)
+    return found
+
+
+def as_javascript(answer: RegistryAnswer, origin: str, fields: Fields = ALL_FIELDS) -> bytes:
+    """The presumably unreachable URLs as a gadget takes them: active JavaScript (W67)."""
+    problems = problems_of(answer, origin, fields)
+    source = f"{origin}{SOURCE_PATH}"
+    told = {"version": version("weboid"), "source": source, "problems": _literal(problems)}
+    return _SCRIPT.format_map(told).encode("ascii", "replace")
+
+
+def problems_of(answer: RegistryAnswer, origin: str, fields: Fields = ALL_FIELDS) -> list[Data]:
+    """Return the presumably unreachable URLs of all pages, each once, as all links are told (W67)."""
+    links = {link.url: link for page in answer.pages for link in page.links}
+    return [
+        select_fields(_link(link, answer.day, origin), fields)
+        for link in links.values()
+        if link.is_unreachable
+    ]
+
+
+def select_fields(link: Data, fields: Fields) -> Data:
+    """Return what a question asks of a link; its URL always."""
+    if not fields:
+        return link
+    return {name: value for name, value in link.items() if name == "url" or name in fields}
+
+
+def _literal(value: object) -> str:
+    """The value as JavaScript that nothing in it can leave: pure ASCII, no bracket of an element."""
+    return json.dumps(value, allow_nan=False).translate(_JS_ESCAPES)
+
+
+def _element(name: str, value: object) -> ET.Element:
+    made = ET.Element(name)
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            if each is not None:
+                made.append(_element(key, each))
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        for each in value:
+            made.append(_element(_ITEMS[name], each))
+    elif isinstance(value, bool):
+        made.text = "true" if value else "false"
+    else:
+        made.text = _NOT_XML.sub("\ufffd", str(value))
+    return made

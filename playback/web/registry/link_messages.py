@@ -1,0 +1,281 @@
+"""Messages about links in the reader's language: state, duration, cause, hints (W60).
+
+Times are rough on purpose (W60): a day number stands for a day on which somebody looked, not for the
+moment something happened.
+"""
+
+from typing import NamedTuple
+
+from core.urls import UrlFault
+from links.archives.archive_services import SERVICES
+from links.check_result import StatusCode
+from links.feedback.page_requests import RequestState
+from links.states import LinkState
+from playback.web.i18n import noop, number, translate
+from playback.web.i18n import translate_count as ngettext
+from playback.web.registry.registry_values import Group, HintNote, LinkHint, LinkRecord
+
+_STATES = {
+    LinkState.UNKNOWN: noop("Not looked at yet"),
+    LinkState.ALIVE: noop("Works"),
+    LinkState.DYING: noop("Fails lately"),
+    LinkState.DEAD: noop("Dead"),
+    LinkState.BLOCKED: noop("Refuses our checks"),
+    LinkState.USURPED: noop("In other hands"),
+    LinkState.DEVIATED: noop("Shows something else"),
+    LinkState.PERMALIVE: noop("Declared working"),
+    LinkState.PERMADEAD: noop("Declared dead"),
+    LinkState.INVALID: noop("No valid address"),
+    LinkState.EXCLUDED: noop("Not looked at"),
+}
+_GROUPS = {
+    Group.WORKING: noop("Working"),
+    Group.UNREACHABLE: noop("Unreachable"),
+    Group.DOUBTFUL: noop("Doubtful"),
+    Group.UNKNOWN: noop("Unknown"),
+}
+_HINTS = {
+    LinkHint.MOVED: noop("It has moved for good."),
+    LinkHint.CERTIFICATE: noop("Its certificate does not verify; browsers warn of it."),
+    LinkHint.RATE_LIMIT: noop("The site limits how often it is asked."),
+    LinkHint.HTTPS_NEEDED: noop("The site wants https instead of http."),
+    LinkHint.HTTP_NEEDED: noop("The site answers with http only."),
+    LinkHint.DNS_ERROR: noop("The name of the site cannot be found at the moment."),
+    LinkHint.SERVER_ERROR: noop("The whole site has been failing."),
+    LinkHint.UNVERIFIABLE: noop("Programs are refused there; only a person can tell."),
+    LinkHint.PRESUMED_REACHABLE: noop("Readers reach most of what is cited from this site."),
+    LinkHint.MISSING_TARGET: noop("It leads to a wiki of the same farm, which has no such page."),
+    LinkHint.FTP: noop(
+        "FTP is not checked: browsers have dropped it. A program for it may find the file."
+    ),
+    LinkHint.BIDI: noop("It holds characters that turn the direction of writing."),
+    LinkHint.HIDDEN: noop("It holds characters that nobody sees."),
+    LinkHint.MIXED: noop("The name of its site mixes scripts; letters may look like others."),
+}
+_REQUESTS = {
+    RequestState.QUEUED: noop(
+        "This page is not observed. The feeder of its wiki was asked to read it; ask again later."
+    ),
+    RequestState.DONE: noop(
+        "This page is not observed. It was read on request; told is what other pages know of its links."
+    ),
+    RequestState.REFUSED: noop(
+        "This page is not observed, and too many others wait to be read. Ask again tomorrow."
+    ),
+}
+_SERVER_FAULT = noop("The server has a fault of its own, which may pass.")
+_NO_ANSWER_BEHIND = noop("A server behind the site does not answer, which may pass.")
+_NOT_SO = noop("The server does not answer this kind of question, so nothing is known of the page.")
+_NAME_FAULT = noop("The name of the site could not be looked up, which may pass.")
+_TYPO = noop("No browser can follow this address. Look for a typing error.")
+# The typical reason for what was seen, by the status byte (W06, W55).
+_CAUSES = {
+    StatusCode.ON_REQUEST: noop("The server answers, but shows a page only to who asks otherwise."),
+    StatusCode.MOVED: noop("It leads elsewhere for good."),
+    StatusCode.FOUND: noop("It leads elsewhere."),
+    StatusCode.SEE_OTHER: noop("It leads elsewhere."),
+    StatusCode.USE_PROXY: noop("It is to be asked over another server, which programs do not do."),
+    StatusCode.SWITCH_PROXY: noop(
+        "It is to be asked over another server, which programs do not do."
+    ),
+    StatusCode.TEMPORARY: noop("It leads elsewhere for the time being."),
+    StatusCode.PERMANENT: noop("It leads elsewhere for good."),
+    StatusCode.BAD_REQUEST: noop(
+        "The server does not understand the address. A character may be missing or too much."
+    ),
+    StatusCode.NO_ACCESS: noop(
+        "The server refuses access: it wants a login, or refuses programs or whole countries."
+    ),
+    StatusCode.NOT_FOUND: noop(
+        "The server has no such page. It may have moved within the site, or been deleted."
+    ),
+    StatusCode.NOT_ACCEPTABLE: noop("The server has the page in no form that was asked for."),
+    StatusCode.STRANGE: noop("The server gives a strange answer."),
+    StatusCode.GONE: noop("The server says that the page was removed for good."),
+    StatusCode.BAD_TYPE: _NOT_SO,
+    StatusCode.BAD_RANGE: _NOT_SO,
+    StatusCode.LOCKED: noop("The page is locked at the moment."),
+    StatusCode.NOT_EXTENDED: _NOT_SO,
+    StatusCode.UNKNOWN: noop("The server gives a strange answer."),
+    StatusCode.BAD_METHOD: _NOT_SO,
+    StatusCode.REQUEST_TIMEOUT: noop("The server gave up waiting."),
+    StatusCode.TOO_LARGE: _NOT_SO,
+    StatusCode.UPGRADE: _NOT_SO,
+    StatusCode.TOO_MANY: noop("The server was asked too often. That says nothing about the page."),
+    StatusCode.HEADERS_TOO_LARGE: _NOT_SO,
+    StatusCode.NOT_IMPLEMENTED: _NOT_SO,
+    StatusCode.BAD_GATEWAY: _NO_ANSWER_BEHIND,
+    StatusCode.UNAVAILABLE: noop("The server is overloaded or under repair, which may pass."),
+    StatusCode.BAD_VERSION: _SERVER_FAULT,
+    StatusCode.STORAGE: _SERVER_FAULT,
+    StatusCode.BANDWIDTH: noop("The site has used up its traffic, which may pass."),
+    StatusCode.EDGE: _NO_ANSWER_BEHIND,
+    StatusCode.SERVER_ERROR: _SERVER_FAULT,
+    StatusCode.NETWORK: noop("The site could not be reached over the network."),
+    StatusCode.DNS_REFUSED: _NAME_FAULT,
+    StatusCode.DNS_UNKNOWN: noop(
+        "The name of the site does not exist any more. The domain may have been given up."
+    ),
+    StatusCode.NO_ROUTE: noop("Nothing answers at the address of the site."),
+    StatusCode.REFUSED: noop("The server takes no connections. It may be switched off."),
+    StatusCode.BROKEN_OFF: noop("The server broke the connection off."),
+    StatusCode.TIMEOUT: noop("The server did not answer in time."),
+    StatusCode.TLS: noop("No secure connection can be made to the server."),
+    StatusCode.CERTIFICATE: noop(
+        "The certificate of the site does not verify; browsers warn of it."
+    ),
+    StatusCode.NO_HTTP: noop("What answers there is no web server."),
+    StatusCode.REDIRECTS: noop("It leads round in circles."),
+    StatusCode.DNS_EMPTY: noop("The name of the site has no address."),
+    StatusCode.DNS_FAULT: _NAME_FAULT,
+    StatusCode.SOFT_404: noop("The page says of itself that it does not exist."),
+    StatusCode.CHALLENGE: noop("The site asks whether a person is there. Readers may get through."),
+    StatusCode.LOGIN: noop("It leads to a login."),
+    StatusCode.PARKED: noop(
+        "The domain is for sale, or somebody else uses it. Do not follow the link."
+    ),
+    StatusCode.OTHER_CONTENT: noop("The address works, but shows something else than it did."),
+    StatusCode.TO_THE_ROOT: noop(
+        "It leads to the first page of the site: the page itself may be gone."
+    ),
+    StatusCode.NOT_RENDERED: noop("A browser shows nothing there."),
+    StatusCode.INVALID: _TYPO,
+}
+_BY_STATE = {
+    LinkState.USURPED: noop(
+        "The domain is for sale, or somebody else uses it. Do not follow the link."
+    ),
+    LinkState.DEVIATED: noop("The address works, but shows something else than it did."),
+    LinkState.BLOCKED: noop("The site answers, but refuses us: a login, a robot check or a block."),
+}
+
+# Why a text is no URL that can be asked for (W48).
+FAULTS = {
+    UrlFault.EMPTY: noop("It is empty."),
+    UrlFault.TOO_LONG: noop("It is too long."),
+    UrlFault.INVISIBLE: noop("It holds invisible characters."),
+    UrlFault.SCHEME: noop("It is neither http nor https."),
+    UrlFault.NO_HOST: noop("It names no site."),
+    UrlFault.DOUBLED_SCHEME: noop("It begins with http:// twice."),
+    UrlFault.SINGLE_LABEL: noop("The name of its site has no dot."),
+    UrlFault.TLD: noop("The name of its site ends in a single letter."),
+    UrlFault.LABEL: noop("The name of its site breaks the rules for names."),
+    UrlFault.PORT: noop("Its port is no number from 1 to 65535."),
+    UrlFault.UNPARSABLE: noop("No browser can read it."),
+}
+
+
+def request_words(state: RequestState | None) -> str:
+    """Return what becomes of the request to read a page that is not observed; empty for one that is."""
+    return translate(_REQUESTS[state]) if state is not None else ""
+
+
+def state_name(state: LinkState) -> str:
+    """The state in a word or two."""
+    return translate(_STATES[state])
+
+
+def group_name(group: Group) -> str:
+    """What people filter by."""
+    return translate(_GROUPS[group])
+
+
+def cause_of(link: LinkRecord) -> str:
+    """The typical reason for what was seen, in a sentence; empty when there is none to be told (W06)."""
+    if link.spam:
+        return translate("A spam list of the wiki names it, so it is not looked at.")
+    if link.state is LinkState.INVALID:
+        fault = FAULTS.get(link.evidence, "")  # type: ignore[call-overload]
+        return " ".join(filter(None, (translate(_TYPO), fault and translate(fault))))
+    if link.group in (Group.WORKING, Group.UNKNOWN):
+        return ""
+    if link.state in (LinkState.USURPED, LinkState.DEVIATED):
+        return translate(_BY_STATE[link.state])
+    text = _CAUSES.get(link.code) or _BY_STATE.get(link.state, "")  # type: ignore[call-overload]
+    return translate(text) if text else ""
+
+
+def service_name(service: str) -> str:
+    """What people call an archive."""
+    known = SERVICES.get(service)
+    return known.title if known is not None else service
+
+
+def hint_of(note: HintNote) -> str:
+    """A hint in a sentence."""
+    return translate(_HINTS[note.hint])
+
+
+def ago(day: int, today: int) -> str:
+    """How long ago the day was, roughly: ``two weeks ago``, ``more than two years ago`` (W60)."""
+    unit, count, is_more = rough_duration(today - day)
+    if unit == "day" and count <= 1:
+        return translate("yesterday") if count else translate("today")
+    if is_more:
+        return translate("more than %(time)s ago", time=_dative(unit, count))
+    return translate("%(time)s ago", time=_dative(unit, count))
+
+
+def for_duration(day: int, today: int) -> str:
+    """For how long it has been so since the day, roughly: ``for six months`` (W60)."""
+    unit, count, is_more = rough_duration(today - day)
+    if unit == "day" and count <= 1:
+        return translate("since yesterday") if count else translate("since today")
+    if is_more:
+        return translate("for more than %(time)s", time=_dative(unit, count))
+    return translate("for %(time)s", time=_dative(unit, count))
+
+
+def standing_of(link: LinkRecord, today: int) -> str:
+    """State and time in one: ``Dead for six months``."""
+    if link.since_day is None or link.group is Group.UNKNOWN or link.state is LinkState.INVALID:
+        return state_name(link.state)
+    time = for_duration(link.since_day, today)
+    return translate("%(state)s %(time)s", state=state_name(link.state), time=time)
+
+
+class RoughDuration(NamedTuple):
+    """A stretch of time in one unit; `is_more`: and somewhat more."""
+
+    unit: str
+    units: int
+    is_more: bool = False
+
+
+def rough_duration(days: int) -> RoughDuration:
+    """The days in a unit that people would use.
+
+    >>> [tuple(rough_duration(days)) for days in (1, 13, 14, 61, 183, 500, 800)]
+    [('day', 1, False), ('day', 13, False), ('week', 2, False), ('month', 2, False), ('month', 6, False), ('year', 1, True), ('year', 2, True)]
+    """
+    days = max(days, 0)
+    if days < 14:
+        return RoughDuration("day", days)
+    if days < 60:
+        return RoughDuration("week", days // 7)
+    if days < 365:
+        return RoughDuration("month", min(round(days / 30.44), 11))
+    return RoughDuration("year", days // 365, is_more=True)
+
+
+def _dative(unit: str, count: int) -> str:
+    """A stretch of time as it stands after “for” and before “ago”, numbers up to twelve in words."""
+    said = spell_number(count)
+    if unit == "day":
+        return ngettext("one day", "%(number)s days", count, number=said)
+    if unit == "week":
+        return ngettext("one week", "%(number)s weeks", count, number=said)
+    if unit == "month":
+        return ngettext("one month", "%(number)s months", count, number=said)
+    return ngettext("one year", "%(number)s years", count, number=said)
+
+
+_NUMBERS = (
+    noop("two"), noop("three"), noop("four"), noop("five"), noop("six"), noop("seven"),
+    noop("eight"), noop("nine"), noop("ten"), noop("eleven"), noop("twelve"),
+)  # fmt: skip
+
+
+def spell_number(count: int) -> str:
+    """A number as texts have it: small ones in words."""
+    return translate(_NUMBERS[count - 2]) if 2 <= count <= 12 else number(count)

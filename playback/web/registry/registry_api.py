@@ -1,0 +1,296 @@
+"""Registry API for programs: page information, lists and gadget data.
+
+Reading only: GET and HEAD. Any page of any site may ask, without credentials (CORS); what is told is
+public. Errors are ``application/problem+json`` (RFC 9457), whatever the format.
+"""
+
+import functools
+import logging
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from pathlib import Path
+
+from starlette.background import BackgroundTask
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from core.errors import InputError, TransientError
+from playback.web.i18n import noop, page_language, set_language, translate
+from playback.web.page_renderer import WebContext
+from playback.web.rate_limits import RateLimiter
+from playback.web.registry import answer_formats
+from playback.web.registry.answer_formats import (
+    SOURCE_PATH,
+    as_javascript,
+    as_json,
+    as_xml,
+    data_of,
+    links_data,
+    list_data,
+    problems_of,
+)
+from playback.web.registry.registry_forms import parse_pattern, parse_url
+from playback.web.registry.registry_lists import PatternQuestion, parse_wiki_question
+from playback.web.registry.registry_openapi import description
+from playback.web.registry.registry_pages import RegistryPages
+from playback.web.registry.registry_reader import UnknownWikiError
+from playback.web.registry.registry_service import NoRegistryError, RegistryService
+from playback.web.registry.registry_values import (
+    MOST_PAGES,
+    AnswerFormat,
+    PageQuestion,
+    RegistryAnswer,
+    parse_after,
+    parse_flag,
+    parse_format,
+    parse_language,
+    parse_list,
+    parse_page_question,
+    parse_wiki,
+)
+
+PAGE_PATH = "/links/api/page"
+LIST_PATH = "/links/api/list"
+LINKS_PATH = "/links/api/links"
+NORMAL_PATH = "/links/api/normalise"
+EXCLUDED_PATH = "/links/api/excluded"
+OPENAPI_PATH = "/links/api/openapi.json"
+PROBLEM_PATH = "/externalLinkProblem"  # W67
+INFO_PATH = "/externalLinkInfo"  # W68
+
+_PAGES_A_TOKEN = 5  # a question for fifty pages costs as much as ten for one
+_FRESH_S = 60
+_TOO_OFTEN = noop("Too many questions: wait, and ask less often.")
+_NO_REGISTRY = noop("This archive has no link registry.")
+_AWAY = noop("The link registry cannot be read at the moment.")
+_SOURCE = Path(answer_formats.__file__)
+EXCLUDED_TEXT = noop("The wiki keeps links to %(entries)s out of its link search on purpose.")
+CORS_HEADERS = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Expose-Headers": "Retry-After",
+    "Cross-Origin-Resource-Policy": "cross-origin",  # a wiki's page loads the script
+    "X-Content-Type-Options": "nosniff",
+}
+_TYPES = {
+    AnswerFormat.JSON: "application/json",
+    AnswerFormat.XML: "application/xml; charset=utf-8",
+    AnswerFormat.JAVASCRIPT: "text/javascript; charset=utf-8",
+}
+_PREFLIGHT = {
+    "Access-Control-Allow-Methods": "GET, HEAD",
+    "Access-Control-Allow-Headers": "Api-User-Agent",  # what gadgets of Wikimedia send
+    "Access-Control-Max-Age": "86400",
+    "Allow": "GET, HEAD, OPTIONS",
+}
+_LOG = logging.getLogger(__name__)
+_Endpoint = Callable[[Request], Response]
+
+
+class RegistryApi:
+    """Answers programs."""
+
+    def __init__(
+        self, desk: RegistryService, door: RateLimiter, people: RegistryPages, means: WebContext
+    ) -> None:
+        self._desk = desk
+        self._door = door
+        self._people = people
+        self._means = means
+
+    def routes(self) -> list[BaseRoute]:
+        """Their addresses."""
+        answers: tuple[tuple[str, _Endpoint], ...] = (
+            (PAGE_PATH, self.page),
+            (LIST_PATH, self.list),
+            (PROBLEM_PATH, self.problem),
+            (INFO_PATH, self.info),
+            (LINKS_PATH, self.links),
+            (NORMAL_PATH, self.normal),
+            (EXCLUDED_PATH, self.excluded),
+            (SOURCE_PATH, self.source),
+            (OPENAPI_PATH, self.openapi),
+        )
+        return [
+            Route(path, functools.partial(self._answered, each), methods=["GET", "HEAD", "OPTIONS"])
+            for path, each in answers
+        ]
+
+    def page(self, request: Request) -> Response:
+        """What is known of a page's links (W19, W21), or a ping (W22)."""
+        question = parse_page_question(request.query_params)
+        self._count_pages(request, question)
+        formats = (AnswerFormat.JSON, AnswerFormat.XML, AnswerFormat.HTML)
+        wanted = parse_format(request.query_params.get("format", ""), formats)
+        if question.is_ping:
+            self._desk.ping(question, is_internal=self._door.is_internal(request))
+            return Response(status_code=204, headers={"Cache-Control": "no-store"})
+        set_language(question.language)
+        return self._written(question, self._answer(request, question), wanted)
+
+    def problem(self, request: Request) -> Response:
+        """The presumably unreachable URLs, as a gadget loads them (W67)."""
+        question = parse_page_question(request.query_params)
+        formats = (AnswerFormat.JAVASCRIPT, AnswerFormat.JSON)
+        wanted = parse_format(request.query_params.get("format", ""), formats)
+        self._count_pages(request, question)
+        set_language(question.language)
+        answer = self._answer(request, question)
+        if wanted is AnswerFormat.JAVASCRIPT:
+            return self._sent(
+                question, as_javascript(answer, self._means.origin, question.fields), wanted
+            )
+        data = {
+            "wiki": str(answer.wiki),
+            "problems": problems_of(answer, self._means.origin, question.fields),
+        }
+        return self._sent(question, as_json(data), wanted)
+
+    def info(self, request: Request) -> Response:
+        """A page's links with findings as HTML for people (W68), or as the list alone."""
+        question = parse_page_question(request.query_params)
+        self._count_pages(request, question)
+        set_language(question.language)
+        answer = self._answer(request, question)
+        if parse_flag(request.query_params.get("fragment", "")):
+            return self._written(question, answer, AnswerFormat.HTML)
+        response = self._people.page_told(request, question, answer)
+        response.background = BackgroundTask(self._desk.note, question)
+        return response
+
+    def list(self, request: Request) -> Response:
+        """A part of a wiki's list (W05)."""
+        given = request.query_params
+        wiki, kind = parse_wiki(given.get("dbname", "")), parse_list(given.get("with", ""))
+        after = parse_after(given.get("after", ""))
+        wanted = parse_format(given.get("format", ""), (AnswerFormat.JSON, AnswerFormat.XML))
+        is_internal = self._door.is_internal(request)
+        domain = given.get("domain", "")
+        listed = self._desk.listed(wiki, kind, after, domain=domain, is_internal=is_internal)
+        if listed is None:
+            raise UnknownWikiError
+        data = list_data(wiki, kind, listed)
+        body = as_json(data) if wanted is AnswerFormat.JSON else as_xml("list", data)
+        return Response(body, media_type=_TYPES[wanted])
+
+    def links(self, request: Request) -> Response:
+        """Return a part of a wiki's links by state, or of those that changed since a day."""
+        question = parse_wiki_question(request.query_params)
+        set_language(parse_language(request.query_params.get("lang", "")))
+        found = self._desk.links(question, is_internal=self._door.is_internal(request))
+        data = links_data(question, found, self._means.origin)
+        return Response(as_json(data), media_type=_TYPES[AnswerFormat.JSON])
+
+    def normal(self, request: Request) -> Response:
+        """Return the normal form of URLs (W51); nothing is told of them, known or not."""
+        asked = [each for each in request.query_params.getlist("url") if each]
+        if not asked or len(asked) > MOST_PAGES:
+            raise InputError(noop("Name 1 to 50 URLs: url=https://example.org/."))
+        urls = [_normal(each) for each in asked]
+        return Response(as_json({"urls": urls}), media_type=_TYPES[AnswerFormat.JSON])
+
+    def excluded(self, request: Request) -> Response:
+        """Return whether a wiki keeps links that a pattern means out of its link search (X06)."""
+        given = request.query_params
+        wiki = parse_wiki(given.get("dbname", ""))
+        question = PatternQuestion(parse_pattern(given.get("pattern", "")), wiki, (), frozenset())
+        is_internal = self._door.is_internal(request)
+        entries = self._desk.kept_out(question, is_internal=is_internal)
+        if entries is None:
+            raise UnknownWikiError
+        data = {
+            "wiki": str(wiki),
+            "pattern": given.get("pattern", ""),
+            "excluded": bool(entries),
+            "entry": entries[0] if entries else None,
+            "entries": entries,
+            "reason": translate(EXCLUDED_TEXT, entries=", ".join(entries)) if entries else None,
+        }
+        return Response(as_json(data), media_type=_TYPES[AnswerFormat.JSON])
+
+    def source(self, _request: Request) -> Response:
+        """Return the source of what makes the gadget's script, in exactly this version."""
+        return Response(_SOURCE.read_bytes(), media_type="text/plain; charset=utf-8")
+
+    def openapi(self, _request: Request) -> Response:
+        """What this is, for programs that make programs."""
+        return Response(as_json(description(self._means.origin)), media_type="application/json")
+
+    def _answer(self, request: Request, question: PageQuestion) -> RegistryAnswer:
+        return self._desk.answer(question, is_internal=self._door.is_internal(request))
+
+    def _answered(self, answer: _Endpoint, request: Request) -> Response:
+        """The answer, or what went wrong as a problem; with the headers that all have."""
+        if request.method == "OPTIONS":
+            response = Response(status_code=204, headers=_PREFLIGHT)
+        else:
+            try:
+                self._count(request)
+                response = answer(request)
+            except _TooManyQuestionsError as error:
+                retry = {"Retry-After": str(error.seconds)}
+                response = problem(429, translate(_TOO_OFTEN), retry)
+            except InputError as error:
+                status = 404 if isinstance(error, UnknownWikiError) else 400
+                response = problem(status, translate(str(error)))
+            except NoRegistryError:
+                response = problem(404, translate(_NO_REGISTRY))
+            except TransientError as error:
+                _LOG.warning("front.registry_unavailable: %s", error)
+                retry = {"Retry-After": "30"}
+                response = problem(503, translate(_AWAY), retry)
+        for name, value in CORS_HEADERS.items():
+            response.headers[name] = value
+        return response
+
+    def _count(self, request: Request) -> None:
+        wait = self._door.wait_s(request, self._means.clock.monotonic())
+        if wait:
+            raise _TooManyQuestionsError(wait)
+
+    def _count_pages(self, request: Request, question: PageQuestion) -> None:
+        """One was counted when the question came in."""
+        more = (question.size - 1) / _PAGES_A_TOKEN
+        self._door.charge(request, self._means.clock.monotonic(), more)
+
+    def _written(
+        self, question: PageQuestion, answer: RegistryAnswer, wanted: AnswerFormat
+    ) -> Response:
+        if wanted is AnswerFormat.HTML:
+            response: Response = self._people.fragment(answer)
+            response.background = BackgroundTask(self._desk.note, question)
+            return response
+        data = data_of(answer, self._means.origin, question.fields)
+        body = as_json(data) if wanted is AnswerFormat.JSON else as_xml("answer", data)
+        return self._sent(question, body, wanted)
+
+    def _sent(self, question: PageQuestion, body: bytes, wanted: AnswerFormat) -> Response:
+        headers = {
+            "Cache-Control": f"max-age={_FRESH_S}",
+            "Content-Language": page_language.get().language,
+            "Vary": "Accept-Language",
+        }
+        noting = BackgroundTask(self._desk.note, question)
+        return Response(body, headers=headers, media_type=_TYPES[wanted], background=noting)
+
+
+def _normal(text: str) -> dict[str, str | None]:
+    try:
+        return {"given": text, "url": parse_url(text), "fault": None}
+    except InputError as error:
+        return {"given": text, "url": None, "fault": translate(str(error))}
+
+
+class _TooManyQuestionsError(Exception):
+    """Too many questions; `seconds` is how long to wait."""
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
+def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
+    """What went wrong, for programs."""
+    title = HTTPStatus(status).phrase
+    body = as_json({"type": "about:blank", "title": title, "status": status, "detail": detail})
+    return Response(body, status, headers, media_type="application/problem+json")

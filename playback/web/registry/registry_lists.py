@@ -1,0 +1,372 @@
+"""Lists of the registry: pages of a wiki, links by state, links by pattern (W05).
+
+A part is found by the number of the page before it, never by counting from the front. Pages in order
+are rare among those without findings, so no more than some are looked through for one part, and the
+part says so when that was not enough.
+
+A part goes on behind the link that the part before ended with, never by counting. Links that changed are
+rare among all, so no more than `MOST_PAGES_SCANNED` are looked through for one part: it may be empty and go on.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any
+
+from sqlalchemy import Connection, Select, func, select
+from starlette.datastructures import QueryParams
+
+from core.errors import InputError
+from core.url_patterns import PatternForm, parse_pattern
+from links.check_history import EPOCH
+from links.registry.link_search import STATES, FoundLink, LinkQuery, search_links
+from links.registry.lookups import EVERY_STATE, links_of_wiki
+from links.registry.schema import pages, refs, spam_hits, urls
+from links.registry.urls import find_matching_urls
+from links.registry.wikis import WikiName, all_wikis, observed_namespaces
+from links.rules.exclusion_list import exclusions_of
+from links.rules.link_pattern import LinkPattern
+from links.rules.wiki_rules import is_present
+from links.states import LinkState
+from playback.web.i18n import noop
+from playback.web.registry.registry_reader import (
+    RegistryReader,
+    UnknownWikiError,
+    address_of,
+    ref_of,
+)
+from playback.web.registry.registry_values import (
+    GROUPS,
+    Group,
+    LinkRecord,
+    PageReference,
+    WikiListEntry,
+    WikiListKind,
+    WikiListPart,
+    parse_fields,
+    parse_wiki,
+)
+
+LIST_SIZE = 50
+MOST_PAGES_SCANNED = 2_000  # pages at a time …
+MOST_BELOW = 2_000  # URLs of a domain and path that a list is made of
+ROUNDS = 5  # … so often for one part
+
+
+def read_list(
+    connection: Connection,
+    reading: RegistryReader,
+    wiki: WikiName,
+    kind: WikiListKind,
+    *,
+    after: int = 0,
+    domain: str = "",
+) -> WikiListPart | None:
+    """Return a part of the list, behind the page of number `after`; None when nobody knows the wiki.
+
+    Args:
+        connection: of one moment.
+        reading: who asks.
+        wiki: whose list.
+        kind: which list.
+        after: the last page of the part before.
+        domain: only links to that domain and all below it, with the beginning of a path (W05).
+
+    Raises:
+        InputError: that is no domain, or it has too many watched URLs.
+    """
+    row = reading.wiki(wiki)
+    if row is None:
+        return None
+    only = _below(connection, domain) if domain and kind is not WikiListKind.SPAM else None
+    found: list[WikiListEntry] = []
+    name = row.name
+    for _ in range(ROUNDS):
+        last = connection.scalar(last_of_round(row.id, after))
+        query = count_findings(kind, row.id, after, last, only).limit(LIST_SIZE + 1 - len(found))
+        found += [
+            WikiListEntry(
+                PageReference(
+                    name, each.page_id, each.title, each.namespace, address_of(row, each.title)
+                ),
+                each.links,
+            )
+            for each in connection.execute(query)
+        ]
+        if len(found) > LIST_SIZE:
+            return WikiListPart(tuple(found[:LIST_SIZE]), found[LIST_SIZE - 1].page.page_id)
+        if last is None:
+            return WikiListPart(tuple(found), None)
+        after = last
+    return WikiListPart(tuple(found), after, is_whole=False)
+
+
+def last_of_round(wiki_id: int, after: int) -> Select[Any]:
+    """The number of the last page that is looked through; None when all the rest is."""
+    return (
+        select(pages.c.page_id)
+        .where(pages.c.wiki_id == wiki_id, pages.c.page_id > after)
+        .order_by(pages.c.page_id)
+        .offset(MOST_PAGES_SCANNED - 1)
+        .limit(1)
+    )
+
+
+def _below(connection: Connection, domain: str) -> list[int]:
+    """Return the numbers of the watched URLs that begin so."""
+    try:
+        pattern = parse_pattern(domain)
+    except InputError:
+        pattern = None
+    if pattern is None or pattern.form is PatternForm.REGEX:
+        raise InputError(noop("Name a site and the beginning of a path: example.org/path."))
+    found = find_matching_urls(connection, pattern, limit=MOST_BELOW + 1)
+    if len(found) > MOST_BELOW:
+        raise InputError(noop("That means too many links: name more of the path."))
+    return [each.id for each in found]
+
+
+def count_findings(
+    kind: WikiListKind,
+    wiki_id: int,
+    after: int,
+    last: int | None,
+    only: Sequence[int] | None = None,
+) -> Select[Any]:
+    """Pages with what puts them on the list, and how many of those; `only` of these URLs."""
+    query = select(pages.c.page_id, pages.c.title, pages.c.namespace, func.count().label("links"))
+    if kind is WikiListKind.SPAM:
+        query = query.join(spam_hits, spam_hits.c.page == pages.c.id).where(is_present())
+    else:
+        states = [state for state, group in GROUPS.items() if group == kind.value]
+        query = (
+            query.join(refs, refs.c.page == pages.c.id)
+            .join(urls, urls.c.id == refs.c.url_id)
+            .where(refs.c.gone_day.is_(None), urls.c.state.in_(states))
+        )
+        if only is not None:
+            query = query.where(urls.c.id.in_(only))
+    query = query.where(pages.c.wiki_id == wiki_id, pages.c.page_id > after)
+    if last is not None:
+        query = query.where(pages.c.page_id <= last)
+    order = (pages.c.page_id, pages.c.title, pages.c.namespace)
+    return query.group_by(*order).order_by(pages.c.page_id)
+
+
+MOST_FOUND_LINKS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class PatternQuestion:
+    """Which links.
+
+    Attributes:
+        pattern: what their URLs are like.
+        wiki: on whose pages; None: any link that is watched, and no pages are told (W24).
+        namespaces: of these pages; none: all; None: those that the wiki observes.
+        groups: in these states; none: all.
+        after: the place that the part before gave.
+    """
+
+    pattern: LinkPattern
+    wiki: WikiName | None
+    namespaces: tuple[int, ...] | None
+    groups: frozenset[Group]
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundUse:
+    """A link that was found, and some of the pages that have it."""
+
+    link: LinkRecord
+    pages: tuple[PageReference, ...]
+    has_more_pages: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PatternFound:
+    """A part of what was found.
+
+    Attributes:
+        uses: in the order of host and path.
+        after: the place where the next part begins; empty at the end.
+        is_wiki_known: False when the wiki that was named is not watched.
+    """
+
+    uses: tuple[FoundUse, ...]
+    after: str = ""
+    is_wiki_known: bool = True
+
+
+def find_by_pattern(
+    connection: Connection, reading: RegistryReader, question: PatternQuestion
+) -> PatternFound:
+    """The next links that the pattern means.
+
+    Raises:
+        InputError: `after` is no place that a part gave.
+    """
+    wiki_id, namespaces = None, question.namespaces
+    if question.wiki is not None:
+        row = reading.wiki(question.wiki)
+        if row is None:
+            return PatternFound((), is_wiki_known=False)
+        wiki_id = row.id
+        if namespaces is None:
+            namespaces = observed_namespaces(row)
+    states = frozenset(state for group in question.groups for state in STATES[group])
+    wanted = LinkQuery(wiki_id, namespaces or () if wiki_id is not None else (), states)
+    found = search_links(
+        connection, question.pattern, wanted, limit=MOST_FOUND_LINKS, after=question.after
+    )
+    ids = [each.url_id for each in found.links]
+    links = reading.links(ids if wiki_id is not None else reading.told(ids))
+    uses = tuple(
+        _use(links[each.url_id], each, is_told=wiki_id is not None)
+        for each in found.links
+        if each.url_id in links
+    )
+    return PatternFound(uses, found.after)
+
+
+def exclusions_for(reading: RegistryReader, question: PatternQuestion) -> list[str] | None:
+    """Return entries of exclusion lists that keep links out of the answer (X06, X10).
+
+    Without a wiki in the question those of all wikis: what one of them keeps out may be missing. None
+    when nobody knows the wiki, or it is not told of.
+    """
+    if question.wiki is None:
+        wikis = [each for each in all_wikis(reading.reader) if each.id not in reading.hidden()]
+    else:
+        wiki = reading.wiki(question.wiki)
+        if wiki is None:
+            return None
+        wikis = [wiki]
+    found = [
+        entry.text
+        for each in wikis
+        for entry in exclusions_of(json.loads(each.settings or "{}")).meeting(question.pattern)
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _use(link: LinkRecord, found: FoundLink, *, is_told: bool) -> FoundUse:
+    """Pages are told of the wiki that was named, and of no other (W24)."""
+    if not is_told:
+        return FoundUse(link, (), has_more_pages=False)
+    pages = tuple(
+        PageReference(parse_wiki(page.wiki), page.page_id, page.title, page.namespace)
+        for page in found.pages
+    )
+    return FoundUse(link, pages, found.more_pages)
+
+
+LINKS_PER_PART = 100  # links of one answer
+MOST_LINKS_SCANNED = 2_000
+_AFTER = re.compile(r"([0-9]{1,18})-([0-9]{1,18})", re.ASCII)
+_BY_NAME: dict[str, tuple[LinkState, ...]] = {state.name.lower(): (state,) for state in LinkState}
+_BY_NAME |= {group.value: tuple(STATES[group]) for group in Group}
+
+
+@dataclass(frozen=True, slots=True)
+class WikiQuestion:
+    """Which of a wiki's links.
+
+    Attributes:
+        wiki: whose.
+        states: in these.
+        since_day: whose state is so since that day or later, or which a page has since then; None: all.
+        after: page and URL of the last one that was told, by the registry's numbers.
+        fields: what is told of each link; empty: everything.
+    """
+
+    wiki: WikiName
+    states: tuple[int, ...] = EVERY_STATE
+    since_day: int | None = None
+    after: tuple[int, int] = (0, 0)
+    fields: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class LinkOfPage:
+    """A link, and a page that has it since a day."""
+
+    page: PageReference
+    link: LinkRecord
+    first_day: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLinks:
+    """A part of a wiki's links; `after` is where the next part begins, empty at the end."""
+
+    links: tuple[LinkOfPage, ...]
+    after: str
+    day: int
+
+
+def parse_wiki_question(given: QueryParams) -> WikiQuestion:
+    """Return what the parameters ask for.
+
+    Raises:
+        InputError: they cannot be understood.
+    """
+    names = [each for each in re.split("[|,]", given.get("state", "")) if each]
+    if not _BY_NAME.keys() >= set(names):
+        raise InputError(noop("state is a state or a group, such as dead or unreachable."))
+    states = {int(state) for name in names for state in _BY_NAME[name]}
+    after = given.get("after", "")
+    place = _AFTER.fullmatch(after)
+    if after and place is None:
+        raise InputError(noop("after is the place that the part before gave."))
+    return WikiQuestion(
+        parse_wiki(given.get("dbname", "")),
+        tuple(sorted(states)) or EVERY_STATE,
+        _since(given.get("since", "")),
+        (int(place[1]), int(place[2])) if place else (0, 0),
+        parse_fields(given.get("fields", "")),
+    )
+
+
+def find_links(reading: RegistryReader, question: WikiQuestion) -> FoundLinks:
+    """Return the next part of the wiki's links.
+
+    Raises:
+        UnknownWikiError: nobody knows the wiki, or it is not told of.
+    """
+    wiki = reading.wiki(question.wiki)
+    if wiki is None:
+        raise UnknownWikiError
+    limit = MOST_LINKS_SCANNED if question.since_day is not None else LINKS_PER_PART
+    uses = links_of_wiki(
+        reading.reader, wiki, limit=limit, after=question.after, states=question.states
+    )
+    links = reading.links(list(dict.fromkeys(use.url_id for use in uses)))
+    found: list[LinkOfPage] = []
+    last = None
+    for use in uses:
+        if len(found) == LINKS_PER_PART:
+            break
+        last = use
+        link = replace(links[use.url_id], spelling=use.spelling)
+        days = (use.first_day, link.since_day or 0)
+        if question.since_day is None or max(days) >= question.since_day:
+            found.append(LinkOfPage(ref_of(wiki, use.page), link, use.first_day))
+    is_end = last is None or (last is uses[-1] and len(uses) < limit)
+    after = "" if is_end or last is None else f"{last.page.id}-{last.url_id}"
+    return FoundLinks(tuple(found), after, reading.day)
+
+
+def _since(text: str) -> int | None:
+    if not text:
+        return None
+    try:
+        day = (date.fromisoformat(text) - EPOCH).days
+    except ValueError:
+        day = -1
+    if day < 0 or len(text) != 10:
+        raise InputError(noop("since is a day like 2026-11-20."))
+    return day

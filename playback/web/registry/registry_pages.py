@@ -1,0 +1,334 @@
+"""Registry pages for people: the form, its answers and a wiki's lists (W03 to W09, W69).
+
+Every answer has the form above it, filled in. A question for a page is always answered (W10); one for a
+single URL or a pattern only when the form asks it (`forms`), and within the form's own rates.
+"""
+
+import functools
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.background import BackgroundTask
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from core.errors import InputError, TransientError
+from links.registry.wikis import WikiName
+from playback.web.i18n import languages, localized_path, page_language, set_language, translate
+from playback.web.page_renderer import WebContext
+from playback.web.rate_limits import RateLimiter
+from playback.web.registry import link_messages
+from playback.web.registry.answer_formats import own_copy
+from playback.web.registry.registry_forms import (
+    FormStamps,
+    RegistryForm,
+    parse_filter,
+    parse_namespaces,
+    parse_pattern,
+    parse_url,
+    question_of,
+    read_form,
+)
+from playback.web.registry.registry_lists import PatternQuestion
+from playback.web.registry.registry_reader import UnknownWikiError
+from playback.web.registry.registry_service import NoRegistryError, RegistryService
+from playback.web.registry.registry_values import (
+    Group,
+    LinkScope,
+    PageAnswer,
+    PageQuestion,
+    PageReference,
+    RegistryAnswer,
+    WikiListKind,
+    parse_after,
+    parse_list,
+    parse_page_id,
+    parse_scope,
+    parse_title,
+    parse_wiki,
+)
+
+FORM_PATH = "/links"
+LIST_PATH = "/links/list"
+_LOG = logging.getLogger(__name__)
+_NO_STORE = {"Cache-Control": "no-store"}
+_FILTERS = (Group.WORKING, Group.UNREACHABLE, Group.DOUBTFUL)
+
+
+class RegistryPages:
+    """Answers people. Plain functions: Starlette runs them in threads."""
+
+    def __init__(
+        self, desk: RegistryService, door: RateLimiter, stamps: FormStamps, means: WebContext
+    ) -> None:
+        self._desk = desk
+        self._door = door
+        self._stamps = stamps
+        self._means = means
+
+    def routes(self) -> list[BaseRoute]:
+        """Their addresses."""
+        return [
+            Route(FORM_PATH, self.form, name="links"),
+            Route(LIST_PATH, self.lists),
+        ]
+
+    def form(self, request: Request) -> Response:
+        """The form, and the answer to what it asks."""
+        language = request.query_params.get("lang", "")
+        if language in languages():
+            set_language(language)
+        form = self._stamped(request, read_form(request.query_params))
+        asks = {
+            "url": (form.url, self._url_told),
+            "pattern": (form.pattern, self._pattern_told),
+            "page": (form.title or form.curid, self._page_asked),
+        }
+        asked = next((name for name, (text, _) in asks.items() if text.strip()), "")
+        if not asked and "scope" in request.query_params:  # the button was pressed on empty fields
+            return self._rendered(
+                form, 400, error=translate("Give the name or the number of a page.")
+            )
+        if not asked:
+            return self._told(request, form, self._empty, "page")
+        return self._told(request, form, asks[asked][1], asked)
+
+    def lists(self, request: Request) -> Response:
+        """A part of a wiki's list (W05)."""
+        form = self._stamped(request, read_form(request.query_params))
+        return self._told(request, form, self._list_told, "list")
+
+    def page_told(
+        self, request: Request, question: PageQuestion, answer: RegistryAnswer
+    ) -> Response:
+        """The answer to a program's question as people see it (W68)."""
+        form = RegistryForm(
+            dbname=str(question.wiki),
+            curid=str(question.page_ids[0]) if question.page_ids else "",
+            title=question.titles[0] if question.titles else "",
+            scope=question.scope.value,
+        )
+        form = self._stamped(request, form)
+        address = without_language(page_language.get().path)
+        return self._rendered(form, answer=answer, address=address)
+
+    def fragment(self, answer: RegistryAnswer) -> Response:
+        """The lists of the answer alone, for a page to take in."""
+        # It may stand on a page of any site, so its addresses are whole.
+        form = self._means.origin + localized_path(FORM_PATH)
+        helpers = {**self._helpers(), "url_address": functools.partial(_url_address, form)}
+        helpers["say_address"] = lambda _url: ""  # the page with the form leads there
+        return self._means.render("registry/fragment.html", answer=answer, **helpers)
+
+    def _empty(self, _request: Request, form: RegistryForm) -> Response:
+        return self._rendered(form)
+
+    def _page_asked(self, request: Request, form: RegistryForm) -> Response:
+        self._count(request, is_form=False)
+        wanted = parse_filter(form.status)
+        question = PageQuestion(
+            parse_wiki(form.dbname.strip()),
+            () if form.title.strip() else (parse_page_id(form.curid.strip()),),
+            (parse_title(form.title),) if form.title.strip() else (),
+            LinkScope.ALL if wanted else parse_scope(form.scope),
+        )
+        answer = self._desk.answer(question, is_internal=self._door.is_internal(request))
+        if wanted:
+            answer = replace(answer, pages=tuple(_only(each, wanted) for each in answer.pages))
+        response = self._rendered(form, answer=answer)
+        response.background = BackgroundTask(self._desk.note, question)
+        return response
+
+    def _url_told(self, request: Request, form: RegistryForm) -> Response:
+        identity = parse_url(form.url)
+        if not self._is_asked_by_form(request, form):
+            return self._rendered(form, is_prefilled=True)
+        self._count(request)
+        is_internal = self._door.is_internal(request)
+        found = self._desk.link(identity, is_internal=is_internal)
+        wiki = parse_wiki(form.dbname.strip()) if form.dbname.strip() else None
+        uses = None
+        if found is not None and wiki is not None:
+            uses = self._desk.uses(found[0], wiki, farm_wide=form.farm, is_internal=is_internal)
+        link = found[1] if found else None
+        spam = None
+        if link is None and wiki is not None:
+            spam = self._desk.spam(identity, wiki, is_internal=is_internal)
+        if spam is not None:
+            link, uses = spam
+        return self._rendered(form, normal=identity, link=link, uses=uses, wiki=wiki)
+
+    def _pattern_told(self, request: Request, form: RegistryForm) -> Response:
+        question = PatternQuestion(
+            parse_pattern(form.pattern),
+            parse_wiki(form.dbname.strip()) if form.dbname.strip() else None,
+            parse_namespaces(form.namespace),
+            parse_filter(form.status),
+            request.query_params.get("after", ""),
+        )
+        if not self._is_asked_by_form(request, form):
+            return self._rendered(form, is_prefilled=True)
+        self._count(request)
+        is_internal = self._door.is_internal(request)
+        found = self._desk.search(question, is_internal=is_internal)
+        further = {**_filled(form), "stamp": form.stamp, "after": found.after}
+        return self._rendered(
+            form,
+            found=found,
+            warnings=self._desk.kept_out(question, is_internal=is_internal) or [],
+            more=_address(FORM_PATH, further) if found.after else "",
+        )
+
+    def _list_told(self, request: Request, form: RegistryForm) -> Response:
+        given = request.query_params
+        wiki, kind = parse_wiki(form.dbname.strip()), parse_list(given.get("with", ""))
+        after, domain = parse_after(given.get("after", "")), given.get("domain", "").strip()
+        self._count(request, is_form=False)
+        listed = self._desk.listed(
+            wiki, kind, after, domain=domain, is_internal=self._door.is_internal(request)
+        )
+        more = ""
+        if listed is not None and listed.after is not None:
+            further = {"dbname": form.dbname, "with": kind.value, "after": str(listed.after)}
+            further |= {"domain": domain} if domain else {}
+            more = _address(LIST_PATH, further)
+        return self._rendered(
+            form,
+            listed=listed,
+            wiki=wiki,
+            kind=kind,
+            more=more,
+            is_first=not after,
+            domain=domain,
+        )
+
+    def _told(
+        self,
+        request: Request,
+        form: RegistryForm,
+        tell: Callable[[Request, RegistryForm], Response],
+        asked: str,
+    ) -> Response:
+        """The answer, or what is wrong with the question, with the form that asked first."""
+        form = replace(form, asked=asked)
+        try:
+            if not self._desk.has_registry():
+                raise HTTPException(404)
+            return tell(request, form)
+        except InputError as error:
+            status = 404 if isinstance(error, UnknownWikiError) else 400
+            return self._rendered(form, status, error=translate(str(error)))
+        except BusyError as error:
+            headers = {"Retry-After": str(error.seconds)}
+            return self._rendered(form, 429, headers, wait_s=error.seconds)
+        except NoRegistryError:
+            raise HTTPException(404) from None
+        except TransientError as error:
+            _LOG.warning("front.registry_unavailable: %s", error)
+            return self._rendered(form, 503, {"Retry-After": "30"}, is_away=True)
+
+    def _rendered(
+        self,
+        form: RegistryForm,
+        code: int = 200,
+        headers: dict[str, str] | None = None,
+        **values: object,
+    ) -> Response:
+        nothing: dict[str, object] = {
+            "answer": None, "error": "", "wait_s": 0, "is_away": False, "is_prefilled": False,
+            "normal": "", "link": None, "uses": None, "wiki": None, "found": None, "warnings": (), "more": "",
+            "listed": None, "kind": None, "is_first": True, "domain": "",
+        }  # fmt: skip
+        values = {**nothing, **self._helpers(), **values}
+        told = ("answer", "normal", "found", "kind")
+        values["is_told"] = any(values[name] for name in told)
+        return self._means.render(
+            "registry/links.html",
+            code,
+            {**_NO_STORE, **(headers or {})},
+            form=form,
+            asked=form.asked,
+            **values,
+        )
+
+    def _helpers(self) -> dict[str, Any]:
+        origin = self._means.origin
+        return {
+            "words": link_messages,
+            "page_address": _page_address,
+            "today": self._desk.day,
+            "own_copy": lambda link: own_copy(link, origin),
+            "filters": _FILTERS,
+            "kinds": tuple(WikiListKind),
+            "url_address": functools.partial(_url_address, localized_path(FORM_PATH)),
+        }
+
+    def _stamped(self, request: Request, form: RegistryForm) -> RegistryForm:
+        """Return the form with the stamp that its next question carries."""
+        address, now = self._door.address_of(request), self._means.clock.now().timestamp()
+        return replace(form, stamp=self._stamps.make(address, now, question_of(form)))
+
+    def _is_asked_by_form(self, request: Request, form: RegistryForm) -> bool:
+        """Return whether a person pressed the form's button (W20); see `forms` for what tells."""
+        mode = request.headers.get("sec-fetch-mode", "")
+        if mode not in ("", "navigate"):
+            return False
+        address, now = self._door.address_of(request), self._means.clock.now().timestamp()
+        stamp = request.query_params.get("stamp", "")
+        if self._stamps.take(stamp, address, now, question_of(form)):
+            return True
+        return mode == "navigate" and self._stamps.take(stamp, address, now, "")
+
+    def _count(self, request: Request, *, is_form: bool = True) -> None:
+        now = self._means.clock.monotonic()
+        wait_s = self._door.form_wait_s if is_form else self._door.wait_s
+        wait = wait_s(request, now)
+        if wait:
+            raise BusyError(wait)
+
+
+class BusyError(Exception):
+    """Too many questions; `seconds` is how long to wait."""
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
+def _only(page: PageAnswer, wanted: frozenset[Group]) -> PageAnswer:
+    return replace(page, links=tuple(link for link in page.links if link.group in wanted))
+
+
+def _filled(form: RegistryForm) -> dict[str, str]:
+    names = ("pattern", "dbname", "namespace", "status")
+    return {name: getattr(form, name) for name in names if getattr(form, name)}
+
+
+def _url_address(form: str, url: str, wiki: WikiName | None) -> str:
+    """The form, filled in with the URL."""
+    return f"{form}?{urlencode({'url': url, **({'dbname': str(wiki)} if wiki else {})})}"
+
+
+def without_language(address: str) -> str:
+    """An address of ours that leaves the language to its prefix.
+
+    >>> without_language("/externalLinkInfo?dbname=x&lang=de&pageid=1")
+    '/externalLinkInfo?dbname=x&pageid=1'
+    """
+    path, _, query = address.partition("?")
+    kept = [each for each in query.split("&") if each and not each.startswith("lang=")]
+    return f"{path}?{'&'.join(kept)}" if kept else path
+
+
+def _page_address(page: PageReference) -> str:
+    """The form's answer for a page."""
+    return _address(FORM_PATH, {"dbname": str(page.wiki), "curid": str(page.page_id)})
+
+
+def _address(path: str, values: dict[str, str]) -> str:
+    return f"{localized_path(path)}?{urlencode(values)}"

@@ -1,0 +1,475 @@
+"""Reader of registry rows as answers, at one moment of the registry.
+
+Reads only. No question goes beyond the asker's farm (W24). Whoever calls has opened the registry.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from enum import IntEnum
+from typing import TypeVar
+from urllib.parse import quote
+
+from sqlalchemy import Integer, func, select
+
+from core.errors import InputError
+from links.check_history import unpack_history
+from links.check_result import StatusCode, public_status
+from links.feedback.page_requests import find_page_requests
+from links.feedback.replacements import shown_replacement
+from links.registry.farm_queries import known_by_key, wikis_having
+from links.registry.link_additions import revisions_of
+from links.registry.lookups import (
+    InvalidLink,
+    PageFacts,
+    QuirkFacts,
+    UrlFacts,
+    page_facts,
+    pages_by_title,
+    url_facts,
+    uses_of_url,
+)
+from links.registry.pages import WikiPageRow, find_pages, plain_title
+from links.registry.quirks import HostQuirk, UrlQuirk, is_consolidated, is_url_quirk_over
+from links.registry.schema import observations, pages, spam_hits, urls
+from links.registry.statements import Reader, SqlStatement, batches, many, one
+from links.registry.wikis import (
+    ALL_FARMS,
+    ALL_WIKIS,
+    FIND_WIKI,
+    WIKI_BY_ID,
+    Wiki,
+    WikiFarm,
+    WikiName,
+)
+from links.rules.link_class import FTP, MISSING_TARGET, LinkWarning, classify_link
+from links.rules.wiki_rules import is_present
+from links.states import LinkState
+from links.url_parts import key_of
+from playback.url_paths import is_web_url
+from playback.web.i18n import noop
+from playback.web.registry.registry_values import (
+    GROUPS,
+    CheckPeriod,
+    Group,
+    HintNote,
+    LinkCopy,
+    LinkHint,
+    LinkRecord,
+    PageAnswer,
+    PageQuestion,
+    PageReference,
+    SpamListHit,
+    UrlUses,
+    link_order,
+)
+
+MOST_LINKS = 5_000  # of one page
+MOST_USES = 100  # W09
+_TITLE_SAFE = "/:;@!$*(),~"  # as MediaWiki writes addresses
+_HOST_HINTS = {
+    HostQuirk.HTTPS_NEEDED: LinkHint.HTTPS_NEEDED,
+    HostQuirk.HTTP_NEEDED: LinkHint.HTTP_NEEDED,
+    HostQuirk.DNS_ERROR: LinkHint.DNS_ERROR,
+    HostQuirk.SERVER_ERROR: LinkHint.SERVER_ERROR,
+    HostQuirk.PRESUMED_REACHABLE: LinkHint.PRESUMED_REACHABLE,
+    HostQuirk.UNVERIFIABLE: LinkHint.UNVERIFIABLE,
+}
+_TROUBLE = (HostQuirk.DNS_ERROR, HostQuirk.SERVER_ERROR)  # an old one, when a URL there works
+_URL_HINTS = {
+    UrlQuirk.MOVED: LinkHint.MOVED,
+    UrlQuirk.CERTIFICATE: LinkHint.CERTIFICATE,
+    UrlQuirk.RATE_LIMIT: LinkHint.RATE_LIMIT,
+}
+_WARNINGS = {
+    LinkWarning.BIDI: LinkHint.BIDI,
+    LinkWarning.HIDDEN: LinkHint.HIDDEN,
+    LinkWarning.MIXED: LinkHint.MIXED,
+}
+_Kind = TypeVar("_Kind", bound=IntEnum)
+
+
+class UnknownWikiError(InputError):
+    """Nobody knows the wiki that is asked about, or the asker is not told of it."""
+
+    def __init__(self) -> None:
+        super().__init__(noop("Nothing is known of that wiki. Is its name right (dewiki@WMF)?"))
+
+
+URL_BY_KEY = SqlStatement(select(urls.c.id).where(urls.c.key == one("key")))
+SPAM_BY_KEY = SqlStatement(
+    select(*(spam_hits.c.list, spam_hits.c.line, pages.c.page_id, pages.c.title, pages.c.namespace))
+    .join(pages, pages.c.id == spam_hits.c.page)
+    .where(spam_hits.c.key == one("key"), spam_hits.c.wiki_id == one("wiki"), is_present())
+    .order_by(spam_hits.c.page)
+    .limit(one("most", Integer()))
+)
+_last = (
+    select(observations.c.url_id, func.max(observations.c.moment).label("moment"))
+    .where(observations.c.url_id.in_(many("ids")))
+    .group_by(observations.c.url_id)
+    .subquery()
+)
+LAST_SEEN = SqlStatement(
+    select(observations.c.url_id, observations.c.note, observations.c.final_url).join(
+        _last,
+        (_last.c.url_id == observations.c.url_id) & (_last.c.moment == observations.c.moment),
+    ),
+    "ids",
+)
+
+
+class RegistryReader:
+    """Questions at one moment of the registry, and one day.
+
+    To others than internal callers a wiki that is not public is not there, nor are URLs that only such
+    wikis have.
+    """
+
+    def __init__(self, reader: Reader, day: int, *, is_internal: bool = False) -> None:
+        self._reader = reader
+        self._day = day
+        self._is_internal = is_internal
+        self._hidden: frozenset[int] | None = None
+
+    @property
+    def day(self) -> int:
+        """Today."""
+        return self._day
+
+    @property
+    def reader(self) -> Reader:
+        """The moment of the registry."""
+        return self._reader
+
+    def pages(self, question: PageQuestion) -> tuple[PageAnswer, ...]:
+        """Return the pages that were asked for, in that order, with all their links; each is answered (W10).
+
+        Raises:
+            UnknownWikiError: nobody knows the wiki, or it is not told of.
+        """
+        wiki = self.wiki(question.wiki)
+        if wiki is None:
+            raise UnknownWikiError
+        titled = pages_by_title(self._reader, wiki.id, title_spellings(question.titles))
+        named = {
+            title: titled.get(title) or titled.get(capitalize_title(title))
+            for title in question.titles
+        }
+        wanted = {*question.page_ids, *(row.page_id for row in named.values() if row)}
+        facts = page_facts(self._reader, wiki.id, wanted, day=self._day)
+        known = self._told(wiki, facts, question.revision)
+        asked = self._asked(
+            wiki,
+            [each for each in question.page_ids if each not in known],
+            [title for title, row in named.items() if row is None or row.page_id not in known],
+        )
+        by_id = [known.get(each) or asked[each] for each in question.page_ids]
+        by_title = [
+            known[row.page_id] if row and row.page_id in known else asked[title]
+            for title, row in named.items()
+        ]
+        return (*by_id, *by_title)
+
+    def page(self, wiki: Wiki, page_id: int) -> PageAnswer:
+        """Return what is known of a page; its links only where it is not observed (W10)."""
+        row = find_pages(self._reader, wiki.id, [page_id]).get(page_id)
+        if row is None:
+            return self._asked(wiki, [page_id], [])[page_id]
+        return PageAnswer(
+            *(page_id, row.title, row.namespace),
+            is_observed=True,
+            listed_day=row.listed_day,
+            revision=revisions_of(self._reader, [row.id]).get(row.id),
+        )
+
+    def link(self, identity: str) -> tuple[int, LinkRecord] | None:
+        """A URL with its row's number; None when no page has it, or none had it lately."""
+        rows = URL_BY_KEY.rows(self._reader, {"key": key_of(identity)})
+        if not rows:
+            return None
+        number = rows[0][0]
+        found = self.links(self.told([number])).get(number)
+        return (number, found) if found is not None and found.url == identity else None
+
+    def spam(self, identity: str, name: WikiName) -> tuple[LinkRecord, UrlUses] | None:
+        """A URL that a spam list of the wiki or its farm names, and its pages; None when none does.
+
+        Such URLs are not among those that are watched (W52).
+        """
+        wiki = self.wiki(name)
+        if wiki is None:
+            return None
+        asked = {"key": key_of(identity), "wiki": wiki.id, "most": MOST_USES + 1}
+        rows = SPAM_BY_KEY.rows(self._reader, asked)
+        if not rows:
+            return None
+        refs = tuple(
+            PageReference(name, row[2], row[3], row[4], address_of(wiki, row[3]))
+            for row in rows[:MOST_USES]
+        )
+        hits = (SpamListHit(rows[0][0], rows[0][1]),)
+        link = LinkRecord(identity, LinkState.EXCLUDED, spam=hits)
+        return link, UrlUses(refs, len(rows) > MOST_USES, is_farm_wide=False)
+
+    def links(self, ids: Sequence[int]) -> dict[int, LinkRecord]:
+        """URLs by their rows' numbers."""
+        return self._links(url_facts(self._reader, ids, day=self._day))
+
+    def uses(self, url_id: int, name: WikiName, *, farm_wide: bool = False) -> UrlUses | None:
+        """Pages of the wiki, or of its farm, that have the URL or had it a short while ago (W09).
+
+        None when nobody knows the wiki.
+        """
+        wiki = self.wiki(name)
+        if wiki is None:
+            return None
+        found = uses_of_url(self._reader, url_id, wiki, limit=MOST_USES + 1, in_farm=farm_wide)
+        hidden = self.hidden()
+        found = [each for each in found if each.page.wiki_id not in hidden]
+        wikis = self._wikis({each.page.wiki_id for each in found} | {wiki.id})
+        refs = tuple(ref_of(wikis[each.page.wiki_id], each.page) for each in found[:MOST_USES])
+        return UrlUses(refs, len(found) > MOST_USES, farm_wide)
+
+    def wiki(self, name: WikiName) -> Wiki | None:
+        """Return the wiki; None when the registry does not know it, or it is not told of.
+
+        The case of a farm's letters is ours.
+        """
+        found = self._found_wiki(name)
+        return found if found is None or self._is_internal or found.is_public else None
+
+    def hidden(self) -> frozenset[int]:
+        """Return the numbers of wikis that the asker is not told of."""
+        if self._hidden is None:
+            rows = [] if self._is_internal else ALL_WIKIS.rows(self._reader, {})
+            self._hidden = frozenset(row[0] for row in rows if not _wiki(row).is_public)
+        return self._hidden
+
+    def told(self, ids: Sequence[int]) -> list[int]:
+        """Return those of the URLs, by their numbers, that a page of a wiki has which is told of.
+
+        Where no wiki is hidden that is all of them, and costs nothing.
+        """
+        hidden = self.hidden()
+        if not hidden:
+            return list(ids)
+        public = {number for number, wiki in wikis_having(self._reader, ids) if wiki not in hidden}
+        return [each for each in ids if each in public]
+
+    def _found_wiki(self, name: WikiName) -> Wiki | None:
+        found = self._wiki_of(name.dbname, name.farm)
+        if found is not None:
+            return found
+        for farm in (WikiFarm(*row) for row in ALL_FARMS.rows(self._reader, {})):
+            if farm.name.lower() == name.farm.lower() and farm.name != name.farm:
+                return self._wiki_of(name.dbname, farm.name)
+        return None
+
+    def _wiki_of(self, dbname: str, farm: str) -> Wiki | None:
+        rows = FIND_WIKI.rows(self._reader, {"dbname": dbname, "farm": farm})
+        return _wiki(rows[0]) if rows else None
+
+    def _wikis(self, ids: Iterable[int]) -> dict[int, Wiki]:
+        rows = [row for each in ids for row in WIKI_BY_ID.rows(self._reader, {"id": each})]
+        return {row[0]: _wiki(row) for row in rows}
+
+    def _told(
+        self, wiki: Wiki, facts: dict[int, PageFacts], revision: int
+    ) -> dict[int, PageAnswer]:
+        """The pages' answers by their numbers; `revision` is the one that the asker has."""
+        own = {each.facts.row.id: each.facts for page in facts.values() for each in page.links}
+        links = self._links(own)
+        read = revisions_of(self._reader, [page.page.id for page in facts.values()])
+        told = {}
+        for page_id, page in facts.items():
+            its = [replace(links[each.facts.row.id], spelling=each.spelling) for each in page.links]
+            seen = read.get(page.page.id)
+            is_current = seen == revision if revision else None
+            told[page_id] = replace(_page(wiki, page, its), revision=seen, is_current=is_current)
+        return told
+
+    def _asked(
+        self, wiki: Wiki, page_ids: Sequence[int], titles: Sequence[str]
+    ) -> dict[int | str, PageAnswer]:
+        """Answers about pages that are not observed, by their numbers and titles (W10).
+
+        Told are those of their links that a page of the farm has.
+        """
+        told: dict[int | str, PageAnswer] = {each: PageAnswer(each, None) for each in page_ids}
+        told |= {title: PageAnswer(None, title) for title in titles}
+        if not told:
+            return told
+        for page, facts in find_page_requests(self._reader, wiki.id, page_ids, titles).items():
+            rows = known_by_key(self._reader, wiki, facts.keys)
+            links = self.links(self.told([row.id for row in rows.values()]))
+            its = sorted(links.values(), key=lambda link: link_order(link.url))
+            names = (page.page_id,) if page.page_id else _named(page.title, titles)
+            for name in names:
+                told[name] = replace(
+                    told[name],
+                    listed_day=facts.read_day,
+                    total=len(its),
+                    links=tuple(its),
+                    request=facts.state,
+                )
+        return told
+
+    def _links(self, facts: dict[int, UrlFacts]) -> dict[int, LinkRecord]:
+        seen = {
+            row[0]: (row[1], row[2])
+            for batch in batches(facts)
+            for row in LAST_SEEN.rows(self._reader, {"ids": batch})
+        }
+        return {
+            number: self._link(each, *seen.get(number, ("", ""))) for number, each in facts.items()
+        }
+
+    def _link(self, facts: UrlFacts, evidence: str, led_to: str) -> LinkRecord:
+        row = facts.row
+        runs = tuple(
+            CheckPeriod(run.code, public_status(run.code) or None, run.first, run.last)
+            for run in unpack_history(row.history)
+        )
+        proposed = facts.replacement
+        return LinkRecord(
+            url=row.url,
+            state=row.state,
+            code=row.code,
+            http=public_status(row.code) or None,
+            since_day=since_day(row.state, runs, row.first_fail_day),
+            checked_day=row.checked_day,
+            fails=row.fails,
+            runs=runs,
+            evidence=evidence,
+            led_to=led_to,
+            mime=row.mime or "",
+            kib=row.kib,
+            notes=tuple(self._notes(facts)),
+            copies=tuple(
+                LinkCopy(each.service, each.address, each.timestamp) for each in facts.copies
+            ),
+            reports=facts.reports,
+            replacement=shown_replacement(proposed.address, proposed.state, row.state)
+            if proposed is not None
+            else "",
+        )
+
+    def _notes(self, facts: UrlFacts) -> Iterable[HintNote]:
+        is_working = GROUPS[facts.row.state] is Group.WORKING
+        for quirk in facts.quirks:
+            kind = _known(UrlQuirk, quirk)
+            if kind in _URL_HINTS and not is_url_quirk_over(quirk.last_day, self._day):
+                yield HintNote(_URL_HINTS[kind], quirk.value)
+        for quirk in facts.host_quirks:
+            of_host = _known(HostQuirk, quirk)
+            if of_host not in _HOST_HINTS or (of_host in _TROUBLE and is_working):
+                continue
+            if is_consolidated(of_host, quirk.first_day, self._day):
+                yield HintNote(_HOST_HINTS[of_host])
+        for warned in classify_link(facts.row.url).warnings:
+            if warned in _WARNINGS:
+                yield HintNote(_WARNINGS[warned])
+
+
+def since_day(
+    state: LinkState, runs: tuple[CheckPeriod, ...], first_fail: int | None
+) -> int | None:
+    """Since when it stands where it does: since the first failure, or since this answer came first."""
+    if state in (LinkState.DYING, LinkState.DEAD) and first_fail is not None:
+        return first_fail
+    return runs[-1].first_day if runs else None
+
+
+def ref_of(wiki: Wiki, page: WikiPageRow) -> PageReference:
+    """A page of the wiki."""
+    return PageReference(
+        wiki.name, page.page_id, page.title, page.namespace, address_of(wiki, page.title)
+    )
+
+
+def address_of(wiki: Wiki, title: str) -> str:
+    """Where a wiki's page is read; empty when the wiki does not say, or says no address."""
+    if "$1" not in wiki.pages_url:
+        return ""
+    address = wiki.pages_url.replace("$1", quote(title.replace(" ", "_"), safe=_TITLE_SAFE))
+    return address if is_web_url(address) else ""
+
+
+def title_spellings(titles: Sequence[str]) -> list[str]:
+    """The titles, and as most wikis keep them: with a capital letter first."""
+    return sorted({each for title in titles for each in (title, capitalize_title(title))})
+
+
+def capitalize_title(title: str) -> str:
+    """The title with a capital letter first."""
+    return title[:1].upper() + title[1:]
+
+
+def _wiki(row: Sequence[object]) -> Wiki:
+    number, dbname, farm, farm_id, *rest = row
+    return Wiki(number, WikiName(str(dbname), str(farm)), farm_id, *rest)  # type: ignore[arg-type]
+
+
+def _page(wiki: Wiki, facts: PageFacts, links: list[LinkRecord]) -> PageAnswer:
+    """With what nobody can ask for (W48) and what spam lists name, which is not looked at (W52)."""
+    page = facts.page
+    spam = {hit.url: (SpamListHit(hit.list, hit.line),) for hit in facts.spam}
+    told = [_with_spam(link, spam.get(link.url, ())) for link in links]
+    told += [_refused(each, page.listed_day) for each in facts.invalid]
+    have = {link.url for link in told}
+    told += [
+        LinkRecord(url, LinkState.EXCLUDED, spam=hits)
+        for url, hits in spam.items()
+        if url not in have
+    ]
+    told.sort(key=lambda link: link_order(link.url))
+    return PageAnswer(
+        page_id=page.page_id,
+        title=page.title,
+        namespace=page.namespace,
+        is_observed=True,
+        listed_day=page.listed_day,
+        address=address_of(wiki, page.title),
+        total=len(told),
+        links=tuple(told[:MOST_LINKS]),
+    )
+
+
+def _refused(link: InvalidLink, listed_day: int | None) -> LinkRecord:
+    """Return what is told of a link that is not watched, with the reason."""
+    text = _shown(link.text)
+    if link.reason == MISSING_TARGET:
+        return missing_target(text, link.first_day, listed_day)
+    if link.reason == FTP:
+        return LinkRecord(text, LinkState.EXCLUDED, evidence=FTP, notes=(HintNote(LinkHint.FTP),))
+    return LinkRecord(text, LinkState.INVALID, code=StatusCode.INVALID, evidence=link.reason)
+
+
+def missing_target(url: str, first_day: int, listed_day: int | None) -> LinkRecord:
+    """Return what is told of a link to a page of the farm that was not there when the page was read (W50)."""
+    return LinkRecord(
+        *(url, LinkState.DEAD, StatusCode.NOT_FOUND, public_status(StatusCode.NOT_FOUND)),
+        since_day=first_day,
+        checked_day=listed_day,
+        evidence=MISSING_TARGET,
+        notes=(HintNote(LinkHint.MISSING_TARGET),),
+    )
+
+
+def _with_spam(link: LinkRecord, spam: tuple[SpamListHit, ...]) -> LinkRecord:
+    return replace(link, spam=spam) if spam else link
+
+
+def _shown(text: str) -> str:
+    """A text of a page without what no answer can hold."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _named(title: str, titles: Iterable[str]) -> list[str]:
+    """Return those of the titles that are kept as that one."""
+    return [each for each in titles if plain_title(each) == title]
+
+
+def _known(kinds: type[_Kind], quirk: QuirkFacts) -> _Kind | None:
+    """The kind of quirk; None for one of a later version."""
+    return kinds(quirk.kind) if quirk.kind in kinds.__members__.values() else None

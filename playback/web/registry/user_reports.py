@@ -1,0 +1,532 @@
+"""Pages on which readers report links, and the acts behind them (W13 to W18).
+
+Everything blocks; Starlette runs it in threads. What goes wrong is an error of `core.errors` or of the
+`links` module that says why.
+
+/links/say?url=…            what people say about an address, and what can be said
+/links/say/<act>?url=…      what would be said, with a button
+/links/say/<act>  (POST)    says it, and leads to the first
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from urllib.parse import urlencode
+
+from sqlalchemy import Connection
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from core.clock import Clock
+from core.errors import BadUrlError, InputError, TransientError, UnavailableError
+from core.url_patterns import PatternForm, parse_pattern
+from core.urls import UrlFault, fetch_key, identity_key
+from links.archives.copy_store import CopyLockedError
+from links.check_history import date_of, day_of
+from links.feedback.marks import LiveMarks
+from links.feedback.replacements import (
+    AddressRefusal,
+    ProposalContext,
+    ProposalStage,
+    ProposalTakenError,
+    RefusedAddressError,
+    ReplacementProposal,
+    propose_replacement,
+    remove_replacement,
+    replacements_of,
+)
+from links.feedback.reporter_limits import (
+    ReporterDigests,
+    TooOftenError,
+    forget_acts,
+    open_reporter_digests,
+)
+from links.feedback.reports import (
+    NO_REPORTS,
+    WORKING,
+    NeedlessReportError,
+    ReachabilityReports,
+    add_report,
+    reachability_reports,
+    withdraw_reports,
+)
+from links.registry.database import RegistryStore
+from links.registry.urls import NotObservedError, ObservedUrl, find_observed, matcher
+from links.url_parts import split_identity
+from net.address_policy import rate_limit_prefix
+from playback.web.i18n import localized_path, noop, translate
+from playback.web.page_renderer import WebContext
+from playback.web.rate_limits import RateLimiter
+from playback.web.registry import link_messages
+from playback.web.registry.link_messages import FAULTS
+from playback.web.registry.registry_forms import FormTokens, check_sender, read_form_post
+from playback.web.registry.registry_service import (
+    LinkRegistry,
+    NoRegistryError,
+    RegistrySource,
+    ReportOptions,
+)
+
+REPORT_PATH = "/links/say"
+
+
+def report_path(url: str, act: str = "") -> str:
+    """The address of what is said about a URL, or of an act, in the reader's language."""
+    path = f"{REPORT_PATH}/{act}" if act else REPORT_PATH
+    return f"{localized_path(path)}?{urlencode({'url': url})}"
+
+
+def report_addresses(registry: LinkRegistry | None, origin: str) -> Callable[[str], str]:
+    """Gives the address for a URL; empty where readers have no voice.
+
+    It is whole, since lists of links also stand on pages of other sites; without an `origin` it is not.
+    """
+    has_voice = registry is not None and registry.voice is not None
+    return (lambda url: origin + report_path(url)) if has_voice else lambda _url: ""
+
+
+_PATIENCE_S = 5.0
+_WRITERS = 2
+
+
+class ReportAction(StrEnum):
+    """What readers do, as addresses name it."""
+
+    REPORT = "report"
+    WITHDRAW = "withdraw"
+    REPLACE = "replace"
+    REMOVE = "remove"
+
+
+class ReportReach(StrEnum):
+    """How far a report goes."""
+
+    URL = "url"
+    PATH = "path"  # what begins with the URL's folder
+    HOST = "host"  # its host, and all below
+    PREFIX = "prefix"  # what begins as the reader typed
+
+
+@dataclass(frozen=True, slots=True)
+class UrlReports:
+    """What is to be shown of a URL on the pages where people speak.
+
+    Attributes:
+        url: its normal form.
+        observed: the URL, None when it is not watched.
+        reachable: what readers report.
+        replacement: what is proposed for it, tested or not; None: nothing.
+        day: today.
+    """
+
+    url: str
+    observed: ObservedUrl | None
+    reachable: ReachabilityReports = NO_REPORTS
+    replacement: ReplacementProposal | None = None
+    day: int = 0
+
+    @property
+    def is_working(self) -> bool:
+        """Whether it is known to work, so that there is nothing to report and nothing to replace."""
+        return self.observed is not None and self.observed.state in WORKING
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether the one place for a replacement is taken."""
+        return self.replacement is not None and self.replacement.stage is not ProposalStage.FAILED
+
+
+class ReportService:
+    """Does what readers ask for. From any thread."""
+
+    def __init__(self, source: RegistrySource, voice: ReportOptions, clock: Clock) -> None:
+        self._source = source
+        self._voice = voice
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._writers = threading.BoundedSemaphore(_WRITERS)
+        self._reporters: ReporterDigests | None = None
+        self._marks: tuple[RegistryStore, LiveMarks] | None = None
+        self._forgot_day = -1
+
+    @property
+    def reporters(self) -> ReporterDigests:
+        """Makes digests; its key is made when it is first needed."""
+        with self._lock:
+            if self._reporters is None:
+                self._reporters = open_reporter_digests(self._voice.layout)
+            return self._reporters
+
+    def said(self, url: str) -> UrlReports:
+        """What people say about the URL.
+
+        Raises:
+            BadUrlError: it is no URL.
+            NoRegistryError: there is no registry.
+            TransientError: it does not answer.
+        """
+        day = day_of(self._clock.now())
+        with self._store().reading() as rows:
+            observed = find_observed(rows, url)
+            if observed is None:
+                return UrlReports(identity_key(fetch_key(url)), None, day=day)
+            return UrlReports(
+                observed.url,
+                observed,
+                reachability_reports(rows, [observed.id], day).get(observed.id, NO_REPORTS),
+                replacements_of(rows, [observed.id]).get(observed.id),
+                day,
+            )
+
+    def do(
+        self, act: ReportAction, url: str, addresses: str, *, reach: ReportReach, address: str
+    ) -> None:
+        """Do it.
+
+        Args:
+            act: what is asked for.
+            url: about what.
+            addresses: the range of addresses that asks.
+            reach: of REPORT and WITHDRAW: how far that goes.
+            address: of REPLACE: what is proposed; of a report that reaches as far as a PREFIX, that.
+
+        Raises:
+            InputError: something is wrong with what was said; its class tells what.
+            NoRegistryError: there is no registry.
+            TransientError: that was too often, or the registry does not answer.
+        """
+        reporter = self.reporters.of_range(addresses)
+        now, limits = self._clock.now(), self._voice.limits
+        store = self._store()
+        if reach is ReportReach.PREFIX:
+            named = [_prefix_of(url, address)]
+        else:
+            named = [report_pattern(url, reach) if reach is not ReportReach.URL else url]
+        is_pattern = reach is not ReportReach.URL
+        # What is decided by other tables is read before the writer's turn is taken.
+        around = self._surroundings(store) if act is ReportAction.REPLACE else None
+        self._forget(store)
+        with self._writing(store) as rows:
+            if act is ReportAction.REPORT:
+                add_report(rows, named, reporter, now, is_pattern=is_pattern, limits=limits)
+            elif act is ReportAction.WITHDRAW:
+                withdraw_reports(rows, named, reporter, now, is_pattern=is_pattern, limits=limits)
+            elif around is not None:
+                propose_replacement(rows, url, address, reporter, now, around)
+            else:
+                remove_replacement(rows, url, reporter, now, limits)
+
+    def _forget(self, store: RegistryStore) -> None:
+        """Once a day: whose minute is over long ago is nobody's business any more."""
+        day = day_of(self._clock.now())
+        with self._lock:
+            is_due, self._forgot_day = self._forgot_day != day, day
+        if is_due:
+            with self._writing(store) as rows:
+                forget_acts(rows, self._clock.now())
+
+    @contextmanager
+    def _writing(self, store: RegistryStore) -> Iterator[Connection]:
+        """A connection that writes; when others wait for one already, nobody waits long."""
+        if not self._writers.acquire(timeout=_PATIENCE_S):
+            raise TransientError("The link registry is being written to.")
+        try:
+            with store.writing() as rows:
+                yield rows
+        finally:
+            self._writers.release()
+
+    def _surroundings(self, store: RegistryStore) -> ProposalContext:
+        with self._lock:
+            if self._marks is None or self._marks[0] is not store:
+                self._marks = (store, LiveMarks(store, self._clock))
+            marks = self._marks[1].current()
+        return ProposalContext(marks.refuses, self._voice.archives, self._voice.limits)
+
+    def _store(self) -> RegistryStore:
+        store = self._source.store()
+        if store is None:
+            raise NoRegistryError
+        return store
+
+
+def _prefix_of(url: str, prefix: str) -> str:
+    """Return the domain with a path that a reader typed, when the URL begins so.
+
+    Raises:
+        InputError: it is none, or names something else.
+    """
+    pattern = parse_pattern(prefix.strip())
+    if pattern.form is PatternForm.REGEX or not matcher(pattern)(identity_key(fetch_key(url))):
+        raise InputError("The URL does not begin with what was typed.")
+    return prefix.strip()
+
+
+def report_pattern(url: str, reach: ReportReach) -> str:
+    """What a report about more than the URL names, as a pattern.
+
+    >>> report_pattern("https://www.example.org:81/a/b?c=/d", ReportReach.PATH)
+    'www.example.org:81/a/'
+    >>> report_pattern("https://www.example.org/a/b", ReportReach.HOST)
+    'www.example.org'
+    """
+    locator = split_identity(identity_key(fetch_key(url)))
+    if reach is ReportReach.HOST:
+        return locator.host
+    port = f":{locator.port}" if locator.port else ""
+    folder = locator.path.partition("?")[0].rpartition("/")[0]
+    return f"{locator.host}{port}{folder}/"
+
+
+_LOG = logging.getLogger(__name__)
+_LONGEST = 4_000  # characters of an address in a field
+# A browser then tells which of our pages sent a form; to other sites it tells nothing as ever.
+_HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "same-origin"}
+
+_REFUSED = {
+    AddressRefusal.SAME: noop("That is the same address."),
+    AddressRefusal.TOO_LONG: noop("It is too long."),
+    AddressRefusal.PRIVATE: noop("It does not lead to the public web."),
+    AddressRefusal.PORT: noop("Its port is not one of the web."),
+    AddressRefusal.POLICY: noop("Whoever runs this registry has excluded it."),
+    AddressRefusal.UNREACHABLE: noop("It is known to be unreachable, too."),
+    AddressRefusal.OTHER_COPY: noop("It is a copy in an archive, but not of this page."),
+}
+_NOT_WATCHED = noop("Nothing that was named is watched, so nothing can be said about it.")
+_NEEDLESS = {
+    ReportAction.REPORT: noop("It is known to work: there is nothing to report."),
+    ReportAction.WITHDRAW: noop("Nobody has reported it: there is nothing to withdraw."),
+    ReportAction.REPLACE: noop("It works: it needs no replacement."),
+    ReportAction.REMOVE: noop("No replacement is proposed: there is nothing to remove."),
+}
+_TAKEN = noop("Another replacement is there already. If it is wrong, remove it first.")
+_LOCKED = noop("That page changes all the time, so no copy of it is chosen by hand.")
+_BAD_URL = noop("That is no address that can be opened.")
+_BAD_INPUT = noop(
+    "That is not possible: it means too much at once, or something else. Choose less."
+)
+_OTHER_SITE = noop("This came from a page of another site, so nothing was done.")
+_STALE = noop("The form was open for too long, or comes from elsewhere. Press the button again.")
+_EVERYBODYS = noop("So much was said today that no more is taken until midnight (UTC).")
+
+
+@dataclass(frozen=True, slots=True)
+class _ReportRequest:
+    """What a request says.
+
+    Attributes:
+        act: what is asked for.
+        url: about what, as it was typed.
+        reach: how far it goes.
+        address: what is proposed, as it was typed.
+        token: the form's.
+    """
+
+    act: ReportAction
+    url: str
+    reach: ReportReach = ReportReach.URL
+    address: str = ""
+    token: str = ""
+
+    @property
+    def purpose(self) -> str:
+        """What a form's token is for; what a reader types or chooses in the form is no part of it."""
+        return f"{self.act} {self.url}"
+
+
+class ReportPages:
+    """The pages."""
+
+    def __init__(self, acts: ReportService, door: RateLimiter, means: WebContext) -> None:
+        self._acts = acts
+        self._door = door
+        self._means = means
+
+    def routes(self) -> list[BaseRoute]:
+        """Their addresses."""
+        return [
+            Route(REPORT_PATH, self.about),
+            Route(f"{REPORT_PATH}/{{act}}", self.ask),
+            Route(f"{REPORT_PATH}/{{act}}", self.say, methods=["POST"]),
+        ]
+
+    def about(self, request: Request) -> Response:
+        """What people say about an address; without one, the question for it."""
+        url = request.query_params.get("url", "")[:_LONGEST].strip()
+        done = request.query_params.get("done", "")
+        try:
+            said = self._found(request, url) if url else None
+        except (InputError, TransientError, UnavailableError) as error:
+            return self._failed(error, _ReportRequest(ReportAction.REPORT, url), None)
+        has_done = (
+            done in set(ReportAction) and said is not None and _shows(ReportAction(done), said)
+        )
+        return self._page(said, url=url, done=done if has_done else "")
+
+    def ask(self, request: Request) -> Response:
+        """What would be said, with the button that says it."""
+        wanted = _wanted(request.path_params["act"], request.query_params)
+        try:
+            said = self._found(request, wanted.url)
+        except (InputError, TransientError, UnavailableError) as error:
+            return self._failed(error, wanted, None)
+        if said.observed is None:
+            return self._failed(NotObservedError(""), wanted, said)
+        return self._form(request, wanted, said)
+
+    async def say(self, request: Request) -> Response:
+        """Say it."""
+        act = _act(request.path_params["act"])
+        try:
+            check_sender(request, self._means.origin)
+        except HTTPException:
+            return self._page(None, 403, error=translate(_OTHER_SITE))
+        wanted = _wanted(act, await read_form_post(request))
+        return await run_in_threadpool(self._said, request, wanted)
+
+    def _said(self, request: Request, wanted: _ReportRequest) -> Response:
+        said = None
+        try:
+            said = self._found(request, wanted.url)
+            if said.observed is None:
+                raise NotObservedError("")
+            addresses = rate_limit_prefix(self._door.address_of(request))
+            now = self._means.clock.now().timestamp()
+            tokens = FormTokens(self._acts.reporters)
+            if not tokens.holds(wanted.token, wanted.purpose, addresses, now):
+                return self._form(request, wanted, said, 403, error=translate(_STALE))
+            if wanted.act is ReportAction.REPLACE and not wanted.address.strip():
+                raise BadUrlError("", reason=UrlFault.EMPTY)
+            self._acts.do(
+                wanted.act, wanted.url, addresses, reach=wanted.reach, address=wanted.address
+            )
+        except (InputError, TransientError, UnavailableError) as error:
+            return self._failed(error, wanted, said, request)
+        query = urlencode({"url": said.url, "done": wanted.act.value})
+        return RedirectResponse(f"{localized_path(REPORT_PATH)}?{query}", 303, headers=_HEADERS)
+
+    def _found(self, request: Request, url: str) -> UrlReports:
+        """What is said about the address, when it is this reader's turn."""
+        wait = self._door.form_wait_s(request, self._means.clock.monotonic())
+        if wait:
+            raise TooOftenError("", retry_after_s=wait, is_everybodys=False)
+        try:
+            return self._acts.said(url)
+        except NoRegistryError:
+            raise HTTPException(404) from None
+
+    def _form(
+        self,
+        request: Request,
+        wanted: _ReportRequest,
+        said: UrlReports,
+        code: int = 200,
+        error: str = "",
+    ) -> Response:
+        addresses = rate_limit_prefix(self._door.address_of(request))
+        now = self._means.clock.now().timestamp()
+        try:
+            tokens = FormTokens(self._acts.reporters)
+        except UnavailableError as failure:
+            return self._failed(failure, wanted, None)
+        token = tokens.make(wanted.purpose, addresses, now)
+        return self._page(said, code, wanted=wanted, token=token, error=error)
+
+    def _failed(
+        self,
+        error: Exception,
+        wanted: _ReportRequest,
+        said: UrlReports | None,
+        request: Request | None = None,
+    ) -> Response:
+        """The page that says what is wrong, with the form where another try may help."""
+        headers: dict[str, str] = {}
+        code, text, wait_s = 400, "", 0
+        match error:
+            case TooOftenError():
+                code, wait_s = 429, error.retry_after_s
+                headers["Retry-After"] = str(wait_s)
+                text = translate(_EVERYBODYS) if error.is_everybodys else ""
+            case NotObservedError():
+                code, text = 404, translate(_NOT_WATCHED)
+            case NeedlessReportError():
+                code, text = 409, translate(_NEEDLESS[wanted.act])
+            case ProposalTakenError():
+                code, text = 409, translate(_TAKEN)
+            case RefusedAddressError():
+                text = translate(_REFUSED[error.reason])
+            case CopyLockedError():
+                code, text = 409, translate(_LOCKED)
+            case BadUrlError():
+                known = error.reason in set(UrlFault)
+                text = translate(FAULTS[UrlFault(error.reason)] if known else _BAD_URL)
+            case InputError():
+                text = translate(_BAD_INPUT)
+            case _:
+                _LOG.warning("front.saying_unavailable: %s", error)
+                code, headers["Retry-After"] = 503, "30"
+        if request is not None and said is not None and code == 400:
+            return self._form(request, wanted, said, code, text)
+        return self._page(said, code, headers, url=wanted.url, error=text, wait_s=wait_s)
+
+    def _page(
+        self,
+        said: UrlReports | None,
+        code: int = 200,
+        headers: Mapping[str, str] | None = None,
+        **values: object,
+    ) -> Response:
+        nothing: dict[str, object] = {
+            "url": "", "done": "", "wanted": None, "token": "", "error": "", "wait_s": 0,
+        }  # fmt: skip
+        return self._means.render(
+            "saying/say.html",
+            code,
+            {**_HEADERS, **(headers or {})},
+            **{**nothing, **values},
+            said=said,
+            is_away=code == 503,
+            ago=link_messages.ago,
+            date_of=date_of,
+            reaching=report_pattern,
+            Reach=ReportReach,
+            say=report_path,
+        )
+
+
+def _act(text: str) -> ReportAction:
+    if text not in set(ReportAction):
+        raise HTTPException(404)
+    return ReportAction(text)
+
+
+def _wanted(act: str, given: Mapping[str, str]) -> _ReportRequest:
+    reach = given.get("reach", ReportReach.URL.value)
+    return _ReportRequest(
+        _act(act),
+        given.get("url", "")[:_LONGEST].strip(),
+        ReportReach(reach) if reach in set(ReportReach) else ReportReach.URL,
+        given.get("prefix" if reach == ReportReach.PREFIX else "address", "")[
+            : _LONGEST + 1
+        ].strip(),
+        given.get("token", ""),
+    )
+
+
+def _shows(act: ReportAction, said: UrlReports) -> bool:
+    """Whether what is said about the address now is what that act leaves behind."""
+    match act:
+        case ReportAction.REPORT:
+            return said.reachable.reports > 0
+        case ReportAction.WITHDRAW:
+            return said.reachable.reports == 0
+        case ReportAction.REPLACE:
+            return True
+        case ReportAction.REMOVE:
+            return said.replacement is None

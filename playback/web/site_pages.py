@@ -1,0 +1,144 @@
+"""Site pages: home page with lists of pages, and the page about the crawler."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from playback.url_paths import page_path
+from playback.web.copy_notices import MOST_DRIFTS_LISTED
+from playback.web.i18n import localized_path
+from playback.web.page_renderer import PageRenderer, WebContext
+from playback.web.page_search import (
+    PAGE_SIZE,
+    PageListCursor,
+    PageSearchQuery,
+    PageSearchResult,
+    SearchField,
+    parse_cursor,
+    parse_question,
+)
+from playback.web.page_store import CapturedPage
+
+ABOUT_PATH: Final = "/about-crawler"
+
+
+@dataclass(frozen=True, slots=True)
+class Crawler:
+    """What its operator says of it.
+
+    Attributes:
+        contact: a page or mail address; empty: none.
+        addresses: where its visits come from; empty: nobody said.
+    """
+
+    contact: str = ""
+    addresses: str = ""
+
+
+NOBODY: Final = Crawler()
+
+
+def about_crawler(crawler: Crawler, render: PageRenderer) -> Callable[[Request], Response]:
+    """Return what answers with the page."""
+    contact = crawler.contact
+    if contact.startswith(("http://", "https://")):
+        address = contact
+    else:
+        address = f"mailto:{contact}" if "@" in contact else ""
+
+    def answer(_request: Request) -> Response:
+        return render(
+            "about_crawler.html",
+            contact=contact,
+            contact_url=address,
+            addresses=crawler.addresses,
+        )
+
+    return answer
+
+
+class PageLists:
+    """Lists of pages. Plain functions: Starlette runs them in threads."""
+
+    def __init__(self, means: WebContext) -> None:
+        self._means = means
+
+    def home(self, request: Request) -> Response:
+        """The newest pages, or what was looked for."""
+        found = self._found(request)
+        return self._means.render(
+            "home.html",
+            found=found,
+            question=found.question,
+            is_first=found.newer is None,
+            older=_address("/", found.question, "before", found.older),
+            newer=_address("/", found.question, "after", found.newer),
+        )
+
+    def api(self, request: Request) -> Response:
+        """The same for programs; ``older`` is the address of the next part."""
+        found = self._found(request)
+        listed = [as_json(page) for page in found.pages]
+        if request.query_params.get("skew") == "1" or len(listed) <= MOST_DRIFTS_LISTED:
+            for each, skew in zip(listed, self._means.skews(found.pages), strict=True):
+                each["skew"] = None if skew is None else skew.as_json()
+        return JSONResponse(
+            {
+                "pages": listed,
+                "page_size": PAGE_SIZE,
+                "older": _address("/api/pages", found.question, "before", found.older),
+                "newer": _address("/api/pages", found.question, "after", found.newer),
+                "read_to": found.read_to.isoformat() if found.read_to else None,
+                "has_more": found.older is not None,
+            }
+        )
+
+    def _found(self, request: Request) -> PageSearchResult:
+        given = request.query_params
+        question = parse_question(given.get("q", ""), given.get("in", ""))
+        before, after = parse_cursor(given.get("before", "")), parse_cursor(given.get("after", ""))
+        return self._means.search.find(question, before=before, after=after)
+
+
+def is_search(request: Request) -> bool:
+    """Return True when the first page is asked to look for something, or for older pages."""
+    return bool(request.query_params)
+
+
+def as_json(page: CapturedPage) -> dict[str, object]:
+    """A page for programs."""
+    return {
+        "url": page.url,
+        "final_url": page.final_url,
+        "timestamp": page.timestamp,
+        "captured_at": page.captured_at.isoformat(timespec="milliseconds"),
+        "title": page.title,
+        "outcome": page.outcome,
+        "reason": page.reason,
+        "status": page.status,
+        "mime": page.mime,
+        "class": page.page_class,
+        "class_score": page.class_score,
+        "class_evidence": page.class_evidence.splitlines(),
+        "page": page_path(page.timestamp, page.url),
+        "has_copy": page.is_usable,
+        "artifacts": sorted(page.artifacts),
+        "text_digest": page.text_digest,
+        "blocked": None if page.taken_down is None else page.taken_down.reason,
+    }
+
+
+def _address(
+    path: str, question: PageSearchQuery, name: str, cursor: PageListCursor | None
+) -> str | None:
+    if cursor is None:
+        return None
+    values = {"q": question.words} if question.words else {}
+    if question.where is not SearchField.ANY:
+        values["in"] = question.where
+    query = urlencode({**values, name: str(cursor)})
+    return f"{localized_path(path) if path == '/' else path}?{query}"

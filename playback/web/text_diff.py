@@ -1,0 +1,295 @@
+"""Text differences by paragraphs and words (Myers' algorithm); pure.
+
+The shortest edit is found by Myers' algorithm ("An O(ND) Difference Algorithm and Its Variations",
+1986), which is quick where texts are alike and quadratic where they are not; so it has a budget of
+steps, and what is left when that is spent counts as replaced. Hostile texts cost the budget, which
+is counted and not timed: the same texts give the same answer on every machine.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import zip_longest
+
+MOST_CHARACTERS = 300_000  # of each text
+MOST_PARAGRAPHS = 10_000
+MOST_ROWS = 1_500
+STEPS = 2_000_000  # about a second
+_WORD_STEPS = 60_000  # of these, for one pair of paragraphs
+_CONTEXT = 2  # unchanged paragraphs around a change
+_CONTEXT_WORDS = 24  # around a change within a long paragraph
+_LONGEST_CONTEXT = 240  # characters of an unchanged paragraph that is shown for its place only
+_SPACE = re.compile(r"[^\S\n]+")
+# Scripts without spaces change by the character: kana, ideographs, Thai, Lao, Khmer, Burmese.
+_WORDS = re.compile(
+    r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]|\w+|\s+|[^\w\s]"
+)
+
+
+class DiffKind(StrEnum):
+    """What happened to a paragraph."""
+
+    SAME = "same"
+    CHANGED = "changed"
+    ADDED = "added"
+    REMOVED = "removed"
+    FOLDED = "folded"  # unchanged ones that are not shown
+
+
+@dataclass(frozen=True, slots=True)
+class TextRun:
+    """A run of words of a paragraph; `is_gap`: unchanged words stand here that are not shown."""
+
+    text: str
+    is_changed: bool = False
+    is_gap: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DiffRow:
+    """A paragraph before and after; FOLDED: how many there are in `count`."""
+
+    kind: DiffKind
+    before: tuple[TextRun, ...] = ()
+    after: tuple[TextRun, ...] = ()
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TextDifference:
+    """What changed.
+
+    Attributes:
+        rows: the changes and what stands around them, in order.
+        added: paragraphs that are new.
+        removed: paragraphs that are gone.
+        changed: paragraphs that are partly new.
+        is_cut: only the beginning of the texts was compared, or of the changes is shown.
+        is_coarse: the texts differ so much that parts of them were not compared word by word.
+    """
+
+    rows: tuple[DiffRow, ...]
+    added: int
+    removed: int
+    changed: int
+    is_cut: bool
+    is_coarse: bool
+
+    @property
+    def is_none(self) -> bool:
+        """Whether a reader sees no change."""
+        return not (self.added or self.removed or self.changed)
+
+
+class DiffBudget:
+    """Steps that may still be taken."""
+
+    def __init__(self, steps: int) -> None:
+        self.left = steps
+        self.was_short = False
+
+    def part(self, steps: int) -> "DiffBudget":
+        """A budget of at most so many of what is left."""
+        return DiffBudget(min(steps, self.left))
+
+
+def compare_texts(before: str, after: str, *, steps: int = STEPS) -> TextDifference:
+    """What became of the text `before` in the text `after`; white space does not count."""
+    is_cut = len(before) > MOST_CHARACTERS or len(after) > MOST_CHARACTERS
+    olds, news = paragraphs(before[:MOST_CHARACTERS]), paragraphs(after[:MOST_CHARACTERS])
+    is_cut |= len(olds) > MOST_PARAGRAPHS or len(news) > MOST_PARAGRAPHS
+    olds, news = olds[:MOST_PARAGRAPHS], news[:MOST_PARAGRAPHS]
+    budget = DiffBudget(steps)
+    rows = list(_rows(olds, news, budget))
+    counts = {kind: sum(row.kind is kind for row in rows) for kind in DiffKind}
+    shown = list(_folded(rows))
+    return TextDifference(
+        tuple(shown[:MOST_ROWS]),
+        added=counts[DiffKind.ADDED],
+        removed=counts[DiffKind.REMOVED],
+        changed=counts[DiffKind.CHANGED],
+        is_cut=is_cut or len(shown) > MOST_ROWS,
+        is_coarse=budget.was_short,
+    )
+
+
+def paragraphs(text: str) -> list[str]:
+    r"""The lines of a text that hold something, their white space made single spaces.
+
+    >>> paragraphs("  a  b ") + paragraphs("c\\r\\n\\n\\td")
+    ['a b', 'c', 'd']
+    """
+    lines = (_SPACE.sub(" ", line).strip() for line in text.replace("\r", "\n").split("\n"))
+    return [line for line in lines if line]
+
+
+def edit_runs(
+    olds: Sequence[str], news: Sequence[str], budget: DiffBudget
+) -> Iterator[tuple[bool, int, int, int, int]]:
+    """The texts as alternating runs: whether it is the same, and where it is in either.
+
+    Yields ``(is_same, i, j, k, l)``: ``olds[i:j]`` became ``news[k:l]``. Runs follow one another
+    and cover both sequences.
+    """
+    start = _common(olds, news)
+    end = _common(olds[start:][::-1], news[start:][::-1])
+    middle = _shortest(olds[start : len(olds) - end], news[start : len(news) - end], budget)
+    matches = [
+        (0, 0, start),
+        *((i + start, k + start, size) for i, k, size in middle),
+        (len(olds) - end, len(news) - end, end),
+        (len(olds), len(news), 0),
+    ]
+    i = k = 0
+    for at_old, at_new, size in matches:
+        if at_old > i or at_new > k:
+            yield False, i, at_old, k, at_new
+            i, k = at_old, at_new
+        if size:
+            yield True, i, i + size, k, k + size
+            i, k = i + size, k + size
+
+
+def _common(olds: Sequence[str], news: Sequence[str]) -> int:
+    size = 0
+    for old, new in zip(olds, news, strict=False):
+        if old != new:
+            break
+        size += 1
+    return size
+
+
+def _shortest(
+    olds: Sequence[str], news: Sequence[str], budget: DiffBudget
+) -> list[tuple[int, int, int]]:
+    """Runs that are in both, ``(i, k, size)``; none when the budget does not suffice to find them."""
+    if not olds or not news:
+        return []
+    most = len(olds) + len(news)
+    reached = {1: 0}
+    trace: list[dict[int, int]] = []
+    for depth in range(most + 1):
+        trace.append(dict(reached))
+        budget.left -= 2 * depth + 1  # the copy, too
+        for diagonal in range(-depth, depth + 1, 2):
+            down = diagonal == -depth or (
+                diagonal != depth and reached[diagonal - 1] < reached[diagonal + 1]
+            )
+            x = reached[diagonal + 1] if down else reached[diagonal - 1] + 1
+            begun = x
+            while x < len(olds) and 0 <= x - diagonal < len(news) and olds[x] == news[x - diagonal]:
+                x += 1
+            budget.left -= x - begun
+            reached[diagonal] = x
+            if x >= len(olds) and x - diagonal >= len(news):
+                return _walked_back(trace, len(olds), len(news))
+        if budget.left <= 0:
+            budget.was_short = True
+            return []
+    raise AssertionError("every text can be made of every other")
+
+
+def _walked_back(trace: list[dict[int, int]], x: int, y: int) -> list[tuple[int, int, int]]:
+    """The runs on the way that Myers' trace holds, in order."""
+    runs: list[tuple[int, int, int]] = []
+    for depth in range(len(trace) - 1, -1, -1):
+        reached, diagonal = trace[depth], x - y
+        down = diagonal == -depth or (
+            diagonal != depth and reached[diagonal - 1] < reached[diagonal + 1]
+        )
+        previous = diagonal + 1 if down else diagonal - 1
+        from_x = reached[previous]
+        from_y = from_x - previous
+        at_x, at_y = (from_x, from_y + 1) if down else (from_x + 1, from_y)
+        if depth == 0:
+            at_x = at_y = 0
+        if x > at_x:
+            runs.append((at_x, at_y, x - at_x))
+        x, y = from_x, from_y
+    return runs[::-1]
+
+
+def _rows(olds: list[str], news: list[str], budget: DiffBudget) -> Iterator[DiffRow]:
+    for is_same, i, j, k, end in edit_runs(olds, news, budget):
+        if is_same:
+            yield from (
+                DiffRow(DiffKind.SAME, (TextRun(text),), (TextRun(text),)) for text in olds[i:j]
+            )
+            continue
+        for old, new in zip_longest(olds[i:j], news[k:end]):
+            yield _row(old, new, budget)
+
+
+def _row(old: str | None, new: str | None, budget: DiffBudget) -> DiffRow:
+    if old is None:
+        return DiffRow(DiffKind.ADDED, after=(TextRun(new or "", is_changed=True),))
+    if new is None:
+        return DiffRow(DiffKind.REMOVED, before=(TextRun(old, is_changed=True),))
+    part = budget.part(_WORD_STEPS)
+    given = part.left
+    olds, news = _WORDS.findall(old), _WORDS.findall(new)
+    before: list[TextRun] = []
+    after: list[TextRun] = []
+    kept = 0
+    for is_same, i, j, k, end in edit_runs(olds, news, part):
+        if is_same:
+            kept += sum(not word.isspace() for word in olds[i:j])
+        for pieces, words in ((before, olds[i:j]), (after, news[k:end])):
+            if words:
+                pieces.append(TextRun("".join(words), is_changed=not is_same))
+    budget.left -= given - part.left
+    budget.was_short |= part.was_short
+    if kept * 5 < sum(not word.isspace() for word in max(olds, news, key=len)):
+        # Nothing but commas in common: another paragraph, and read as one.
+        return DiffRow(
+            DiffKind.CHANGED, (TextRun(old, is_changed=True),), (TextRun(new, is_changed=True),)
+        )
+    return DiffRow(DiffKind.CHANGED, _shortened(before), _shortened(after))
+
+
+def _shortened(pieces: list[TextRun]) -> tuple[TextRun, ...]:
+    """The pieces, of long unchanged ones only what is next to a change."""
+    found: list[TextRun] = []
+    for place, piece in enumerate(pieces):
+        words = _WORDS.findall(piece.text)
+        # What stands at a change: the end of what comes before it, the beginning of what follows.
+        tails, heads = place < len(pieces) - 1, place > 0 or len(pieces) == 1
+        if piece.is_changed or len(words) <= 2 * (heads + tails) * _CONTEXT_WORDS:
+            found.append(piece)
+            continue
+        if heads:
+            found.append(TextRun("".join(words[: 2 * _CONTEXT_WORDS])))
+        found.append(TextRun("", is_gap=True))
+        if tails:
+            found.append(TextRun("".join(words[-2 * _CONTEXT_WORDS :])))
+    return tuple(found)
+
+
+def _folded(rows: list[DiffRow]) -> Iterator[DiffRow]:
+    """The rows, unchanged ones only near a change."""
+    near = [False] * len(rows)
+    for place, row in enumerate(rows):
+        if row.kind is not DiffKind.SAME:
+            for each in range(max(0, place - _CONTEXT), min(len(rows), place + _CONTEXT + 1)):
+                near[each] = True
+    hidden = 0
+    for row, is_near in zip(rows, near, strict=True):
+        if not is_near:
+            hidden += 1
+            continue
+        if hidden:
+            yield DiffRow(DiffKind.FOLDED, count=hidden)
+            hidden = 0
+        yield _brief(row) if row.kind is DiffKind.SAME else row
+    if hidden:
+        yield DiffRow(DiffKind.FOLDED, count=hidden)
+
+
+def _brief(row: DiffRow) -> DiffRow:
+    """An unchanged paragraph, cut where it is long."""
+    text = row.before[0].text
+    if len(text) <= _LONGEST_CONTEXT:
+        return row
+    pieces = (TextRun(text[:_LONGEST_CONTEXT]), TextRun("", is_gap=True))
+    return DiffRow(DiffKind.SAME, pieces, pieces)

@@ -1,0 +1,333 @@
+"""History of a URL: calendar, list of captures, and changes between two."""
+
+import calendar
+import logging
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from core.captures import ArtifactKind
+from core.errors import PermanentError
+from playback.url_paths import escape_url, is_web_url
+from playback.web import i18n
+from playback.web.i18n import localized_path
+from playback.web.page_renderer import WebContext, changes_path, history_path
+from playback.web.page_request import (
+    facet_choices,
+    moment_of,
+    parse_comparison_request,
+    parse_history_request,
+)
+from playback.web.page_store import CapturedPage, CaptureMoment, TimeSpan
+from playback.web.reader_page import manifest_of, no_copy, queue_status_of
+from playback.web.text_diff import TextDifference, compare_texts
+
+_LAST_YEAR = 9999
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarDay:
+    """A day of a month with its captures; `offered` of them have a copy to read."""
+
+    date: date
+    captures: int
+    offered: int
+    timestamp: str  # of the newest capture of the day; empty without one
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarMonth:
+    """A month: its weeks, whose cells are None before the first day and after the last."""
+
+    year: int
+    number: int
+    weeks: tuple[tuple[CalendarDay | None, ...], ...]
+    captures: int
+
+    @property
+    def first(self) -> date:
+        """Its first day."""
+        return date(self.year, self.number, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarYear:
+    """A year and how many captures it has."""
+
+    number: int
+    captures: int
+
+
+class CaptureCalendar:
+    """The captures of one URL by day."""
+
+    def __init__(self, moments: Iterable[CaptureMoment]) -> None:
+        self._captures: Counter[str] = Counter()
+        self._offered: Counter[str] = Counter()
+        self._newest: dict[str, str] = {}
+        for moment in moments:
+            day = moment.timestamp[:8]
+            self._captures[day] += 1
+            self._offered[day] += moment.is_offered
+            self._newest[day] = max(moment.timestamp, self._newest.get(day, ""))
+
+    @property
+    def total(self) -> int:
+        """How many captures there are."""
+        return self._captures.total()
+
+    def years(self) -> tuple[CalendarYear, ...]:
+        """The years from the first capture to the last, those without any too, oldest first.
+
+        Of a stretch of over a hundred years only those with captures.
+        """
+        counts: Counter[int] = Counter()
+        for day, count in self._captures.items():
+            counts[int(day[:4])] += count
+        if not counts:
+            return ()
+        between = range(min(counts), max(counts) + 1)
+        return tuple(
+            CalendarYear(each, counts[each])
+            for each in (between if len(between) <= 100 else sorted(counts))
+        )
+
+    def months(self, year: int, *, first_weekday: int) -> tuple[CalendarMonth, ...]:
+        """The months of a year, in weeks that begin with that day (0: Monday)."""
+        weeks = calendar.Calendar(first_weekday)
+        months = []
+        for number in range(1, 13):
+            laid_out = tuple(
+                tuple(self._day(year, number, each) for each in week)
+                for week in weeks.monthdayscalendar(year, number)
+            )
+            captures = sum(day.captures for week in laid_out for day in week if day)
+            months.append(CalendarMonth(year, number, laid_out, captures))
+        return tuple(months)
+
+    def _day(self, year: int, month: int, number: int) -> CalendarDay | None:
+        if not number:
+            return None
+        name = f"{year:04}{month:02}{number:02}"
+        return CalendarDay(
+            date(year, month, number),
+            self._captures[name],
+            self._offered[name],
+            self._newest.get(name, ""),
+        )
+
+
+def span_of(period: str) -> TimeSpan | None:
+    """The time that 4, 6 or 8 digits name: a year, a month, a day; None when they name none.
+
+    >>> span_of("202602").end
+    datetime.datetime(2026, 3, 1, 0, 0, tzinfo=datetime.timezone.utc)
+    >>> span_of("20260230"), span_of("0000")
+    (None, None)
+    """
+    try:
+        numbers = [int(period[:4]), int(period[4:6] or 1), int(period[6:8] or 1)]
+        start = datetime(numbers[0], numbers[1], numbers[2], tzinfo=UTC)
+        if start.year >= _LAST_YEAR:
+            return None
+        if len(period) == 8:
+            return TimeSpan(start, start + timedelta(days=1))
+        if len(period) == 6:
+            days = calendar.monthrange(start.year, start.month)[1]
+            return TimeSpan(start, start + timedelta(days=days))
+        return TimeSpan(start, start.replace(year=start.year + 1))
+    except ValueError:
+        return None
+
+
+CAPTURES_SHOWN = 100
+_MOST_SPELLINGS = 20
+_MOST_LINKS = 200
+_WHOLE = timedelta(seconds=1)
+_TO_THE_SECOND = 14  # digits
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureListEntry:
+    """A capture in the list of a URL's captures.
+
+    Attributes:
+        page: the capture.
+        older: the one before it, if there is one.
+        is_same: whether a reader sees the same text in both; None when nobody can say.
+        same_since: the earliest of the captures in a row with the same text, itself left out.
+    """
+
+    page: CapturedPage
+    older: CapturedPage | None
+    is_same: bool | None
+    same_since: CapturedPage | None
+
+
+@dataclass(frozen=True, slots=True)
+class LinkChanges:
+    """Links that are new and links that are gone, each list cut where it is very long."""
+
+    added: Sequence[str]
+    removed: Sequence[str]
+    is_cut: bool
+
+
+class HistoryPages:
+    """The views of one URL's captures. Plain functions: Starlette runs them in threads."""
+
+    def __init__(self, means: WebContext) -> None:
+        self._means = means
+
+    def captures(self, request: Request) -> Response:
+        """The calendar and the list."""
+        wanted = parse_history_request(request)
+        store = self._means.store
+        span = _span(wanted.period)
+        moments = store.moments(wanted.url)
+        if not moments:
+            found = store.nearest(wanted.url, None)
+            if found is None:
+                return no_copy(self._means, wanted.url)
+            return RedirectResponse(history_path(found.url, wanted.period, wanted.facets), 302)
+        facets = wanted.facets
+        calendar = CaptureCalendar(filter(facets.include, moments))
+        if not calendar.total:
+            return RedirectResponse(history_path(wanted.url, wanted.period), 302)
+        captures = partial(store.captures, wanted.url, facets=facets)
+        pages = captures(span=span, limit=CAPTURES_SHOWN + 1)
+        year = int(wanted.period[:4]) if wanted.period else calendar.years()[-1].number
+        return self._means.render(
+            "url.html",
+            url=wanted.url,
+            period=wanted.period,
+            span=span,
+            until=moment_of(wanted.period) if len(wanted.period) == _TO_THE_SECOND else None,
+            total=calendar.total,
+            years=calendar.years(),
+            year=year,
+            months=calendar.months(year, first_weekday=i18n.first_weekday()),
+            listed=list_captures(pages)[:CAPTURES_SHOWN],
+            older=pages[CAPTURES_SHOWN] if len(pages) > CAPTURES_SHOWN else None,
+            facets=facets,
+            choices=facet_choices(moments, facets),
+            first=next(iter(captures(limit=1, oldest_first=True)), None),
+            newest=next(iter(captures(limit=1)), None),
+            live_url=self._live(wanted.url),
+            spellings=store.spellings(wanted.url, limit=_MOST_SPELLINGS),
+            standing=queue_status_of(self._means, wanted.url),
+        )
+
+    def _live(self, url: str) -> str | None:
+        """Where a link to the live page leads: past a warning when the address is listed."""
+        if not is_web_url(url):
+            return None
+        listed = self._means.cautions.of_url(url)
+        return localized_path(f"/live/{escape_url(url)}") if listed else url
+
+    def changes(self, request: Request) -> Response:
+        """What differs between two captures, the older first."""
+        wanted = parse_comparison_request(request)
+        moments = moment_of(wanted.first), moment_of(wanted.second)
+        pages = [self._means.store.nearest(wanted.url, each) for each in moments]
+        first, second = pages
+        if first is None or second is None:
+            return no_copy(self._means, wanted.url)
+        older, newer = sorted((first, second), key=lambda page: page.captured_at)
+        named = (wanted.first, wanted.second, wanted.url)
+        if named != (older.timestamp, newer.timestamp, newer.url):
+            return RedirectResponse(changes_path(older, newer), 302)
+        return self._means.render(
+            "changes.html",
+            older=older,
+            newer=newer,
+            url=wanted.url,
+            difference=self._difference(older, newer),
+            links=self._links(older, newer),
+            is_same=_is_same(older, newer),
+        )
+
+    def _difference(self, older: CapturedPage, newer: CapturedPage) -> TextDifference | None:
+        """None when one of them has no text that can be read."""
+        if _is_same(older, newer):
+            return compare_texts("", "")
+        texts = [self._text(page) for page in (older, newer)]
+        if texts[0] is None or texts[1] is None:
+            return None
+        # It may take a second of a core; `load_limit` lets one reader compare at a time.
+        return compare_texts(texts[0], texts[1])
+
+    def _text(self, page: CapturedPage) -> str | None:
+        place = self._means.store.place(page, ArtifactKind.TEXT)
+        if place is None or self._means.records is None:
+            return None
+        try:
+            return self._means.records.text(place)
+        except PermanentError as error:
+            _LOG.warning("front.text_unreadable: page_id=%s %s", page.page_id, error)
+            return None
+
+    def _links(self, older: CapturedPage, newer: CapturedPage) -> LinkChanges | None:
+        if older.withheld or newer.withheld:
+            return None  # a manifest lists the links of frames, too
+        manifests = [manifest_of(self._means, page) for page in (older, newer)]
+        if manifests[0] is None or manifests[1] is None:
+            return None
+        before, after = set(manifests[0].outlinks), set(manifests[1].outlinks)
+        added, removed = sorted(after - before), sorted(before - after)
+        is_cut = len(added) > _MOST_LINKS or len(removed) > _MOST_LINKS
+        return LinkChanges(added[:_MOST_LINKS], removed[:_MOST_LINKS], is_cut)
+
+
+def list_captures(pages: Sequence[CapturedPage]) -> list[CaptureListEntry]:
+    """The captures, newest first, each held against the one before it."""
+    found: list[CaptureListEntry] = []
+    for page, older in zip(reversed(pages), _shifted(reversed(pages)), strict=True):
+        is_same = None if older is None else _is_same(older, page)
+        since = None
+        if is_same:
+            since = found[-1].same_since or older
+        found.append(CaptureListEntry(page, older, is_same, since))
+    return found[::-1]
+
+
+def _shifted(pages: Iterable[CapturedPage]) -> Iterable[CapturedPage | None]:
+    before: CapturedPage | None = None
+    for page in pages:
+        yield before
+        before = page
+
+
+def _is_same(older: CapturedPage, newer: CapturedPage) -> bool | None:
+    if not older.text_digest or not newer.text_digest:
+        return None
+    return older.text_digest == newer.text_digest
+
+
+def _span(period: str) -> TimeSpan | None:
+    """The time that the list shows; None: all of it.
+
+    Raises:
+        HTTPException: 404, the digits name no time.
+    """
+    if not period:
+        return None
+    if len(period) == _TO_THE_SECOND:
+        end = moment_of(period)
+        start = span_of("0001")
+        assert start is not None
+        try:
+            return TimeSpan(start.start, end + _WHOLE)
+        except OverflowError:
+            raise HTTPException(404) from None
+    span = span_of(period)
+    if span is None:
+        raise HTTPException(404)
+    return span

@@ -1,0 +1,177 @@
+"""Jobs of the archivist: artifacts, barriers and postponed records.
+
+A payload that another machine is writing makes its record wait for a later batch. Who asks for all
+to be on disk waits behind it. All others go on.
+"""
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from core.captures import LOGIN_HEADER, Capture, RecordLocation, RecordType
+from core.digests import sha256_digest
+from core.errors import TransientError
+from core.timestamps import truncate_to_milliseconds, warc_date
+from proxy.exchange import RecordedExchange
+from proxy.visit_registry import VisitSession
+from warc.dedup.payloads import Claim, PayloadKey
+from warc.index.protocol import CaptureRow, capture_row, key_or_empty
+from warc.record_builder import Headers, OriginalRecord, new_record_id, record_member
+
+# A batch takes milliseconds; whoever lives and needs so long for one has a disk that hangs.
+BUSY_LIMIT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class PendingArtifact:
+    """A record that the worker made of a page, to be written as `resource`.
+
+    Attributes:
+        uri: ``urn:KIND:URL``.
+        date: the moment of the page it belongs to.
+        document: the URL of the document it was made of, for WARC-Concurrent-To.
+    """
+
+    uri: str
+    content_type: str
+    date: datetime
+    document: str
+    visit: VisitSession
+    data: bytes
+
+
+@dataclass(slots=True)
+class WriteJob:
+    """Artifacts to write; `done` gets their places."""
+
+    artifacts: tuple[PendingArtifact, ...]
+    done: "Future[list[RecordLocation]]" = field(default_factory=Future)
+
+
+@dataclass(slots=True)
+class FlushBarrier:
+    """Somebody who waits until all that was handed over before is on disk."""
+
+    done: "Future[None]" = field(default_factory=Future)
+
+
+Job = RecordedExchange | WriteJob | FlushBarrier
+
+
+@dataclass(slots=True)
+class SortedBatch:
+    """A batch: what is done now, what is put off, and what has been put off for too long."""
+
+    ready: list[Job] = field(default_factory=list)
+    put_off: list[Job] = field(default_factory=list)
+    overdue: list[RecordedExchange] = field(default_factory=list)
+
+
+class PostponedJobs:
+    """The jobs that wait for other machines, and for which payloads. Used from one thread."""
+
+    def __init__(self, limit_s: float = BUSY_LIMIT_S) -> None:
+        self._limit_s = limit_s
+        self._jobs: list[Job] = []
+        self._waiting: set[PayloadKey] = set()  # what they wait for
+        self._since: dict[PayloadKey, float] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._jobs)
+
+    @property
+    def keys(self) -> list[PayloadKey]:
+        """The payloads that others are writing."""
+        return list(self._waiting)
+
+    def sort(
+        self,
+        batch: list[Job],
+        keys: Mapping[int, PayloadKey | None],
+        answers: Mapping[PayloadKey, OriginalRecord | Claim],
+        now: float,
+    ) -> SortedBatch:
+        """What to do with each job of the batch, in its order.
+
+        Args:
+            batch: the jobs.
+            keys: `id` of a job -> its payload.
+            answers: what `Payloads.claim` said.
+            now: seconds of a clock that never goes back.
+        """
+        busy = {key for key, answer in answers.items() if answer is Claim.BUSY}
+        self._waiting |= busy
+        self._since = {key: self._since.get(key, now) for key in self._waiting}
+        done = SortedBatch()
+        for job in batch:
+            key = keys.get(id(job))
+            if key is not None and key in busy and isinstance(job, RecordedExchange):
+                late = now - self._since[key] > self._limit_s
+                (done.overdue if late else done.put_off).append(job)
+            elif isinstance(job, FlushBarrier) and (done.put_off or self._jobs):
+                done.put_off.append(job)
+            else:
+                done.ready.append(job)
+        return done
+
+    def add(self, jobs: list[Job]) -> int:
+        """Put the jobs off; how many bytes they hold."""
+        self._jobs += jobs
+        return sum(job.spool.size for job in jobs if isinstance(job, RecordedExchange))
+
+    def take(self) -> list[Job]:
+        """The jobs that were put off, for another try."""
+        jobs, self._jobs = self._jobs, []
+        self._waiting.clear()
+        return jobs
+
+    def too_late(self) -> TransientError:
+        """What is said of an overdue job."""
+        return TransientError(
+            f"Another machine has been writing the same payload for over {self._limit_s:.0f} s:"
+            " see whether its disk answers. The page is tried again."
+        )
+
+
+def artifact_member(artifact: PendingArtifact) -> tuple[str, bytes]:
+    """Return the artifact's digest, and its `resource` record as a gzip member.
+
+    Its page is named by WARC-Page-ID and WARC-Concurrent-To: WARC-Refers-To-Target-URI and -Date are
+    not for `resource` records (WARC/1.1, 5.9 and 5.10).
+    """
+    digest = sha256_digest(artifact.data)
+    date = warc_date(artifact.date)
+    concurrent = artifact.visit.records_of(artifact.document)
+    headers: Headers = [
+        ("WARC-Type", str(RecordType.RESOURCE)),
+        ("WARC-Record-ID", new_record_id()),
+        ("WARC-Date", date),
+        ("WARC-Target-URI", artifact.uri),
+        ("WARC-Page-ID", artifact.visit.page_id),
+        *(((LOGIN_HEADER, artifact.visit.login),) if artifact.visit.login else ()),
+        *(("WARC-Concurrent-To", each) for each in concurrent[-1:]),
+        ("Content-Type", artifact.content_type),
+        ("WARC-Payload-Digest", digest),
+        ("WARC-Block-Digest", digest),
+        ("Content-Length", str(len(artifact.data))),
+    ]
+    return digest, record_member(headers, artifact.data)
+
+
+def artifact_row(artifact: PendingArtifact, digest: str, at: RecordLocation) -> CaptureRow:
+    """The artifact's row."""
+    return capture_row(
+        Capture(
+            url=artifact.uri,
+            urlkey=key_or_empty(artifact.uri),
+            captured_at=truncate_to_milliseconds(artifact.date),
+            record_type=RecordType.RESOURCE,
+            mime=artifact.content_type.partition(";")[0].strip(),
+            status=None,
+            digest=digest,
+            location=at,
+            page_id=artifact.visit.page_id,
+            login=artifact.visit.login or None,
+        )
+    )

@@ -1,0 +1,103 @@
+"""Blocking socket to a browser, read by heads, lengths and pieces."""
+
+import socket
+import ssl
+from contextlib import suppress
+
+from core.errors import TransientError
+from net.http1 import HEAD_LIMIT_BYTES, MalformedMessageError, find_head_end
+
+PIECE_BYTES = 1 << 16
+TLS_PIECE_BYTES = 1 << 14  # OpenSSL hands out a record at a time, and none is longer
+
+
+class ConnectionLostError(TransientError):
+    """The peer went away, or kept silent for too long."""
+
+
+class BrowserConnection:
+    """Reads what the browser says, and answers. Owned by one thread."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self._unread = bytearray()
+        self._piece_bytes = TLS_PIECE_BYTES if isinstance(sock, ssl.SSLSocket) else PIECE_BYTES
+
+    def abort(self) -> None:
+        """Wake whoever reads from it or sends to it, from another thread; never raises."""
+        with suppress(
+            OSError
+        ):  # the plain one: that of `ssl` has the reader take ciphertext for data
+            socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
+
+    def speaks_tls(self) -> bool:
+        """Whether what comes next is a TLS handshake; waits for its first byte and leaves it there.
+
+        Raises:
+            ConnectionLostError: the peer went away, or kept silent.
+        """
+        try:
+            first = bytes(self._unread[:1]) or self.sock.recv(1, socket.MSG_PEEK)
+        except OSError as error:
+            raise ConnectionLostError(f"The peer went away: {error}.") from error
+        return first == b"\x16"  # RFC 8446, 5.1: the content type of a handshake
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether something came that nobody has read yet."""
+        return bool(self._unread)
+
+    def read_head(self) -> bytes | None:
+        """The next message's head, its blank line included; None when the peer is done.
+
+        Raises:
+            MalformedMessageError: it is longer than any head should be.
+            ConnectionLostError: the peer went away in the midst of it, or kept silent.
+        """
+        unread, searched = self._unread, 0
+        while (end := find_head_end(unread, searched)) < 0:
+            searched = len(unread)
+            if searched > HEAD_LIMIT_BYTES:
+                raise MalformedMessageError("The head is longer than 1 MiB.")
+            piece = self._receive()
+            if not piece:
+                if unread.strip():
+                    raise ConnectionLostError("The peer left in the midst of a head.")
+                return None
+            unread += piece
+        head = bytes(unread[:end])
+        del unread[:end]
+        return head
+
+    def read_piece(self) -> bytes:
+        """Whatever comes next; empty at the end.
+
+        Raises:
+            ConnectionLostError: the peer went away, or kept silent.
+        """
+        if self._unread:
+            piece = bytes(self._unread)
+            self._unread.clear()
+            return piece
+        return self._receive()
+
+    def unread(self, data: bytes) -> None:
+        """Put back what belongs to the next message."""
+        self._unread[:0] = data
+
+    def send(self, data: bytes | bytearray) -> None:
+        """Send all of it.
+
+        Raises:
+            ConnectionLostError: the peer went away.
+        """
+        try:
+            self.sock.sendall(data)
+        except (OSError, ValueError) as error:
+            raise ConnectionLostError(f"The peer went away: {error}.") from error
+
+    def _receive(self) -> bytes:
+        try:
+            return self.sock.recv(self._piece_bytes)
+        except (OSError, ValueError) as error:
+            raise ConnectionLostError(f"The peer went away: {error}.") from error

@@ -1,0 +1,164 @@
+"""Certificate authority of the recorder and its per-host TLS contexts.
+
+warcprox's authority makes RSA certificates and loads them from disk for every connection. Here the
+keys are on P-256 (a handshake's signature costs a tenth of RSA's), one leaf key serves all hosts so
+that the browser can be told to trust exactly that key (`spki`), and each host's TLS context is made
+once and kept, so that the browser's sessions can be resumed.
+"""
+
+import base64
+import fcntl
+import hashlib
+import ipaddress
+import os
+import secrets
+import ssl
+import tempfile
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from warcprox.certauth import CertificateAuthority
+
+CONTEXT_LIMIT = 2000
+LEAF_DAYS = 390  # Chromium refuses leaves valid for longer than 398 days
+_CLOCK_SKEW = timedelta(days=1)  # clocks differ
+
+
+class RecorderAuthority(CertificateAuthority):  # type: ignore[misc]
+    """A CA whose key lives in the collection's ``ca`` folder, readable by its owner only.
+
+    Attributes:
+        spki: base64 SHA-256 of the leaf key's SubjectPublicKeyInfo, for the browser's pin.
+        certificate: its root, as PEM, for those who are no browser.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)
+        with (folder / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # proxies that start together make one authority
+            super().__init__(
+                ca_file=str(folder / "weboid-ca.pem"),
+                certs_dir=str(folder),
+                ca_name="Weboid archiving proxy",
+            )
+            self._leaf_key = _leaf_key(folder / "weboid-leaf.pem")
+        public = self._leaf_key.public_key().public_bytes(
+            serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+        self.spki = base64.b64encode(hashlib.sha256(public).digest()).decode()
+        self.certificate = self.cert.public_bytes(serialization.Encoding.PEM).decode()
+        self._contexts: dict[str, ssl.SSLContext] = {}
+        self._making = threading.Lock()
+
+    def generate_ca_root(
+        self, ca_file: str, ca_name: str, hash_func: hashes.SHA256 | None = None
+    ) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+        """A new root, written to `ca_file` for its owner's eyes only."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, ca_name)])
+        now = datetime.now(UTC)  # noqa: TID251 validity is the one thing here that is about time
+        certificate = (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - _CLOCK_SKEW)
+            .not_valid_after(now + timedelta(days=3650))
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .sign(key, hash_func or hashes.SHA256())
+        )
+        _write_private(
+            Path(ca_file), _pem(key) + certificate.public_bytes(serialization.Encoding.PEM)
+        )
+        return certificate, key
+
+    def context_for(self, host: str) -> ssl.SSLContext:
+        """The TLS context that answers for `host`; made once, then kept.
+
+        The certificate covers the host's parent domain and its children, as warcprox's do.
+        """
+        domain = _parent_domain(host)
+        context = self._contexts.get(domain)
+        if context is None:
+            with self._making:
+                context = self._contexts.get(domain)
+                if context is None:
+                    context = self._make(domain)
+                    if len(self._contexts) >= CONTEXT_LIMIT:
+                        self._contexts.pop(next(iter(self._contexts)))
+                    self._contexts[domain] = context
+        return context
+
+    def _make(self, domain: str) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.set_alpn_protocols(["http/1.1"])
+        certificate = self._leaf(domain).public_bytes(serialization.Encoding.PEM)
+        # OpenSSL's binding loads keys from files only; this one is gone before anyone connects.
+        with tempfile.NamedTemporaryFile(dir=self.certs_dir) as file:
+            file.write(_pem(self._leaf_key) + certificate)
+            file.flush()
+            context.load_cert_chain(file.name)
+        return context
+
+    def _leaf(self, domain: str) -> x509.Certificate:
+        now = datetime.now(UTC)  # noqa: TID251 see above
+        return (
+            x509.CertificateBuilder()
+            .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, domain[:64])]))
+            .issuer_name(self.cert.subject)
+            .public_key(self._leaf_key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - _CLOCK_SKEW)
+            .not_valid_after(now + timedelta(days=LEAF_DAYS))
+            .add_extension(x509.SubjectAlternativeName(_names(domain)), critical=False)
+            .sign(self.key, hashes.SHA256())
+        )
+
+
+def _leaf_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    """The key of all host certificates: kept, so that browsers need to be told of one only."""
+    if path.exists():
+        key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+        if isinstance(key, ec.EllipticCurvePrivateKey):
+            return key
+    key = ec.generate_private_key(ec.SECP256R1())
+    _write_private(path, _pem(key))
+    return key
+
+
+def _write_private(path: Path, data: bytes) -> None:
+    """Write the file with mode 0600, whole or not at all."""
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    with os.fdopen(os.open(partial, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)
+    partial.rename(path)
+
+
+def _parent_domain(host: str) -> str:
+    """The parent domain when it still has a dot, else the host itself."""
+    if host.startswith("[") or host.replace(".", "").isdigit():
+        return host
+    parent = host.partition(".")[2]
+    return parent if "." in parent else host
+
+
+def _names(domain: str) -> list[x509.GeneralName]:
+    try:
+        return [x509.IPAddress(ipaddress.ip_address(domain.strip("[]")))]
+    except ValueError:
+        return [x509.DNSName(domain), x509.DNSName(f"*.{domain}")]
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )

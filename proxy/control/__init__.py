@@ -1,0 +1,1 @@
+"""Control socket between workers and recorder: frames, handshake, server and client."""

@@ -1,0 +1,292 @@
+"""Client of the control socket, for workers."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+
+from core import errors
+from core.captures import RecordLocation
+from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
+from core.errors import ProxyUnavailableError, WeboidError
+from core.timestamps import warc_date
+from net.timeouts import enable_keepalive
+from proxy.control.frames import (
+    HEAD_LIMIT_BYTES,
+    UNTAGGED,
+    ClusterSecret,
+    FrameTags,
+    Message,
+    introduce,
+    pack_frame,
+    receive_frame_async,
+)
+from proxy.request_log import RefetchRequest, RequestLogEntry, from_table
+
+CONNECT_LIMIT_S = 5.0
+# A proxy elsewhere that has not answered for so long hangs. It may wait for others' payloads, for the
+# index, and for a slow disk, each for a minute or more.
+ANSWER_LIMIT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class VisitCredentials:
+    """How a visit's browser context reaches the proxy."""
+
+    host: str
+    port: int
+    username: str
+    password: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewArtifact:
+    """An artifact to write: its ``urn:``, type and bytes."""
+
+    uri: str
+    content_type: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLogSnapshot:
+    """The ledger of a visit that goes on.
+
+    Attributes:
+        entries: of requests that ended, what `proxy.request_log.BRIEF_FIELDS` names, `kept` not yet settled.
+        in_flight: the URLs of the others.
+    """
+
+    entries: list[RequestLogEntry]
+    in_flight: frozenset[str]
+
+
+class ProxyVisit:
+    """One visit at the proxy. Made by `ProxyClient.visit`, which also ends it.
+
+    Attributes:
+        credentials: for the visit's browser context.
+        refused: after the seal, requests beyond the limit, which have no ledger entry.
+    """
+
+    def __init__(self, connection: "_ControlConnection", credentials: VisitCredentials) -> None:
+        self._connection = connection
+        self.refused = 0
+        self.credentials = credentials
+
+    async def write(
+        self, artifacts: Sequence[NewArtifact], *, document: str, date: datetime
+    ) -> list[RecordLocation]:
+        """Write the page's artifacts; returns when they are on disk and in the index.
+
+        Args:
+            artifacts: what to write.
+            document: the URL of the document they were made of, after redirects.
+            date: the moment they carry.
+
+        Raises:
+            DiskFullError: the disk is full.
+            ProxyUnavailableError: the proxy is gone.
+            WeboidError: they could not be written.
+        """
+        described = [
+            {
+                "uri": each.uri,
+                "content_type": each.content_type,
+                "date": warc_date(date),
+                "document": document,
+                "size": len(each.data),
+            }
+            for each in artifacts
+        ]
+        body = b"".join(each.data for each in artifacts)
+        answer = await self._connection.ask({"verb": "write", "artifacts": described}, body)
+        return [RecordLocation(*each) for each in answer["locations"]]
+
+    async def ledger(
+        self,
+        *,
+        grace_s: float = 0.0,
+        awaited: Sequence[str] = (),
+        await_s: float = 0.0,
+        again: Sequence[RefetchRequest] = (),
+        limit_bytes: int = 0,
+    ) -> RequestLogSnapshot:
+        """What became of each request so far. It goes on: nothing is refused or cut.
+
+        Args:
+            grace_s: wait so long for what is in flight.
+            awaited: wait for these URLs for `await_s`, as for what is asked again.
+            await_s: see `awaited`.
+            again: what to ask for a second time, before the waiting.
+            limit_bytes: what may come of that, all together.
+
+        Raises:
+            ProxyUnavailableError: the proxy is gone.
+        """
+        message = {
+            "verb": "ledger",
+            "grace_s": grace_s,
+            "awaited": list(awaited),
+            "await_s": await_s,
+            "again": [asdict(each) for each in again],
+            "limit_bytes": limit_bytes,
+        }
+        answer = await self._connection.ask(message, more_s=grace_s + await_s)
+        return RequestLogSnapshot(from_table(answer["entries"]), frozenset(answer["in_flight"]))
+
+    async def seal(
+        self, *, grace_s: float, awaited: Sequence[str] = (), await_s: float = 0.0
+    ) -> list[RequestLogEntry]:
+        """End the network part of the visit: what became of each request, all of it on disk.
+
+        Args:
+            grace_s: requests in flight may still take so long, then they are cut and marked.
+            awaited: URLs that may take `await_s` instead.
+            await_s: see `awaited`.
+
+        Raises:
+            DiskFullError, WeboidError: something could not be written; the visit failed.
+            ProxyUnavailableError: the proxy is gone.
+        """
+        message = {
+            "verb": "seal",
+            "grace_s": grace_s,
+            "awaited": list(awaited),
+            "await_s": await_s,
+        }
+        answer = await self._connection.ask(message, more_s=grace_s + await_s)
+        self.refused = int(answer["refused"])
+        return from_table(answer["entries"])
+
+
+class ProxyClient:
+    """A proxy process, by the path of its control socket, or by its host, port and secret."""
+
+    def __init__(
+        self, address: Path | tuple[str, int], secret: ClusterSecret | None = None
+    ) -> None:
+        self._address = address
+        self._secret = secret
+
+    @asynccontextmanager
+    async def visit(
+        self,
+        page_id: str,
+        *,
+        bucket: str,
+        headers: Mapping[str, str] | None = None,
+        login: str = "",
+        unverified_tls: bool = False,
+        stored: StoredLevel = DEFAULT_STORED_LEVEL,
+    ) -> AsyncIterator[ProxyVisit]:
+        """A visit, over at the end of the block.
+
+        Args:
+            page_id: identifies the page in every record.
+            bucket: of dedup.
+            headers: added to each of its requests (`core.config.profile`).
+            login: the name of the login that it is made with; empty without.
+            unverified_tls: whether the login may go to origins whose certificate does not verify.
+            stored: what is recorded of what it asks for.
+
+        Raises:
+            ConfigError: a header may not be added.
+            DiskFullError: less than the reserve is free.
+            LimitReachedError: the run has received all that it may.
+            ProxyUnavailableError: the proxy is gone.
+        """
+        async with self._connected() as connection:
+            message: Message = {"verb": "open", "page_id": page_id, "bucket": bucket}
+            if headers:
+                message["headers"] = dict(headers)
+            if login:
+                message["login"] = login
+                message["unverified_tls"] = unverified_tls
+            if stored is not DEFAULT_STORED_LEVEL:
+                message["stored"] = str(stored)
+            answer = await connection.ask(message)
+            credentials = VisitCredentials(
+                answer["host"], answer["port"], answer["username"], answer["password"]
+            )
+            yield ProxyVisit(connection, credentials)
+            await connection.ask({"verb": "close"})
+
+    async def status(self) -> Message:
+        """The process's id, open visits, uptime, free bytes and reserve."""
+        async with self._connected() as connection:
+            return await connection.ask({"verb": "status"})
+
+    async def reach(self, host: str, port: int) -> bool:
+        """Whether the proxy gets a connection to the host; nothing is asked of it.
+
+        Raises:
+            ProxyUnavailableError: the proxy is gone.
+        """
+        async with self._connected() as connection:
+            answer = await connection.ask({"verb": "reach", "host": host, "port": port})
+            return bool(answer["reached"])
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator["_ControlConnection"]:
+        try:
+            reader, writer = await self._open()
+        except OSError as error:
+            raise ProxyUnavailableError(f"The proxy does not answer: {error}.") from error
+        try:
+            if self._secret is None:
+                yield _ControlConnection(reader, writer, UNTAGGED, None)
+            else:
+                tags = await introduce(reader, writer, self._secret)
+                yield _ControlConnection(reader, writer, tags, ANSWER_LIMIT_S)
+        finally:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+    async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if isinstance(self._address, Path):
+            return await asyncio.open_unix_connection(str(self._address), limit=HEAD_LIMIT_BYTES)
+        async with asyncio.timeout(CONNECT_LIMIT_S):  # TimeoutError is an OSError
+            reader, writer = await asyncio.open_connection(*self._address, limit=HEAD_LIMIT_BYTES)
+        enable_keepalive(writer.get_extra_info("socket"))
+        return reader, writer
+
+
+class _ControlConnection:
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        tags: FrameTags,
+        limit_s: float | None,
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._tags = tags
+        self._limit_s = limit_s  # a child that hangs is its parent's business
+
+    async def ask(self, message: Message, body: bytes = b"", *, more_s: float = 0.0) -> Message:
+        """Send a message and return its answer; an error answer is raised as its class.
+
+        The answer may take `more_s` longer than answers do.
+        """
+        limit_s = None if self._limit_s is None else self._limit_s + more_s
+        try:
+            async with asyncio.timeout(limit_s):
+                self._writer.write(pack_frame(message, body, self._tags.sent))
+                await self._writer.drain()
+                answer, _ = await receive_frame_async(self._reader, self._tags.received)
+        except TimeoutError as error:
+            self._writer.transport.abort()  # what it has not taken it need not take any more
+            raise ProxyUnavailableError(
+                f"The proxy has not answered for {limit_s:.0f} seconds."
+            ) from error
+        except OSError as error:
+            raise ProxyUnavailableError("The proxy closed its control socket.") from error
+        if "error" in answer:
+            kind = getattr(errors, answer["error"], WeboidError)
+            raise kind(answer["message"])
+        return answer

@@ -1,0 +1,352 @@
+"""Control server: workers open, write, seal and close visits.
+
+Workers on other machines reach the same by TCP, after both sides have proved that they hold the
+cluster's secret (`proxy.control.frames`).
+
+A connection speaks for one visit at a time: ``open``, any number of ``write``, ``seal``, ``write``
+again, ``close``. When it ends without ``close`` the visit is over all the same. Each message gets
+one answer; an error is answered with its class and text, and the connection goes on. What is no
+frame is answered, too, and ends the connection: nobody knows where the next one would begin. A
+field is of its type and in its range, or the message is refused: nothing is guessed.
+"""
+
+import logging
+import math
+import os
+import re
+import socket
+import socketserver
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from core.captures import check_login_name, dedup_bucket
+from core.config.profile import check_headers
+from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
+from core.errors import (
+    InputError,
+    LimitReachedError,
+    ProxyUnavailableError,
+    UnavailableError,
+    WeboidError,
+)
+from core.timestamps import parse_warc_date
+from net.http1 import Headers
+from net.timeouts import enable_keepalive
+from proxy.archiving_proxy import ArchivingProxy
+from proxy.archivist_jobs import PendingArtifact
+from proxy.control.frames import (
+    BODY_LIMIT_BYTES,
+    UNTAGGED,
+    ClusterSecret,
+    DirectionTags,
+    ForgedFrameError,
+    FrameTags,
+    Message,
+    admit_worker,
+    pack_frame,
+    receive_frame,
+)
+from proxy.refetch import refetch
+from proxy.request_log import BRIEF_FIELDS, RefetchRequest, to_table
+from proxy.visit_registry import VisitSession
+
+log = logging.getLogger(__name__)
+
+WAIT_LIMIT_S = 86_400.0  # no seal waits for longer
+WISHES_LIMIT = 1_000  # requests to make again, of one message
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+
+
+MAX_UNAUTHENTICATED = 256  # connections that have proved nothing yet
+
+
+class ControlServer(socketserver.ThreadingUnixStreamServer):
+    """Listens at `path`. `serve_forever` in a thread, then `shutdown` and `server_close`."""
+
+    port = 0
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 512  # workers that open visits all at once
+
+    def __init__(self, path: Path, proxy: ArchivingProxy) -> None:
+        self.proxy = proxy
+        self.started = time.monotonic()
+        super().__init__(str(path), _ControlSession)
+        path.chmod(0o600)
+
+    def admits(self, _request: socket.socket) -> FrameTags | None:
+        """Who reaches the folder may speak."""
+        return UNTAGGED
+
+
+class TcpControlServer(socketserver.ThreadingTCPServer):
+    """The same on a TCP port, for those who hold the secret. Strangers get nothing and cost little.
+
+    Attributes:
+        port: where it listens.
+        admitted: connections that proved to be a worker's, so far.
+        refused: those that did not.
+    """
+
+    daemon_threads = True
+    block_on_close = False
+    allow_reuse_address = True
+    request_queue_size = 512
+
+    def __init__(
+        self, address: tuple[str, int], proxy: ArchivingProxy, secret: ClusterSecret
+    ) -> None:
+        """Listen.
+
+        Raises:
+            UnavailableError: nothing can listen there.
+        """
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self.proxy = proxy
+        self.started = time.monotonic()
+        self.admitted = self.refused = 0
+        self._secret = secret
+        self._strangers = threading.BoundedSemaphore(MAX_UNAUTHENTICATED)
+        try:
+            super().__init__(address, _ControlSession)
+        except OSError as error:
+            raise UnavailableError(
+                f"Control cannot listen on {address[0]} port {address[1]}: {error}."
+            ) from error
+        self.port = int(self.socket.getsockname()[1])
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve the connection in a thread, unless too many strangers are being heard already."""
+        if not self._strangers.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._strangers.release()
+            raise
+
+    def admits(self, request: socket.socket) -> FrameTags | None:
+        """Hear the proof; return the tags of what follows, None for a stranger."""
+        tags = None
+        try:
+            enable_keepalive(request)
+            tags = admit_worker(request, self._secret)
+        except OSError:
+            pass
+        finally:
+            self._strangers.release()
+        if tags is not None:
+            self.admitted += 1
+        else:
+            self.refused += 1
+            log.info("control.stranger")
+        return tags
+
+
+class _ControlSession(socketserver.BaseRequestHandler):
+    """One connection: messages in, answers out."""
+
+    server: ControlServer | TcpControlServer
+    request: socket.socket
+
+    def handle(self) -> None:
+        self._visit: VisitSession | None = None
+        tags = self.server.admits(self.request)
+        if tags is None:
+            return
+        try:
+            while (frame := self._next(tags.received)) is not None:
+                self.request.sendall(pack_frame(self._answer(*frame), tags=tags.sent))
+        except ForgedFrameError as error:
+            log.warning("control.forged peer=%s %s", self.client_address[0], error)
+        except (OSError, ProxyUnavailableError) as error:
+            log.debug("control.lost %s", error)
+        except WeboidError as error:
+            with suppress(OSError):
+                self.request.sendall(pack_frame(_error_message(error), tags=tags.sent))
+        finally:
+            self._end()
+
+    def _next(self, tags: DirectionTags | None) -> tuple[Message, bytes] | None:
+        """The next frame. Only who has a visit may fill our memory, with its artifacts."""
+        return receive_frame(self.request, tags, body_limit=BODY_LIMIT_BYTES if self._visit else 0)
+
+    def _answer(self, message: Message, body: bytes) -> Message:
+        verbs = {
+            "open": self._open,
+            "write": self._write,
+            "seal": self._seal,
+            "ledger": self._ledger,
+            "close": self._close,
+            "status": self._status,
+            "reach": self._reach,
+        }
+        try:
+            return verbs[message["verb"]](message, body)
+        except WeboidError as error:
+            return _error_message(error)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            return {"error": "InputError", "message": f"A malformed message: {error!r}."}
+
+    def _open(self, message: Message, _: bytes) -> Message:
+        if self._visit is not None:
+            raise InputError("This connection has a visit already.")
+        proxy = self.server.proxy
+        if proxy.leaving:
+            raise ProxyUnavailableError("The proxy is about to end; ask another.")
+        proxy.disk.require_reserve()
+        proxy.archivist.require_stores()
+        if proxy.limits.crawl_is_over():
+            raise LimitReachedError(
+                "The run has received all that it may; raise [proxy] crawl_limit_bytes, and go on."
+            )
+        page_id, bucket = _text(message, "page_id"), _text(message, "bucket")
+        headers = _headers(message)
+        login = _text(message, "login") if "login" in message else ""
+        if login:
+            check_login_name(login)
+            bucket = dedup_bucket(bucket, login)
+        strict_tls = bool(login) and message.get("unverified_tls") is not True
+        self._visit = visit = proxy.visits.open(
+            page_id,
+            bucket,
+            headers=headers,
+            login=login,
+            strict_tls=strict_tls,
+            stored=StoredLevel(message.get("stored", DEFAULT_STORED_LEVEL)),
+        )
+        host, port = proxy.reached_at
+        return {
+            "host": host,
+            "port": port,
+            "username": visit.username,
+            "password": visit.password,
+        }
+
+    def _write(self, message: Message, body: bytes) -> Message:
+        visit = self._current()
+        artifacts, at = [], 0
+        for each in message["artifacts"]:
+            size = _size(each)
+            artifacts.append(_artifact(each, visit, body[at : at + size]))
+            at += size
+        if at != len(body):
+            raise InputError("The artifacts' sizes do not add up to the body's.")
+        locations = self.server.proxy.archivist.write(tuple(artifacts))
+        return {"locations": [[each.filename, each.offset, each.length] for each in locations]}
+
+    def _seal(self, message: Message, _: bytes) -> Message:
+        visit = self._current()
+        visit.seal(
+            grace_s=_seconds(message, "grace_s"),
+            awaited=frozenset(message["awaited"]),
+            await_s=_seconds(message, "await_s"),
+        )
+        self.server.proxy.archivist.flush()
+        if visit.failure is not None:
+            raise visit.failure
+        return {"entries": to_table(visit.entries), "refused": visit.refused}
+
+    def _ledger(self, message: Message, _: bytes) -> Message:
+        """What became of each request so far, and what is in flight; first ask again for some."""
+        visit = self._current()
+        wishes = [_wish(each) for each in message["again"]]
+        if len(wishes) > WISHES_LIMIT:
+            raise InputError(f"More than {WISHES_LIMIT} requests to make again.")
+        limit_bytes = message["limit_bytes"]
+        if type(limit_bytes) is not int or limit_bytes < 0:
+            raise InputError("limit_bytes is no number of bytes.")
+        grace_s, await_s = _seconds(message, "grace_s"), _seconds(message, "await_s")
+        awaited = frozenset(message["awaited"])
+        refetch(self.server.proxy.exchanges, visit, wishes, limit_bytes=limit_bytes)
+        going = visit.wait(grace_s=grace_s, awaited=awaited, await_s=await_s)
+        return {"entries": to_table(list(visit.entries), BRIEF_FIELDS), "in_flight": going}
+
+    def _close(self, _: Message, __: bytes) -> Message:
+        self._end()
+        return {}
+
+    def _status(self, _: Message, __: bytes) -> Message:
+        return {
+            "pid": os.getpid(),
+            "visits": len(self.server.proxy.visits),
+            "uptime_s": time.monotonic() - self.server.started,
+            "free_bytes": self.server.proxy.disk.free_bytes,
+            "reserve_bytes": self.server.proxy.disk.reserve_bytes,
+            "spki": self.server.proxy.ca.spki,
+            "authority": self.server.proxy.ca.certificate,
+        }
+
+    def _reach(self, message: Message, _: bytes) -> Message:
+        host, port = _text(message, "host"), message["port"]
+        if type(port) is not int or not 0 < port < 65_536:
+            raise InputError("A port is a number from 1 to 65535.")
+        return {"reached": self.server.proxy.reaches(host, port)}
+
+    def _current(self) -> VisitSession:
+        if self._visit is None:
+            raise InputError("Open a visit first.")
+        return self._visit
+
+    def _end(self) -> None:
+        visit, self._visit = self._visit, None
+        if visit is not None:
+            self.server.proxy.visits.close(visit)
+            visit.abandon()
+
+
+def _error_message(error: WeboidError) -> Message:
+    return {"error": type(error).__name__, "message": str(error)}
+
+
+def _text(message: Message, name: str) -> str:
+    """A text that may stand in a WARC header as it is (C-12)."""
+    text = message[name]
+    if not isinstance(text, str) or _CONTROL.search(text):
+        raise InputError(f"{name} is no text, or holds control characters.")
+    return text
+
+
+def _headers(message: Message) -> Headers:
+    """The headers to add to each request of the visit; those that may not be are refused."""
+    given = message.get("headers", {})
+    if not isinstance(given, dict) or not all(isinstance(each, str) for each in given.values()):
+        raise InputError("headers is no table of texts.")
+    check_headers(given)
+    return tuple(
+        (name.lower().encode(), name.encode(), value.encode()) for name, value in given.items()
+    )
+
+
+def _wish(described: Message) -> RefetchRequest:
+    texts = {name: _text(described, name) for name in ("url", "reason", "accept", "referer")}
+    return RefetchRequest(**texts)
+
+
+def _seconds(message: Message, name: str) -> float:
+    seconds = float(message[name])
+    if not (math.isfinite(seconds) and 0 <= seconds <= WAIT_LIMIT_S):
+        raise InputError(f"{name} is not between 0 and {WAIT_LIMIT_S:.0f} seconds.")
+    return seconds
+
+
+def _size(described: Message) -> int:
+    size = described["size"]
+    if type(size) is not int or size < 0:
+        raise InputError("An artifact's size is no number of bytes.")
+    return size
+
+
+def _artifact(described: Message, visit: VisitSession, data: bytes) -> PendingArtifact:
+    return PendingArtifact(
+        uri=_text(described, "uri"),
+        content_type=_text(described, "content_type"),
+        date=parse_warc_date(_text(described, "date")),
+        document=_text(described, "document"),
+        visit=visit,
+        data=data,
+    )

@@ -1,0 +1,163 @@
+"""WARC records of an exchange: response, revisit and request members with our own headers."""
+
+from collections.abc import Iterable
+from itertools import chain
+
+from core.captures import LOGIN_HEADER, RecordType
+from core.digests import sha256_digest
+from core.media_types import identified_type
+from core.timestamps import warc_date_at
+from proxy.exchange import RecordedExchange
+from proxy.request_log import RequestLogEntry
+from warc.record_builder import (
+    RECORD_END,
+    OriginalRecord,
+    Part,
+    compress,
+    compress_pieces,
+    is_packed,
+    new_record_id,
+    one_line,
+    store_pieces,
+)
+
+# Up to here a record is joined and deflated in one call.
+_ONE_CALL_BYTES = 1 << 20
+
+
+_AGENT_CHARS = 1000
+
+
+# WARC/1.1, 6.7.2
+REVISIT_PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+
+
+RESPONSE_TYPE = "application/http; msgtype=response"
+
+
+REQUEST_TYPE = "application/http; msgtype=request"
+
+
+# As OpenSSL spells them and as the proposed WARC-Protocol does.
+_TLS_VERSIONS = {
+    "TLSv1.3": "tls/1.3",
+    "TLSv1.2": "tls/1.2",
+    "TLSv1.1": "tls/1.1",
+    "TLSv1": "tls/1.0",
+    "SSLv3": "ssl/3",
+}
+
+
+def response_members(recorded: RecordedExchange) -> tuple[Iterable[Part], bytes]:
+    """The gzip members of a `response`, in parts, and of its `request`."""
+    spool, head = recorded.spool, recorded.head.raw
+    front = (
+        f"{_common(RecordType.RESPONSE, recorded)}"
+        f"{_identified(recorded.entry)}"
+        f"Content-Type: {RESPONSE_TYPE}\r\n"
+        f"WARC-Block-Digest: {sha256_digest(recorded.block)}\r\n"
+        f"Content-Length: {len(head) + spool.size}\r\n\r\n"
+    ).encode() + head
+    beginning = next(spool.pieces(), b"")
+    coding = recorded.head.get(b"content-encoding")
+    if is_packed(recorded.entry.mime, coding, spool.size, beginning):
+        principal: Iterable[Part] = store_pieces(front, spool.pieces(), RECORD_END)
+    elif spool.size <= _ONE_CALL_BYTES:
+        principal = (compress(b"".join((front, *spool.pieces(), RECORD_END))),)
+    else:
+        principal = compress_pieces(
+            chain[bytes | bytearray]((front,), spool.pieces(), (RECORD_END,))
+        )
+    return principal, _request_member(recorded)
+
+
+def revisit_members(
+    recorded: RecordedExchange, original: OriginalRecord, original_id: str = ""
+) -> tuple[Iterable[Part], bytes]:
+    """The gzip members of a `revisit` that refers to `original`, and of its `request`.
+
+    The original's record identifier is named where it is known (WARC/1.1, 6.7.2 recommends it).
+
+    The block is the response's head: what differs from the original is kept, and that the payload is
+    left out is said by WARC-Truncated (WARC/1.1, 6.7.2).
+    """
+    head = recorded.head.raw
+    refers_to = f"WARC-Refers-To: {original_id}\r\n" if original_id else ""
+    front = (
+        f"{_common(RecordType.REVISIT, recorded)}"
+        f"WARC-Profile: {REVISIT_PROFILE}\r\n"
+        "WARC-Truncated: length\r\n"
+        f"{refers_to}"
+        f"WARC-Refers-To-Target-URI: {original.url}\r\n"
+        f"WARC-Refers-To-Date: {warc_date_at(original.captured_ms)}\r\n"
+        f"Content-Type: {RESPONSE_TYPE}\r\n"
+        f"WARC-Block-Digest: {sha256_digest(head)}\r\n"
+        f"Content-Length: {len(head)}\r\n\r\n"
+    ).encode()
+    return (compress(front + head + RECORD_END),), _request_member(recorded)
+
+
+def _common(kind: RecordType, recorded: RecordedExchange) -> str:
+    """The header lines that `response` and `revisit` share; gives the record its id."""
+    entry, page_id = recorded.entry, recorded.visit.page_id
+    entry.record_id = new_record_id()
+    page = _page_facts(page_id, recorded.visit.login)
+    digest = f"WARC-Payload-Digest: {entry.digest}\r\n" if entry.digest else ""
+    # Only a proxy on the way may know where the origin is ([egress] via).
+    address = f"WARC-IP-Address: {entry.remote_ip}\r\n" if entry.remote_ip else ""
+    truncated = tls = ""
+    if entry.truncated and kind is RecordType.RESPONSE:
+        truncated = f"WARC-Truncated: {entry.truncated}\r\n"
+    if entry.tls_version:
+        tls = _tls_facts(entry)
+    if entry.tls_error:
+        tls += f"WARC-TLS-Verification: failed; {one_line(entry.tls_error)}\r\n"
+    return (
+        f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {entry.record_id}\r\n"
+        f"WARC-Date: {warc_date_at(entry.started_ms)}\r\nWARC-Target-URI: {entry.url}\r\n"
+        f"{address}{page}{digest}{truncated}{tls}"
+    )
+
+
+def _identified(entry: RequestLogEntry) -> str:
+    """What the payload is by itself (WARC/1.1), where there is one that all readers agree on."""
+    mime = identified_type(entry.identified, entry.mime) if entry.digest else ""
+    return f"WARC-Identified-Payload-Type: {mime}\r\n" if mime else ""
+
+
+def _tls_facts(entry: RequestLogEntry) -> str:
+    """What was spoken and with whom (C-14); the first two as the WARC proposals have them."""
+    version = _TLS_VERSIONS.get(entry.tls_version, entry.tls_version)
+    return (
+        f"WARC-Protocol: {version}\r\nWARC-Cipher-Suite: {entry.tls_cipher}\r\n"
+        f"WARC-TLS-Certificate: sha256:{entry.tls_certificate}\r\n"
+    )
+
+
+def _page_facts(page_id: str, login: str) -> str:
+    """Which visit it is of, and that it was made with a login."""
+    page = f"WARC-Page-ID: {page_id}\r\n" if page_id else ""
+    return f"{page}{LOGIN_HEADER}: {login}\r\n" if login else page
+
+
+def _request_member(recorded: RecordedExchange) -> bytes:
+    entry, page_id, request = recorded.entry, recorded.visit.page_id, recorded.request
+    page = _page_facts(page_id, recorded.visit.login)
+    front = (
+        f"WARC/1.1\r\nWARC-Type: request\r\nWARC-Record-ID: {new_record_id()}\r\n"
+        f"WARC-Date: {warc_date_at(entry.started_ms)}\r\nWARC-Target-URI: {entry.url}\r\n"
+        f"WARC-Concurrent-To: {entry.record_id}\r\n{page}"
+        f"Content-Type: {REQUEST_TYPE}\r\n"
+        f"WARC-Block-Digest: {sha256_digest(request)}\r\n"
+        f"Content-Length: {len(request)}\r\n\r\n"
+    ).encode()
+    return compress(front + request + RECORD_END)
+
+
+def user_agent_of(request: bytes) -> str:
+    """Return the User-Agent in the head of a request; empty without one."""
+    for line in request.partition(RECORD_END)[0].split(b"\r\n")[1:]:
+        name, _, value = line.partition(b":")
+        if name.lower() == b"user-agent":
+            return one_line(value.decode("latin-1"))[:_AGENT_CHARS]
+    return ""

@@ -1,1 +1,0 @@
-"""The captures index: what was captured, and in which WARC it lies."""

@@ -1,1 +1,0 @@
-"""The dedup index: which record holds a payload, and who is about to write it."""

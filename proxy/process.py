@@ -1,0 +1,129 @@
+"""Recorder from start to end: recovery, start-up, serving, shutdown."""
+
+import gc
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.config.settings import Settings
+from core.errors import IndexUnavailableError
+from core.layout import Layout
+from core.timestamps import from_unix_milliseconds
+from proxy.archiving_proxy import LOOPBACK, ArchivingProxy, ListenAddress
+from proxy.control.frames import ClusterSecret
+from proxy.control.server import ControlServer, TcpControlServer
+from proxy.exchange import now_ms
+from proxy.limits import ByteCounter
+from proxy.spool import spool_folder
+from warc.recovery import WarcRecovery, recover_collection
+
+# Blocked threads hand the interpreter over at most this late; the default of 5 ms is an eternity
+# for a proxy whose requests take half of one.
+SWITCH_INTERVAL_S = 0.0005
+# Nothing here is in cycles but exceptions now and then; looking for them every 700 objects, through
+# all that a visit has gathered, was a tenth of the work.
+GC_THRESHOLD = 50_000
+RETRY_S = 1.0  # between two questions to an index that does not answer
+
+
+@dataclass(frozen=True, slots=True)
+class TcpControl:
+    """Where workers of other machines give orders, and the secret that they must hold."""
+
+    host: str
+    port: int
+    secret: ClusterSecret
+
+
+@dataclass(frozen=True, slots=True)
+class RunningProxy:
+    """A proxy that serves.
+
+    Attributes:
+        proxy: the browsers' server.
+        control: the workers'.
+        recovered: what was put in order before.
+    """
+
+    proxy: ArchivingProxy
+    control: ControlServer | TcpControlServer
+    recovered: Sequence[WarcRecovery]
+
+    @property
+    def control_port(self) -> int:
+        """Where workers come, over TCP; 0 over a unix socket."""
+        return self.control.port
+
+
+@contextmanager
+def run_proxy(
+    layout: Layout,
+    settings: Settings,
+    *,
+    control: Path | TcpControl,
+    tally: Callable[[], ByteCounter] = ByteCounter,
+    listen: ListenAddress = LOOPBACK,
+) -> Iterator[RunningProxy]:
+    """A proxy that serves until the end of the block, and has written all that it had after it.
+
+    Args:
+        layout: the collection.
+        settings: the profile.
+        control: where orders come: a unix socket's path, or a TCP port.
+        tally: opens the count of received bytes.
+        listen: where browsers come.
+
+    Raises:
+        WeboidError: the collection, the index or the ports cannot be used; the text says which.
+    """
+    recovered = _recover(layout, settings)
+    with ExitStack() as stack:
+        spool = stack.enter_context(spool_folder(layout.root))
+        proxy = ArchivingProxy(
+            layout, settings, now_ms=now_ms, spool_folder=spool, tally=tally(), listen=listen
+        )
+        stack.callback(proxy.close)
+        server = _control(control, proxy)
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        stack.callback(proxy.shutdown)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        stack.callback(server.server_close)
+        stack.callback(server.shutdown)
+        yield RunningProxy(proxy, server, recovered)
+
+
+def _recover(layout: Layout, settings: Settings) -> list[WarcRecovery]:
+    """Recover; an index of several machines that does not answer yet is waited for."""
+    deadline = time.monotonic() + settings.index.patience_s
+    while True:
+        try:
+            return recover_collection(
+                layout, settings.proxy, now=from_unix_milliseconds(now_ms()), index=settings.index
+            )
+        except IndexUnavailableError:
+            if time.monotonic() >= deadline:
+                raise
+        threading.Event().wait(RETRY_S)
+
+
+def _control(at: Path | TcpControl, proxy: ArchivingProxy) -> ControlServer | TcpControlServer:
+    if isinstance(at, Path):
+        return ControlServer(at, proxy)
+    server = TcpControlServer((at.host, at.port), proxy, at.secret)
+    proxy.keep_from((str(server.server_address[0]), server.server_address[1]))
+    return server
+
+
+def tune_interpreter() -> None:
+    """Set what the interpreter and the system's resolver go by, for a process of many threads."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    gc.freeze()  # what is imported stays
+    gc.set_threshold(GC_THRESHOLD, 20, 20)
+    # The system's resolver would spend half a minute on a name whose servers keep silent, and a
+    # page can name many; who runs us may say otherwise (resolv.conf(5)).
+    os.environ.setdefault("RES_OPTIONS", "timeout:3 attempts:2")

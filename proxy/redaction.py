@@ -1,0 +1,71 @@
+"""Redaction of cookies and credentials in records of a visit with a login.
+
+Whoever reads the WARC must not be able to go on with somebody's session. Values are left out, names stay: a reader sees that there was a cookie, and which. Only heads are
+changed; a body is kept as it came, and its digest is that of the whole.
+"""
+
+import re
+from dataclasses import replace
+
+from net.http1 import ResponseHead
+
+WITHHELD = b"(withheld)"
+# Headers that carry what a session is known by, in requests and in responses, in lower case.
+_SECRET = re.compile(
+    rb"authorization|authentication-info|x-amz-.*|.*(?:token|session|secret|csrf|xsrf|api-?key|auth-).*"
+)
+_CREDENTIALS = re.compile(rb"([a-z0-9-]*authorization)")
+_TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a cookie's name (RFC 6265, 4.1.1)
+NAME_LIMIT = 200  # a longer one is left out whole
+
+
+def redact_request(request: bytes) -> bytes:
+    """The request, head and body, without the values of its cookies and credentials."""
+    head, blank, body = request.partition(b"\r\n\r\n")
+    return _redact_head(head, cookie=b"cookie", parts=True) + blank + body
+
+
+def redact_response(head: ResponseHead) -> ResponseHead:
+    """The response's head without the values of the cookies that it sets, for the record."""
+    return replace(head, raw=_redact_head(head.raw, cookie=b"set-cookie", parts=False))
+
+
+def _redact_head(head: bytes, *, cookie: bytes, parts: bool) -> bytes:
+    """The lines of a head, with secret values left out; a folded line goes with its first."""
+    lines, secret = [], False
+    for number, line in enumerate(head.split(b"\n")):
+        if number and line[:1] in (b" ", b"\t") and line.strip():
+            if not secret:
+                lines.append(line)
+            continue
+        name, colon, value = line.partition(b":")
+        key = name.strip().lower()
+        secret = bool(number and colon) and _is_secret(key, cookie)
+        if secret:
+            end = b"\r" if line.endswith(b"\r") else b""
+            kept = _without_values(value, parts=parts) if key == cookie else b" " + WITHHELD
+            lines.append(name + colon + kept + end)
+        else:
+            lines.append(line)
+    return b"\n".join(lines)
+
+
+def _is_secret(key: bytes, cookie: bytes) -> bool:
+    if key == cookie or len(key) > NAME_LIMIT:
+        return True
+    return _SECRET.fullmatch(key) is not None or _CREDENTIALS.fullmatch(key) is not None
+
+
+def _without_values(value: bytes, *, parts: bool) -> bytes:
+    """Of a cookie header the names; of one that sets a cookie its attributes, too."""
+    pairs = value.rstrip(b"\r").split(b";")
+    kept = []
+    for number, pair in enumerate(pairs):
+        name, equals, _ = pair.partition(b"=")
+        if number and not parts:
+            kept.append(pair)  # an attribute: Path, Expires, …
+        else:
+            # What is no name may be a part of a value.
+            named = equals and _TOKEN.fullmatch(name.strip(b" \t"))
+            kept.append(name + equals + WITHHELD if named else b" " + WITHHELD)
+    return b";".join(kept)

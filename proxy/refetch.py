@@ -1,0 +1,163 @@
+"""Second requests within a visit, for what the browser did not receive whole.
+
+What was asked and not answered whole is sent again as it was sent, byte for byte: the same Referer,
+Accept and Cookie. What the browser never came to ask is asked with the headers that every request of
+the visit has, and with no cookie: we do not know what it would have sent. GET only, once each, within
+an allowance of bytes that all share; redirects are followed as a browser would.
+"""
+
+import re
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from urllib.parse import urljoin
+
+from core.urls import fetch_key
+from net.http1 import MalformedMessageError, RequestHead, forwarded_request, with_headers
+from proxy.exchange import Exchange, ExchangeContext, NoResponseError
+from proxy.request_log import RefetchRequest, RequestOutcome
+from proxy.request_target import host_header, parse_absolute, parse_tunnelled
+from proxy.upstream import Origin
+from proxy.visit_registry import VisitSession
+from warc.local_storage import to_weboid_error
+
+REDIRECTS = 10
+# Of the visit's first request, what any other has as well.
+_COMMON = (b"user-agent", b"accept-language", b"accept-encoding", b"dnt", b"sec-gpc")
+_HINTS = b"sec-ch-ua"
+_SPELLED = re.compile(r"[!-~]+")
+
+
+class ByteAllowance:
+    """How many bytes may come. Thread-safe."""
+
+    def __init__(self, limit: int) -> None:
+        self._left = limit
+        self._lock = threading.Lock()
+
+    def use(self, size: int) -> bool:
+        """Count bytes; False when there are no more."""
+        with self._lock:
+            self._left -= size
+            return self._left >= 0
+
+
+class RefetchExchange(Exchange):
+    """A request that no browser waits for; its bytes are counted against the allowance, too."""
+
+    def __init__(
+        self,
+        tools: ExchangeContext,
+        visit: VisitSession,
+        wish: RefetchRequest,
+        allowance: ByteAllowance,
+    ) -> None:
+        super().__init__(tools, visit, wish.url, "GET", awaited=True)
+        self.entry.again = wish.reason
+        self._allowance = allowance
+        self._over = False
+
+    def count(self, size: int) -> None:
+        """Count what came; what is too much ends it."""
+        super().count(size)
+        if not self._allowance.use(size) and not self._over:
+            self._over = True
+            self.cut("length")
+
+    def run_alone(self, origin: Origin, request: bytes) -> None:
+        """Run it to its end; whatever that is stands in its ledger entry."""
+        entry = self.entry
+        try:
+            refusal = self._tools.limits.refusal(self.visit)
+            if refusal:
+                entry.kept, entry.reason = RequestOutcome.BLOCKED, refusal
+                return
+            self.run(origin, request, None, keep_alive=True)
+        except NoResponseError as error:
+            entry.reason = error.reason
+        except OSError as error:
+            entry.reason = f"disk: {error}"
+            self.visit.failure = to_weboid_error(error)
+        if self._over and (entry.truncated or not entry.status):
+            entry.reason = "limit: refetch_limit_bytes"
+
+
+def refetch(
+    tools: ExchangeContext,
+    visit: VisitSession,
+    wishes: Sequence[RefetchRequest],
+    *,
+    limit_bytes: int,
+) -> None:
+    """Begin to ask for all of it; `Visit.wait` waits for the answers."""
+    allowance = ByteAllowance(limit_bytes)
+    for wish in wishes:
+        _begin(tools, visit, wish, allowance, REDIRECTS)
+
+
+def _begin(
+    tools: ExchangeContext,
+    visit: VisitSession,
+    wish: RefetchRequest,
+    allowance: ByteAllowance,
+    redirects: int,
+) -> None:
+    try:
+        origin, request = visit.unanswered.get(wish.url) or _build_request(visit, wish)
+    except MalformedMessageError:
+        return  # what no browser can have asked a proxy for
+    exchange = RefetchExchange(tools, visit, wish, allowance)
+    if visit.begin(exchange, exchange.entry):
+        return
+
+    def run() -> None:
+        try:
+            exchange.run_alone(origin, request)
+            target = _target(exchange)
+            if target and redirects:
+                _begin(tools, visit, replace(wish, url=target), allowance, redirects - 1)
+        finally:
+            visit.end(exchange)
+
+    threading.Thread(target=run, name="again", daemon=True).start()
+
+
+def _target(exchange: Exchange) -> str:
+    """Where it redirects to; empty when it does not, or nowhere that can be asked."""
+    if not exchange.location:
+        return ""
+    try:
+        return fetch_key(urljoin(exchange.url, exchange.location), allow_single_label=True)
+    except ValueError:
+        return ""
+
+
+def _build_request(visit: VisitSession, wish: RefetchRequest) -> tuple[Origin, bytes]:
+    """A request as this visit's browser would have made it.
+
+    Raises:
+        MalformedMessageError: no browser can have meant that URL.
+    """
+    origin, target = _parse_url(wish.url)
+    given = [h for h in visit.first_headers if h[0] in _COMMON or h[0].startswith(_HINTS)]
+    given.insert(0, (b"host", b"Host", b""))
+    given.append((b"accept", b"Accept", wish.accept.encode("latin-1", "ignore")))
+    if wish.referer:
+        given.append((b"referer", b"Referer", wish.referer.encode("latin-1", "ignore")))
+    head = with_headers(RequestHead("GET", target, b"HTTP/1.1", tuple(given)), visit.headers)
+    return origin, forwarded_request(head, target=target, host=host_header(origin), length=None)
+
+
+def _parse_url(url: str) -> tuple[Origin, str]:
+    if not _SPELLED.fullmatch(url):
+        raise MalformedMessageError("A browser writes URLs in ASCII without blanks.")
+    if url[:8].lower() != "https://":
+        origin, target, _ = parse_absolute(url)
+        return origin, target
+    # The same rules, and another port: the rest of the URL is read as any.
+    host, _, target = url[8:].partition("/")
+    origin, target, _ = parse_absolute(
+        f"http://{host if ':' in host.rpartition(']')[2] else host + ':443'}/{target}"
+    )
+    origin = (origin[0], origin[1], True)
+    return origin, parse_tunnelled(target, origin)[0]

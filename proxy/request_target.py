@@ -1,0 +1,98 @@
+"""Request targets parsed into origin and URL (RFC 9112, 3.2).
+
+A target names the host that is asked and the URL that stands in the WARC and in the index, so it is
+checked before either (C-12): printable ASCII without a blank, a host that can be one, no longer than
+any URL we keep. What is escaped or quoted in a path stays as it is: it is what the origin was asked.
+"""
+
+import ipaddress
+import re
+
+from core.urls import MAX_URL_LENGTH
+from net.http1 import MalformedMessageError
+
+Origin = tuple[str, int, bool]  # host, port, whether TLS
+
+# RFC 9112 3.2.2. What stands before "@" are credentials: they go nowhere and are kept nowhere.
+_ABSOLUTE = re.compile(
+    r"http://(?:[^/?#@\\]*@)?([^/?#@\\]*)(/[^#]*|\?[^#]*|)(?:#.*)?", re.IGNORECASE
+)
+_AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._~-]+)(?::(\d{1,5})?)?", re.IGNORECASE)
+_MAX_HOST_LENGTH = 254  # RFC 1035 2.3.4, with a dot at the end
+
+
+class TargetTooLongError(MalformedMessageError):
+    """The URL is longer than any that is kept (RFC 9110, 15.5.15)."""
+
+
+def parse_absolute(target: str) -> tuple[Origin, str, str]:
+    """(origin, request target in origin form, URL) of an absolute-form target.
+
+    Raises:
+        MalformedMessageError: it is no http URL that can be asked for.
+        TargetTooLongError: it is too long.
+
+    >>> parse_absolute("http://user:secret@Example.org:80/a?b#c")
+    (('example.org', 80, False), '/a?b', 'http://example.org/a?b')
+    """
+    _check_length(target)
+    found = _ABSOLUTE.fullmatch(target)
+    if found is None:
+        raise MalformedMessageError("This is a proxy: give it absolute http:// URLs.")
+    origin = (*parse_authority(found[1], 80), False)
+    path = found[2] if found[2].startswith("/") else f"/{found[2]}"
+    return origin, path, f"http://{host_header(origin)}{path}"
+
+
+def parse_tunnelled(target: str, origin: Origin) -> tuple[str, str]:
+    """(request target, URL) of an origin-form target inside a tunnel to that origin.
+
+    Raises:
+        MalformedMessageError: it is neither a path nor ``*``.
+        TargetTooLongError: it is too long.
+    """
+    _check_length(target)
+    if not target.startswith("/") and target != "*":
+        raise MalformedMessageError("A tunnelled request has an origin-form target.")
+    path = target.partition("#")[0]
+    site = f"{'https' if origin[2] else 'http'}://{host_header(origin)}"
+    return path, f"{site}{'/' if path == '*' else ''}{path}"
+
+
+def parse_authority(text: str, default_port: int) -> tuple[str, int]:
+    """Host (lower case, IPv6 in brackets) and port.
+
+    Raises:
+        MalformedMessageError: there is no such host or port.
+
+    >>> parse_authority("[2001:DB8::1]:8443", 443)
+    ('[2001:db8::1]', 8443)
+    """
+    found = _AUTHORITY.fullmatch(text)
+    if found is None or len(found[1]) > _MAX_HOST_LENGTH:
+        raise MalformedMessageError(f"No host to ask: {text[:80]!r}.")
+    host, port = found[1].lower(), int(found[2] or default_port)
+    if not 0 < port < 65_536:
+        raise MalformedMessageError(f"No port to ask: {text[:80]!r}.")
+    if host.startswith("["):
+        try:
+            host = f"[{ipaddress.IPv6Address(host[1:-1]).compressed}]"
+        except ValueError as error:
+            raise MalformedMessageError(f"No IPv6 address: {text[:80]!r}.") from error
+    return host, port
+
+
+def host_header(origin: Origin) -> str:
+    """The origin's host and port as its Host header and its URLs spell them."""
+    host, port, tls = origin
+    return format_host(host, port, 443 if tls else 80)
+
+
+def format_host(host: str, port: int, default_port: int) -> str:
+    """Host and port as a URL and a Host header spell them."""
+    return host if port == default_port else f"{host}:{port}"
+
+
+def _check_length(target: str) -> None:
+    if len(target) > MAX_URL_LENGTH:
+        raise TargetTooLongError(f"A URL of {len(target):,} characters.")

@@ -1,0 +1,251 @@
+"""Open visits by their proxy credentials, with their requests in flight.
+
+A visit is known to the proxy by credentials that only its browser context holds. A request without
+them, or with those of a visit that is over, gets nothing. Nothing in a request can change a visit.
+"""
+
+import base64
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from typing import ClassVar, Protocol
+
+from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
+from core.errors import InvariantError, WeboidError
+from net.http1 import Headers
+from proxy.request_log import RequestLogEntry
+from proxy.upstream import Origin
+
+UNANSWERED_LIMIT = 256
+UNANSWERED_BYTES = 65_536  # of one
+
+
+class AbortableRequest(Protocol):
+    """Something in flight that can be cut from another thread.
+
+    Attributes:
+        awaited: whether a seal waits for it as for the page itself.
+        switches: whether it goes on without end, so that a seal does not even give it its grace.
+    """
+
+    url: str
+    awaited: bool
+    switches: ClassVar[bool]
+
+    def cut(self, reason: str) -> None:
+        """End it now; it is recorded as truncated for `reason`."""
+        ...
+
+
+class VisitSession:
+    """One page's visit as the proxy sees it: its requests in flight and what became of the rest.
+
+    Thread-safe. `begin` and `end` frame each exchange; `seal` waits for them.
+
+    Attributes:
+        headers: added to each request, in place of what the browser says under that name.
+        login: the name of the login that it is made with; empty without. Then what a session is
+            known by is left out of its records (`proxy.redaction`).
+        strict_tls: certificates of its origins must verify.
+        stored: what is recorded; what it excludes is not fetched, or not further than its type.
+        received: bytes that came from origins.
+        refused: requests over the limit, which nobody notes one by one.
+        first_headers: of its first GET, names in lower case, names, values.
+        unanswered: requests whose answer did not come, or not whole, by URL, with their origin.
+        failure: why the visit as a whole failed; None when it did not.
+    """
+
+    def __init__(  # noqa: PLR0913 each is one fact of the visit
+        self,
+        page_id: str,
+        bucket: str,
+        *,
+        limit_requests: int,
+        headers: Headers = (),
+        login: str = "",
+        strict_tls: bool = False,
+        stored: StoredLevel = DEFAULT_STORED_LEVEL,
+    ) -> None:
+        self.page_id = page_id
+        self.bucket = bucket
+        self.headers = headers
+        self.login = login
+        self.strict_tls = strict_tls
+        self.stored = stored
+        self.received = 0
+        self.refused = 0
+        self.first_headers: Headers = ()
+        self.unanswered: dict[str, tuple[Origin, bytes]] = {}
+        self._limit_requests = limit_requests
+        self.username = secrets.token_hex(8)
+        self.password = secrets.token_hex(16)
+        self.entries: list[RequestLogEntry] = []
+        self.failure: WeboidError | None = None
+        self._in_flight: set[AbortableRequest] = set()
+        self._fetched_whole: set[str] = set()
+        self._sealed = False
+        self._change = threading.Condition()
+
+    def begin(self, exchange: AbortableRequest, entry: RequestLogEntry) -> str:
+        """Note a request; why it must be refused, empty when it need not."""
+        with self._change:
+            if self._sealed:
+                return "visit: over"
+            if len(self.entries) >= self._limit_requests:
+                self.refused += 1
+                return "limit: visit_limit_requests"
+            self._in_flight.add(exchange)
+            self.entries.append(entry)
+            return ""
+
+    def receive(self, count: int) -> None:
+        """Count bytes from an origin."""
+        with self._change:
+            self.received += count
+
+    def wants_whole(self, url: str) -> bool:
+        """Whether nobody has fetched the whole of that URL yet; asked once, it is being fetched."""
+        with self._change:
+            if self._sealed or url in self._fetched_whole:
+                return False
+            self._fetched_whole.add(url)
+            return True
+
+    def remember(self, entry: RequestLogEntry, sent_to: tuple[Origin, bytes] | None) -> None:
+        """Keep the request, in case that it is to be made again: what came of it is not all."""
+        lacking = entry.method == "GET" and (entry.status is None or entry.truncated)
+        if not lacking or sent_to is None or len(sent_to[1]) > UNANSWERED_BYTES:
+            return
+        with self._change:
+            if len(self.unanswered) < UNANSWERED_LIMIT:
+                self.unanswered[entry.url] = sent_to
+
+    def wait(
+        self,
+        *,
+        grace_s: float,
+        awaited: frozenset[str] = frozenset(),
+        await_s: float = 0.0,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> list[str]:
+        """Wait for what is in flight as `seal` does, but end nothing.
+
+        Returns:
+            The URLs that are still in flight, without what goes on without end.
+        """
+
+        def going() -> list[AbortableRequest]:
+            return [each for each in self._in_flight if not each.switches]
+
+        def waited() -> bool:
+            return any(each.awaited or each.url in awaited for each in going())
+
+        now = monotonic()
+        with self._change:
+            self._change.wait_for(lambda: not going(), timeout=grace_s)
+            left = await_s - (monotonic() - now)
+            self._change.wait_for(lambda: not waited(), timeout=max(left, 0.0))
+            return [each.url for each in going()]
+
+    def end(self, exchange: AbortableRequest) -> None:
+        """Say that an exchange has handed its record over, or has none."""
+        with self._change:
+            self._in_flight.discard(exchange)
+            self._change.notify_all()
+
+    def seal(
+        self,
+        *,
+        grace_s: float,
+        awaited: frozenset[str],
+        await_s: float,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Refuse new requests, wait for those in flight, cut what takes longer.
+
+        Args:
+            grace_s: how long any request may still take.
+            awaited: URLs that may take `await_s` instead: the page itself, being a download.
+            await_s: see `awaited`.
+            monotonic: the clock.
+        """
+        now = monotonic()
+        with self._change:
+            self._sealed = True
+            for exchange in self._in_flight:
+                if exchange.switches:
+                    exchange.cut("time")
+            self._change.wait_for(lambda: not self._in_flight, timeout=grace_s)
+            waited = [e for e in self._in_flight if e.awaited or e.url in awaited]
+            if waited:
+                for exchange in self._in_flight.difference(waited):
+                    exchange.cut("time")
+                left = await_s - (monotonic() - now)
+                self._change.wait_for(lambda: not self._in_flight, timeout=max(left, 0))
+            for exchange in self._in_flight:
+                exchange.cut("time")
+            self._change.wait_for(lambda: not self._in_flight, timeout=30.0)
+            if self._in_flight:
+                raise InvariantError("Requests of the visit did not end although they were cut.")
+
+    def records_of(self, url: str) -> list[str]:
+        """The ids of the records written for the URL so far."""
+        with self._change:
+            return [each.record_id for each in self.entries if each.url == url and each.record_id]
+
+    def abandon(self) -> None:
+        """End it without waiting: nobody asks for the manifest any more."""
+        with self._change:
+            self._sealed = True
+            for exchange in self._in_flight:
+                exchange.cut("unspecified")
+
+
+class VisitRegistry:
+    """The open visits by their credentials. Thread-safe."""
+
+    def __init__(self, *, limit_requests: int) -> None:
+        self._limit_requests = limit_requests
+        self._by_authorization: dict[bytes, VisitSession] = {}
+
+    def open(
+        self,
+        page_id: str,
+        bucket: str,
+        *,
+        headers: Headers = (),
+        login: str = "",
+        strict_tls: bool = False,
+        stored: StoredLevel = DEFAULT_STORED_LEVEL,
+    ) -> VisitSession:
+        """A new visit, from now on known by its credentials."""
+        visit = VisitSession(
+            page_id,
+            bucket,
+            limit_requests=self._limit_requests,
+            headers=headers,
+            login=login,
+            strict_tls=strict_tls,
+            stored=stored,
+        )
+        self._by_authorization[_authorization(visit)] = visit
+        return visit
+
+    def close(self, visit: VisitSession) -> None:
+        """Forget the visit; its credentials are worth nothing from now on."""
+        self._by_authorization.pop(_authorization(visit), None)
+
+    def authorised(self, proxy_authorization: bytes | None) -> VisitSession | None:
+        """The visit whose credentials these are, None for all others (RFC 7617)."""
+        if proxy_authorization is None:
+            return None
+        return self._by_authorization.get(proxy_authorization)
+
+    def __len__(self) -> int:
+        return len(self._by_authorization)
+
+
+def _authorization(visit: VisitSession) -> bytes:
+    credentials = f"{visit.username}:{visit.password}".encode()
+    return b"Basic " + base64.b64encode(credentials)

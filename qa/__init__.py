@@ -1,0 +1,1 @@
+"""Visual quality assurance: archived copies rendered and compared with what was captured."""

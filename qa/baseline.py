@@ -1,0 +1,459 @@
+"""Baselines: stored playback of a fixed sample, and regressions after an upgrade.
+
+    reports/quality/NAME/
+        baseline.json     which pages, how they were drawn, which engine played them back
+        before/           checks.jsonl: a check a line; and of each page its picture and its text
+        after/            the same as playback is now, written by `weboid qa baseline check`
+        after.json        which engine that is
+        index.html        what changed
+
+Everything is written whole or not at all, but for the lines, of which a torn last one is passed over: an
+interrupted run goes on where it stopped.
+
+Two things speak: both looks compared with each other, and each compared with the capture. A look that
+shows less than the one before is worse, whatever the capture says; one that is closer to the capture is
+better. What differs in neither direction has changed, and a person should see it.
+"""
+
+import io
+import json
+import os
+import shutil
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from core.errors import InputError, PermanentError, UnavailableError
+from core.layout import check_name
+from core.page_classes import parse_page_class
+from core.playback_check import (
+    PlaybackCheck,
+    PlaybackFault,
+    QaVerdict,
+    check_from_json,
+    check_record,
+    picture_name,
+)
+from core.timestamps import parse_warc_date, warc_date
+from qa.compare.picture_comparison import PictureComparison, compare_pictures
+from qa.compare.picture_decoder import decode_picture
+from qa.compare.text_comparison import TextComparison, compare_texts
+from qa.sample import SampleCandidate
+
+VERSION = 1
+LONGEST_NAME = 64
+MOST_TEXT_CHARACTERS = 600_000  # as many as are compared
+_TALLEST_WEBP_PX = 16_383
+_HEADER, _AFTER, _LINES = "baseline.json", "after.json", "checks.jsonl"
+BEFORE, AFTER = "before", "after"
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineHeader:
+    """What a baseline is of.
+
+    Attributes:
+        name: its own.
+        level: the level of playback that is looked at.
+        engine: who played the copies back, versions and sources.
+        saved_at: WARC-Date.
+        seed: of the sample.
+        pages: the sample.
+    """
+
+    name: str
+    level: str
+    engine: str
+    saved_at: str
+    seed: int
+    pages: tuple[SampleCandidate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineView:
+    """How playback showed a page.
+
+    Attributes:
+        check: against what was captured.
+        picture: PNG or WebP, without loss; None when there is none.
+        text: the visible text; None when it could not be read.
+    """
+
+    check: PlaybackCheck
+    picture: bytes | None = None
+    text: str | None = None
+
+
+class BaselineFolder:
+    """A baseline's folder. From any thread, of one process at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        """Take the folder, which `create` makes."""
+        self.folder = folder
+        self._appending = threading.Lock()
+
+    @property
+    def report(self) -> Path:
+        """The page that says what changed."""
+        return self.folder / "index.html"
+
+    def create(self, header: BaselineHeader) -> None:
+        """Begin the baseline.
+
+        Raises:
+            InputError: there is one of that name.
+        """
+        if (self.folder / _HEADER).exists():
+            raise InputError(
+                f"There is a baseline {header.name!r} already: take another name, or remove it."
+            )
+        _make(self.folder)
+        pages = [_page_facts(page) for page in header.pages]
+        facts = {"version": VERSION, **_header_facts(header), "pages": pages}
+        _write(self.folder / _HEADER, json.dumps(facts, ensure_ascii=False, indent=1).encode())
+
+    def header(self) -> BaselineHeader:
+        """What it is of.
+
+        Raises:
+            UnavailableError: there is no such baseline.
+            InputError: it cannot be read.
+        """
+        path = self.folder / _HEADER
+        try:
+            facts = json.loads(path.read_bytes())
+            if facts["version"] != VERSION:
+                raise InputError(f"{path} is of version {facts['version']!r}.")
+            pages = tuple(map(_page_of, facts["pages"]))
+            names = ("name", "level", "engine", "saved_at", "seed")
+            return BaselineHeader(**{name: facts[name] for name in names}, pages=pages)
+        except FileNotFoundError:
+            raise UnavailableError(
+                f"There is no baseline {self.folder.name!r}: `weboid qa baseline save` makes one."
+            ) from None
+        except (ValueError, TypeError, KeyError) as error:
+            raise InputError(f"{path} is no baseline: {error}.") from error
+
+    def begin_after(self, engine: str, *, again: bool) -> None:
+        """Begin the looks after, or go on with those of the same engine.
+
+        Args:
+            engine: who plays back now.
+            again: begin anew in any case.
+        """
+        path = self.folder / _AFTER
+        if not again and _engine_in(path) == engine:
+            return
+        shutil.rmtree(self.folder / AFTER, ignore_errors=True)
+        _write(path, json.dumps({"engine": engine}).encode())
+
+    def checks(self, when: str) -> dict[str, PlaybackCheck]:
+        """What was written of pages so far, by their ids; `when` is `BEFORE` or `AFTER`."""
+        return {each.page_id: each for each in _read_lines(self.folder / when / _LINES)}
+
+    def keep(self, when: str, shown: BaselineView) -> None:
+        """Write down how a page was shown; the page counts as done when this returns.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        folder = self.folder / when
+        _make(folder)
+        check = shown.check
+        if shown.picture is not None:
+            _write(_file(folder, check, "picture"), shown.picture)
+        if shown.text is not None:
+            text = shown.text[:MOST_TEXT_CHARACTERS].encode("utf-8", "replace")
+            _write(_file(folder, check, "text"), text)
+        line = json.dumps(json.loads(check_record(check, check.page_id))["checked"])
+        with self._appending, (folder / _LINES).open("a", encoding="utf-8") as lines:
+            lines.write(f"\n{line}\n")
+
+    def shown(self, when: str, check: PlaybackCheck) -> BaselineView:
+        """What was kept of a page."""
+        folder = self.folder / when
+        picture, text = (_bytes(_file(folder, check, kind)) for kind in ("picture", "text"))
+        return BaselineView(
+            check, picture, None if text is None else text.decode("utf-8", "replace")
+        )
+
+    def remove(self) -> None:
+        """Remove all of it.
+
+        Raises:
+            UnavailableError: there is none.
+        """
+        if not (self.folder / _HEADER).exists():
+            raise UnavailableError(f"There is no baseline {self.folder.name!r}.")
+        (self.folder / _HEADER).unlink()  # from here on it is none, whatever happens
+        shutil.rmtree(self.folder)
+
+
+def open_baseline(root: Path, name: str) -> BaselineFolder:
+    """The baseline of that name below the folder, whether there is one or not.
+
+    Raises:
+        InputError: it is no name.
+    """
+    return BaselineFolder(root / check_name(name, of="a baseline", limit=LONGEST_NAME))
+
+
+def list_baselines(root: Path) -> Iterator[BaselineHeader]:
+    """Every baseline below the folder that can be read, by name."""
+    for path in sorted(root.glob(f"*/{_HEADER}")):
+        try:
+            yield BaselineFolder(path.parent).header()
+        except (InputError, UnavailableError):
+            continue
+
+
+def encode_picture(picture: bytes | None) -> bytes | None:
+    """The picture as it is kept: without loss, as WebP, or as PNG where it is too tall for that.
+
+    None for what is no picture, or is larger than `render.compare` compares.
+    """
+    if picture is None:
+        return None
+    try:
+        image = Image.fromarray(decode_picture(picture))
+    except PermanentError:
+        return None
+    out = io.BytesIO()
+    if max(image.size) <= _TALLEST_WEBP_PX:
+        # The quickest way that has no loss; a better one saves a tenth and takes ten times as long.
+        image.save(out, "WEBP", lossless=True, quality=0, method=0)
+    else:
+        image.save(out, "PNG", compress_level=3)
+    return out.getvalue()
+
+
+def _file(folder: Path, check: PlaybackCheck, kind: str) -> Path:
+    """Where it lies; the name is checked, for page ids come from an index that may be poisoned."""
+    name = Path(picture_name(check.page_id, check.level, "shown")).name.removesuffix(".shown.webp")
+    return folder / f"{name}.{kind}"
+
+
+def _make(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def _write(path: Path, data: bytes) -> None:
+    partial = path.with_name(f"{path.name}.{os.getpid()}.new")
+    partial.write_bytes(data)
+    partial.replace(path)
+
+
+def _bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _engine_in(path: Path) -> str | None:
+    try:
+        return str(json.loads(path.read_bytes())["engine"])
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _read_lines(path: Path) -> Iterable[PlaybackCheck]:
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return
+    for line in lines:
+        try:
+            yield check_from_json(json.loads(line))
+        except (ValueError, InputError):
+            continue  # torn
+
+
+def _header_facts(header: BaselineHeader) -> dict[str, Any]:
+    names = ("name", "level", "engine", "saved_at", "seed")
+    return {name: getattr(header, name) for name in names}
+
+
+def _page_facts(page: SampleCandidate) -> dict[str, Any]:
+    return asdict(page) | {"captured_at": warc_date(page.captured_at)}
+
+
+def _page_of(facts: dict[str, Any]) -> SampleCandidate:
+    known = {name: facts[name] for name in SampleCandidate.__slots__ if name in facts}
+    known["captured_at"] = parse_warc_date(known["captured_at"])
+    known["page_class"] = parse_page_class(known["page_class"])
+    return SampleCandidate(**known)
+
+
+SAME = 0.999  # a score from here on is that of the same picture, or text
+STEP = 0.01  # a change of the score against the capture below this is none
+LOST_SHARE = 0.02  # share of what was shown that may be gone before that counts as worse
+_RANKS = {QaVerdict.BROKEN: 0, QaVerdict.DOUBTFUL: 1, QaVerdict.GOOD: 2}
+
+
+class RegressionKind(StrEnum):
+    """Where a page went."""
+
+    WORSE = "worse"
+    GONE = "gone"  # it is not in the archive any more, or was taken down
+    CHANGED = "changed"
+    BETTER = "better"
+    UNCHANGED = "unchanged"
+
+
+@dataclass(frozen=True, slots=True)
+class PlaybackRegression:
+    """What became of one page's playback.
+
+    Attributes:
+        course: where it went.
+        reason: a sentence; empty when it is unchanged.
+        before: the check then.
+        after: the check now.
+        picture: both looks' pictures compared; None when one is missing.
+        text: their texts; None when one is missing.
+    """
+
+    course: RegressionKind
+    reason: str
+    before: PlaybackCheck
+    after: PlaybackCheck
+    picture: PictureComparison | None = None
+    text: TextComparison | None = None
+
+    @property
+    def likeness(self) -> float:
+        """The least of both scores; 1 where nothing was compared."""
+        return min((each.score for each in (self.picture, self.text) if each), default=1.0)
+
+    @property
+    def step(self) -> float | None:
+        """How far the score against the capture moved; None when one is missing."""
+        if self.before.score is None or self.after.score is None:
+            return None
+        return self.after.score - self.before.score
+
+
+def compare_playback(
+    before: BaselineView, after: BaselineView, *, heat: bool = False
+) -> PlaybackRegression:
+    """What became of the page's playback.
+
+    Args:
+        before: how it was.
+        after: how it is.
+        heat: also draw where the pictures differ.
+    """
+    told = _without_looking(before.check, after.check)
+    if told is not None:
+        return PlaybackRegression(*told, before.check, after.check)
+    picture, text = _pictures(before, after, heat=heat), None
+    if before.text is not None and after.text is not None:
+        text = compare_texts(before.text, after.text)
+    found = PlaybackRegression(
+        RegressionKind.UNCHANGED, "", before.check, after.check, picture, text
+    )
+    course, reason = _judged(found)
+    return PlaybackRegression(course, reason, before.check, after.check, picture, text)
+
+
+def count_by_kind(found: Iterable[PlaybackRegression]) -> dict[RegressionKind, int]:
+    """How many pages went where; every course is there."""
+    counts = Counter(each.course for each in found)
+    return {course: counts[course] for course in RegressionKind}
+
+
+def regression_as_json(found: PlaybackRegression) -> dict[str, Any]:
+    """What became of it, as JSON has it."""
+    return {
+        "page_id": found.after.page_id,
+        "url": found.after.url,
+        "course": str(found.course),
+        "reason": found.reason,
+        "picture": None if found.picture is None else round(found.picture.score, 4),
+        "text": None if found.text is None else round(found.text.score, 4),
+        "before": {"verdict": str(found.before.verdict), "score": found.before.score},
+        "after": {"verdict": str(found.after.verdict), "score": found.after.score},
+    }
+
+
+def sort_worst_first(found: Iterable[PlaybackRegression]) -> list[PlaybackRegression]:
+    """In the order in which people should look at them."""
+    courses = list(RegressionKind)
+    return sorted(
+        found,
+        key=lambda each: (
+            courses.index(each.course),
+            each.step or 0.0,
+            each.likeness,
+            each.after.url,
+        ),
+    )
+
+
+def _without_looking(
+    before: PlaybackCheck, after: PlaybackCheck
+) -> tuple[RegressionKind, str] | None:
+    """What the checks alone say, where one of them has nothing to show."""
+    was, is_ = _is_shown(before), _is_shown(after)
+    if was and is_:
+        return None
+    if not was and not is_:
+        return RegressionKind.UNCHANGED, ""
+    if is_:
+        return RegressionKind.BETTER, f"It was not shown: {before.reason}"
+    gone = PlaybackFault.NOT_SHOWN not in after.faults
+    return (
+        RegressionKind.GONE if gone else RegressionKind.WORSE
+    ), f"It is not shown any more: {after.reason}"
+
+
+def _is_shown(check: PlaybackCheck) -> bool:
+    return check.verdict is not QaVerdict.UNCHECKED and PlaybackFault.NOT_SHOWN not in check.faults
+
+
+def _judged(found: PlaybackRegression) -> tuple[RegressionKind, str]:
+    step = found.step or 0.0
+    fell = _RANKS.get(found.after.verdict, 0) - _RANKS.get(found.before.verdict, 0)
+    if step <= -STEP or (fell < 0 and step < 0):
+        return RegressionKind.WORSE, f"{_against(found)} {found.after.reason}".strip()
+    if step >= STEP:
+        return RegressionKind.BETTER, _against(found)
+    if found.likeness >= SAME:
+        return RegressionKind.UNCHANGED, ""
+    picture, text = found.picture, found.text
+    if picture is not None and (picture.verdict is QaVerdict.BROKEN or picture.lost > LOST_SHARE):
+        return (
+            RegressionKind.WORSE,
+            f"{_percent(picture.lost)} of what was drawn is not drawn any more.",
+        )
+    if text is not None and text.kept < 1 - LOST_SHARE:
+        return (
+            RegressionKind.WORSE,
+            f"{_percent(1 - text.kept)} of the words are not there any more.",
+        )
+    return RegressionKind.CHANGED, f"Both looks are alike by {_percent(found.likeness)}."
+
+
+def _against(found: PlaybackRegression) -> str:
+    scores = f"{found.before.score or 0.0:.3f} to {found.after.score or 0.0:.3f}"
+    return f"Its likeness to the capture went from {scores}."
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _pictures(before: BaselineView, after: BaselineView, *, heat: bool) -> PictureComparison | None:
+    if before.picture is None or after.picture is None:
+        return None
+    try:
+        return compare_pictures(before.picture, after.picture, heat=heat)
+    except PermanentError:
+        return None

@@ -1,0 +1,226 @@
+"""WARC records of checks and reviews, written by local proxies or by a cluster's.
+
+The registry is where people look, but the WARCs are the truth: from these records the captures index
+learns what counts for choosing among captures, and can learn it again. A check is marked as recorded
+when its record is on disk. A run that dies in between writes it once more, which changes nothing.
+"""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from core.captures import ArtifactKind, artifact_uri
+from core.clock import SystemClock
+from core.config.settings import Settings
+from core.errors import CollectionInUseError, WeboidError
+from core.layout import Layout
+from core.playback_check import check_record
+from core.timestamps import parse_warc_date
+from crawler.capture.proxy_fetcher import CA_FILE
+from crawler.collection import Collection, open_collection
+from crawler.frontier.backend import open_frontier
+from crawler.frontier.base import Frontier
+from crawler.pools.cluster import RemoteProxyPool, living_proxies
+from crawler.pools.proxy_pool import LentProxy, LocalProxyPool
+from links.registry.database import RegistryStore
+from net.stop_signals import first_error
+from proxy.control.client import NewArtifact
+from proxy.control.frames import ClusterSecret
+from qa.check_store import list_unrecorded, mark_recorded
+from qa.check_table import CheckedPage, CheckKey
+from warc.local_storage import ScratchKind, scratch_folder
+
+AT_ONCE = 8  # visits at the same time: their records share a commit
+_CHUNK = 200
+
+LendProxy = Callable[[], AbstractAsyncContextManager[LentProxy]]
+
+
+async def record_checks(
+    store: RegistryStore,
+    lend: LendProxy,
+    *,
+    bucket: str,
+    new_id: Callable[[], str],
+    told: Callable[[int], None] = lambda _count: None,
+) -> int:
+    """Write every check that changed since it was last written; how many they were.
+
+    Args:
+        store: the registry.
+        lend: lends a proxy for one visit.
+        bucket: of dedup.
+        new_id: makes the identifier of a record.
+        told: told how many were written so far.
+
+    Raises:
+        TransientError: the registry cannot be read or written.
+        ProxyUnavailableError, DiskFullError, WeboidError: a record cannot be written.
+    """
+    count, after = 0, CheckKey("", "", 0)
+    while rows := await asyncio.to_thread(_read_unrecorded, store, after):
+        todo = iter(rows)
+
+        async def write(todo: Iterator[CheckedPage] = todo) -> None:
+            for row in todo:
+                await _write_record(row, lend, bucket=bucket, page_id=new_id())
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(AT_ONCE):
+                    group.create_task(write())
+        except BaseExceptionGroup as error:
+            raise first_error(error) from error
+        keys = [row.key for row in rows]
+        await asyncio.to_thread(_mark_recorded, store, keys)
+        count, after = count + len(rows), keys[-1]
+        told(count)
+    return count
+
+
+async def _write_record(row: CheckedPage, lend: LendProxy, *, bucket: str, page_id: str) -> None:
+    """One record, on disk when this returns."""
+    check = row.said
+    artifact = NewArtifact(
+        artifact_uri(ArtifactKind.PAGEINFO, check.url),
+        "application/json",
+        check_record(check, page_id),
+    )
+    async with lend() as proxy, proxy.client.visit(page_id, bucket=bucket) as visit:
+        await visit.write(
+            [artifact],
+            document=check.url,
+            date=parse_warc_date(check.checked_at),
+        )
+        await visit.seal(grace_s=0.0)
+
+
+def _read_unrecorded(store: RegistryStore, after: CheckKey) -> list[CheckedPage]:
+    with store.reading() as reader:
+        return list_unrecorded(reader, _CHUNK, after)
+
+
+def _mark_recorded(store: RegistryStore, keys: list[CheckKey]) -> None:
+    with store.writing() as rows:
+        mark_recorded(rows, keys)
+
+
+@asynccontextmanager
+async def open_local_proxies(
+    collection: Collection, settings: Settings
+) -> AsyncIterator[LendProxy]:
+    """Proxies of our own that write into the collection, until the end of the block.
+
+    Raises:
+        ProxyUnavailableError: one does not start.
+    """
+    # A unix socket's path is at most 107 bytes, so it does not lie in the collection.
+    with scratch_folder(ScratchKind.RUN) as folder:
+        proxies = LocalProxyPool(collection, settings, folder, lambda _recovered: None)
+        try:
+            await proxies.start()
+            yield proxies.lend
+        finally:
+            await asyncio.shield(proxies.stop())
+
+
+_CLOCK = SystemClock()
+_LEFT = "what was found is in the registry, and is written into WARCs by the next `weboid qa`"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsSummary:
+    """What became of the checks that were in no WARC.
+
+    Attributes:
+        left: why they were left to the next run, a word; empty: all are written.
+        text: the same for people, a sentence.
+        error: what went wrong; None: nothing, somebody else holds the collection.
+    """
+
+    left: str = ""
+    text: str = ""
+    error: WeboidError | None = None
+
+
+async def write_checks(
+    layout: Layout, settings: Settings, store: RegistryStore, secret: ClusterSecret | None
+) -> RecordsSummary:
+    """Write records of what has none yet.
+
+    Args:
+        layout: the collection.
+        settings: the profile, shared stores laid over it.
+        store: the registry.
+        secret: what a cluster's proxies know us by; None: we have none.
+    """
+    try:
+        with store.reading() as reader:
+            if not list_unrecorded(reader, 1):
+                return RecordsSummary()
+        async with _proxies(layout, settings, secret) as lend:
+            await record_checks(
+                store,
+                lend,
+                bucket=settings.proxy.dedup_bucket,
+                new_id=lambda: str(uuid.uuid4()),
+            )
+    except CollectionInUseError:
+        return RecordsSummary("in use", _said(settings, secret))
+    except WeboidError as error:
+        return RecordsSummary(str(error), f"Not written into WARCs: {error}", error)
+    return RecordsSummary()
+
+
+def _said(settings: Settings, secret: ClusterSecret | None) -> str:
+    if settings.frontier.url and secret is None:
+        return f"The proxies of a cluster write the collection: {_LEFT} with --secret-file."
+    return f"Another process writes the collection: {_LEFT}."
+
+
+@asynccontextmanager
+async def _proxies(
+    layout: Layout, settings: Settings, secret: ClusterSecret | None
+) -> AsyncIterator[LendProxy]:
+    """The proxies of the cluster that lives, else our own, until the end of the block.
+
+    Raises:
+        CollectionInUseError: others write the collection, and take no orders from us.
+        ProxyUnavailableError: none can be reached, or ours do not start.
+        UnavailableError: the frontier does not answer.
+    """
+    if settings.frontier.url and secret is not None:
+        with open_frontier(layout, settings.frontier, settings.politeness) as frontier:
+            if living_proxies(frontier, _CLOCK, secret):
+                with scratch_folder(ScratchKind.RUN) as folder:
+                    proxies = _remote(frontier, secret, folder)
+                    try:
+                        await proxies.start()
+                        yield proxies.lend
+                    finally:
+                        await proxies.stop()
+                return
+    async with (
+        open_collection(layout.root, clock=_CLOCK) as collection,
+        open_local_proxies(collection, settings) as lend,
+    ):
+        yield lend
+
+
+def _remote(frontier: Frontier, secret: ClusterSecret, folder: Path) -> RemoteProxyPool:
+    """The cluster's proxies; nobody waits for one."""
+    impatient = asyncio.Event()
+    impatient.set()
+    return RemoteProxyPool(
+        frontier,
+        secret,
+        _CLOCK,
+        stopping=impatient,
+        dice=Random(),  # noqa: S311 no secret depends on it
+        authority=folder / CA_FILE,
+        report=lambda _event: None,
+    )

@@ -1,0 +1,400 @@
+"""Repository of checks, reviews and repairs in the link registry.
+
+A repair is wanted when a check or a person finds a capture broken (`qa.check_store`). It begins
+when the page is handed to the frontier, and ends when the new capture was checked, or there is none. A
+page that is broken at several levels is captured again once for all of them. What was made as a repair
+is never repaired in its turn, whatever becomes of it.
+
+Each count reads an index alone. What happened lately is what the rows say: a copy that was checked twice
+within that time counts once.
+
+A row is the last check of one capture at one level. A check by machine replaces what the last one found,
+and keeps what a person said: whoever looked at the copy knows better than a program of another version.
+The verdict that counts is the person's, else the machine's.
+
+Each change is written to a WARC, too, from which the captures index learns of it: a row is `list_unrecorded`
+until somebody who did this says so (`mark_recorded`), and is again with each change. What is written says the
+verdict that counts (`CheckedPage.said`), with the moment of the last change.
+
+What is broken is wanted to be captured again, once (`qa.check_store`).
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, case, func
+
+from core.errors import InvariantError
+from core.playback_check import QaVerdict
+from core.timestamps import unix_milliseconds
+from links.registry.schema import FAULT_BITS, quality
+from links.registry.statements import Reader, batches, merge
+from qa.check_table import (
+    AHEAD,
+    BEGIN_REPAIR,
+    BY_ENGINE,
+    CHECKED_SINCE,
+    COUNT_UNRECORDED,
+    COUNTED,
+    END_REPAIR,
+    FORGET,
+    IN_REPAIR,
+    LONGEST_NAME,
+    LONGEST_NOTE,
+    NOT_COMPARED,
+    OF_PAGES,
+    OF_URLS,
+    RECORDED,
+    REPAIR_STATES,
+    REPAIRS_SINCE,
+    REPLACED_COLUMNS,
+    REVIEW,
+    UNRECORDED,
+    VERDICT_ORDER,
+    WANT_NO_REPAIRS,
+    WANT_REPAIR,
+    WANT_REPAIRS,
+    WORST,
+    CheckedPage,
+    CheckFilter,
+    CheckKey,
+    CheckPosition,
+    RepairState,
+    counting,
+    parse_row,
+    row_values,
+    storable_text,
+    url_key,
+)
+
+ENDED_STATES = frozenset({RepairState.DONE_BETTER, RepairState.DONE_NOT_BETTER, RepairState.FAILED})
+_LEVELS = 8  # at most so many rows of one page
+
+
+def update_wanted_repairs(connection: Connection, page_ids: Collection[str], now: datetime) -> None:
+    """Want a repair of those that are broken and had none; want none of those that are not broken."""
+    none, wanted = map(REPAIR_STATES.index, (RepairState.NONE, RepairState.WANTED))
+    asked = {"broken": VERDICT_ORDER.index(QaVerdict.BROKEN), "now_ms": unix_milliseconds(now)}
+    for batch in batches(sorted(page_ids)):
+        given = {**asked, "ids": batch}
+        WANT_REPAIRS.run(connection, {**given, "was": none, "becomes": wanted})
+        WANT_NO_REPAIRS.run(connection, {**given, "was": wanted, "becomes": none})
+
+
+def want_repair(connection: Connection, page_id: str, level: str, *, now: datetime) -> bool:
+    """Have a page captured again because somebody says so, tried before or not; False: it is not known."""
+    asked = {"of": page_id, "at": level, "becomes": REPAIR_STATES.index(RepairState.WANTED)}
+    return bool(WANT_REPAIR.run(connection, {**asked, "now_ms": unix_milliseconds(now)}))
+
+
+def list_wanted_repairs(reader: Reader, limit: int) -> list[CheckedPage]:
+    """Pages whose repair is wanted, what has waited longest first; each once, at one of its levels."""
+    return _in_state(reader, RepairState.WANTED, limit)
+
+
+def list_begun_repairs(reader: Reader, limit: int) -> list[CheckedPage]:
+    """Pages whose repair has begun, the one that began first at first; each once."""
+    return _in_state(reader, RepairState.BEGUN, limit)
+
+
+def begin_repair(
+    connection: Connection, page_id: str, repair_page_id: str = "", *, now: datetime
+) -> bool:
+    """Note that a wanted repair of the page begins; False: none was wanted, somebody else has begun it.
+
+    Args:
+        connection: of a transaction that writes.
+        page_id: of the capture that is broken.
+        repair_page_id: of the new capture, if it is known already.
+        now: when.
+    """
+    asked = {"of": page_id, "was": REPAIR_STATES.index(RepairState.WANTED)}
+    asked |= {"becomes": REPAIR_STATES.index(RepairState.BEGUN), "now_ms": unix_milliseconds(now)}
+    return bool(BEGIN_REPAIR.run(connection, {**asked, "new_page": repair_page_id}))
+
+
+def end_repair(
+    connection: Connection,
+    page_id: str,
+    state: RepairState,
+    repair_page_id: str = "",
+    *,
+    now: datetime,
+) -> bool:
+    """Note what came of a repair; False: none was wanted or had begun.
+
+    Where the new capture is better it is what the check names as such from now on, which has to be
+    written to a WARC again.
+
+    Args:
+        connection: of a transaction that writes.
+        page_id: of the capture that is broken.
+        state: how it ended; NONE when there is nothing to repair after all.
+        repair_page_id: of the new capture; empty: as it was noted when it began.
+        now: when.
+
+    Raises:
+        InvariantError: the state is no end.
+    """
+    if state not in ENDED_STATES | {RepairState.NONE}:
+        raise InvariantError(f"No repair ends as {state}.")
+    asked = {"of": page_id, "becomes": REPAIR_STATES.index(state), "now_ms": unix_milliseconds(now)}
+    is_better = int(state is RepairState.DONE_BETTER)
+    return bool(
+        END_REPAIR.run(connection, {**asked, "new_page": repair_page_id, "is_better": is_better})
+    )
+
+
+def _in_state(reader: Reader, state: RepairState, limit: int) -> list[CheckedPage]:
+    asked = {"is_now": REPAIR_STATES.index(state), "most": limit * _LEVELS}
+    found: dict[str, CheckedPage] = {}
+    for row in map(parse_row, IN_REPAIR.rows(reader, asked)):
+        found.setdefault(row.check.page_id, row)
+        if len(found) == limit:
+            break
+    return list(found.values())
+
+
+MOST_UNRECORDED = 1_000_000  # counted
+
+
+def count_checked_since(reader: Reader, moment: datetime) -> Mapping[QaVerdict, int]:
+    """Copies that were checked from that moment on, by what the machine found."""
+    rows = CHECKED_SINCE.rows(reader, {"since": unix_milliseconds(moment)})
+    return {VERDICT_ORDER[number]: count for number, count in rows}
+
+
+def count_repairs(reader: Reader, since: datetime | None = None) -> Mapping[RepairState, int]:
+    """Pages by how their repair stands; given a moment, those that came to stand so from then on."""
+    since_ms = 0 if since is None else unix_milliseconds(since)
+    asked = {
+        state: {"is_now": REPAIR_STATES.index(state), "since": since_ms}
+        for state in REPAIR_STATES[1:]
+    }
+    return {state: REPAIRS_SINCE.rows(reader, each)[0][0] for state, each in asked.items()}
+
+
+def count_unrecorded(reader: Reader) -> int:
+    """Checks that changed since they were last written to a WARC; no more than a million are counted."""
+    asked = {"page": "", "level": "", "most": MOST_UNRECORDED}
+    count: int = COUNT_UNRECORDED.rows(reader, asked)[0][0]
+    return count
+
+
+_BELOW_ALL: Final = 2 * NOT_COMPARED
+_ABOVE_ALL: Final = 2.0
+
+
+def store_checks(connection: Connection, rows: Iterable[CheckedPage], now: datetime) -> None:
+    """Keep what machines found, in the place of what was found before; what people said stays.
+
+    An older check changes nothing. What is broken now is wanted to be repaired, unless that was tried
+    or it is a repair itself; what is not broken any more is wanted no longer.
+
+    Args:
+        connection: of a transaction that writes.
+        rows: checks by machine, with host and class; all else of them is passed over.
+        now: the moment that a repair is wanted from.
+
+    Raises:
+        InputError: a page id, a level or a moment is none.
+        InvariantError: one is a person's word.
+    """
+    values = [row_values(row) for row in rows]
+    # A page that was checked twice meanwhile would else be changed twice by one statement.
+    newest = {(row["page_id"], row["level"]): row for row in sorted(values, key=_checked)}
+    put = [
+        newest[key] for key in sorted(newest)
+    ]  # in one order: two writers never block each other
+    merge(connection, quality, ("page_id", "level"), put, _replaced)
+    update_wanted_repairs(connection, {key[0] for key in newest}, now)
+
+
+def _replaced(new: Any) -> tuple[dict[str, Any], ColumnElement[bool]]:
+    """What a row becomes when a new check of the same is kept, unless that is the older one."""
+    is_later = new.checked_ms > quality.c.changed_ms
+    changed = {
+        **{name: new[name] for name in REPLACED_COLUMNS},
+        "standing": func.coalesce(quality.c.review, new.verdict),
+        "better": case((new.better != "", new.better), else_=quality.c.better),
+        "changed_ms": case((is_later, new.checked_ms), else_=quality.c.changed_ms + 1),
+        "is_recorded": False,
+    }
+    return changed, new.checked_ms >= quality.c.checked_ms
+
+
+def find_checks(reader: Reader, page_ids: Iterable[str]) -> list[CheckedPage]:
+    """All that is known of these captures, at each level."""
+    return [
+        parse_row(row)
+        for batch in batches(dict.fromkeys(page_ids))
+        for row in OF_PAGES.rows(reader, {"ids": batch})
+    ]
+
+
+def find_checks_of_urls(reader: Reader, urls: Iterable[str]) -> list[CheckedPage]:
+    """All that is known of all captures of these URLs, those of a batch the newest capture first."""
+    return [
+        parse_row(row)
+        for batch in batches(dict.fromkeys(map(url_key, urls)))
+        for row in OF_URLS.rows(reader, {"keys": batch})
+    ]
+
+
+def already_checked(reader: Reader, page_ids: Iterable[str], level: str, engine: str) -> set[str]:
+    """Those of the captures that this engine checked at the level."""
+    asked = {"level": level, "engine": storable_text(engine, LONGEST_NAME)}
+    return {
+        row[0]
+        for batch in batches(dict.fromkeys(page_ids))
+        for row in BY_ENGINE.rows(reader, {**asked, "ids": batch})
+    }
+
+
+def list_worst_first(
+    reader: Reader, wanted: CheckFilter, after: CheckPosition | None = None, limit: int = 50
+) -> list[CheckedPage]:
+    """A page of what is wanted, from behind a place: the worst first, what nobody could check last."""
+    statement = WORST[_lead(wanted)]
+    found: list[CheckedPage] = []
+    for standing in _standings(wanted):
+        begin = CheckPosition(standing, _BELOW_ALL, "", "")
+        if after is not None and after.standing > standing:
+            continue
+        if after is not None and after.standing == standing:
+            begin = after
+        asked = {
+            "standing": standing,
+            "after_score": begin.score,
+            "after_page": begin.page_id,
+            "after_level": begin.level,
+            "most": limit - len(found),
+        }
+        found += map(parse_row, statement.rows(reader, {**_asked(wanted), **asked}))
+        if len(found) >= limit:
+            break
+    return found
+
+
+def list_before(
+    reader: Reader, wanted: CheckFilter, place: CheckPosition, limit: int = 50
+) -> list[CheckedPage]:
+    """What is wanted and stands before a place in the order of `list_worst_first`, the nearest first."""
+    statement = AHEAD[_lead(wanted)]
+    found: list[CheckedPage] = []
+    for standing in reversed(_standings(wanted)):
+        if standing > place.standing:
+            continue
+        end = place if standing == place.standing else CheckPosition(standing, _ABOVE_ALL, "", "")
+        asked = {
+            "standing": standing,
+            "before_score": end.score,
+            "before_page": end.page_id,
+            "before_level": end.level,
+            "most": limit - len(found),
+        }
+        found += map(parse_row, statement.rows(reader, {**_asked(wanted), **asked}))
+        if len(found) >= limit:
+            break
+    return found
+
+
+def count_by_verdict(
+    reader: Reader, wanted: CheckFilter, *, limit: int = 1 << 62
+) -> dict[QaVerdict, int]:
+    """How many of what is wanted have which verdict; of each no more than the limit are counted."""
+    given = {
+        "host": wanted.host is not None,
+        "page_class": wanted.page_class is not None,
+        "level": wanted.level is not None,
+        "faults": wanted.fault is not None,
+        "below": wanted.below is not None,
+        "unreviewed": wanted.unreviewed,
+    }
+    statement = counting(*(name for name in COUNTED if given[name]))
+    asked = {**_asked(wanted), "most": limit}
+    return {
+        VERDICT_ORDER[standing]: statement.rows(reader, {**asked, "standing": standing})[0][0]
+        for standing in _standings(wanted)
+    }
+
+
+def record_review(  # noqa: PLR0913 who, when and why belong to it
+    connection: Connection,
+    page_id: str,
+    level: str,
+    verdict: QaVerdict,
+    *,
+    by: str,
+    note: str = "",
+    now: datetime,
+) -> bool:
+    """Write a person's verdict down, in the place of the last; False: nothing is known of the capture.
+
+    Args:
+        connection: of a transaction that writes.
+        page_id: which capture.
+        level: at which level it was looked at.
+        verdict: UNCHECKED takes the last one back.
+        by: whose word it is.
+        note: what they said.
+        now: when.
+    """
+    word = None if verdict is QaVerdict.UNCHECKED else VERDICT_ORDER.index(verdict)
+    said = {"who": storable_text(by, LONGEST_NAME), "why": storable_text(note, LONGEST_NOTE)}
+    asked = {"of": page_id, "at": level, "word": word, "now_ms": unix_milliseconds(now)}
+    if not REVIEW.run(connection, {**asked, **said}):
+        return False
+    update_wanted_repairs(connection, [page_id], now)
+    return True
+
+
+def list_unrecorded(reader: Reader, limit: int, after: CheckKey | None = None) -> list[CheckedPage]:
+    """Some of what changed since it was last written to a WARC, from behind a key."""
+    begin = after or CheckKey("", "", 0)
+    asked = {"page": begin.page_id, "level": begin.level, "most": limit}
+    return [parse_row(row) for row in UNRECORDED.rows(reader, asked)]
+
+
+def mark_recorded(connection: Connection, keys: Iterable[CheckKey]) -> None:
+    """Keep that these are in a WARC; what changed meanwhile still has to be written."""
+    asked = [{"of": key.page_id, "at": key.level, "as_of": key.changed_ms} for key in keys]
+    RECORDED.run(connection, asked)
+
+
+def delete_checks(connection: Connection, page_ids: Iterable[str]) -> int:
+    """Forget all checks of captures that were erased; how many there were."""
+    return sum(FORGET.run(connection, {"ids": batch}) for batch in batches(dict.fromkeys(page_ids)))
+
+
+def _lead(wanted: CheckFilter) -> str:
+    """Which of the lists answers quickest."""
+    if wanted.host is not None:
+        return "host"
+    if wanted.fault is not None:
+        return str(wanted.fault)
+    if wanted.page_class is not None:
+        return "page_class"
+    return "level" if wanted.level is not None else ""
+
+
+def _asked(wanted: CheckFilter) -> dict[str, Any]:
+    return {
+        "host": wanted.host,
+        "page_class": None if wanted.page_class is None else str(wanted.page_class),
+        "level": wanted.level,
+        "faults": 0 if wanted.fault is None else FAULT_BITS[wanted.fault],
+        "below": _ABOVE_ALL if wanted.below is None else wanted.below,
+        "with_reviewed": 0 if wanted.unreviewed else 1,
+    }
+
+
+def _standings(wanted: CheckFilter) -> Sequence[int]:
+    every = range(len(VERDICT_ORDER))
+    return every if wanted.verdict is None else [VERDICT_ORDER.index(wanted.verdict)]
+
+
+def _checked(row: Mapping[str, Any]) -> int:
+    checked: int = row["checked_ms"]
+    return checked

@@ -1,0 +1,501 @@
+"""Table of checks in the link registry: row codec and SQL statements.
+
+A list begins with one column, then the verdict, and is in the order of the score: each of `WORST` has an
+index that is in this order, so that a page of it costs the same wherever it stands. What else is wanted
+of a row is looked at as it comes. Counting needs no rows: an index has all that is asked for, and of a
+host there are few. The conditions of the faults stand in the text, or no index of the rows that have
+the fault could be used.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import (
+    Double,
+    Integer,
+    Select,
+    SmallInteger,
+    Text,
+    case,
+    delete,
+    false,
+    func,
+    literal_column,
+    or_,
+    select,
+    text,
+    tuple_,
+    update,
+)
+
+from core.errors import BadUrlError, InputError, InvariantError
+from core.page_classes import PageClass
+from core.page_classes import parse_page_class as class_of
+from core.playback_check import (
+    LONGEST_ID,
+    MOST_CHARACTERS,
+    MOST_LOST,
+    LostPart,
+    PlaybackCheck,
+    PlaybackFault,
+    QaVerdict,
+    VerdictSource,
+    validate_check_ids,
+)
+from core.storable_text import storable
+from core.timestamps import from_unix_milliseconds, parse_warc_date, unix_milliseconds, warc_date_at
+from core.urls import identity_key
+from links.registry.schema import FAULT_BITS, has_fault, quality
+from links.registry.statements import SqlStatement, many, one
+from links.url_parts import key_of
+
+COLUMN_NAMES: Final = tuple(quality.c.keys())
+# What a new check brings, without what it has in common with people's words and with repairs.
+REPLACED_COLUMNS: Final = (
+    *("url_key", "url", "host", "page_class", "captured_ms", "checked_ms", "engine", "verdict"),
+    *("score", "picture", "text", "resources", "faults", "lost", "parts_seen", "parts_shown"),
+    *("reason", "seconds"),
+)
+# By their numbers in the registry, the worst first.
+VERDICT_ORDER: Final = (QaVerdict.BROKEN, QaVerdict.DOUBTFUL, QaVerdict.GOOD, QaVerdict.UNCHECKED)
+NOT_COMPARED = -1.0  # in the place of a score
+LONGEST_NAME = 255  # characters, of hosts, people, engines: an index takes 2,700 bytes
+_LONGEST_URL = 2_000  # of a lost part; pages' own are kept whole
+LONGEST_NOTE = 2_000
+
+
+class RepairState(StrEnum):
+    """Whether a page was captured again since its capture is broken."""
+
+    NONE = "none"
+    WANTED = "wanted"
+    BEGUN = "begun"
+    DONE_BETTER = "done-better"
+    DONE_NOT_BETTER = "done-not-better"
+    FAILED = "failed"  # no new capture came about
+
+
+REPAIR_STATES: Final = tuple(RepairState)  # by their numbers in the registry
+
+
+class CheckKey(NamedTuple):
+    """Which row, and as it was then: a later change makes another of it."""
+
+    page_id: str
+    level: str
+    changed_ms: int
+
+
+class CheckPosition(NamedTuple):
+    """Where a row stands among all, the worst first; `str` and `parse_position` are each other's inverse."""
+
+    standing: int
+    score: float
+    page_id: str
+    level: str
+
+    def __str__(self) -> str:
+        """As it may stand in an address."""
+        return f"{self.standing}:{self.score!r}:{self.page_id}:{self.level}"
+
+
+class CheckedPage(NamedTuple):
+    """A check, with what else is known of its page and what people said.
+
+    Attributes:
+        check: what the machine found; its faults in the order of `Fault`.
+        host: the canonical host of its URL.
+        page_class: what the visit was shown.
+        review: a person's verdict; UNCHECKED: nobody's.
+        reviewed_by: whose it is.
+        reviewed_at: when it was given, or withdrawn; None: never.
+        note: of whoever reviewed.
+        repair: whether the page was captured again.
+        repair_page_id: page id of the new capture; empty: none.
+        repair_at: when the repair came into its state; None: never.
+        changed_at: the last of all moments. The default: not known, it was never kept.
+        is_recorded: it is in a WARC as it is here.
+    """
+
+    check: PlaybackCheck
+    host: str
+    page_class: PageClass = PageClass.UNJUDGED
+    review: QaVerdict = QaVerdict.UNCHECKED
+    reviewed_by: str = ""
+    reviewed_at: datetime | None = None
+    note: str = ""
+    repair: RepairState = RepairState.NONE
+    repair_page_id: str = ""
+    repair_at: datetime | None = None
+    changed_at: datetime | None = None
+    is_recorded: bool = False
+
+    @property
+    def verdict(self) -> QaVerdict:
+        """The verdict that counts."""
+        return self.review or self.check.verdict
+
+    @property
+    def place(self) -> CheckPosition:
+        """Where it stands among all, the worst first."""
+        score = NOT_COMPARED if self.check.score is None else self.check.score
+        return CheckPosition(
+            VERDICT_ORDER.index(self.verdict), score, self.check.page_id, self.check.level
+        )
+
+    @property
+    def key(self) -> CheckKey:
+        """Which row it is, as it is now."""
+        assert self.changed_at is not None
+        return CheckKey(self.check.page_id, self.check.level, unix_milliseconds(self.changed_at))
+
+    @property
+    def said(self) -> PlaybackCheck:
+        """What is to be written to a WARC: the verdict that counts, as of the last change."""
+        check = self.check
+        if self.changed_at is not None:
+            check = replace(check, checked_at=warc_date_at(unix_milliseconds(self.changed_at)))
+        if self.review is QaVerdict.UNCHECKED:
+            return check
+        return replace(check, verdict=self.review, judge=VerdictSource.PERSON, note=self.note)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFilter:
+    """Which checks are asked for; what is None may be anything.
+
+    Attributes:
+        verdict: the one that counts.
+        host: the canonical host.
+        page_class: what the visit was shown.
+        level: of playback.
+        fault: one of those that were found.
+        below: a score; what could not be compared is below all.
+        unreviewed: only what no person judged.
+    """
+
+    verdict: QaVerdict | None = None
+    host: str | None = None
+    page_class: PageClass | None = None
+    level: str | None = None
+    fault: PlaybackFault | None = None
+    below: float | None = None
+    unreviewed: bool = False
+
+
+def parse_position(text: str) -> CheckPosition:
+    """The place that `str` made a text of.
+
+    Raises:
+        InputError: it is none.
+
+    >>> parse_position(str(CheckPosition(0, 0.25, "0f3c-91", "images")))
+    Place(standing=0, score=0.25, page_id='0f3c-91', level='images')
+    """
+    parts = text.split(":")
+    try:
+        standing, score, page_id, level = parts
+        place = CheckPosition(int(standing), float(score), page_id, level)
+    except ValueError as error:
+        raise InputError(f"No place in a list of checks: {text[:100]!r}.") from error
+    validate_check_ids(page_id, level)
+    if place.standing not in range(len(VERDICT_ORDER)) or not -1 <= place.score <= 1:
+        raise InputError(f"No place in a list of checks: {text[:100]!r}.")
+    return place
+
+
+def url_key(url: str) -> bytes:
+    """What the checks of a URL are found by."""
+    try:
+        return key_of(identity_key(url))
+    except BadUrlError:
+        return key_of(url)  # what was captured is found, whatever it is
+
+
+def storable_text(text: str, most: int) -> str:
+    """A text that both databases take: no NUL, no half of a character, not too long."""
+    return storable(text[:most])
+
+
+def row_values(row: CheckedPage) -> dict[str, Any]:
+    """The columns that a machine's check fills."""
+    check = row.check
+    if check.judge is not VerdictSource.MACHINE:
+        raise InvariantError("A person's word is no check by a machine: it is written by `review`.")
+    validate_check_ids(check.page_id, check.level)
+    lost = [
+        [storable_text(each.url, _LONGEST_URL), storable_text(each.reason, MOST_CHARACTERS)]
+        for each in check.lost[:MOST_LOST]
+    ]
+    checked = unix_milliseconds(parse_warc_date(check.checked_at))
+    return {
+        "page_id": check.page_id,
+        "level": check.level,
+        "url_key": url_key(check.url),
+        "url": storable_text(check.url, len(check.url)),
+        "host": storable_text(row.host, LONGEST_NAME),
+        "page_class": str(row.page_class),
+        "captured_ms": unix_milliseconds(parse_warc_date(check.captured_at)),
+        "checked_ms": checked,
+        "engine": storable_text(check.engine, LONGEST_NAME),
+        "verdict": VERDICT_ORDER.index(check.verdict),
+        "standing": VERDICT_ORDER.index(check.verdict),
+        "score": NOT_COMPARED if check.score is None else check.score,
+        **{name: getattr(check, name) for name in ("picture", "text", "resources", "seconds")},
+        "faults": sum({FAULT_BITS[fault] for fault in check.faults}),
+        "lost": json.dumps(lost, ensure_ascii=False),
+        "parts_seen": check.parts_seen,
+        "parts_shown": check.parts_shown,
+        "reason": storable_text(check.reason, MOST_CHARACTERS),
+        "better": check.better[:LONGEST_ID],
+        "changed_ms": checked,
+        "is_recorded": False,
+    }
+
+
+def parse_row(found: Sequence[Any]) -> CheckedPage:
+    """The check of a row, its columns in the order of the table."""
+    row = dict(zip(COLUMN_NAMES, found, strict=True))
+    same = ("page_id", "level", "url", "engine", "picture", "text", "resources", "reason")
+    check = PlaybackCheck(
+        **{name: row[name] for name in (*same, "seconds", "better", "parts_seen", "parts_shown")},
+        captured_at=warc_date_at(row["captured_ms"]),
+        checked_at=warc_date_at(row["checked_ms"]),
+        verdict=VERDICT_ORDER[row["verdict"]],
+        score=None if row["score"] < 0 else row["score"],
+        faults=tuple(_faults(row["faults"])),
+        lost=tuple(LostPart(url, reason) for url, reason in json.loads(row["lost"])),
+    )
+    return CheckedPage(
+        check,
+        row["host"],
+        class_of(row["page_class"]),
+        QaVerdict.UNCHECKED if row["review"] is None else VERDICT_ORDER[row["review"]],
+        row["reviewed_by"],
+        _moment(row["reviewed_ms"]),
+        row["note"],
+        REPAIR_STATES[row["repair"]],
+        row["repair_page_id"],
+        _moment(row["repair_ms"]),
+        from_unix_milliseconds(row["changed_ms"]),
+        bool(row["is_recorded"]),
+    )
+
+
+def _faults(bits: int) -> Iterator[PlaybackFault]:
+    return (fault for fault, bit in FAULT_BITS.items() if bits & bit)
+
+
+def _moment(count: int | None) -> datetime | None:
+    return None if count is None else from_unix_milliseconds(count)
+
+
+_OPEN = text("repair IN (1, 2)")
+_ROW = select(*quality.c)
+_IS_BEHIND = tuple_(one("page", Text()), one("level", Text())) < tuple_(
+    quality.c.page_id, quality.c.level
+)
+_PLACE = (quality.c.score, quality.c.page_id, quality.c.level)
+
+
+def _if_given(name: str, column: Any) -> Any:
+    """The condition that the column has the value, when one is given."""
+    return or_(one(name, Text()).is_(None), column == one(name, Text()))
+
+
+_IS_BELOW = quality.c.score < one("below", Double())
+# The plus keeps SQLite from the index by the score, which lacks what else is asked for.
+_COUNTED_BELOW = literal_column("+link_quality.score", Double()) < one("below", Double())
+_REST = (
+    _if_given("page_class", quality.c.page_class),
+    _if_given("level", quality.c.level),
+    quality.c.faults.bitwise_and(one("faults", Integer())) == one("faults", Integer()),
+    or_(one("with_reviewed", Integer()) == 1, quality.c.review.is_(None)),
+)
+# What may be asked for where rows are counted.
+COUNTED = {
+    "host": quality.c.host == one("host"),
+    "page_class": quality.c.page_class == one("page_class"),
+    "level": quality.c.level == one("level"),
+    "faults": quality.c.faults.bitwise_and(one("faults", Integer())) == one("faults", Integer()),
+    "below": _COUNTED_BELOW,
+    "unreviewed": quality.c.review.is_(None),
+}
+# By what a list begins with; the first of these that is asked for is the one that is used.
+_LEADS = {
+    "host": (quality.c.host == one("host"),),
+    **{str(fault): (text(has_fault(fault)),) for fault in PlaybackFault},
+    "page_class": (quality.c.page_class == one("page_class"),),
+    "level": (quality.c.level == one("level"),),
+    "": (),
+}
+
+
+def _worst(*lead: Any) -> SqlStatement:
+    """A page of the rows with one verdict, from behind a place."""
+    behind = tuple_(*_PLACE) > tuple_(
+        one("after_score", Double()), one("after_page", Text()), one("after_level", Text())
+    )
+    listed = _ROW.where(*lead, quality.c.standing == one("standing"), behind, _IS_BELOW, *_REST)
+    return SqlStatement(listed.order_by(*_PLACE).limit(one("most")))
+
+
+def _ahead(*lead: Any) -> SqlStatement:
+    """A page of the rows with one verdict that stand before a place, the nearest first."""
+    before = tuple_(*_PLACE) < tuple_(
+        one("before_score", Double()), one("before_page", Text()), one("before_level", Text())
+    )
+    listed = _ROW.where(*lead, quality.c.standing == one("standing"), before, _IS_BELOW, *_REST)
+    nearest = (column.desc() for column in _PLACE)
+    return SqlStatement(listed.order_by(*nearest).limit(one("most")))
+
+
+@cache
+def counting(*asked: str) -> SqlStatement:
+    """How many rows with one verdict; no more than the limit are counted.
+
+    Only what is asked for stands in it: over a million rows conditions that say nothing take longest.
+
+    Args:
+        asked: names of values, in the order of `COUNTED`.
+    """
+    is_of = (COUNTED[name] for name in asked)
+    some: Select[Any] = select(literal_column("1")).where(
+        quality.c.standing == one("standing"), *is_of
+    )
+    return SqlStatement(select(func.count()).select_from(some.limit(one("most")).subquery()))
+
+
+WORST = {lead: _worst(*conditions) for lead, conditions in _LEADS.items()}
+AHEAD = {lead: _ahead(*conditions) for lead, conditions in _LEADS.items()}
+OF_PAGES = SqlStatement(
+    _ROW.where(quality.c.page_id.in_(many("ids"))).order_by(quality.c.page_id, quality.c.level),
+    "ids",
+)
+OF_URLS = SqlStatement(
+    _ROW.where(quality.c.url_key.in_(many("keys"))).order_by(
+        quality.c.captured_ms.desc(), quality.c.page_id, quality.c.level
+    ),
+    "keys",
+)
+BY_ENGINE = SqlStatement(
+    select(quality.c.page_id).where(
+        quality.c.page_id.in_(many("ids")),
+        quality.c.level == one("level"),
+        quality.c.engine == one("engine"),
+    ),
+    "ids",
+)
+UNRECORDED = SqlStatement(
+    _ROW.where(~quality.c.is_recorded, _IS_BEHIND)
+    .order_by(quality.c.page_id, quality.c.level)
+    .limit(one("most"))
+)
+_SOME_UNRECORDED: Select[Any] = (
+    select(literal_column("1")).where(~quality.c.is_recorded, _IS_BEHIND).limit(one("most"))
+)
+COUNT_UNRECORDED = SqlStatement(select(func.count()).select_from(_SOME_UNRECORDED.subquery()))
+CHECKED_SINCE = SqlStatement(
+    select(quality.c.verdict, func.count())
+    .where(quality.c.checked_ms >= one("since"))
+    .group_by(quality.c.verdict)
+)
+# A page that is broken at several levels has a row of each.
+REPAIRS_SINCE = SqlStatement(
+    select(func.count(quality.c.page_id.distinct())).where(
+        text("repair <> 0"), quality.c.repair == one("is_now"), quality.c.repair_ms >= one("since")
+    )
+)
+RECORDED = SqlStatement(
+    update(quality)
+    .where(
+        quality.c.page_id == one("of"),
+        quality.c.level == one("at"),
+        quality.c.changed_ms == one("as_of"),
+    )
+    .values(is_recorded=True)
+)
+FORGET = SqlStatement(delete(quality).where(quality.c.page_id.in_(many("ids"))), "ids")
+# What is said anew is never earlier than what was said before: of two records the newer counts.
+_CHANGED = case(
+    (quality.c.changed_ms >= one("now_ms"), quality.c.changed_ms + literal_column("1")),
+    else_=one("now_ms"),
+)
+_SAID = {"changed_ms": _CHANGED, "is_recorded": False}
+REVIEW = SqlStatement(
+    update(quality)
+    .where(quality.c.page_id == one("of"), quality.c.level == one("at"))
+    .values(
+        review=one("word"),
+        standing=func.coalesce(one("word", SmallInteger()), quality.c.verdict),
+        reviewed_by=one("who"),
+        reviewed_ms=one("now_ms"),
+        note=one("why"),
+        **_SAID,
+    )
+)
+# A capture that was made to repair another is not repaired in its turn.
+_repairs = quality.alias("repairs")
+_IS_REPAIR = (
+    select(_repairs.c.page_id)
+    .where(_repairs.c.repair_page_id == quality.c.page_id, text("repairs.repair_page_id <> ''"))
+    .limit(literal_column("1"))
+    .scalar_subquery()
+)
+WANT_REPAIRS = SqlStatement(
+    update(quality)
+    .where(
+        quality.c.page_id.in_(many("ids")),
+        quality.c.standing == one("broken"),
+        quality.c.repair == one("was"),
+        _IS_REPAIR.is_(None),
+    )
+    .values(repair=one("becomes"), repair_ms=one("now_ms")),
+    "ids",
+)
+WANT_NO_REPAIRS = SqlStatement(
+    update(quality)
+    .where(
+        quality.c.page_id.in_(many("ids")),
+        quality.c.standing != one("broken"),
+        quality.c.repair == one("was"),
+    )
+    .values(repair=one("becomes"), repair_ms=one("now_ms")),
+    "ids",
+)
+WANT_REPAIR = SqlStatement(
+    update(quality)
+    .where(quality.c.page_id == one("of"), quality.c.level == one("at"))
+    .values(repair=one("becomes"), repair_ms=one("now_ms"), repair_page_id="")
+)
+IN_REPAIR = SqlStatement(
+    _ROW.where(_OPEN, quality.c.repair == one("is_now"))
+    .order_by(quality.c.repair_ms, quality.c.page_id)
+    .limit(one("most"))
+)
+BEGIN_REPAIR = SqlStatement(
+    update(quality)
+    .where(quality.c.page_id == one("of"), quality.c.repair == one("was"))
+    .values(repair=one("becomes"), repair_ms=one("now_ms"), repair_page_id=one("new_page"))
+)
+_NEW_PAGE = case(
+    (one("new_page", Text()) != "", one("new_page", Text())), else_=quality.c.repair_page_id
+)
+_IS_BETTER = one("is_better", Integer()) == 1
+END_REPAIR = SqlStatement(
+    update(quality)
+    .where(quality.c.page_id == one("of"), _OPEN)
+    .values(
+        repair=one("becomes"),
+        repair_ms=one("now_ms"),
+        repair_page_id=_NEW_PAGE,
+        better=case((_IS_BETTER, _NEW_PAGE), else_=quality.c.better),
+        changed_ms=case((_IS_BETTER, _CHANGED), else_=quality.c.changed_ms),
+        is_recorded=case((_IS_BETTER, false()), else_=quality.c.is_recorded),
+    )
+)

@@ -1,0 +1,320 @@
+"""Regions of damaged tiles as boxes, and the heat map that shows them.
+
+It has the seen picture's rows. What was lost is drawn from the seen picture, all else from the shown
+one; a blue line says where rows were put in.
+"""
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+
+from qa.compare.alignment import RowAlignment
+from qa.compare.picture_decoder import Pixels
+from qa.compare.tile_damage import ADDED, CHANGED, DIMMED, DRAWN, FINE, LOST, TileDamage
+from qa.compare.tile_metrics import TileMetrics
+from qa.compare.tiled_picture import TILE_PX, Flags, Floats, Grey, TiledPicture, chunks
+
+MOST_REGIONS = 50
+SCREEN_SHAPE = 0.625  # a screen is that high for its width: 1280 by 800
+_SAME_COLOUR = 8  # of 255
+
+
+class RegionKind(StrEnum):
+    """What became of a region."""
+
+    LOST = "lost"  # drawn in the seen picture, flat in the shown one
+    CHANGED = "changed"  # drawn in both, and not alike
+    ADDED = "added"  # flat in the seen picture, drawn in the shown one
+    COVERED = "covered"  # something lies over what was drawn, or dims it
+
+
+@dataclass(frozen=True, slots=True)
+class DamageRegion:
+    """A box of the page where the pictures differ, in pixels of the seen picture.
+
+    Attributes:
+        x: its left edge.
+        y: its upper edge.
+        w: how wide it is.
+        h: how high it is.
+        kind: what became of most of it.
+        share: of what is drawn in the seen picture, what is damaged here.
+        drawn: share of its tiles in which something is drawn in the seen picture, or filled and now ground.
+        empty: share of its tiles that are flat and of one colour in the shown one.
+    """
+
+    x: int
+    y: int
+    w: int
+    h: int
+    kind: RegionKind
+    share: float = 0.0
+    drawn: float = 0.0
+    empty: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DamageRegions:
+    """Where a page is damaged.
+
+    Attributes:
+        boxes: the worst first; at most `MOST_REGIONS`.
+        largest: damaged tiles of the largest region, share of all tiles.
+        covered: which tiles lie in a region that is covered.
+    """
+
+    boxes: tuple[DamageRegion, ...]
+    largest: float
+    covered: Flags
+
+
+def find_regions(damage: TileDamage, tiles: TileMetrics) -> DamageRegions:
+    """The regions of the damaged tiles; tiles with at most one whole tile between them are of one."""
+    damaged = damage.kinds != FINE
+    if not damaged.any():
+        return DamageRegions((), 0.0, damaged)
+    labels = label_connected(_widened(damaged))
+    labels[~damaged] = 0
+    own = labels[damaged] - 1
+    rows, columns = np.nonzero(damaged)
+    count = int(own.max()) + 1
+    weights = np.bincount(own, damage.weight[damaged] * (1 - damage.alike[damaged]), count)
+    sizes = np.bincount(own, minlength=count)
+    tallies = np.stack(
+        [np.bincount(own[damage.kinds[damaged] == kind], minlength=count) for kind in range(5)],
+        axis=1,
+    )
+    edges = _edges(own, rows, columns, count)
+    covering = _covering(tallies, sizes, edges, damaged.shape)
+    order = np.argsort(-weights, kind="stable")[:MOST_REGIONS]
+    harm = damage.weight_seen[damaged] * (1 - damage.alike[damaged])
+    shares = np.bincount(own, harm, count) / max(float(damage.weight_seen.sum()), 1.0)
+    boxes = tuple(
+        _region(
+            edges[at], tallies[at], float(shares[at]), tiles, damage, covered=bool(covering[at])
+        )
+        for at in order.tolist()
+    )
+    covered = damaged & np.concatenate(([False], covering))[labels]
+    return DamageRegions(boxes, float(sizes.max()) / damaged.size, covered)
+
+
+def _region(
+    edges: NDArray[np.intp],
+    tally: NDArray[np.intp],
+    share: float,
+    tiles: TileMetrics,
+    damage: TileDamage,
+    *,
+    covered: bool,
+) -> DamageRegion:
+    first, end, left, right = (int(each) for each in edges)
+    kinds = {
+        LOST: RegionKind.LOST,
+        CHANGED: RegionKind.CHANGED,
+        ADDED: RegionKind.ADDED,
+        DIMMED: RegionKind.COVERED,
+    }
+    most = max(kinds, key=lambda kind: tally[kind])
+    box = slice(first, end), slice(left, right)
+    unfilled = (damage.weight_seen[box] > 0) & (damage.weight_shown[box] == 0)
+    return DamageRegion(
+        left * TILE_PX,
+        first * TILE_PX,
+        (right - left) * TILE_PX,
+        (end - first) * TILE_PX,
+        RegionKind.COVERED if covered else kinds[most],
+        round(share, 4),
+        round(float(((tiles.range_seen[box] >= DRAWN) | unfilled).mean()), 2),
+        round(_empty(tiles.range_shown[box], tiles.colour_shown[box]), 2),
+    )
+
+
+def _empty(spans: Floats, colours: Floats) -> float:
+    """Share of the tiles that are flat and have the colour that most flat ones have."""
+    flat = colours[spans < DRAWN]
+    if not len(flat):
+        return 0.0
+    near = (np.abs(flat - np.median(flat, axis=0)) < _SAME_COLOUR).all(-1)
+    return float(near.sum()) / spans.size
+
+
+def _edges(
+    own: NDArray[np.intp], rows: NDArray[np.intp], columns: NDArray[np.intp], count: int
+) -> NDArray[np.intp]:
+    """Of each label the first row, that after the last, the first column and that after the last."""
+    edges = np.empty((count, 4), np.intp)
+    edges[:, (0, 2)] = np.iinfo(np.intp).max
+    edges[:, (1, 3)] = 0
+    np.minimum.at(edges[:, 0], own, rows)
+    np.maximum.at(edges[:, 1], own, rows + 1)
+    np.minimum.at(edges[:, 2], own, columns)
+    np.maximum.at(edges[:, 3], own, columns + 1)
+    return edges
+
+
+def _covering(
+    tallies: NDArray[np.intp],
+    sizes: NDArray[np.intp],
+    edges: NDArray[np.intp],
+    shape: tuple[int, int],
+) -> Flags:
+    """Which regions are something that lies over the page.
+
+    That is a box of a good part of a screen where much is gone and something else is there instead, or
+    where what was there is dimmed.
+    """
+    screen = shape[1] * min(shape[0], shape[1] * SCREEN_SHAPE)
+    area = (edges[:, 1] - edges[:, 0]) * (edges[:, 3] - edges[:, 2])
+    large = (area >= 0.12 * screen) & (sizes >= 0.3 * area)
+    gone = tallies[:, LOST] >= 0.1 * sizes
+    instead = tallies[:, ADDED] + tallies[:, CHANGED] >= 0.1 * sizes
+    dimmed = tallies[:, DIMMED] >= 0.2 * sizes
+    found: Flags = large & ((gone & instead) | dimmed)
+    return found
+
+
+def _widened(flags: Flags) -> Flags:
+    """The flags and those beside them, diagonally too."""
+    wide = flags.copy()
+    wide[:, 1:] |= flags[:, :-1]
+    wide[:, :-1] |= flags[:, 1:]
+    tall = wide.copy()
+    tall[1:] |= wide[:-1]
+    tall[:-1] |= wide[1:]
+    return tall
+
+
+def label_connected(flags: Flags) -> NDArray[np.intp]:
+    """A number from 1 for each connected part, sides touching; 0 where there is none.
+
+    Runs of each row are joined with those they touch above, by the least number, halving paths: a few
+    rounds whatever the shape.
+    """
+    padded = np.zeros((flags.shape[0], flags.shape[1] + 1), np.bool_)
+    padded[:, :-1] = flags
+    line = np.concatenate(([False], padded.ravel()))
+    edges = np.flatnonzero(line[1:] != line[:-1])
+    starts = edges[::2]
+    numbers = np.zeros(padded.size, np.intp)
+    numbers[starts] = 1
+    run = np.where(padded, np.cumsum(numbers).reshape(padded.shape), 0)
+    touch = (run[1:] > 0) & (run[:-1] > 0)
+    pairs = np.unique(np.stack([run[:-1][touch], run[1:][touch]], axis=1), axis=0)
+    root = np.arange(len(starts) + 1)
+    while len(pairs):
+        one, other = root[pairs[:, 0]], root[pairs[:, 1]]
+        apart = one != other
+        if not apart.any():
+            break
+        pairs, low, high = (
+            pairs[apart],
+            np.minimum(one, other)[apart],
+            np.maximum(one, other)[apart],
+        )
+        np.minimum.at(root, high, low)
+        while True:
+            shorter = root[root]
+            if np.array_equal(shorter, root):
+                break
+            root = shorter
+    _, compact = np.unique(root, return_inverse=True)
+    found: NDArray[np.intp] = compact[run][:, :-1]
+    return found
+
+
+MOST_WIDTH_PX = 1_280
+MOST_HEIGHT_PX = 4_000  # what is higher is drawn smaller
+_PALE = 0.35  # how much of the page's contrast is left
+_TINT = 0.45
+_COLOURS = {
+    LOST: (214, 40, 40),
+    CHANGED: (240, 140, 0),
+    ADDED: (30, 100, 220),
+    DIMMED: (130, 60, 190),
+}
+_BOXES = {
+    RegionKind.LOST: _COLOURS[LOST],
+    RegionKind.CHANGED: _COLOURS[CHANGED],
+    RegionKind.ADDED: _COLOURS[ADDED],
+    RegionKind.COVERED: _COLOURS[DIMMED],
+}
+_MOST_MARKS = 100  # of a strip
+_LEAST_BOX_TILES = 2  # smaller ones are seen by their tint
+
+
+def draw_heat_map(
+    seen: TiledPicture,
+    shown: Callable[[int, int], Grey],
+    damage: TileDamage,
+    boxes: tuple[DamageRegion, ...],
+    alignment: RowAlignment,
+) -> bytes:
+    """The picture as PNG; at most `MOST_WIDTH_PX` wide and `MOST_HEIGHT_PX` high."""
+    scale = min(1.0, MOST_WIDTH_PX / seen.width, MOST_HEIGHT_PX / seen.height)
+    size = (max(1, round(seen.width * scale)), max(1, round(seen.height * scale)))
+    canvas = Image.new("RGB", size)
+    for first, end in chunks(seen.tiles[0]):
+        rows = slice(first * TILE_PX, min(end * TILE_PX, seen.height))
+        if rows.start >= rows.stop:
+            continue
+        part = _tinted(
+            seen.rows.grey[first * TILE_PX : end * TILE_PX],
+            shown(first * TILE_PX, end * TILE_PX),
+            damage.kinds[first:end],
+        )[: rows.stop - rows.start, : seen.width]
+        top, bottom = round(rows.start * scale), round(rows.stop * scale)
+        piece = Image.fromarray(np.ascontiguousarray(part))
+        if scale < 1 and bottom > top:
+            piece = piece.resize((size[0], bottom - top), Image.Resampling.BOX)
+        if bottom > top:
+            canvas.paste(piece, (0, top))
+    pen = ImageDraw.Draw(canvas)
+    for box in boxes:
+        if min(box.w, box.h) >= _LEAST_BOX_TILES * TILE_PX:
+            _draw_box(pen, box, scale, size)
+    for left, right, row in _put_in(alignment):
+        place = [left * scale, row * scale - 1, right * scale, row * scale + 1]
+        pen.rectangle(place, fill=_COLOURS[ADDED])
+    out = io.BytesIO()
+    canvas.save(out, "PNG", compress_level=3)
+    return out.getvalue()
+
+
+def _tinted(seen: Grey, shown: Grey, kinds: Grey) -> Pixels:
+    """A part of the page in pale grey, its damaged tiles in their colours."""
+    by_pixel = np.repeat(np.repeat(kinds, TILE_PX, axis=0), TILE_PX, axis=1)
+    grey = np.where(by_pixel == LOST, seen, shown).astype(np.float32)
+    pale = 255 - (255 - grey) * np.where(by_pixel == 0, _PALE, 1 - _TINT).astype(np.float32)
+    page = np.repeat(pale[..., None], 3, axis=2)
+    for kind, colour in _COLOURS.items():
+        there = by_pixel == kind
+        page[there] = page[there] * (1 - _TINT) + np.array(colour, np.float32) * _TINT
+    return page.astype(np.uint8)
+
+
+def _draw_box(
+    pen: ImageDraw.ImageDraw, box: DamageRegion, scale: float, size: tuple[int, int]
+) -> None:
+    left, top = round(box.x * scale), round(box.y * scale)
+    right = min(round((box.x + box.w) * scale), size[0]) - 1
+    bottom = min(round((box.y + box.h) * scale), size[1]) - 1
+    if right > left and bottom > top:
+        pen.rectangle([left, top, right, bottom], outline=_BOXES[box.kind], width=2)
+
+
+def _put_in(alignment: RowAlignment) -> list[tuple[int, int, int]]:
+    """Left and right edge, and the row of the seen picture, where rows were put in before it."""
+    found = []
+    for strip, free in enumerate(alignment.free):
+        rows = alignment.rows[strip]
+        left, right = alignment.bounds[strip], alignment.bounds[strip + 1]
+        known = np.flatnonzero(rows > 0)
+        after = known[free[rows[known] - 1]]
+        found += [(left, right, int(row)) for row in after[:_MOST_MARKS]]
+    return found

@@ -1,0 +1,231 @@
+"""Comparison of two pictures of a page: share of what is still drawn, and alike.
+
+Not pixels are counted but tiles, by what is drawn in them: a page is mostly ground, and a white one
+shares most of its pixels with any. Before that rows are aligned, so that a banner costs a banner. What
+each figure means: docs/comparing.md.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from core.playback_check import PlaybackFault, QaVerdict
+from qa.compare.alignment import align_rows, take_aligned, take_aligned_grey
+from qa.compare.damage_regions import DamageRegion, draw_heat_map, find_regions
+from qa.compare.picture_decoder import decode_picture
+from qa.compare.tile_damage import (
+    ADDED,
+    ADDED_WEIGHT,
+    CHANGED,
+    DIMMED,
+    DRAWN,
+    LOST,
+    TileDamage,
+    added_weight,
+    classify_tiles,
+    find_recoloured,
+    find_shifted,
+    rewritten_share,
+)
+from qa.compare.tile_metrics import TileMetrics, measure_tiles
+from qa.compare.tiled_picture import Floats, Grey, PictureRows, TiledPicture, fit_widths
+from qa.compare.verdict_rules import judge_copy
+
+_FULL_INK = 40  # of 255: the spread of a tile's brightness where it is full of text
+_BLANK_INK = 6  # tiles full of text: less is no page
+_SOME_INK = 0.2  # of the ink that was seen: with more no page is blank
+_NEAR_BLANK = 0.04  # of the ink that was seen
+
+
+@dataclass(frozen=True, slots=True)
+class PictureComparison:
+    """What two pictures of a page have in common; shares go from 0 to 1.
+
+    Attributes:
+        score: how much of what was drawn is still there and alike; what was put in counts a quarter.
+        structure: mean structural similarity of what is drawn in either; below 0 when it is inverted.
+        same: share of the seen pixels that match after alignment.
+        lost: share of what is drawn in `seen` that is not drawn in `shown`.
+        changed: share of what is drawn in `seen` in whose place something else is drawn.
+        added: share of what is drawn in `shown` that is not drawn in `seen`.
+        covered: share of what is drawn in `seen` over which something lies; part of the two above.
+        recoloured: share of what is drawn in `seen` that has the same lines in other colours; part of `changed`.
+        rewritten: share of the text in `seen` that has other text in its place.
+        moved: share of the rows that stand elsewhere.
+        largest: damaged tiles of the largest connected region, share of the page.
+        blank: nothing is drawn in `shown`, or next to nothing of what was.
+        seen_blank: nothing is drawn in `seen`.
+        size_seen: width and height in pixels.
+        size_shown: the same of the other.
+        regions: where they differ, the worst first; at most 50.
+        faults: what is wrong, as far as a picture tells.
+        verdict: what to think of it, by the picture alone.
+        heat: the shown picture in pale grey with the differences in colour, as PNG; None unless asked.
+    """
+
+    score: float
+    structure: float
+    same: float
+    lost: float
+    changed: float
+    added: float
+    covered: float
+    recoloured: float
+    rewritten: float
+    moved: float
+    largest: float
+    blank: bool
+    seen_blank: bool
+    size_seen: tuple[int, int]
+    size_shown: tuple[int, int]
+    regions: tuple[DamageRegion, ...]
+    faults: tuple[PlaybackFault, ...]
+    verdict: QaVerdict
+    heat: bytes | None = field(default=None, repr=False)
+
+
+def compare_pictures(
+    seen: bytes, shown: bytes, *, heat: bool | Callable[[PictureComparison], bool] = False
+) -> PictureComparison:
+    """Hold what is `shown` against what was `seen`: two pictures of one page, PNG, JPEG or WebP.
+
+    Args:
+        seen: bytes of the one.
+        shown: bytes of the other.
+        heat: draw where they differ, too; or whether to, for whoever must see first what was found.
+
+    Raises:
+        PictureError: one of them is damaged, too large, or no such picture.
+    """
+    pixels = decode_picture(seen), decode_picture(shown)
+    one, other = fit_widths(*pixels)
+    alignment = align_rows(one, other)
+
+    def rows(first: int, end: int) -> PictureRows:
+        return take_aligned(other, alignment, first, end)
+
+    def greys(first: int, end: int) -> Grey:
+        return take_aligned_grey(other, alignment, first, end)
+
+    tiles = measure_tiles(one.rows, rows)
+    damage = classify_tiles(tiles, one, other)
+    beside = find_shifted(one.rows.grey, greys, damage)
+    damage = classify_tiles(tiles, one, other, beside)
+    found = find_regions(damage, tiles)
+    put_in = added_weight(other, alignment)
+    blank, seen_blank = _blanks(tiles, other)
+    weight_seen = float(damage.weight_seen.sum())
+    found_so_far = PictureComparison(
+        score=round(_score(damage, put_in), 4),
+        structure=round(_structure(tiles, beside, damage), 4),
+        same=round(_same(tiles), 4),
+        lost=round(damage.share(LOST), 4),
+        changed=round(damage.share(CHANGED, DIMMED), 4),
+        added=round(_added(damage, put_in), 4),
+        covered=round(float(damage.weight_seen[found.covered].sum()) / max(weight_seen, 1.0), 4),
+        recoloured=round(damage.within(find_recoloured(tiles, damage)), 4),
+        rewritten=round(rewritten_share(one.rows.grey, tiles, damage), 4),
+        moved=round(alignment.moved, 4),
+        largest=round(found.largest, 4),
+        blank=blank,
+        seen_blank=seen_blank,
+        size_seen=(pixels[0].shape[1], pixels[0].shape[0]),
+        size_shown=(pixels[1].shape[1], pixels[1].shape[0]),
+        regions=found.boxes,
+        faults=(),
+        verdict=QaVerdict.UNCHECKED,
+    )
+    judgement = judge_copy(found_so_far)
+    told = replace(found_so_far, verdict=judgement.verdict, faults=judgement.faults)
+    if not (heat(told) if callable(heat) else heat):
+        return told
+    return replace(told, heat=draw_heat_map(one, greys, damage, found.boxes, alignment))
+
+
+def _score(damage: TileDamage, put_in: float) -> float:
+    whole = float(damage.weight.sum()) + ADDED_WEIGHT * put_in
+    return float((damage.weight * damage.alike).sum()) / whole
+
+
+def _structure(tiles: TileMetrics, beside: Floats, damage: TileDamage) -> float:
+    drawn = (damage.weight_seen == 1) | (damage.weight_shown == 1)
+    if not drawn.any():
+        return 1.0
+    best = np.maximum(np.maximum(tiles.alike, beside), damage.alike)
+    return float(best[drawn].mean())
+
+
+def _added(damage: TileDamage, put_in: float) -> float:
+    """Of what is drawn in the shown picture."""
+    whole = float(damage.weight_shown.sum()) + put_in
+    part = damage.weight_shown * (1 - damage.alike) * (damage.kinds == ADDED)
+    return (float(part.sum()) + put_in) / whole if whole else 0.0
+
+
+def _same(tiles: TileMetrics) -> float:
+    return 1 - float(np.maximum(tiles.missed, tiles.hued).mean())
+
+
+def _blanks(tiles: TileMetrics, shown: TiledPicture) -> tuple[bool, bool]:
+    """Whether the shown picture is blank where the seen one is not, and whether the seen one is."""
+    ink_seen = _ink(tiles.spread_seen, tiles.range_seen)
+    if ink_seen < _BLANK_INK:
+        return False, True
+    little = max(_BLANK_INK, _NEAR_BLANK * ink_seen)
+    if _ink(tiles.spread_shown, tiles.range_shown) >= max(little, _SOME_INK * ink_seen):
+        return False, False
+    # What was put in is not among the tiles, and a line may be cut by them: count its own.
+    own = measure_tiles(shown.rows, shown.rows.part)
+    return _ink(own.spread_shown, own.range_shown) < little, False
+
+
+def _ink(spread: Floats, span: Floats) -> float:
+    """How many tiles full of text are drawn; one line across or down the page is none."""
+    drawn = span >= DRAWN
+    if not drawn.any(axis=0).any() or min(drawn.any(axis=1).sum(), drawn.any(axis=0).sum()) <= 1:
+        return 0.0
+    return float(np.minimum(spread[drawn] / _FULL_INK, 1).sum())
+
+
+_MUCH = 0.3
+_SOME = 0.005
+
+
+def describe_differences(found: PictureComparison) -> str:
+    """What differs, the worst first."""
+    if found.seen_blank and found.score > 1 - _SOME:
+        return "Both pictures are blank."
+    if found.seen_blank:
+        return "The first picture is blank, and the second is another one."
+    if found.blank:
+        return "The second picture is blank: next to nothing of the page is drawn."
+    parts = [
+        text
+        for weight, text in sorted(_difference_phrases(found), key=lambda each: -each[0])
+        if text
+    ]
+    if not parts:
+        return "Nothing differs." if found.score == 1 else "Hardly anything differs."
+    return f"{'; '.join(parts)}."[:1].upper() + f"{'; '.join(parts)}."[1:]
+
+
+def _difference_phrases(found: PictureComparison) -> list[tuple[float, str]]:
+    """Each difference that is worth a word, with its weight."""
+    parts = []
+    if found.covered > _SOME:
+        parts.append((2.0, f"something lies over {found.covered:.0%} of what was drawn"))
+    if found.lost > _SOME:
+        parts.append((found.lost, f"{_percentage(found.lost)} of what was drawn is missing"))
+    if found.changed > _SOME:
+        other = "something else is drawn in place of" if found.changed > _MUCH else "changed is"
+        parts.append((found.changed, f"{other} {_percentage(found.changed)} of what was drawn"))
+    if found.added > _SOME:
+        parts.append((found.added / 2, f"{_percentage(found.added)} of what is shown was added"))
+    if found.moved > _SOME:
+        parts.append((found.moved / 100, f"{_percentage(found.moved)} of the rows stand elsewhere"))
+    return parts
+
+
+def _percentage(value: float) -> str:
+    return f"{value:.0%}" if value >= 0.01 else f"{value:.1%}"

@@ -1,0 +1,264 @@
+"""Comparison of the parts a page loaded at capture with those its copy loads.
+
+Two things are told. A part that the copy asks for, that came then and does not come now, is lost: that is
+certain. A part that came then and that the copy does not even ask for is most often no loss: a script
+took it away again, or it was loaded for later. So it counts only where the copy asks for next to nothing
+of the sort: then it is the names of the parts that are gone.
+
+What the page got no answer for at capture is no loss, whatever playback says to it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from core.captures import ArtifactKind, parse_artifact_uri
+from core.errors import BadUrlError
+from core.page_manifest import PageInfo, PageResource
+from core.playback_check import LostPart, QaVerdict
+from core.urls import identity_key
+from render.network_log import RequestLog
+
+# What each level of playback loads, in the browser's words; of other kinds nothing is missed.
+RESOURCE_KINDS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "text": frozenset[str](),
+        "limited": frozenset[str](),
+        "html": frozenset({"Stylesheet"}),
+        "images": frozenset({"Stylesheet", "Image"}),
+        "full": frozenset({"Stylesheet", "Image", "Script"}),
+    }
+)
+_KEPT = frozenset({"response", "revisit"})
+_WEIGHTS = {"Document": 8.0, "Stylesheet": 4.0, "Script": 2.0, "Media": 2.0, "Image": 1.0}
+_OF_OTHERS = 0.5
+# A tracking pixel or a bullet: a picture that came with its head in so few bytes. However many there
+# are, together they weigh no more than one that is large.
+TINY_BYTES = 1_000
+_OF_TINY = 0.05
+_MOST_OF_TINY = 1.0
+_LEAST_SHEET_BYTES = 500  # with its head: a shorter one says nothing
+_LARGE_BYTES = 10_000  # a picture of so many weighs as much as any
+_OF_SMALL = 0.25
+_OF_UNASKED = 0.5  # that these are missed is a guess
+_FEW = 0.25  # of the parts of a kind: next to none
+# The page itself took it back: a source that was replaced, a frame that was removed.
+_TAKEN_BACK = frozenset({"net::ERR_ABORTED", "detached"})
+
+
+@dataclass(frozen=True, slots=True)
+class PartRequest:
+    """A part of a page, as it was asked for once.
+
+    Attributes:
+        url: the archived one, also at playback; without its fragment.
+        kind: the browser's word: Document, Stylesheet, Image, ….
+        status: HTTP status; None when no response came.
+        failed: why it failed or was not kept; empty when it did not and was.
+        size: bytes on the wire; None when nobody counted.
+        initiator: what made the request: parser, script, preload, other, …
+    """
+
+    url: str
+    kind: str = ""
+    status: int | None = None
+    failed: str = ""
+    size: int | None = None
+    initiator: str = ""
+
+    @property
+    def came(self) -> bool:
+        """Whether there is something to show."""
+        return self.status is not None and self.status < 400 and not self.failed
+
+
+def part_at_capture(resource: PageResource) -> PartRequest:
+    """A request of a page's manifest; what was not kept has failed."""
+    kept = resource.kept in _KEPT
+    is_transform = resource.resource_type == "Stylesheet" and "xml" in resource.mime
+    return PartRequest(
+        resource.url,
+        # XSLT makes a page once; what it made is what is shown.
+        "XSLT" if is_transform else resource.resource_type,
+        resource.status,
+        "" if kept else resource.reason or resource.kept,
+        resource.wire_bytes,
+        resource.initiator,
+    )
+
+
+def part_at_playback(url: str, request: RequestLog) -> PartRequest:
+    """A request of a copy; `url` is the archived one that its address stands for."""
+    return PartRequest(
+        url, request.resource_type, request.status, request.failed, request.wire_bytes
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceComparison:
+    """Which of the parts of a page its copy gets.
+
+    Attributes:
+        score: share of the parts by weight, from 0 to 1: a style sheet weighs as much as four large pictures
+            and as eighty that are tiny. 1 when the copy needs none.
+        seen: parts that came at capture and that the copy needs.
+        shown: of these, those that came at playback.
+        lost: the others, the heaviest first. Reasons: ``status: 404``, ``status: 404, too large``,
+            ``failed: net::ERR_FAILED``,
+            ``unanswered``, ``unasked``.
+        lost_sheets: how many of these are style sheets.
+        main: the heaviest of those that are lost for certain and that a page is not itself without: a style
+            sheet, a large picture, the largest by far; empty: none.
+    """
+
+    score: float
+    seen: int
+    shown: int
+    lost: tuple[LostPart, ...]
+    lost_sheets: int = 0
+    main: str = ""
+
+
+def compare_resources(
+    seen: Iterable[PartRequest], shown: Iterable[PartRequest], *, level: str = "images"
+) -> ResourceComparison:
+    """Which parts that were `seen` at capture are `shown` at playback.
+
+    Args:
+        seen: what the page asked for at its capture.
+        shown: what its copy asked for.
+        level: of the copy; a name among `RESOURCE_KINDS`.
+    """
+    had, asked = _by_url(seen), _by_url(shown)
+    needed = {key: _weight(part) for key, part in had.items() if part.came and key in asked}
+    reasons = {key: reason for key in needed if (reason := _reason(asked[key]))}
+    certain = frozenset(reasons)
+    for key, part in _unasked(had, asked, RESOURCE_KINDS.get(level, frozenset())):
+        needed[key] = _OF_UNASKED * _weight(part)
+        reasons[key] = "unasked"
+    _hold_down(needed, [key for key in needed if _is_tiny(had[key])])
+    lost = sorted(reasons, key=lambda key: -needed[key])
+    mains = _mains([part for part in had.values() if part.came])
+    weight = sum(needed.values())
+    gone = sum(needed[key] for key in lost)
+    return ResourceComparison(
+        score=round(1 - gone / weight, 4) if weight else 1.0,
+        seen=len(needed),
+        shown=len(needed) - len(lost),
+        lost=tuple(LostPart(had[key].url, reasons[key]) for key in lost),
+        lost_sheets=sum(had[key].kind == "Stylesheet" for key in lost),
+        main=next((had[key].url for key in lost if key in certain and had[key] in mains), ""),
+    )
+
+
+def _mains(parts: Sequence[PartRequest]) -> frozenset[PartRequest]:
+    """The parts that a page is not itself without."""
+    whole = sum(part.size or 0 for part in parts if part.kind == "Image")
+
+    def is_main(part: PartRequest) -> bool:
+        size = part.size or 0
+        if part.kind == "Stylesheet":
+            return not size or size >= _LEAST_SHEET_BYTES
+        is_largest = size > TINY_BYTES and size > whole / 2
+        return part.kind == "Image" and (size >= _LARGE_BYTES or is_largest)
+
+    return frozenset(part for part in parts if is_main(part))
+
+
+def _hold_down(weights: dict[str, float], keys: Sequence[str]) -> None:
+    """Let these weigh together no more than is right for what is tiny."""
+    whole = sum(weights[key] for key in keys)
+    if whole > _MOST_OF_TINY:
+        for key in keys:
+            weights[key] *= _MOST_OF_TINY / whole
+
+
+def _is_tiny(part: PartRequest) -> bool:
+    return part.kind == "Image" and bool(part.size) and (part.size or 0) <= TINY_BYTES
+
+
+def _by_url(parts: Iterable[PartRequest]) -> dict[str, PartRequest]:
+    """The parts by what makes two spellings one URL; of one that was asked for often, the best."""
+    found: dict[str, PartRequest] = {}
+    for part in parts:
+        key = _key(part.url)
+        if key not in found or (part.came and not found[key].came):
+            found[key] = part
+    return found
+
+
+def _key(url: str) -> str:
+    try:
+        return identity_key(url)
+    except BadUrlError:
+        return url
+
+
+def _weight(part: PartRequest) -> float:
+    weight = _WEIGHTS.get(part.kind, _OF_OTHERS)
+    if part.kind != "Image" or not part.size:
+        return weight
+    if _is_tiny(part):
+        return _OF_TINY
+    return min(weight, _OF_SMALL + (1 - _OF_SMALL) * part.size / _LARGE_BYTES)
+
+
+def _reason(part: PartRequest) -> str:
+    """Why the part does not come at playback; empty when it does, or nobody waited for it."""
+    if part.came or part.failed in _TAKEN_BACK:
+        return ""
+    if part.status is not None and part.status >= 400:
+        return f"status: {part.status}" + (f", {part.failed}" if part.failed else "")
+    return f"failed: {part.failed}" if part.failed else "unanswered"
+
+
+def _unasked(
+    had: Mapping[str, PartRequest], asked: Mapping[str, PartRequest], kinds: Iterable[str]
+) -> Iterable[tuple[str, PartRequest]]:
+    """Parts that the page's own markup named at capture, of kinds of which the copy asks for few."""
+    for kind in kinds:
+        named = {
+            key: part
+            for key, part in had.items()
+            if part.kind == kind and part.initiator == "parser" and part.came
+        }
+        missed = {key: part for key, part in named.items() if key not in asked}
+        if named and 1 - len(missed) / len(named) < _FEW:
+            yield from missed.items()
+
+
+def judge_losses(lost: Sequence[LostPart], page: PageInfo | None, level: str) -> QaVerdict:
+    """What to think of the copy, by these losses alone: BROKEN when it is made of one of them.
+
+    A part that the level does not show, and evidence such as a picture or the text, are reasons for
+    doubt. Pixels that nobody sees are none, however many.
+
+    Args:
+        lost: what is not held; at least one.
+        page: its manifest; None when even that cannot be read.
+        level: of the copy.
+    """
+    shown = {"Document", *RESOURCE_KINDS.get(level, ())}
+    parts = page.resources if page is not None else ()
+    tiny = {each.url for each in parts if _is_tiny_loss(each)}
+    needed = {each.url for each in parts if each.resource_type in shown} - tiny
+    if any(each.url in needed or _is_copy(each.url) for each in lost):
+        return QaVerdict.BROKEN
+    return QaVerdict.GOOD if all(each.url in tiny for each in lost) else QaVerdict.DOUBTFUL
+
+
+def describe_losses(lost: Sequence[LostPart]) -> str:
+    """What is lost, as a sentence."""
+    first = lost[0]
+    more = f", and {len(lost) - 1} more" if len(lost) > 1 else ""
+    return f"The archive does not hold what was captured: {first.url} ({first.reason}){more}."
+
+
+def _is_tiny_loss(part: PageResource) -> bool:
+    return part.resource_type == "Image" and 0 < (part.wire_bytes or 0) <= TINY_BYTES
+
+
+def _is_copy(url: str) -> bool:
+    """Whether copies are made from it: the final document."""
+    artifact = parse_artifact_uri(url)
+    return artifact is not None and artifact[0] is ArtifactKind.DOM

@@ -1,0 +1,344 @@
+"""Damage of each tile (lost, changed, added, dimmed, shifted, rewritten) and its weight.
+
+A tile is drawn when its brightness varies, filled when it is flat but not of the page's ground. Pages
+are mostly ground, so tiles weigh by what is in them, and every share is one of weights.
+
+A page in its dark colours has every line where it was, darker or brighter; a page in another language,
+or another entry of a register, has the same boxes and pictures, and other letters in its lines.
+
+A scroll bar, a wider column or another rounding moves parts of a page by some pixels, each by its own.
+So a damaged tile is looked for around its place in the other picture: first by the means of a few of its
+rows at a time, then, where it fits best, by its structure. A sample says whether that is worth while for
+all: of tiles that have nothing in common some fit somewhere, too, and in a mirror image as often.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from qa.compare.alignment import RowAlignment
+from qa.compare.tile_metrics import TileMetrics, similarity, tile_ranges
+from qa.compare.tiled_picture import TILE_PX, Flags, Floats, Grey, PictureRows, TiledPicture, chunks
+
+DRAWN = (
+    24  # of 255, from a tile's darkest to its brightest pixel: less is ground, a gradient or noise
+)
+FILLED_WEIGHT = 0.2
+GROUND_WEIGHT = 0.03
+ADDED_WEIGHT = 0.25  # what was put in hides nothing, but is not what the visitor saw
+_NEAR_GROUND = 18  # of 255, in any of brightness and two colours
+_FEW_MISSED = 0.02  # share of a tile's pixels: a cursor, an edge
+_MANY_MISSED = 0.12
+_UNLIKE, _LIKE = 0.40, 0.75  # structural similarity: below nothing is alike, above it is noise
+_UNLIKE_BESIDE, _LIKE_BESIDE = 0.60, 0.85  # of many places tried one fits a little
+_BETTER = 0.05
+_FLAT_NEAR, _FLAT_FAR = 10, 40  # of 255: between colours of flat tiles
+_DIMMED_FOLLOWS = 0.9
+_DIMMED_SPREAD = 0.85
+_DIMMED_LIKE = 0.4
+
+TileKinds = NDArray[np.uint8]
+FINE, LOST, CHANGED, ADDED, DIMMED = range(5)
+
+
+@dataclass(frozen=True, slots=True)
+class TileDamage:
+    """What became of each tile of the seen picture.
+
+    Attributes:
+        alike: how much of the tile is as it was, 0 to 1.
+        kinds: `FINE`, `LOST`, `CHANGED`, `ADDED` or `DIMMED`.
+        weight: how much of the page the tile is, by what is drawn in either picture.
+        weight_seen: by what is drawn in the seen picture alone; ground weighs nothing.
+        weight_shown: the same of the shown one.
+    """
+
+    alike: Floats
+    kinds: TileKinds
+    weight: Floats
+    weight_seen: Floats
+    weight_shown: Floats
+
+    def share(self, *kinds: int) -> float:
+        """How much of what is drawn in the seen picture became that; 0 when nothing is drawn."""
+        return self.within(np.isin(self.kinds, kinds))
+
+    def within(self, flags: Flags) -> float:
+        """How much of what is drawn in the seen picture is damaged there; 0 when nothing is drawn."""
+        whole = float(self.weight_seen.sum())
+        part = self.weight_seen * (1 - self.alike) * flags
+        return float(part.sum()) / whole if whole else 0.0
+
+
+def classify_tiles(
+    tiles: TileMetrics, seen: TiledPicture, shown: TiledPicture, beside: Floats | None = None
+) -> TileDamage:
+    """Say what became of each tile; `beside` is its similarity to what is a few pixels away."""
+    drawn = tiles.range_seen >= DRAWN, tiles.range_shown >= DRAWN
+    filled = (
+        ~drawn[0] & _off_ground(tiles.colour_seen, seen.ground),
+        ~drawn[1] & _off_ground(tiles.colour_shown, shown.ground),
+    )
+    weight_seen, weight_shown = (_weights(drawn[at], filled[at]) for at in (0, 1))
+    likeness = _likeness(tiles, drawn)
+    if beside is not None:
+        # Where brightness fits in place, it is the colour that does not, and it would not be looked at.
+        found = np.where(beside > tiles.alike + _BETTER, beside, -1)
+        likeness = np.maximum(likeness, _ramp(found, _UNLIKE_BESIDE, _LIKE_BESIDE))
+    dimmed = _dimmed(tiles, drawn) & (likeness < 1)
+    likeness[dimmed] = np.minimum(likeness[dimmed], _DIMMED_LIKE)
+    there = drawn[0] | filled[0], drawn[1] | filled[1]
+    kinds = np.zeros(likeness.shape, np.uint8)
+    bad = likeness < 0.5
+    kinds[bad] = CHANGED
+    kinds[bad & drawn[0] & ~drawn[1]] = LOST
+    kinds[bad & filled[0] & ~there[1]] = LOST
+    kinds[bad & ~drawn[0] & drawn[1]] = ADDED
+    kinds[bad & ~there[0] & there[1]] = ADDED
+    kinds[bad & dimmed] = DIMMED
+    weight = np.maximum(np.maximum(weight_seen, ADDED_WEIGHT * weight_shown), GROUND_WEIGHT)
+    return TileDamage(likeness, kinds, weight, weight_seen, weight_shown)
+
+
+def _ramp(alike: Floats, unlike: float = _UNLIKE, like: float = _LIKE) -> Floats:
+    found: Floats = np.clip((alike - unlike) / (like - unlike), 0, 1)
+    return found
+
+
+def _likeness(tiles: TileMetrics, drawn: tuple[Flags, Flags]) -> Floats:
+    both = drawn[0] & drawn[1]
+    apart = np.abs(tiles.colour_seen - tiles.colour_shown).max(-1)
+    few = 1 - np.clip((tiles.missed - _FEW_MISSED) / (_MANY_MISSED - _FEW_MISSED), 0, 1)
+    flat = 1 - np.clip((apart - _FLAT_NEAR) / (_FLAT_FAR - _FLAT_NEAR), 0, 1)
+    found = np.where(both, np.maximum(_ramp(tiles.alike), tiles.missed <= _FEW_MISSED), few * flat)
+    found = np.where(~drawn[0] & ~drawn[1], flat, found)
+    coloured: Floats = (found * (1 - 0.7 * tiles.hued)).astype(np.float32)
+    return coloured
+
+
+def _dimmed(tiles: TileMetrics, drawn: tuple[Flags, Flags]) -> Flags:
+    """Where the same is drawn with less contrast, as behind a veil."""
+    paler = tiles.spread_shown < _DIMMED_SPREAD * tiles.spread_seen
+    found: Flags = drawn[0] & (tiles.follows > _DIMMED_FOLLOWS) & paler & (tiles.missed > 0.2)
+    return found
+
+
+def _off_ground(colours: Floats, ground: tuple[int, int, int]) -> Flags:
+    """Which colours, YCbCr, are not that of the ground, RGB."""
+    own = np.array(Image.new("RGB", (1, 1), ground).convert("YCbCr").getpixel((0, 0)), np.float32)
+    apart = np.abs(colours - own)
+    found: Flags = apart.max(-1) > _NEAR_GROUND
+    return found
+
+
+def added_weight(shown: TiledPicture, alignment: RowAlignment) -> float:
+    """How much is drawn in the rows of the shown picture that no row of the seen one claims."""
+    total = 0.0
+    columns = np.diff([bound // TILE_PX for bound in alignment.bounds])
+    for first, end in chunks(shown.tiles[0]):
+        rows = slice(first * TILE_PX, end * TILE_PX)
+        free = np.zeros((len(alignment.free), (end - first) * TILE_PX), np.float32)
+        part = alignment.free[:, rows]
+        if not part.any():
+            continue
+        free[:, : part.shape[1]] = part
+        shares = free.reshape(len(free), end - first, TILE_PX).mean(2).T
+        weights = weights_of(shown.rows.part(rows.start, rows.stop), shown.ground)
+        total += float((np.repeat(shares, columns, axis=1) * weights).sum())
+    return total
+
+
+def weights_of(rows: PictureRows, ground: tuple[int, int, int]) -> Floats:
+    """How much each tile of a picture weighs by itself; ground weighs nothing."""
+    ranges, colours = tile_ranges(rows)
+    return _weights(ranges >= DRAWN, _off_ground(colours, ground))
+
+
+def _weights(drawn: Flags, off: Flags) -> Floats:
+    found: Floats = np.where(drawn, 1, np.where(off, FILLED_WEIGHT, 0)).astype(np.float32)
+    return found
+
+
+# Correlation of brightness, either way round; tiles that have nothing in common hardly ever reach it.
+_FOLLOWS = 0.8
+_CONTRAST = 60  # of 255, from a tile's darkest to its brightest pixel: letters have it
+_ONE_COLOUR = 12  # of 255
+_FEWEST, _MOST = 0.35, 0.93  # of a tile's pixels: the ground that letters leave
+
+
+def find_recoloured(tiles: TileMetrics, damage: TileDamage) -> Flags:
+    """Which tiles are changed, but have the same lines in other colours."""
+    drawn = (tiles.range_seen >= DRAWN) & (tiles.range_shown >= DRAWN)
+    found: Flags = drawn & (damage.kinds == CHANGED) & (np.abs(tiles.follows) >= _FOLLOWS)
+    return found
+
+
+def rewritten_share(seen: Grey, tiles: TileMetrics, damage: TileDamage) -> float:
+    """Share of the tiles with text whose text is another; text in other colours is the same."""
+    other = (damage.kinds == CHANGED) & ~find_recoloured(tiles, damage)
+    sharp = tiles.range_seen >= _CONTRAST
+    if not (other & sharp).any():
+        return 0.0
+    written = _written(seen, sharp)
+    return float((written & other).sum()) / max(int(written.sum()), 1)
+
+
+def _written(grey: Grey, sharp: Flags) -> Flags:
+    """Which of the sharp tiles hold text: much of them has one colour, their darkest or brightest."""
+    found = np.zeros_like(sharp)
+    for first, end in chunks(len(sharp)):
+        rows, columns = np.nonzero(sharp[first:end])
+        part = grey[first * TILE_PX : end * TILE_PX]
+        boxes = part.reshape(end - first, TILE_PX, -1, TILE_PX)[rows, :, columns]
+        flat = boxes.reshape(len(rows), TILE_PX * TILE_PX)
+        # The contrast is so large that neither leaves a byte.
+        bright = flat >= flat.max(1, keepdims=True) - _ONE_COLOUR
+        dark = flat <= flat.min(1, keepdims=True) + _ONE_COLOUR
+        share = np.maximum(bright.mean(1), dark.mean(1))
+        found[rows + first, columns] = (share >= _FEWEST) & (share <= _MOST)
+    return found
+
+
+SIDEWAYS_PX = 8
+UPRIGHT_PX = 2
+_EVERY = 4  # rows of a tile that are looked at together, first
+_ALIKE = 0.9  # tiles that are more alike need not be looked for
+_SAMPLE = 256  # tiles
+_WORTH = (
+    0.08  # share of the sample that must be found, beyond chance, for the rest to be looked for
+)
+_SURELY = 0.4  # share that is no chance
+_FOUND = 0.75  # structural similarity
+
+Shown = Callable[[int, int], Grey]
+_Positions = NDArray[np.intp]
+_WORD = 8
+_EVEN_BYTES = np.uint64(0x00FF00FF00FF00FF)
+
+
+def find_shifted(seen: Grey, shown: Shown, damage: TileDamage) -> Floats:
+    """Structural similarity of damaged tiles to what is beside their place; -1 where nobody looked."""
+    wanted = damage.alike < _ALIKE
+    wanted &= (damage.weight_seen == 1) | (damage.kinds == ADDED)
+    count = int(wanted.sum())
+    best = np.full(wanted.shape, -1, np.float32)
+    if not count:
+        return best
+    if count > 2 * _SAMPLE:
+        sample = np.zeros(wanted.size, np.bool_)
+        sample[np.flatnonzero(wanted)[:: count // _SAMPLE]] = True
+        few = sample.reshape(wanted.shape)
+        _search(seen, shown, few, damage.kinds == ADDED, best)
+        share = float((best[few] > _FOUND).mean())
+        if share < _WORTH or (share < _SURELY and share - _chance(seen, shown, few) < _WORTH):
+            return best
+        wanted &= ~few
+    _search(seen, shown, wanted, damage.kinds == ADDED, best)
+    return best
+
+
+def _chance(seen: Grey, shown: Shown, few: Flags) -> float:
+    """Share of the tiles that are found where they cannot be: in the other picture's mirror image."""
+    best = np.full(few.shape, -1, np.float32)
+
+    def mirrored(first: int, end: int) -> Grey:
+        return shown(first, end)[:, ::-1]
+
+    _search(seen, mirrored, few, np.zeros_like(few), best)
+    return float((best[few] > _FOUND).mean())
+
+
+def _search(seen: Grey, shown: Shown, wanted: Flags, added: Flags, best: Floats) -> None:
+    for first, end in chunks(len(wanted)):
+        part = wanted[first:end]
+        if not part.any():
+            continue
+        one = _framed(seen[first * TILE_PX : end * TILE_PX])
+        other = _framed(shown(first * TILE_PX, end * TILE_PX))
+        for flags, sources in ((~added, (one, other)), (added, (other, one))):
+            rows, columns = np.nonzero(part & flags[first:end])
+            if len(rows):
+                found = _best(*sources, rows * TILE_PX, columns * TILE_PX)
+                at = (rows + first, columns)
+                best[at] = found
+
+
+def _framed(grey: Grey) -> Grey:
+    """With some pixels more on every side, like those beside them."""
+    height, width = grey.shape
+    made = np.empty((height + 2 * UPRIGHT_PX, width + 2 * SIDEWAYS_PX), np.uint8)
+    inner = made[UPRIGHT_PX:-UPRIGHT_PX]
+    inner[:, SIDEWAYS_PX:-SIDEWAYS_PX] = grey
+    inner[:, :SIDEWAYS_PX] = grey[:, :1]
+    inner[:, -SIDEWAYS_PX:] = grey[:, -1:]
+    made[:UPRIGHT_PX], made[-UPRIGHT_PX:] = inner[0], inner[-1]
+    return made
+
+
+def _best(one: Grey, other: Grey, tops: _Positions, lefts: _Positions) -> Floats:
+    """Structural similarity of tiles of the first to where they fit best in the second."""
+    tall = TILE_PX - _EVERY + 1
+    middle, smeared = tops + UPRIGHT_PX, _smeared(other)
+    few = _taken(_smeared(one), middle, lefts + SIDEWAYS_PX, tall, TILE_PX, every=_EVERY)
+    rough = _taken(smeared, middle, lefts, tall, TILE_PX + 2 * SIDEWAYS_PX, every=_EVERY)
+    side = _least(few, [rough[:, step : step + TILE_PX] for step in range(2 * SIDEWAYS_PX + 1)])[
+        : len(tops)
+    ]
+    rough = _taken(smeared, tops, lefts + side, tall + 2 * UPRIGHT_PX, TILE_PX)
+    up = _least(few, [rough[step : step + tall : _EVERY] for step in range(2 * UPRIGHT_PX + 1)])[
+        : len(tops)
+    ]
+    own = _windows(one, TILE_PX, TILE_PX)[middle, lefts + SIDEWAYS_PX]
+    there = _windows(other, TILE_PX, TILE_PX)[tops + up, lefts + side]
+    shape = (len(own), TILE_PX * TILE_PX)
+    flat = own.reshape(shape).astype(np.float32), there.reshape(shape).astype(np.float32)
+    return similarity(*flat)[0]
+
+
+def _smeared(grey: Grey) -> Grey:
+    """Each row with those below it, so that few rows tell of all."""
+    found = np.zeros((len(grey) - _EVERY + 1, grey.shape[1]), np.uint16)
+    for step in range(_EVERY):
+        found += grey[step : step + len(found)]
+    found //= _EVERY
+    return found.astype(np.uint8)
+
+
+def _windows(grey: Grey, height: int, width: int) -> Grey:
+    """Views of all boxes of that size, by their upper and left edges."""
+    down, right = grey.strides
+    shape = (len(grey) - height + 1, grey.shape[1] - width + 1, height, width)
+    return np.ndarray(shape, np.uint8, grey, 0, (down, right, down, right))
+
+
+def _taken(
+    grey: Grey, tops: _Positions, lefts: _Positions, height: int, width: int, *, every: int = 1
+) -> Grey:
+    """Boxes at these places, every so many of their rows: rows by columns by boxes.
+
+    There may be some boxes more at the end, so that they are whole words.
+    """
+    boxes = _windows(grey, height, width)[:, :, ::every][tops, lefts]
+    count, rows, columns = boxes.shape
+    made = np.zeros((rows, columns, -(-count // _WORD) * _WORD), np.uint8)
+    made[..., :count] = boxes.transpose(1, 2, 0)
+    return made
+
+
+def _least(own: Grey, others: list[Grey]) -> _Positions:
+    """Which of the others each box is nearest to, the first of equal ones."""
+    apart = np.empty((len(others), own.shape[2]), np.uint16)
+    for step, there in enumerate(others):
+        differences = np.maximum(own, there)
+        differences -= np.minimum(own, there)
+        # Eight bytes are added at a time, in two halves that leave each byte room for its sum.
+        words = differences.view(np.uint64)
+        sums = apart[step].reshape(-1, _WORD)
+        even, odd = words & _EVEN_BYTES, (words >> np.uint64(8)) & _EVEN_BYTES
+        sums[:, ::2] = np.add.reduce(even, (0, 1)).view(np.uint16).reshape(-1, _WORD // 2)
+        sums[:, 1::2] = np.add.reduce(odd, (0, 1)).view(np.uint16).reshape(-1, _WORD // 2)
+    found: _Positions = apart.argmin(0)
+    return found

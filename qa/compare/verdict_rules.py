@@ -1,0 +1,339 @@
+"""Rules and thresholds that turn comparison figures into a verdict. Pure.
+
+A page is broken when a reader is not shown what the visitor saw: its matter is gone, hidden or another.
+What a page changes by itself from one visit to the next, and a strip or a banner beside it, is no fault.
+Each rule is a bound on one figure, set on labelled pairs where the gap between those that are broken
+and those that are not is widest: docs/decisions/025-what-counts-as-broken.md.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from core.playback_check import PlaybackFault, QaVerdict
+from qa.compare.damage_regions import SCREEN_SHAPE, DamageRegion, RegionKind
+from qa.compare.resource_comparison import ResourceComparison
+from qa.compare.text_comparison import TextComparison
+
+# Of advertisements, in CSS pixels (IAB's fixed sizes): what is in such a box is another at every visit.
+_ADVERTISEMENTS = (
+    (300, 250), (336, 280), (250, 250), (728, 90), (970, 90), (970, 250), (468, 60), (160, 600),
+    (120, 600), (300, 600), (320, 50), (320, 100), (300, 50),
+)  # fmt: skip
+_MOST_ADVERTISEMENTS = 3  # more boxes of one size are a gallery
+_BOX_SLACK_PX = 24  # boxes are of whole tiles
+# A picture so narrow is a phone's, whose screen is twice as high as wide.
+_PHONE_PX, _PHONE_SHAPE = 600, 2.0
+_NOTHING = 0.005  # so little is not worth a word
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictThresholds:
+    """Where doubt begins and where a page is broken; areas are in screens, other figures shares.
+
+    Attributes:
+        lost: of what was drawn, what is not drawn any more.
+        changed: of what was drawn, what has something else in its place.
+        harm: both together.
+        rewritten: of the text, what has other text in its place; where the words are not known.
+        wall: the area of what lies over the page.
+        emptied: the area of places where there was something, most of it drawn, and now is one colour.
+        kept: of the words, those that must be there.
+        parts: the least score of the parts.
+        doubt: how much of a bound makes a page doubtful.
+    """
+
+    lost: float = 0.12
+    changed: float = 0.28
+    harm: float = 0.26
+    rewritten: float = 0.22
+    wall: float = 0.28
+    emptied: float = 0.10
+    kept: float = 0.70
+    parts: float = 0.55
+    doubt: float = 0.55
+
+
+THRESHOLDS = VerdictThresholds()
+_EMPTY, _DRAWN = 0.8, 0.3  # of the tiles of a place that was emptied
+_LEAST_PLACE = 0.02  # of a screen: a smaller place is an icon
+_EDGE_STRIP = 0.18  # of a screen: a strip at an edge is not higher
+_ANOTHER = 0.5  # a blank picture that is so little alike is another one
+_DOUBTED = 0.75  # weight of what is doubtful in itself
+_FEWEST_WORDS = 12  # to say anything of a text
+# Another slide of a carousel: so much of the harm is in one place, of at most so many screens.
+_WORDS_OF_PAGE, _ALL_KEPT, _ALONE, _SLIDE = 40, 0.97, 0.8, 0.5
+_NOT_QUITE = 0.99  # of a bound
+
+
+@dataclass(frozen=True, slots=True)
+class CopyJudgement:
+    """What to think of a copy.
+
+    Attributes:
+        verdict: UNCHECKED when nothing was compared.
+        score: the least of the comparisons' scores; None when nothing was compared.
+        faults: what is wrong, each once; those of a doubtful page are possible ones.
+        reason: a sentence or two for people; empty when all is well.
+    """
+
+    verdict: QaVerdict
+    score: float | None
+    faults: tuple[PlaybackFault, ...]
+    reason: str
+
+
+class PictureFigures(Protocol):
+    """The figures of a `qa.compare.picture_comparison.PictureComparison` that a judgement rests on."""
+
+    @property
+    def score(self) -> float:
+        """How much of what was drawn is still drawn and alike."""
+
+    @property
+    def lost(self) -> float:
+        """Share of what was drawn that is not drawn any more."""
+
+    @property
+    def changed(self) -> float:
+        """Share of what was drawn that has something else in its place."""
+
+    @property
+    def recoloured(self) -> float:
+        """Share of what was drawn that has the same lines in other colours; part of `changed`."""
+
+    @property
+    def rewritten(self) -> float:
+        """Share of the text that has other text in its place."""
+
+    @property
+    def blank(self) -> bool:
+        """Whether nothing is drawn where something was."""
+
+    @property
+    def seen_blank(self) -> bool:
+        """Whether nothing was drawn at capture."""
+
+    @property
+    def size_seen(self) -> tuple[int, int]:
+        """Width and height in pixels."""
+
+    @property
+    def regions(self) -> tuple[DamageRegion, ...]:
+        """Where the pictures differ, the worst first."""
+
+
+@dataclass(frozen=True, slots=True)
+class _RuleFinding:
+    """A rule that was broken, or nearly; `weight` is 1 at the bound."""
+
+    fault: PlaybackFault
+    weight: float
+    words: str
+
+
+def judge_copy(
+    picture: PictureFigures | None,
+    text: TextComparison | None = None,
+    resources: ResourceComparison | None = None,
+    *,
+    bounds: VerdictThresholds = THRESHOLDS,
+) -> CopyJudgement:
+    """What to think of a copy, of whatever could be compared; None: that could not be."""
+    compared = [each.score for each in (picture, text, resources) if each is not None]
+    if not compared:
+        return CopyJudgement(QaVerdict.UNCHECKED, None, (), "Nothing could be compared.")
+    findings = list(_findings(picture, text, resources, bounds))
+    if picture is not None and text is not None and _is_slide(picture, text):
+        findings = [_doubted(each) for each in findings]
+    broken = [each for each in findings if each.weight >= 1]
+    told = broken or [each for each in findings if each.weight >= bounds.doubt]
+    told.sort(key=lambda each: -each.weight)
+    verdict = QaVerdict.BROKEN if broken else QaVerdict.DOUBTFUL if told else QaVerdict.GOOD
+    return CopyJudgement(
+        verdict,
+        min(compared),
+        tuple(dict.fromkeys(each.fault for each in told)),
+        " ".join(dict.fromkeys(each.words for each in told)),
+    )
+
+
+def _findings(
+    picture: PictureFigures | None,
+    text: TextComparison | None,
+    resources: ResourceComparison | None,
+    bounds: VerdictThresholds,
+) -> Iterator[_RuleFinding]:
+    known = text is not None and text.words_seen >= _FEWEST_WORDS
+    if picture is not None:
+        yield from _of_picture(picture, bounds, words_known=known)
+    if text is not None and known:
+        missing = 1 - text.kept
+        words = f"{missing:.0%} of the words are missing."
+        yield _RuleFinding(PlaybackFault.TEXT, _weight(missing, 1 - bounds.kept), words)
+    if resources is not None and resources.lost:
+        count = len(resources.lost)
+        said = "A part does" if count == 1 else f"{count} parts do"
+        words = f"{said} not come: {resources.lost[0].url[:120]}."
+        yield _RuleFinding(
+            PlaybackFault.RESOURCES, _weight(1 - resources.score, 1 - bounds.parts), words
+        )
+        if resources.main:
+            # However much else there is: where it does not show in the picture a person should look.
+            words = f"A part that the page needs does not come: {resources.main[:120]}."
+            yield _RuleFinding(PlaybackFault.RESOURCES, _DOUBTED, words)
+
+
+def _of_picture(
+    picture: PictureFigures, bounds: VerdictThresholds, *, words_known: bool
+) -> Iterator[_RuleFinding]:
+    """What the picture says."""
+    if picture.blank:
+        yield _RuleFinding(PlaybackFault.BLANK, 2.0, "Nothing is drawn where the page was.")
+        return
+    if picture.seen_blank:
+        # Nothing of it can be lost. That it is another picture is for a person to look at.
+        words = "The picture of the capture is blank, and the copy's is another one."
+        yield _RuleFinding(
+            PlaybackFault.OTHER, _DOUBTED if picture.score < _ANOTHER else 0.0, words
+        )
+        return
+    excused = _excused(picture)
+    regions = [each for each in picture.regions if each not in excused]
+    rest = _rest(picture, excused)
+    lost, changed = picture.lost * rest, picture.changed * rest
+    screen = _screen(picture.size_seen)
+    yield _RuleFinding(
+        PlaybackFault.LOST, _weight(lost, bounds.lost), f"{lost:.0%} of what was drawn is gone."
+    )
+    yield from _of_changes(picture, lost, changed, picture.recoloured * rest, bounds)
+    if not words_known:
+        share = picture.rewritten * rest
+        words = f"{share:.0%} of the text is another."
+        yield _RuleFinding(PlaybackFault.OTHER, _weight(share, bounds.rewritten), words)
+    walls = [each for each in regions if each.kind is RegionKind.COVERED]
+    if walls:
+        widest = max(walls, key=_area)
+        words = f"Something lies over {_box(widest)}."
+        yield _RuleFinding(
+            PlaybackFault.COVERED, _weight(_area(widest) / screen, bounds.wall), words
+        )
+    places = [each for each in regions if _emptied(each, screen)]
+    if places:
+        area = sum(map(_area, places)) / screen
+        largest = max(places, key=_area)
+        said = "A place is" if len(places) == 1 else f"{len(places)} places are"
+        words = f"{said} empty where something was; the largest is {_box(largest)}."
+        yield _RuleFinding(PlaybackFault.LOST, _weight(area, bounds.emptied), words)
+
+
+def _of_changes(
+    picture: PictureFigures,
+    lost: float,
+    changed: float,
+    recoloured: float,
+    bounds: VerdictThresholds,
+) -> Iterator[_RuleFinding]:
+    """What of the page is something else; what has other colours can be read, and is only doubtful."""
+
+    def weight(changed: float) -> float:
+        return max(_weight(changed, bounds.changed), _weight(lost + changed, bounds.harm))
+
+    other = max(changed - recoloured, 0.0)
+    words = f"{lost + other:.0%} of what was drawn is gone or is something else."
+    yield _RuleFinding(_other(picture), weight(other), words)
+    if recoloured > _NOTHING:
+        words = f"{recoloured:.0%} of what was drawn has other colours."
+        yield _RuleFinding(PlaybackFault.LAYOUT, min(weight(changed), _NOT_QUITE), words)
+
+
+def _is_slide(picture: PictureFigures, text: TextComparison) -> bool:
+    """Whether all that differs is one place with another picture in it, and every word is there.
+
+    So it is with a carousel or a film; pictures alone cannot tell it from another page.
+    """
+    if text.words_seen < _WORDS_OF_PAGE or text.kept < _ALL_KEPT or picture.blank:
+        return False
+    most = max(picture.regions, key=lambda each: each.share, default=None)
+    return (
+        most is not None
+        and most.kind is RegionKind.CHANGED
+        and most.empty < _EMPTY / 2
+        and most.share >= _ALONE * (picture.lost + picture.changed)
+        and _area(most) <= _SLIDE * _screen(picture.size_seen)
+    )
+
+
+def _doubted(finding: _RuleFinding) -> _RuleFinding:
+    of_picture = finding.fault in (PlaybackFault.OTHER, PlaybackFault.LAYOUT, PlaybackFault.LOST)
+    return replace(finding, weight=min(finding.weight, _NOT_QUITE)) if of_picture else finding
+
+
+def _other(picture: PictureFigures) -> PlaybackFault:
+    """What much harm is called: the layout when the page became of another height, else other matter."""
+    return PlaybackFault.OTHER if picture.changed >= picture.lost else PlaybackFault.LAYOUT
+
+
+def _rest(picture: PictureFigures, excused: list[DamageRegion]) -> float:
+    """Share of the harm that is beside what is excused."""
+    harm = picture.lost + picture.changed
+    return 1 - min(sum(each.share for each in excused) / harm, 1.0) if harm > _NOTHING else 0.0
+
+
+def _excused(picture: PictureFigures) -> list[DamageRegion]:
+    """What a page's own changes are, by their shape: advertisements, strips at the edges of a screen."""
+    ads = [each for each in picture.regions if _of_advertisement(each)]
+    if len(ads) > _MOST_ADVERTISEMENTS:
+        ads = []
+    _, height = picture.size_seen
+    shown = _screen_height(picture.size_seen)
+    strip = _EDGE_STRIP * shown
+    edges = [
+        each
+        for each in picture.regions
+        if each not in ads
+        and any(
+            each.y >= foot - strip - _BOX_SLACK_PX and each.y + each.h <= foot + _BOX_SLACK_PX
+            for foot in (strip, shown, height)
+        )
+    ]
+    return ads + edges
+
+
+def _of_advertisement(region: DamageRegion) -> bool:
+    return any(
+        abs(region.w - width) <= _BOX_SLACK_PX and abs(region.h - height) <= _BOX_SLACK_PX
+        for width, height in _ADVERTISEMENTS
+    )
+
+
+def _emptied(region: DamageRegion, screen: float) -> bool:
+    return (
+        region.empty >= _EMPTY
+        and region.drawn >= _DRAWN
+        and region.kind is not RegionKind.ADDED
+        and _area(region) >= _LEAST_PLACE * screen
+    )
+
+
+def _screen(size: tuple[int, int]) -> float:
+    """The area of what a screen shows of a picture."""
+    return max(size[0] * _screen_height(size), 1.0)
+
+
+def _screen_height(size: tuple[int, int]) -> int:
+    """How many rows of a picture a screen shows."""
+    shape = SCREEN_SHAPE if size[0] > _PHONE_PX else _PHONE_SHAPE
+    return min(size[1], round(size[0] * shape))
+
+
+def _area(region: DamageRegion) -> int:
+    return region.w * region.h
+
+
+def _box(region: DamageRegion) -> str:
+    return f"{region.w}x{region.h} at {region.x},{region.y}"
+
+
+def _weight(value: float, bound: float) -> float:
+    return value / bound if bound > 0 else float("inf")

@@ -1,0 +1,362 @@
+"""Visit of an archived copy in a reader's browser, on the screen of the capture.
+
+The browser draws a frame of another origin only while it is in sight, and what stands in frames of copies
+is always of another origin: in a picture of the whole page those far down are empty. So each is brought
+into sight, pictured, and pasted where it belongs.
+
+A copy is hostile. The browser that opens it reaches the hosts that serve copies and no others; what hangs
+is given up at a deadline, and what it showed until then is kept.
+"""
+
+import asyncio
+import binascii
+import io
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from typing import Any
+
+from PIL import Image
+
+from core.captures import ArtifactKind
+from core.clock import Clock
+from core.config.settings import VisitSettings
+from core.errors import BrowserUnavailableError
+from core.page_manifest import PageInfo, PagePicture, PageScreen
+from render.artifacts import read_text
+from render.browser import DISPOSE_WAIT_S, Browser, BrowserContext, ProxyEndpoint
+from render.cdp import CommandError
+from render.identity import page_options
+from render.network_log import RequestLog
+from render.page import BrowserPage, PageClosedError, open_page
+from render.page_frames import PageDocuments
+from render.screenshot import capture_full_page, capture_view, picture_styles
+from render.settle import NavigationResult, SettleLimits, SettleResult, navigate, settle
+from render.visit_steps import VisitSteps
+
+MOST_FRAMES = 20
+_FAR = """(most) => {
+  const frames = [...Document.prototype.querySelectorAll.call(document, "iframe")];
+  const boxes = frames.map((frame) => Element.prototype.getBoundingClientRect.call(frame));
+  const isFar = (box) => box.bottom > innerHeight && box.width >= 1 && box.height >= 1;
+  return [...boxes.keys()].filter((number) => isFar(boxes[number])).slice(0, most);
+}"""
+# Where on the page the part of it is that can be seen then: [x, y, width, height], in CSS pixels.
+_SHOW = """async (number) => {
+  const frame = Document.prototype.querySelectorAll.call(document, "iframe")[number];
+  if (!frame) return null;
+  Element.prototype.scrollIntoView.call(frame, { block: "center", behavior: "instant" });
+  await new Promise((drawn) => {
+    setTimeout(drawn, 500);
+    requestAnimationFrame(() => requestAnimationFrame(drawn));
+  });
+  const box = Element.prototype.getBoundingClientRect.call(frame);
+  const [left, top] = [Math.max(box.left, 0), Math.max(box.top, 0)];
+  const [right, bottom] = [Math.min(box.right, innerWidth), Math.min(box.bottom, innerHeight)];
+  if (right - left < 1 || bottom - top < 1) return null;
+  return [left + scrollX, top + scrollY, right - left, bottom - top];
+}"""
+_TOP = "() => scrollTo({ left: 0, top: 0, behavior: 'instant' })"
+
+_Piece = tuple[float, float, bytes]
+
+
+async def draw_far_frames(page: BrowserPage, picture: bytes, scale: float) -> bytes:
+    """The picture with the page's frames in it that are not in sight, as a PNG; else as it is.
+
+    Args:
+        page: at rest, at its top.
+        picture: of the whole page.
+        scale: pixels of the picture that a CSS pixel takes.
+
+    Raises:
+        CommandError, PageGoneError, BrowserUnavailableError: as `Page.send`.
+    """
+    numbers = await page.run("far frames", _FAR, MOST_FRAMES)
+    if not numbers:
+        return picture
+    pieces: list[_Piece] = []
+    async with picture_styles(page):
+        for number in numbers:
+            box = await page.run("frame", _SHOW, number)
+            if box is not None:
+                pieces.append((box[0], box[1], await _clip(page, box)))
+    await page.run("top", _TOP)
+    return await asyncio.to_thread(_pasted, picture, pieces, scale)
+
+
+async def _clip(page: BrowserPage, box: list[float]) -> bytes:
+    x, y, width, height = box
+    clip = {"x": x, "y": y, "width": width, "height": height, "scale": 1}
+    answer: dict[str, Any] = await page.send(
+        "Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True, "clip": clip}
+    )
+    return binascii.a2b_base64(answer["data"])
+
+
+def _pasted(picture: bytes, pieces: list[_Piece], scale: float) -> bytes:
+    with Image.open(io.BytesIO(picture)) as opened:
+        whole = opened.convert("RGB")
+    for x, y, data in pieces:
+        with Image.open(io.BytesIO(data)) as piece:
+            whole.paste(piece.convert("RGB"), (round(x * scale), round(y * scale)))
+    out = io.BytesIO()
+    whole.save(out, "PNG", compress_level=1)
+    return out.getvalue()
+
+
+# Nothing listens on a port that is called "discard"; whatever has to go through it goes nowhere.
+_NOWHERE = ("127.0.0.1", 9)
+_ANSWER_S = 8.0  # a page that does not answer a question for so long hangs
+TALLEST_PX = 16_000
+_PHONE = PageScreen(width=412, height=915, scale=2.0, mobile=True)  # of the profile "mobile"
+# The copy in full stands in a frame, below a banner of ours: here it has the whole window, and the word.
+_FILL = """(css) => {
+  const { get, set } = Object.getOwnPropertyDescriptor(Document.prototype, "adoptedStyleSheets");
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(css);
+  set.call(document, [...get.call(document), sheet]);
+}"""
+_FRAME_CSS = (
+    "body *:not(iframe):not(:has(iframe)) { display: none !important }"
+    " iframe { position: fixed !important; inset: 0 !important; width: 100vw !important;"
+    " height: 100vh !important; border: 0 !important; z-index: 2147483647 !important }"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CopyAddress:
+    """Where a copy is.
+
+    Attributes:
+        url: of the document to be opened.
+        hosts: "host:port" of all that serves it; a ``*`` stands for the first label.
+        framed: whether the copy stands in a frame of that document; then only the view is pictured.
+    """
+
+    url: str
+    hosts: tuple[str, ...]
+    framed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CopyTimeouts:
+    """How long a look waits, in seconds.
+
+    Attributes:
+        timeout_s: for everything together.
+        quiet_s: what has been still for so long is at rest.
+        settle_s: for rest.
+    """
+
+    timeout_s: float = 30.0
+    quiet_s: float = 0.1
+    settle_s: float = 10.0
+
+
+COPY_TIMEOUTS = CopyTimeouts()
+
+
+@dataclass(frozen=True, slots=True)
+class CopyView:
+    """What a look showed.
+
+    Attributes:
+        status: HTTP status of the document; None when none came.
+        reason: why nothing can be said of the copy, a sentence; empty when something is shown.
+        picture: of the whole page, or of the view when only that was asked for; None: none could be made.
+        text: the visible text; None: it could not be read.
+        requests: all that the copy asked for, in that order.
+        restless: what did not come to rest, by the names of `render.settle.SettleResult`.
+        timings: seconds by step.
+        seconds: the whole look.
+    """
+
+    status: int | None = None
+    reason: str = ""
+    picture: bytes | None = field(default=None, repr=False)
+    text: str | None = field(default=None, repr=False)
+    requests: tuple[RequestLog, ...] = field(default=(), repr=False)
+    restless: tuple[str, ...] = ()
+    timings: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def screen_at_capture(page: PageInfo) -> PageScreen:
+    """The screen that a page was captured on; guessed from its view where the manifest does not say."""
+    if page.screen is not None:
+        return page.screen
+    view = _picture_of(page, ArtifactKind.VIEW)
+    if view is None:
+        return PageScreen()
+    if (view.width, view.height) == (_PHONE.width * 2, _PHONE.height * 2):
+        return _PHONE
+    return PageScreen(width=view.width, height=view.height)
+
+
+def picture_height_limit(page: PageInfo, screen: PageScreen) -> int:
+    """CSS pixels at which the picture of its copy is cut: where the one of the capture was.
+
+    One that was not cut may be taller than usual: what it has below must not count as lost.
+    """
+    whole = _picture_of(page, ArtifactKind.FULL_PAGE)
+    if whole is None:
+        return TALLEST_PX
+    height = max(1, round(whole.height / screen.scale))
+    return max(TALLEST_PX, height) if whole.cut_from is None else height
+
+
+def _picture_of(page: PageInfo, kind: ArtifactKind) -> PagePicture | None:
+    return next((each for each in page.pictures if each.kind == kind), None)
+
+
+async def view_copy(
+    browser: Browser,
+    address: CopyAddress,
+    screen: PageScreen,
+    *,
+    clock: Clock,
+    tallest_px: int = TALLEST_PX,
+    patience: CopyTimeouts = COPY_TIMEOUTS,
+) -> CopyView:
+    """Open the copy and see what it shows.
+
+    Args:
+        browser: it is opened in.
+        address: where it is.
+        screen: to look at it on.
+        clock: the time.
+        tallest_px: the picture is cut at this height, in CSS pixels; 0: it is of the view alone.
+        patience: how long to wait.
+
+    Raises:
+        BrowserUnavailableError: the browser died or hung; another may look again.
+    """
+    settings = VisitSettings(
+        timeout_s=patience.timeout_s,
+        settle_s=patience.quiet_s,
+        settle_limit_s=patience.settle_s,
+        patience_s=patience.quiet_s,
+        viewport_width=screen.width,
+        viewport_height=screen.height,
+        device_scale=screen.scale,
+        mobile=screen.mobile,
+        colour_scheme=screen.colour_scheme,
+        reduced_motion=screen.reduced_motion,
+        full_page=bool(tallest_px) and not address.framed,
+        full_page_limit_px=tallest_px,
+    )
+    looking = _CopyVisit(browser, address, settings, screen.css, clock)
+    return await looking.run()
+
+
+class _CopyVisit:
+    """A look while it is being had."""
+
+    def __init__(
+        self,
+        browser: Browser,
+        address: CopyAddress,
+        settings: VisitSettings,
+        css: str,
+        clock: Clock,
+    ) -> None:
+        self._browser = browser
+        self._address = address
+        self._settings = settings
+        self._css = css
+        self._clock = clock
+        self._steps = VisitSteps(settings.timeout_s, clock)
+        self._page: BrowserPage | None = None
+        self._arrival: NavigationResult | None = None
+        self._rest = SettleResult()
+        self._seen = CopyView()
+
+    async def run(self) -> CopyView:
+        proxy = ProxyEndpoint(*_NOWHERE, direct=self._address.hosts)
+        reason = ""
+        try:
+            async with self._browser.context(proxy) as context:
+                try:
+                    async with asyncio.timeout(self._settings.timeout_s):
+                        await self._look(context, proxy)
+                finally:
+                    if self._page is not None:
+                        self._page.end("looked at")
+        except TimeoutError:
+            reason = f"The copy was not shown within {self._settings.timeout_s:g} s."
+        except CommandError as error:
+            reason = f"The browser could not show the copy: {error}"
+        except PageClosedError as error:
+            reason = f"The page {error.reason} while it was looked at."
+        if reason and self._browser.is_stuck(DISPOSE_WAIT_S):
+            raise BrowserUnavailableError("The browser hung; the copy is not to blame.")
+        return self._result(reason)
+
+    async def _look(self, context: BrowserContext, proxy: ProxyEndpoint) -> None:
+        settings, steps = self._settings, self._steps
+        browser = self._browser
+        options = page_options(settings, browser_said=browser.user_agent, version=browser.version)
+        with steps.step("open"):
+            self._page = page = await open_page(
+                context, proxy, options, self._clock, patience_s=settings.patience_s
+            )
+        with steps.step("navigate"):
+            self._arrival = await navigate(page, self._address.url)
+        if not self._arrival.shown:
+            return
+        if self._address.framed:
+            await page.run("fill", _FILL, _FRAME_CSS)
+        with steps.step("settle"):
+            answer_s = steps.share_s(_ANSWER_S)
+            limits = SettleLimits.of(settings, limit_s=settings.settle_limit_s, answer_s=answer_s)
+            await settle(page, limits, self._rest, clock=self._clock)
+        if not page.loaded:
+            page.post("Page.stopLoading")
+        page.picture_css = self._css
+        if self._status() != HTTPStatus.OK:
+            return
+        text = await steps.make("text", read_text(PageDocuments(page)))
+        self._seen = replace(self._seen, text=text)
+        self._seen = replace(self._seen, picture=await self._picture(page))
+
+    async def _picture(self, page: BrowserPage) -> bytes | None:
+        settings, steps = self._settings, self._steps
+        if not settings.full_page:
+            return await steps.make("picture", capture_view(page, settings))
+        measured = await steps.make("measure", page.call("measure"))
+        if measured is None:
+            return None
+        height, scale = measured["height"], measured["scale"]
+        if height <= settings.viewport_height:
+            # The viewport shows all of it.
+            return await steps.make("picture", capture_view(page, settings))
+        whole = await steps.make("picture", capture_full_page(page, height, scale, settings))
+        if whole is None:
+            return None
+        drawn = await steps.make("frames", draw_far_frames(page, whole.data, scale))
+        return whole.data if drawn is None else drawn
+
+    def _status(self) -> int | None:
+        if self._page is None:
+            return None
+        documents = list(self._page.log.documents.values())
+        return documents[-1].status if documents else None
+
+    def _result(self, reason: str) -> CopyView:
+        page, arrival = self._page, self._arrival
+        status = self._status()
+        if not reason and (status is None or (arrival is not None and arrival.error)):
+            reason = f"No copy came: {(arrival and arrival.error) or 'no answer'}."
+        elif not reason and status != HTTPStatus.OK:
+            reason = f"Playback answered with status {status}."
+        elif not reason and self._seen.picture is None and self._seen.text is None:
+            reason = "The copy could be neither pictured nor read."
+        return replace(
+            self._seen,
+            status=status,
+            reason=reason,
+            requests=page.log.entries() if page is not None else (),
+            restless=tuple(self._rest.restless),
+            timings=dict(self._steps.timings),
+            seconds=self._steps.spent_s,
+        )

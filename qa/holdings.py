@@ -1,0 +1,329 @@
+"""Verification that the archive holds every part that a page's manifest names.
+
+The index is asked once for all records of the page. Each of them is read where the index says that it
+lies, and held against its own digests and against the manifest's: what nobody has noticed to be gone, cut,
+overwritten or exchanged is noticed here. `weboid archive verify` does so for files, from end to end; here
+it is done for one page, and only for what belongs to it.
+"""
+
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import NamedTuple
+
+from warcio.archiveiterator import ArchiveIterator
+from warcio.exceptions import ArchiveLoadFailed
+
+from core.captures import ArtifactKind, RecordType, parse_artifact_uri
+from core.digests import Digest
+from core.errors import InputError
+from core.layout import Layout, is_warc_name
+from core.page_manifest import PageInfo
+from core.playback_check import LostPart
+from warc.file_check import find_warc
+from warc.file_reader import DamagedSpan, WarcMember, walk_records
+
+MOST_PARTS = 500  # of a page
+MOST_BYTES = 64 << 20  # compressed, that are read for a page
+MOST_READ = 2_000_000  # bytes of a payload that is looked into
+_BEGINNING = 20_000  # bytes of a document, which most often hold a word
+_MOST_ROWS = 20_000
+_MOST_KNOWN = 50_000  # records that are not read again
+
+MISSING = "missing"
+DIGEST = "digest"
+DAMAGED = "damaged"
+ORIGINAL_GONE = "original-gone"
+EMPTY = "empty"
+
+_KEPT = frozenset({"response", "revisit"})
+# What a copy needs most is read first.
+_FIRST = ("Document", "Stylesheet", "Image", "Font", "Media")
+_TAG = re.compile(rb"<[^>]*>?")
+_UNSEEN = re.compile(rb"<(?:style|title)\b[^<]*(?:<(?!/)[^<]*)*", re.IGNORECASE)
+# What is seen of a page without a word, also of those in its frames.
+_SEEN = re.compile(rb"<(?:img|svg|video|object|embed|input)\b|data-weboid-document=", re.IGNORECASE)
+
+
+class HoldingsRow(NamedTuple):
+    """What the captures index says of a record; as its columns are named."""
+
+    url: str
+    record_type: str
+    digest: str
+    filename: str
+    offset: int
+    length: int
+    orig_filename: str | None
+    orig_offset: int | None
+    orig_length: int | None
+
+
+_COLUMNS = ", ".join(
+    f'"{name}"' for name in HoldingsRow._fields
+)  # offset is a word of PostgreSQL's
+ROWS_OF_PAGE = (
+    f"SELECT {_COLUMNS} FROM captures"  # noqa: S608 constants
+    f" WHERE page_id = :page_id ORDER BY captured_ms LIMIT {_MOST_ROWS}"
+)
+# Most rows of a payload that came often are revisits: only so many are looked at.
+ROWS_OF_PAYLOAD = (
+    f"SELECT {_COLUMNS} FROM"  # noqa: S608 constants
+    f" (SELECT {_COLUMNS} FROM captures WHERE digest = :digest LIMIT 2000) AS same"
+    " WHERE record_type = 'response' LIMIT 4"
+)
+RowsOf = Callable[[str], Sequence[HoldingsRow]]
+"""All rows of a page: the answer to `ROWS_OF_PAGE`; or a few of a payload, to `ROWS_OF_PAYLOAD`."""
+
+
+def _no_rows(_digest: str) -> Sequence[HoldingsRow]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class HoldingsReport:
+    """What the archive holds of a page.
+
+    Attributes:
+        parts: how many parts and artifacts were looked for.
+        unread: of these, how many were only looked up: they are too many, or too large.
+        lost: those that are not there as they were captured, each with the reason: ``missing: index``,
+            ``missing: file``, ``digest``, ``damaged: …``, ``original-gone``, ``empty``.
+    """
+
+    parts: int
+    unread: int
+    lost: tuple[LostPart, ...]
+
+
+class _PayloadLocation(NamedTuple):
+    filename: str
+    offset: int
+    length: int
+
+
+class _RequiredPart(NamedTuple):
+    """A part or artifact that must be there; without a digest any will do."""
+
+    url: str
+    digest: str = ""
+
+
+class HoldingsVerifier:
+    """Checks what a collection holds. From any thread.
+
+    A record that was found sound, as a style sheet that every page of a site has, is not read again.
+
+    Args:
+        layout: the collection.
+        rows_of: what the index says of a page's records.
+        is_hidden: whether a part, by URL and digest, was taken down: then it may be gone.
+        twins_of: what the index says of the records with a payload, by its digest: playback takes
+            another one where a revisit's own original is gone.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        rows_of: RowsOf,
+        *,
+        is_hidden: Callable[[str, str], bool] = lambda _url, _digest: False,
+        twins_of: RowsOf = _no_rows,
+    ) -> None:
+        self._layout = layout
+        self._rows_of = rows_of
+        self._twins_of = twins_of
+        self._is_hidden = is_hidden
+        self._sound: set[tuple[_PayloadLocation, str]] = set()
+
+    def check(self, page: PageInfo) -> HoldingsReport:
+        """What is held of the page.
+
+        Raises:
+            TransientError: the index cannot be read.
+        """
+        rows = self._rows_of(page.page_id)
+        by_url: dict[str, list[HoldingsRow]] = {}
+        for row in rows:
+            by_url.setdefault(row.url, []).append(row)
+        wanted = list(_wanted(page, rows))
+        lost: dict[str, str] = {}
+        left, unread = MOST_BYTES, max(0, len(wanted) - MOST_PARTS)
+        for part in wanted[:MOST_PARTS]:
+            found = _row_of(part, by_url.get(part.url, ()))
+            if isinstance(found, HoldingsRow):
+                size = max(0, _payload_place(found).length)
+                is_read = size <= left
+                left -= size if is_read else 0
+                unread += not is_read
+                reason = self._reason(found) if is_read else ""
+            else:
+                reason = found
+            if reason and not self._is_hidden(part.url, part.digest):
+                lost.setdefault(part.url, reason)
+        for url, reason in self._hollow(page, rows):
+            lost.setdefault(url, reason)
+        parts = tuple(LostPart(url, reason) for url, reason in lost.items())
+        return HoldingsReport(len(wanted), unread, parts)
+
+    def _reason(self, row: HoldingsRow) -> str:
+        """Why the record, or the one that holds its payload, is not as it was; empty when it is."""
+        own = _PayloadLocation(row.filename, row.offset, row.length)
+        reason = self._read(own, row.digest, row.record_type)
+        if reason or row.record_type != RecordType.REVISIT:
+            return reason
+        if row.orig_filename is not None and not self._read(
+            _payload_place(row), row.digest, RecordType.RESPONSE
+        ):
+            return ""
+        return "" if self._has_twin(row.digest) else ORIGINAL_GONE
+
+    def _has_twin(self, digest: str) -> bool:
+        """Whether another record has that payload, sound."""
+        places = (
+            _PayloadLocation(each.filename, each.offset, each.length)
+            for each in self._twins_of(digest)
+        )
+        return any(
+            not self._read(place, digest, RecordType.RESPONSE)
+            for place in places
+            if place.length <= MOST_BYTES
+        )
+
+    def _read(self, place: _PayloadLocation, digest: str, kind: str) -> str:
+        key = (place, digest)
+        if key in self._sound:
+            return ""
+        reason = _record_reason(self._layout, place, digest, kind)
+        if not reason:
+            if len(self._sound) >= _MOST_KNOWN:
+                self._sound.clear()
+            self._sound.add(key)
+        return reason
+
+    def _hollow(self, page: PageInfo, rows: Iterable[HoldingsRow]) -> Iterator[tuple[str, str]]:
+        """Artifacts that are there and do not hold what the manifest says: words."""
+        if not page.text_digest.startswith("text:"):
+            return
+        for row in rows:
+            artifact = parse_artifact_uri(row.url)
+            if artifact is None or artifact[0] not in (ArtifactKind.TEXT, ArtifactKind.DOM):
+                continue
+            payload = _payload(self._layout, _PayloadLocation(row.filename, row.offset, row.length))
+            if payload is None:
+                continue  # told already
+            if artifact[0] is ArtifactKind.DOM:
+                if _is_empty(payload):
+                    yield row.url, EMPTY
+            elif len(payload) < MOST_READ and text_digest(payload) != page.text_digest:
+                yield row.url, DIGEST
+
+
+def text_digest(text: bytes) -> str:
+    """The digest by which a manifest knows the visible text (`core.page_manifest.PageInfo.text_digest`)."""
+    return f"text:{sha256(b' '.join(text.split())).hexdigest()}"
+
+
+def _wanted(page: PageInfo, rows: Iterable[HoldingsRow]) -> Iterator[_RequiredPart]:
+    """What the manifest says that there is, what a copy needs most first; each once."""
+    there = {
+        artifact[0]: row.url
+        for row in rows
+        if (artifact := parse_artifact_uri(row.url)) is not None
+    }
+    for kind in page.artifacts:
+        with suppress(ValueError):  # of a version that knows more kinds
+            made = ArtifactKind(kind)
+            yield _RequiredPart(there.get(made, f"urn:{kind}:{page.url}"))
+    kept = [each for each in page.resources if each.kept in _KEPT]
+    rank = {kind: place for place, kind in enumerate(_FIRST)}
+    kept.sort(key=lambda each: rank.get(each.resource_type, len(_FIRST)))
+    yield from dict.fromkeys(_RequiredPart(each.url, each.digest) for each in kept)
+
+
+def _row_of(part: _RequiredPart, rows: Sequence[HoldingsRow]) -> HoldingsRow | str:
+    """The row of the part, or why there is none."""
+    same = [row for row in rows if not part.digest or _is_same(row.digest, part.digest)]
+    if not same:
+        return DIGEST if rows else f"{MISSING}: index"
+    return same[-1]
+
+
+def _payload_place(row: HoldingsRow) -> _PayloadLocation:
+    """Where the payload lies."""
+    if row.orig_filename is not None and row.orig_offset is not None:
+        return _PayloadLocation(row.orig_filename, row.orig_offset, row.orig_length or 0)
+    return _PayloadLocation(row.filename, row.offset, row.length)
+
+
+def _record_reason(layout: Layout, place: _PayloadLocation, digest: str, kind: str) -> str:
+    """Why the record there is not what the index says; empty when it is."""
+    try:
+        found = _record(layout, place)
+    except FileNotFoundError:
+        return f"{MISSING}: file"
+    except OSError as error:
+        return f"{DAMAGED}: {error.strerror or 'unreadable'}"
+    if found is None:
+        return f"{MISSING}: record"
+    problems = (
+        [found.problem] if isinstance(found, DamagedSpan) else [each[0] for each in found.problems]
+    )
+    if problems:
+        return f"{DAMAGED}: {problems[0]}"
+    assert isinstance(found, WarcMember)
+    if found.kind != kind:
+        return f"{MISSING}: {kind}"
+    return "" if _is_same(found.headers.get("warc-payload-digest", ""), digest) else DIGEST
+
+
+def _record(layout: Layout, place: _PayloadLocation) -> WarcMember | DamagedSpan | None:
+    """The record there, read to its end; None when the place is none.
+
+    Raises:
+        OSError: its WARC is not here, or cannot be read.
+    """
+    if not is_warc_name(place.filename) or place.offset < 0 or place.length <= 0:
+        return None
+    path, _ = find_warc(layout, place.filename)
+    return next(walk_records(path, start=place.offset, end=place.offset + place.length), None)
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Whether two digests are one, however they are spelled."""
+    if one == other:
+        return True
+    try:
+        return Digest.parse(one) == Digest.parse(other)
+    except InputError:
+        return False
+
+
+def _payload(layout: Layout, place: _PayloadLocation) -> bytes | None:
+    """The beginning of the payload of a resource; None when it cannot be read."""
+    if not is_warc_name(place.filename) or place.offset < 0 or not 0 < place.length <= MOST_BYTES:
+        return None
+    try:
+        path, _ = find_warc(layout, place.filename)
+        with path.open("rb") as file:
+            file.seek(place.offset)
+            member = file.read(place.length)
+        record = next(iter(ArchiveIterator(io.BytesIO(member))))
+        payload: bytes = record.raw_stream.read(MOST_READ)
+    except (OSError, EOFError, ValueError, StopIteration, ArchiveLoadFailed):
+        return None
+    return payload
+
+
+def _is_empty(dom: bytes) -> bool:
+    """Whether nothing would be seen of the document: no word, and nothing that is drawn."""
+    if len(dom) >= MOST_READ or _SEEN.search(dom):
+        return False
+    return not any(_words(dom[:size]) for size in (_BEGINNING, len(dom)))
+
+
+def _words(markup: bytes) -> bytes:
+    return _TAG.sub(b" ", _UNSEEN.sub(b"", markup)).strip()

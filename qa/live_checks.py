@@ -1,0 +1,420 @@
+"""Checks and repairs during a crawl, of the pages it has just archived.
+
+Tools that fail are closed and started anew with the next look, after a pause that grows. That is told
+once, and once more when it is over.
+
+    PageDone ─> waiting, the most suspect first ─> one look at a time ─> registry, pictures, the run's output
+                                                        ╰─> records, through the run's own proxies
+    nothing left ─> what is broken into the frontier ─> the crew works on ─> looked at, compared ─> …
+
+It never holds up the crew: one page is looked at at a time, and when more wait than the settings say the
+least suspect are left out; `weboid qa` finds them later. Playback and browser are its own, start with the
+first page, and are started again when they die, which is told once.
+"""
+
+import asyncio
+import contextlib
+import heapq
+import itertools
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Self
+
+from core.clock import Clock
+from core.config.settings import QualitySettings
+from core.errors import BadUrlError, WeboidError
+from core.page_manifest import PageInfo, VisitOutcome
+from core.playback_check import PlaybackFault
+from core.timestamps import parse_warc_date, timestamp14
+from core.urls import host_of
+from crawler.frontier.base import Lane
+from crawler.run.context_builder import make_slot_assigner
+from crawler.worker.crawl_events import Event, PageChecked, PageDone, RunContext
+from links.registry.database import RegistryStore
+from net.backoff import WaitEnded, WaitStarted
+from qa.check_records import record_checks
+from qa.check_run import store_check
+from qa.check_store import find_checks
+from qa.check_table import CheckedPage
+from qa.checker import CheckOutcome, PlaybackChecker
+from qa.page_changes import PageChanges
+from qa.repair import RepairContext, RepairManager
+from qa.sample import SampleCandidate, weigh_candidate
+from warc.artifact_reader import read_manifest
+
+RECORD_EVERY = 20  # checks
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 60.0
+_REASON = "playback"  # that a run waits for, without waiting
+
+
+@dataclass(frozen=True, slots=True)
+class CheckTools:
+    """What looks are had with.
+
+    Attributes:
+        checkers: look at copies, by level of playback.
+        levels_of: at which of these levels a page's copies are looked at now.
+        engine: versions of what shows and compares.
+        store: the registry.
+        pictures: the folder for pictures of checks.
+        is_withheld: whether nothing of a capture may be shown, by its page id.
+        became: what the page of a capture, by its id, had become in another; None: that cannot be said.
+    """
+
+    checkers: Mapping[str, PlaybackChecker]
+    levels_of: Callable[[PageInfo], Sequence[str]]
+    engine: str
+    store: RegistryStore
+    pictures: Path
+    is_withheld: Callable[[str], bool]
+    became: Callable[[str, str], PageChanges | None]
+
+
+OpenTools = Callable[[RunContext], AbstractAsyncContextManager[CheckTools]]
+
+
+def candidate_from_page(page: PageInfo) -> SampleCandidate:
+    """A page that was just archived, as one to be checked."""
+    try:
+        host = host_of(page.url)
+    except BadUrlError:
+        host = ""
+    captured_at = parse_warc_date(page.captured_at)
+    return SampleCandidate(
+        page_id=page.page_id,
+        url=page.url,
+        final_url=page.final_url,
+        captured_at=captured_at,
+        timestamp=timestamp14(captured_at),
+        host=host,
+        outcome=page.outcome,
+        reason=page.reason,
+        status=page.status,
+        mime=page.mime,
+        page_class=page.page_class,
+        stored_bytes=page.stored_bytes,
+        host_checked=True,
+    )
+
+
+class CaptureInspector:
+    """Checks pages that were just archived, and keeps what it finds."""
+
+    def __init__(
+        self, tools: CheckTools, report: Callable[[PageChecked], None], clock: Clock
+    ) -> None:
+        self._tools = tools
+        self._report = report
+        self._clock = clock
+
+    async def check(self, page: PageInfo, level: str) -> CheckedPage:
+        """What is known of the page's copy, by a look of now or an earlier one of the same engine.
+
+        Raises:
+            UnavailableError: browser or playback are gone.
+            TransientError: index, registry or decisions cannot be read or written.
+            OSError: pictures cannot be written.
+        """
+        known = await asyncio.to_thread(self._known, page.page_id, level)
+        if known is not None:
+            return known
+        candidate, checker = candidate_from_page(page), self._tools.checkers[level]
+        checked = await checker.check(candidate)
+        if PlaybackFault.NOT_SHOWN in checked.check.faults:
+            # A playback that was just started again has shown nothing: that is not the copy's fault.
+            checked = await checker.check(candidate)
+        await asyncio.to_thread(self._keep, checked)
+        check = checked.check
+        self._report(
+            PageChecked(
+                check.url, check.page_id, check.level, check.verdict, check.score, check.reason
+            )
+        )
+        return CheckedPage(check, candidate.host, candidate.page_class)
+
+    def _known(self, page_id: str, level: str) -> CheckedPage | None:
+        tools = self._tools
+        with tools.store.reading() as rows:
+            for row in find_checks(rows, [page_id]):
+                if row.check.level == level and row.check.engine == tools.engine:
+                    return row
+        return None
+
+    def _keep(self, checked: CheckOutcome) -> None:
+        store_check(self._tools.store, self._tools.pictures, checked, now=self._clock.now())
+
+
+class LiveChecker:
+    """Looks and repairs beside a crew. A context manager: what was started ends with it.
+
+    Attributes:
+        desk: what the crew works with.
+        troubles: failures since the last success.
+        has_begun: whether `see_to_repairs` gave the crew something to do.
+    """
+
+    def __init__(
+        self,
+        desk: RunContext,
+        settings: QualitySettings,
+        open_tools: OpenTools,
+        new_id: Callable[[], str],
+    ) -> None:
+        self.desk = desk
+        self.troubles = 0
+        self.has_begun = False
+        self._settings = settings
+        self._open_tools = open_tools
+        self._new_id = new_id
+        self._left = settings.repairs
+        self._unwritten = 0
+        self._away_since = 0.0
+        self._opened = AsyncExitStack()
+        self._tools: CheckTools | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._close()
+
+    async def attempt(self, do: Callable[[], Awaitable[None]], *, hurry: asyncio.Event) -> bool:
+        """Do it; False, after a pause, when something failed. The pause is short once `hurry` is set."""
+        desk = self.desk
+        try:
+            await do()
+        except (WeboidError, OSError) as error:
+            await self._close()
+            if not self.troubles:
+                self._away_since = desk.clock.monotonic()
+                desk.report(WaitStarted(_REASON, f"Copies are not checked: {error}"))
+            self.troubles += 1
+            pause_s = min(FIRST_PAUSE_S * 2 ** (self.troubles - 1), LONGEST_PAUSE_S)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(hurry.wait(), pause_s)
+            return False
+        if self.troubles:
+            desk.report(WaitEnded(_REASON, desk.clock.monotonic() - self._away_since))
+        self.troubles = 0
+        return True
+
+    async def look(self, page: PageInfo) -> None:
+        """Check the page's copies; write what was found from time to time."""
+        tools = await self._ready()
+        inspector = CaptureInspector(tools, self.desk.report, self.desk.clock)
+        for level in await asyncio.to_thread(tools.levels_of, page):
+            await inspector.check(page, level)
+        self._unwritten += 1
+        if self._unwritten >= RECORD_EVERY:
+            await self.write()
+
+    async def write(self) -> None:
+        """Write into WARCs what was found, or said by people, and is not there yet."""
+        tools, desk = await self._ready(), self.desk
+        await record_checks(
+            tools.store,
+            desk.supervisor.proxy,
+            bucket=desk.settings.proxy.dedup_bucket,
+            new_id=self._new_id,
+        )
+        self._unwritten = 0
+
+    async def see_to_repairs(self) -> None:
+        """Compare what was captured again, have captured again what is broken, and write it all down."""
+        tools, desk = await self._ready(), self.desk
+        inspector = CaptureInspector(tools, desk.report, desk.clock)
+        repairs = RepairManager(
+            RepairContext(
+                tools.store,
+                desk.frontier,
+                make_slot_assigner(desk.settings),
+                lambda page_id: read_manifest(desk.layout, desk.index, page_id),
+                inspector.check,
+                tools.checkers.keys(),
+                tools.is_withheld,
+                desk.clock,
+                desk.report,
+                self._settings.repair_profile,
+                Lane.HIGH if desk.endless else Lane.STANDARD,
+                became=tools.became,
+            )
+        )
+        await repairs.finish()
+        before = len(repairs.begun())
+        await repairs.begin(self._left)
+        begun = len(repairs.begun()) - before
+        self._left -= begun
+        self.has_begun = begun > 0
+        await self.write()
+
+    async def _ready(self) -> CheckTools:
+        if self._tools is None:
+            self._tools = await self._opened.enter_async_context(self._open_tools(self.desk))
+        return self._tools
+
+    async def _close(self) -> None:
+        """End what was started; what fails while it ends was not well before."""
+        self._tools = None
+        with contextlib.suppress(WeboidError, OSError):
+            await self._opened.aclose()
+        self._opened = AsyncExitStack()
+
+
+log = logging.getLogger(__name__)
+
+ROUND_S = (
+    10.0  # while a run waits for more, what is broken and what is unwritten is seen to so often
+)
+FAILURE_LIMIT = 3  # at the end of a run nobody waits for longer
+_KEPT = frozenset({VisitOutcome.COMPLETE, VisitOutcome.PARTIAL})
+_GAPS = 2.0  # how suspect a page is whose ledger has gaps
+_SHARES = 1 << 32
+
+
+def suspicion_weight(page: PageInfo) -> float:
+    """How suspect the page is; 1: not at all."""
+    return weigh_candidate(candidate_from_page(page)).weight + (_GAPS if page.missing else 0.0)
+
+
+def is_sampled(page_id: str, weight: float, share: float) -> bool:
+    """Whether a page is among the share that is looked at: the same answer each time it is asked."""
+    place = int.from_bytes(blake2b(page_id.encode(), digest_size=4).digest())
+    return place < min(share * weight, 1.0) * _SHARES
+
+
+class CheckBacklog:
+    """Pages that wait to be looked at, the most suspect first; when there are too many, the others go.
+
+    Attributes:
+        left_out: how many went.
+    """
+
+    def __init__(self, settings: QualitySettings) -> None:
+        self._settings = settings
+        self._numbers = itertools.count()
+        self._waiting: list[tuple[float, int, PageInfo]] = []
+        self.left_out = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, page: PageInfo) -> None:
+        """Let the page wait, if it is drawn."""
+        weight = suspicion_weight(page)
+        if page.outcome not in _KEPT or not is_sampled(page.page_id, weight, self._settings.share):
+            return
+        heapq.heappush(self._waiting, (-weight, next(self._numbers), page))
+        if len(self._waiting) > max(1, self._settings.backlog):
+            self._waiting.remove(max(self._waiting))
+            heapq.heapify(self._waiting)
+            self.left_out += 1
+
+    def take(self) -> PageInfo:
+        """The most suspect one."""
+        return heapq.heappop(self._waiting)[2]
+
+    def clear(self) -> None:
+        """Leave out all of them."""
+        self.left_out += len(self._waiting)
+        self._waiting.clear()
+
+
+class LiveChecks:
+    """A `crawler.worker.crawl_events.RunExtension`. One for one run."""
+
+    def __init__(
+        self, settings: QualitySettings, open_tools: OpenTools, *, new_id: Callable[[], str]
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            settings: how many are looked at, and repaired.
+            open_tools: starts what looks are had with.
+            new_id: makes the identifier of a record.
+        """
+        self._settings = settings
+        self._open_tools = open_tools
+        self._new_id = new_id
+        self._backlog = CheckBacklog(settings)
+        self._tries: Counter[str] = Counter()
+        self._news = asyncio.Event()
+        self._asked = asyncio.Event()  # to settle
+        self._settled: asyncio.Future[bool] | None = None
+        self._working: asyncio.Task[None] | None = None
+
+    def note(self, event: Event) -> None:
+        """Let a page that was archived wait for its look."""
+        if isinstance(event, PageDone) and event.page is not None and not event.error:
+            self._backlog.add(event.page)
+            self._news.set()
+
+    @asynccontextmanager
+    async def beside(self, desk: RunContext) -> AsyncIterator[None]:
+        """Look at pages until the end of the block; a look under way is broken off."""
+        desk_work = LiveChecker(desk, self._settings, self._open_tools, self._new_id)
+        self._working = asyncio.create_task(self._work(desk_work))
+        try:
+            yield
+        finally:
+            self._working.cancel()
+            await asyncio.gather(self._working, return_exceptions=True)
+            if self._backlog.left_out:
+                log.warning("quality.left_out pages=%d", self._backlog.left_out)
+
+    async def settle(self) -> bool:
+        """Look at what waits, and have captured again what is broken; whether that was begun."""
+        assert self._working is not None
+        self._settled = settled = asyncio.get_running_loop().create_future()
+        self._asked.set()
+        self._news.set()
+        await asyncio.wait([settled, self._working], return_when=asyncio.FIRST_COMPLETED)
+        self._settled = None
+        self._asked.clear()
+        return settled.done() and settled.result()
+
+    async def _work(self, looks: LiveChecker) -> None:
+        try:
+            async with looks:
+                while True:
+                    await self._turn(looks)
+        except Exception:
+            # Our own mistake: the crawl is not to pay for it, and goes on without us.
+            log.exception("quality.ended")
+
+    async def _turn(self, looks: LiveChecker) -> None:
+        """See to what is most urgent, or wait until something is."""
+        settled = self._settled
+        if settled is not None and looks.troubles >= FAILURE_LIMIT:
+            self._backlog.clear()
+            settled.set_result(False)
+            self._settled = None
+        elif len(self._backlog):
+            page = self._backlog.take()
+            if not await looks.attempt(lambda: looks.look(page), hurry=self._asked):
+                self._put_back(page)
+        elif settled is not None:
+            if await looks.attempt(looks.see_to_repairs, hurry=self._asked):
+                settled.set_result(looks.has_begun)
+                self._settled = None
+        else:
+            await self._wait(looks)
+
+    def _put_back(self, page: PageInfo) -> None:
+        """Let it be looked at once more; what fails again and again is left to `weboid qa`."""
+        self._tries[page.page_id] += 1
+        if self._tries[page.page_id] < FAILURE_LIMIT:
+            self._backlog.add(page)
+
+    async def _wait(self, looks: LiveChecker) -> None:
+        self._news.clear()
+        try:
+            await asyncio.wait_for(self._news.wait(), ROUND_S)
+        except TimeoutError:
+            do = looks.see_to_repairs if looks.desk.endless else looks.write
+            await looks.attempt(do, hurry=self._asked)

@@ -1,0 +1,373 @@
+"""Local replay server, stored pages and browsers that checkers work with."""
+
+import asyncio
+import http.client
+import re
+import socket
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing, contextmanager
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from core.captures import ArtifactKind
+from core.clock import Clock
+from core.config.settings import BrowserSettings
+from core.errors import UnavailableError
+from core.layout import Layout
+from core.page_manifest import PageInfo
+from core.playback_check import LostPart
+from crawler.pools.proxy_pool import ProxyAccess
+from crawler.pools.resource_pool import BrowserPool
+from playback.access.control import AccessControl
+from playback.access.decision_store import DecisionStore, open_decisions
+from playback.access.level_store import LevelStore
+from playback.access.levels import DEFAULT_LEVEL, Level, LevelRules
+from playback.access.takedowns import TakedownSubject
+from playback.full_origins import LOCAL
+from playback.media_types import HTML_TYPES, TOO_LARGE
+from playback.playback_server import serve
+from playback.replay.sanitizer.allowlist import SANITISER_VERSION
+from playback.url_paths import (
+    LEVEL_MODIFIERS,
+    LONGEST_URL,
+    Memento,
+    MementoModifier,
+    memento_path,
+    page_path,
+    unescape_url,
+)
+from playback.web.page_store import CapturedPage, PageStore
+from qa.checker import COMPARISON_VERSION, LendBrowser, PlaybackChecker
+from qa.copy_view import CopyAddress
+from qa.holdings import ROWS_OF_PAGE, ROWS_OF_PAYLOAD, HoldingsRow, HoldingsVerifier
+from render.chromium import find_browser
+from warc.artifact_reader import ArtifactReader
+from warc.index.database import IndexDatabase, open_database
+
+ENGINE = f"sanitiser {SANITISER_VERSION}, comparison {COMPARISON_VERSION}"
+# What a browser must resolve by itself to look at copies in full.
+HOST_MAPPING = {"*.localhost": "127.0.0.1"}
+_ANSWER_S = 30.0
+_REFUSAL_S = 10.0
+_REFUSAL_BYTES = 10_000
+_DESTINATIONS = {"Stylesheet": "style", "Font": "font", "Image": "image"}
+# Also with the modifiers that copies in full have for their parts.
+_COPY = re.compile(
+    r"https?://[^/]+(?:/w/[^/]+)?/c/\d{14}(?:[a-z]{2,4}_)?/(.+)", re.ASCII | re.DOTALL
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOrigins:
+    """Where the playback answers."""
+
+    front: str
+    replay: str
+
+
+@asynccontextmanager
+async def running_replay(
+    layout: Layout,
+    database_url: str,
+    *,
+    full: bool,
+    fonts: bool,
+    cached: bool,
+) -> AsyncIterator[ReplayOrigins]:
+    """A playback on this machine, until the block ends.
+
+    Args:
+        layout: the collection.
+        database_url: its index, when that is a server's.
+        full: it shows copies in full, where the levels allow it.
+        fonts: copies load their own fonts.
+        cached: copies that were made before are shown again.
+
+    Raises:
+        UnavailableError: it does not start.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    fronts: list[str] = []
+    ready = asyncio.Event()
+
+    def answer(front: str) -> None:
+        fronts.append(front)
+        ready.set()
+
+    running = asyncio.create_task(
+        serve(
+            layout,
+            replay_port=port,
+            on_ready=answer,
+            index_url=database_url,
+            full=LOCAL if full else "",
+            fonts=fonts,
+            show_logins=True,  # checked like all others; no reader is told of this address
+            signals=False,  # they are for the command around it
+            cached=cached,
+        )
+    )
+    started = asyncio.create_task(ready.wait())
+    try:
+        await asyncio.wait([running, started], return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            running.result()
+            raise UnavailableError("Playback ended before it began.")
+        yield ReplayOrigins(fronts[0], f"http://127.0.0.1:{port}")
+    finally:
+        running.cancel()
+        started.cancel()
+        await asyncio.gather(running, started, return_exceptions=True)
+
+
+@contextmanager
+def open_collection_replay(
+    layout: Layout, database_url: str, origins: ReplayOrigins, level: Level, *, clock: Clock
+) -> Iterator["CollectionReplay"]:
+    """What a checker needs of the collection, until the block ends.
+
+    Raises:
+        ConfigError: `database_url` names no index.
+        TransientError: the decisions cannot be read.
+    """
+    with ExitStack() as stack:
+        database = stack.enter_context(closing(open_database(layout, database_url)))
+        decisions = stack.enter_context(closing(open_decisions(layout, database_url)))
+        yield CollectionReplay(layout, database, decisions, origins, level, clock)
+
+
+class CollectionReplay:
+    """A collection and its playback at one level: a `qa.checker.PlaybackSource`.
+
+    Attributes:
+        level: which one.
+        engine: versions of what shows and compares.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        database: IndexDatabase,
+        decisions: DecisionStore,
+        origins: ReplayOrigins,
+        level: Level,
+        clock: Clock,
+    ) -> None:
+        self.level = str(level)
+        self.engine = ENGINE
+        self._database = database
+        self._origins = origins
+        self._levels = LevelStore(decisions)
+        self._permits = AccessControl(decisions, database.rows, clock.now, show_logins=True)
+        self._store = PageStore(database, self._permits)
+        self._holding = HoldingsVerifier(
+            layout, self._rows_of, is_hidden=self.is_hidden, twins_of=self._twins_of
+        )
+        self._records = ArtifactReader(layout)
+
+    def page(self, page_id: str) -> "StoredPage | None":
+        """What was kept of the page; None when it is hidden, or not there."""
+        page = self._store.with_ids([page_id]).get(page_id)
+        if page is None:
+            return None
+        return StoredPage(
+            page, self._withheld(page), self._address(page), self._store, self._records
+        )
+
+    def lost(self, page: PageInfo) -> Sequence[LostPart]:
+        """What of the page the archive does not hold as it was captured."""
+        return self._holding.check(page).lost
+
+    def is_hidden(self, url: str, digest: str) -> bool:
+        """Whether a part was taken down, or is held back: its record may be gone."""
+        permits = self._permits
+        if not permits.are_open() and permits.subject(TakedownSubject(url, "", digest)) is not None:
+            return True
+        holds = permits.holds
+        return bool(digest) and holds.any_threat() and holds.payload(digest) is not None
+
+    def original(self, url: str) -> str | None:
+        """The archived URL that an address of playback stands for; None when it stands for none."""
+        found = _COPY.fullmatch(url)
+        if found is None or len(found[1]) > LONGEST_URL:
+            return None
+        return unescape_url(found[1])
+
+    def refusal(self, address: str, kind: str) -> tuple[int | None, str]:
+        """Return the status and reason with which playback refuses a part; None: it does not answer."""
+        parts = urlsplit(address)
+        host = parts.hostname or ""
+        connection = http.client.HTTPConnection(
+            HOST_MAPPING["*.localhost"] if host.endswith(".localhost") else host,
+            parts.port,
+            timeout=_REFUSAL_S,
+        )
+        target = address.partition(parts.netloc)[2]
+        headers = {"Host": parts.netloc, "Sec-Fetch-Dest": _DESTINATIONS.get(kind, "image")}
+        try:
+            with closing(connection):
+                connection.request("GET", target, headers=headers)
+                answer = connection.getresponse()
+                is_too_large = TOO_LARGE.encode() in answer.read(_REFUSAL_BYTES)
+                return answer.status, "too large" if is_too_large else ""
+        except (OSError, http.client.HTTPException):
+            return None, ""
+
+    async def answers(self) -> bool:
+        """Whether playback is there at all."""
+        parts = urlsplit(self._origins.replay)
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+                try:
+                    writer.write(f"GET / HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode())
+                    return (await reader.read(4)) == b"HTTP"
+                finally:
+                    writer.close()
+        except (OSError, TimeoutError):
+            return False
+
+    def _rows_of(self, page_id: str) -> list[HoldingsRow]:
+        return self._held(ROWS_OF_PAGE, {"page_id": page_id})
+
+    def _twins_of(self, digest: str) -> list[HoldingsRow]:
+        rows = self._held(ROWS_OF_PAYLOAD, {"digest": digest})
+        return [row for row in rows if not self.is_hidden(row.url, row.digest)]
+
+    def _held(self, query: str, values: Mapping[str, str]) -> list[HoldingsRow]:
+        rows = self._database.rows(query, values)
+        return [HoldingsRow(**{name: row[name] for name in HoldingsRow._fields}) for row in rows]
+
+    def _withheld(self, page: CapturedPage) -> str:
+        if page.taken_down is not None:
+            return "Taken down: nothing of it is shown."
+        if self._store.threatened([page]):
+            return "Held back: a scanner found a threat in it."
+        most = self._levels.now().of_page((page.url, page.final_url), "")
+        if not most.covers(Level(self.level)):
+            return f"The level rules show no more of it than {most}."
+        if self.level == Level.FULL and page.mime not in HTML_TYPES:
+            return "In full only HTML is shown."
+        if not page.has_copy and page.is_showable and self.level != DEFAULT_LEVEL:
+            return f"Of a page of the class {page.page_class} no copy is offered at this level."
+        return ""
+
+    def _address(self, page: CapturedPage) -> CopyAddress:
+        """Of that very capture; the default level shows also what is offered to nobody."""
+        replay = urlsplit(self._origins.replay)
+        if self.level == Level.FULL:
+            front = urlsplit(self._origins.front)
+            path = page_path(page.timestamp, page.url, view="full-view")
+            hosts = (front.netloc, replay.netloc, f"*.localhost:{replay.port}")
+            return CopyAddress(self._origins.front + path, hosts, framed=True)
+        level = Level(self.level)
+        modifier = MementoModifier.VERY if level is DEFAULT_LEVEL else LEVEL_MODIFIERS[level]
+        path = memento_path(Memento(page.timestamp, modifier, page.url))
+        return CopyAddress(self._origins.replay + path, (replay.netloc,))
+
+
+class StoredPage:
+    """What was kept of one page: a `qa.checker.PageSource`.
+
+    Attributes:
+        withheld: why nothing of it may be shown, or looked at; empty: it may be.
+        address: where its copy is.
+    """
+
+    def __init__(
+        self,
+        page: CapturedPage,
+        withheld: str,
+        address: CopyAddress,
+        store: PageStore,
+        records: ArtifactReader,
+    ) -> None:
+        self._page = page
+        self.withheld = withheld
+        self.address = address
+        self._store = store
+        self._records = records
+
+    def manifest(self) -> PageInfo | None:
+        """Its manifest; None when none was kept."""
+        place = self._store.place(self._page, ArtifactKind.PAGEINFO)
+        return None if place is None else self._records.manifest(place)
+
+    def artifact(self, kind: ArtifactKind) -> bytes | None:
+        """An artifact; None when none was kept."""
+        place = self._store.place(self._page, kind)
+        if place is None:
+            return None
+        if kind is ArtifactKind.TEXT:
+            return self._records.text(place).encode()
+        return self._records.picture(place)
+
+
+def is_checkable(level: Level, urls: Iterable[str], rules: LevelRules) -> bool:
+    """Whether copies of a page that goes by these URLs are looked at, at the level.
+
+    In full only where the rules show it so: it is shown nowhere else. What they do not allow of another
+    level is looked at, and told as unchecked: most pages are allowed there.
+    """
+    return level is not Level.FULL or rules.of_page(urls).covers(level)
+
+
+@asynccontextmanager
+async def open_browsers(settings: BrowserSettings, *, clock: Clock) -> AsyncIterator[LendBrowser]:
+    """Browsers for looks, until the end of the block.
+
+    Raises:
+        BrowserUnavailableError: none is found, or none starts.
+    """
+    executable = find_browser(settings.executable)
+    browsers = BrowserPool(
+        settings, executable, clock, needs=lambda: ProxyAccess(hosts=HOST_MAPPING)
+    )
+    try:
+        await browsers.start()
+        yield browsers.lend
+    finally:
+        await browsers.stop()
+
+
+@asynccontextmanager
+async def open_checkers(  # noqa: PLR0913 each is the caller's to say
+    layout: Layout,
+    database_url: str,
+    levels: Sequence[Level],
+    lend: LendBrowser,
+    *,
+    clock: Clock,
+    fonts: bool = True,
+    cached: bool = True,
+) -> AsyncIterator[Mapping[Level, PlaybackChecker]]:
+    """A checker for each of the levels, with a playback of their own, until the end of the block.
+
+    Args:
+        layout: the collection.
+        database_url: its index, when that is a server's.
+        levels: at which copies are looked at.
+        lend: lends a browser for one look.
+        clock: the time.
+        fonts: copies load their own fonts, as their pages did when they were captured.
+        cached: copies that were made before are shown again.
+
+    Raises:
+        UnavailableError: playback does not start.
+        ConfigError: `database_url` names no index.
+    """
+    async with AsyncExitStack() as stack:
+        is_full = Level.FULL in levels
+        origins = await stack.enter_async_context(
+            running_replay(layout, database_url, full=is_full, fonts=fonts, cached=cached)
+        )
+        pool = stack.enter_context(ThreadPoolExecutor(thread_name_prefix="compare"))
+        checkers = {}
+        for level in levels:
+            playback = stack.enter_context(
+                open_collection_replay(layout, database_url, origins, level, clock=clock)
+            )
+            checkers[level] = PlaybackChecker(playback, lend, pool, clock)
+        yield checkers

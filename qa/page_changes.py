@@ -1,0 +1,389 @@
+"""Changes of a page between two captures, or between a capture and the live page.
+
+    a look that found no page                  ─> gone, another owner, hidden, or nothing can be said
+    the words of those who buy domains         ─> another owner
+    the same words, the same picture           ─> unchanged
+    most of the words, most of the picture     ─> changed a little
+    few of the words under the same title,
+      or the picture is another                ─> rewritten
+    few of the words and another title         ─> another page
+
+Words go before pictures: a page that was dressed anew still says what it said. Where there are too few
+words to tell, the picture does, and where neither is there, nothing is said. `compare_snapshots` is a pure
+function of two `PageSnapshot`; whoever reads captures makes these (`qa.snapshot_reader` does for a
+collection).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from core.errors import PermanentError
+from core.page_classes import PageClass
+from core.page_manifest import VisitOutcome
+from links.check_result import CheckVerdict
+from links.checker.browser_check import (
+    SAME_LOOK,
+    SAME_TITLE,
+    SAME_WORDS,
+    STILL_THERE,
+    PageLikeness,
+    PageText,
+    VisitSummary,
+    page_likeness,
+    result_of_visit,
+)
+from qa.compare.picture_comparison import PictureComparison, compare_pictures
+from qa.compare.text_comparison import TextComparison, compare_texts
+
+SAME_TEXT = 0.995  # score of `compare_texts`: a clock in the footer is no news
+SAME_PICTURE = 0.995
+MOST_WORDS = 0.6  # of the older text's runs of words: below, somebody wrote it anew
+MOST_PICTURE = 0.7  # score of `compare_pictures`
+LITTLE_PICTURE = 0.3  # below it nothing of the old picture is left
+MOST_NAMED = 200  # links and parts that are named on each side
+
+
+class PageDrift(StrEnum):
+    """What became of a page, in the words that people are told."""
+
+    UNCHANGED = "unchanged"
+    LITTLE = "changed a little"
+    REWRITTEN = "rewritten"
+    OTHER_PAGE = "another page"
+    OTHER_OWNER = "another owner"
+    GONE = "gone"
+    HIDDEN = "hidden"  # a wall, a login or a check for robots stands before it
+    UNKNOWN = "unknown"  # nothing can be said: no answer, or nothing to compare
+
+
+# How far each is from the page that was captured: the most changed first.
+_DISTANCE = {
+    PageDrift.OTHER_OWNER: 6,
+    PageDrift.GONE: 5,
+    PageDrift.OTHER_PAGE: 4,
+    PageDrift.REWRITTEN: 3,
+    PageDrift.HIDDEN: 2,
+    PageDrift.LITTLE: 1,
+    PageDrift.UNCHANGED: 0,
+    PageDrift.UNKNOWN: -1,
+}
+# What a look that found no page says of it; a look that failed says nothing of what the page became.
+_NO_PAGE = {
+    CheckVerdict.GONE: PageDrift.GONE,
+    CheckVerdict.SUSPECT: PageDrift.GONE,
+    CheckVerdict.USURPED: PageDrift.OTHER_OWNER,
+    CheckVerdict.REFUSED: PageDrift.HIDDEN,
+    CheckVerdict.FAILING: PageDrift.UNKNOWN,
+    CheckVerdict.UNDECIDED: PageDrift.UNKNOWN,
+    CheckVerdict.INVALID: PageDrift.UNKNOWN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PageSnapshot:
+    """A page as one visit saw it.
+
+    Attributes:
+        url: what was asked for.
+        final_url: where redirects led.
+        captured_at: when.
+        page_id: of the capture.
+        outcome: how the visit ended.
+        reason: why it is not COMPLETE.
+        status: of the final document; None when none came.
+        mime: its bare media type.
+        title: the page's.
+        page_class: what sort of page it is.
+        evidence: what speaks for that.
+        text: the visible text; None when none was kept.
+        picture: a PNG, JPEG or WebP, the whole page's before the window's; None when none was kept.
+        outlinks: absolute URLs; None when nobody noted them.
+        parts: URLs of what the page asked for and got; None when nobody noted them.
+    """
+
+    url: str
+    final_url: str
+    captured_at: datetime
+    page_id: str = ""
+    outcome: VisitOutcome = VisitOutcome.COMPLETE
+    reason: str = ""
+    status: int | None = None
+    mime: str = ""
+    title: str = ""
+    page_class: PageClass = PageClass.UNJUDGED
+    evidence: tuple[str, ...] = ()
+    text: str | None = None
+    picture: bytes | None = field(default=None, repr=False)
+    outlinks: frozenset[str] | None = None
+    parts: frozenset[str] | None = None
+
+    def finding(self) -> CheckVerdict:
+        """What the visit says by itself, as the link registry would be told."""
+        seen = VisitSummary(
+            url=self.url,
+            final_url=self.final_url,
+            outcome=self.outcome,
+            reason=self.reason,
+            status=self.status,
+            mime=self.mime,
+            page_class=self.page_class,
+            evidence=self.evidence,
+        )
+        return result_of_visit(seen).verdict
+
+
+@dataclass(frozen=True, slots=True)
+class UrlDifferences:
+    """What of two sets of URLs is not in both: in alphabetical order, the first `MOST_NAMED`.
+
+    Attributes:
+        added: those that only the newer has.
+        removed: those that only the older had.
+        added_count: how many there are in all.
+        removed_count: the same.
+        kept_count: how many are in both.
+    """
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    added_count: int
+    removed_count: int
+    kept_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class PageChanges:
+    """What changed.
+
+    Attributes:
+        drift: in one word.
+        reason: the evidence, a sentence; empty when nothing changed.
+        words: how much of the older text's runs of three words is still there, 0 to 1; None when
+            there are too few to say.
+        title: share of both titles' words that are in both; None when one has none.
+        text: the texts compared; None when one is missing.
+        picture: the pictures compared; None when one is missing or cannot be read.
+        owner_signs: words of those who buy domains, where the older page had none.
+        links: of the outlinks; None when one visit did not note them.
+        parts: of what the page is made of; None as for `links`.
+    """
+
+    drift: PageDrift
+    reason: str = ""
+    words: float | None = None
+    title: float | None = None
+    text: TextComparison | None = None
+    picture: PictureComparison | None = None
+    owner_signs: tuple[str, ...] = ()
+    links: UrlDifferences | None = None
+    parts: UrlDifferences | None = None
+
+    @property
+    def distance(self) -> float:
+        """How far the page went: greater is further; whatever is unknown comes last."""
+        scores = [each.score for each in (self.text, self.picture) if each is not None]
+        return _DISTANCE[self.drift] + (1.0 - min(scores, default=1.0)) * 0.999
+
+
+def compare_snapshots(then: PageSnapshot, now: PageSnapshot, *, heat: bool = False) -> PageChanges:
+    """What became of the page that `then` saw in what `now` saw.
+
+    Pure, and safe with whatever a site may have sent: texts in linear time, pictures within the
+    limits of `compare_pictures`. One that cannot be read counts as missing.
+
+    Args:
+        then: the older look.
+        now: the newer one.
+        heat: also draw where the pictures differ (`Changes.picture.heat`, a PNG).
+    """
+    words = _likeness(then, now)
+    text = None if then.text is None or now.text is None else compare_texts(then.text, now.text)
+    picture = _pictures(then, now, heat=heat)
+    drift, reason = _judged(then, now, _DriftMeasures(words, text, picture))
+    return PageChanges(
+        drift=drift,
+        reason=reason,
+        words=words.text,
+        title=words.title,
+        text=text,
+        picture=picture,
+        owner_signs=words.usurper,
+        links=_differing(then.outlinks, now.outlinks),
+        parts=_differing(then.parts, now.parts),
+    )
+
+
+def changes_as_json(found: PageChanges, then: PageSnapshot, now: PageSnapshot) -> dict[str, Any]:
+    """The changes as JSON has them; pictures are left out."""
+    picture = found.picture
+    return {
+        "url": now.url,
+        "drift": str(found.drift),
+        "reason": found.reason,
+        "distance": round(found.distance, 4),
+        "words": _rounded(found.words),
+        "title_alike": _rounded(found.title),
+        "text": None if found.text is None else _rounded(found.text.score),
+        "picture": None if picture is None else _rounded(picture.score),
+        "owner_signs": list(found.owner_signs),
+        "links": _as_json(found.links),
+        "parts": _as_json(found.parts),
+        "then": _sight_facts(then),
+        "now": _sight_facts(now),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _DriftMeasures:
+    """What the judgement rests on."""
+
+    words: PageLikeness
+    text: TextComparison | None
+    picture: PictureComparison | None
+
+
+def _judged(
+    then: PageSnapshot, now: PageSnapshot, measured: _DriftMeasures
+) -> tuple[PageDrift, str]:
+    before, after = then.finding(), now.finding()
+    if after is not CheckVerdict.OK and after is not before:
+        evidence = "; ".join(now.evidence[:2]) or now.reason or _status(now)
+        return _NO_PAGE.get(after, PageDrift.UNKNOWN), evidence
+    if before is not CheckVerdict.OK and after is CheckVerdict.OK:
+        return PageDrift.UNKNOWN, f"The older capture is not the page: {_status(then)}."
+    if measured.words.usurper:
+        return PageDrift.OTHER_OWNER, f"It speaks of {', '.join(measured.words.usurper[:5])}."
+    found = _by_words(measured) if measured.words.text is not None else _by_picture(measured)
+    drift, reason = found or _by_little(measured)
+    if drift is PageDrift.UNCHANGED and then.title != now.title and measured.words.title != 1.0:
+        return PageDrift.LITTLE, "The title is another."
+    return drift, reason
+
+
+def _by_words(measured: _DriftMeasures) -> tuple[PageDrift, str]:
+    """By the words, where there are enough."""
+    share, picture = measured.words.text or 0.0, measured.picture
+    kept = f"{round(100 * share)} % of the words are still there"
+    looks = None if picture is None else picture.score
+    if share < STILL_THERE:
+        return _by_other_evidence(measured, kept)
+    if share < MOST_WORDS:
+        return PageDrift.REWRITTEN, f"{kept}."
+    if measured.text is not None and measured.text.score >= SAME_TEXT:
+        return _by_look(looks)
+    return PageDrift.LITTLE, f"{kept}{'' if looks is None else f'; {_look(looks)}'}."
+
+
+def _by_other_evidence(measured: _DriftMeasures, kept: str) -> tuple[PageDrift, str]:
+    """By title, order and picture, where few of the words are in their places (as `links.checker.browser_check`)."""
+    if (measured.words.title or 0.0) >= SAME_TITLE:
+        return PageDrift.REWRITTEN, f"The title is the same; {kept}."
+    if measured.text is not None and measured.text.score >= SAME_WORDS:
+        return PageDrift.REWRITTEN, f"The words stand in another order; {kept} in their places."
+    if measured.picture is not None and measured.picture.score >= SAME_LOOK:
+        return PageDrift.REWRITTEN, f"It looks as it did; {kept}."
+    return PageDrift.OTHER_PAGE, f"The title is another; {kept}."
+
+
+def _by_look(looks: float | None) -> tuple[PageDrift, str]:
+    """By the picture, where the words are the same."""
+    if looks is None or looks >= SAME_PICTURE:
+        return PageDrift.UNCHANGED, ""
+    if looks < LITTLE_PICTURE:
+        return PageDrift.REWRITTEN, "The words are the same, the picture is another."
+    return PageDrift.LITTLE, f"The words are the same; {_look(looks)}."
+
+
+def _by_picture(measured: _DriftMeasures) -> tuple[PageDrift, str] | None:
+    """By the picture, where there are too few words to tell."""
+    if measured.picture is None or measured.picture.seen_blank:
+        return None
+    looks = measured.picture.score
+    is_same_text = measured.text is None or measured.text.score >= SAME_TEXT
+    if looks >= SAME_PICTURE and is_same_text:
+        return PageDrift.UNCHANGED, ""
+    if looks >= MOST_PICTURE:
+        return PageDrift.LITTLE, f"{_look(looks).capitalize()}."
+    same_title = (measured.words.title or 0.0) >= SAME_TITLE
+    if looks >= LITTLE_PICTURE or same_title:
+        return PageDrift.REWRITTEN, f"Too few words to compare; {_look(looks)}."
+    return (
+        PageDrift.OTHER_PAGE,
+        f"Too few words to compare; {_look(looks)}, and the title is another.",
+    )
+
+
+def _by_little(measured: _DriftMeasures) -> tuple[PageDrift, str]:
+    """By few words alone: the same ones are the same page, others say nothing."""
+    if measured.text is not None and measured.text.words_seen and measured.text.score >= SAME_TEXT:
+        return PageDrift.UNCHANGED, ""
+    return PageDrift.UNKNOWN, "Neither words nor pictures can be compared."
+
+
+def _look(score: float) -> str:
+    return f"{round(100 * score)} % of the picture is the same"
+
+
+def _status(sight: PageSnapshot) -> str:
+    what = sight.page_class if sight.page_class not in ("", PageClass.OK) else ""
+    return ", ".join(each for each in (what, f"status {sight.status}", sight.reason) if each)
+
+
+def _likeness(then: PageSnapshot, now: PageSnapshot) -> PageLikeness:
+    found = page_likeness(
+        PageText(then.title, then.text or ""), PageText(now.title, now.text or "")
+    )
+    # A text that nobody kept is not an empty one.
+    return replace(found, text=None) if then.text is None or now.text is None else found
+
+
+def _pictures(then: PageSnapshot, now: PageSnapshot, *, heat: bool) -> PictureComparison | None:
+    if then.picture is None or now.picture is None:
+        return None
+    try:
+        return compare_pictures(then.picture, now.picture, heat=heat)
+    except PermanentError:
+        return None
+
+
+def _differing(then: frozenset[str] | None, now: frozenset[str] | None) -> UrlDifferences | None:
+    if then is None or now is None:
+        return None
+    added, removed = now - then, then - now
+    return UrlDifferences(_first(added), _first(removed), len(added), len(removed), len(then & now))
+
+
+def _first(urls: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(urls)[:MOST_NAMED])
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
+
+
+def _as_json(found: UrlDifferences | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    named: dict[str, Sequence[str]] = {"added": list(found.added), "removed": list(found.removed)}
+    counts = {
+        "added_count": found.added_count,
+        "removed_count": found.removed_count,
+        "kept_count": found.kept_count,
+    }
+    return {**named, **counts}
+
+
+def _sight_facts(sight: PageSnapshot) -> dict[str, Any]:
+    return {
+        "url": sight.url,
+        "page_id": sight.page_id,
+        "captured_at": sight.captured_at.isoformat(),
+        "final_url": sight.final_url,
+        "status": sight.status,
+        "class": str(sight.page_class),
+        "title": sight.title,
+        "outcome": str(sight.outcome),
+    }

@@ -1,0 +1,467 @@
+"""Repair of broken captures: recapture once, then offer the better of the two.
+
+The page that a visit was shown counts first: an error page, a wall or a check for robots never takes the
+place of the page itself, however well its copy is shown. Nor does another page that stands at the URL
+now, or one with much less to it, as long as more is left of the old copy: a faithful copy of the site's
+front page is no copy of the page. Of two that were shown the same, the verdict on the copy counts; of two
+broken ones, how much of each is left. Both are kept in any case, and readers are offered one.
+
+    a page of a worse class ──> the old one stays
+    another page, or less   ──> the old one stays, unless little is left of it
+    a better verdict        ──> the new one is offered
+    broken both, alike      ──> the old one stays: what is broken is likely playback
+
+    wanted ─begin─> begun ─(the visit)─> finish: no capture ───────────> failed
+                                               ╰─ checked, compared ──> done-better, done-not-better
+
+Each step is written down before the next one can have an effect, and each may be done again:
+
+1. The order that makes the URL's next visit a repair (`crawler.jobs.job_settings`), with the id that its item has.
+2. The item is queued, which gives it another id: that of the new capture.
+3. The registry: the repair has begun, and the id.
+4. The crew visits, as it visits anything.
+5. The new capture is checked; what came of it is kept, and the order is taken back.
+
+Who dies after 1 or 2 finds the order and an item of another id, and goes on with 3 instead of asking for
+a second visit; who dies after 3 or 4 finds the repair begun, and 5 waits for whoever comes next.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from core.clock import Clock
+from core.errors import BadUrlError
+from core.page_classes import WITHHELD, PageClass, class_rank
+from core.page_manifest import PageInfo, VisitOutcome
+from core.playback_check import (
+    MOST_CHARACTERS,
+    PlaybackCheck,
+    PlaybackFault,
+    QaVerdict,
+    VerdictSource,
+    choice_penalty,
+)
+from core.urls import fetch_key, identity_key
+from crawler.frontier.base import AddResult, Frontier, ItemRecord, ItemState, Lane, NewItem
+from crawler.frontier.politeness import SlotAssigner
+from crawler.jobs.job_settings import (
+    ORDERS_POLL_S,
+    REPAIR_ORDER,
+    REPAIR_PROFILE,
+    RepairVisit,
+    bucket_for,
+    cancel_repair,
+    order_repair,
+    read_repairs,
+)
+from crawler.worker.crawl_events import PageRepaired
+from links.registry.database import RegistryStore
+from qa.check_store import (
+    begin_repair,
+    end_repair,
+    find_checks,
+    list_begun_repairs,
+    list_wanted_repairs,
+    store_checks,
+    want_repair,
+)
+from qa.check_table import CheckedPage, RepairState
+from qa.page_changes import PageChanges, PageDrift
+
+MARGIN = 0.05  # of two broken copies, the better one shows so much more
+_ORDER = {QaVerdict.GOOD: 0, QaVerdict.DOUBTFUL: 1, QaVerdict.UNCHECKED: 2, QaVerdict.BROKEN: 3}
+# What stands at the URL is not the page any more.
+_NOT_THE_PAGE = {
+    PageDrift.OTHER_PAGE: "another page",
+    PageDrift.OTHER_OWNER: "the words of another owner",
+    PageDrift.GONE: "that the page is gone",
+}
+_READABLE = 0.5  # of the words: what has fewer left is not worth more than another page
+_LESS = 0.5  # of what is left of the old copy
+_FEWEST_PARTS = 3  # of which some can be missing
+_FEWEST_WORDS = 40  # the same of words
+# What an archive that holds all of a page, and a playback that shows none of it, have in common.
+_NOT_PLAYBACK = frozenset({PlaybackFault.DAMAGED})
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureSide:
+    """One of two captures.
+
+    Attributes:
+        check: of its copy, with the verdict that counts.
+        page_class: what the visit was shown.
+        status: HTTP status; None when it is not known.
+    """
+
+    check: PlaybackCheck
+    page_class: PageClass
+    status: int | None = None
+
+    @property
+    def rank(self) -> int:
+        """How far it is from good, its copy aside."""
+        return class_rank(self.page_class, self.status)
+
+    @property
+    def offered(self) -> int:
+        """How far it is from being offered: of two the lesser one is, of equal ones the newer."""
+        return self.rank + choice_penalty(self.check)
+
+
+@dataclass(frozen=True, slots=True)
+class RepairOutcome:
+    """What came of a repair.
+
+    Attributes:
+        state: how it ended.
+        reason: a sentence for people.
+        old_stays: the new capture has to be marked, or it would be offered as the newer one.
+    """
+
+    state: RepairState
+    reason: str
+    old_stays: bool = False
+
+
+def choose_capture(
+    old: CaptureSide, new: CaptureSide, became: PageChanges | None = None
+) -> RepairOutcome:
+    """The better one of a broken capture and the one that was made to repair it.
+
+    Args:
+        old: what was captured before.
+        new: what was captured again.
+        became: what the page of the old one had become when the new one was made; None: nobody knows.
+    """
+    if new.page_class in WITHHELD:
+        return RepairOutcome(
+            RepairState.FAILED, "The site checked for robots: no new copy came of it."
+        )
+    if new.rank != old.rank:
+        return _of_other_class(old, new)
+    less = _less(old, new, became)
+    if less:
+        said = f"Captured again, no better: the site shows {less} now. The old capture stays."
+        return _stays(old, new, said)
+    came, was = _ORDER[new.check.verdict], _ORDER[old.check.verdict]
+    if came != was:
+        return _of_other_verdict(old, new, is_better=came < was)
+    if new.check.verdict is QaVerdict.BROKEN:
+        return _of_two_broken(old, new)
+    said = f"Captured again: {_copy(new)}, as the one before."
+    return RepairOutcome(RepairState.DONE_NOT_BETTER, said)
+
+
+def _less(old: CaptureSide, new: CaptureSide, became: PageChanges | None) -> str:
+    """What the site shows in the place of the page, where readers have more of the old copy.
+
+    Empty when they have not, or when a person said what to think of the old one: that needs no second.
+    """
+    check = old.check
+    left = check.score or 0.0
+    if check.judge is VerdictSource.PERSON or check.verdict is not QaVerdict.BROKEN:
+        return ""
+    if became is not None and (check.text or 0.0) >= _READABLE:
+        if became.drift in _NOT_THE_PAGE:
+            return _NOT_THE_PAGE[became.drift]
+        text = became.text
+        if text is not None and text.words_seen >= _FEWEST_WORDS:
+            share = text.words_shown / text.words_seen
+            if share < _LESS * left:
+                return f"{share:.0%} of the words"
+    if check.parts_seen >= _FEWEST_PARTS:
+        share = new.check.parts_shown / check.parts_seen
+        if share < _LESS * left:
+            return f"{share:.0%} of the parts"
+    return ""
+
+
+def _of_other_class(old: CaptureSide, new: CaptureSide) -> RepairOutcome:
+    if new.rank < old.rank:
+        said = f"Captured again, and better: the site shows {_page(new)} now, not {_page(old)}."
+        return RepairOutcome(RepairState.DONE_BETTER, f"{said}{_still(new)}")
+    said = f"Captured again, no better: the site shows {_page(new)} now. The old capture stays."
+    return _stays(old, new, said)
+
+
+def _of_other_verdict(old: CaptureSide, new: CaptureSide, *, is_better: bool) -> RepairOutcome:
+    if is_better:
+        return RepairOutcome(RepairState.DONE_BETTER, f"Captured again, and better: {_copy(new)}.")
+    return _stays(old, new, f"Captured again, no better: {_copy(new)}. The old capture stays.")
+
+
+def _of_two_broken(old: CaptureSide, new: CaptureSide) -> RepairOutcome:
+    gain = (new.check.score or 0.0) - (old.check.score or 0.0)
+    if gain >= MARGIN:
+        said = f"Captured again, and better: {gain:.0%} more of it is shown.{_still(new)}"
+        return RepairOutcome(RepairState.DONE_BETTER, said)
+    said = "Captured again, no better."
+    same = (set(old.check.faults) & set(new.check.faults)) - _NOT_PLAYBACK
+    if same and PlaybackFault.DAMAGED not in new.check.faults:
+        named = ", ".join(sorted(map(str, same)))
+        said = f"Captured again, no better: a fault of playback ({named})."
+    return _stays(old, new, said)
+
+
+def _stays(old: CaptureSide, new: CaptureSide, said: str) -> RepairOutcome:
+    """The old one is better; the new one is marked where it would be offered all the same."""
+    return RepairOutcome(RepairState.DONE_NOT_BETTER, said, old_stays=new.offered <= old.offered)
+
+
+def _page(side: CaptureSide) -> str:
+    if side.page_class is PageClass.HTTP_ERROR or not side.page_class:
+        return f"status {side.status}" if side.status else "a page"
+    return "the page" if side.page_class is PageClass.OK else f"a page of class {side.page_class}"
+
+
+def _copy(side: CaptureSide) -> str:
+    if side.check.verdict is QaVerdict.UNCHECKED:
+        return f"the copy could not be compared ({side.check.reason.rstrip('.') or 'no artifacts'})"
+    return f"the copy is {side.check.verdict}"
+
+
+def _still(side: CaptureSide) -> str:
+    return " It is still broken." if side.check.verdict is QaVerdict.BROKEN else ""
+
+
+OPEN_REPAIRS_LIMIT = (
+    100  # repairs that have begun and not ended: each is an order that every worker reads
+)
+_WAITING = frozenset({ItemState.QUEUED, ItemState.CLAIMED})
+_OPEN = frozenset({RepairState.WANTED, RepairState.BEGUN})
+_KEPT = frozenset({VisitOutcome.COMPLETE, VisitOutcome.PARTIAL})
+
+
+@dataclass(frozen=True, slots=True)
+class RepairContext:
+    """What repairs are made with.
+
+    Attributes:
+        store: the registry.
+        frontier: where URLs are handed to who visits them.
+        turns: whose turn a URL takes that the frontier does not know.
+        manifest_of: the manifest of a page by its id; None when it cannot be read.
+        check: checks a capture at a level, and keeps what it finds.
+        levels: at which it can; repairs of copies at others are left to others.
+        is_withheld: whether nothing of a capture may be shown, by its page id: it was taken down, say.
+        clock: the time.
+        report: told how each repair ended.
+        profile: laid over the settings of the visits.
+        lane: where they are queued.
+        reach_s: an order has reached every worker after so long.
+        became: what the page of a capture, by its id, had become in another; None: that cannot be said.
+    """
+
+    store: RegistryStore
+    frontier: Frontier
+    turns: SlotAssigner
+    manifest_of: Callable[[str], PageInfo | None]
+    check: Callable[[PageInfo, str], Awaitable[CheckedPage]]
+    levels: Collection[str]
+    is_withheld: Callable[[str], bool]
+    clock: Clock
+    report: Callable[[PageRepaired], None]
+    profile: str = REPAIR_PROFILE
+    lane: Lane = Lane.STANDARD
+    reach_s: float = 2 * ORDERS_POLL_S
+    became: Callable[[str, str], PageChanges | None] = lambda _old, _new: None
+
+
+class RepairManager:
+    """Begins repairs, and finishes them."""
+
+    def __init__(self, bench: RepairContext) -> None:
+        self._bench = bench
+
+    def wanted(self, limit: int) -> list[CheckedPage]:
+        """What `begin` would begin with."""
+        with self._bench.store.reading() as rows:
+            return list_wanted_repairs(rows, limit)
+
+    def begun(self) -> list[CheckedPage]:
+        """Repairs that have begun and not ended."""
+        with self._bench.store.reading() as rows:
+            return list_begun_repairs(rows, OPEN_REPAIRS_LIMIT)
+
+    def others_wait(self) -> bool:
+        """Whether the frontier has more before it than the visits of repairs."""
+        frontier = self._bench.frontier
+        found = frontier.find_all(list(read_repairs(frontier)))
+        ours = sum(record is not None and record.state in _WAITING for record in found)
+        return frontier.unfinished(self._bench.clock.now()) > ours
+
+    async def begin(self, limit: int) -> AddResult:
+        """Have what is wanted captured again, at most so many; what was added to the frontier."""
+        bench, done = self._bench, AddResult()
+        orders = self._orders()
+        rows = self.wanted(min(limit, max(0, OPEN_REPAIRS_LIMIT - len(self.begun()))))
+        bucket = bucket_for(bench.clock.now())
+        ordered = [(row, await self._order(row, orders, bucket)) for row in rows]
+        if any(repair is not None for _, repair in ordered):
+            # Whoever claims one of these items has to know that it is a repair.
+            await asyncio.sleep(bench.reach_s)
+        for row, repair in ordered:
+            if repair is not None:
+                added = await self._queue(row, repair)
+                done = AddResult(
+                    done.added + added.added,
+                    done.duplicates + added.duplicates,
+                    done.requeued + added.requeued,
+                )
+        return done
+
+    def _orders(self) -> dict[str, RepairVisit]:
+        """The orders of repairs that are wanted or have begun; what is left of others is taken back."""
+        frontier = self._bench.frontier
+        orders = read_repairs(frontier)
+        with self._bench.store.reading() as rows:
+            known = find_checks(rows, [order.page_id for order in orders.values()])
+        alive = {each.check.page_id for each in known if each.repair in _OPEN}
+        for key in [key for key, order in orders.items() if order.page_id not in alive]:
+            frontier.take_back(REPAIR_ORDER, key)
+            del orders[key]
+        return orders
+
+    async def _order(
+        self, row: CheckedPage, orders: dict[str, RepairVisit], bucket: str
+    ) -> RepairVisit | None:
+        """Let the URL's next visit be a repair, unless it is one already; None when it cannot be one."""
+        bench, page_id = self._bench, row.check.page_id
+        try:
+            url = fetch_key(row.check.url, allow_single_label=True)
+            record = bench.frontier.find(url)
+        except BadUrlError:
+            self._end(row, RepairOutcome(RepairState.FAILED, "No URL that could be visited."))
+            return None
+        if await asyncio.to_thread(bench.is_withheld, page_id):
+            self._end(
+                row, RepairOutcome(RepairState.FAILED, "Taken down: it is not captured again.")
+            )
+            return None
+        if record is not None and record.state is ItemState.CLAIMED:
+            return None  # it is being visited right now, as ever; the next time
+        key = identity_key(url)
+        if key not in orders:
+            old = await asyncio.to_thread(bench.manifest_of, page_id)
+            login = old.login if old is not None else ""
+            orders[key] = RepairVisit(page_id, bucket, login, bench.profile, _id_of(record))
+            order_repair(bench.frontier, url, orders[key])
+        return orders[key]
+
+    async def _queue(self, row: CheckedPage, repair: RepairVisit) -> AddResult:
+        """Queue the URL, in the job and at the place that it has, and note that the repair begins."""
+        bench, added = self._bench, AddResult()
+        url = fetch_key(row.check.url, allow_single_label=True)
+        record = bench.frontier.find(url)
+        if _id_of(record) == repair.item_before:
+            if record is not None and record.state is ItemState.CLAIMED:
+                return added  # by somebody who may not have known; the next time
+            if record is None:
+                items = await bench.turns.assign([NewItem(url, bench.lane)])
+            else:
+                was = record.item
+                items = [
+                    NewItem(url, bench.lane, was.hops, was.via, was.job, was.hops_off, was.host)
+                ]
+            added = bench.frontier.add(items, now=bench.clock.now(), again=timedelta(0))
+            record = bench.frontier.find(url)
+        with bench.store.writing() as rows:
+            begin_repair(rows, row.check.page_id, _id_of(record), now=bench.clock.now())
+        return added
+
+    def over(self) -> list[CheckedPage]:
+        """Repairs that have begun and whose visits are over, whoever made them: `finish` can end them."""
+        return [row for row in self.begun() if not self._is_to_come(row)]
+
+    def _is_to_come(self, row: CheckedPage) -> bool:
+        record = self._bench.frontier.find(row.check.url)
+        is_ours = record is not None and record.item.id == row.repair_page_id
+        return is_ours and record is not None and record.state in _WAITING
+
+    async def finish(self) -> int:
+        """Compare what was captured again with what it was to repair; how many repairs ended.
+
+        Raises:
+            UnavailableError: playback does not answer; the repairs stay as they are.
+            BrowserUnavailableError: no browser starts.
+        """
+        ended = 0
+        for row in self.begun():
+            if row.check.level not in self._bench.levels:
+                continue
+            choice = await self._outcome(row)
+            if choice is not None:
+                self._end(row, choice)
+                ended += 1
+        return ended
+
+    async def _outcome(self, row: CheckedPage) -> RepairOutcome | None:
+        """What came of the repair; None while nothing did."""
+        bench, new_id = self._bench, row.repair_page_id
+        page = await asyncio.to_thread(bench.manifest_of, new_id) if new_id else None
+        if page is None:
+            return self._without_capture(row)
+        if page.outcome not in _KEPT:
+            return RepairOutcome(RepairState.FAILED, f"No new capture came about: {page.reason}.")
+        new = await bench.check(page, row.check.level)
+        old_page = await asyncio.to_thread(bench.manifest_of, row.check.page_id)
+        status = old_page.status if old_page is not None else None
+        became = await asyncio.to_thread(bench.became, row.check.page_id, new_id)
+        choice = choose_capture(
+            CaptureSide(_effective_check(row), row.page_class, status),
+            CaptureSide(_effective_check(new), page.page_class, page.status),
+            became,
+        )
+        if choice.old_stays:
+            marked = new._replace(check=replace(new.check, better=row.check.page_id))
+            with bench.store.writing() as rows:
+                store_checks(rows, [marked], bench.clock.now())
+        return choice
+
+    def _without_capture(self, row: CheckedPage) -> RepairOutcome | None:
+        """What became of a visit that left no manifest."""
+        bench, url = self._bench, row.check.url
+        record = bench.frontier.find(url)
+        if record is None or record.item.id != row.repair_page_id:
+            # The frontier that it was handed to is gone; nobody has visited it for us.
+            cancel_repair(bench.frontier, url)
+            with bench.store.writing() as rows:
+                want_repair(rows, row.check.page_id, row.check.level, now=bench.clock.now())
+            return None
+        if record.state in _WAITING:
+            return None
+        if record.state is ItemState.DONE:
+            return RepairOutcome(
+                RepairState.FAILED, "The manifest of the new capture cannot be read."
+            )
+        reason = record.outcome.rstrip(".")
+        return RepairOutcome(RepairState.FAILED, f"No new capture came about: {reason}.")
+
+    def _end(self, row: CheckedPage, choice: RepairOutcome) -> None:
+        """Write down what came of it, and tell."""
+        bench, page_id, url = self._bench, row.check.page_id, row.check.url
+        said = f"{row.check.reason} {choice.reason}".strip()[:MOST_CHARACTERS]
+        now = bench.clock.now()
+        with bench.store.writing() as rows:
+            if not end_repair(rows, page_id, choice.state, row.repair_page_id, now=now):
+                return  # somebody else was quicker, and told it
+            store_checks(rows, [row._replace(check=replace(row.check, reason=said))], now)
+        with suppress(BadUrlError):
+            cancel_repair(bench.frontier, url)
+        bench.report(
+            PageRepaired(url, page_id, str(choice.state), choice.reason, row.repair_page_id)
+        )
+
+
+def _effective_check(row: CheckedPage) -> PlaybackCheck:
+    """The check with the verdict that counts, and whose it is."""
+    judge = VerdictSource.PERSON if row.review else row.check.judge
+    return replace(row.check, verdict=row.verdict, judge=judge)
+
+
+def _id_of(record: ItemRecord | None) -> str:
+    return record.item.id if record is not None else ""

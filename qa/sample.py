@@ -1,0 +1,424 @@
+"""Candidates for a check, read from the captures index, and samples drawn from them.
+
+What an index says of a page tells little for sure, but gaps in its ledger, an odd class, a size unlike the
+URL's earlier one or a host that nobody ever checked make it likelier that its copy lost something. A
+sample is drawn by such suspicion, and keeps a share of ordinary pages, a few of every host: what nobody
+suspects can be broken, too.
+
+Pages come as a stream, those of a host side by side, and no more of them are held than are drawn.
+
+Pages are sorted into strata, by host and class. The first page of every stratum comes before any second
+one, so a host with a million pages takes no more places than one with three, as long as there are others.
+Chance is a hash of the seed and the page's id: the same seed draws the same pages of the same collection,
+on any machine and in whatever order they come.
+
+A page is known by its manifest, so that no check of pages ever meets one without. What tells of it is
+another record of the same visit: its final document.
+
+They come in the order of their replay keys: those of a host side by side, and the captures of a URL one
+after the other, so that each knows how large the one before was. However many there are, no more than a
+chunk of them is held.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import blake2b
+from random import Random
+from typing import Any
+
+from core.captures import ArtifactKind, parse_artifact_uri
+from core.errors import BadUrlError
+from core.page_classes import GOOD, PageClass, parse_page_class
+from core.page_manifest import VisitOutcome
+from core.timestamps import from_unix_milliseconds, unix_milliseconds
+from core.url_keys import replay_key
+from core.urls import host_of
+from crawler.frontier.base import Frontier, ItemState
+from links.registry.database import RegistryStore
+from qa.check_store import already_checked
+from warc.index.database import IndexDatabase, key_values
+from warc.index.page_choice import OFFERED
+from warc.index.queries import ALL_KEYS, KeyRange, page_chunks, range_values
+
+ORDINARY_SHARE = 0.25
+_BIG_BYTES = 10_000_000
+_CHANGED = 3.0  # so many times larger or smaller than the capture before
+_UNLIKELY = (
+    2.0  # of what is less suspect than this, the passes of `order_by_risk` make no difference
+)
+_SUSPECT = 4.0
+_STEEPNESS = 3  # the few that are suspect must stand out among very many that are not
+
+
+@dataclass(frozen=True, slots=True)
+class SampleCandidate:
+    """A visited page that may be checked, as the captures index knows it.
+
+    Attributes:
+        page_id: its identifier.
+        url: what was asked for.
+        final_url: where it led.
+        captured_at: the moment of its visit.
+        timestamp: the same in 14 digits.
+        host: canonical host of `url`.
+        outcome: how the visit ended.
+        reason: why it is not COMPLETE.
+        status: HTTP status of the final document.
+        mime: its bare media type.
+        page_class: what the visitor was shown.
+        stored_bytes: what its records take on disk.
+        before_bytes: the same of the URL's capture before it; None when there was none.
+        host_checked: whether any page of its host is known to have been checked.
+    """
+
+    page_id: str
+    url: str
+    final_url: str
+    captured_at: datetime
+    timestamp: str
+    host: str
+    outcome: str = VisitOutcome.COMPLETE
+    reason: str = ""
+    status: int | None = None
+    mime: str = ""
+    page_class: PageClass = PageClass.UNJUDGED
+    stored_bytes: int = 0
+    before_bytes: int | None = None
+    host_checked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SampledPage:
+    """A page that is to be checked.
+
+    Attributes:
+        page: which.
+        weight: how suspect it is; 1: not at all.
+        reasons: why, a few words each; empty for an ordinary page.
+    """
+
+    page: SampleCandidate
+    weight: float = 1.0
+    reasons: tuple[str, ...] = ()
+
+
+def weigh_candidate(page: SampleCandidate) -> SampledPage:
+    """The page with what speaks for a look at its copy."""
+    found = list(_suspicions(page))
+    return SampledPage(page, 1.0 + sum(each for each, _ in found), tuple(why for _, why in found))
+
+
+def _suspicions(page: SampleCandidate) -> Iterator[tuple[float, str]]:
+    if page.outcome == VisitOutcome.PARTIAL:
+        yield 4.0, page.reason or "partial"
+    if page.page_class not in GOOD:
+        yield 3.0, f"class: {page.page_class}"
+    if page.before_bytes is not None and page.before_bytes > 0 and page.stored_bytes >= 0:
+        ratio = page.stored_bytes / page.before_bytes
+        # A capture whose payloads were known already is small, whatever it shows.
+        if ratio > _CHANGED or ratio < 1 / _CHANGED:
+            yield (2.0 if ratio > 1 else 1.0), f"size: {ratio:.1f} times that of the one before"
+    if page.stored_bytes > _BIG_BYTES:
+        yield 1.0, f"big: {page.stored_bytes // 1_000_000} MB"
+    if not page.host_checked:
+        yield 1.0, "host: never checked"
+
+
+class WeightedSample:
+    """A sample of a stream of pages: most by suspicion, some of every host by chance.
+
+    Args:
+        size: how many are drawn.
+        dice: the chance; seeded, it draws the same again.
+        ordinary: the share that is drawn by chance alone.
+    """
+
+    def __init__(self, size: int, dice: Random, *, ordinary: float = ORDINARY_SHARE) -> None:
+        self._size = size
+        self._most_ordinary = min(size, max(1, round(size * ordinary))) if size else 0
+        self._dice = dice
+        self._number = 0
+        # Smallest first, so that the least wanted leaves: (key, number, page).
+        self._suspects: list[tuple[float, int, SampledPage]] = []
+        self._ordinary: list[tuple[float, int, SampledPage]] = []
+        self._host = ""
+        self._of_host: list[SampledPage] = []
+        self._host_count = 0
+
+    def add(self, page: SampleCandidate) -> None:
+        """Let the page take its chance."""
+        if not self._size:
+            return
+        chosen = weigh_candidate(page)
+        self._number += 1
+        # Efraimidis and Spirakis (2006): the largest of u^(1/w) are a weighted sample.
+        key = self._dice.random() ** (1 / chosen.weight**_STEEPNESS)
+        _keep(self._suspects, (key, self._number, chosen), self._size)
+        if page.host != self._host:
+            self._end_of_host()
+            self._host = page.host
+        self._host_count += 1
+        if len(self._of_host) < self._most_ordinary:
+            self._of_host.append(chosen)
+        else:
+            place = self._dice.randrange(self._host_count)
+            if place < self._most_ordinary:
+                self._of_host[place] = chosen
+
+    def drawn(self) -> list[SampledPage]:
+        """What was drawn, the most suspect first."""
+        self._end_of_host()
+        taken = {each.page.page_id: each for _, _, each in self._ordinary}
+        for _, _, each in sorted(self._suspects, key=lambda entry: -entry[0]):
+            if len(taken) >= self._size:
+                break
+            taken.setdefault(each.page.page_id, each)
+        return sorted(taken.values(), key=lambda each: (-each.weight, each.page.page_id))
+
+    def _end_of_host(self) -> None:
+        """The first pick of every host goes before any host's second."""
+        self._dice.shuffle(self._of_host)
+        for turn, chosen in enumerate(self._of_host):
+            self._number += 1
+            key = -(turn + self._dice.random())
+            _keep(self._ordinary, (key, self._number, chosen), self._most_ordinary)
+        self._of_host, self._host_count = [], 0
+
+
+def _keep(
+    heap: list[tuple[float, int, SampledPage]], entry: tuple[float, int, SampledPage], most: int
+) -> None:
+    if len(heap) < most:
+        heapq.heappush(heap, entry)
+    else:
+        heapq.heappushpop(heap, entry)
+
+
+def order_by_risk(read: Callable[[], Iterable[SampleCandidate]]) -> Iterator[SampledPage]:
+    """Every page, the suspect ones before the others: the stream is read once for each kind.
+
+    Args:
+        read: begins the stream.
+    """
+    bounds = ((_SUSPECT, float("inf")), (_UNLIKELY, _SUSPECT), (0.0, _UNLIKELY))
+    for least, below in bounds:
+        for chosen in map(weigh_candidate, read()):
+            if least <= chosen.weight < below:
+                yield chosen
+
+
+MOST_PAGES = 2_000  # of a sample; what is held while it is drawn grows with its square
+
+
+class StratifiedSample:
+    """A stratified sample of a stream of pages.
+
+    Args:
+        size: how many are drawn, `MOST_PAGES` at most.
+        seed: the chance.
+    """
+
+    def __init__(self, size: int, seed: int) -> None:
+        self._size = min(size, MOST_PAGES)
+        self._seed = seed
+        # Of each stratum the least chances, the greatest of them first to leave.
+        self._strata: dict[tuple[str, str], list[tuple[int, str, SampleCandidate]]] = {}
+
+    def add(self, page: SampleCandidate) -> None:
+        """Let the page take its chance."""
+        stratum = self._strata.setdefault((page.host, page.page_class), [])
+        entry = (-self._chance(page.page_id), page.page_id, page)
+        if len(stratum) < self._places():
+            heapq.heappush(stratum, entry)
+        elif stratum:
+            heapq.heappushpop(stratum, entry)
+
+    def add_all(self, pages: Iterable[SampleCandidate]) -> None:
+        """Let all of them take their chance."""
+        for page in pages:
+            self.add(page)
+
+    def drawn(self) -> list[SampleCandidate]:
+        """What was drawn, by URL."""
+        turns = [
+            (turn, -chance, page)
+            for stratum in self._strata.values()
+            for turn, (chance, _, page) in enumerate(sorted(stratum, reverse=True))
+        ]
+        first = heapq.nsmallest(self._size, turns, key=lambda each: (each[0], each[1]))
+        return sorted((page for _, _, page in first), key=lambda page: (page.url, page.page_id))
+
+    def _places(self) -> int:
+        """The most pages that any stratum can still get: every other one has a first."""
+        return max(1, self._size - len(self._strata) + 1)
+
+    def _chance(self, page_id: str) -> int:
+        text = f"{self._seed}:{page_id}".encode("utf-8", "surrogatepass")
+        return int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
+
+
+UNLISTED_LIMIT = 1_000
+_TO_COME = frozenset({ItemState.QUEUED, ItemState.CLAIMED})
+_DOCUMENTS = KeyRange.of_prefix(f"urn:{ArtifactKind.DOM.lower()}:")
+
+
+@dataclass(frozen=True, slots=True)
+class UnlistedVisit:
+    """A visit without a manifest.
+
+    Attributes:
+        page_id: in the records that there are.
+        url: what was visited.
+    """
+
+    page_id: str
+    url: str
+
+
+def visits_without_manifest(database: IndexDatabase) -> list[UnlistedVisit]:
+    """The first `UNLISTED_LIMIT` visits that the index has a document of, and no page.
+
+    Raises:
+        TransientError: the index cannot be read.
+    """
+    rows = database.rows(
+        f"SELECT url, page_id FROM captures WHERE {database.in_range} AND page_id IS NOT NULL"  # noqa: S608 constants of ours
+        " AND NOT EXISTS (SELECT 1 FROM pages WHERE pages.page_id = captures.page_id)"
+        f" ORDER BY {', '.join(database.by_key)}, captured_ms LIMIT {UNLISTED_LIMIT}",
+        range_values(_DOCUMENTS),
+    )
+    artifacts = ((row["page_id"], parse_artifact_uri(row["url"])) for row in rows)
+    return [UnlistedVisit(page_id, found[1]) for page_id, found in artifacts if found is not None]
+
+
+def is_visit_pending(frontier: Frontier, visit: UnlistedVisit) -> bool:
+    """Whether the visit goes on, or is to be made again because it broke off.
+
+    Raises:
+        TransientError: the frontier cannot be read.
+    """
+    try:
+        record = frontier.find(visit.url)
+    except BadUrlError:
+        return False
+    return record is not None and record.item.id == visit.page_id and record.state in _TO_COME
+
+
+_CHUNK = 5_000
+_COLUMNS = (
+    "page_id, url, urlkey, final_url, captured_ms, timestamp, outcome, reason, status, mime,"
+    " page_class, stored_bytes"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateFilter:
+    """Which pages.
+
+    Attributes:
+        level: at which they are checked.
+        engine: checks by it need not be made again.
+        host: only pages of this canonical host; empty: of all.
+        since: only what was captured from then on; None: whenever.
+        again: also what was checked already.
+    """
+
+    level: str
+    engine: str
+    host: str = ""
+    since: datetime | None = None
+    again: bool = False
+
+
+def read_candidates(
+    database: IndexDatabase, registry: RegistryStore, wanted: CandidateFilter
+) -> Iterator[SampleCandidate]:
+    """The pages that are wanted, those of a host side by side.
+
+    Raises:
+        TransientError: index or registry cannot be read.
+    """
+    since_ms = -(2**53) if wanted.since is None else unix_milliseconds(wanted.since)
+    before: dict[str, int] = {}
+    last_key = checked_host = ""
+    keys = _keys_of(wanted.host) if wanted.host else ALL_KEYS
+    for rows in page_chunks(database, OFFERED, columns=_COLUMNS, keys=keys, size=_CHUNK):
+        done = _done(registry, rows, wanted)
+        hosts = {_host(row["url"]) for row in rows if row["page_id"] in done} | {checked_host}
+        for row in rows:
+            url, host = row["url"], _host(row["url"])
+            if row["urlkey"] != last_key:
+                before, last_key = {}, row["urlkey"]
+            earlier = before.get(url)
+            before[url] = row["stored_bytes"]
+            if wanted.host and host != wanted.host:
+                continue
+            is_known = wanted.again or host in hosts
+            checked_host = host if is_known else ""
+            if row["captured_ms"] >= since_ms and row["page_id"] not in done:
+                yield _candidate(row, host, earlier, host_checked=is_known)
+
+
+def newest_captures(
+    database: IndexDatabase, urls: Sequence[str], *, host_checked: bool = True
+) -> Iterator[tuple[str, SampleCandidate | None]]:
+    """Each URL with its newest capture that there is a copy of; None: there is none.
+
+    Raises:
+        TransientError: the index cannot be read.
+    """
+    for url in urls:
+        try:
+            key = key_values(replay_key(url))
+        except BadUrlError:
+            yield url, None
+            continue
+        rows = database.rows(
+            f"SELECT {_COLUMNS} FROM pages WHERE {database.has_key} AND url = :url"  # noqa: S608 constants of ours
+            f" AND {OFFERED} ORDER BY captured_ms DESC, page_id LIMIT 1",
+            {**key, "url": url},
+        )
+        yield (
+            url,
+            _candidate(rows[0], _host(url), None, host_checked=host_checked) if rows else None,
+        )
+
+
+def _keys_of(host: str) -> KeyRange:
+    return KeyRange.of_prefix(replay_key(f"http://{host}/").partition(")")[0])
+
+
+def _done(registry: RegistryStore, rows: Sequence[Any], wanted: CandidateFilter) -> set[str]:
+    if wanted.again:
+        return set()
+    with registry.reading() as reader:
+        page_ids = [row["page_id"] for row in rows]
+        return already_checked(reader, page_ids, wanted.level, wanted.engine)
+
+
+def _candidate(row: Any, host: str, before: int | None, *, host_checked: bool) -> SampleCandidate:
+    return SampleCandidate(
+        page_id=row["page_id"],
+        url=row["url"],
+        final_url=row["final_url"],
+        captured_at=from_unix_milliseconds(row["captured_ms"]),
+        timestamp=row["timestamp"],
+        host=host,
+        outcome=VisitOutcome(row["outcome"]),
+        reason=row["reason"],
+        status=row["status"],
+        mime=row["mime"],
+        page_class=parse_page_class(row["page_class"]),
+        stored_bytes=row["stored_bytes"],
+        before_bytes=before,
+        host_checked=host_checked,
+    )
+
+
+def _host(url: str) -> str:
+    try:
+        return host_of(url)
+    except BadUrlError:
+        return ""

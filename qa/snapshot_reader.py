@@ -1,0 +1,175 @@
+"""Reader of page snapshots from the captures index and WARCs; withheld pages left out."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import datetime
+
+from core.captures import ArtifactKind
+from core.clock import SystemClock
+from core.errors import PermanentError, UnavailableError
+from core.layout import Layout
+from core.page_classes import parse_page_class
+from core.page_manifest import PageInfo, VisitOutcome
+from core.timestamps import parse_moment, parse_timestamp14
+from links.check_result import CheckVerdict
+from playback.access.control import AccessControl, TakenDownError
+from playback.access.decision_store import open_decisions
+from playback.web.page_store import CapturedPage, PageStore
+from qa.page_changes import PageSnapshot
+from warc.artifact_reader import ArtifactReader
+from warc.index.database import IndexDatabase, open_database
+
+_CLOCK = SystemClock()
+_LOOKED_AT = 50  # captures of a URL, from either end, for one that is good or says something
+_NOTHING_SAID = {CheckVerdict.FAILING, CheckVerdict.UNDECIDED}
+_PICTURES = (ArtifactKind.FULL_PAGE, ArtifactKind.VIEW)
+_KEPT = {"response", "revisit"}
+
+
+class SnapshotReader:
+    """The captures of one collection, to be compared. What is taken down is never shown here."""
+
+    def __init__(self, database: IndexDatabase, store: PageStore, records: ArtifactReader) -> None:
+        """Take what belongs to the caller.
+
+        Attributes:
+            database: the captures index.
+            store: its pages, as far as they may be shown.
+        """
+        self.database = database
+        self.store = store
+        self._records = records
+
+    def page(self, page_id: str) -> CapturedPage | None:
+        """The page of that id; None when it is not there, or must not be shown."""
+        page = self.store.with_ids([page_id]).get(page_id)
+        return page if page is not None and page.taken_down is None else None
+
+    def at(self, url: str, moment: str) -> CapturedPage:
+        """The capture of a moment: the very one that 14 digits name, else the best near it.
+
+        Raises:
+            InputError: it names no moment.
+            UnavailableError: there is no such capture.
+        """
+        try:
+            page = self.store.nearest(url, parse_capture_moment(moment))
+        except TakenDownError as error:
+            raise UnavailableError(f"{url} is taken down.") from error
+        if page is None:
+            raise UnavailableError(f"There is no capture of {url}.")
+        return page
+
+    def oldest_good(self, url: str) -> CapturedPage | None:
+        """The oldest capture that shows the page; None without one among the first ones."""
+        pages = self.store.captures(url, limit=_LOOKED_AT, oldest_first=True)
+        good = (each for each in pages if each.is_good and each.outcome not in _FAILED)
+        return next((each for each in good if each.taken_down is None), None)
+
+    def latest(self, url: str) -> CapturedPage | None:
+        """The newest capture, whatever it says; None without any that may be shown."""
+        pages = self.store.captures(url, limit=1)
+        return next((each for each in pages if each.taken_down is None), None)
+
+    def newest(self, url: str) -> CapturedPage | None:
+        """The newest capture that says something of the page; else the newest; None without any."""
+        pages = [
+            each for each in self.store.captures(url, limit=_LOOKED_AT) if each.taken_down is None
+        ]
+        said = (each for each in pages if _without_artifacts(each).finding() not in _NOTHING_SAID)
+        return next(said, pages[0] if pages else None)
+
+    def pair(self, then: CapturedPage, now: CapturedPage) -> tuple[PageSnapshot, PageSnapshot]:
+        """Both captures with what is compared: text, links, parts, and pictures of the same kind."""
+        kinds = [kind for kind in _PICTURES if kind in then.artifacts and kind in now.artifacts]
+        kind = kinds[0] if kinds else None
+        return self._sight(then, kind), self._sight(now, kind)
+
+    def text(self, page: CapturedPage) -> str | None:
+        """The page's visible text; None when it was not kept, or is damaged."""
+        place = self.store.place(page, ArtifactKind.TEXT)
+        try:
+            return None if place is None else self._records.text(place)
+        except PermanentError:
+            return None
+
+    def picture(self, page: CapturedPage, kind: ArtifactKind) -> bytes | None:
+        """The page's picture of that kind; None when it was not kept, or is damaged."""
+        place = self.store.place(page, kind)
+        try:
+            return None if place is None else self._records.picture(place)
+        except PermanentError:
+            return None
+
+    def _sight(self, page: CapturedPage, kind: ArtifactKind | None) -> PageSnapshot:
+        info = self._manifest(page)
+        return _without_artifacts(
+            page,
+            text=self.text(page),
+            picture=None if kind is None else self.picture(page, kind),
+            outlinks=None if info is None else frozenset(info.outlinks),
+            parts=None
+            if info is None
+            else frozenset(each.url for each in info.resources if each.kept in _KEPT),
+        )
+
+    def _manifest(self, page: CapturedPage) -> PageInfo | None:
+        place = self.store.place(page, ArtifactKind.PAGEINFO)
+        try:
+            return None if place is None else self._records.manifest(place)
+        except PermanentError:
+            return None
+
+
+_FAILED = {VisitOutcome.FAILED, VisitOutcome.SKIPPED}
+
+
+def _without_artifacts(
+    page: CapturedPage,
+    *,
+    text: str | None = None,
+    picture: bytes | None = None,
+    outlinks: frozenset[str] | None = None,
+    parts: frozenset[str] | None = None,
+) -> PageSnapshot:
+    return PageSnapshot(
+        url=page.url,
+        final_url=page.final_url,
+        captured_at=page.captured_at,
+        page_id=page.page_id,
+        outcome=VisitOutcome(page.outcome),
+        reason=page.reason,
+        status=page.status,
+        mime=page.mime,
+        title=page.title,
+        page_class=parse_page_class(page.page_class),
+        evidence=tuple(page.evidence),
+        text=text,
+        picture=picture,
+        outlinks=outlinks,
+        parts=parts,
+    )
+
+
+def parse_capture_moment(text: str) -> datetime:
+    """The moment that 14 digits or an ISO 8601 date name, in UTC.
+
+    Raises:
+        InputError: they name none.
+    """
+    if len(text) == 14 and text.isdecimal():
+        return parse_timestamp14(text)
+    return parse_moment(text)
+
+
+@contextmanager
+def open_snapshots(layout: Layout, database_url: str) -> Iterator[SnapshotReader]:
+    """The captures of the collection, as far as they may be shown, until the end of the block."""
+    with (
+        closing(open_database(layout, database_url)) as database,
+        closing(open_decisions(layout, database_url)) as decisions,
+    ):
+        store = PageStore(
+            database, AccessControl(decisions, database.rows, _CLOCK.now, show_logins=True)
+        )
+        yield SnapshotReader(database, store, ArtifactReader(layout))

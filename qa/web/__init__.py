@@ -1,0 +1,1 @@
+"""Web pages and JSON API of playback checks, for readers and reviewers."""

@@ -1,0 +1,132 @@
+"""Pictures of checks as the web server sends them, with thumbnails.
+
+They are files that checks of broken and doubtful copies leave (`core.playback_check.picture_name`). What they
+show came from the web: they are sent as pictures and nothing else, read by nobody's cache but the
+reader's own, which has to ask each time, so that a take-down holds at once.
+"""
+
+import io
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from PIL import Image
+from starlette.exceptions import HTTPException
+
+from core.errors import InputError
+from core.playback_check import PICTURES, picture_name
+
+MOST_BYTES = 16_000_000
+MEDIA_TYPE = "image/webp"
+THUMBNAIL_SIZE = (224, 140)  # twice what lists show, for dense screens
+_MOST_PIXELS = 40_000_000
+_MOST_SMALL = 2_000  # kept in memory, about 5 kB each
+
+
+@dataclass(frozen=True, slots=True)
+class CheckPicture:
+    """A picture's bytes and its entity tag."""
+
+    body: bytes
+    etag: str
+
+
+class CheckPictureFolder:
+    """The pictures in a folder. From any thread.
+
+    Args:
+        folder: where checks leave them; it may not be there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._making = threading.BoundedSemaphore(2)  # decoding takes a core and 30 MB each
+        self._small: OrderedDict[tuple[str, int, int], bytes] = OrderedDict()
+
+    def kinds(self, page_id: str, level: str) -> frozenset[str]:
+        """Which pictures of a check there are."""
+        try:
+            names = {kind: picture_name(page_id, level, kind) for kind in PICTURES}
+        except InputError:
+            return frozenset()
+        return frozenset(kind for kind, name in names.items() if (self._folder / name).is_file())
+
+    def whole(self, page_id: str, level: str, kind: str) -> CheckPicture:
+        """A picture as it was kept.
+
+        Raises:
+            HTTPException: 404, it is not there, or not one that is handed out.
+        """
+        body = self._read(self._path(page_id, level, kind))
+        return CheckPicture(body, f'"{sha256(body).hexdigest()[:32]}"')
+
+    def small(self, page_id: str, level: str, kind: str) -> CheckPicture:
+        """Its upper part, for lists.
+
+        Raises:
+            HTTPException: 404, it is not there, or cannot be read.
+        """
+        path = self._path(page_id, level, kind)
+        try:
+            told = path.stat()
+        except OSError:
+            raise HTTPException(404) from None
+        key = (str(path), told.st_mtime_ns, told.st_size)
+        with self._lock:
+            body = self._small.get(key)
+            if body is not None:
+                self._small.move_to_end(key)
+        if body is None:
+            with self._making:
+                body = make_thumbnail(self._read(path))
+            with self._lock:
+                self._small[key] = body
+                while len(self._small) > _MOST_SMALL:
+                    self._small.popitem(last=False)
+        return CheckPicture(body, f'"{sha256(body).hexdigest()[:32]}"')
+
+    def _path(self, page_id: str, level: str, kind: str) -> Path:
+        try:
+            return self._folder / picture_name(page_id, level, kind)
+        except InputError:
+            raise HTTPException(404) from None
+
+    def _read(self, path: Path) -> bytes:
+        try:
+            with path.open("rb") as file:
+                body = file.read(MOST_BYTES + 1)
+        except OSError:
+            raise HTTPException(404) from None
+        if len(body) > MOST_BYTES or not is_webp(body):
+            raise HTTPException(404)
+        return body
+
+
+def is_webp(body: bytes) -> bool:
+    """Whether bytes begin as a WebP picture does."""
+    return body[:4] == b"RIFF" and body[8:12] == b"WEBP"
+
+
+def make_thumbnail(body: bytes) -> bytes:
+    """The upper part of a WebP picture at `THUMBNAIL_SIZE`, as WebP.
+
+    Raises:
+        HTTPException: 404, it is no picture, or too large a one.
+    """
+    try:
+        with Image.open(io.BytesIO(body), formats=["WEBP"]) as image:
+            wide, high = image.size
+            if wide * high > _MOST_PIXELS:
+                raise HTTPException(404)
+            upper = image.convert("RGB").crop(
+                (0, 0, wide, min(high, wide * THUMBNAIL_SIZE[1] // THUMBNAIL_SIZE[0]))
+            )
+            upper.thumbnail(THUMBNAIL_SIZE)
+            with io.BytesIO() as buffer:
+                upper.save(buffer, "WEBP", quality=70)
+                return buffer.getvalue()
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        raise HTTPException(404) from None

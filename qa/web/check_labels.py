@@ -1,0 +1,113 @@
+"""Translated labels of verdicts, faults, page classes, levels and repairs."""
+
+import unicodedata
+from collections.abc import Mapping
+from typing import Final
+
+from core.page_classes import PageClass
+from core.playback_check import LostPart, PlaybackFault, QaVerdict
+from playback.access.levels import Level
+from playback.web.i18n import noop, translate
+from qa.check_table import RepairState
+
+VERDICTS: Final[Mapping[QaVerdict, str]] = {
+    QaVerdict.BROKEN: noop("Broken"),
+    QaVerdict.DOUBTFUL: noop("Doubtful"),
+    QaVerdict.GOOD: noop("Good"),
+    QaVerdict.UNCHECKED: noop("Not compared"),
+}
+# The classes that style.css and quality.css colour.
+MARKS: Final[Mapping[QaVerdict, str]] = {
+    QaVerdict.BROKEN: "broken",
+    QaVerdict.DOUBTFUL: "doubtful",
+    QaVerdict.GOOD: "fine",
+    QaVerdict.UNCHECKED: "unchecked",
+}
+FAULTS: Final[Mapping[PlaybackFault, str]] = {
+    PlaybackFault.NOT_SHOWN: noop("Not shown"),
+    PlaybackFault.BLANK: noop("Blank"),
+    PlaybackFault.LOST: noop("Parts gone"),
+    PlaybackFault.LAYOUT: noop("Layout"),
+    PlaybackFault.OTHER: noop("Something else"),
+    PlaybackFault.COVERED: noop("Covered"),
+    PlaybackFault.TEXT: noop("Other words"),
+    PlaybackFault.RESOURCES: noop("Files missing"),
+    PlaybackFault.DAMAGED: noop("Archive damaged"),
+}
+CLASSES: Final[Mapping[PageClass, str]] = {
+    PageClass.OK: noop("A page"),
+    PageClass.NEAR_EMPTY: noop("Nearly empty"),
+    PageClass.CONSENT_WALL: noop("Consent wall"),
+    PageClass.LOGIN_WALL: noop("Login wall"),
+    PageClass.SOFT_404: noop("Says it is missing"),
+    PageClass.HTTP_ERROR: noop("Error page"),
+    PageClass.PARKED: noop("Parked domain"),
+    PageClass.CHALLENGE: noop("Check for robots"),
+}
+LEVELS: Final[Mapping[str, str]] = {
+    Level.TEXT: noop("Text only"),
+    Level.LIMITED: noop("Reading"),
+    Level.HTML: noop("No images"),
+    Level.IMAGES: noop("With images"),
+    Level.FULL: noop("Everything (scripts)"),
+}
+REPAIRS: Final[Mapping[RepairState, str]] = {
+    RepairState.WANTED: noop("It waits to be captured again."),
+    RepairState.BEGUN: noop("It is being captured again."),
+    RepairState.DONE_BETTER: noop("It was captured again, and the new capture is better."),
+    RepairState.DONE_NOT_BETTER: noop("It was captured again, but that is no better."),
+    RepairState.FAILED: noop("It could not be captured again."),
+}
+_UNSEEN = frozenset({"Cc", "Cf", "Cs"})  # Unicode's categories
+_LOST = {
+    "missing": noop("not in the archive"),
+    "digest": noop("not what was captured"),
+    "failed": noop("did not load"),
+    "blocked": noop("kept out of the copy"),
+}
+
+
+def verdict(found: QaVerdict) -> str:
+    """A verdict's name."""
+    return translate(VERDICTS[found])
+
+
+def fault(found: PlaybackFault) -> str:
+    """A fault's name."""
+    return translate(FAULTS[found])
+
+
+def level(found: str) -> str:
+    """A level's name; one that nobody knows here as it is."""
+    return translate(LEVELS[found]) if found in LEVELS else found
+
+
+def repair(found: RepairState) -> str:
+    """What became of the repair; empty when none was wanted."""
+    return translate(REPAIRS[found]) if found in REPAIRS else ""
+
+
+def lost(part: LostPart) -> str:
+    """Why a part of the page is missing; a reason that nobody knows here as it is."""
+    name, _, detail = part.reason.partition(":")
+    if name == "status":
+        return translate(noop("answers with %(status)s"), status=replace_invisible(detail.strip()))
+    return translate(_LOST[name]) if name in _LOST else replace_invisible(part.reason)
+
+
+def replace_invisible(text: str) -> str:
+    r"""A text of the web without letters that turn or hide others: each is a mark in its place.
+
+    >>> replace_invisible("a\u202eb") == "a\ufffdb"
+    True
+    """
+    return "".join("\ufffd" if unicodedata.category(char) in _UNSEEN else char for char in text)
+
+
+def share(score: float | None) -> str:
+    """A score as people read it: whole per cent, cut off, so that 100 means that nothing differs.
+
+    >>> share(0.999), share(1.0), share(None)
+    ('99', '100', '-')
+    """
+    return "-" if score is None else str(int(score * 100 + 1e-9))

@@ -1,0 +1,523 @@
+"""HTML pages and JSON API of checks, with their routes.
+
+/quality                        the checks, the worst first
+/quality/PAGEID/LEVEL           one: capture, playback and what differs; by POST: a reviewer's act
+/quality/PAGEID/LEVEL/KIND      its pictures, and small ones under ``small/``
+/quality/sign-in                asks a browser for the reviewers' token
+
+They read and judge without a script; with it they are quicker (`static/quality.js`).
+
+Reading only. What people may not see, programs may not either (`results.py`); errors are
+``application/problem+json`` (RFC 9457).
+"""
+
+import functools
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from core.errors import InputError, TransientError, UnavailableError
+from core.layout import Layout
+from core.playback_check import PICTURES, PlaybackFault, QaVerdict
+from links.feedback.reporter_limits import open_reporter_digests
+from playback.access.levels import Level
+from playback.url_paths import Memento, MementoModifier, memento_path, page_path
+from playback.web.i18n import localized_path, noop, translate, when
+from playback.web.page_renderer import WebContext, scripted_headers
+from playback.web.rate_limits import RateLimiter
+from playback.web.registry.registry_api import problem
+from playback.web.registry.registry_forms import check_sender, read_form_post
+from playback.web.registry.registry_pages import BusyError
+from playback.web.registry.registry_service import LinkRegistry, NoRegistryError
+from qa.check_table import CheckedPage
+from qa.web import check_labels
+from qa.web.check_images import MEDIA_TYPE, CheckPicture, CheckPictureFolder
+from qa.web.check_query import (
+    MOST_COUNTED,
+    MOST_COUNTED_OF_SOME,
+    CheckQuery,
+    VisibleCheck,
+    VisibleChecks,
+    filter_values,
+    parse_check_filter,
+    parse_check_query,
+    parse_start,
+    path_with_query,
+    verdict_name,
+)
+from qa.web.review import (
+    ACTION_VERDICTS,
+    CHALLENGE,
+    PENDING_REPAIRS,
+    ReviewAction,
+    ReviewActions,
+    ReviewerRules,
+    ReviewGate,
+    active_actions,
+)
+
+QUALITY_PATH = "/quality"
+_NAVIGATION = noop("Quality")
+_LOG = logging.getLogger(__name__)
+_LONGEST_NOTE = 500
+_LONGEST_NAME = 100
+_OTHER_SITE = noop("This came from a page of another site, so nothing was done.")
+_STALE = noop("The form was open for too long, or comes from elsewhere. Press the button again.")
+_NO_RIGHT = noop("Only reviewers may judge copies. Whoever runs this archive can make you one.")
+_PICTURE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "private, no-cache",
+    "Content-Disposition": "inline",
+}
+ACTION_MESSAGES = {
+    ReviewAction.GOOD: noop("Marked as good."),
+    ReviewAction.BAD: noop("Marked as bad."),
+    ReviewAction.CLEAR: noop("The mark is taken back."),
+    ReviewAction.RECRAWL: noop("It will be captured again."),
+}
+
+
+class QualityPages:
+    """The pages. Plain functions run in threads."""
+
+    def __init__(
+        self,
+        results: VisibleChecks,
+        pictures: CheckPictureFolder,
+        acts: ReviewActions,
+        gate: ReviewGate,
+        means: WebContext,
+    ) -> None:
+        self._results = results
+        self._pictures = pictures
+        self._acts = acts
+        self._gate = gate
+        self._means = means
+
+    def routes(self) -> list[BaseRoute]:
+        """Their addresses."""
+        one = f"{QUALITY_PATH}/{{page_id}}/{{level}}"
+        return [
+            Route(QUALITY_PATH, self.listed),
+            Route(f"{QUALITY_PATH}/sign-in", self.sign_in),
+            Route(one, self.one),
+            Route(one, self.act, methods=["POST"]),
+            Route(f"{one}/{{kind}}", self.picture),
+            Route(f"{one}/small/{{kind}}", self.picture),
+        ]
+
+    def listed(self, request: Request) -> Response:
+        """The list."""
+
+        def told() -> Response:
+            question = parse_check_query(request.query_params)
+            self._gate.count(request)
+            found = self._results.listed(question)
+            is_reviewer = self._gate.name_of(request) is not None
+            totals = self._results.totals(question.wanted, by_reviewer=is_reviewer)
+            further = {"after": str(found.after)} if found.after is not None else {}
+            return self._list(
+                question,
+                results=found.results,
+                totals=totals,
+                most_counted=MOST_COUNTED_OF_SOME if question.filters else MOST_COUNTED,
+                is_first=question.after is None,
+                more=self._address(question.filters, further) if further else "",
+            )
+
+        return self._told(told)
+
+    def one(self, request: Request) -> Response:
+        """One result."""
+        return self._told(lambda: self._one(request, request.query_params))
+
+    async def act(self, request: Request) -> Response:
+        """What a button asks for."""
+        try:
+            check_sender(request, self._means.origin)
+        except HTTPException:
+            return self._refused(403, translate(_OTHER_SITE))
+        letter = await read_form_post(request)
+        return await run_in_threadpool(self._told, lambda: self._done(request, letter))
+
+    def sign_in(self, request: Request) -> Response:
+        """Ask a browser for the token; lead who has it back to the list."""
+        if self._gate.name_of(request) is not None:
+            return RedirectResponse(localized_path(QUALITY_PATH), 303)
+        headers = CHALLENGE if self._gate.reviewers.token else {}
+        return self._refused(401 if headers else 403, translate(_NO_RIGHT), headers)
+
+    def picture(self, request: Request) -> Response:
+        """A picture of a check that may be shown."""
+        names = request.path_params
+        found: list[CheckPicture] = []
+
+        def told() -> Response:
+            result, _ = self._results.one(names["page_id"], names["level"])
+            if names["kind"] not in PICTURES or not self._means.offers.shows_pictures(result.page):
+                raise HTTPException(404)
+            is_small = "/small/" in request.url.path
+            make = self._pictures.small if is_small else self._pictures.whole
+            found.append(make(names["page_id"], names["level"], names["kind"]))
+            return Response()
+
+        answer = self._told(told)
+        if not found:
+            return answer
+        headers = {**_PICTURE_HEADERS, "ETag": found[0].etag}
+        if found[0].etag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        return Response(found[0].body, headers=headers, media_type=MEDIA_TYPE)
+
+    def _one(
+        self, request: Request, given: Mapping[str, str], code: int = 200, error: str = ""
+    ) -> Response:
+        names = request.path_params
+        wanted = parse_check_filter(given)
+        self._gate.count(request)
+        result, others = self._results.one(names["page_id"], names["level"])
+        # Where it stood before it was judged: from there a reviewer goes on.
+        place = parse_start(given.get("at", "")) or result.row.place
+        before, behind = self._results.neighbours(wanted, place)
+        filters = filter_values(wanted)
+        name = self._gate.name_of(request)
+        done = given.get("done", "")
+        return self._render(
+            "quality/one.html",
+            code,
+            result=result,
+            others=others,
+            history=[
+                each
+                for each in self._results.history(result.page.url)
+                if each.page.page_id != result.page.page_id
+            ],
+            pictures=self._sources(result),
+            before=self._result_address(before.row, filters) if before else "",
+            behind=self._result_address(behind.row, filters) if behind else "",
+            back=self._address(filters),
+            filters={**filters, "at": str(place)},
+            address_of=self._result_address(result.row),
+            here_again=self._result_address(result.row, filters, {"at": str(place)}),
+            is_reviewer=name is not None,
+            reviewer=name or "",
+            can_sign_in=bool(self._gate.reviewers.token),
+            has_reviewers=self._gate.reviewers.is_anybody,
+            token=self._gate.token(request, _purpose(result)) if name is not None else "",
+            down=active_actions(result.row),
+            standing=review_status(result.row),
+            done=translate(ACTION_MESSAGES[ReviewAction(done)])
+            if done in set(ReviewAction)
+            else "",
+            error=error,
+        )
+
+    def _done(self, request: Request, letter: Mapping[str, str]) -> Response:
+        names = request.path_params
+        name = self._gate.name_of(request)
+        if name is None:
+            return self._refused(403, translate(_NO_RIGHT))
+        self._gate.count(request)
+        wanted = filter_values(parse_check_filter(letter))
+        act = letter.get("act", "")
+        if act not in set(ReviewAction):
+            raise HTTPException(400)
+        result, _ = self._results.one(names["page_id"], names["level"])
+        place = parse_start(letter.get("at", "")) or result.row.place
+        if not self._gate.holds(request, letter.get("token", ""), _purpose(result)):
+            if _wants_json(request):
+                return JSONResponse({"error": translate(_STALE)}, 403)
+            return self._one(request, letter, 403, translate(_STALE))
+        by = name or letter.get("by", "").strip()[:_LONGEST_NAME]
+        note = letter.get("note", "").strip()[:_LONGEST_NOTE]
+        if not self._acts.do(ReviewAction(act), names["page_id"], names["level"], by=by, note=note):
+            raise HTTPException(404)
+        if _wants_json(request):
+            row = self._results.one(names["page_id"], names["level"])[0].row
+            return JSONResponse(
+                {
+                    "said": translate(ACTION_MESSAGES[ReviewAction(act)]),
+                    "standing": review_status(row),
+                    "pressed": active_actions(row),
+                    "isJudged": ReviewAction(act) in ACTION_VERDICTS,
+                    "verdict": verdict_name(row.verdict),
+                },
+                headers={"Cache-Control": "no-store"},
+            )
+        after = {**wanted, "at": str(place), "done": act}
+        if letter.get("onward") and ReviewAction(act) in ACTION_VERDICTS:
+            _, behind = self._results.neighbours(parse_check_filter(letter), place)
+            if behind is not None:
+                target = self._result_address(behind.row, wanted)
+                return RedirectResponse(target, 303)
+        return RedirectResponse(self._result_address(result.row, after), 303)
+
+    def _sources(self, result: VisibleCheck) -> dict[str, str]:
+        """Where the pictures are, by kind; the archive's own screenshot where no check left one."""
+        check, page = result.row.check, result.page
+        if not self._means.offers.shows_pictures(page):
+            return {}
+        kinds = self._pictures.kinds(check.page_id, check.level)
+        found = {kind: f"{self._result_address(result.row)}/{kind}" for kind in kinds}
+        if "seen" not in found and page.picture:
+            found["seen"] = self._image(page.timestamp, page.picture)
+        return found
+
+    def _small(self, result: VisibleCheck) -> dict[str, str]:
+        """The same for lists."""
+        check, page = result.row.check, result.page
+        if not self._means.offers.shows_pictures(page):
+            return {}
+        kinds = self._pictures.kinds(check.page_id, check.level)
+        found = {kind: f"{self._result_address(result.row)}/small/{kind}" for kind in kinds}
+        if page.thumbnail:
+            found["seen"] = self._image(page.timestamp, page.thumbnail)
+        return found
+
+    def _image(self, timestamp: str, uri: str) -> str:
+        return self._means.replay_origin + memento_path(
+            Memento(timestamp, MementoModifier.IMAGE, uri)
+        )
+
+    def _list(self, question: CheckQuery | None, code: int = 200, **values: Any) -> Response:
+        nothing: dict[str, Any] = {
+            "results": (), "totals": None, "most_counted": 0, "is_first": True, "more": "", "error": "",
+        }  # fmt: skip
+        return self._render(
+            "quality/list.html",
+            code,
+            filters=question.filters if question is not None else {},
+            verdicts=[(verdict_name(each), check_labels.verdict(each)) for each in QaVerdict],
+            classes=[(str(each), translate(text)) for each, text in check_labels.CLASSES.items()],
+            levels=[(str(each), check_labels.level(each)) for each in Level],
+            faults=[(str(each), check_labels.fault(each)) for each in PlaybackFault],
+            small=self._small,
+            back=self._address({}),
+            **{**nothing, **values},
+        )
+
+    def _told(self, tell: Callable[[], Response]) -> Response:
+        """The answer, or what is wrong with the question."""
+        try:
+            return tell()
+        except InputError as error:
+            return self._list(None, 400, error=translate(str(error)))
+        except BusyError as error:
+            text = translate(noop("Too many questions: wait, and ask less often."))
+            return self._refused(429, text, {"Retry-After": str(error.seconds)})
+        except NoRegistryError:
+            raise HTTPException(404) from None
+        except (TransientError, UnavailableError) as error:
+            _LOG.warning("front.quality_unavailable: %s", error)
+            text = translate(noop("The link registry cannot be read at the moment."))
+            return self._refused(503, text, {"Retry-After": "30"})
+
+    def _refused(self, code: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
+        return self._render(
+            "quality/refused.html", code, headers, text=text, back=self._address({})
+        )
+
+    def _render(
+        self,
+        template: str,
+        code: int = 200,
+        headers: Mapping[str, str] | None = None,
+        **values: Any,
+    ) -> Response:
+        return self._means.render(
+            template,
+            code,
+            {**scripted_headers(self._means.replay_origin), **(headers or {})},
+            words=check_labels,
+            verdict_name=verdict_name,
+            result_address=self._result_address,
+            list_address=self._address,
+            **values,
+        )
+
+    def _address(self, *values: Mapping[str, str]) -> str:
+        return path_with_query(localized_path(QUALITY_PATH), *values)
+
+    def _result_address(self, row: CheckedPage, *values: Mapping[str, str]) -> str:
+        path = localized_path(f"{QUALITY_PATH}/{row.check.page_id}/{row.check.level}")
+        return path_with_query(path, *values)
+
+
+def review_status(row: CheckedPage) -> str:
+    """What people said of it, and what is being done about it."""
+    said = translate(noop("No person has judged it."))
+    if row.review is not QaVerdict.UNCHECKED and row.reviewed_at is not None:
+        facts = {"verdict": check_labels.verdict(row.review), "when": when(row.reviewed_at)}
+        if row.reviewed_by:
+            text = noop("%(verdict)s, says %(name)s, %(when)s.")
+            said = translate(text, **facts, name=check_labels.replace_invisible(row.reviewed_by))
+        else:
+            said = translate(noop("%(verdict)s, says a reviewer, %(when)s."), **facts)
+    told = [said, check_labels.repair(row.repair)]
+    if row.repair in PENDING_REPAIRS:
+        told.append(translate(noop("A running crawl takes it up, or “weboid qa repair”.")))
+    return " ".join(filter(None, told))
+
+
+def _purpose(result: VisibleCheck) -> str:
+    return f"quality {result.row.check.page_id} {result.row.check.level}"
+
+
+def _wants_json(request: Request) -> bool:
+    return request.headers.get("accept", "").startswith("application/json")
+
+
+RESULTS_PATH = f"{QUALITY_PATH}/api/results"
+SUMMARY_PATH = f"{QUALITY_PATH}/api/summary"
+_NO_STORE = {"Cache-Control": "no-store"}
+
+
+class QualityApi:
+    """Answers programs. Plain functions run in threads."""
+
+    def __init__(self, results: VisibleChecks, gate: ReviewGate) -> None:
+        self._results = results
+        self._gate = gate
+
+    def routes(self) -> list[BaseRoute]:
+        """Their addresses."""
+        return [Route(RESULTS_PATH, self.results), Route(SUMMARY_PATH, self.summary)]
+
+    def results(self, request: Request) -> Response:
+        """A part of the list, the worst first; ``next`` is the address of what follows."""
+
+        def told() -> Response:
+            question = parse_check_query(request.query_params)
+            found = self._results.listed(question)
+            after = str(found.after) if found.after is not None else None
+            limit = {"limit": request.query_params.get("limit", "")}
+            return JSONResponse(
+                {
+                    "results": [check_as_json(each) for each in found.results],
+                    "after": after,
+                    "next": None
+                    if after is None
+                    else path_with_query(RESULTS_PATH, question.filters, limit, {"after": after}),
+                },
+                headers=_NO_STORE,
+            )
+
+        return self._told(request, told)
+
+    def summary(self, request: Request) -> Response:
+        """How many there are with which verdict; null where that is told to reviewers only."""
+
+        def told() -> Response:
+            wanted = parse_check_filter(request.query_params)
+            is_reviewer = self._gate.name_of(request) is not None
+            totals = self._results.totals(wanted, by_reviewer=is_reviewer)
+            counted = None if totals is None else {verdict_name(k): n for k, n in totals.items()}
+            return JSONResponse({"totals": counted}, headers=_NO_STORE)
+
+        return self._told(request, told)
+
+    def _told(self, request: Request, tell: Callable[[], Response]) -> Response:
+        """The answer, or what went wrong as a problem."""
+        try:
+            self._gate.count(request)
+            return tell()
+        except BusyError as error:
+            retry = {"Retry-After": str(error.seconds)}
+            return problem(429, "Too many questions: wait, and ask less often.", retry)
+        except InputError as error:
+            return problem(400, translate(str(error)))
+        except NoRegistryError:
+            return problem(404, "This archive has no link registry.")
+        except TransientError as error:
+            _LOG.warning("front.quality_unavailable: %s", error)
+            retry = {"Retry-After": "30"}
+            return problem(503, "The link registry cannot be read at the moment.", retry)
+
+
+def check_as_json(result: VisibleCheck) -> dict[str, object]:
+    """A result for programs, with where people see it."""
+    row, page = result.row, result.page
+    check = row.check
+    return {
+        **check_fields(row),
+        "url": page.url,
+        "result": f"{QUALITY_PATH}/{check.page_id}/{check.level}",
+        "copy": page_path(page.timestamp, page.url),
+    }
+
+
+def check_fields(row: CheckedPage) -> dict[str, object]:
+    """What is known of a check, by the names that JSON has."""
+    check = row.check
+    return {
+        "page_id": check.page_id,
+        "level": check.level,
+        "url": check.url,
+        "host": row.host,
+        "class": row.page_class,
+        "captured_at": check.captured_at,
+        "checked_at": check.checked_at,
+        "engine": check.engine,
+        "verdict": verdict_name(row.verdict),
+        "machine": verdict_name(check.verdict),
+        "person": None if row.review is QaVerdict.UNCHECKED else str(row.review),
+        "reviewed_by": row.reviewed_by or None,
+        "reviewed_at": row.reviewed_at and row.reviewed_at.isoformat(timespec="milliseconds"),
+        "note": row.note,
+        "score": check.score,
+        "picture": check.picture,
+        "text": check.text,
+        "resources": check.resources,
+        "parts_seen": check.parts_seen,
+        "parts_shown": check.parts_shown,
+        "faults": list(check.faults),
+        "lost": [{"url": part.url, "reason": part.reason} for part in check.lost],
+        "reason": check.reason,
+        "seconds": check.seconds,
+        "repair": str(row.repair),
+        "repair_page_id": row.repair_page_id or None,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class QualityContext:
+    """What a front must have to show checks, beside the link registry.
+
+    Attributes:
+        layout: the collection, which keeps the pictures and the key of forms.
+        reviewers: who may judge; nobody by default.
+    """
+
+    layout: Layout
+    reviewers: ReviewerRules = field(default_factory=ReviewerRules)
+
+    def navigation_link(self, registry: LinkRegistry) -> tuple[str, str] | None:
+        """Return (address, text) of the list of checks, or None while there is no registry."""
+        if not registry.source.is_there():
+            return None
+        return localized_path(QUALITY_PATH), translate(_NAVIGATION)
+
+    def routes(self, registry: LinkRegistry, context: WebContext) -> list[BaseRoute]:
+        """Return the routes of the pages and of the JSON API."""
+        results = VisibleChecks(registry.source, context.store, context.cautions)
+        reporters = functools.cache(functools.partial(open_reporter_digests, self.layout))
+        gate = ReviewGate(
+            self.reviewers, reporters, RateLimiter(registry.access, "quality"), context.clock
+        )
+        pages = QualityPages(
+            results,
+            CheckPictureFolder(self.layout.quality_pictures),
+            ReviewActions(results.registry, context.clock),
+            gate,
+            context,
+        )
+        programs = QualityApi(results, gate)
+        return [*programs.routes(), *pages.routes()]

@@ -1,0 +1,352 @@
+"""Queries for checks: parsed from request parameters, answered with what may be shown.
+
+A check tells what was captured. So each is held against the captures index and the decisions
+(`playback.access.control`) before anything is said of it: what was taken down, is hidden or is held back, and
+what the index does not have any more, is passed over as if it had never been checked. Numbers of checks
+count these, too; so where anything at all is taken down, only those who may judge are told them of less
+than everything.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from starlette.datastructures import QueryParams
+from starlette.exceptions import HTTPException
+
+from core.errors import BadUrlError, InputError
+from core.page_classes import PageClass
+from core.playback_check import PlaybackFault, QaVerdict
+from links.registry.database import RegistryStore
+from links.registry.statements import Reader
+from links.url_parts import url_parts_of
+from playback.access.levels import Level
+from playback.access.threat_lists import ListEffect
+from playback.web.copy_notices import CopyWarnings
+from playback.web.i18n import noop
+from playback.web.page_store import CapturedPage, PageStore
+from playback.web.registry.registry_service import NoRegistryError, RegistrySource
+from playback.web.registry.registry_values import parse_flag
+from qa.check_store import (
+    count_by_verdict,
+    find_checks,
+    find_checks_of_urls,
+    list_before,
+    list_worst_first,
+)
+from qa.check_table import CheckedPage, CheckFilter, CheckPosition, parse_position
+
+PAGE_SIZE = 50
+MOST_RESULTS = 500
+# A verdict that is empty needs a word of its own in an address.
+UNCHECKED = "unchecked"
+_LONGEST_HOST = 2_000
+_HOST = re.compile(r"[^\s/?#@\\:\x00-\x1f\x7f-\x9f]+|\[[0-9A-Fa-f:.]+\]")
+_SCORE = re.compile(r"[0-9]{1,3}(?:\.[0-9]{0,6})?%?|\.[0-9]{1,6}%?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckQuery:
+    """Which checks are asked for.
+
+    Attributes:
+        wanted: the filter.
+        after: the place behind which the list goes on; None: its beginning.
+        limit: how many at most.
+    """
+
+    wanted: CheckFilter
+    after: CheckPosition | None = None
+    limit: int = PAGE_SIZE
+
+    @property
+    def filters(self) -> dict[str, str]:
+        """The filter as an address has it: `parse_check_filter` is the inverse."""
+        return filter_values(self.wanted)
+
+
+def parse_check_query(given: QueryParams) -> CheckQuery:
+    """What the parameters ask for.
+
+    Raises:
+        InputError: they ask for something else; the text says what, for `translate`.
+    """
+    return CheckQuery(
+        parse_check_filter(given),
+        parse_start(given.get("after", "")),
+        _limit(given.get("limit", "")),
+    )
+
+
+def parse_check_filter(given: Mapping[str, str]) -> CheckFilter:
+    """Which checks the parameters name; what is not known to be a filter is left out.
+
+    Raises:
+        InputError: one of them names none.
+    """
+    named = {name: given.get(name, "").strip() for name in ("verdict", "class", "fault", "level")}
+    known: dict[str, set[str]] = {
+        "verdict": {UNCHECKED, *filter(None, QaVerdict)},
+        "class": {*filter(None, PageClass)},
+        "fault": set(PlaybackFault),
+        "level": set(Level),
+    }
+    for name, value in named.items():
+        if value and value not in known[name]:
+            raise InputError(noop("There is no such filter."))
+    verdict = named["verdict"]
+    return CheckFilter(
+        verdict=QaVerdict("" if verdict == UNCHECKED else verdict) if verdict else None,
+        host=_host(given.get("host", "")),
+        page_class=PageClass(named["class"]) if named["class"] else None,
+        level=named["level"] or None,
+        fault=PlaybackFault(named["fault"]) if named["fault"] else None,
+        below=_score(given.get("below", "")),
+        unreviewed=parse_flag(given.get("unreviewed", "")),
+    )
+
+
+def filter_values(wanted: CheckFilter) -> dict[str, str]:
+    """The filter as parameters."""
+    values = {
+        "verdict": verdict_name(wanted.verdict) if wanted.verdict is not None else "",
+        "host": wanted.host or "",
+        "class": wanted.page_class or "",
+        "fault": wanted.fault or "",
+        "level": wanted.level or "",
+        "below": "" if wanted.below is None else f"{wanted.below:g}",
+        "unreviewed": "1" if wanted.unreviewed else "",
+    }
+    return {name: str(value) for name, value in values.items() if value}
+
+
+def verdict_name(verdict: QaVerdict) -> str:
+    """A verdict as addresses and JSON name it."""
+    return str(verdict) or UNCHECKED
+
+
+def path_with_query(path: str, *values: Mapping[str, str]) -> str:
+    """The path with parameters; empty ones are left out."""
+    merged = {name: value for each in values for name, value in each.items() if value}
+    return f"{path}?{urlencode(merged)}" if merged else path
+
+
+def parse_start(text: str) -> CheckPosition | None:
+    """A place in the list; None for its beginning.
+
+    Raises:
+        InputError: it is none.
+    """
+    if not text:
+        return None
+    try:
+        return parse_position(text)
+    except InputError:
+        raise InputError(noop("after is the place that the part before gave.")) from None
+
+
+def _host(text: str) -> str | None:
+    """The canonical host of what was typed: a host, or a URL on it."""
+    text = text.strip()
+    if not text:
+        return None
+    is_host = len(text) <= _LONGEST_HOST and _HOST.fullmatch(text)
+    try:
+        return url_parts_of(f"http://{text}/" if is_host else text[:_LONGEST_HOST]).host
+    except BadUrlError:
+        raise InputError(noop("A host is named like www.example.org.")) from None
+
+
+def _score(text: str) -> float | None:
+    text = text.strip().replace(" ", "").replace(",", ".")
+    if not text:
+        return None
+    value = 2.0
+    if _SCORE.fullmatch(text):
+        value = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    if value > 1:
+        raise InputError(noop("A score is a number from 0 to 1, or so many per cent."))
+    return value
+
+
+def _limit(text: str) -> int:
+    if not text:
+        return PAGE_SIZE
+    if not (text.isascii() and text.isdigit() and len(text) < 5 and 1 <= int(text) <= MOST_RESULTS):
+        raise InputError(noop("limit is a number from 1 to 500."))
+    return int(text)
+
+
+MOST_COUNTED = 1_000_000  # of each verdict
+MOST_COUNTED_OF_SOME = 100_000  # where a filter has to look at each
+_AT_ONCE = 200  # rows held against the index in one question
+_MANY = 1_000  # where all are wanted
+_ROUNDS = 20  # for one part of a list; then it is short, and goes on
+_MOST_HISTORY = 200
+_EVERYTHING = CheckFilter()
+Step = Callable[[Reader, CheckFilter, CheckPosition, int], list[CheckedPage]]
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleCheck:
+    """A check, and the page that it is of, which may be shown."""
+
+    row: CheckedPage
+    page: CapturedPage
+
+
+@dataclass(frozen=True, slots=True)
+class CheckListPart:
+    """A part of the list; `after` is the place of the last that was looked at, None at the end."""
+
+    results: tuple[VisibleCheck, ...]
+    after: CheckPosition | None
+
+
+class VisibleChecks:
+    """Asks the registry and the captures index. From any thread; TransientError when one is away.
+
+    Args:
+        source: where the registry is.
+        store: which pages of the captures index may be shown.
+        cautions: which are held back.
+    """
+
+    def __init__(self, source: RegistrySource, store: PageStore, cautions: CopyWarnings) -> None:
+        self._source = source
+        self._store = store
+        self._cautions = cautions
+
+    def is_there(self) -> bool:
+        """Whether there is a registry."""
+        return self._source.is_there()
+
+    def registry(self) -> RegistryStore:
+        """The registry.
+
+        Raises:
+            NoRegistryError: there is none.
+        """
+        store = self._source.store()
+        if store is None:
+            raise NoRegistryError
+        return store
+
+    def listed(self, question: CheckQuery) -> CheckListPart:
+        """A part of the list, the worst first.
+
+        Raises:
+            NoRegistryError: there is none.
+        """
+        found: list[VisibleCheck] = []
+        after = question.after
+        with self.registry().snapshot() as reader:
+            for _ in range(_ROUNDS):
+                size = min(max(question.limit - len(found), 1), _AT_ONCE)
+                rows = list_worst_first(reader, question.wanted, after, size)
+                found += self._shown(rows)
+                if len(rows) < size:
+                    return CheckListPart(tuple(found), None)
+                after = rows[-1].place
+                if len(found) >= question.limit:
+                    break
+        return CheckListPart(tuple(found), after)
+
+    def every(self, wanted: CheckFilter) -> Iterator[VisibleCheck]:
+        """All that is wanted, the worst first.
+
+        Raises:
+            NoRegistryError: there is none.
+        """
+        after: CheckPosition | None = None
+        with self.registry().snapshot() as reader:
+            while rows := list_worst_first(reader, wanted, after, _MANY):
+                yield from self._shown(rows)
+                after = rows[-1].place
+
+    def one(self, page_id: str, level: str) -> tuple[VisibleCheck, tuple[VisibleCheck, ...]]:
+        """The check of a page at a level, and those at its other levels.
+
+        Raises:
+            HTTPException: 404, there is none, or its page is not shown.
+            NoRegistryError: there is none.
+        """
+        with self.registry().snapshot() as reader:
+            rows = find_checks(reader, [page_id])
+        results = self._shown(rows)
+        found = next((each for each in results if each.row.check.level == level), None)
+        if found is None:
+            raise HTTPException(404)
+        return found, tuple(each for each in results if each is not found)
+
+    def neighbours(
+        self, wanted: CheckFilter, place: CheckPosition
+    ) -> tuple[VisibleCheck | None, VisibleCheck | None]:
+        """What stands before a place and behind it.
+
+        Raises:
+            NoRegistryError: there is none.
+        """
+        with self.registry().snapshot() as reader:
+            before = self._first(self._parts(list_before, reader, wanted, place))
+            behind = self._first(self._parts(list_worst_first, reader, wanted, place))
+        return before, behind
+
+    def history(self, url: str) -> tuple[VisibleCheck, ...]:
+        """The checks of all captures of a URL, the newest capture first.
+
+        Raises:
+            NoRegistryError: there is none.
+        """
+        with self.registry().snapshot() as reader:
+            rows = find_checks_of_urls(reader, [url])[:_MOST_HISTORY]
+        return tuple(each for each in self._shown(rows) if each.page.url == url)
+
+    def totals(self, wanted: CheckFilter, *, by_reviewer: bool) -> dict[QaVerdict, int] | None:
+        """How many there are with which verdict; None when that is not told.
+
+        Raises:
+            NoRegistryError: there is none.
+        """
+        if wanted != _EVERYTHING and not by_reviewer and not self._store.are_open():
+            return None
+        with self.registry().snapshot() as reader:
+            most = MOST_COUNTED if wanted == _EVERYTHING else MOST_COUNTED_OF_SOME
+            return count_by_verdict(reader, wanted, limit=most)
+
+    def _shown(self, rows: Sequence[CheckedPage]) -> list[VisibleCheck]:
+        """Those of the rows that may be shown, in their order."""
+        pages = self._store.with_ids(list(dict.fromkeys(row.check.page_id for row in rows)))
+        threatened = self._store.threatened(list(pages.values()))
+        shown = {
+            page_id: page
+            for page_id, page in pages.items()
+            if page.taken_down is None and page_id not in threatened and not self._is_listed(page)
+        }
+        return [
+            VisibleCheck(row, shown[row.check.page_id])
+            for row in rows
+            if row.check.page_id in shown
+        ]
+
+    def _is_listed(self, page: CapturedPage) -> bool:
+        """Whether its address is on a list that holds copies back."""
+        hit = self._cautions.of_url(page.url) or self._cautions.of_url(page.final_url)
+        return hit is not None and hit.on.effect is ListEffect.HOLD
+
+    def _first(self, parts: Iterable[Sequence[CheckedPage]]) -> VisibleCheck | None:
+        """The first that may be shown."""
+        return next((shown for part in parts for shown in self._shown(part)), None)
+
+    def _parts(
+        self, step: Step, reader: Reader, wanted: CheckFilter, place: CheckPosition
+    ) -> Iterator[Sequence[CheckedPage]]:
+        """What comes next from a place on, `worst` or `ahead` of it; the nearest by itself first."""
+        size = 1
+        for _ in range(_ROUNDS):
+            part = step(reader, wanted, place, size)
+            yield part
+            if len(part) < size:
+                return
+            place, size = part[-1].place, _AT_ONCE

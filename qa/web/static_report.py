@@ -1,0 +1,239 @@
+"""Report of checks as one self-contained HTML file.
+
+It holds the list and the script that shows it, and pictures of the worst. Everything from the web stands in
+it as JSON in ASCII without ``<``, so that no title, URL or reason can end the element that it is in; the
+script sets it as text. The policy in the file names its one style and its scripts by their digests, and
+allows pictures from ``data:`` alone.
+
+Rows are written as they come: a report of any length takes no more memory than its strings.
+"""
+
+import base64
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, TextIO
+
+from markupsafe import Markup
+from starlette.exceptions import HTTPException
+
+from core.playback_check import PICTURES, PlaybackFault, QaVerdict
+from core.timestamps import parse_warc_date, unix_milliseconds
+from links.registry.schema import FAULT_BITS
+from playback.access.levels import Level
+from playback.web.i18n import noop, page_language, translate
+from playback.web.page_renderer import HERE, PageRenderer
+from playback.web.page_store import CapturedPage
+from qa.check_table import CheckedPage, RepairState
+from qa.web import check_labels
+from qa.web.check_images import CheckPictureFolder, make_thumbnail
+from qa.web.check_query import VisibleCheck, verdict_name
+
+MOST_LOST = 20  # named for a result with pictures
+MOST_PICTURE_BYTES = 3_000_000
+_FEWER_LOST = 3  # for one without
+_SMALL_KINDS = ("seen", "shown")
+# As the script has them: the places of these are what rows hold.
+_VERDICTS = (QaVerdict.BROKEN, QaVerdict.DOUBTFUL, QaVerdict.GOOD, QaVerdict.UNCHECKED)
+_REPAIRS = tuple(RepairState)
+_STYLES = (HERE / "static" / "style.css", HERE / "static" / "quality.css")
+_SCRIPTS = (HERE / "static" / "quality.js", Path(__file__).with_name("file.js"))
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What a report is about.
+
+    Attributes:
+        title: what it is called, e.g. the collection's name.
+        made_at: when.
+        origin: the front's, for links to copies; empty: there are none.
+        with_pictures: of how many results, the first, the pictures stand in it.
+    """
+
+    title: str
+    made_at: datetime
+    origin: str = ""
+    with_pictures: int = 200
+
+    @property
+    def name(self) -> str:
+        """What the browser keeps marks under."""
+        said = f"{self.title} {self.made_at.isoformat()}"
+        return sha256(said.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+class CheckReportWriter:
+    """Writes one report.
+
+    Args:
+        pictures: where those of checks are.
+        shows_pictures: whether pictures of a page may be shown.
+    """
+
+    def __init__(
+        self, pictures: CheckPictureFolder, shows_pictures: Callable[[CapturedPage], bool]
+    ) -> None:
+        self._pictures = pictures
+        self._shows_pictures = shows_pictures
+
+    def write(self, report: CheckReport, results: Iterable[VisibleCheck], out: TextIO) -> int:
+        """Write the report; how many results it holds."""
+        style = "\n".join(path.read_text() for path in _STYLES)
+        scripts = [path.read_text() for path in _SCRIPTS]
+        page = PageRenderer("", mount_links=list, links_address=str)(
+            "quality/file.html",
+            title=check_labels.replace_invisible(report.title),
+            made_at=report.made_at,
+            style=Markup(style),  # noqa: S704 our own
+            policy=_policy(style, scripts),
+            words=check_labels,
+            **_choices(),
+        )
+        out.write(bytes(page.body).decode())
+        strings, count = _StringPool(), 0
+        pictured: list[VisibleCheck] = []
+        out.write('<script type="application/json" id="rows">[')
+        for count, result in enumerate(results, 1):
+            place = -1
+            if count <= report.with_pictures and self._kinds(result):
+                place = len(pictured)
+                pictured.append(result)
+            row = _row(result.row, strings, place)
+            out.write(("," if count > 1 else "") + "\n" + _json(row))
+        out.write("]</script>\n")
+        out.write(_data("strings", strings.texts) + _data("words", _words(report)))
+        out.writelines(f"<script>{each}</script>\n" for each in scripts)
+        for place, result in enumerate(pictured):
+            out.writelines(self._embedded(place, result.row))
+        out.write("</body>\n</html>\n")
+        return count
+
+    def _kinds(self, result: VisibleCheck) -> frozenset[str]:
+        check = result.row.check
+        if not self._shows_pictures(result.page):
+            return frozenset()
+        return self._pictures.kinds(check.page_id, check.level)
+
+    def _embedded(self, place: int, row: CheckedPage) -> Iterator[str]:
+        for kind in PICTURES:
+            try:
+                body = self._pictures.whole(row.check.page_id, row.check.level, kind).body
+                small = make_thumbnail(body) if kind in _SMALL_KINDS else b""
+            except HTTPException:  # it went meanwhile, or is damaged
+                continue
+            if len(body) <= MOST_PICTURE_BYTES:
+                yield _picture(f"p{place}-{kind}", body)
+            if small:
+                yield _picture(f"p{place}-{kind}-small", small)
+
+
+class _StringPool:
+    """Texts that many rows share, each once."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._places: dict[str, int] = {}
+
+    def place(self, text: str) -> int:
+        """Where the text stands."""
+        found = self._places.setdefault(text, len(self.texts))
+        if found == len(self.texts):
+            self.texts.append(text)
+        return found
+
+
+def _row(row: CheckedPage, strings: _StringPool, place: int) -> list[Any]:
+    """What the script has of a check; `file.js` names the places."""
+    check = row.check
+    most = MOST_LOST if place >= 0 else _FEWER_LOST
+    return [
+        check.page_id,
+        strings.place(check.level),
+        check.url,
+        strings.place(row.host),
+        _seconds(check.captured_at),
+        _seconds(check.checked_at),
+        _VERDICTS.index(check.verdict),
+        *(_thousandths(each) for each in (check.score, check.picture, check.text, check.resources)),
+        sum(FAULT_BITS[each] for each in set(check.faults)),
+        strings.place(str(row.page_class)),
+        -1 if row.review is QaVerdict.UNCHECKED else _VERDICTS.index(row.review),
+        _REPAIRS.index(row.repair),
+        strings.place(check.reason),
+        [[part.url, check_labels.lost(part)] for part in check.lost[:most]] or 0,
+        strings.place(row.note),
+        strings.place(row.reviewed_by),
+        place,
+    ]
+
+
+def _words(report: CheckReport) -> Mapping[str, object]:
+    language = page_language.get().language
+    return {
+        "report": report.name,
+        "origin": report.origin,
+        "language": language,
+        "verdicts": [check_labels.verdict(each) for each in _VERDICTS],
+        "faults": [check_labels.fault(each) for each in FAULT_BITS],
+        "levels": {str(each): check_labels.level(each) for each in Level},
+        "repairs": [check_labels.repair(each) for each in _REPAIRS],
+        "wrong": translate(noop("What is wrong")),
+        "judged": translate(noop("judged by a person")),
+        "recrawl": translate(noop("It is on the list to be captured again.")),
+        "captured": translate(noop("captured %(when)s"), when="{}"),
+        "checked": translate(noop("checked %(when)s"), when="{}"),
+        "place": translate(noop("Part %(number)s of %(count)s"), number="{}", count="{}"),
+        "found": translate(noop("Results: %(count)s"), count="{}"),
+        "marked": translate(noop("You say: %(verdict)s."), verdict="{}"),
+        "said": translate(noop("%(verdict)s, says %(name)s."), verdict="{}", name="{}"),
+        "somebody": translate(noop("a reviewer")),
+        "nobody": translate(noop("No person has judged it.")),
+    }
+
+
+def _choices() -> dict[str, Any]:
+    return {
+        "verdicts": [(verdict_name(each), check_labels.verdict(each)) for each in _VERDICTS],
+        "faults": [
+            (str(place), check_labels.fault(each)) for place, each in enumerate(PlaybackFault)
+        ],
+        "classes": [(str(each), translate(text)) for each, text in check_labels.CLASSES.items()],
+        "levels": [(str(each), check_labels.level(each)) for each in Level],
+    }
+
+
+def _policy(style: str, scripts: Iterable[str]) -> str:
+    allowed = " ".join(_digest(each) for each in scripts)
+    return (
+        f"default-src 'none'; img-src data:; style-src {_digest(style)}; script-src {allowed};"
+        " base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+def _json(value: object) -> str:
+    """JSON that no browser takes for the end of a script: ASCII without ``<``."""
+    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _data(name: str, value: object) -> str:
+    return f'<script type="application/json" id="{name}">{_json(value)}</script>\n'
+
+
+def _picture(name: str, body: bytes) -> str:
+    return f'<script type="text/plain" id="{name}">{base64.b64encode(body).decode()}</script>\n'
+
+
+def _seconds(warc_date: str) -> int:
+    return unix_milliseconds(parse_warc_date(warc_date)) // 1000
+
+
+def _thousandths(score: float | None) -> int:
+    return -1 if score is None else int(score * 1000 + 1e-9)

@@ -1,0 +1,394 @@
+"""Artifacts of a page at rest: screenshots, final DOM, text, links, facts, favicon.
+
+A script tells what its own world can read and where others' documents belong; here they are asked,
+and put there. One document that does not answer leaves its place empty.
+"""
+
+import asyncio
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from core.captures import ArtifactKind
+from core.config.settings import VisitSettings
+from core.page_facts import PageFact, read_facts
+from core.page_manifest import PageLink, PagePicture
+from render.cdp import CommandError
+from render.page import BrowserPage
+from render.page_frames import FrameDocument, PageDocuments
+from render.screenshot import capture_full_page, capture_view, picture_size, print_pdf, thumbnail
+from render.visit_steps import VisitSteps
+
+DOM_LIMIT_CHARS = 20_000_000
+CANVAS_LIMIT_CHARS = 4_000_000
+TEXT_LIMIT_CHARS = 2_000_000
+OUTLINK_LIMIT = 10_000
+OUTLINK_URL_LIMIT = 8_000
+LINK_LIMIT = 2_000  # so many are told with where they stand
+_LINK_LIMITS = (OUTLINK_LIMIT, OUTLINK_URL_LIMIT, LINK_LIMIT)
+_ESCAPES = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\u00a0": "&nbsp;"}
+)
+_LINK_FIELDS = {f.name for f in fields(PageLink)}
+
+
+@dataclass(slots=True)
+class FinalDom:
+    """The final DOM as HTML; `truncated` when a limit has cut it."""
+
+    html: str
+    truncated: bool
+
+
+async def read_dom(page: BrowserPage, documents: PageDocuments) -> FinalDom:
+    """The DOM of the page with those of all its frames in it.
+
+    Raises:
+        PageGoneError, BrowserUnavailableError, CommandError: as `Page.call`.
+    """
+    documents.again()
+    told = await documents.root.call("dom", DOM_LIMIT_CHARS, CANVAS_LIMIT_CHARS)
+    pictures = [await _picture(page, clip) for clip in told["canvases"]]
+    return await _fill(documents, documents.root, told, pictures)
+
+
+async def read_text(documents: PageDocuments) -> str:
+    """The visible text of the page and its frames, in reading order.
+
+    Raises:
+        PageGoneError, BrowserUnavailableError, CommandError: as `Page.call`.
+    """
+    documents.again()
+    told = await documents.root.call("text", TEXT_LIMIT_CHARS)
+    return (await _fill_text(documents, documents.root, told))[:TEXT_LIMIT_CHARS]
+
+
+async def read_links(documents: PageDocuments) -> tuple[PageLink, ...]:
+    """Links of the page and its frames, in document order.
+
+    Raises:
+        PageGoneError, BrowserUnavailableError, CommandError: as `Page.call`.
+    """
+    documents.again()
+    told = await documents.root.call("outlinks", *_LINK_LIMITS)
+    entries = await _fill_links(documents, documents.root, told)
+    return tuple(PageLink(**entry) for entry in entries[:OUTLINK_LIMIT])
+
+
+async def _fill(
+    documents: PageDocuments, frame: FrameDocument, told: dict[str, Any], pictures: list[str]
+) -> FinalDom:
+    parts, truncated = told["parts"], told["truncated"]
+    numbers = [part[0] for part in parts if isinstance(part, list)]
+    answers: dict[int, str] = {}
+    if numbers:
+        inner = await documents.each(frame, numbers, "dom", DOM_LIMIT_CHARS, CANVAS_LIMIT_CHARS)
+        for number, (there, said) in inner.items():
+            filled = await _fill(documents, there, said, [])
+            answers[number] = filled.html
+            truncated |= filled.truncated
+    html: list[str] = []
+    length = 0
+    for part in parts:
+        text = _part(part, answers, pictures)
+        if length + len(text) > 2 * DOM_LIMIT_CHARS:
+            # Frames of documents: each keeps its limit, together they do not.
+            text, truncated = "", True
+        html.append(text)
+        length += len(text)
+    return FinalDom("".join(html), truncated)
+
+
+def _part(part: Any, answers: dict[int, str], pictures: list[str]) -> str:
+    if isinstance(part, str):
+        return part
+    if isinstance(part, list):
+        number, level = part
+        text = answers.get(number, "")
+        for _ in range(level):
+            text = text.translate(_ESCAPES)
+        return text
+    at = part["canvas"]
+    return pictures[at] if at < len(pictures) else ""
+
+
+async def _picture(page: BrowserPage, clip: list[float]) -> str:
+    """What is seen at that place of the page, as a data URL; empty when it cannot be had."""
+    x, y, width, height = clip
+    area = {"x": x, "y": y, "width": width, "height": height, "scale": 1}
+    try:
+        answer = await page.send(
+            "Page.captureScreenshot",
+            {
+                "format": "png",
+                "optimizeForSpeed": True,
+                "captureBeyondViewport": True,
+                "clip": area,
+            },
+        )
+    except CommandError:
+        return ""
+    data: str = answer["data"]
+    return f"data:image/png;base64,{data}" if len(data) <= CANVAS_LIMIT_CHARS else ""
+
+
+async def _fill_text(documents: PageDocuments, frame: FrameDocument, told: list[Any]) -> str:
+    numbers = [part for part in told if not isinstance(part, str)]
+    answers: dict[int, str] = {}
+    if numbers:
+        inner = await documents.each(frame, numbers, "text", TEXT_LIMIT_CHARS)
+        for number, (there, said) in inner.items():
+            answers[number] = (await _fill_text(documents, there, said)).strip("\n")
+    text = ""
+    for part in told:
+        words = part if isinstance(part, str) else answers.get(part, "")
+        if not isinstance(part, str) and words:
+            text = text.rstrip("\n") + "\n" if text else text
+            words += "\n"
+        text += words
+    return text
+
+
+async def _fill_links(
+    documents: PageDocuments, frame: FrameDocument, told: list[Any]
+) -> list[dict[str, Any]]:
+    numbers = [part for part in told if not isinstance(part, dict)]
+    inner: dict[int, tuple[FrameDocument, Any]] = {}
+    if numbers:
+        inner = await documents.each(frame, numbers, "outlinks", *_LINK_LIMITS)
+    entries: list[dict[str, Any]] = []
+    for part in told:
+        if isinstance(part, dict):
+            entries.append({key: value for key, value in part.items() if key in _LINK_FIELDS})
+        elif part in inner:
+            there, said = inner[part]
+            entries += [
+                entry | {"frame": True} for entry in await _fill_links(documents, there, said)
+            ]
+    return entries
+
+
+# The page's icon was asked for before anything else was made; it is not waited for much longer.
+FAVICON_PATIENCE_S = 1.0
+BROKEN_VIEW_S = 3.0
+ICONS_KNOWN = 10_000
+_MARKUP = frozenset({"text/html", "application/xhtml+xml"})
+# Links that lead a reader on; what else the head names is another form of the same page.
+_ONWARD = frozenset({"next", "prev"})
+
+
+@dataclass(frozen=True, slots=True)
+class PageArtifact:
+    """Something we made of the page: its kind, full Content-Type, and bytes."""
+
+    kind: ArtifactKind
+    content_type: str
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceResponse:
+    """The response that the page was made from.
+
+    Attributes:
+        url: without its fragment.
+        status: HTTP status; None when there is no response.
+        mime: bare media type.
+        headers: names in lower case.
+        icons: icons that other pages have brought in not long ago; this one adds its own.
+    """
+
+    url: str
+    status: int | None
+    mime: str
+    headers: dict[str, str]
+    icons: set[str]
+
+    @property
+    def may_have_icon(self) -> bool:
+        """Whether it is worth asking for one: not on error pages and files."""
+        return self.mime in _MARKUP and (self.status or 200) < 400
+
+
+@dataclass(slots=True)
+class ArtifactSet:
+    """What was made of a page; filled in as it is made, so that what came before a deadline is kept.
+
+    Attributes:
+        title: the page's title; empty when it has none.
+        artifacts: what was made.
+        outlinks: absolute http(s) URLs that the page links to, each once.
+        robots_meta: see `render.visit.Visit`.
+        facts: what the page says of itself.
+        links: `outlinks` and those of the head, with where they stand.
+        pictures: sizes of the pictures among the artifacts.
+        favicon: URL of the page's icon; empty when none was loaded.
+        notes: what is less than whole in an artifact, a sentence each.
+    """
+
+    title: str = ""
+    artifacts: list[PageArtifact] = field(default_factory=list)
+    outlinks: tuple[str, ...] = ()
+    robots_meta: tuple[tuple[str, str], ...] = ()
+    facts: tuple[PageFact, ...] = ()
+    links: tuple[PageLink, ...] = ()
+    pictures: list[PagePicture] = field(default_factory=list)
+    favicon: str = ""
+    notes: list[str] = field(default_factory=list)
+
+    def keep(self, kind: ArtifactKind, content_type: str, data: bytes) -> None:
+        """Add an artifact."""
+        self.artifacts.append(PageArtifact(kind, content_type, data))
+
+    def keep_picture(self, kind: ArtifactKind, data: bytes, *, cut_from: int | None = None) -> None:
+        """Add a picture, and its size."""
+        content_type, width, height = picture_size(data)
+        self.keep(kind, content_type, data)
+        self.pictures.append(PagePicture(str(kind), width, height, cut_from))
+
+
+async def make_artifacts(
+    page: BrowserPage,
+    source: SourceResponse,
+    settings: VisitSettings,
+    steps: VisitSteps,
+    found: ArtifactSet,
+) -> None:
+    """Make of the page what the settings ask for; what fails on its own leaves the others be.
+
+    Args:
+        page: at rest.
+        source: its document.
+        settings: what to make.
+        steps: time, and what falls short.
+        found: where it goes.
+
+    Raises:
+        PageGoneError, BrowserUnavailableError: as `Page.send`.
+    """
+    asked = ""
+    if settings.favicon and source.may_have_icon:
+        asked = await _ask_for_icon(page, source, steps, found)
+    await _gather_facts(page, source, steps, found)
+    view = None
+    if settings.view or settings.thumbnail or settings.full_page:
+        # A document that broke off before its body began is never drawn.
+        limit_s = BROKEN_VIEW_S if page.broke_off else float("inf")
+        view = await steps.make("view", capture_view(page, settings), limit_s=limit_s)
+    if view is not None and settings.view:
+        found.keep_picture(ArtifactKind.VIEW, view)
+    if not source.mime.startswith(("image/", "audio/", "video/")) or source.mime == "image/svg+xml":
+        await _gather_words(page, settings, steps, found)
+    if settings.full_page:
+        await _gather_full_page(page, view, settings, steps, found)
+    if settings.thumbnail and view is not None:
+        with steps.step("thumbnail"):
+            # Ten milliseconds or more, in which others' visits go on.
+            small = await asyncio.to_thread(thumbnail, view)
+            found.keep_picture(ArtifactKind.THUMBNAIL, small)
+    if settings.pdf:
+        printed = await steps.make("pdf", print_pdf(page))
+        if printed is not None:
+            found.keep(ArtifactKind.PDF, "application/pdf", printed)
+    if asked:
+        await _await_icon(page, asked, source, steps, found)
+
+
+async def _ask_for_icon(
+    page: BrowserPage, source: SourceResponse, steps: VisitSteps, found: ArtifactSet
+) -> str:
+    """Have the page's icon loaded; its URL, or nothing when none has to be waited for."""
+    with steps.step("favicon"):
+        limit_s = steps.share_s(FAVICON_PATIENCE_S)
+        url: str = await steps.attempt(page.call("favicon", "choose", ""), limit_s) or ""
+        if url in source.icons:
+            found.favicon = url
+            return ""
+        if url:
+            await steps.attempt(page.call("favicon", "load", url), limit_s)
+        return url
+
+
+async def _await_icon(
+    page: BrowserPage, url: str, source: SourceResponse, steps: VisitSteps, found: ArtifactSet
+) -> None:
+    with steps.step("favicon"):
+        loaded = page.call("favicon", "wait", url)
+        if await steps.attempt(loaded, steps.share_s(FAVICON_PATIENCE_S)):
+            found.favicon = url
+            if len(source.icons) < ICONS_KNOWN:
+                source.icons.add(url)
+
+
+async def _gather_facts(
+    page: BrowserPage, source: SourceResponse, steps: VisitSteps, found: ArtifactSet
+) -> None:
+    measured = await steps.make("measure", page.call("measure"))
+    if measured is not None:
+        found.title = " ".join(measured["title"].split())
+        found.robots_meta = tuple((name, content) for name, content in measured["robots"])
+    with steps.step("facts"):
+        raw = await steps.attempt(page.call("facts"), steps.share_s())
+        if isinstance(raw, dict):
+            found.facts = read_facts(raw, url=source.url, headers=source.headers)
+
+
+async def _gather_words(
+    page: BrowserPage, settings: VisitSettings, steps: VisitSteps, found: ArtifactSet
+) -> None:
+    documents = PageDocuments(page)
+    if settings.dom:
+        dom = await steps.make("dom", read_dom(page, documents))
+        if dom is not None:
+            _keep_dom(dom, steps, found)
+    if settings.text:
+        text = await steps.make("text", read_text(documents))
+        if text is not None:
+            found.keep(ArtifactKind.TEXT, "text/plain; charset=utf-8", _utf8(text))
+    links = await steps.make("outlinks", read_links(documents))
+    found.links = tuple((links or ())[:LINK_LIMIT])
+    found.outlinks = tuple(dict.fromkeys(link.url for link in links or () if _leads_on(link)))
+    if links is not None and len(links) > LINK_LIMIT:
+        found.notes.append(f"links: {LINK_LIMIT} of {len(links)} are told with their place.")
+    if documents.silent:
+        found.notes.append(f"frames: {documents.silent} did not answer and are left out.")
+
+
+def _keep_dom(dom: FinalDom, steps: VisitSteps, found: ArtifactSet) -> None:
+    found.keep(ArtifactKind.DOM, "text/html; charset=utf-8", _utf8(dom.html))
+    if dom.truncated:
+        steps.fall_short("dom: cut")
+
+
+def _leads_on(link: PageLink) -> bool:
+    return link.kind != "link" or not _ONWARD.isdisjoint(link.rel.split())
+
+
+async def _gather_full_page(
+    page: BrowserPage,
+    view: bytes | None,
+    settings: VisitSettings,
+    steps: VisitSteps,
+    found: ArtifactSet,
+) -> None:
+    # Behaviours and late scripts move things: what counts is how high it is now.
+    measured = await steps.make("measure", page.call("measure"))
+    if measured is None:
+        return
+    height = measured["height"]
+    if height <= settings.viewport_height:
+        # The viewport shows all of it.
+        if view is not None:
+            found.keep_picture(ArtifactKind.FULL_PAGE, view)
+        return
+    picture = capture_full_page(page, height, measured["scale"], settings)
+    full = await steps.make("full_page", picture)
+    if full is None:
+        return
+    found.keep_picture(ArtifactKind.FULL_PAGE, full.data, cut_from=full.cut_from)
+    if full.note:
+        found.notes.append(full.note)
+
+
+def _utf8(text: str) -> bytes:
+    """UTF-8, with half characters, which a page may make, replaced."""
+    return text.encode("utf-8", errors="replace")

@@ -1,0 +1,219 @@
+"""Catalogue of behaviours: their scripts, button words and consent rules.
+
+Each is one file of this folder, ``NAME.js``: a function expression that is called with `(options,
+tools)` in a world of our own, does what it does within ``options.limitMs`` milliseconds, and returns
+``{found, done, again}``: how many things it met, how many it acted on, and whether the page may load
+something now. `tools` are those of ``common.js``. A user's own file is called in the same way.
+"""
+
+import json
+import re
+import tomllib
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from core.config.settings import BehaviourSettings
+from core.errors import ConfigError
+from core.hosts import HostPatterns
+
+SCRIPT_LIMIT_BYTES = 1_000_000
+_HOSTS = re.compile(r"\s*//\s*hosts:([^\n]{0,2000})")
+
+
+@dataclass(frozen=True, slots=True)
+class BehaviourScript:
+    """One of them.
+
+    Attributes:
+        name: of its file, without its ending.
+        source: what is run: a function of `options`.
+        framed: it runs in the page's frames, too.
+        presses: it may press what leads away, so the page is held meanwhile.
+        adds: what it does may add to the page, so that there is something for others.
+        gesture: it runs as if a reader had just clicked.
+        needs: selectors of what it acts on: a page that has none of it is not asked; empty: it always
+            runs.
+        named: a pattern; an element whose id or class it is found in is needed or one of `needs`.
+        hosts: where it runs; None: everywhere.
+    """
+
+    name: str
+    source: str = ""
+    framed: bool = False
+    presses: bool = False
+    gesture: bool = False
+    adds: bool = True
+    needs: str = ""
+    named: str = ""
+    hosts: HostPatterns[bool] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BehaviourSet:
+    """Those that a visit runs.
+
+    Attributes:
+        chosen: them, in order.
+        limit_s: all of them together may take so long.
+        limits: what each is told besides its time.
+    """
+
+    chosen: tuple[BehaviourScript, ...]
+    limit_s: float
+    limits: BehaviourSettings = field(default_factory=BehaviourSettings)
+
+
+NO_BEHAVIOURS = BehaviourSet((), 0.0)
+
+# Ours; their scripts are read when they are chosen.
+_MEDIA = "video, audio"
+_KNOWN = {
+    each.name: each
+    for each in (
+        BehaviourScript("consent", framed=True, needs="dialog[open], [role*=dialog], [aria-modal=true]"),
+        BehaviourScript("scroll", framed=True),
+        BehaviourScript("lazy", adds=False, framed=True, needs=(
+            "[data-src], [data-srcset], [data-original], [data-original-src], [data-original-set],"
+            "[data-lazy], [data-lazy-src], [data-lazy-srcset], [data-lazy-bg], [data-url],"
+            "[data-image], [data-img-src], [data-hi-res-src], [data-full-src], [data-bg],"
+            "[data-bgset], [data-background], [data-background-image], [loading=lazy], noscript"
+        )),
+        BehaviourScript("details", adds=False, framed=True, needs="details:not([open])"),
+        BehaviourScript("media", adds=False, framed=True, gesture=True, needs=_MEDIA),
+        BehaviourScript("play", framed=True, gesture=True, presses=True, needs=(
+            f"{_MEDIA}, [class*='play' i], [aria-label*='play' i], [title*='play' i], [data-plyr],"
+            "[class*='jw-'], lite-youtube, lite-vimeo, .mejs__overlay-button, .wistia_click_to_play"
+        )),
+        BehaviourScript("candidates", adds=False, framed=True),
+        BehaviourScript("expand", presses=True, needs=(
+            "[role=tab], [aria-expanded], [data-toggle], [data-bs-toggle]"
+        )),
+        BehaviourScript("more", presses=True),
+        BehaviourScript("hover"),
+        BehaviourScript("routes", needs="a[href*='#/'], a[href*='#!']"),
+    )
+}  # fmt: skip
+NAMES = tuple(_KNOWN)
+
+
+@lru_cache(maxsize=16)
+def load_behaviours(settings: BehaviourSettings) -> BehaviourSet:
+    """Those that the settings name, then the user's own; files are read once.
+
+    Raises:
+        ConfigError: there is none of that name, or no such file; the text names it.
+    """
+    chosen = [_own(name) for name in settings.run]
+    chosen += [_users(Path(path)) for path in settings.scripts]
+    return BehaviourSet(tuple(chosen), settings.limit_s, settings)
+
+
+def _own(name: str) -> BehaviourScript:
+    if name not in _KNOWN:
+        raise ConfigError(
+            f"[behaviours] run: there is no {name!r}; known are {', '.join(NAMES)}. A file of your"
+            " own goes into scripts."
+        )
+    named = _banner_names() if name == "consent" else ""
+    return replace(_KNOWN[name], source=_wrapped(_text(f"{name}.js"), name), named=named)
+
+
+def _users(path: Path) -> BehaviourScript:
+    try:
+        data = path.read_bytes()
+        text = data.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"[behaviours] scripts: {path} cannot be read: name a JavaScript file in UTF-8."
+        ) from error
+    if len(data) > SCRIPT_LIMIT_BYTES:
+        raise ConfigError(
+            f"[behaviours] scripts: {path} has more than {SCRIPT_LIMIT_BYTES} bytes; make it shorter."
+        )
+    header = _HOSTS.match(text)
+    hosts = [each.strip() for each in header[1].split(",") if each.strip()] if header else []
+    if not hosts:
+        raise ConfigError(
+            f"[behaviours] scripts: {path} must begin with a line that says where it runs, e.g."
+            ' "// hosts: example.org, *.example.org", or "// hosts: *".'
+        )
+    try:
+        patterns = HostPatterns(dict.fromkeys(hosts, True))
+    except ConfigError as error:
+        raise ConfigError(f"[behaviours] scripts: {path}: {error}") from error
+    return BehaviourScript(
+        path.stem, _wrapped(text, ""), presses=True, gesture=True, hosts=patterns
+    )
+
+
+def _wrapped(function: str, name: str) -> str:
+    """The function with its tools, and with the tables that it needs."""
+    tables: dict[str, Any] = {}
+    if name in ("consent", "more", "routes", "expand", "play", ""):
+        tables["words"] = load_button_words()
+    if name == "consent":
+        tables["rules"] = load_consent_rules()
+    body = function.strip().rstrip(";").rstrip()
+    return (
+        "async (given) => {\n"
+        f"const options = {{...given, ...{json.dumps(tables)}}};\n"
+        f"const tools = ({_text('common.js')})(options);\n"
+        f"const told = await (\n{body}\n)(options, tools);\n"
+        "return {...told, frames: window.length};\n}"
+    )
+
+
+@cache
+def load_button_words() -> dict[str, list[str]]:
+    """What buttons say, by what they are for."""
+    return tomllib.loads(_text("words.toml"))
+
+
+@cache
+def load_consent_rules() -> list[dict[str, Any]]:
+    """The platforms that ask for consent."""
+    found: list[dict[str, Any]] = tomllib.loads(_text("consent.toml"))["rule"]
+    return found
+
+
+# What a banner of no known platform is called.
+_LIKELY = ("cookie", "consent", "gdpr", "dsgvo", "rgpd", "privacy", "ccpa", "cmp")
+_TOKEN = re.compile(r"[#.]([\w-]+)|=['\"]([^'\"]+)")
+
+
+def _banner_names() -> str:
+    """A pattern that finds every banner of the rules, and likely ones, by an id or class."""
+    tokens = set(_LIKELY)
+    for rule in load_consent_rules():
+        for selector in rule["present"]:
+            named = [one or other for one, other in _TOKEN.findall(selector)]
+            tokens.add(re.escape(max(named, key=len)))
+    return "|".join(sorted(tokens))
+
+
+def survey_script() -> str:
+    """A function that tells for which of some (selectors, pattern) a page has nothing, and its frames.
+
+    Ids and classes are read once for all patterns: a list of a hundred selectors would be tried on
+    every element.
+    """
+    return f"""(needs) => {{
+const tools = ({_text("common.js")})({{ limitMs: 1000 }});
+const classOf = (node) => tools.attribute(node, "class");
+let names = null;
+const idle = needs.flatMap(([marks, pattern], at) => {{
+  if (tools.find(marks, 1).length) return [];
+  if (!pattern) return [at];
+  names ??= tools.find("[id], [class]", 20000).map((e) => `${{tools.attribute(e, "id")}} ${{classOf(e)}}`).join(" ");
+  return new RegExp(pattern, "i").test(names) ? [] : [at];
+}});
+return {{ idle, frames: window.length }};
+}}"""
+
+
+@cache
+def _text(name: str) -> str:
+    return files("render.behaviours").joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,258 @@
+"""Runner of behaviours: survey of the page, then each in turn within one time limit.
+
+None may cost the visit more than that limit, whatever the page does meanwhile; what fails is told in
+`Done.error` and leaves the others be.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from core.errors import BadUrlError
+from core.hosts import canonical_host
+from render.behaviours.catalog import (
+    BehaviourScript,
+    BehaviourSet,
+    survey_script,
+)
+from render.behaviours.interaction import (
+    BehaviourAnswer,
+    hover,
+    parse_answer,
+    refuse_consent,
+    scroll,
+)
+from render.cdp import CommandError
+from render.page import BrowserPage
+from render.page_frames import PageFrame, child_frames, main_frame, run_in
+from render.visit_steps import VisitSteps
+
+
+@dataclass(frozen=True, slots=True)
+class BehaviourSurvey:
+    """What was seen.
+
+    Attributes:
+        idle: names of the behaviours for which the page itself has nothing.
+        frames: its frames, each with the same; one that did not answer is not among them.
+    """
+
+    idle: frozenset[str]
+    frames: tuple[tuple[PageFrame, frozenset[str]], ...] = ()
+
+    def is_idle(self, name: str) -> bool:
+        """Whether there is nothing for that behaviour, in any frame either."""
+        return name in self.idle and not self.frames_for(name)
+
+    def frames_for(self, name: str) -> tuple[PageFrame, ...]:
+        """The frames that have something for it, or may have."""
+        return tuple(frame for frame, idle in self.frames if name not in idle)
+
+
+async def survey_page(
+    page: BrowserPage, chosen: Sequence[BehaviourScript], limit_s: float
+) -> BehaviourSurvey | None:
+    """Ask the page and its frames; None when the page itself does not answer in time.
+
+    Raises:
+        PageGoneError, BrowserUnavailableError: as `Page.send`.
+    """
+    asking = [each for each in chosen if each.needs]
+    needs = [[each.needs, each.named] for each in asking]
+    seen: list[tuple[PageFrame, frozenset[str]]] = []
+
+    async def ask(frame: PageFrame) -> tuple[frozenset[str], bool]:
+        answer = await run_in(page, frame, survey_script(), needs)
+        said = answer if isinstance(answer, dict) else {}
+        places = [at for at in said.get("idle") or () if isinstance(at, int) and at < len(asking)]
+        return frozenset(asking[at].name for at in places), bool(said.get("frames"))
+
+    async def ask_frame(frame: PageFrame) -> None:
+        with contextlib.suppress(CommandError):
+            idle, _ = await ask(frame)
+            seen.append((frame, idle))
+
+    try:
+        async with asyncio.timeout(limit_s):
+            idle, framed = await ask(main_frame(page))
+    except (TimeoutError, CommandError):
+        return None
+    if framed:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s / 2):
+                await asyncio.gather(*(ask_frame(frame) for frame in await child_frames(page)))
+    return BehaviourSurvey(idle, tuple(seen))
+
+
+SCRIPT_TIMEOUT_S = 0.5  # a behaviour that does not end by itself is given so long beyond its limit
+FRAMES_LIMIT_S = 2.0  # all frames together, beside each other
+SURVEY_S = 1.0
+TIME_SHARE = 0.6  # no behaviour may use up more of the time that is left to all
+
+
+@dataclass(frozen=True, slots=True)
+class BehaviourResult:
+    """What one behaviour did.
+
+    Attributes:
+        name: its name.
+        found: how many things it met.
+        done: how many it acted on.
+        again: True when the page may load something because of it.
+        seconds: how long it took.
+        error: why it did not come to its end; empty when it did.
+        notes: what else there is to say, e.g. ``OneTrust: refused``.
+    """
+
+    name: str
+    found: int = 0
+    done: int = 0
+    again: bool = False
+    seconds: float = 0.0
+    error: str = ""
+    notes: tuple[str, ...] = ()
+
+
+async def run_behaviours(
+    page: BrowserPage, behaviours: BehaviourSet, steps: VisitSteps
+) -> tuple[BehaviourResult, ...]:
+    """Run them; afterwards `Page.picture_css` says what its pictures leave out.
+
+    Raises:
+        PageGoneError, BrowserUnavailableError: as `Page.send`.
+    """
+    done: list[BehaviourResult] = []
+    limit_s = steps.share_s(behaviours.limit_s)
+    end = steps.spent_s + limit_s
+    view: BehaviourSurvey | None = None
+    for behaviour in behaviours.chosen:
+        if not _meant(behaviour, page.url):
+            continue
+        left_s = end - steps.spent_s
+        if left_s <= 0:
+            break
+        if behaviour.needs and view is None:
+            with steps.step("survey"):
+                view = await survey_page(page, behaviours.chosen, min(left_s, SURVEY_S))
+        if view is not None and view.is_idle(behaviour.name):
+            done.append(BehaviourResult(behaviour.name))
+            continue
+        done.append(await _perform(page, behaviour, behaviours, view, left_s=left_s, steps=steps))
+        if done[-1].again and behaviour.adds:
+            # There may be more on the page now.
+            view = None
+    return tuple(done)
+
+
+async def _perform(
+    page: BrowserPage,
+    behaviour: BehaviourScript,
+    behaviours: BehaviourSet,
+    view: BehaviourSurvey | None,
+    *,
+    left_s: float,
+    steps: VisitSteps,
+) -> BehaviourResult:
+    """Run one, in the page and in its frames."""
+    last = behaviour is behaviours.chosen[-1]
+    share_s = max(left_s * TIME_SHARE, left_s - SCRIPT_TIMEOUT_S if last else 0.0)
+    options = _options(behaviours, share_s)
+    before, already_held = steps.spent_s, page.held
+    told, error = BehaviourAnswer(), ""
+    with steps.step(behaviour.name):
+        try:
+            if behaviour.presses:
+                page.hold()
+            async with asyncio.timeout(min(share_s + SCRIPT_TIMEOUT_S, left_s)):
+                told = await _run(page, behaviour, view, options)
+        except TimeoutError:
+            error = "did not end"
+            # It may be a loop of the page's own, which would hold up all that follows.
+            page.post("Runtime.terminateExecution")
+        except CommandError as failed:
+            error = failed.detail or "failed"
+    # What was pressed may lead away at any later moment; then the page is held for good.
+    if not (already_held or told.done or error):
+        page.release()
+    page.picture_css += "".join(told.css)
+    return BehaviourResult(
+        behaviour.name,
+        found=told.found,
+        done=told.done,
+        again=told.again or bool(error),
+        seconds=round(steps.spent_s - before, 3),
+        error=error,
+        notes=told.notes,
+    )
+
+
+async def _run(
+    page: BrowserPage,
+    behaviour: BehaviourScript,
+    view: BehaviourSurvey | None,
+    options: dict[str, Any],
+) -> BehaviourAnswer:
+    if behaviour.name == "consent":
+        return await refuse_consent(page, behaviour.source, options)
+    if behaviour.name == "scroll":
+        told = await scroll(page, behaviour.source, options)
+    elif behaviour.name == "hover":
+        return await hover(page, behaviour.source, options)
+    else:
+        source, gesture = behaviour.source, behaviour.gesture
+        told = parse_answer(await run_in(page, main_frame(page), source, options, gesture=gesture))
+    if behaviour.framed and told.frames:
+        frames = await child_frames(page) if view is None else view.frames_for(behaviour.name)
+        told = told.with_frames(await _run_in_frames(page, behaviour, frames, options))
+    return told
+
+
+async def _run_in_frames(
+    page: BrowserPage,
+    behaviour: BehaviourScript,
+    frames: tuple[PageFrame, ...],
+    options: dict[str, Any],
+) -> list[BehaviourAnswer]:
+    """What it did in each frame; one that fails or does not end counts for nothing."""
+    limit_ms = min(options["limitMs"] / 2, FRAMES_LIMIT_S * 1000)
+    inner = {**options, "limitMs": limit_ms, "framed": True, "alone": True}
+    told: list[BehaviourAnswer] = []
+
+    async def one(frame: PageFrame) -> None:
+        with contextlib.suppress(CommandError):
+            gesture = behaviour.gesture
+            told.append(
+                parse_answer(await run_in(page, frame, behaviour.source, inner, gesture=gesture))
+            )
+
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(limit_ms / 1000 + SCRIPT_TIMEOUT_S / 2):
+            await asyncio.gather(*(one(frame) for frame in frames))
+    return told
+
+
+def _options(behaviours: BehaviourSet, limit_s: float) -> dict[str, Any]:
+    limits = behaviours.limits
+    return {
+        "limitMs": limit_s * 1000,
+        "scrollPx": limits.scroll_px,
+        "rounds": limits.scroll_rounds,
+        "clicks": limits.clicks,
+        "fetches": limits.fetches,
+        "hovers": limits.hovers,
+        "routes": limits.routes,
+        "accept": limits.accept_cookies,
+    }
+
+
+def _meant(behaviour: BehaviourScript, url: str) -> bool:
+    """Whether it is to run on that page."""
+    if behaviour.hosts is None:
+        return True
+    try:
+        return behaviour.hosts.of(canonical_host(urlsplit(url).hostname or "")) is not None
+    except (ValueError, BadUrlError):
+        return False

@@ -1,0 +1,404 @@
+"""Browser processes: private home, dropped privileges, guardian, complete termination.
+
+Started as root, the browser runs as an unprivileged user, for two reasons: Chromium's sandbox
+refuses root, and what breaks out of it should find nothing (C-06). Its home is a private folder.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import psutil
+
+from core.errors import BrowserUnavailableError
+
+# Debian's and every other Linux's "nobody": owns nothing, may log in nowhere.
+NOBODY = 65534
+HOME_PREFIX = "weboid-browser-"
+LOCK_NAME = "lock"
+STDERR_KEPT_BYTES = 8 * 1024
+PIPE_BYTES = 1 << 20
+KILL_ROUNDS = 20
+KILL_WAIT_S = 5.0
+SHARED_MEMORY_NEEDED_BYTES = 512 * 1024 * 1024
+# The debugging pipe is descriptors 3 and 4 of the browser; a shell puts them there, so that no
+# Python code runs between fork and exec.
+_PLUMBING = 'exec "$@" 3<&0 4>&1 0</dev/null 1>/dev/null'
+
+
+class BrowserHome:
+    """A private folder for one browser, removed by `close`.
+
+    The outer folder is ours and holds a lock while we live; the inner one is the browser's.
+    """
+
+    def __init__(self, *, owner: int | None) -> None:
+        sweep_homes()
+        self.root = Path(tempfile.mkdtemp(prefix=HOME_PREFIX))
+        # Locked before it has its name: a sweep by another process never finds it free.
+        unnamed = self.root / f"{LOCK_NAME}.new"
+        self._lock = unnamed.open("wb")
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        unnamed.rename(self.root / LOCK_NAME)
+        self.inside = self.root / "home"
+        self.inside.mkdir(mode=0o700)
+        self.profile = self.inside / "profile"
+        self.profile.mkdir(mode=0o700)
+        if owner is not None:
+            self.root.chmod(0o711)
+            for folder in (self.inside, self.profile):
+                os.chown(folder, owner, owner)
+
+    def close(self) -> None:
+        """Remove the folder with all that is in it."""
+        shutil.rmtree(self.root, ignore_errors=True)
+        self._lock.close()
+
+
+def sweep_homes(base: Path | None = None) -> list[Path]:
+    """Remove the homes whose owner was killed before it could, and say which; live ones stay."""
+    removed: list[Path] = []
+    for root in (base or Path(tempfile.gettempdir())).glob(f"{HOME_PREFIX}*"):
+        # Someone else's folder of that name is none of our business.
+        with contextlib.suppress(OSError):
+            if root.is_symlink() or root.stat().st_uid != os.geteuid():
+                continue
+            with (root / LOCK_NAME).open("rb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(root, ignore_errors=True)
+                removed.append(root)
+    return removed
+
+
+def shared_memory_suffices() -> bool:
+    """Whether ``/dev/shm`` is large enough for a browser's pictures."""
+    try:
+        return shutil.disk_usage("/dev/shm").total >= SHARED_MEMORY_NEEDED_BYTES  # noqa: S108 asked for its size only
+    except OSError:
+        return False
+
+
+def privilege_prefix(*, root: bool, executable: Path) -> list[str]:
+    """The command that gives up rights before it starts the browser.
+
+    ``--no-new-privs`` breaks a set-uid sandbox helper, which some systems need because they forbid
+    unprivileged user namespaces; where one lies beside the program, rights stay gainable to it.
+
+    Raises:
+        BrowserUnavailableError: we are root, and setpriv is not installed.
+    """
+    setpriv = shutil.which("setpriv")
+    if setpriv is None:
+        if root:
+            raise BrowserUnavailableError(
+                "As root the browser is started through setpriv, which is not there. "
+                "Install it with: apt-get install util-linux, or start as another user."
+            )
+        return []
+    prefix = [setpriv]
+    if root:
+        prefix += [f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--inh-caps=-all"]
+    if not _has_setuid_helper(executable):
+        prefix.append("--no-new-privs")
+    return prefix if len(prefix) > 1 else []
+
+
+def _has_setuid_helper(executable: Path) -> bool:
+    folders = {executable.parent, executable.resolve().parent, Path("/usr/lib/chromium")}
+    return any(_is_setuid(folder / name) for folder in folders for name in _HELPERS)
+
+
+_HELPERS = ("chrome-sandbox", "chrome_sandbox")
+
+
+def _is_setuid(path: Path) -> bool:
+    try:
+        return bool(path.stat().st_mode & 0o4000)
+    except OSError:
+        return False
+
+
+class BrowserProcess:
+    """A running browser and all its processes; `close` ends and reaps every one of them.
+
+    Its environment is `child_environment`, and what `more` says.
+
+    Attributes:
+        pid: the first process; it leads a session of its own, which holds all the others.
+        read_fd: where its messages come from; whoever takes it closes it.
+        write_fd: where commands go; the same.
+        died: set when the first process has ended, whoever ended it.
+    """
+
+    def __init__(
+        self, command: list[str], *, home: Path, more: Mapping[str, str] | None = None
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        command_read, self.write_fd = _pipe()
+        self.read_fd, answer_write = _pipe()
+        errors_read, errors_write = os.pipe()
+        try:
+            self._popen = subprocess.Popen(
+                ["/bin/sh", "-c", _PLUMBING, "sh", *command],
+                stdin=command_read,
+                stdout=answer_write,
+                stderr=errors_write,
+                start_new_session=True,
+                cwd=home,
+                env={**child_environment(home), **(more or {})},
+            )
+        except OSError as error:
+            for fd in (self.write_fd, self.read_fd, errors_read):
+                os.close(fd)
+            raise BrowserUnavailableError(f"The browser does not start: {error}.") from error
+        finally:
+            for fd in (command_read, answer_write, errors_write):
+                os.close(fd)
+        self.pid = self._popen.pid
+        self.died = asyncio.Event()
+        self._errors_fd: int | None = errors_read
+        self._errors = b""
+        os.set_blocking(errors_read, False)
+        loop.add_reader(errors_read, self._read_errors)
+        self._pidfd: int | None = os.pidfd_open(self.pid)
+        loop.add_reader(self._pidfd, self._ended)
+
+    def __repr__(self) -> str:
+        return f"<BrowserProcess [{self.pid}, {'dead' if self.died.is_set() else 'alive'}]>"
+
+    @property
+    def errors(self) -> str:
+        """The last that it said on its standard error."""
+        return self._errors.decode(errors="replace")
+
+    def rss_bytes(self) -> int:
+        """Memory that the processes hold for themselves; what they share is left out."""
+        total = 0
+        for process in _members(self.pid):
+            with contextlib.suppress(psutil.Error):
+                memory = process.memory_info()
+                total += memory.rss - memory.shared
+        return total
+
+    def renderers(self) -> set[psutil.Process]:
+        """The processes that pages run in."""
+        found = set()
+        for process in _members(self.pid):
+            with contextlib.suppress(psutil.Error):
+                if "--type=renderer" in " ".join(process.cmdline()):
+                    found.add(process)
+        return found
+
+    async def close(self) -> None:
+        """Kill every process of the browser and wait until each has ended."""
+        loop = asyncio.get_running_loop()
+        for _ in range(KILL_ROUNDS):
+            members = [process.pid for process in _members(self.pid)]
+            if self._popen.returncode is None and self.pid not in members:
+                members.append(self.pid)
+            if not members:
+                break
+            await asyncio.gather(*(_kill_and_wait(pid) for pid in members))
+        self._reap()
+        self._ended()
+        if self._errors_fd is not None:
+            self._read_errors()
+            loop.remove_reader(self._errors_fd)
+            os.close(self._errors_fd)
+            self._errors_fd = None
+
+    def _reap(self) -> None:
+        self._popen.poll()
+        # Orphans come to us when we are a container's first process, or a subreaper.
+        for pid in _session(self.pid):
+            if pid != self.pid:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
+
+    def _ended(self) -> None:
+        if self._pidfd is not None:
+            asyncio.get_running_loop().remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = None
+        if self._popen.poll() is not None:
+            self.died.set()
+
+    def _read_errors(self) -> None:
+        fd = self._errors_fd
+        if fd is None:
+            return
+        try:
+            data = os.read(fd, 1 << 16)
+        except BlockingIOError:
+            return
+        if data:
+            self._errors = (self._errors + data)[-STDERR_KEPT_BYTES:]
+        else:
+            asyncio.get_running_loop().remove_reader(fd)
+
+
+def child_environment(home: Path) -> dict[str, str]:
+    """The whole environment of the browser: nothing of ours, least of all a secret."""
+    return {
+        "HOME": str(home),
+        "TMPDIR": str(home),
+        "XDG_CACHE_HOME": str(home / ".cache"),
+        "XDG_CONFIG_HOME": str(home / ".config"),
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "LANG": "C.UTF-8",
+        "TZ": "UTC",
+        # No session bus: it would look for one, in vain and at length.
+        "DBUS_SESSION_BUS_ADDRESS": "disabled:",
+        "CHROME_HEADLESS": "1",
+    }
+
+
+def _pipe() -> tuple[int, int]:
+    """A pipe that holds a whole screenshot's share, where the system allows it."""
+    read_fd, write_fd = os.pipe()
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(read_fd, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    return read_fd, write_fd
+
+
+def _session(session: int) -> Iterator[int]:
+    """The processes of that session, also those that ended and were not reaped."""
+    for pid in psutil.pids():
+        with contextlib.suppress(OSError):
+            if os.getsid(pid) == session:
+                yield pid
+
+
+def _members(session: int) -> Iterator[psutil.Process]:
+    """The live processes of that session; zombies count as ended."""
+    for pid in _session(session):
+        with contextlib.suppress(OSError, psutil.Error):
+            process = psutil.Process(pid)
+            if process.status() != psutil.STATUS_ZOMBIE:
+                yield process
+
+
+async def _kill_and_wait(pid: int) -> None:
+    """Kill one process and wait until it has ended; a process that is gone is fine."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    loop.add_reader(pidfd, ended.set)
+    try:
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        # A process in uninterruptible sleep may need a moment; the next round asks again.
+        with contextlib.suppress(TimeoutError, ProcessLookupError):
+            async with asyncio.timeout(KILL_WAIT_S):
+                await ended.wait()
+    except ProcessLookupError:
+        pass
+    finally:
+        loop.remove_reader(pidfd)
+        os.close(pidfd)
+
+
+log = logging.getLogger(__name__)
+
+PROGRAM = Path(__file__).with_name("guardian.py")
+
+
+class BrowserGuardian:
+    """A process that ends the browser when nobody else does; see `render.guardian`.
+
+    Attributes:
+        pid: its process.
+        ended_for: why it ended the browser, e.g. ``hung``; empty when it did not.
+        ended_pages: processes of pages that it ended because they held too much memory.
+    """
+
+    def __init__(
+        self, session: int, folder: Path, *, silence_limit_s: float, memory_limit_bytes: int
+    ) -> None:
+        """Start it.
+
+        Args:
+            session: of the browser's processes.
+            folder: of the browser, removed when we die.
+            silence_limit_s: without a word from us for so long after the first, the browser ends.
+            memory_limit_bytes: a page's process that holds more of its own ends.
+
+        Raises:
+            BrowserUnavailableError: no process can be started.
+        """
+        figures = [f"{silence_limit_s}", f"{memory_limit_bytes}"]
+        told, self._tells = os.pipe()
+        self._hears, said = os.pipe()
+        try:
+            self._popen = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(PROGRAM), f"{session}", str(folder), *figures],
+                stdin=told,
+                stdout=said,
+                start_new_session=True,
+                cwd="/",
+                env={},
+            )
+        except OSError as error:
+            os.close(self._tells)
+            os.close(self._hears)
+            raise BrowserUnavailableError(
+                f"The browser's guardian does not start: {error}."
+            ) from error
+        finally:
+            os.close(told)
+            os.close(said)
+        self.pid = self._popen.pid
+        self.ended_for = ""
+        self.ended_pages = 0
+        os.set_blocking(self._tells, False)
+        os.set_blocking(self._hears, False)
+        asyncio.get_running_loop().add_reader(self._hears, self._heard)
+
+    def __repr__(self) -> str:
+        return f"<Guardian [{self.pid}] {self.ended_for}>"
+
+    def well(self) -> None:
+        """The browser answered."""
+        # Full: it has not been read for long, so one more byte says nothing. Closed: it is gone.
+        with contextlib.suppress(OSError):
+            os.write(self._tells, b".")
+
+    async def close(self) -> None:
+        """End it without ending the browser; a second call does nothing."""
+        if self._tells < 0:
+            return
+        self._heard()
+        asyncio.get_running_loop().remove_reader(self._hears)
+        # Killed first: the end of its pipe would tell it that we died.
+        self._popen.kill()
+        os.close(self._tells)
+        os.close(self._hears)
+        self._tells = -1
+        await asyncio.shield(asyncio.to_thread(self._popen.wait))
+
+    def _heard(self) -> None:
+        try:
+            data = os.read(self._hears, 4096)
+        except BlockingIOError:
+            return
+        if not data:
+            asyncio.get_running_loop().remove_reader(self._hears)
+        for line in data.decode().splitlines():
+            what, _, detail = line.partition(" ")
+            if what == "memory":
+                self.ended_pages += 1
+                log.warning("page.ended reason=memory pid=%s", detail)
+            else:
+                self.ended_for = what
+                log.warning("browser.ended reason=%s seconds=%s", what, detail)

@@ -1,0 +1,183 @@
+"""Child targets of a tab (cross-site frames, workers) and the page's pending timers.
+
+``scripts/timers.js`` runs in each document before its first script and tells through a binding in how
+many milliseconds the last timer fires that was set to a short time, and with a plus before it the same
+of those up to `LONGEST_MS`. A page might call the binding, too: what it says can only make us wait a
+little longer.
+
+Each is a target of its own that waits when it is made, so nothing of it asks for anything before it is
+heard. What is too much waits for ever, or runs unheard through the same proxy.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from core.clock import Clock
+from render.cdp import CdpConnection, EventHandler
+from render.identity import PageOptions
+from render.network_log import NetworkLog
+
+TIMER_BINDING = "weboidTimer"
+LONGEST_MS = 5_000  # a timer that was set to more is never waited for
+TIMER_LIMIT = 500  # documents and lateness whose timers are heard of
+
+
+class PageTimers:
+    """When the timers of a page's documents fire."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._due: dict[tuple[str, int, bool], float] = {}
+
+    def told(self, params: dict[str, Any], session: str) -> bool:
+        """Take in a call of the binding from a document of that session; whether it told anything."""
+        said: str = params["payload"]
+        wait_ms = said.removeprefix("+")
+        if len(wait_ms) > 6 or not (wait_ms.isascii() and wait_ms.isdigit()):
+            return False
+        timer = (session, params["executionContextId"], wait_ms != said)
+        if timer not in self._due and len(self._due) >= TIMER_LIMIT:
+            return False
+        self._due[timer] = self._clock.monotonic() + min(int(wait_ms), LONGEST_MS) / 1000
+        return True
+
+    def until(self, *, late: bool = False) -> float:
+        """When the last timer fires that is known and was set to a short time; 0.0: there is none.
+
+        Args:
+            late: those that were set to `LONGEST_MS` at most count, too.
+        """
+        return max(
+            (due for (*_, is_late), due in self._due.items() if late or not is_late), default=0.0
+        )
+
+    def clear(self) -> None:
+        """The page went elsewhere: its timers are gone."""
+        self._due.clear()
+
+
+CHILD_LIMIT = 200
+WORKER_LIMIT = 32
+# We read no bodies, so the browser need keep none for us.
+NETWORK_LIMITS = {"maxTotalBufferSize": 0, "maxResourceBufferSize": 0, "maxPostDataSize": 0}
+AUTO_ATTACH = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
+
+
+class ChildTargets:
+    """The frames of other sites and the workers of one tab.
+
+    Attributes:
+        frames: the session of each frame that has a process of its own, by frame id.
+        guard: what runs in each document before its first script.
+    """
+
+    def __init__(
+        self,
+        connection: CdpConnection,
+        options: PageOptions,
+        log: NetworkLog,
+        tried: Counter[str],
+        *,
+        timer_told: Callable[[dict[str, Any], str], None],
+        clock: Clock,
+    ) -> None:
+        """None yet.
+
+        Args:
+            connection: to the browser.
+            options: how they present themselves.
+            log: where their requests go.
+            tried: where it is counted what they tried that no visit allows.
+            timer_told: told of each call of the timers' binding, and of its session.
+            clock: the time.
+        """
+        self._connection = connection
+        self._options = options
+        self._log = log
+        self._tried = tried
+        self._timer_told = timer_told
+        self._clock = clock
+        self._kinds: dict[str, str] = {}
+        self._cut_off = False
+        self.frames: dict[str, str] = {}
+        self.guard = ""
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kinds)
+
+    def attached(self, params: dict[str, Any]) -> None:
+        """One was made."""
+        info = params["targetInfo"]
+        if info["type"] == "iframe" and len(self) < CHILD_LIMIT:
+            # A target that is a frame has the frame's id.
+            self.frames[info["targetId"]] = params["sessionId"]
+        self.adopt(params["sessionId"], info["type"])
+
+    def adopt(self, session: str, kind: str) -> None:
+        """Hear it, tell it who we are, and let it run."""
+        post = self._connection.post
+        if kind == "worker":
+            running = sum(each == "worker" for each in self._kinds.values())
+            if running >= WORKER_LIMIT:
+                # It waits for us to let it run, and never takes a processor from other pages.
+                self._tried["worker"] += 1
+                return
+        if len(self) < CHILD_LIMIT and kind != "service_worker":
+            self._kinds[session] = kind
+            self._connection.listen(session, self._listener(session))
+            post("Network.enable", NETWORK_LIMITS, session)
+            post("Target.setAutoAttach", AUTO_ATTACH, session)
+            for method, params in self._options.commands(kind):
+                post(method, params, session)
+            if self._cut_off:
+                post("Network.setBlockedURLs", {"urls": ["*"]}, session)
+            if kind == "iframe":
+                self._prepare_frame(session)
+        if kind != "service_worker":
+            post("Runtime.runIfWaitingForDebugger", {}, session)
+
+    def gone(self, session: str) -> None:
+        """It ended."""
+        self.frames = {frame: owner for frame, owner in self.frames.items() if owner != session}
+        self._kinds.pop(session, None)
+        self._connection.forget(session, "detached")
+        self._log.owner_gone(session)
+
+    def cut_off(self) -> None:
+        """None of them reaches the network any more, nor those that are still to come."""
+        self._cut_off = True
+        for session in self:
+            self._connection.post("Network.setBlockedURLs", {"urls": ["*"]}, session)
+
+    def forget(self, reason: str) -> None:
+        """The tab ended, and they with it."""
+        for session in self:
+            self._connection.forget(session, reason)
+
+    def _prepare_frame(self, session: str) -> None:
+        post = self._connection.post
+        post("Network.setBypassServiceWorker", {"bypass": True}, session)
+        post("Page.enable", {}, session)
+        post("Runtime.enable", {}, session)
+        post("Runtime.addBinding", {"name": TIMER_BINDING}, session)
+        post("Page.addScriptToEvaluateOnNewDocument", {"source": self.guard}, session)
+
+    def _listener(self, session: str) -> EventHandler:
+        def heard(method: str, params: dict[str, Any]) -> None:
+            if method == "Target.attachedToTarget":
+                self.attached(params)
+            elif method == "Target.detachedFromTarget":
+                self.gone(params["sessionId"])
+            elif method == "Runtime.bindingCalled":
+                self._timer_told(params, session)
+            elif method == "Page.javascriptDialogOpening":
+                self._tried[str(params.get("type"))] += 1
+                self._connection.post("Page.handleJavaScriptDialog", {"accept": False}, session)
+            else:
+                self._log.heard(method, params, owner=session, now=self._clock.monotonic())
+
+        return heard

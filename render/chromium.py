@@ -1,0 +1,280 @@
+"""Installed Chromium browsers and the command line they are started with.
+
+Never here: ``--no-sandbox``, ``--disable-web-security``, ``--remote-debugging-port``.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from core.errors import BrowserUnavailableError
+
+VERSION_TIMEOUT_S = 20.0
+INSTALL_HINT = (
+    "Install one with: apt-get install chromium-headless-shell (or: apt-get install chromium), "
+    "or name one in the profile as [browser] executable."
+)
+_VERSION = re.compile(r"(\d+(?:\.\d+){1,3})")
+_NAMES = (
+    "chromium-headless-shell",
+    "chrome-headless-shell",
+    "chromium",
+    "chromium-browser",
+    "google-chrome-stable",
+    "google-chrome",
+)
+# Where a Playwright download keeps them, below its cache folder; newest build first.
+_PLAYWRIGHT = (
+    "chromium_headless_shell-*/chrome-*/*headless[-_]shell",
+    "chromium-*/chrome-linux*/chrome",
+)
+
+
+class BrowserKind(StrEnum):
+    """What sort of Chromium it is; the headless shell needs no switch to be headless."""
+
+    HEADLESS_SHELL = "headless-shell"
+    CHROMIUM = "chromium"
+    CHROME = "chrome"
+
+
+@dataclass(frozen=True, slots=True)
+class BrowserExecutable:
+    """A browser that can be started.
+
+    Attributes:
+        path: the program.
+        kind: headless shell, Chromium or Chrome.
+        version: as it prints it, e.g. ``"156.0.8078.79"``.
+    """
+
+    path: Path
+    kind: BrowserKind
+    version: str
+
+    @property
+    def major(self) -> str:
+        """The first number of the version."""
+        return self.version.split(".", 1)[0]
+
+
+def find_browser(setting: str = "", *, home: Path | None = None) -> BrowserExecutable:
+    """The browser to use: the one that `setting` names, else the first that is installed.
+
+    The order is headless shell, Chromium, Chrome, a Playwright download below `home` (by default
+    the user's): the headless shell renders two to three times as many pages as the full browser.
+
+    Raises:
+        BrowserUnavailableError: there is none, or the named one does not run; the text says what
+            to install.
+    """
+    if setting:
+        named = shutil.which(setting)
+        if named is None:
+            raise BrowserUnavailableError(f"The browser {setting!r} is not there. {INSTALL_HINT}")
+        found = _probe(Path(named))
+        if isinstance(found, str):
+            raise BrowserUnavailableError(f"The browser {setting!r} does not start: {found}.")
+        return found
+    failures = []
+    for path in _candidates(home or Path.home()):
+        found = _probe(path)
+        if not isinstance(found, str):
+            return found
+        failures.append(f"{path}: {found}")
+    if failures:
+        raise BrowserUnavailableError(
+            f"A browser is installed, but does not start ({'; '.join(failures)})."
+            " Run it with --version to see why."
+        )
+    raise BrowserUnavailableError(f"No browser was found. {INSTALL_HINT}")
+
+
+def find_window_browser(*, home: Path | None = None) -> BrowserExecutable:
+    """The first browser that is installed and has windows: any but the headless shell.
+
+    Raises:
+        BrowserUnavailableError: there is none; the text says what to install.
+    """
+    for path in _candidates(home or Path.home()):
+        if kind_of(path) is not BrowserKind.HEADLESS_SHELL:
+            found = _probe(path)
+            if not isinstance(found, str):
+                return found
+    raise BrowserUnavailableError(
+        "No browser with windows was found. Install one with: apt-get install chromium, "
+        "or name one in the profile as [browser] executable."
+    )
+
+
+def kind_of(path: Path) -> BrowserKind:
+    """What sort of browser a program of that name is."""
+    name = path.name.replace("_", "-")
+    if name.endswith("headless-shell"):
+        return BrowserKind.HEADLESS_SHELL
+    return BrowserKind.CHROME if name.startswith("google-chrome") else BrowserKind.CHROMIUM
+
+
+def _candidates(home: Path) -> Iterator[Path]:
+    for name in _NAMES:
+        path = shutil.which(name)
+        if path is not None:
+            yield Path(path)
+    cache = home / ".cache" / "ms-playwright"
+    for pattern in _PLAYWRIGHT:
+        builds = (path for path in cache.glob(pattern) if os.access(path, os.X_OK))
+        yield from sorted(builds, key=_build, reverse=True)
+
+
+def _build(path: Path) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"-(\d+)/", str(path)))
+
+
+def _probe(path: Path) -> BrowserExecutable | str:
+    """Return the browser at `path`, or why it does not say its version."""
+    try:
+        told = subprocess.run(
+            [path, "--version"],
+            capture_output=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            timeout=VERSION_TIMEOUT_S,
+        )
+    except OSError as error:
+        return error.strerror or str(error)
+    except subprocess.TimeoutExpired:
+        return f"no answer to --version in {VERSION_TIMEOUT_S:.0f} s"
+    version = _VERSION.search(told.stdout.decode(errors="replace"))
+    if told.returncode != 0 or version is None:
+        said = told.stderr.decode(errors="replace").strip().partition("\n")[0]
+        return f"exit code {told.returncode}{': ' + said[:200] if said else ''}"
+    return BrowserExecutable(path, kind_of(path), version.group(1))
+
+
+# Chromium's own features that ask foreign hosts, change URLs, or keep pages alive after their visit.
+DISABLED_FEATURES = (
+    "AutofillServerCommunication",
+    "BackForwardCache",
+    "CertificateTransparencyComponentUpdater",
+    "DialMediaRouteProvider",
+    # The browser's own word across the top of a page that a style sheet made of XML.
+    "GenerateXSLTWarningBanner",
+    "HttpsFirstBalancedModeAutoEnable",
+    "HttpsUpgrades",
+    "InterestFeedContentSuggestions",
+    "MediaRouter",
+    "NetworkTimeServiceQuerying",
+    "OptimizationHints",
+    "PaintHolding",
+    "Prerender2",
+    # One made ahead for every visit is two too many: contexts share no processes.
+    "SpareRendererForSitePerProcess",
+    "Translate",
+    # It would ask the local network, by multicast, for names that hide its addresses (C-05).
+    "WebRtcHideLocalIpsWithMdns",
+    "WebTransport",
+)
+_FIXED = (
+    "--remote-debugging-pipe",
+    # Containment (C-04, C-05, C-06): names are the proxy's to resolve, and nothing bypasses it.
+    "--site-per-process",
+    "--disable-quic",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--dns-prefetch-disable",
+    "--block-new-web-contents",
+    "--disable-extensions",
+    "--disable-plugins-discovery",
+    "--disable-speech-api",
+    "--disable-notifications",
+    # Silence (C-18): what it would ask of its maker.
+    "--disable-background-networking",
+    "--disable-breakpad",
+    "--disable-client-side-phishing-detection",
+    "--disable-component-extensions-with-background-pages",
+    "--disable-component-update",
+    "--disable-crash-reporter",
+    "--disable-default-apps",
+    "--disable-domain-reliability",
+    "--disable-field-trial-config",
+    "--disable-search-engine-choice-screen",
+    "--disable-sync",
+    "--metrics-recording-only",
+    "--no-default-browser-check",
+    "--no-first-run",
+    "--no-pings",
+    "--no-service-autorun",
+    "--password-store=basic",
+    "--use-mock-keychain",
+    # Pictures that are the same on every machine, and pages that are never asleep.
+    "--disable-background-timer-throttling",
+    "--disable-backgrounding-occluded-windows",
+    "--disable-hang-monitor",
+    "--disable-ipc-flooding-protection",
+    "--disable-renderer-backgrounding",
+    "--force-color-profile=srgb",
+    "--hide-scrollbars",
+    "--mute-audio",
+    "--autoplay-policy=user-gesture-required",
+    # Images far down the page load without waiting to be scrolled to.
+    "--disable-lazy-loading",
+    "--blink-settings=lazyLoadEnabled=false,primaryHoverType=2,availableHoverTypes=2,"
+    "primaryPointerType=4,availablePointerTypes=4",
+    # Software compositing in the browser: no GPU here, and SwiftShader costs more than it draws.
+    "--disable-gpu",
+    "--disable-software-rasterizer",
+)
+# Chromium's own on Linux, without the word Headless.
+_DESKTOP = (
+    "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko)"
+    " Chrome/{version} Safari/537.36"
+)
+
+
+def command_line(
+    executable: BrowserExecutable,
+    *,
+    profile: Path,
+    ca_spki: str | None,
+    hosts: Mapping[str, str] | None = None,
+    shared_memory: bool = True,
+) -> list[str]:
+    """The program and its switches.
+
+    Args:
+        executable: the browser.
+        profile: its user-data directory.
+        ca_spki: base64 SHA-256 of the public key of the one authority to trust besides the usual
+            ones (RFC 7469, 2.4); None for none.
+        hosts: the only names that the browser may resolve by itself, "host" or "host:port", each
+            with its "address" or "address:port".
+        shared_memory: False when ``/dev/shm`` is too small, as in a container with defaults.
+    """
+    # The first rule that fits is the one that holds.
+    known = "".join(f"MAP {host} {address}, " for host, address in (hosts or {}).items())
+    line = [
+        str(executable.path),
+        f"--user-data-dir={profile}",
+        f"--host-resolver-rules={known}MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE ::1",
+        f"--disable-features={','.join(DISABLED_FEATURES)}",
+        # A shared worker is told this one, whatever its pages are told.
+        f"--user-agent={_DESKTOP.format(version=executable.version)}",
+        *_FIXED,
+    ]
+    if executable.kind is not BrowserKind.HEADLESS_SHELL:
+        line.append("--headless=new")
+    if ca_spki is not None:
+        line.append(f"--ignore-certificate-errors-spki-list={ca_spki}")
+    if not shared_memory:
+        line.append("--disable-dev-shm-usage")
+    return line
+
+
+def user_agent(browser_said: str, wanted: str = "") -> str:
+    """The User-Agent to send: `wanted`, else the browser's own without the word Headless."""
+    return wanted or browser_said.replace("HeadlessChrome/", "Chrome/")

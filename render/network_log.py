@@ -1,0 +1,392 @@
+"""Request log of a page, built from DevTools network events. Pure."""
+
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+# A page that asks for more is no page: its visit goes on without the network (C-17).
+REQUEST_LIMIT = 5_000
+URL_LIMIT_CHARS = 65_536
+# Long polls never answer; one that is silent for so long no longer counts as loading.
+PATIENCE_S = 5.0
+# A script that does not read its answer leaves it open; that one came is what counts.
+UNREAD_S = 1.5
+# What is asked for more often than this at one path is a poll, and soon holds nothing any more.
+POLL_TIMES = 5
+POLL_HELD_TIMES = 40
+POLL_PATIENCE_S = 0.5
+ERROR_HEADER = "weboid-proxy-error"
+HEADERS_KEPT = 100
+
+DOWNLOAD = "Download"  # not the browser's word: what a link saves, which it tells in another way
+
+_LOGGED_SCHEMES = ("http://", "https://", "ws://", "wss://")
+# These are never waited for: they stream, or nothing on the page depends on them.
+_NEVER_HOLD = frozenset(
+    {"EventSource", "WebSocket", "Ping", "CSPViolationReport", "Prefetch", "SignedExchange"}
+)
+_SCRIPTS = frozenset({"Script", "XHR", "Fetch", "EventSource", "WebSocket"})
+_HOLD_FOR_A_WHILE = frozenset({"XHR", "Fetch", "Media", "Other", "Preflight", "TextTrack"})
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLog:
+    """One request; each hop of a redirect is one of its own.
+
+    Attributes:
+        url: as requested, without its fragment.
+        method: HTTP method.
+        status: HTTP status; None when no response came.
+        mime: bare media type as the browser judged it.
+        resource_type: the browser's word: Document, Image, Script, ….
+        from_cache: True when the browser did not ask the network.
+        failed: why it failed, e.g. ``net::ERR_ABORTED``; empty when it did not.
+        started_ms: when it was made, from the visit's first request on; None when that is not known.
+        ttfb_ms: from there to the end of the response's head; None when none came.
+        duration_ms: from there to its end; None when it has none yet.
+        wire_bytes: received for it, head included, as the browser counts; None when it is not known.
+        initiator: what made it: parser, script, preload, preflight, other, …
+        protocol: spoken with whom the browser asked, which is our proxy: ``http/1.1``, ``h2``, ….
+    """
+
+    url: str
+    method: str = "GET"
+    status: int | None = None
+    mime: str = ""
+    resource_type: str = ""
+    from_cache: bool = False
+    failed: str = ""
+    started_ms: float | None = None
+    ttfb_ms: float | None = None
+    duration_ms: float | None = None
+    wire_bytes: int | None = None
+    initiator: str = ""
+    protocol: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentResponse:
+    """The response that a main document was made from.
+
+    Attributes:
+        url: without its fragment.
+        status: HTTP status.
+        mime: bare media type.
+        headers: names in lower case; at most `HEADERS_KEPT`.
+    """
+
+    url: str
+    status: int
+    mime: str
+    headers: dict[str, str]
+
+    @property
+    def proxy_error(self) -> str:
+        """What our proxy answered instead of the origin; empty when the origin answered."""
+        if self.status == 407:
+            # Only a proxy says this (RFC 9110, 15.5.8): it did not take our credentials.
+            return "proxy: 407"
+        return self.headers.get(ERROR_HEADER, "")
+
+
+class _Request:
+    """A request that is being made; becomes a `RequestLog`."""
+
+    __slots__ = (
+        "answered_at", "ended_at", "failed", "from_cache", "head_at", "initiator", "loader", "main",
+        "method", "mime", "owner", "protocol", "resource_type", "sent_at", "started", "status",
+        "times", "url", "wire_bytes",
+    )  # fmt: skip
+
+    def __init__(self, params: dict[str, Any], owner: str, now: float, *, main: bool) -> None:
+        request = params["request"]
+        self.main = main
+        self.url: str = without_fragment(request["url"])[:URL_LIMIT_CHARS]
+        self.method: str = request["method"]
+        self.resource_type: str = params.get("type", "Other")
+        self.loader: str = params.get("loaderId", "")
+        self.owner = owner
+        self.started = now
+        self.answered_at: float | None = None
+        self.times = 0
+        self.status: int | None = None
+        self.mime = ""
+        self.from_cache = False
+        self.failed = ""
+        self.initiator: str = params.get("initiator", {}).get("type", "")
+        self.protocol = ""
+        # Moments on the browser's own clock, in seconds; only their differences mean anything.
+        self.sent_at: float | None = params.get("timestamp")
+        self.head_at: float | None = None
+        self.ended_at: float | None = None
+        self.wire_bytes: int | None = None
+
+    def answered(self, response: dict[str, Any], at: float | None = None) -> None:
+        self.status = response["status"] or None
+        self.mime = response.get("mimeType", "")
+        self.protocol = response.get("protocol", "")
+        if response.get("fromDiskCache") or response.get("fromPrefetchCache"):
+            self.from_cache = True
+        timing = response.get("timing")
+        # Events wait their turn behind others; the network's own times do not.
+        self.head_at = (
+            timing["requestTime"] + timing["receiveHeadersEnd"] / 1000
+            if timing and timing.get("receiveHeadersEnd", -1) >= 0
+            else at
+        )
+
+    def ended(self, params: dict[str, Any]) -> None:
+        self.ended_at = params.get("timestamp")
+        length = params.get("encodedDataLength")
+        if length is not None:
+            self.wire_bytes = max(int(length), 0)
+
+    def holds_until(self) -> float:
+        """Up to when it is waited for; infinite without an end, 0.0 not at all."""
+        if self.resource_type in _NEVER_HOLD or self.times > POLL_HELD_TIMES:
+            return 0.0
+        if self.resource_type == "Stylesheet" and "xml" in self.mime:
+            # An XSLT sheet: the page that it makes takes the place of the one that asked for it, and
+            # nobody says that it has come.
+            return 0.0
+        if self.resource_type not in _HOLD_FOR_A_WHILE:
+            return float("inf")
+        if self.times > POLL_TIMES:
+            return self.started + POLL_PATIENCE_S
+        end = self.started + PATIENCE_S
+        if self.resource_type in _SCRIPTS and self.answered_at is not None:
+            return min(end, self.answered_at + UNREAD_S)
+        return end
+
+    def frozen(self, origin: float | None) -> RequestLog:
+        return RequestLog(
+            self.url, self.method, self.status, self.mime, self.resource_type, self.from_cache,
+            self.failed, _ms(origin, self.sent_at), _ms(self.sent_at, self.head_at),
+            _ms(self.sent_at, self.ended_at), self.wire_bytes, self.initiator, self.protocol,
+        )  # fmt: skip
+
+
+class NetworkLog:
+    """The requests of one visit, from every frame and worker of it.
+
+    Attributes:
+        on_change: called whenever waiting for quiet may have an end, or a new beginning.
+        documents: the main frame's responses by loader id, oldest first.
+        document_errors: why a main document failed, by loader id.
+        hops: URLs that redirected on the way to a main document, by its loader id.
+        overflowed: True once the page asked for more than the limit.
+        news: requests so far that quiet begins anew after: not those of a poll.
+        scripted: True once a script, or a worker, was asked for.
+    """
+
+    def __init__(self, main_frame: str, *, limit: int = REQUEST_LIMIT) -> None:
+        self._main_frame = main_frame
+        self._limit = limit
+        self._requests: list[_Request] = []
+        self._open: dict[str, _Request] = {}
+        self.on_change: Callable[[], None] = _nothing
+        self.documents: dict[str, DocumentResponse] = {}
+        self.hops: dict[str, list[str]] = {}
+        self.document_errors: dict[str, str] = {}
+        self.overflowed = False
+        self.news = 0
+        self.scripted = False
+        self._times: dict[str, int] = {}
+        self._now = 0.0
+        self._handlers: dict[str, Callable[[dict[str, Any], str], None]] = {
+            "Network.requestWillBeSent": self._will_be_sent,
+            "Network.responseReceived": self._received,
+            "Network.requestServedFromCache": self._from_cache,
+            "Network.loadingFinished": self._finished,
+            "Network.loadingFailed": self._failed,
+            "Network.webSocketCreated": self._socket_created,
+            "Network.webSocketHandshakeResponseReceived": self._socket_answered,
+            "Network.webSocketFrameError": self._socket_failed,
+            "Network.webSocketClosed": self._finished,
+            "Page.downloadWillBegin": self._download_began,
+        }
+
+    def heard(self, method: str, params: dict[str, Any], *, owner: str, now: float) -> None:
+        """Take in one event of the session `owner`; events that tell nothing are ignored."""
+        handler = self._handlers.get(method)
+        if handler is not None:
+            self._now = now
+            handler(params, owner)
+
+    def owner_gone(self, owner: str) -> None:
+        """A frame or worker ended: what it still waited for will not come."""
+        for identifier, request in list(self._open.items()):
+            if request.owner == owner:
+                request.failed = request.failed or "detached"
+                del self._open[identifier]
+        self.on_change()
+
+    def holding_until(self, now: float) -> float | None:
+        """Whether the page is still loading.
+
+        Returns:
+            None when nothing holds it; else the moment up to which it must at least be waited,
+            infinite while something holds it that is waited for without an end.
+        """
+        until: float | None = None
+        for request in self._open.values():
+            end = request.holds_until()
+            if end > now:
+                until = end if until is None else max(until, end)
+        return until
+
+    def loading_since(self, began: float) -> bool:
+        """Whether something is in flight that was asked for after `began` and is waited for."""
+        return any(
+            request.started >= began and request.resource_type not in _NEVER_HOLD
+            for request in self._open.values()
+        )
+
+    def arriving(self, until: float, committed: Container[str]) -> bool:
+        """Whether a main document that was asked for by `until` is on its way, and not yet there."""
+        return any(
+            request.main and request.started <= until and request.loader not in committed
+            for request in self._open.values()
+        )
+
+    def entries(self) -> tuple[RequestLog, ...]:
+        """Every request so far, in the order in which they were made."""
+        origin = self._requests[0].sent_at if self._requests else None
+        return tuple(request.frozen(origin) for request in self._requests)
+
+    def _will_be_sent(self, params: dict[str, Any], owner: str) -> None:
+        identifier = params["requestId"]
+        redirect = params.get("redirectResponse")
+        previous = self._open.pop(identifier, None)
+        if redirect is not None and previous is not None:
+            previous.answered(redirect, params.get("timestamp"))
+            previous.ended({**redirect, "timestamp": params.get("timestamp")})
+            if self._is_main(params):
+                self.hops.setdefault(params.get("loaderId", ""), []).append(previous.url)
+        if not params["request"]["url"].startswith(_LOGGED_SCHEMES):
+            return
+        main = params.get("type") == "Document" and self._is_main(params)
+        self._add(identifier, _Request(params, owner, self._now, main=main))
+
+    def _add(self, identifier: str, request: _Request) -> None:
+        if len(self._requests) >= self._limit:
+            self.overflowed = True
+            self.on_change()
+            return
+        self._requests.append(request)
+        self._open[identifier] = request
+        self._judge(request)
+        self.on_change()
+
+    def _judge(self, request: _Request) -> None:
+        """Count it among the news, unless it is one that is made for ever."""
+        if request.resource_type in _NEVER_HOLD:
+            return
+        self.scripted = self.scripted or request.resource_type in _SCRIPTS
+        if request.resource_type in _HOLD_FOR_A_WHILE:
+            place = request.url.partition("?")[0]
+            request.times = self._times[place] = self._times.get(place, 0) + 1
+            if request.times > POLL_TIMES:
+                return
+        self.news += 1
+
+    def _received(self, params: dict[str, Any], _: str) -> None:
+        response = params["response"]
+        request = self._open.get(params["requestId"])
+        if request is not None:
+            request.answered(response, params.get("timestamp"))
+            request.answered_at = self._now
+            request.resource_type = params.get("type", request.resource_type)
+            if request.resource_type in _NEVER_HOLD:
+                self.on_change()
+        if params.get("type") == "Document" and self._is_main(params):
+            self.documents[params["loaderId"]] = DocumentResponse(
+                without_fragment(response["url"]),
+                response["status"],
+                response.get("mimeType", ""),
+                lower_headers(response.get("headers", {}).items()),
+            )
+
+    def _from_cache(self, params: dict[str, Any], _: str) -> None:
+        request = self._open.get(params["requestId"])
+        if request is not None:
+            request.from_cache = True
+
+    def _finished(self, params: dict[str, Any], _: str) -> None:
+        request = self._open.pop(params["requestId"], None)
+        if request is not None:
+            request.ended(params)
+            self.on_change()
+
+    def _failed(self, params: dict[str, Any], _: str) -> None:
+        request = self._open.pop(params["requestId"], None)
+        if request is not None:
+            request.failed = params.get("blockedReason") or params.get("errorText") or "failed"
+            request.ended(params)
+            if request.main:
+                self.document_errors[request.loader] = request.failed
+            self.on_change()
+
+    def _download_began(self, params: dict[str, Any], owner: str) -> None:
+        """A link may save its target without a request that the page's own events tell of."""
+        url = without_fragment(params["url"])[:URL_LIMIT_CHARS]
+        if not url.startswith(_LOGGED_SCHEMES) or len(self._requests) >= self._limit:
+            return
+        if all(request.url != url for request in self._requests):
+            told = {"request": {"url": url, "method": "GET"}, "type": DOWNLOAD}
+            self._requests.append(_Request(told, owner, self._now, main=False))
+
+    def _socket_created(self, params: dict[str, Any], owner: str) -> None:
+        request = {
+            "request": {"url": params["url"], "method": "GET"},
+            "type": "WebSocket",
+            "initiator": params.get("initiator", {}),
+        }
+        self._add(params["requestId"], _Request(request, owner, self._now, main=False))
+
+    def _socket_answered(self, params: dict[str, Any], _: str) -> None:
+        request = self._open.get(params["requestId"])
+        if request is not None:
+            request.answered(params["response"], params.get("timestamp"))
+
+    def _socket_failed(self, params: dict[str, Any], _: str) -> None:
+        request = self._open.get(params["requestId"])
+        if request is not None:
+            request.failed = params.get("errorMessage", "failed")
+
+    def _is_main(self, params: dict[str, Any]) -> bool:
+        return bool(params.get("frameId") == self._main_frame)
+
+
+def without_fragment(url: str) -> str:
+    """The URL up to its fragment.
+
+    >>> without_fragment("https://example.org/a?b#c")
+    'https://example.org/a?b'
+    """
+    return url.partition("#")[0]
+
+
+def lower_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The first `HEADERS_KEPT` headers, names in lower case.
+
+    >>> lower_headers([("X-Robots-Tag", "noarchive")])
+    {'x-robots-tag': 'noarchive'}
+    """
+    kept: dict[str, str] = {}
+    for name, value in headers:
+        if len(kept) >= HEADERS_KEPT:
+            break
+        kept[name.lower()] = value[:URL_LIMIT_CHARS]
+    return kept
+
+
+def _ms(start: float | None, end: float | None) -> float | None:
+    """Milliseconds between two moments; None when one is not known."""
+    if start is None or end is None:
+        return None
+    return round(max(end - start, 0.0) * 1000, 1)
+
+
+def _nothing() -> None:
+    """Nobody waits."""

@@ -1,0 +1,310 @@
+"""Scripts run in all frames of a page, cross-origin frames included.
+
+A frame of another origin is a document of its own, most often in another process. A script that
+meets one numbers its element in the world that it runs in and goes on; `Document.inner` finds the frame
+behind a number.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from render.cdp import CommandError
+from render.page import CONSOLE_CHARS, WORLD, BrowserPage, load_script
+
+DOCUMENT_LIMIT = 100
+DEPTH_LIMIT = 10
+# A frame that does not answer by then is left out: one slow advertisement is not the page.
+DOCUMENT_TIMEOUT_S = 3.0
+_ELEMENT = "(number) => globalThis.weboidFrames[number]"
+HOST_LIMIT = 300  # elements that are asked whether they hold a closed shadow root, each time
+_ROUNDS = 5  # so deep may such roots be nested
+_HOSTS = "() => globalThis.weboidHosts"
+_NOTE = """(...pairs) => {
+  for (let at = 0; at < pairs.length; at += 2) {
+    const known = pairs[at].localName === "use" ? "weboidCopies" : "weboidClosed";
+    globalThis[known].set(pairs[at], pairs[at + 1]);
+  }
+}"""
+
+
+class FrameDocument:
+    """One document of a page: the page's own, or that of a frame which it cannot look into."""
+
+    def __init__(self, page: BrowserPage, session: str, frame_id: str, depth: int = 0) -> None:
+        self._page = page
+        self._session = session
+        self._id = frame_id
+        self._world: int | None = None
+        self._inner: dict[int, FrameDocument | None] = {}
+        self._stands_open = False
+        self.depth = depth
+
+    def __repr__(self) -> str:
+        return f"<Document {self._id} depth {self.depth}>"
+
+    async def call(self, name: str, *arguments: object) -> Any:
+        """What our script `name` returns here; as `Page.call`.
+
+        Raises:
+            PageGoneError, BrowserUnavailableError, CommandError: as `Page.call`.
+        """
+        if not self._stands_open:
+            self._stands_open = True
+            await self._open_roots()
+        return await self._say(name, *arguments)
+
+    async def inner(self, number: int) -> "FrameDocument | None":
+        """The frame behind the element that a script numbered here; None when there is none.
+
+        Raises:
+            PageGoneError, BrowserUnavailableError, CommandError: as `Page.send`.
+        """
+        if number not in self._inner:
+            self._inner[number] = await self._find(number)
+        return self._inner[number]
+
+    async def _say(self, name: str, *arguments: object) -> Any:
+        if self.depth == 0:
+            return await self._page.call(name, *arguments)
+        answer = await self._run(load_script(name), arguments, by_value=True)
+        return answer.get("value")
+
+    async def _open_roots(self) -> None:
+        """Let our scripts look into shadow roots that markup has closed; what fails stays closed."""
+        try:
+            for _ in range(_ROUNDS):
+                if not await self._say("hosts", HOST_LIMIT) or not await self._open_some():
+                    return
+        except CommandError:
+            return
+
+    async def _open_some(self) -> bool:
+        """Whether any of the elements that `hosts.js` has found holds a closed root."""
+        listed = await self._refer(_HOSTS)
+        told = await self._page.send(
+            "Runtime.getProperties",
+            {"objectId": listed["objectId"], "ownProperties": True},
+            self._session,
+        )
+        hosts = [each["value"] for each in told["result"] if each["name"].isdecimal()]
+        pairs: list[dict[str, str]] = []
+        roots = await asyncio.gather(*(self._closed_root(each["objectId"]) for each in hosts))
+        for host, root in zip(hosts, roots, strict=True):
+            if root:
+                pairs += [{"objectId": host["objectId"]}, {"objectId": root}]
+        if pairs:
+            await self._evaluate(_NOTE, pairs, by_value=True)
+        return bool(pairs)
+
+    async def _closed_root(self, host: str) -> str:
+        """A reference to the closed shadow root of the element that is referred to; empty: it has none."""
+        told = await self._page.send("DOM.describeNode", {"objectId": host}, self._session)
+        wanted = "user-agent" if told["node"].get("localName") == "use" else "closed"
+        for root in told["node"].get("shadowRoots", ()):
+            if root.get("shadowRootType") == wanted:
+                place = {"backendNodeId": root["backendNodeId"]}
+                place["executionContextId"] = await self._context()
+                found = await self._page.send("DOM.resolveNode", place, self._session)
+                reference: str = found["object"]["objectId"]
+                return reference
+        return ""
+
+    async def _find(self, number: int) -> "FrameDocument | None":
+        if self.depth >= DEPTH_LIMIT:
+            return None
+        element = await self._refer(_ELEMENT, number)
+        if "objectId" not in element:
+            return None
+        told = await self._page.send(
+            "DOM.describeNode", {"objectId": element["objectId"]}, self._session
+        )
+        frame_id = told["node"].get("frameId")
+        if frame_id is None:
+            return None
+        session = self._page.children.frames.get(frame_id, self._session)
+        return FrameDocument(self._page, session, frame_id, self.depth + 1)
+
+    async def _refer(self, source: str, *arguments: object) -> dict[str, Any]:
+        if self.depth == 0:
+            return await self._page.refer("frame", source, *arguments)
+        return await self._run(source, arguments, by_value=False)
+
+    async def _context(self) -> int:
+        """Where our scripts run in this document: its execution context, made if need be."""
+        if self.depth == 0:
+            return await self._page.world()
+        if self._world is None:
+            made = await self._page.send(
+                "Page.createIsolatedWorld",
+                {"frameId": self._id, "worldName": WORLD},
+                self._session,
+            )
+            self._world = made["executionContextId"]
+        return self._world
+
+    async def _run(
+        self, source: str, arguments: tuple[object, ...], *, by_value: bool
+    ) -> dict[str, Any]:
+        values = [{"value": argument} for argument in arguments]
+        return await self._evaluate(source, values, by_value=by_value)
+
+    async def _evaluate(
+        self, source: str, arguments: Sequence[Mapping[str, object]], *, by_value: bool
+    ) -> dict[str, Any]:
+        answer = await self._page.send(
+            "Runtime.callFunctionOn",
+            {
+                "functionDeclaration": source,
+                "executionContextId": await self._context(),
+                "arguments": [*arguments],
+                "returnByValue": by_value,
+                "awaitPromise": True,
+                "silent": True,
+            },
+            self._session,
+        )
+        if "exceptionDetails" in answer:
+            raise CommandError("frame", answer["exceptionDetails"].get("text", ""))
+        result: dict[str, Any] = answer["result"]
+        return result
+
+
+class PageDocuments:
+    """All frames of one page, while it is read.
+
+    Attributes:
+        root: the page's own document.
+        silent: how many frames did not answer.
+    """
+
+    def __init__(self, page: BrowserPage) -> None:
+        self.root = FrameDocument(page, "", page.target_id)
+        self._left = DOCUMENT_LIMIT
+        self._silent: set[tuple[int, int]] = set()
+
+    @property
+    def silent(self) -> int:
+        """How many frames did not answer, or were too many."""
+        return len(self._silent)
+
+    def again(self) -> None:
+        """Another reading begins."""
+        self._left = DOCUMENT_LIMIT
+
+    async def each(
+        self, frame: FrameDocument, numbers: list[int], name: str, *arguments: object
+    ) -> dict[int, tuple[FrameDocument, Any]]:
+        """What our script `name` returns in the frames behind the numbers, by number.
+
+        Documents that have nothing, do not answer in time or are too many are left out.
+
+        Raises:
+            PageGoneError, BrowserUnavailableError: as `Page.send`.
+        """
+        wanted = list(dict.fromkeys(numbers))
+        asked, rest = wanted[: self._left], wanted[self._left :]
+        self._left -= len(asked)
+        self._silent |= {(id(frame), number) for number in rest}
+        told = await asyncio.gather(
+            *(self._ask(frame, number, name, arguments) for number in asked)
+        )
+        return {
+            number: answer for number, answer in zip(asked, told, strict=True) if answer is not None
+        }
+
+    async def _ask(
+        self, frame: FrameDocument, number: int, name: str, arguments: tuple[object, ...]
+    ) -> tuple[FrameDocument, Any] | None:
+        if (id(frame), number) in self._silent:
+            return None
+        try:
+            async with asyncio.timeout(DOCUMENT_TIMEOUT_S):
+                inner = await frame.inner(number)
+                return None if inner is None else (inner, await inner.call(name, *arguments))
+        except (TimeoutError, CommandError):
+            self._silent.add((id(frame), number))
+            return None
+
+
+FRAME_LIMIT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class PageFrame:
+    """A frame: its identifier, and the session that it answers in; empty for the page's own."""
+
+    id: str
+    session: str = ""
+
+
+def main_frame(page: BrowserPage) -> PageFrame:
+    """The page itself."""
+    return PageFrame(page.target_id)
+
+
+async def child_frames(page: BrowserPage) -> tuple[PageFrame, ...]:
+    """All but the page itself, the first `FRAME_LIMIT`.
+
+    Raises:
+        PageGoneError, BrowserUnavailableError: as `Page.send`.
+    """
+    found: list[PageFrame] = []
+    for session in ("", *page.children.frames.values()):
+        if len(found) >= FRAME_LIMIT:
+            break
+        try:
+            tree = (await page.send("Page.getFrameTree", session=session))["frameTree"]
+        except CommandError:
+            continue  # it ended meanwhile
+        todo = [tree]
+        while todo:
+            node = todo.pop(0)
+            todo += node.get("childFrames", ())
+            if node["frame"]["id"] != page.target_id:
+                found.append(PageFrame(node["frame"]["id"], session))
+    return tuple(found[:FRAME_LIMIT])
+
+
+async def run_in(
+    page: BrowserPage, frame: PageFrame, source: str, *arguments: object, gesture: bool = False
+) -> Any:
+    """What a function expression of ours returns in that frame, once; our world is made if need be.
+
+    Args:
+        page: it belongs to.
+        frame: where.
+        source: the function.
+        arguments: JSON values.
+        gesture: as if a reader had just clicked: sound and video may start.
+
+    Raises:
+        CommandError: the script failed, or the frame is gone; `detail` is the browser's word.
+        PageGoneError, BrowserUnavailableError: as `Page.send`.
+    """
+    if frame.id == page.target_id:
+        context = await page.world()
+    else:
+        made = await page.send(
+            "Page.createIsolatedWorld", {"frameId": frame.id, "worldName": WORLD}, frame.session
+        )
+        context = made["executionContextId"]
+    answer = await page.send(
+        "Runtime.callFunctionOn",
+        {
+            "functionDeclaration": source,
+            "executionContextId": context,
+            "arguments": [{"value": argument} for argument in arguments],
+            "returnByValue": True,
+            "awaitPromise": True,
+            "silent": True,
+            "userGesture": gesture,
+        },
+        frame.session,
+    )
+    failure = answer.get("exceptionDetails")
+    if failure is not None:
+        said = failure.get("exception", {}).get("description", failure.get("text", ""))
+        raise CommandError("behaviour", " ".join(said.split())[:CONSOLE_CHARS])
+    return answer["result"].get("value")

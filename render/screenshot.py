@@ -1,0 +1,372 @@
+"""Screenshots of the viewport and the full page, thumbnails, and the PDF of a page.
+
+A banner that nobody could dismiss would cover the picture, but it belongs to the page: the copy of
+the DOM keeps it.
+
+A PNG is one zlib stream of rows, each filtered by the rows before it in its own picture. Joined, a row
+only differs in what stands above it, and that matters to the first row of a part alone: that row is
+written unfiltered, and all others as they are. Memory holds one part at a time, and the result.
+
+The browser can draw the page beyond its viewport, but no more of it at once than fits a texture or
+its memory: what is higher is drawn in tiles and joined. The page is not scrolled meanwhile, so what
+is fixed to the window is in the first tile alone, and tiles meet where they should.
+"""
+
+import asyncio
+import binascii
+import contextlib
+import io
+import struct
+import zlib
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from PIL import Image
+
+from core.config.settings import VisitSettings
+from render.cdp import CommandError
+from render.page import BrowserPage
+
+# A sheet of our own is no concern of the page's Content-Security-Policy, as a <style> would be.
+_PUT_ON = """(css) => {
+  const { get, set } = Object.getOwnPropertyDescriptor(Document.prototype, "adoptedStyleSheets");
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(css);
+  set.call(document, [...get.call(document), sheet]);
+  globalThis.weboidDress = sheet;
+}"""
+_TAKE_OFF = """() => {
+  const { get, set } = Object.getOwnPropertyDescriptor(Document.prototype, "adoptedStyleSheets");
+  set.call(document, [...get.call(document)].filter((each) => each !== globalThis.weboidDress));
+}"""
+
+
+@asynccontextmanager
+async def picture_styles(page: BrowserPage) -> AsyncIterator[None]:
+    """Inside, the page looks as `page.picture_css` says; a page that cannot be changed stays as it is.
+
+    Raises:
+        PageGoneError, BrowserUnavailableError: as `Page.send`.
+    """
+    if not page.picture_css:
+        yield
+        return
+    with contextlib.suppress(CommandError):
+        await page.run("put-on", _PUT_ON, page.picture_css)
+    try:
+        yield
+    finally:
+        if not page.gone:
+            with contextlib.suppress(CommandError):
+                await page.run("take-off", _TAKE_OFF)
+
+
+PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_CHUNK_LIMIT = 1 << 31
+_CHANNELS = {0: 1, 2: 3, 6: 4}  # grey, RGB, RGBA: table 11.1
+
+
+class BadPngError(ValueError):
+    """It is not a PNG of the sort that the browser writes, or not like the others."""
+
+
+class PngJoiner:
+    """Takes parts from top to bottom and gives one picture back."""
+
+    def __init__(self) -> None:
+        self._packer = zlib.compressobj(level=1)
+        self._data: list[bytes] = []
+        self._header = b""
+        self.width = 0
+        self.height = 0
+
+    def add(self, png: bytes) -> None:
+        """Put a part below those before it.
+
+        Raises:
+            BadPngError: it is damaged, interlaced, of other than 8 bits, or unlike those before it.
+        """
+        header, packed = _read_png(png)
+        width, height = struct.unpack(">II", header[:8])
+        if header[8] != 8 or header[9] not in _CHANNELS or header[10:] != b"\0\0\0":
+            raise BadPngError("A PNG of a sort that the browser does not write.")
+        if self._header and (width, header[8:]) != (self.width, self._header):
+            raise BadPngError("A part of another width or sort than the first.")
+        step = _CHANNELS[header[9]]
+        try:
+            rows = zlib.decompress(packed)
+        except zlib.error as error:
+            raise BadPngError(f"A damaged PNG: {error}.") from error
+        row_bytes = 1 + width * step
+        if len(rows) != row_bytes * height or height == 0:
+            raise BadPngError("A PNG with other rows than it says.")
+        first = b"\0" + _unfiltered_first(rows[:row_bytes], step)
+        self._data.append(self._packer.compress(first))
+        self._data.append(self._packer.compress(memoryview(rows)[row_bytes:]))
+        self.width, self._header = width, header[8:]
+        self.height += height
+
+    def picture(self) -> bytes:
+        """All parts as one PNG.
+
+        Raises:
+            BadPngError: there is none, or it would be larger than a PNG can be.
+        """
+        if not self._header:
+            raise BadPngError("A picture without a part.")
+        data = b"".join([*self._data, self._packer.flush()])
+        if len(data) >= _CHUNK_LIMIT or self.height >= _CHUNK_LIMIT:
+            raise BadPngError("A picture larger than a PNG can be.")
+        header = struct.pack(">II", self.width, self.height) + self._header
+        return b"".join(
+            (PNG_SIGNATURE, *_chunk(b"IHDR", header), *_chunk(b"IDAT", data), *_chunk(b"IEND", b""))
+        )
+
+
+def _read_png(png: bytes) -> tuple[bytes, bytes]:
+    """The header's fields, and the packed rows."""
+    if png[:8] != PNG_SIGNATURE:
+        raise BadPngError("Not a PNG.")
+    header = b""
+    packed: list[bytes] = []
+    for name, body in _chunks(png):
+        if name == b"IHDR":
+            header = body
+        elif name == b"IDAT":
+            packed.append(body)
+        elif name == b"PLTE":
+            raise BadPngError("A PNG with a palette.")
+    if len(header) != 13:
+        raise BadPngError("A PNG without its header.")
+    return header, b"".join(packed)
+
+
+def _chunks(png: bytes) -> Iterator[tuple[bytes, bytes]]:
+    at = 8
+    while at + 12 <= len(png):
+        length = int.from_bytes(png[at : at + 4], "big")
+        yield png[at + 4 : at + 8], png[at + 8 : at + 8 + length]
+        at += 12 + length
+
+
+def _chunk(name: bytes, body: bytes) -> tuple[bytes, ...]:
+    crc = zlib.crc32(body, zlib.crc32(name))
+    return (struct.pack(">I", len(body)), name, body, struct.pack(">I", crc))
+
+
+def _unfiltered_first(row: bytes, step: int) -> bytes:
+    """The bytes of a first row, above which all is zero (9.2: Sub, Up, Average, Paeth)."""
+    kind, data = row[0], bytearray(row[1:])
+    if kind in (0, 2):
+        return bytes(data)
+    if kind not in (1, 3, 4):
+        raise BadPngError("A row with a filter that there is not.")
+    for at in range(step, len(data)):
+        # With nothing above, Paeth always predicts from the left, and Average takes half of it.
+        left = data[at - step]
+        data[at] = (data[at] + (left >> 1 if kind == 3 else left)) & 0xFF
+    return bytes(data)
+
+
+# A hundred times what a picture takes when nothing is in its way.
+VIEW_PATIENCE_S = 4.0
+TILE_PATIENCE_S = 20.0
+# Of the picture, not of the page: what graphics can hold, and what keeps a tile's memory small.
+SIDE_LIMIT_PX = 16_384
+TILE_LIMIT_PX = 24_000_000
+# A lossy picture of a page that had to be joined is packed anew, and for that held unpacked.
+REPACK_LIMIT_PX = 100_000_000
+WEBP_SIDE_LIMIT_PX = 16_383
+THUMBNAIL_WIDTH_PX = 320
+THUMBNAIL_QUALITY = 80
+
+
+@dataclass(frozen=True, slots=True)
+class FullPage:
+    """A picture of the whole page.
+
+    Attributes:
+        data: the picture.
+        cut_from: how high the page is in the picture's pixels when it ends before; else None.
+        note: what is not right about it, as a sentence; empty when all is.
+    """
+
+    data: bytes = field(repr=False)
+    cut_from: int | None = None
+    note: str = ""
+
+
+async def capture_view(page: BrowserPage, settings: VisitSettings) -> bytes:
+    """A picture of the viewport.
+
+    Raises:
+        CommandError, PageGoneError, BrowserUnavailableError: as `Page.send`.
+    """
+    return await _capture(page, _packing(settings), VIEW_PATIENCE_S)
+
+
+async def capture_full_page(
+    page: BrowserPage, height: int, scale: float, settings: VisitSettings
+) -> FullPage:
+    """A picture of the page from its top, `height` CSS pixels or up to the settings' limit.
+
+    `scale` is how many pixels of the picture a CSS pixel takes.
+
+    A page that becomes higher or lower meanwhile is pictured again, once.
+
+    Raises:
+        CommandError, PageGoneError, BrowserUnavailableError: as `Page.send`.
+    """
+    full = await _full_page(page, height, scale, settings)
+    now = await _height(page)
+    if _same(height, now, settings):
+        return full
+    again = await _full_page(page, now, scale, settings)
+    last = await _height(page)
+    if _same(now, last, settings):
+        return again
+    note = f"fullPage: the page was {now} px high and then {last} px."
+    return FullPage(again.data, again.cut_from, note)
+
+
+def thumbnail(view: bytes) -> bytes:
+    """A JPEG of `THUMBNAIL_WIDTH_PX`, made from the viewport's picture."""
+    with Image.open(io.BytesIO(view)) as image:
+        width, height = image.size
+        whole = image if image.mode == "RGB" else image.convert("RGB")
+        small = whole.resize(
+            (THUMBNAIL_WIDTH_PX, max(1, round(height * THUMBNAIL_WIDTH_PX / width))),
+            Image.Resampling.BILINEAR,
+            reducing_gap=1.0,
+        )
+    out = io.BytesIO()
+    small.save(out, "JPEG", quality=THUMBNAIL_QUALITY)
+    return out.getvalue()
+
+
+def picture_size(data: bytes) -> tuple[str, int, int]:
+    """Its Content-Type, width and height, read from its first bytes."""
+    if data.startswith(b"\x89PNG"):
+        return "image/png", int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
+    with Image.open(io.BytesIO(data)) as image:
+        return Image.MIME[image.format or ""], *image.size
+
+
+async def _full_page(
+    page: BrowserPage, height: int, scale: float, settings: VisitSettings
+) -> FullPage:
+    width = settings.viewport_width
+    shown = min(height, settings.full_page_limit_px)
+    cut_from = round(height * scale) if shown < height else None
+    tile = _tile_height(width, scale)
+    if shown <= tile:
+        packing = _packing(settings)
+        if shown * scale > WEBP_SIDE_LIMIT_PX and packing["format"] == "webp":
+            packing = _PNG
+        return FullPage(await _clip(page, packing, width, 0, shown), cut_from)
+    joiner = PngJoiner()
+    for top in range(0, shown, tile):
+        part = await _clip(page, _PNG, width, top, min(tile, shown - top))
+        try:
+            # Packing takes as long as drawing: others' visits go on meanwhile.
+            await asyncio.to_thread(joiner.add, part)
+        except BadPngError as error:
+            raise CommandError("Page.captureScreenshot", str(error)) from error
+    whole = await asyncio.to_thread(_finish, joiner, settings)
+    return FullPage(whole, cut_from)
+
+
+def _finish(joiner: PngJoiner, settings: VisitSettings) -> bytes:
+    png = joiner.picture()
+    kind = settings.picture_format
+    tall = kind == "webp" and joiner.height > WEBP_SIDE_LIMIT_PX
+    if kind == "png" or tall or joiner.height > 65_535:
+        return png
+    if joiner.width * joiner.height > REPACK_LIMIT_PX:
+        return png
+    out = io.BytesIO()
+    with Image.open(io.BytesIO(png)) as image:
+        image.convert("RGB").save(out, kind.upper(), quality=settings.picture_quality)
+    return out.getvalue()
+
+
+def _tile_height(width: int, scale: float) -> int:
+    """CSS pixels of a tile; whole pixels of the picture, too, when the scale is a whole number."""
+    most = min(SIDE_LIMIT_PX, TILE_LIMIT_PX / (width * scale)) / scale
+    return max(int(most) // 100 * 100, 100)
+
+
+async def _height(page: BrowserPage) -> int:
+    return max(int((await page.call("measure"))["height"]), 1)
+
+
+def _same(one: int, other: int, settings: VisitSettings) -> bool:
+    return one == other or min(one, other) >= settings.full_page_limit_px
+
+
+async def _clip(
+    page: BrowserPage, packing: dict[str, object], width: int, top: int, height: int
+) -> bytes:
+    clip = {"x": 0, "y": top, "width": width, "height": height, "scale": 1}
+    return await _capture(
+        page, {**packing, "captureBeyondViewport": True, "clip": clip}, TILE_PATIENCE_S
+    )
+
+
+# optimizeForSpeed: zlib's fastest level, a quarter of the time for a third more bytes.
+_PNG: dict[str, object] = {"format": "png", "optimizeForSpeed": True}
+
+
+def _packing(settings: VisitSettings) -> dict[str, object]:
+    if settings.picture_format == "png":
+        return _PNG
+    return {"format": settings.picture_format, "quality": settings.picture_quality}
+
+
+async def _capture(page: BrowserPage, params: dict[str, object], patience_s: float) -> bytes:
+    async with picture_styles(page):
+        try:
+            async with asyncio.timeout(patience_s):
+                answer = await page.send("Page.captureScreenshot", params)
+        except TimeoutError:
+            # The browser forgets the question when the page navigates at that moment: ask again.
+            answer = await page.send("Page.captureScreenshot", params)
+    return binascii.a2b_base64(answer["data"])
+
+
+PDF_LIMIT_BYTES = 100_000_000
+_PART_BYTES = 4_000_000
+_PRINT = {
+    "printBackground": True,
+    "preferCSSPageSize": True,
+    "generateTaggedPDF": True,
+    "generateDocumentOutline": True,
+    "transferMode": "ReturnAsStream",
+}
+
+
+async def print_pdf(page: BrowserPage) -> bytes:
+    """The page as PDF, with its print styles, on paper of its own or of the usual size.
+
+    Raises:
+        CommandError: it cannot be printed, or is larger than `PDF_LIMIT_BYTES`.
+        PageGoneError, BrowserUnavailableError: as `Page.send`.
+    """
+    printed = await page.send("Page.printToPDF", _PRINT)
+    handle = printed["stream"]
+    parts: list[bytes] = []
+    size = 0
+    try:
+        while True:
+            part = await page.send("IO.read", {"handle": handle, "size": _PART_BYTES})
+            text = part["data"]
+            data = binascii.a2b_base64(text) if part.get("base64Encoded") else text.encode()
+            parts.append(data)
+            size += len(data)
+            if size > PDF_LIMIT_BYTES:
+                raise CommandError("Page.printToPDF", "The PDF is larger than we keep.")
+            if part["eof"]:
+                return b"".join(parts)
+    finally:
+        page.post("IO.close", {"handle": handle})

@@ -1,1 +1,0 @@
-"""Page-side JavaScript, one function a file; `render.page.script` reads them."""

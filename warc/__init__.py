@@ -1,0 +1,1 @@
+"""WARC files: records built, written, read, checked, recovered and erased."""

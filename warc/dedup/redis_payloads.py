@@ -1,0 +1,359 @@
+"""Dedup index in Redis, shared by several machines.
+
+A process holds a lock on the file of its name for as long as it lives. So the next process of the
+same collection knows at once whose claims are a dead process's, and need not wait until their
+heartbeats have run out. On other machines only the heartbeat tells.
+
+A payload's key is the hash tag, the bucket, and the digest's raw bytes. Its value begins with a
+letter: ``c`` and a process's name for a claim, ``o`` and the packed original for a record on disk.
+
+A claim is the name of the process that made it. It holds while the process's heartbeat, a key with
+an expiry, is there; a thread renews it. A process that stalls for longer is taken for dead and may
+wake up later: then `settle` finds another's name, or an original, and says what is lost.
+
+What a lost connection left undone is a debt, paid before anything else is claimed and with every
+heartbeat: records on disk that are not yet known, claims that nobody will use. It never becomes a
+digest that refers to nothing; if the process dies first, recovery makes the records known.
+"""
+
+import fcntl
+import logging
+import os
+import re
+import secrets
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from core.config.database_urls import RedisAddress
+from core.errors import DedupUnavailableError
+from net.redis_client import RedisClient, RedisClientOptions, RedisFault
+from warc.dedup.payloads import Claim, PayloadKey
+from warc.record_builder import OriginalRecord
+
+
+def dedup_server(address: RedisAddress) -> RedisClient:
+    """The server at the address; nothing is connected yet.
+
+    Raises:
+        DedupUnavailableError: the client library is not installed. All that is asked of the server
+            raises the same when it does not answer or refuses.
+    """
+
+    def as_error(fault: RedisFault, words: str) -> DedupUnavailableError:
+        place = f"The dedup index at {address}"
+        texts = {
+            RedisFault.MISSING: f"[proxy] dedup_url needs the Redis client: {words}.",
+            RedisFault.REFUSED: f"{place} refuses us: {words}. Correct user and password in"
+            " [proxy] dedup_url.",
+            RedisFault.SILENT: f"{place} does not answer: {words}. Start Redis there, or correct"
+            " [proxy] dedup_url.",
+            RedisFault.SOON: f"{place} does not answer yet: {words}. Try again in a moment.",
+        }
+        cannot = f"{place} cannot be used: {words}. Redis's own log says more."
+        return DedupUnavailableError(texts.get(fault, cannot))
+
+    return RedisClient(address, RedisClientOptions("warc.dedup", as_error))
+
+
+class ClaimOwner:
+    """This process's name, and its file. `close` it when its claims are given up.
+
+    Attributes:
+        name: sixteen characters, never used again.
+        about: machine and process, for people who look into the index.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.name = secrets.token_hex(8)
+        self.about = f"{socket.gethostname()} {os.getpid()}"
+        self._path = folder / self.name
+        unlocked = folder / f".{self.name}"
+        self._file = unlocked.open("x")
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        unlocked.rename(self._path)  # known to others only when it is locked
+
+    def close(self) -> None:
+        """Say that nothing of this process is left."""
+        self._path.unlink(missing_ok=True)
+        self._file.close()
+
+
+def dead_owners(folder: Path) -> list[Path]:
+    """The files of the collection's processes that died; names are never used again."""
+    dead = []
+    for path in sorted(folder.glob("[!.]*")):
+        try:
+            with path.open("r+b") as file:  # NFS gives an exclusive lock only to who may write
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, FileNotFoundError):
+            continue  # it lives, or somebody has buried it
+        dead.append(path)
+    return dead
+
+
+_SHA256 = re.compile("sha256:([0-9a-f]{64})")
+_NUMBERS = struct.Struct(">cqQQ")  # the letter, captured_ms, offset, length
+
+
+def payload_key(tag: str, key: PayloadKey) -> bytes:
+    """The key of a payload: SHA-256 as its 32 bytes, any other digest as it is spelled.
+
+    >>> payload_key("{t}", PayloadKey("sha1:B2LTWWPUOYAH7UIPQ7ZUPQ4VMBSVC36A", "a:b"))
+    b'{t}:a%3Ab:sha1:B2LTWWPUOYAH7UIPQ7ZUPQ4VMBSVC36A'
+    """
+    named = _SHA256.fullmatch(key.digest)
+    digest = key.digest.encode() if named is None else bytes.fromhex(named[1])
+    return f"{tag}:{quote(key.bucket, safe='')}:".encode() + digest
+
+
+def pack_original(key: PayloadKey, original: OriginalRecord) -> bytes:
+    """The value of a payload that is on disk."""
+    numbers = _NUMBERS.pack(b"o", original.captured_ms, original.offset, original.length)
+    spelled = "" if original.digest == key.digest else original.digest
+    return numbers + "\0".join((original.filename, spelled, original.url)).encode()
+
+
+def unpack_original(key: PayloadKey, value: bytes) -> OriginalRecord:
+    """The original in a value of `pack_original`.
+
+    Raises:
+        DedupUnavailableError: the value is not ours.
+    """
+    try:
+        _, captured_ms, offset, length = _NUMBERS.unpack_from(value)
+        filename, spelled, url = value[_NUMBERS.size :].decode().split("\0", 2)
+    except (struct.error, ValueError) as error:
+        raise DedupUnavailableError(
+            "The dedup index holds values that are not ours: give it another database number, "
+            "or another name with ?index=NAME in [proxy] dedup_url."
+        ) from error
+    return OriginalRecord(spelled or key.digest, url, captured_ms, filename, offset, length)
+
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_S = 10.0  # a process that was silent for so long is taken for dead
+BEATS = 3  # … and in this time it beats so often
+CLAIM_MS = 86_400_000  # a dead process's claim that nobody asks for again goes after a day
+FIRST_POLL_S = 0.002  # a batch takes some milliseconds
+LAST_POLL_S = 0.05
+KEYS_AT_ONCE = 1_000  # a script keeps everyone else waiting
+
+
+class RedisPayloadIndex:
+    """The payloads that a Redis knows. One thread claims and settles, another keeps it alive."""
+
+    shared = True
+
+    def __init__(
+        self,
+        address: RedisAddress,
+        folder: Path,
+        *,
+        heartbeat_s: float = HEARTBEAT_S,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Connect, and see which processes of this collection have died.
+
+        Args:
+            address: where the index is.
+            folder: where the collection's processes keep their names (`warc.dedup.redis_payloads`).
+            heartbeat_s: how long a process that is not heard of is taken to live.
+            monotonic: the clock.
+
+        Raises:
+            DedupUnavailableError: the server cannot be used; the text says why and what to do.
+        """
+        self._tag = address.tag
+        self._monotonic = monotonic
+        self._heartbeat_s = heartbeat_s
+        self._debts: dict[
+            PayloadKey, OriginalRecord | None
+        ] = {}  # to be known; None: to be released
+        self._turn = threading.Lock()  # debts are paid by one thread at a time, and not in a claim
+        self._over = threading.Event()
+        self._silent = False
+        self._server = dedup_server(address)
+        self._dead = dead_owners(folder)
+        self._owner = ClaimOwner(folder)
+        self._heartbeat = self._heartbeat_of(self._owner.name)
+        self._name, self._about = self._owner.name.encode(), self._owner.about.encode()
+        try:
+            self._beat()
+        except DedupUnavailableError:
+            self._owner.close()
+            self._server.close()
+            raise
+        self._pulse = threading.Thread(target=self._keep_alive, name="heartbeat", daemon=True)
+        self._pulse.start()
+
+    def check(self) -> None:
+        """Ask whether the server answers."""
+        self._beat()
+
+    def claim(
+        self, keys: Collection[PayloadKey], also: Sequence[str] = ()
+    ) -> dict[PayloadKey, OriginalRecord | Claim]:
+        """For each key its original, or whose it is now; one round trip."""
+        if not keys:
+            return {}
+        with self._turn:
+            self._pay()
+            asked = [
+                self._key(PayloadKey(key.digest, b)) for key in keys for b in (key.bucket, *also)
+            ]
+            arguments = (self._name, self._about, self._lease_ms(), CLAIM_MS, 1 + len(also))
+            try:
+                answers = self._server.script("claim", (self._heartbeat, *asked), arguments)
+                return {
+                    key: _parse_answer(key, each) for key, each in zip(keys, answers, strict=True)
+                }
+            except DedupUnavailableError:
+                self._owe(dict.fromkeys(keys))  # the answer may be lost, not the question
+                raise
+
+    def find(
+        self, keys: Collection[PayloadKey], also: Sequence[str] = ()
+    ) -> dict[PayloadKey, OriginalRecord]:
+        """The originals that are known; nothing is claimed."""
+        found: dict[PayloadKey, OriginalRecord] = {}
+        for bucket in (None, *also):
+            missing = [key for key in keys if key not in found]
+            for some in _key_batches(missing):
+                asked = [key if bucket is None else PayloadKey(key.digest, bucket) for key in some]
+                for key, value in zip(some, self._script("find", asked), strict=True):
+                    if value:
+                        found[key] = unpack_original(key, value)
+        return found
+
+    def settle(self, originals: Mapping[PayloadKey, OriginalRecord]) -> frozenset[PayloadKey]:
+        """Make the originals known, all or none; the keys that are lost.
+
+        When the server does not answer the originals are owed, and none counts as lost: the
+        records are on disk, and may be known already.
+        """
+        if not originals:
+            return frozenset()
+        keys = list(originals)
+        values = [pack_original(key, original) for key, original in originals.items()]
+        try:
+            lost = self._script("settle", keys, self._about, self._lease_ms(), *values)
+        except DedupUnavailableError as error:
+            log.warning("payloads.owed count=%d error=%s", len(keys), error)
+            with self._turn:
+                self._owe(originals)
+            return frozenset()
+        return frozenset(keys[place - 1] for place in lost)
+
+    def release(self, keys: Collection[PayloadKey]) -> None:
+        """Give claims up."""
+        if not keys:
+            return
+        try:
+            self._script("release", keys)
+        except DedupUnavailableError:
+            with self._turn:
+                self._owe(dict.fromkeys(keys))
+
+    def wait(self, keys: Collection[PayloadKey], timeout_s: float) -> None:
+        """Look until one of the keys is not claimed by another living process any more."""
+        deadline = self._monotonic() + timeout_s
+        pause = FIRST_POLL_S
+        while keys and not self._script("look", keys):
+            left = deadline - self._monotonic()
+            if left <= 0 or self._over.wait(min(pause, left)):
+                return
+            pause = min(2 * pause, LAST_POLL_S)
+
+    def add(self, originals: Mapping[PayloadKey, OriginalRecord]) -> None:
+        """Make known what lies in WARCs already; claims of this collection's dead are no hindrance."""
+        dead = "".join(path.name for path in self._dead).encode()
+        for keys in _key_batches(list(originals)):
+            self._script("add", keys, dead, *(pack_original(key, originals[key]) for key in keys))
+
+    def bury(self) -> None:
+        """Free what this collection's dead processes claimed."""
+        for path in self._dead:
+            self._server.delete((self._heartbeat_of(path.name),))
+            path.unlink(missing_ok=True)
+            log.info("payloads.freed owner=%s", path.name)
+        self._dead.clear()
+
+    def close(self) -> None:
+        """Pay what is owed, take the heartbeat away and with it every claim."""
+        self._over.set()
+        self._pulse.join()
+        try:
+            with self._turn:
+                self._pay()
+            self._server.delete((self._heartbeat,))
+        except DedupUnavailableError as error:
+            log.warning("payloads.left debts=%d error=%s", len(self._debts), error)
+        self._owner.close()
+        self._server.close()
+
+    def _keep_alive(self) -> None:
+        while not self._over.wait(self._heartbeat_s / BEATS):
+            try:
+                self._beat()
+                with self._turn:
+                    self._pay()
+                self._silent = False
+            except DedupUnavailableError as error:
+                if not self._silent:  # once an outage
+                    log.warning("payloads.unavailable error=%s", error)
+                self._silent = True
+
+    def _beat(self) -> None:
+        self._server.set_for(self._heartbeat, self._about, self._lease_ms())
+
+    def _owe(self, debts: Mapping[PayloadKey, OriginalRecord | None]) -> None:
+        """Note what is to be made known or released; a record on disk outweighs a release."""
+        for key, debt in debts.items():
+            if debt is not None or self._debts.get(key) is None:
+                self._debts[key] = debt
+
+    def _pay(self) -> None:
+        """Make known and release what is owed. The caller has the turn.
+
+        A stall together with an outage can make one of these records a second `response`: nobody
+        could be asked in time. It refers to nothing and nothing refers to it, so it stays.
+        """
+        if not self._debts:
+            return
+        self.add({key: debt for key, debt in self._debts.items() if debt is not None})
+        for keys in _key_batches([key for key, debt in self._debts.items() if debt is None]):
+            self._script("release", keys)
+        self._debts.clear()
+
+    def _script(self, name: str, keys: Collection[PayloadKey], *arguments: bytes | int) -> Any:
+        asked = (self._heartbeat, *map(self._key, keys))
+        return self._server.script(name, asked, (self._name, *arguments))
+
+    def _key(self, key: PayloadKey) -> bytes:
+        return payload_key(self._tag, key)
+
+    def _heartbeat_of(self, name: str) -> bytes:
+        return f"{self._tag}:alive:{name}".encode()
+
+    def _lease_ms(self) -> int:
+        return round(self._heartbeat_s * 1000)
+
+
+def _parse_answer(key: PayloadKey, answer: bytes) -> OriginalRecord | Claim:
+    if answer == b"y":
+        return Claim.YOURS
+    if answer == b"b":
+        return Claim.BUSY
+    return unpack_original(key, answer)
+
+
+def _key_batches(keys: Sequence[PayloadKey]) -> list[Sequence[PayloadKey]]:
+    return [keys[at : at + KEYS_AT_ONCE] for at in range(0, len(keys), KEYS_AT_ONCE)]

@@ -1,0 +1,356 @@
+"""Erasure of records from closed WARCs: tombstones, plan file, index update.
+
+A tombstone is a `metadata` record (WARC/1.1, 6.6) with the record's own WARC-Record-ID, WARC-Target-URI
+and WARC-Date; its block says what was erased, when, why and by whom. Every other record stays byte for
+byte; what lies behind a tombstone moves, and the index moves with it.
+
+The order is crash-safe. New files are written beside the old ones and forced to disk; then a plan is
+(``.erasing.json``), and from then on the erasing is only ever finished: files are renamed, the index is
+changed in one transaction that notes each file's new SHA-256, SHA256SUMS gets the new lines, the plan
+goes. `finish_erasure` does so again from any point. Nobody else may write the collection meanwhile.
+"""
+
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from core.captures import RecordType
+from core.digests import sha256_digest
+from core.errors import PermanentError, UnavailableError
+from core.layout import Layout
+from warc.checksums import read_sums, replace_sums
+from warc.file_reader import DamagedSpan, WarcMember, walk_records
+from warc.local_storage import sync_folder
+from warc.record_builder import Headers, record_member
+
+PLAN_NAME = ".erasing.json"
+_NEW_SUFFIX = ".erasing"
+_COPY_BYTES = 1 << 20
+# What a tombstone keeps of its record: its place in the archive, nothing of what it held.
+_KEPT_HEADERS = (
+    ("WARC-Record-ID", "warc-record-id"),
+    ("WARC-Target-URI", "warc-target-uri"),
+    ("WARC-Date", "warc-date"),
+    ("WARC-Warcinfo-ID", "warc-warcinfo-id"),
+    ("WARC-Page-ID", "warc-page-id"),
+)
+Step = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordTombstone:
+    """What is to stand in a record's place.
+
+    Attributes:
+        offset: of the record.
+        lines: names and values that its block says; no value has a line end.
+    """
+
+    offset: int
+    lines: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ErasedRecord:
+    """A record that is no more."""
+
+    filename: str
+    offset: int
+    record_id: str
+    url: str
+    date: str
+    page_id: str
+
+
+@dataclass(slots=True)
+class ErasurePlan:
+    """What becomes of one WARC.
+
+    Attributes:
+        moves: (old offset, old length, new length) of each record that was erased, in order.
+    """
+
+    filename: str
+    size: int
+    sha256: str
+    moves: list[tuple[int, int, int]] = field(default_factory=list)
+    erased: list[ErasedRecord] = field(default_factory=list)
+
+
+def erase_records(
+    layout: Layout,
+    tombstones: Mapping[str, list[RecordTombstone]],
+    *,
+    step: Step = lambda _name: None,
+    with_index: bool = True,
+) -> list[ErasedRecord]:
+    """Erase records, given by WARC and offset.
+
+    Args:
+        layout: the collection, which nobody else writes.
+        tombstones: by the WARC's name.
+        step: told what was done, for progress.
+        with_index: whether the collection's own index is changed; else the caller makes it anew.
+
+    Returns:
+        What was erased.
+
+    Raises:
+        UnavailableError: an earlier erasing was not finished, or a WARC is open.
+        PermanentError: a WARC is not what SHA256SUMS says, or there is no record at an offset.
+        OSError: something cannot be written; nothing is changed then but files beside the WARCs.
+    """
+    if (layout.archive / PLAN_NAME).exists():
+        raise UnavailableError(
+            "An erasing was interrupted: `weboid takedown erase --finish` ends it."
+        )
+    remove_leftovers(layout)
+    sums = read_sums(layout).by_name
+    plans = []
+    for filename, wanted in sorted(tombstones.items()):
+        if wanted:
+            plans.append(_write_beside(layout, filename, wanted, sums.get(filename, "")))
+            step(f"written {filename}")
+    if not plans:
+        return []
+    sync_folder(layout.archive)
+    _write_plan(layout, plans)
+    step("planned")
+    return finish_erasure(layout, step=step, with_index=with_index)
+
+
+def finish_erasure(
+    layout: Layout, *, step: Step = lambda _name: None, with_index: bool = True
+) -> list[ErasedRecord]:
+    """Finish an erasing whose plan is on disk; what was erased, nothing when there is no plan.
+
+    Raises:
+        PermanentError: the plan cannot be read.
+        OSError: something cannot be written; call it again.
+    """
+    plans = _read_plan(layout)
+    for plan in plans:
+        path = layout.archive / plan.filename
+        fresh = path.with_name(path.name + _NEW_SUFFIX)
+        if fresh.exists():
+            fresh.rename(path)
+            sync_folder(layout.archive)
+        step(f"renamed {plan.filename}")
+    if plans and with_index and layout.captures_db.exists():
+        _move_index(layout, plans)
+        step("indexed")
+    if plans:
+        replace_sums(layout, {plan.filename: plan.sha256 for plan in plans})
+        step("summed")
+    (layout.archive / PLAN_NAME).unlink(missing_ok=True)
+    sync_folder(layout.archive)
+    return [each for plan in plans for each in plan.erased]
+
+
+def remove_leftovers(layout: Layout) -> None:
+    """Remove files that were written beside WARCs and never planned.
+
+    Raises:
+        UnavailableError: there is a plan.
+    """
+    if (layout.archive / PLAN_NAME).exists():
+        raise UnavailableError(
+            "An erasing was interrupted: `weboid takedown erase --finish` ends it."
+        )
+    for path in layout.archive.glob(f"*{_NEW_SUFFIX}"):
+        path.unlink()
+
+
+def is_interrupted(layout: Layout) -> bool:
+    """Whether there is a plan to finish."""
+    return (layout.archive / PLAN_NAME).exists()
+
+
+def _write_beside(
+    layout: Layout, filename: str, wanted: list[RecordTombstone], known: str
+) -> ErasurePlan:
+    """Write the file as it will be, and force it to disk."""
+    path, still_open = layout.warc(filename)
+    if still_open.exists() or not path.is_file():
+        raise UnavailableError(f"{filename} is open, or not here; erase when it is closed.")
+    if path.suffix != ".gz":
+        raise PermanentError(
+            f"{filename} is not compressed record by record; nothing is erased in it."
+        )
+    plan = ErasurePlan(filename, 0, "")
+    fresh = path.with_name(path.name + _NEW_SUFFIX)
+    with path.open("rb") as source, fresh.open("wb") as target:
+        before = _copy(path, source, target, {each.offset: each for each in wanted}, plan)
+        target.flush()
+        os.fsync(target.fileno())
+    if known and known != before:
+        raise PermanentError(
+            f"{filename} is not what SHA256SUMS says: run `weboid archive verify`."
+        )
+    return plan
+
+
+def _copy(
+    path: Path,
+    source: BinaryIO,
+    target: BinaryIO,
+    pending: dict[int, RecordTombstone],
+    plan: ErasurePlan,
+) -> str:
+    """Copy the WARC with tombstones in it, and say so in the plan; the SHA-256 of what was read."""
+    before, after = hashlib.sha256(), hashlib.sha256()
+    for each in walk_records(path, digests=False):
+        tombstone = pending.pop(each.offset, None)
+        length = each.length if isinstance(each, WarcMember) else each.end - each.offset
+        if tombstone is not None and isinstance(each, DamagedSpan):
+            raise PermanentError(f"{path.name} is damaged at {each.offset}.")
+        for piece in _pieces(source, length):
+            before.update(piece)
+            if tombstone is None:
+                after.update(piece)
+                target.write(piece)
+        if tombstone is not None and isinstance(each, WarcMember):
+            new = tombstone_member(each, tombstone)
+            after.update(new)
+            target.write(new)
+            plan.moves.append((each.offset, length, len(new)))
+            plan.erased.append(_erased(path.name, each))
+    if pending:
+        raise PermanentError(
+            f"{path.name} has no record at {min(pending)}: run `weboid index rebuild` first."
+        )
+    plan.size, plan.sha256 = target.tell(), after.hexdigest()
+    return before.hexdigest()
+
+
+def tombstone_member(record: WarcMember, tombstone: RecordTombstone) -> bytes:
+    """The tombstone of a record, as a gzip member."""
+    lines = (*tombstone.lines, ("erased-record-type", record.kind))
+    block = "".join(f"{name}: {_one_line(value)}\r\n" for name, value in lines).encode()
+    headers: Headers = [("WARC-Type", RecordType.METADATA)]
+    headers += [(name, record.headers[key]) for name, key in _KEPT_HEADERS if key in record.headers]
+    headers += [
+        ("Content-Type", "application/warc-fields"),
+        ("WARC-Block-Digest", sha256_digest(block)),
+        ("Content-Length", str(len(block))),
+    ]
+    return record_member(headers, block)
+
+
+def _erased(filename: str, record: WarcMember) -> ErasedRecord:
+    found = record.headers
+    return ErasedRecord(
+        filename,
+        record.offset,
+        found.get("warc-record-id", ""),
+        record.url,
+        found.get("warc-date", ""),
+        found.get("warc-page-id", ""),
+    )
+
+
+def _pieces(source: BinaryIO, length: int) -> Iterator[bytes]:
+    while length > 0:
+        piece = source.read(min(length, _COPY_BYTES))
+        if not piece:
+            raise PermanentError("A WARC ended while it was read.")
+        length -= len(piece)
+        yield piece
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _write_plan(layout: Layout, plans: list[ErasurePlan]) -> None:
+    path = layout.archive / PLAN_NAME
+    fresh = path.with_name(f"{PLAN_NAME}.new")
+    with fresh.open("w", encoding="utf-8") as file:
+        json.dump([asdict(plan) for plan in plans], file)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.rename(path)
+    sync_folder(layout.archive)
+
+
+def _read_plan(layout: Layout) -> list[ErasurePlan]:
+    try:
+        text = (layout.archive / PLAN_NAME).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return []
+    try:
+        return [
+            ErasurePlan(
+                filename=each["filename"],
+                size=each["size"],
+                sha256=each["sha256"],
+                moves=[(move[0], move[1], move[2]) for move in each["moves"]],
+                erased=[ErasedRecord(**one) for one in each["erased"]],
+            )
+            for each in json.loads(text)
+        ]
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise PermanentError(f"{layout.archive / PLAN_NAME} cannot be read: {error}.") from error
+
+
+def _move_index(layout: Layout, plans: list[ErasurePlan]) -> None:
+    """Take the erased records out of the collection's index, and move the others; once."""
+    with closing(sqlite3.connect(layout.captures_db, isolation_level=None)) as database:
+        database.execute("PRAGMA secure_delete = ON")  # a title must not stay in a freed page
+        database.execute("BEGIN IMMEDIATE")
+        try:
+            for plan in plans:
+                query = "SELECT sha256 FROM files WHERE filename = ?"
+                if database.execute(query, (plan.filename,)).fetchone() != (plan.sha256,):
+                    _move_file(layout, database, plan)
+            database.execute("COMMIT")
+        except BaseException:
+            database.execute("ROLLBACK")
+            raise
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def _move_file(layout: Layout, database: sqlite3.Connection, plan: ErasurePlan) -> None:
+    name = plan.filename
+    gone = {each.page_id for each in plan.erased if each.url.startswith("urn:pageinfo:")}
+    for page_id in gone - {""}:
+        database.execute("DELETE FROM pages WHERE page_id = ?", (page_id,))
+    for offset, _, _ in plan.moves:
+        database.execute("DELETE FROM captures WHERE filename = ? AND offset = ?", (name, offset))
+        database.execute("DELETE FROM payloads WHERE filename = ? AND offset = ?", (name, offset))
+        database.execute("DELETE FROM qualities WHERE filename = ? AND offset = ?", (name, offset))
+    for table, column, file_column in (
+        ("captures", "offset", "filename"),
+        ("captures", "orig_offset", "orig_filename"),
+        ("payloads", "offset", "filename"),
+        ("qualities", "offset", "filename"),
+    ):
+        # Below zero first: no two rows may be at one place even for a moment.
+        shift = 0
+        ends = [move[0] for move in plan.moves[1:]] + [None]
+        for (offset, old, new), end in zip(plan.moves, ends, strict=True):
+            shift += new - old
+            upper = f" AND {column} < {end}" if end is not None else ""
+            database.execute(
+                f"UPDATE {table} SET {column} = -1 - ({column} + ?)"  # noqa: S608 names of ours
+                f" WHERE {file_column} = ? AND {column} > ?{upper}",
+                (shift, name, offset),
+            )
+        database.execute(
+            f"UPDATE {table} SET {column} = -1 - {column}"  # noqa: S608 names of ours
+            f" WHERE {file_column} = ? AND {column} < 0",
+            (name,),
+        )
+    closed_ms = (layout.archive / name).stat().st_mtime_ns // 1_000_000
+    database.execute(
+        "INSERT INTO files (filename, indexed_to, size, sha256, closed_ms) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT (filename) DO UPDATE SET indexed_to = excluded.indexed_to,"
+        " size = excluded.size, sha256 = excluded.sha256, closed_ms = excluded.closed_ms",
+        (name, plan.size, plan.size, plan.sha256, closed_ms),
+    )

@@ -1,0 +1,426 @@
+"""Check of one WARC against its checksum, digests and index rows; kinds of faults.
+
+Runs in a process of its own, so it opens what it needs and returns values. It only reads.
+"""
+
+import sqlite3
+from collections import defaultdict
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from core.errors import InputError
+from core.layout import OPEN_SUFFIX, Layout
+from core.page_manifest import VisitOutcome
+from core.timestamps import parse_warc_date, unix_milliseconds
+from warc.file_reader import DamagedSpan, FileDigest, RecordProblem, WarcMember, walk_records
+
+_RESTORE = "Restore the file from a copy, then run `weboid index rebuild`."
+_REBUILD = "Run `weboid index rebuild`."
+
+
+class FaultKind(StrEnum):
+    """The kinds of faults, and of notes: what is no fault, but good to know."""
+
+    CHECKSUM = "checksum"
+    SIZE = "size"
+    GZIP = "gzip"
+    WARC = "warc"
+    LENGTH = "length"
+    BLOCK_DIGEST = "block-digest"
+    PAYLOAD_DIGEST = "payload-digest"
+    UNREADABLE = "unreadable"
+    MISSING = "missing"
+    UNKNOWN = "unknown"
+    NO_CHECKSUM = "no-checksum"
+    BAD_LINE = "bad-line"
+    ROW = "row"
+    NO_ROW = "no-row"
+    ORIGINAL = "original"
+    PAYLOAD = "payload"
+    INDEX = "index"
+    # notes
+    INTERRUPTED = "interrupted"
+    OPEN = "open"
+    PENDING = "pending"
+    SET_ASIDE = "set-aside"
+    ELSEWHERE = "elsewhere"
+
+
+NOTE_KINDS = frozenset(
+    (
+        FaultKind.INTERRUPTED,
+        FaultKind.OPEN,
+        FaultKind.PENDING,
+        FaultKind.SET_ASIDE,
+        FaultKind.ELSEWHERE,
+    ),
+)
+
+_REMEDIES = {
+    FaultKind.CHECKSUM: _RESTORE,
+    FaultKind.SIZE: _RESTORE,
+    FaultKind.GZIP: _RESTORE,
+    FaultKind.WARC: _RESTORE,
+    FaultKind.LENGTH: _RESTORE,
+    FaultKind.BLOCK_DIGEST: _RESTORE,
+    FaultKind.PAYLOAD_DIGEST: _RESTORE,
+    FaultKind.UNREADABLE: "Look after the disk and the file's permissions, or restore it from a copy.",
+    FaultKind.MISSING: "Restore the file from a copy; if it is gone for good, take its line out of "
+    "SHA256SUMS and run `weboid index rebuild`.",
+    FaultKind.UNKNOWN: _REBUILD,
+    FaultKind.NO_CHECKSUM: "The next `weboid archive` writes the line, or `weboid index rebuild`.",
+    FaultKind.BAD_LINE: "Restore archive/SHA256SUMS from a copy, or run `weboid index rebuild`, which "
+    "drops such lines.",
+    FaultKind.ROW: _REBUILD,
+    FaultKind.NO_ROW: _REBUILD,
+    FaultKind.ORIGINAL: "Run `weboid index rebuild`; if it stays, the payload is lost: restore the WARC "
+    "that held it from a copy, or archive the page again.",
+    FaultKind.PAYLOAD: _REBUILD,
+    FaultKind.INDEX: _REBUILD,
+    FaultKind.INTERRUPTED: "The next `weboid archive` puts it in order.",
+    FaultKind.SET_ASIDE: "Nothing reads it. Look whether it is of use, or take it away.",
+    FaultKind.ELSEWHERE: "Run `weboid archive verify` where that file is.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionFault:
+    """One thing that is wrong, or good to know.
+
+    Attributes:
+        filename: the WARC's final name, or what else is meant; empty for the index.
+        offset: where in the file; None when all of it is meant.
+        text: what is wrong, in a sentence.
+    """
+
+    kind: FaultKind
+    filename: str
+    offset: int | None
+    text: str
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it; empty when there is nothing to do."""
+        return _REMEDIES.get(self.kind, "")
+
+    @property
+    def is_note(self) -> bool:
+        """Whether it is no fault."""
+        return self.kind in NOTE_KINDS
+
+    def to_dict(self) -> dict[str, Any]:
+        """It as JSON values."""
+        return {
+            "kind": str(self.kind),
+            "file": self.filename,
+            "offset": self.offset,
+            "text": self.text,
+            "remedy": self.remedy,
+        }
+
+
+def kind_of(problem: RecordProblem) -> FaultKind:
+    """The fault that a record's problem is."""
+    return FaultKind(problem.value)
+
+
+FAULTS_SHOWN = 100  # of one file; the rest is counted
+_INDEXED = ("response", "revisit", "resource")
+
+
+class FileCheckTask(NamedTuple):
+    """One file to check.
+
+    Attributes:
+        root: the collection.
+        filename: the file's final name.
+        sha256: what SHA256SUMS says of it.
+        index_uri: the URI of the captures index; empty when it is of no use.
+        references: the database of what refers to which record.
+    """
+
+    root: Path
+    filename: str
+    sha256: str
+    index_uri: str
+    references: Path
+
+
+@dataclass(slots=True)
+class FileCheckReport:
+    """What was found; `more` faults were not kept."""
+
+    filename: str
+    size: int = 0
+    records: int = 0
+    rows: int = 0
+    faults: list[CollectionFault] = field(default_factory=list)
+    more: int = 0
+
+    def add(self, kind: FaultKind, offset: int | None, text: str) -> None:
+        """Note a fault."""
+        if len(self.faults) < FAULTS_SHOWN:
+            self.faults.append(CollectionFault(kind, self.filename, offset, text))
+        else:
+            self.more += 1
+
+
+class IndexedRow(NamedTuple):
+    """What the index says of a record."""
+
+    offset: int
+    length: int
+    url: str
+    record_type: str
+    captured_ms: int
+    digest: str
+    status: int | None
+    page_id: str | None
+    truncated: str | None
+    orig_filename: str | None
+
+
+class PayloadReference(NamedTuple):
+    """What refers to a record: revisits, or a payload's row.
+
+    Attributes:
+        spelled: the record's WARC-Payload-Digest.
+        content: the digest of its payload without chunks; empty for revisits.
+        times: how often that is done.
+        url: one that does.
+    """
+
+    offset: int
+    length: int
+    spelled: str
+    content: str
+    times: int
+    url: str
+
+
+def check_file(task: FileCheckTask) -> FileCheckReport:
+    """Check one file."""
+    report = FileCheckReport(task.filename)
+    try:
+        try:
+            _FileCheck(task, report).run()
+        except FileNotFoundError:  # it may have been closed while we looked: then it is there now
+            report = FileCheckReport(task.filename)
+            _FileCheck(task, report).run()
+    except OSError as error:
+        report.add(FaultKind.UNREADABLE, None, f"It cannot be read: {error.strerror or error}.")
+    except sqlite3.Error as error:
+        report.add(FaultKind.INDEX, None, f"The index cannot be read: {error}.")
+    return report
+
+
+class _FileCheck:
+    def __init__(self, task: FileCheckTask, report: FileCheckReport) -> None:
+        self._task = task
+        self._report = report
+        self._rows: dict[int, IndexedRow] = {}
+        self._references: dict[int, list[PayloadReference]] = defaultdict(list)
+        self._index: sqlite3.Connection | None = None
+
+    def run(self) -> None:
+        task, report = self._task, self._report
+        path, is_open = find_warc(Layout(task.root), task.filename)
+        with closing(sqlite3.connect(task.index_uri or ":memory:", uri=True)) as index:
+            covered = None
+            if task.index_uri:
+                self._index = index
+                covered = self._load(index)
+            whole = None if is_open or not task.sha256 else FileDigest()
+            report.size = path.stat().st_size
+            end = covered if is_open else None
+            for each in walk_records(path, end=end, whole=whole):
+                if isinstance(each, WarcMember):
+                    self._member(each)
+                else:
+                    self._damage(each)
+            self._left_over(report.size if end is None else end)
+        if whole is not None and whole.finish(path) != task.sha256:
+            report.add(
+                FaultKind.CHECKSUM,
+                None,
+                "Its bytes are not those that it was closed with (SHA256SUMS).",
+            )
+
+    def _load(self, index: sqlite3.Connection) -> int:
+        """Read what the index says, at one moment; how far it covers the file."""
+        name = (self._task.filename,)
+        index.execute("BEGIN")
+        covered = index.execute("SELECT indexed_to FROM files WHERE filename = ?", name).fetchone()
+        rows = index.execute(
+            f"SELECT {', '.join(IndexedRow._fields)} FROM captures WHERE filename = ?",  # noqa: S608 constants
+            name,
+        )
+        self._rows = {row[0]: IndexedRow(*row) for row in rows}
+        index.execute("COMMIT")
+        self._report.rows = len(self._rows)
+        with closing(sqlite3.connect(self._task.references)) as database:
+            found = database.execute(
+                f"SELECT {', '.join(PayloadReference._fields)} FROM reference WHERE filename = ?",  # noqa: S608 constants
+                name,
+            )
+            for each in found:
+                self._references[each[0]].append(PayloadReference(*each))
+        return int(covered[0]) if covered else 0
+
+    def _member(self, member: WarcMember) -> None:
+        self._report.records += 1
+        for problem, text in member.problems:
+            what = f" ({member.kind} of {member.url})" if member.url else ""
+            self._report.add(kind_of(problem), member.offset, f"{text}{what}")
+        if self._index is None:
+            return
+        row = self._rows.pop(member.offset, None)
+        if row is not None:
+            self._compare(member, row)
+        elif member.kind in _INDEXED and not member.problems and not self._explained(member):
+            self._report.add(
+                FaultKind.NO_ROW,
+                member.offset,
+                f"The {member.kind} of {member.url} is not in the index.",
+            )
+        for reference in self._references.pop(member.offset, ()):
+            self._refer(member, reference)
+
+    def _compare(self, member: WarcMember, row: IndexedRow) -> None:
+        """Hold the row against its record."""
+        headers = member.headers
+        pairs: tuple[tuple[str, object, object], ...] = (
+            ("URL", member.url, row.url),
+            ("type", member.kind, row.record_type),
+            ("date", _ms(headers.get("warc-date", "")), row.captured_ms),
+            ("length", member.length, row.length),
+            ("digest", headers.get("warc-payload-digest") or "-", row.digest or "-"),
+            ("status", member.status, row.status),
+            ("page", headers.get("warc-page-id"), row.page_id),
+        )
+        if member.kind != "revisit":  # one always lacks its payload (WARC/1.1, 6.7.2)
+            pairs += (("truncation", headers.get("warc-truncated"), row.truncated),)
+        for what, recorded, indexed in pairs:
+            if recorded != indexed:
+                self._report.add(
+                    FaultKind.ROW,
+                    member.offset,
+                    f"The record's {what} is {recorded}, its row says {indexed} ({row.url}).",
+                )
+        if row.record_type == "revisit" and row.orig_filename is None:
+            self._report.add(
+                FaultKind.ORIGINAL,
+                member.offset,
+                f"The revisit of {row.url} does not say where its payload lies ({row.digest}).",
+            )
+
+    def _refer(self, member: WarcMember, reference: PayloadReference) -> None:
+        """Hold the record against what refers to it."""
+        wrong = ""
+        spelled = member.headers.get("warc-payload-digest", "")
+        if member.kind != "response":
+            wrong = f"a {member.kind}, no response"
+        elif spelled != reference.spelled:
+            wrong = f"a response with another payload, {spelled or 'of no digest'}"
+        elif member.length != reference.length:
+            wrong = f"{member.length} bytes long, not {reference.length}"
+        elif reference.content and member.content != reference.content:
+            wrong = "a response whose payload without its chunks has another digest"
+        if wrong:
+            self._refers_wrongly(member.offset, reference, wrong)
+
+    def _refers_wrongly(self, offset: int, reference: PayloadReference, wrong: str) -> None:
+        if reference.content:
+            self._report.add(
+                FaultKind.PAYLOAD,
+                offset,
+                f"Dedup refers to {reference.content} here; this is {wrong}.",
+            )
+        else:
+            self._report.add(
+                FaultKind.ORIGINAL,
+                offset,
+                f"{_revisits(reference)} to a payload here; this is {wrong}.",
+            )
+
+    def _explained(self, member: WarcMember) -> bool:
+        """Whether the record has no row for a reason.
+
+        It plays nothing back, or `CaptureIndex.add_page` took it out: it is of an interrupted
+        attempt, or of a page that was skipped.
+        """
+        if member.status == 304:
+            return True
+        page_id, at = member.headers.get("warc-page-id"), _ms(member.headers.get("warc-date", ""))
+        if page_id is None or at is None or self._index is None:
+            return False
+        query = "SELECT captured_ms, outcome FROM pages WHERE page_id = ?"
+        page = self._index.execute(query, (page_id,)).fetchone()
+        return page is not None and (at < page[0] or page[1] == VisitOutcome.SKIPPED)
+
+    def _damage(self, damage: DamagedSpan) -> None:
+        """Say what is lost with it, once."""
+        inside = [at for at in self._rows if damage.offset <= at < damage.end]
+        lost = [self._rows.pop(at).url for at in sorted(inside)]
+        text = damage.text
+        if lost:
+            more = f" and {len(lost) - 1} more captures" if len(lost) > 1 else ""
+            text += f" This was {lost[0]}{more}."
+        referred = [at for at in self._references if damage.offset <= at < damage.end]
+        count = sum(
+            each.times for at in referred for each in self._references.pop(at) if not each.content
+        )
+        if count:
+            text += f" {count} revisits need it."
+        if damage.end > damage.offset:
+            text += f" {damage.end - damage.offset} bytes are no record."
+        self._report.add(kind_of(damage.problem), damage.offset, text)
+
+    def _left_over(self, end: int) -> None:
+        """What the index says of records that are not there."""
+        for offset, row in sorted(self._rows.items()):
+            where = "no record begins here" if offset < end else f"the file ends at {end}"
+            self._report.add(
+                FaultKind.ROW, offset, f"The {row.record_type} of {row.url} is not here: {where}."
+            )
+        for offset, references in sorted(self._references.items()):
+            for each in references:
+                self._refers_wrongly(offset, each, "no record")
+
+
+def find_warc(layout: Layout, filename: str) -> tuple[Path, bool]:
+    """Where the WARC lies now, and whether it is open; it may be closed while we look.
+
+    Raises:
+        FileNotFoundError: it is not there.
+    """
+    closed, still_open = layout.warc(filename)
+    with suppress(FileNotFoundError):
+        closed.stat()
+        return closed, False
+    with suppress(FileNotFoundError):
+        still_open.stat()
+        return still_open, True
+    closed.stat()
+    return closed, False
+
+
+def final_name(path: Path) -> str:
+    """The name that the WARC has or will have."""
+    return path.name.removesuffix(OPEN_SUFFIX)
+
+
+def _revisits(reference: PayloadReference) -> str:
+    if reference.times == 1:
+        return f"The revisit of {reference.url} refers"
+    return f"{reference.times} revisits, as of {reference.url}, refer"
+
+
+def _ms(date: str) -> int | None:
+    try:
+        return unix_milliseconds(parse_warc_date(date))
+    except InputError:
+        return None

@@ -1,0 +1,409 @@
+"""Sequential WARC reader that checks members, headers, lengths and digests.
+
+A record is one gzip member (WARC/1.1, Annex D). One pass over the file; a record is never held in
+memory as a whole. What cannot be read is reported with its place, and reading goes on at the next
+member that holds a WARC record.
+"""
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from isal import isal_zlib
+
+from core.digests import Digest, sha256_digest
+from core.errors import InputError
+from net.http1 import (
+    BodyFraming,
+    BodyParser,
+    MalformedMessageError,
+    ends_chunked,
+    find_head_end,
+    parse_response_head,
+)
+
+_GZIP = 31  # wbits for a gzip member
+_MAGIC = b"\x1f\x8b\x08"  # RFC 1952, 2.3.1: deflate is the only method
+_VERSION = b"WARC/"
+_SHA256_LENGTH = len("sha256:") + 64  # how our own digests are spelled
+_READ_BYTES = 1 << 20
+_FEED_BYTES = 1 << 14  # what a small record takes; doubled as long as a record goes on
+_PIECE_BYTES = (
+    4 << 20
+)  # of what was packed: a site may send a gigabyte of nothing, packed to one thousandth
+_HEADER_LIMIT_BYTES = 1 << 20
+_HEAD_LIMIT_BYTES = 2 << 20  # the proxy takes heads of 1 MiB
+_FOLD = re.compile(rb"\r\n[ \t]+")
+_END = b"\r\n\r\n"
+
+
+class RecordProblem(StrEnum):
+    """What can be wrong with a record."""
+
+    GZIP = "gzip"  # no gzip member, or it does not inflate with a good checksum
+    WARC = "warc"  # the member holds no WARC record
+    LENGTH = "length"  # its Content-Length is not the block's
+    BLOCK_DIGEST = "block-digest"
+    PAYLOAD_DIGEST = "payload-digest"
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedSpan:
+    """Bytes that are no record.
+
+    Attributes:
+        end: where the next record begins, or the file ends.
+        torn: whether the file simply ends before the record does.
+    """
+
+    offset: int
+    end: int
+    problem: RecordProblem
+    text: str
+    torn: bool = False
+
+
+@dataclass(slots=True)
+class WarcMember:
+    """A record that could be read.
+
+    Attributes:
+        length: of the gzip member.
+        headers: by lower-case name; of repeated ones the first.
+        status: of the HTTP response.
+        content: digest of the payload without its chunks; empty when it has none.
+        problems: what is wrong with it all the same.
+    """
+
+    offset: int
+    length: int
+    headers: dict[str, str]
+    status: int | None = None
+    content: str = ""
+    problems: list[tuple[RecordProblem, str]] = field(default_factory=list)
+
+    @property
+    def kind(self) -> str:
+        """Its WARC-Type."""
+        return self.headers.get("warc-type", "")
+
+    @property
+    def url(self) -> str:
+        """Its WARC-Target-URI."""
+        return self.headers.get("warc-target-uri", "")
+
+
+class FileDigest:
+    """SHA-256 of a file, fed with what is read of it anyway."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+        self._to = 0
+
+    def see(self, base: int, data: bytes) -> None:
+        """Take what was read at `base`: whatever of it comes next."""
+        if base <= self._to < base + len(data):
+            self._hash.update(memoryview(data)[self._to - base :])
+            self._to = base + len(data)
+
+    def finish(self, path: Path) -> str:
+        """Read what was left out; the digest in hexadecimal.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        with path.open("rb", buffering=0) as file:
+            file.seek(self._to)
+            while data := file.read(_READ_BYTES):
+                self._hash.update(data)
+        return self._hash.hexdigest()
+
+
+def walk_records(
+    path: Path,
+    *,
+    start: int = 0,
+    end: int | None = None,
+    digests: bool = True,
+    whole: FileDigest | None = None,
+) -> Iterator[WarcMember | DamagedSpan]:
+    """Every record from `start`, where one begins, to `end`; and what lies between them.
+
+    Args:
+        path: the WARC.
+        start: where to begin.
+        end: where to stop, the file's end by default.
+        digests: whether to compute them.
+        whole: told of everything that is read.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with path.open("rb", buffering=0) as file:
+        source = _MemberSource(file.fileno(), start, os.fstat(file.fileno()).st_size, end)
+        source.whole = whole
+        while source.at < source.end:
+            offset = source.at
+            try:
+                yield _read(source, digests=digests)
+            except _UnreadableError as unreadable:
+                if unreadable.problem is RecordProblem.GZIP:
+                    source.seek(_next_member(source, offset + 1))
+                torn = unreadable.torn and source.at == source.end
+                yield DamagedSpan(offset, source.at, unreadable.problem, str(unreadable), torn)
+
+
+class _UnreadableError(Exception):
+    def __init__(self, problem: RecordProblem, text: str, *, torn: bool = False) -> None:
+        super().__init__(text)
+        self.problem = problem
+        self.torn = torn
+
+
+class _MemberSource:
+    """A part of a file, read forwards in large pieces and handed out in small ones."""
+
+    def __init__(self, descriptor: int, start: int, size: int, end: int | None) -> None:
+        self._descriptor = descriptor
+        self.end = size if end is None else min(end, size)
+        self._buffer = b""
+        self._view = memoryview(b"")
+        self._base = start  # where the buffer begins
+        self.whole: FileDigest | None = None
+        self.at = start
+
+    def seek(self, at: int) -> None:
+        self.at = at
+
+    def take(self, count: int) -> memoryview:
+        """The next bytes, at most `count`; empty at the end."""
+        within = self.at - self._base
+        if not 0 <= within < len(self._buffer):
+            wanted = min(_READ_BYTES, self.end - self.at)
+            self._buffer = os.pread(self._descriptor, wanted, self.at) if wanted > 0 else b""
+            self._view = memoryview(self._buffer)
+            self._base, within = self.at, 0
+            if self.whole is not None:
+                self.whole.see(self._base, self._buffer)
+        piece = self._view[within : within + count]
+        self.at += len(piece)
+        return piece
+
+
+def _inflated(source: _MemberSource) -> Iterator[bytes]:
+    """What the member holds, piece by piece; then the source stands at its end."""
+    inflater = isal_zlib.decompressobj(_GZIP)
+    feed, piece = _FEED_BYTES, b""
+    while not inflater.eof:
+        data: bytes | memoryview = inflater.unconsumed_tail
+        if not data and len(piece) < _PIECE_BYTES:
+            data = source.take(feed)
+            feed = min(2 * feed, _READ_BYTES)
+            if not data:
+                raise _UnreadableError(
+                    RecordProblem.GZIP, "The file ends within a record.", torn=True
+                )
+        try:
+            piece = inflater.decompress(data, _PIECE_BYTES)
+        except isal_zlib.IsalError as error:  # type: ignore[misc] # the stub makes it an instance
+            raise _UnreadableError(RecordProblem.GZIP, f"No whole gzip member: {error}.") from error
+        if piece:
+            yield piece
+    source.at -= len(inflater.unused_data)
+
+
+def _next_member(source: _MemberSource, at: int) -> int:
+    """Where the next member that holds a WARC record begins; the end when there is none."""
+    source.seek(at)
+    tail = b""
+    while data := source.take(_READ_BYTES):
+        window = tail + bytes(data)
+        after = source.at
+        found = window.find(_MAGIC)
+        while found >= 0:
+            candidate = after - len(window) + found
+            if _begins_a_record(source, candidate):
+                return candidate
+            found = window.find(_MAGIC, found + 1)
+        source.seek(after)
+        tail = window[-(len(_MAGIC) - 1) :]
+    return source.end
+
+
+def _begins_a_record(source: _MemberSource, at: int) -> bool:
+    source.seek(at)
+    try:
+        return next(_inflated(source), b"").startswith(_VERSION)
+    except _UnreadableError:
+        return False
+
+
+def _read(source: _MemberSource, *, digests: bool) -> WarcMember:
+    offset = source.at
+    pieces = _inflated(source)
+    begun, size = b"", -1
+    for piece in pieces:
+        begun = begun + piece if begun else piece
+        size = begun.find(_END)
+        if size >= 0 or len(begun) > _HEADER_LIMIT_BYTES:
+            break
+    wrong = ""
+    headers: dict[str, str] = {}
+    if size < 0 or not begun.startswith(_VERSION):
+        wrong = "The member does not begin with the header of a WARC record."
+    else:
+        headers = _headers(begun[:size])
+        if not (headers.get("content-length", "").isdecimal() and headers.get("warc-type")):
+            wrong = "The record has no WARC-Type or no Content-Length."
+    if wrong:
+        for _ in pieces:  # to the member's end, where the next begins
+            pass
+        raise _UnreadableError(RecordProblem.WARC, wrong)
+    member = WarcMember(offset, 0, headers)
+    block = _BlockCheck(member, digests=digests)
+    block.feed(memoryview(begun)[size + len(_END) :])
+    for piece in pieces:
+        block.feed(memoryview(piece))
+    member.length = source.at - offset
+    block.finish()
+    return member
+
+
+def _headers(text: bytes) -> dict[str, str]:
+    if b"\r\n " in text or b"\r\n\t" in text:  # WARC/1.0, 4: a folded line
+        text = _FOLD.sub(b" ", text)
+    found = {}
+    for line in reversed(text.decode("utf-8", "replace").split("\r\n")):
+        name, _, value = line.partition(":")
+        found[name.strip().lower()] = value.strip()  # of repeated ones the first stays
+    return found
+
+
+def _parse_digest(text: str) -> tuple[str, str] | None:
+    """(algorithm, digest in hexadecimal) of a digest; None when we cannot compute it."""
+    if len(text) == _SHA256_LENGTH and text.startswith("sha256:"):
+        return "sha256", text[7:].lower()
+    try:
+        digest = Digest.parse(text)
+    except InputError:
+        return None
+    return digest.algorithm, digest.value
+
+
+class _BlockCheck:
+    """What the block's bytes are held against: its length and its digests."""
+
+    def __init__(self, member: WarcMember, *, digests: bool) -> None:
+        self._member = member
+        headers = member.headers
+        self._left = int(headers["content-length"])
+        self._after = b""
+        self._body: BodyParser | None = None
+        self._content: Any = None
+        self._hash_block = self._hash_payload = None
+        self._head: bytearray | None = None  # of HTTP, until it is whole
+        if headers.get("content-type", "").lower().startswith("application/http"):
+            self._head = bytearray()
+        self._block_digest: tuple[str, str] | None = None
+        self._payload_digest: tuple[str, str] | None = None
+        self._digests = digests
+        if digests:
+            self._block_digest = _parse_digest(headers.get("warc-block-digest", ""))
+            if member.kind != "revisit":  # it has another record's payload
+                self._payload_digest = _parse_digest(headers.get("warc-payload-digest", ""))
+            if self._block_digest is not None:
+                self._hash_block = hashlib.new(self._block_digest[0])
+            same = self._block_digest == self._payload_digest and self._head is None
+            if self._payload_digest is not None and not same:
+                self._hash_payload = hashlib.new(self._payload_digest[0])
+
+    def feed(self, piece: memoryview) -> None:
+        """Take what comes next."""
+        if len(piece) > self._left:
+            self._after = (self._after + bytes(piece[self._left :][:8]))[:8]
+            piece = piece[: self._left]
+        if not piece:
+            return
+        self._left -= len(piece)
+        if self._hash_block is not None:
+            self._hash_block.update(piece)
+        if self._head is not None:
+            self._feed_head(piece)
+        else:
+            self._feed_payload(piece)
+
+    def _feed_head(self, piece: memoryview) -> None:
+        assert self._head is not None
+        self._head += piece
+        end = find_head_end(self._head)
+        if end >= 0:
+            head, self._head = self._head, None
+            self._note_head(bytes(head[:end]))
+            self._feed_payload(memoryview(head)[end:])
+        elif len(self._head) > _HEAD_LIMIT_BYTES:
+            self._head = None  # no HTTP: nothing is known of its payload
+            self._hash_payload = None
+
+    def _note_head(self, head: bytes) -> None:
+        """Learn status and coding from the HTTP head."""
+        if self._member.kind not in ("response", "revisit"):
+            return
+        words = head.split(None, 2)
+        if len(words) > 1 and words[1].isdigit():
+            self._member.status = int(words[1])
+        lowered = head.lower()
+        if self._digests and self._member.kind == "response" and b"transfer-encoding" in lowered:
+            with suppress(MalformedMessageError):  # of another tool: its payload is what is there
+                if ends_chunked(parse_response_head(head).headers):
+                    self._body, self._content = BodyParser(BodyFraming.CHUNKED), hashlib.sha256()
+
+    def _feed_payload(self, piece: memoryview) -> None:
+        if self._hash_payload is not None:
+            self._hash_payload.update(piece)
+        if self._body is not None:
+            self._content.update(self._body.feed(bytes(piece))[1])
+
+    def finish(self) -> None:
+        """Judge."""
+        problems, headers = self._member.problems, self._member.headers
+        if self._left:
+            problems.append(
+                (
+                    RecordProblem.LENGTH,
+                    f"Its block is {self._left} bytes shorter than its Content-Length.",
+                )
+            )
+        elif self._after != _END:
+            problems.append(
+                (
+                    RecordProblem.LENGTH,
+                    "Its block is followed by something else than two line ends.",
+                )
+            )
+        if not self._digests:
+            return
+        if self._hash_block is not None:
+            assert self._block_digest is not None
+            if self._hash_block.hexdigest() != self._block_digest[1]:
+                problems.append(
+                    (RecordProblem.BLOCK_DIGEST, "Its block does not have its WARC-Block-Digest.")
+                )
+        if self._hash_payload is not None:
+            assert self._payload_digest is not None
+            if self._hash_payload.hexdigest() != self._payload_digest[1]:
+                problems.append(
+                    (
+                        RecordProblem.PAYLOAD_DIGEST,
+                        "Its payload does not have its WARC-Payload-Digest.",
+                    )
+                )
+        if self._body is not None:
+            self._member.content = sha256_digest(self._content) if self._body.done else ""
+        elif self._member.kind == "response":
+            self._member.content = headers.get("warc-payload-digest", "")

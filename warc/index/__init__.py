@@ -1,0 +1,1 @@
+"""Captures index: schema, writers and readers for SQLite, PostgreSQL and OutbackCDX."""

@@ -1,0 +1,106 @@
+"""Openers of the captures index and dedup index that the settings name."""
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from core.config.database_urls import (
+    IndexAddress,
+    RedisAddress,
+    RedisUse,
+    parse_index_url,
+    parse_redis_url,
+)
+from core.config.settings import IndexSettings, ProxySettings
+from core.errors import ConfigError
+from core.layout import Layout
+from warc.checksums import closed_warcs
+from warc.dedup.payloads import PayloadIndex
+from warc.dedup.redis_payloads import RedisPayloadIndex, dedup_server
+from warc.index.protocol import CaptureIndex
+from warc.index.sqlite import SqliteCaptureIndex, SqlitePayloadIndex, covered_by_file
+
+OWN_PREFIXES = ("weboid-", "artifacts-")  # of the WARCs that our recorder names
+
+
+def open_index(layout: Layout, settings: IndexSettings) -> CaptureIndex:
+    """The index that `[index] url` names; without one the collection's own.
+
+    Raises:
+        ConfigError: `url` names none.
+        CollectionVersionError: the index was made by another version.
+        IndexUnavailableError: its server does not answer.
+    """
+    if settings.url:
+        from warc.index.postgres import PostgresCaptureIndex  # a sixth of a run's start
+
+        return PostgresCaptureIndex(parse_index_url(settings.url))
+    return SqliteCaptureIndex(layout.captures_db)
+
+
+def check_index(address: IndexAddress) -> None:
+    """Ask the index there whether it answers; nothing is made.
+
+    Raises:
+        IndexUnavailableError: it does not.
+    """
+    from net.postgres_client import PostgresConnection
+
+    with closing(PostgresConnection(address, holds=False)) as server:
+        server.execute("SELECT 1")
+
+
+def unindexed_warcs(layout: Layout) -> list[Path]:
+    """Return the closed WARCs of ours that the collection's own index does not wholly cover."""
+    covered = covered_by_file(layout.captures_db)
+    return not_covered(layout, lambda name: covered.get(name, 0))
+
+
+def not_covered(layout: Layout, indexed_to: Callable[[str], int]) -> list[Path]:
+    """Return the closed WARCs of ours that are longer than `indexed_to` says of their names."""
+    return [
+        path
+        for path in closed_warcs(layout)
+        if path.name.startswith(OWN_PREFIXES) and indexed_to(path.name) < path.stat().st_size
+    ]
+
+
+def open_shared(layout: Layout, settings: ProxySettings) -> PayloadIndex | None:
+    """The dedup index of several machines; None when the collection has its own.
+
+    Raises:
+        ConfigError: `dedup_url` names none.
+        DedupUnavailableError: it does not answer.
+    """
+    if not settings.dedup_url:
+        return None
+    return RedisPayloadIndex(parse_redis_url(settings.dedup_url, RedisUse.DEDUP), layout.owners)
+
+
+def check_shared(address: RedisAddress) -> None:
+    """Ask the dedup index there whether it answers; nothing is left behind.
+
+    Raises:
+        DedupUnavailableError: it does not.
+    """
+    with closing(dedup_server(address)) as server:
+        server.script("find", [f"{address.tag}:alive:".encode()], [b""])
+
+
+def open_payloads(layout: Layout, settings: ProxySettings, index: CaptureIndex) -> PayloadIndex:
+    """The dedup index that `dedup_url` names; without one the collection's own.
+
+    Raises:
+        ConfigError, DedupUnavailableError: as `open_shared`.
+        ConfigError: there is no `dedup_url`, and `index` is shared: it keeps nobody waiting, so
+            nothing would make one `response` of many.
+    """
+    shared = open_shared(layout, settings)
+    if shared is not None:
+        return shared
+    if not isinstance(index, SqliteCaptureIndex):
+        raise ConfigError(
+            "[index] url needs [proxy] dedup_url: machines that share an index also share a dedup"
+            " index, which is in Redis."
+        )
+    return SqlitePayloadIndex(index)

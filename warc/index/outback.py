@@ -1,0 +1,285 @@
+"""Captures from an OutbackCDX server over its CDX protocol.
+
+    cdx+http://host:8080/collection
+
+It knows neither pages nor milliseconds: pages stay in SQL, moments are whole seconds, and to which page
+an artifact belongs is told by the page's URL and moment (`playback.replay.capture_lookup`). Its own key of a URL
+merges more than ours, so what it finds is held against ours. A server that is away, slow, or says what is
+no CDX is an error: nothing is taken for "never captured".
+
+Lines are those of CDX 14: urlkey, timestamp, original, mimetype, statuscode, digest, redirecturl,
+robotflags, length, offset, filename, and for a revisit length, offset and filename of its original.
+"""
+
+import http.client
+import queue
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import urlencode, urlsplit
+
+from core.captures import RecordType
+from core.digests import Digest
+from core.errors import BadUrlError, ConfigError, InputError, TransientError
+from core.timestamps import parse_timestamp14, timestamp14_at, unix_milliseconds
+from core.url_keys import replay_key
+
+CAPTURES_INDEX = "WEBOID_CAPTURES_INDEX"  # the environment variable that tells replay the source
+TIMEOUT_S = 5.0
+_FIELDS = (
+    "urlkey,timestamp,original,mimetype,statuscode,digest,redirecturl,robotflags,length,offset,"
+    "filename,originalLength,originalOffset,originalFilename"
+)
+_MOST_BYTES = 8_000_000
+_MOST_KEPT = 8
+_REVISIT = "warc/revisit"
+_UNFIT = re.compile(r"[\x00-\x20\x7f-\uffff]")
+
+Row = dict[str, Any]
+
+
+class CaptureSource(Protocol):
+    """What knows captures beside the SQL index. From any thread; `close` it."""
+
+    def near(self, url: str, at_ms: int, limit: int) -> list[Row]:
+        """Captures filed under the URL's key, the nearest first: rows as those of `captures`.
+
+        Raises:
+            TransientError: the source cannot be asked.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OutbackAddress:
+    """A collection of an OutbackCDX server."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"cdx+{self.scheme}://{host}:{self.port}{self.path}"
+
+
+def parse_outback_url(url: str) -> OutbackAddress:
+    """The collection that ``cdx+http://host:port/collection`` names.
+
+    Raises:
+        ConfigError: it names none.
+    """
+    form = "cdx+http://host:8080/collection"
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise ConfigError(f"The captures index must be {form}.") from None
+    path = parts.path.rstrip("/")
+    fits = parts.scheme in ("cdx+http", "cdx+https") and parts.hostname and len(path) > 1
+    if not fits or parts.query or parts.fragment or "@" in parts.netloc or _UNFIT.search(path):
+        raise ConfigError(f"The captures index must be {form}, without a user or a query.")
+    scheme = parts.scheme.removeprefix("cdx+")
+    assert parts.hostname is not None
+    return OutbackAddress(scheme, parts.hostname, port or (443 if scheme == "https" else 80), path)
+
+
+class OutbackCdx:
+    """A collection of an OutbackCDX server. From any thread; `close` it."""
+
+    def __init__(self, address: OutbackAddress, *, timeout_s: float = TIMEOUT_S) -> None:
+        self._address = address
+        self._timeout_s = timeout_s
+        self._idle: queue.LifoQueue[http.client.HTTPConnection] = queue.LifoQueue(_MOST_KEPT)
+
+    def near(self, url: str, at_ms: int, limit: int) -> list[Row]:
+        """Captures filed under the URL's key, the nearest first."""
+        wanted = {
+            "url": url,
+            "sort": "closest",
+            "closest": timestamp14_at(at_ms),
+            "limit": str(limit),
+        }
+        return self._rows(url, self._ask(wanted))
+
+    def of_key(
+        self, url: str, *, limit: int, reverse: bool = False, first: str = "", last: str = ""
+    ) -> list[Row]:
+        """Captures filed under the URL's key in the order of time, between moments of 14 digits."""
+        wanted = {"url": url, "limit": str(limit)}
+        if reverse:
+            wanted["sort"] = "reverse"
+        if first or last:
+            wanted |= {"from": first or "0" * 14, "to": last or "9" * 14}
+        return self._rows(url, self._ask(wanted))
+
+    def of_prefix(self, url: str, *, limit: int) -> list[Row]:
+        """Captures whose URLs begin so, in the order of their keys."""
+        said = self._ask({"url": url, "matchType": "prefix", "limit": str(limit)})
+        return [row for line in said.splitlines() if (row := parse_cdx(line)) is not None]
+
+    def add(self, rows: Iterable[Mapping[str, Any]]) -> int:
+        """Send rows of `captures`; those that are there already are written again. How many were added.
+
+        Raises:
+            TransientError: they were not all taken; sending them again does no harm.
+        """
+        lines = [cdx_line(row) for row in rows]
+        said = self._asked("POST", self._address.path, "".join(lines).encode())
+        match = re.match(r"Added (\d{1,9}) records", said)
+        if match is None or int(match[1]) != len(lines):
+            raise TransientError(f"{self._address} did not take all captures: {said[:100]!r}.")
+        return len(lines)
+
+    def close(self) -> None:
+        """End the connections."""
+        with suppress(queue.Empty):
+            while True:
+                self._idle.get_nowait().close()
+
+    def _rows(self, url: str, said: str) -> list[Row]:
+        """The answer's rows that are of the URL's key by our rules."""
+        try:
+            key = replay_key(url)
+        except BadUrlError:
+            return []
+        rows = (parse_cdx(line) for line in said.splitlines())
+        return [row for row in rows if row is not None and row["urlkey"] == key]
+
+    def _ask(self, wanted: Mapping[str, str]) -> str:
+        query = urlencode({**wanted, "fl": _FIELDS})
+        return self._asked("GET", f"{self._address.path}?{query}", None)
+
+    def _asked(self, method: str, target: str, body: bytes | None) -> str:
+        """The answer's text; a kept connection that the server closed meanwhile is made anew."""
+        try:
+            kept = self._idle.get_nowait()
+        except queue.Empty:
+            kept = None
+        for connection in (kept, self._connection()):
+            if connection is None:
+                continue
+            try:
+                return self._answer(connection, method, target, body)
+            except (OSError, http.client.HTTPException) as error:
+                connection.close()
+                if connection is not kept or isinstance(error, TimeoutError):
+                    raise TransientError(
+                        f"The captures index {self._address} does not answer: {error!r}."
+                    ) from error
+        raise TransientError(f"The captures index {self._address} does not answer.")
+
+    def _answer(
+        self, connection: http.client.HTTPConnection, method: str, target: str, body: bytes | None
+    ) -> str:
+        connection.request(method, target, body, {"Content-Type": "text/plain"} if body else {})
+        response = connection.getresponse()
+        said = response.read(_MOST_BYTES + 1)
+        if response.status != 200 or len(said) > _MOST_BYTES:
+            connection.close()
+            text = said[:100].decode(errors="replace").splitlines()[:1]
+            raise TransientError(
+                f"The captures index {self._address} answered {response.status}: {text}."
+            )
+        try:
+            self._idle.put_nowait(connection)
+        except queue.Full:
+            connection.close()
+        return said.decode("utf-8", "replace")
+
+    def _connection(self) -> http.client.HTTPConnection:
+        kind = (
+            http.client.HTTPSConnection
+            if self._address.scheme == "https"
+            else http.client.HTTPConnection
+        )
+        return kind(self._address.host, self._address.port, timeout=self._timeout_s)
+
+
+def cdx_line(row: Mapping[str, Any]) -> str:
+    """A row of `captures` as a line of CDX 14.
+
+    The digest is in base32, the only spelling that OutbackCDX keeps; the record's type is told by the
+    fields of its original (a revisit), or by its URL (an artifact).
+    """
+    original = (row["orig_length"], row["orig_offset"], row["orig_filename"])
+    fields = (
+        row["urlkey"],
+        timestamp14_at(row["captured_ms"]),
+        row["url"],
+        row["mime"] or "-",
+        "-" if row["status"] is None else row["status"],
+        _base32(row["digest"]),
+        "-",
+        "-",
+        row["length"],
+        row["offset"],
+        row["filename"],
+        *("-" if each is None else each for each in original),
+    )
+    return " ".join(_UNFIT.sub(_escaped, str(each)) or "-" for each in fields) + "\n"
+
+
+def parse_cdx(line: str) -> Row | None:
+    """The row of `captures` that a line of CDX 11 or 14 says; None when it says none."""
+    fields = line.rstrip("\r\n").split(" ")
+    if len(fields) not in (11, 14):
+        return None
+    _, timestamp, url, mime, status, digest, _, _, length, offset, filename, *original = fields
+    origin: tuple[str | None, ...] = tuple(original) if original else ("-", "-", "-")
+    try:
+        is_revisit = mime == _REVISIT or origin[2] not in ("-", None)
+        kind = RecordType.RESOURCE if url.startswith("urn:") else RecordType.RESPONSE
+        row = {
+            "url": url,
+            "urlkey": replay_key(url),
+            "captured_ms": unix_milliseconds(parse_timestamp14(timestamp.rjust(14, "0"))),
+            "record_type": RecordType.REVISIT if is_revisit else kind,
+            "mime": "" if mime in ("-", _REVISIT) else mime,
+            "status": int(status) if status.isdigit() and int(status) else None,
+            "digest": _spelled(digest),
+            "filename": filename,
+            "offset": int(offset),
+            "length": int(length),
+            "page_id": None,
+            "truncated": None,
+            "login": None,
+        }
+        placed = is_revisit and origin[2] not in ("-", None)
+        row["orig_filename"] = origin[2] if placed else None
+        # An original at the very beginning of its file is written as no place at all.
+        row["orig_offset"] = _number(origin[1]) if placed else None
+        row["orig_length"] = _number(origin[0]) if placed else None
+    except (ValueError, InputError):
+        return None
+    return row
+
+
+def _number(text: str | None) -> int:
+    return 0 if text in ("-", None) else int(text or 0)
+
+
+def _base32(digest: str) -> str:
+    try:
+        return Digest.parse(digest).bare
+    except InputError:
+        return "-"
+
+
+def _spelled(digest: str) -> str:
+    """As our records spell it, or as those that have SHA-1 do."""
+    if digest == "-":
+        return ""
+    parsed = Digest.parse(digest)
+    return parsed.base32 if parsed.algorithm == "sha1" else str(parsed)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in match[0].encode(errors="replace"))

@@ -1,0 +1,346 @@
+"""Range queries over captures and pages, in CDX order and in chunks.
+
+The order is that of CDX files: by replay key, then by time. A place in it is a `IndexPosition`, from which a
+later question goes on, so that no answer holds more than one chunk, however much there is. Each question
+reads a range of an index and ends at its LIMIT.
+
+The order is that of replay keys, and within a key that of time, so that the captures of a URL come
+together. The index is read in parts, each by a range of it, so memory does not grow with it, and
+whoever writes it is not kept waiting.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Protocol
+
+from core.timestamps import timestamp14_at
+from warc.index.database import IndexDatabase, key_values
+from warc.index.page_choice import other_scheme
+
+EARLIEST_MS, LATEST_MS = -(2**53), 2**53
+# What follows a key: no key has a character below it. (A NUL is no text to PostgreSQL.)
+_NEXT = "\x01"
+_FIRST_ID, _LAST_ID = -1, 2**62
+_COLUMNS = "id, urlkey, captured_ms, url, mime, status, digest, length, page_id, login"
+
+
+class RangeDatabase(Protocol):
+    """Whatever answers questions to a captures index; see `warc.index.database.IndexDatabase`."""
+
+    @property
+    def has_key(self) -> str:
+        """The condition that a row's urlkey is `key`."""
+        ...
+
+    @property
+    def in_range(self) -> str:
+        """The condition that a row's urlkey is from `low` on and below `high`; see `range_values`."""
+        ...
+
+    @property
+    def by_key(self) -> tuple[str, ...]:
+        """The terms by which rows come in the order of their urlkeys."""
+        ...
+
+    def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
+        """The answer's rows."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class IndexPosition:
+    """A place in the index: that of a row."""
+
+    urlkey: str
+    captured_ms: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListedCapture:
+    """A capture as it is listed: without where it lies."""
+
+    position: IndexPosition
+    url: str
+    mime: str
+    status: int | None
+    digest: str
+    length: int
+    page_id: str
+    login: str | None = None
+
+    @property
+    def urlkey(self) -> str:
+        """Its replay key."""
+        return self.position.urlkey
+
+    @property
+    def timestamp(self) -> str:
+        """Its moment in 14 digits."""
+        return timestamp14_at(self.position.captured_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """The keys from `low` on and below `high`."""
+
+    low: str
+    high: str
+
+    @classmethod
+    def of_key(cls, key: str) -> "KeyRange":
+        """One key alone."""
+        return cls(key, key + _NEXT)
+
+    @classmethod
+    def of_prefix(cls, prefix: str) -> "KeyRange":
+        """All that begin so; keys are ASCII, so the last character has a next one."""
+        return cls(prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1))
+
+    @property
+    def is_one(self) -> bool:
+        """Whether it holds one key alone."""
+        return self.high == self.low + _NEXT
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRange:
+    """The moments from `first_ms` to `last_ms`, in milliseconds since 1970 UTC."""
+
+    first_ms: int = EARLIEST_MS
+    last_ms: int = LATEST_MS
+
+
+class CaptureQueries:
+    """Questions for rows of the captures index. From any thread that may ask it.
+
+    Every question raises TransientError when the index cannot be read.
+    """
+
+    def __init__(self, index: RangeDatabase) -> None:
+        self._index = index
+
+    def of_key(
+        self,
+        key: str,
+        between: TimeRange,
+        *,
+        after: IndexPosition | None = None,
+        descending: bool = False,
+        limit: int,
+    ) -> list[ListedCapture]:
+        """The next rows of one key in the order of time, `after` a place if one is given."""
+        return [
+            _row(each)
+            for each in self._of_key(key, between, after, descending=descending, limit=limit)
+        ]
+
+    def of_range(
+        self,
+        keys: KeyRange,
+        *,
+        after: IndexPosition | None = None,
+        descending: bool = False,
+        limit: int,
+    ) -> list[ListedCapture]:
+        """The next rows of a range of keys, `after` a place if one is given."""
+        rows: list[Any] = []
+        if after is not None:
+            # The rest of that key, then the keys that follow: each is one range of the index.
+            rows = self._of_key(
+                after.urlkey, TimeRange(), after, descending=descending, limit=limit
+            )
+            past = after.urlkey + _NEXT
+            keys = KeyRange(keys.low, after.urlkey) if descending else KeyRange(past, keys.high)
+        if len(rows) < limit:
+            rows = [*rows, *self._of_range(keys, descending=descending, limit=limit - len(rows))]
+        return [_row(each) for each in rows]
+
+    def count(self, keys: KeyRange, between: TimeRange, *, most: int) -> int:
+        """How many rows there are, but at most `most`; of a range of keys, whenever they were captured."""
+        condition, values = self._where(keys, between)
+        found = self._index.rows(
+            f"SELECT count(*) AS n FROM (SELECT 1 FROM captures WHERE {condition} LIMIT :most) AS few",  # noqa: S608 constants of ours
+            {**values, "most": most},
+        )
+        return int(found[0]["n"]) if found else 0
+
+    def place(
+        self,
+        keys: KeyRange,
+        between: TimeRange,
+        *,
+        offset: int,
+        after: IndexPosition | None = None,
+        descending: bool = False,
+    ) -> IndexPosition | None:
+        """The place of the row that has `offset` others before it; None when there are no more."""
+        beyond = ""
+        values: dict[str, Any] = {"offset": offset}
+        if after is not None:
+            less = "<" if descending else ">"
+            beyond = (
+                f" AND (urlkey {less} :after_key OR captured_ms {less} :after_ms"
+                f" OR (captured_ms = :after_ms AND id {less} :after_id))"
+            )
+            values["after_key"] = after.urlkey
+            values |= {"after_ms": after.captured_ms, "after_id": after.number}
+            end = after.urlkey + _NEXT
+            keys = KeyRange(keys.low, end) if descending else KeyRange(after.urlkey, keys.high)
+        condition, of_keys = self._where(keys, between)
+        terms = ("captured_ms", "id") if keys.is_one else (*self._index.by_key, "captured_ms", "id")
+        found = self._index.rows(
+            f"SELECT urlkey, captured_ms, id FROM captures WHERE {condition}{beyond}"  # noqa: S608 constants of ours
+            f" ORDER BY {_order(terms, descending=descending)} LIMIT 1 OFFSET :offset",
+            {**values, **of_keys},
+        )
+        return _position(found[0]) if found else None
+
+    def _where(self, keys: KeyRange, between: TimeRange) -> tuple[str, dict[str, Any]]:
+        if not keys.is_one:
+            return self._index.in_range, range_values(keys)
+        condition = f"{self._index.has_key} AND captured_ms BETWEEN :first AND :last"
+        moments = {"first": between.first_ms, "last": between.last_ms}
+        return condition, {**key_values(keys.low), **moments}
+
+    def _of_key(
+        self,
+        key: str,
+        between: TimeRange,
+        after: IndexPosition | None,
+        *,
+        descending: bool,
+        limit: int,
+    ) -> list[Any]:
+        first, last = between.first_ms, between.last_ms
+        if after is None:
+            ms, number = (last, _LAST_ID) if descending else (first, _FIRST_ID)
+        else:
+            ms, number = after.captured_ms, after.number
+        if descending:
+            last, beyond = min(last, ms), "captured_ms < :ms OR id < :id"
+        else:
+            first, beyond = max(first, ms), "captured_ms > :ms OR id > :id"
+        return self._index.rows(
+            f"SELECT {_COLUMNS} FROM captures WHERE {self._index.has_key}"  # noqa: S608 constants of ours
+            f" AND captured_ms BETWEEN :first AND :last AND ({beyond})"
+            f" ORDER BY {_order(('captured_ms', 'id'), descending=descending)} LIMIT :limit",
+            {
+                **key_values(key),
+                "first": first,
+                "last": last,
+                "ms": ms,
+                "id": number,
+                "limit": limit,
+            },
+        )
+
+    def _of_range(self, keys: KeyRange, *, descending: bool, limit: int) -> list[Any]:
+        terms = (*self._index.by_key, "captured_ms", "id")
+        return self._index.rows(
+            f"SELECT {_COLUMNS} FROM captures WHERE {self._index.in_range}"  # noqa: S608 constants of ours
+            f" ORDER BY {_order(terms, descending=descending)} LIMIT :limit",
+            {**range_values(keys), "limit": limit},
+        )
+
+
+def range_values(keys: KeyRange) -> dict[str, str]:
+    """The values that `Ranged.in_range` needs."""
+    low, high = key_values(keys.low), key_values(keys.high)
+    return {
+        "low": low["key"],
+        "low_start": low["key_start"],
+        "high": high["key"],
+        "high_start": high["key_start"],
+    }
+
+
+def _order(terms: tuple[str, ...], *, descending: bool) -> str:
+    return ", ".join(f"{term} DESC" if descending else term for term in terms)
+
+
+def _position(row: Any) -> IndexPosition:
+    return IndexPosition(row["urlkey"], row["captured_ms"], row["id"])
+
+
+def _row(row: Any) -> ListedCapture:
+    return ListedCapture(
+        _position(row),
+        row["url"],
+        row["mime"],
+        row["status"],
+        row["digest"],
+        row["length"],
+        row["page_id"] or "",
+        row["login"],
+    )
+
+
+ALL_KEYS = KeyRange("", "\U0010ffff")
+_PAGE_BATCH = 1_000
+_PAGE_COLUMNS = "page_id, urlkey, url, captured_ms, timestamp, outcome, status, page_class"
+
+
+def page_chunks(
+    database: IndexDatabase, condition: str, *, columns: str, keys: KeyRange = ALL_KEYS, size: int
+) -> Iterator[list[Any]]:
+    """Every page that the condition tells, so many at a time.
+
+    Pages that are written meanwhile are there or not.
+
+    Args:
+        database: the index.
+        condition: SQL of ours over columns of ``pages``.
+        columns: of ``pages``, as SQL; ``urlkey``, ``captured_ms`` and ``page_id`` among them.
+        keys: only pages whose keys are in it.
+        size: of a part.
+
+    Raises:
+        TransientError: the index cannot be read.
+    """
+    terms = (*database.by_key, "captured_ms", "page_id")
+    marks = (*(f":after_{number}" for number in range(len(database.by_key))), ":ms", ":id")
+    beyond, after = "", dict[str, Any]()
+    while True:
+        rows = database.rows(
+            f"SELECT {columns} FROM pages WHERE {database.in_range}{beyond} AND {condition}"  # noqa: S608 constants of ours
+            f" ORDER BY {', '.join(terms)} LIMIT {size}",
+            {**range_values(keys), **after},
+        )
+        if rows:
+            yield rows
+        if len(rows) < size:
+            return
+        last = rows[-1]
+        start = key_values(last["urlkey"])
+        # The range begins there, or each part would be looked for from the first row on.
+        keys = KeyRange(last["urlkey"], keys.high)
+        # By what is indexed first: the whole key alone, or its beginning and then the whole.
+        parts = (start["key"],) if len(database.by_key) == 1 else (start["key_start"], start["key"])
+        after = {f"after_{number}": part for number, part in enumerate(parts)}
+        after |= {"ms": last["captured_ms"], "id": last["page_id"]}
+        beyond = f" AND ({', '.join(terms)}) > ({', '.join(marks)})"
+
+
+def page_rows(database: IndexDatabase, condition: str) -> Iterator[Any]:
+    """Every page that the condition tells: id, key, URL, moment, outcome, status, class.
+
+    Arguments and errors are those of `page_chunks`.
+    """
+    for rows in page_chunks(database, condition, columns=_PAGE_COLUMNS, size=_PAGE_BATCH):
+        yield from rows
+
+
+def captures_of_pages(database: IndexDatabase, condition: str) -> Iterator[list[Any]]:
+    """The captures of one page after the other, each page's oldest first.
+
+    http and https are one page; what else shares a replay key is another. Arguments, rows and errors are
+    those of `page_rows`.
+    """
+    for _, rows in groupby(page_rows(database, condition), key=itemgetter("urlkey")):
+        by_page: dict[str, list[Any]] = {}
+        for row in rows:
+            by_page.setdefault(min(row["url"], other_scheme(row["url"])), []).append(row)
+        yield from by_page.values()

@@ -1,0 +1,212 @@
+"""Captures index schema as SQL, for SQLite and PostgreSQL.
+
+The WARCs are the truth; this index is made from them and can be made again. Moments are whole
+milliseconds since 1970 UTC (``captured_ms``); `timestamp` is the same moment in 14 digits.
+
+captures  one row a record that can be played back. `page_id` joins it to its page. For a revisit
+          ``orig_*`` locate the payload, so that playback needs one look-up. `login` names the login that
+          the visit was made with; NULL without one.
+pages     one row a page: what its ``urn:pageinfo:`` record says, for lists and statistics.
+          `page_class` decides which of several captures is offered; `class_evidence` is a sentence
+          a line. `device` ("desktop", "phone") and `language` (the first of Accept-Language) are empty
+          where they were not recorded, `login` without one.
+payloads  one row a payload and dedup bucket: the first `response`. Its row is committed only after
+          its record is on disk, so that a digest never refers to nothing. `digest` is of the payload
+          without its transfer coding; `spelled` is the record's WARC-Payload-Digest
+          (docs/decisions/005-payload-digest.md). With a dedup index of several machines this table
+          holds what lies here: it is what that index is made again from.
+qualities one row a ``urn:pageinfo:`` record that is a check of a page's copy (`core.playback_check`), not a
+          page's manifest. Its record has a row of `captures` without a key, so that no look-up by URL
+          finds it. `quality` is how far it moves the page away from being offered: what counts of a page
+          is its newest check at the default level (`core.page_classes.rank_sql`).
+files     one row a WARC: how many of its bytes the index covers (``indexed_to``); once it is closed
+          also its size, its SHA-256 in hexadecimal and the moment it was last written to.
+
+Two texts, the same tables: for SQLite, the index of one collection, and for PostgreSQL, that of
+several machines (docs/decisions/016-index-on-postgresql.md).
+"""
+
+SCHEMA_VERSION = 5
+
+CAPTURES_DDL = """
+CREATE TABLE IF NOT EXISTS captures (
+    id INTEGER PRIMARY KEY,
+    urlkey TEXT NOT NULL,
+    timestamp TEXT NOT NULL,
+    captured_ms INTEGER NOT NULL,
+    url TEXT NOT NULL,
+    record_type TEXT NOT NULL,
+    mime TEXT NOT NULL,
+    status INTEGER,
+    digest TEXT NOT NULL,
+    filename TEXT NOT NULL,
+    offset INTEGER NOT NULL,
+    length INTEGER NOT NULL,
+    orig_filename TEXT,
+    orig_offset INTEGER,
+    orig_length INTEGER,
+    page_id TEXT,
+    truncated TEXT,
+    login TEXT,
+    UNIQUE (filename, offset)
+);
+CREATE INDEX IF NOT EXISTS captures_by_key ON captures (urlkey, captured_ms);
+CREATE INDEX IF NOT EXISTS captures_by_page ON captures (page_id) WHERE page_id IS NOT NULL;
+CREATE INDEX IF NOT EXISTS captures_by_digest ON captures (digest);
+CREATE INDEX IF NOT EXISTS captures_by_login ON captures (page_id, login) WHERE login IS NOT NULL;
+CREATE TABLE IF NOT EXISTS pages (
+    page_id TEXT PRIMARY KEY,
+    url TEXT NOT NULL,
+    urlkey TEXT NOT NULL,
+    timestamp TEXT NOT NULL,
+    captured_ms INTEGER NOT NULL,
+    final_url TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    status INTEGER,
+    mime TEXT NOT NULL,
+    title TEXT NOT NULL,
+    records INTEGER NOT NULL,
+    stored_bytes INTEGER NOT NULL,
+    seconds REAL NOT NULL,
+    page_class TEXT NOT NULL,
+    class_score REAL NOT NULL,
+    class_evidence TEXT NOT NULL,
+    device TEXT NOT NULL DEFAULT '',
+    language TEXT NOT NULL DEFAULT '',
+    login TEXT NOT NULL DEFAULT ''
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS pages_by_key ON pages (urlkey, captured_ms);
+CREATE INDEX IF NOT EXISTS pages_by_time ON pages (captured_ms);
+CREATE INDEX IF NOT EXISTS pages_by_login ON pages (page_id, login) WHERE login <> '';
+CREATE TABLE IF NOT EXISTS payloads (
+    digest TEXT NOT NULL,
+    bucket TEXT NOT NULL,
+    spelled TEXT NOT NULL,
+    filename TEXT NOT NULL,
+    offset INTEGER NOT NULL,
+    length INTEGER NOT NULL,
+    url TEXT NOT NULL,
+    captured_ms INTEGER NOT NULL,
+    PRIMARY KEY (digest, bucket)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS payloads_by_spelling ON payloads (spelled);
+CREATE TABLE IF NOT EXISTS qualities (
+    filename TEXT NOT NULL,
+    offset INTEGER NOT NULL,
+    page_id TEXT NOT NULL,
+    level TEXT NOT NULL,
+    checked_ms INTEGER NOT NULL,
+    quality INTEGER NOT NULL,
+    PRIMARY KEY (filename, offset)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS qualities_by_page ON qualities (page_id, level, checked_ms, quality);
+CREATE TABLE IF NOT EXISTS files (
+    filename TEXT PRIMARY KEY,
+    indexed_to INTEGER NOT NULL,
+    size INTEGER,
+    sha256 TEXT,
+    closed_ms INTEGER
+) WITHOUT ROWID;
+"""
+
+# An entry of a B-tree is at most 2,704 bytes, and a URL may be longer: its first characters are
+# looked up, then all of it is compared. A character has at most four bytes.
+KEY_CHARACTERS = 500
+
+POSTGRES_DDL = """
+CREATE TABLE captures (
+    id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    urlkey TEXT COLLATE "C" NOT NULL,
+    timestamp TEXT COLLATE "C" NOT NULL,
+    captured_ms BIGINT NOT NULL,
+    url TEXT COLLATE "C" NOT NULL,
+    record_type TEXT COLLATE "C" NOT NULL,
+    mime TEXT COLLATE "C" NOT NULL,
+    status BIGINT,
+    digest TEXT COLLATE "C" NOT NULL,
+    filename TEXT COLLATE "C" NOT NULL,
+    "offset" BIGINT NOT NULL,
+    length BIGINT NOT NULL,
+    orig_filename TEXT COLLATE "C",
+    orig_offset BIGINT,
+    orig_length BIGINT,
+    page_id TEXT COLLATE "C",
+    truncated TEXT COLLATE "C",
+    login TEXT COLLATE "C",
+    UNIQUE (filename, "offset")
+);
+CREATE INDEX captures_by_key ON captures (left(urlkey, WIDTH), captured_ms);
+CREATE INDEX captures_by_page ON captures (page_id) WHERE page_id IS NOT NULL;
+CREATE INDEX captures_by_digest ON captures (digest);
+CREATE INDEX captures_by_login ON captures (page_id, login) WHERE login IS NOT NULL;
+CREATE INDEX captures_orphaned ON captures (digest)
+    WHERE record_type = 'revisit' AND orig_filename IS NULL;
+CREATE TABLE pages (
+    page_id TEXT COLLATE "C" PRIMARY KEY,
+    url TEXT COLLATE "C" NOT NULL,
+    urlkey TEXT COLLATE "C" NOT NULL,
+    timestamp TEXT COLLATE "C" NOT NULL,
+    captured_ms BIGINT NOT NULL,
+    final_url TEXT COLLATE "C" NOT NULL,
+    outcome TEXT COLLATE "C" NOT NULL,
+    reason TEXT COLLATE "C" NOT NULL,
+    status BIGINT,
+    mime TEXT COLLATE "C" NOT NULL,
+    title TEXT COLLATE "C" NOT NULL,
+    records BIGINT NOT NULL,
+    stored_bytes BIGINT NOT NULL,
+    seconds DOUBLE PRECISION NOT NULL,
+    page_class TEXT COLLATE "C" NOT NULL,
+    class_score DOUBLE PRECISION NOT NULL,
+    class_evidence TEXT COLLATE "C" NOT NULL,
+    device TEXT COLLATE "C" NOT NULL DEFAULT '',
+    language TEXT COLLATE "C" NOT NULL DEFAULT '',
+    login TEXT COLLATE "C" NOT NULL DEFAULT ''
+);
+CREATE INDEX pages_by_key ON pages (left(urlkey, WIDTH), captured_ms);
+CREATE INDEX pages_by_time ON pages (captured_ms);
+CREATE INDEX pages_by_login ON pages (page_id, login) WHERE login <> '';
+CREATE TABLE payloads (
+    digest TEXT COLLATE "C" NOT NULL,
+    bucket TEXT COLLATE "C" NOT NULL,
+    spelled TEXT COLLATE "C" NOT NULL,
+    filename TEXT COLLATE "C" NOT NULL,
+    "offset" BIGINT NOT NULL,
+    length BIGINT NOT NULL,
+    url TEXT COLLATE "C" NOT NULL,
+    captured_ms BIGINT NOT NULL,
+    PRIMARY KEY (digest, bucket)
+);
+CREATE INDEX payloads_by_spelling ON payloads (spelled);
+CREATE INDEX payloads_by_file ON payloads (filename);
+CREATE TABLE qualities (
+    filename TEXT COLLATE "C" NOT NULL,
+    "offset" BIGINT NOT NULL,
+    page_id TEXT COLLATE "C" NOT NULL,
+    level TEXT COLLATE "C" NOT NULL,
+    checked_ms BIGINT NOT NULL,
+    quality BIGINT NOT NULL,
+    PRIMARY KEY (filename, "offset")
+);
+CREATE INDEX qualities_by_page ON qualities (page_id, level, checked_ms, quality);
+CREATE TABLE files (
+    filename TEXT COLLATE "C" PRIMARY KEY,
+    indexed_to BIGINT NOT NULL,
+    size BIGINT,
+    sha256 TEXT COLLATE "C",
+    closed_ms BIGINT
+);
+CREATE TABLE version (number BIGINT NOT NULL);
+INSERT INTO version (number) VALUES (VERSION);
+""".replace("WIDTH", str(KEY_CHARACTERS)).replace("VERSION", str(SCHEMA_VERSION))
+
+# Artifacts of earlier releases do not name their visit's login; its page or one of its exchanges does.
+MARK_LOGINS = """
+UPDATE captures SET login = coalesce(
+    (SELECT min(login) FROM pages WHERE pages.page_id = captures.page_id AND login <> ''),
+    (SELECT min(same.login) FROM captures AS same
+        WHERE same.page_id = captures.page_id AND same.login IS NOT NULL))
+WHERE login IS NULL AND page_id IN (SELECT page_id FROM pages WHERE login <> ''
+    UNION SELECT page_id FROM captures WHERE login IS NOT NULL)
+"""

@@ -1,0 +1,186 @@
+"""Local storage: durable folder entries, disk reserve, scratch folders, I/O failures.
+
+A process that is killed cannot remove its own. So each holds a lock while its owner lives, and whoever
+needs a folder next removes those whose lock is free. One without a lock is nobody's to remove: its owner
+may be about to take it.
+"""
+
+import errno
+import fcntl
+import logging
+import os
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from enum import StrEnum
+from pathlib import Path
+
+from core.errors import (
+    DedupUnavailableError,
+    DiskFullError,
+    IndexUnavailableError,
+    TransientError,
+    UnavailableError,
+    WeboidError,
+)
+
+
+def sync_folder(folder: Path) -> None:
+    """Force the folder's entries to disk, so that a name survives a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+DISK_CHECK_S = 0.5
+
+
+class DiskReserve:
+    """Asked before a visit begins, and while its bytes come. Thread-safe."""
+
+    def __init__(
+        self,
+        folder: Path,
+        reserve_bytes: int,
+        *,
+        free_bytes: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.reserve_bytes = reserve_bytes
+        self._folder = folder
+        self._free_bytes = free_bytes
+        self._monotonic = monotonic
+        self._looked = float("-inf")
+        self._low = False
+
+    @property
+    def free_bytes(self) -> int:
+        """What is free now."""
+        return self._free_bytes(self._folder)
+
+    def require_reserve(self, margin: float = 1.0) -> None:
+        """Check that a visit may begin.
+
+        Raises:
+            DiskFullError: less than `margin` times the reserve is free.
+        """
+        free = self.free_bytes
+        if free < int(self.reserve_bytes * margin):
+            raise DiskFullError(
+                f"{free:,} bytes are free, the reserve is {self.reserve_bytes:,}: free some space, "
+                "or lower [proxy] disk_reserve_bytes."
+            )
+
+    def is_low(self) -> bool:
+        """Whether visits that have begun have used up half of the reserve; looks twice a second."""
+        now = self._monotonic()
+        if now - self._looked > DISK_CHECK_S:
+            self._looked = now
+            self._low = self.free_bytes < self.reserve_bytes // 2
+        return self._low
+
+
+_LOCK = ".lock"
+
+
+class ScratchKind(StrEnum):
+    """What a folder is for: the beginning of its name."""
+
+    RUN = "weboid-run-"  # control sockets, the tally of bytes, the authority's certificate
+    MEDIA = "weboid-media-"
+    VERIFY = "weboid-verify-"
+
+
+@contextmanager
+def scratch_folder(kind: ScratchKind) -> Iterator[Path]:
+    """A private folder until the end of the block; those that were left behind go now.
+
+    Raises:
+        OSError: the temporary folder cannot be written.
+    """
+    remove_abandoned(Path(tempfile.gettempdir()))
+    root = Path(tempfile.mkdtemp(prefix=kind))
+    try:
+        # Locked before it has its name: nobody who sweeps finds it free.
+        unnamed = root / f"{_LOCK}.new"
+        descriptor = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            unnamed.rename(root / _LOCK)
+            yield root
+        finally:
+            os.close(descriptor)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def remove_abandoned(base: Path) -> list[Path]:
+    """Remove the folders in `base` whose owners are gone, and say which."""
+    return [
+        root
+        for kind in ScratchKind
+        for root in base.glob(f"{kind}*")
+        if _is_ours(root) and _remove_if_abandoned(root)
+    ]
+
+
+def _is_ours(root: Path) -> bool:
+    """Whether it is a folder of our own user: others' names, and links to elsewhere, mean nothing."""
+    with suppress(OSError):
+        return not root.is_symlink() and root.stat().st_uid == os.geteuid()
+    return False
+
+
+def _remove_if_abandoned(root: Path) -> bool:
+    """Whether it was left behind; then it is gone."""
+    with suppress(OSError):
+        descriptor = os.open(root / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(root, ignore_errors=True)
+        finally:
+            os.close(descriptor)
+        return True
+    return False
+
+
+def failed_component(error: WeboidError) -> str:
+    """What part of us could not do its work."""
+    match error:
+        case IndexUnavailableError():
+            return "index"
+        case DedupUnavailableError() | TransientError():
+            return "dedup"
+        case _:
+            return "disk"
+
+
+def to_weboid_error(error: Exception) -> WeboidError:
+    """An I/O error in our terms, its cause kept."""
+    if isinstance(error, WeboidError):
+        return error
+    if _is_full(error):
+        told: WeboidError = DiskFullError("The disk is full: free some space, then go on.")
+    else:
+        told = UnavailableError(f"The archive cannot be written: {error}.")
+    told.__cause__ = error
+    return told
+
+
+def _is_full(error: Exception) -> bool:
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL
+
+
+def log_failure(log: logging.Logger, event: str, error: Exception) -> None:
+    """Log an I/O error with its traceback; a full disk, which the run tells in one line, briefly."""
+    if isinstance(to_weboid_error(error), DiskFullError):
+        log.info("%s error=%s", event, error)
+    else:
+        log.error("%s", event, exc_info=error)

@@ -1,0 +1,273 @@
+"""Rebuild, completion and schema upgrade of the captures index from the WARCs.
+
+Wholly by ``weboid index rebuild``; by `complete_index`, before anything is written, for closed WARCs that
+the index does not cover because it was lost, or came from an older backup.
+"""
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from core.config.database_urls import is_frozen, read_only_uri
+from core.config.settings import IndexSettings, ProxySettings
+from core.errors import CollectionVersionError, InputError
+from core.layout import OPEN_SUFFIX, Layout
+from warc.artifact_reader import read_manifest_at
+from warc.checksums import add_missing_sums, closed_warcs
+from warc.dedup.payloads import PayloadIndex, PayloadKey
+from warc.file_reader import DamagedSpan, walk_records
+from warc.index.indexer import IndexedCounts, index_file
+from warc.index.opener import not_covered, open_index, open_payloads
+from warc.index.protocol import CaptureIndex
+from warc.index.schema import CAPTURES_DDL, MARK_LOGINS, SCHEMA_VERSION
+from warc.index.sqlite import BUSY_TIMEOUT_MS
+from warc.recovery import interrupted, is_sound, os_error_text, recover_file, recovery_lock
+
+_PREVIOUS_VERSION = 4
+_COLUMNS = """
+ALTER TABLE captures ADD COLUMN login TEXT;
+ALTER TABLE pages ADD COLUMN device TEXT NOT NULL DEFAULT '';
+ALTER TABLE pages ADD COLUMN language TEXT NOT NULL DEFAULT '';
+ALTER TABLE pages ADD COLUMN login TEXT NOT NULL DEFAULT ''
+"""
+_MANIFESTS = (
+    "SELECT page_id, filename, offset, length FROM captures"
+    " WHERE url LIKE 'urn:pageinfo:%' AND urlkey <> '' AND page_id IS NOT NULL ORDER BY captured_ms"
+)
+_CONDITIONS = "UPDATE pages SET device = ?, language = ?, login = ? WHERE page_id = ?"
+
+
+def upgrade_index(layout: Layout, told: Callable[[str], None]) -> bool:
+    """Bring the collection's own index from schema 4 to 5; return True when that was needed.
+
+    The new columns name what a page was seen with, which its manifest in the WARC says. A manifest
+    that cannot be read leaves them empty, as `weboid index rebuild` does.
+
+    Args:
+        layout: the collection. One that cannot be written to is left as it is.
+        told: called with a sentence before and after.
+
+    Raises:
+        CollectionVersionError: it is not of that schema, whatever it says, or cannot be written.
+    """
+    path = layout.captures_db
+    if not path.exists() or is_frozen(path) or _version(layout) != _PREVIOUS_VERSION:
+        return False
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+        try:
+            db.execute("BEGIN IMMEDIATE")  # two processes may start at once
+            if db.execute("PRAGMA user_version").fetchone()[0] != _PREVIOUS_VERSION:
+                return False
+            _upgrade(db, layout, told)
+            db.execute("COMMIT")
+        except sqlite3.Error as error:  # closing the database rolls back
+            raise CollectionVersionError(
+                f"{path} cannot be upgraded ({error}); run `weboid index rebuild`."
+            ) from error
+    told("The captures index is upgraded.")
+    return True
+
+
+def _upgrade(db: sqlite3.Connection, layout: Layout, told: Callable[[str], None]) -> None:
+    (pages,) = db.execute("SELECT count(*) FROM pages").fetchone()
+    told(f"Upgrading the captures index: reading the manifests of {pages:,} pages.")
+    for statement in _COLUMNS.split(";"):
+        db.execute(statement)
+    for page_id, *place in db.execute(_MANIFESTS).fetchall():
+        manifest = read_manifest_at(layout, *place)
+        if manifest is not None:
+            seen_with = (manifest.device, manifest.language, manifest.login, page_id)
+            db.execute(_CONDITIONS, seen_with)
+    for statement in CAPTURES_DDL.split(";"):
+        db.execute(statement)
+    db.execute(MARK_LOGINS)
+    db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def _version(layout: Layout) -> int:
+    with closing(sqlite3.connect(read_only_uri(layout.captures_db), uri=True)) as db:
+        try:
+            return int(db.execute("PRAGMA user_version").fetchone()[0])
+        except sqlite3.Error:  # damaged: who opens it says so
+            return 0
+
+
+def complete_index(
+    layout: Layout,
+    settings: ProxySettings,
+    *,
+    index: IndexSettings | None = None,
+    told: Callable[[str], None] = lambda _text: None,
+) -> int:
+    """Upgrade the captures index; index the closed WARCs of ours it does not cover; return their number.
+
+    Args:
+        layout: the collection.
+        settings: the bucket and least size of payloads.
+        index: which captures index; None: the collection's own.
+        told: called with a sentence before the first file, for each damaged one, and at the end.
+
+    Raises:
+        IndexUnavailableError, DedupUnavailableError: a server does not answer.
+        CollectionVersionError: another version made the index.
+    """
+    index = index or IndexSettings()
+    if not index.url:
+        upgrade_index(layout, told)
+    with recovery_lock(layout), closing(open_index(layout, index)) as opened:
+        missing = not_covered(layout, opened.indexed_to)
+        if not missing:
+            return 0
+        told(
+            f"The captures index does not cover {len(missing)} of the collection's"
+            f" {len(closed_warcs(layout))} closed WARCs: reading them again."
+        )
+        rows = 0
+        with closing(open_payloads(layout, settings, opened)) as payloads:
+            for path in missing:
+                found = _index_whole(
+                    path, path.name, opened, settings.dedup_bucket, settings.dedup_min_bytes, told
+                )
+                rows += found.rows
+                if payloads.shared:
+                    payloads.add(opened.payloads_of(path.name))
+        opened.settle([path.name for path in missing])
+        add_missing_sums(layout, opened)
+    told(f"{rows:,} records of {len(missing)} WARCs are in the captures index again.")
+    return len(missing)
+
+
+def rebuild_index(  # noqa: PLR0913 what a profile says of dedup, and whom to tell
+    layout: Layout,
+    *,
+    bucket: str,
+    min_bytes: int = 1,
+    also: Sequence[str] = (),
+    shared: PayloadIndex | None = None,
+    progress: Callable[[str, int], None] | None = None,
+    told: Callable[[str], None] = lambda _text: None,
+    index: IndexSettings | None = None,
+) -> dict[str, int]:
+    """Make the captures index anew from the WARCs; the old one stays until the new one is whole.
+
+    Interrupted files are put in order first. What is damaged is passed over. Every closed WARC gets
+    the line in SHA256SUMS that it lacks; lines that are there stay.
+
+    Args:
+        layout: the collection.
+        bucket: the dedup bucket that payloads are filed under.
+        min_bytes: payloads shorter than it are not filed.
+        also: buckets that are read only.
+        shared: the dedup index of several machines: it learns of every payload here, and knows
+            where the payloads of revisits lie that have none here.
+        progress: told each file's name and rows as it is done.
+        told: told in a sentence what could not be read, and what the old index knew that is gone.
+        index: which captures index; None: the collection's own.
+
+    Returns:
+        Rows by table, as `CaptureIndex.counts`.
+
+    Raises:
+        DedupUnavailableError: `shared` does not answer; the old index stays.
+        IndexUnavailableError, CollectionInUseError: the index of several machines does not answer,
+            or is used; the old one stays.
+        OSError: a file cannot be read, or not be written; the old index stays.
+    """
+    from warc.index.renewal import (
+        renew_index,  # its PostgreSQL driver is a tenth of a command's start
+    )
+
+    with renew_index(layout, index or IndexSettings()) as renewed:
+        fresh = renewed.index
+        _recover_interrupted(layout, fresh, renewed.covered, told)
+        for path in sorted((*closed_warcs(layout), *interrupted(layout))):
+            filename = path.name.removesuffix(OPEN_SUFFIX)
+            found = _index_whole(path, filename, fresh, bucket, min_bytes, told)
+            if shared is not None:
+                shared.add(found.payloads)
+            if progress is not None:
+                progress(filename, found.rows)
+        fresh.settle()
+        if shared is not None:
+            shared.bury()
+            _adopt_orphans(fresh, shared, bucket, also)
+        add_missing_sums(layout, fresh)
+        counts = fresh.counts()
+        renewed.publish()
+    return counts
+
+
+def _recover_interrupted(
+    layout: Layout,
+    index: CaptureIndex,
+    covered: Mapping[str, int],
+    told: Callable[[str], None],
+) -> None:
+    """Put interrupted files in order, by what the old index covers; the new one reads them after."""
+    gone = []
+    for filename, end in covered.items():
+        closed, still_open = layout.warc(filename)
+        if still_open.exists():
+            index.cover(filename, end)
+        elif not closed.exists():
+            gone.append(filename)
+    if gone:
+        names = ", ".join(sorted(gone)[:5]) + (", …" if gone[5:] else "")
+        told(f"Not here, and so left out of the index: {len(gone)} WARCs that it knew ({names}).")
+    for path in interrupted(layout):
+        recovered = recover_file(layout, path, index, lambda _wreck, _tail: 0)
+        if recovered is not None:
+            told(recovered.text)
+
+
+def _index_whole(
+    path: Path,
+    filename: str,
+    index: CaptureIndex,
+    bucket: str,
+    min_bytes: int,
+    told: Callable[[str], None],
+) -> IndexedCounts:
+    """Index what of the file can be read; say what cannot."""
+    try:
+        spans, passed_over = _spans(path)
+        if passed_over:
+            places = ", ".join(map(str, passed_over[:5])) + (", …" if passed_over[5:] else "")
+            told(
+                f"{filename} is damaged at {places}: what is there was passed over. `weboid archive"
+                " verify` says more; restore the file from a copy, then rebuild again."
+            )
+        if not spans:
+            return IndexedCounts()
+        return index_file(path, filename, index, bucket=bucket, min_bytes=min_bytes, spans=spans)
+    except InputError as error:
+        told(str(error))
+    except OSError as error:
+        told(f"{filename} was passed over, for it cannot be read: {os_error_text(error)}.")
+    return IndexedCounts()
+
+
+def _spans(path: Path) -> tuple[list[tuple[int, int]], list[int]]:
+    """From where to where there are whole records, and where there are none."""
+    spans: list[tuple[int, int]] = []
+    passed_over = []
+    for each in walk_records(path, digests=False):
+        if isinstance(each, DamagedSpan) or not is_sound(each):
+            passed_over.append(each.offset)
+        elif spans and spans[-1][1] == each.offset:
+            spans[-1] = (spans[-1][0], each.offset + each.length)
+        else:
+            spans.append((each.offset, each.offset + each.length))
+    return spans, passed_over
+
+
+def _adopt_orphans(
+    index: CaptureIndex, shared: PayloadIndex, bucket: str, also: Sequence[str]
+) -> None:
+    """Find the payloads that other machines hold. A chunked one's key is not in the revisit."""
+    orphans = {row: PayloadKey(digest, bucket) for row, digest in index.orphans().items()}
+    found = shared.find(set(orphans.values()), also)
+    with index.transaction():
+        index.adopt({row: found[key] for row, key in orphans.items() if key in found})

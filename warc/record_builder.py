@@ -1,0 +1,206 @@
+"""WARC/1.1 records as gzip members, deflated or stored.
+
+Most bytes of the web are pictures, video and archives, which no compressor shortens: they are put
+into stored blocks (RFC 1951, 3.2.4) as they lie in memory, which costs a checksum and no copy.
+Everything else goes through ISA-L's deflate in one call (docs/decisions/003-isal.md).
+
+warcprox builds records from many small writes through zlib at level 9; that was 43 % of its time.
+"""
+
+import os
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from isal import isal_zlib
+
+from core.captures import RecordType
+from core.config.settings import Settings
+from core.digests import sha256_digest
+
+Bytes = bytes | bytearray
+Part = bytes | bytearray | memoryview
+
+LEVEL = 2
+_GZIP = 31  # wbits for a gzip member
+_RAW = -15
+_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+_STORED_BYTES = 65_535
+_STORED = struct.Struct("<BHH")
+_TRAILER = struct.Struct("<II")
+
+# Sampled once they are longer than that, whatever their type says of them.
+_TRUSTED_BYTES = 1 << 16
+_SAMPLE_BYTES = 1 << 13
+_PACKED_CODINGS = (b"gzip", b"br", b"deflate", b"zstd", b"compress", b"x-gzip")
+_PACKED_TYPES = frozenset(
+    [
+        "application/gzip",
+        "application/vnd.rar",
+        "application/x-7z-compressed",
+        "application/x-bzip2",
+        "application/x-gzip",
+        "application/x-xz",
+        "application/zip",
+        "application/zstd",
+        "audio/aac",
+        "audio/flac",
+        "audio/mp4",
+        "audio/mpeg",
+        "audio/ogg",
+        "audio/opus",
+        "audio/webm",
+        "font/woff",
+        "font/woff2",
+        "application/font-woff",
+        "application/font-woff2",
+        "image/apng",
+        "image/avif",
+        "image/gif",
+        "image/heic",
+        "image/jpeg",
+        "image/jxl",
+        "image/png",
+        "image/webp",
+        "video/mp4",
+        "video/mpeg",
+        "video/ogg",
+        "video/quicktime",
+        "video/webm",
+        "video/x-flv",
+        "video/x-matroska",
+    ]
+)
+_TEXT = ("text/", "application/json", "application/javascript", "application/xml", "image/svg")
+
+
+def compress(data: bytes) -> bytes:
+    """One member that holds `data`."""
+    return bytes(isal_zlib.compress(data, LEVEL, _GZIP))
+
+
+def compress_pieces(pieces: Iterable[Bytes]) -> Iterator[bytes]:
+    """The same in pieces, for what should not be held in memory."""
+    compressor = isal_zlib.compressobj(LEVEL, isal_zlib.DEFLATED, _GZIP)
+    for piece in pieces:
+        yield compressor.compress(piece)
+    yield compressor.flush()
+
+
+def store_pieces(head: bytes, pieces: Iterable[Bytes], end: bytes) -> Iterator[Part]:
+    """One member that holds `head` deflated, then `pieces` and `end` stored.
+
+    `end` is at most 65,535 bytes long.
+    """
+    deflate = isal_zlib.compressobj(LEVEL, isal_zlib.DEFLATED, _RAW)
+    yield _HEADER + deflate.compress(head) + deflate.flush(isal_zlib.Z_SYNC_FLUSH)
+    checksum, size = isal_zlib.crc32(head), len(head)
+    for piece in pieces:
+        checksum = isal_zlib.crc32(piece, checksum)
+        size += len(piece)
+        if len(piece) <= _STORED_BYTES:
+            yield _STORED.pack(0, len(piece), len(piece) ^ 0xFFFF)
+            yield piece
+            continue
+        view = memoryview(piece)
+        for start in range(0, len(piece), _STORED_BYTES):
+            part = view[start : start + _STORED_BYTES]
+            yield _STORED.pack(0, len(part), len(part) ^ 0xFFFF)
+            yield part
+    checksum = isal_zlib.crc32(end, checksum)
+    last = _STORED.pack(1, len(end), len(end) ^ 0xFFFF) + end
+    yield last + _TRAILER.pack(checksum, (size + len(end)) & 0xFFFFFFFF)
+
+
+def is_packed(mime: str, coding: bytes | None, size: int, beginning: Bytes) -> bool:
+    """Whether deflating a body would save next to nothing.
+
+    Args:
+        mime: its bare media type, in lower case.
+        coding: its Content-Encoding.
+        size: its length in bytes.
+        beginning: its first bytes, of which long bodies are judged.
+    """
+    if size < 256:
+        return False
+    named = mime in _PACKED_TYPES or (coding or b"").lower() in _PACKED_CODINGS
+    if named and size <= _TRUSTED_BYTES:
+        return True
+    if mime.startswith(_TEXT) and not named:
+        return False
+    sample = beginning[-_SAMPLE_BYTES:]
+    return len(isal_zlib.compress(sample, 1, _RAW)) > len(sample) * 0.95
+
+
+RECORD_END = b"\r\n\r\n"
+_NO_FACTS: Mapping[str, str] = {}
+
+
+Headers = list[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalRecord:
+    """What a revisit refers to: the record that holds the payload; `digest` as that one spells it."""
+
+    digest: str
+    url: str
+    captured_ms: int
+    filename: str
+    offset: int
+    length: int
+
+
+def new_record_id() -> str:
+    """A fresh WARC-Record-ID: a version 4 UUID (RFC 9562)."""
+    text = os.urandom(16).hex()
+    variant = "89ab"[int(text[16], 16) & 3]
+    return f"<urn:uuid:{text[:8]}-{text[8:12]}-4{text[13:16]}-{variant}{text[17:20]}-{text[20:]}>"
+
+
+def header_block(headers: Headers) -> bytes:
+    """The record's header lines and the blank line after them.
+
+    Callers give no CR or LF: URLs come from a parsed request line, the rest is ours.
+    """
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
+    return f"WARC/1.1\r\n{lines}\r\n".encode()
+
+
+def record_member(headers: Headers, block: bytes) -> bytes:
+    """The whole record as one gzip member."""
+    return compress(b"".join((header_block(headers), block, RECORD_END)))
+
+
+def warcinfo_facts(settings: Settings) -> dict[str, str]:
+    """Return what a `warcinfo` record says of who archives and by which rule of robots.txt."""
+    contact = settings.links.contact or settings.visit.contact
+    facts = {"operator": contact} if contact else {}
+    return facts | {"robots": settings.policy.robots, "http-header-user-agent": ""}
+
+
+def warcinfo_member(
+    filename: str, *, date: str, software: str, facts: Mapping[str, str] = _NO_FACTS
+) -> bytes:
+    """The first record of a file: what wrote it, in which format, and other facts by their names."""
+    named = "".join(f"{name}: {one_line(value)}\r\n" for name, value in facts.items() if value)
+    block = (
+        f"software: {software}\r\nformat: WARC File Format 1.1\r\n"
+        "conformsTo: http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/\r\n"
+        f"{named}"
+    ).encode()
+    headers = [
+        ("WARC-Type", str(RecordType.WARCINFO)),
+        ("WARC-Record-ID", new_record_id()),
+        ("WARC-Date", date),
+        ("WARC-Filename", filename),
+        ("Content-Type", "application/warc-fields"),
+        ("WARC-Block-Digest", sha256_digest(block)),
+        ("Content-Length", str(len(block))),
+    ]
+    return record_member(headers, block)
+
+
+def one_line(text: str) -> str:
+    """Return the text with every run of white space as one space, fit for a header's value."""
+    return " ".join(text.split())

@@ -1,0 +1,326 @@
+"""Strict reader of one WARC record at an offset, within size limits.
+
+A record is its own gzip member, or plain. Its head and, of a response, the HTTP head within it are
+parsed here; what is too long, cut short or repeats what must stand once is damaged. Nothing here
+opens anything: bytes come from `read`, which gives what lies at an offset.
+
+What a record says of its payload is what somebody wrote there: here the payload itself is hashed, before
+any of it stands in for another.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from isal import isal_zlib
+
+from core.captures import Capture
+from core.digests import Digest
+from core.errors import InputError, PermanentError
+
+# In the replay environment only, where mypy does not run.
+
+
+LONGEST_HEAD = 256 * 1024  # bytes of a WARC head and an HTTP head together, inflated
+_BLOCK = 256 * 1024
+_INFLATED = 64 * 1024
+_GZIP = b"\x1f\x8b"
+_HEAD_END = re.compile(rb"\r?\n\r?\n")
+_FOLDED = re.compile(rb"\r?\n[ \t]+")
+_NUMBER = re.compile(r"\d{1,18}", re.ASCII)
+
+Read = Callable[[int, int], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderFields:
+    """The named fields of a head; names in lower case.
+
+    Attributes:
+        first_line: the version, or the status line.
+    """
+
+    first_line: str
+    values: dict[str, str]
+
+    def get(self, name: str) -> str:
+        """The value; empty when there is none; several, as of HTTP, joined by commas."""
+        return self.values.get(name, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record's heads, and its content as it comes.
+
+    Attributes:
+        warc: the record's own fields.
+        http: the fields of the response in it; None when it holds none.
+        size: how many bytes of content there are.
+        content: them in blocks, once; what they raise is a PermanentError.
+    """
+
+    warc: HeaderFields
+    http: HeaderFields | None
+    size: int
+    content: Iterator[bytes]
+
+
+def read_record(read: Read, offset: int, length: int) -> Record:
+    """The record at `offset`, `length` bytes long as it is stored; its heads are read now.
+
+    Raises:
+        PermanentError: there is no such record.
+    """
+    if offset < 0 or length <= 0:
+        raise PermanentError("The index names a place that no record has.")
+    pieces = _inflated(read, offset, length)
+    block = _ByteSource(pieces)
+    warc = _fields(block.until_blank_line())
+    if not warc.first_line.startswith("WARC/1."):
+        raise PermanentError("There is no record where the index says.")
+    size = _content_length(warc)
+    http = None
+    if warc.get("warc-type") != "resource" and warc.get("content-type").startswith(
+        "application/http"
+    ):
+        before = block.taken
+        if size:
+            http = _fields(block.until_blank_line())
+        size -= block.taken - before
+        if size < 0:
+            raise PermanentError("A response's head goes beyond its record.")
+    return Record(warc, http, size, block.exactly(size))
+
+
+def _inflated(read: Read, offset: int, length: int) -> Iterator[bytes]:
+    """The record without its gzip member, some at a time."""
+    end = offset + length
+    stored = read(offset, min(length, _BLOCK))
+    offset += len(stored)
+    if not stored.startswith(_GZIP):
+        while stored:
+            yield stored
+            stored = read(offset, min(end - offset, _BLOCK)) if offset < end else b""
+            offset += len(stored)
+        return
+    inflater = isal_zlib.decompressobj(31)
+    try:
+        while not inflater.eof:
+            if not stored and offset < end:
+                stored = read(offset, min(end - offset, _BLOCK))
+                offset = offset + len(stored) if stored else end
+            # As much as most records have at once, of longer ones some at a time.
+            piece = inflater.decompress(stored, max(_INFLATED, 2 * len(stored)))
+            stored = inflater.unconsumed_tail
+            if piece:
+                yield piece
+            elif not stored and offset >= end:
+                break
+    except isal_zlib.error as error:  # type: ignore[misc] # the stub makes it an instance
+        raise PermanentError(f"A record is damaged: {error}.") from error
+    if not inflater.eof:
+        raise PermanentError("A record is cut short.")
+
+
+class _ByteSource:
+    """Bytes as they come, of which heads are taken first."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._held = b""
+        self._at = 0  # what of `_held` is taken
+        self.taken = 0
+
+    def until_blank_line(self) -> bytes:
+        """All up to the first blank line, which is dropped."""
+        while (end := _HEAD_END.search(self._held, self._at)) is None:
+            if len(self._held) - self._at > LONGEST_HEAD:
+                raise PermanentError("A record's head is longer than any.")
+            piece = next(self._pieces, b"")
+            if not piece:
+                raise PermanentError("A record's head does not end.")
+            self._held = self._held[self._at :] + piece
+            self._at = 0
+        head = self._held[self._at : end.start()]
+        self.taken += end.end() - self._at
+        self._at = end.end()
+        return head
+
+    def exactly(self, size: int) -> Iterator[bytes]:
+        """So many bytes.
+
+        Raises:
+            PermanentError: there are fewer.
+        """
+        piece = self._held[self._at : self._at + size]
+        self._held = b""
+        while True:
+            size -= len(piece)
+            if piece:
+                yield piece
+            if size == 0:
+                # The member's checksum stands after the blank lines that end the record.
+                for _ in self._pieces:
+                    pass
+                return
+            try:
+                piece = next(self._pieces)[:size]
+            except StopIteration:
+                raise PermanentError("A record is shorter than it says.") from None
+
+
+def _fields(head: bytes) -> HeaderFields:
+    if b"\n " in head or b"\n\t" in head:
+        head = _FOLDED.sub(b" ", head)
+    try:
+        first, *lines = head.decode().split("\n")
+    except UnicodeDecodeError:  # then each line is read as what it is
+        first, *lines = map(_text, head.split(b"\n"))
+    values: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not colon:
+            continue  # servers say such things; nothing is taken from it
+        key, text = name.strip().lower(), value.strip()
+        if key not in values:
+            values[key] = text
+        elif key in _JOINED:
+            values[key] += f", {text}"
+        elif key == "content-length" and values[key] != text:
+            raise PermanentError("A head names two lengths.")
+    return HeaderFields(first.strip(), values)
+
+
+_JOINED = {"content-encoding", "transfer-encoding"}
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode().strip()
+    except UnicodeDecodeError:
+        return value.decode("latin-1").strip()
+
+
+def _content_length(warc: HeaderFields) -> int:
+    number = warc.get("content-length")
+    if not _NUMBER.fullmatch(number):
+        raise PermanentError("A record says no length.")
+    return int(number)
+
+
+_LONGEST_CHUNK_LINE = 4096
+_MOST_CHUNKS, _LEAST_CHUNK = 20_000, 64  # bytes on average, once there are so many
+_CHUNK_SIZE = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\n]{0,4000})?\r?\n")
+
+
+def dechunked(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Content without its chunked coding (RFC 9112, 7.1); as it is when it has none.
+
+    Archives hold bodies that were dechunked under the heads of chunked ones. One that breaks off
+    comes as far as it goes.
+
+    Raises:
+        PermanentError: more chunks than any server would make of it.
+    """
+    source, chunks, taken = _ChunkedBody(blocks), 0, 0
+    while (size := source.next_size()) is not None:
+        if size == 0:
+            return
+        chunks, taken = chunks + 1, taken + size
+        if chunks > _MOST_CHUNKS and taken < chunks * _LEAST_CHUNK:
+            raise PermanentError("A body in more chunks than any server makes.")
+        yield from source.take(size)
+        source.skip_line_end()
+    if chunks == 0:
+        yield from source.rest()
+
+
+class _ChunkedBody:
+    """A body read by lines and sizes; what is held is never copied for a chunk that is short."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks = blocks
+        self._held = b""
+        self._at = 0
+
+    def next_size(self) -> int | None:
+        """The size that the next line says; None when it says none, and then nothing is taken."""
+        while (end := self._held.find(b"\n", self._at)) < 0:
+            if len(self._held) - self._at > _LONGEST_CHUNK_LINE or not self._more():
+                return None
+        match = _CHUNK_SIZE.match(self._held, self._at, end + 1)
+        if match is None:
+            return None
+        self._at = end + 1
+        return int(match[1], 16)
+
+    def take(self, size: int) -> Iterator[bytes]:
+        """So many bytes, or all there are."""
+        while size and (self._at < len(self._held) or self._more()):
+            piece = self._held[self._at : self._at + size]
+            yield piece
+            self._at, size = self._at + len(piece), size - len(piece)
+
+    def skip_line_end(self) -> None:
+        """Pass over the end of a line, if there is one."""
+        while len(self._held) - self._at < 2 and self._more():
+            pass
+        if self._held.startswith(b"\r\n", self._at):
+            self._at += 2
+        elif self._held.startswith(b"\n", self._at):
+            self._at += 1
+
+    def rest(self) -> Iterator[bytes]:
+        """All that was not taken."""
+        if self._at < len(self._held):
+            yield self._held[self._at :]
+        yield from self._blocks
+
+    def _more(self) -> bool:
+        block = next(self._blocks, b"")
+        self._held, self._at = self._held[self._at :] + block, 0
+        return bool(block)
+
+
+FindTwins = Callable[[str], Sequence[Capture]]
+"""Captures that the index files under that digest, a few of them, which may be shown."""
+
+# MD5 can be made to fit by whoever wants to.
+_TRUSTED = frozenset({"sha1", "sha256", "sha512"})
+
+
+def holds_payload(
+    record: Record, digest: str, by_turns: Callable[[Iterator[bytes]], Iterable[bytes]]
+) -> bool:
+    """Whether the record's payload has that digest; the payload is read for it.
+
+    Archives hash a chunked body as it is stored, or without its chunks: either will do.
+
+    Raises:
+        PermanentError: the record is damaged.
+    """
+    try:
+        wanted = Digest.parse(digest)
+    except InputError:
+        return False
+    if wanted.algorithm not in _TRUSTED:
+        return False
+    stored = hashlib.new(wanted.algorithm, usedforsecurity=False)
+    if record.http is None or record.http.get("transfer-encoding").lower() != "chunked":
+        for block in by_turns(record.content):
+            stored.update(block)
+        return stored.hexdigest() == wanted.value
+
+    def tapped() -> Iterator[bytes]:
+        for block in by_turns(record.content):
+            stored.update(block)
+            yield block
+
+    plain = hashlib.new(wanted.algorithm, usedforsecurity=False)
+    blocks = tapped()
+    for block in dechunked(blocks):
+        plain.update(block)
+    for _ in blocks:  # what stands behind the last chunk
+        pass
+    return wanted.value in (stored.hexdigest(), plain.hexdigest())

@@ -1,0 +1,414 @@
+"""Recovery after a crash: interrupted WARCs cut to whole records and indexed.
+
+A WARC that nobody writes and that still has its ``.open`` suffix was interrupted. What the index
+covers was acknowledged: it stays, also beyond a damaged place. After that the file is whole up to
+the last record that follows without a gap; the rest was never acknowledged and is cut. Records that
+reached the disk but not the index are added from the file: the WARCs are the truth.
+
+Nothing is thrown away but a record that was not finished and zeroes. What cannot be used lies in
+``archive/damaged/``. No file, whatever it is, keeps a proxy from starting. All that is done is told
+(`Recovered.text`) and noted in ``reports/recovered.jsonl``.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from core.config.settings import IndexSettings, ProxySettings
+from core.errors import InputError
+from core.layout import OPEN_SUFFIX, Layout
+from core.timestamps import parse_warc_date, warc_date
+from warc.dedup.payloads import PayloadIndex
+from warc.file_reader import DamagedSpan, WarcMember, walk_records
+from warc.index.indexer import index_file
+from warc.index.opener import open_index, open_payloads
+from warc.index.protocol import CaptureIndex
+from warc.local_storage import sync_folder
+
+
+class RecoveryOutcome(StrEnum):
+    """What was done with the file."""
+
+    CLOSED = "closed"  # cut to its last whole record, indexed, and given its final name
+    REMOVED = "removed"  # there was not a byte in it
+    SET_ASIDE = "set aside"  # moved away: nothing in it can be used
+    LEFT = "left"  # it stays as it is, and is looked at again at the next start
+
+
+@dataclass(frozen=True, slots=True)
+class WarcRecovery:
+    """What was done to one interrupted WARC.
+
+    Attributes:
+        filename: its final name.
+        cut: bytes after its last whole record that were cut off.
+        indexed: records that the index had missed.
+        lost_bytes: bytes that were acknowledged, and cannot be read.
+        lost_records: rows that left the index because of that.
+        damaged: where in the file there are acknowledged bytes that cannot be read.
+        kept_in: where in the collection lies what was cut or set aside; empty when nowhere.
+        reason: why it was set aside or left.
+    """
+
+    filename: str
+    fate: RecoveryOutcome
+    cut: int = 0
+    indexed: int = 0
+    lost_bytes: int = 0
+    lost_records: int = 0
+    damaged: tuple[int, ...] = ()
+    kept_in: str = ""
+    reason: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """It as JSON values, with its text."""
+        return {**asdict(self), "text": self.text}
+
+    @property
+    def text(self) -> str:
+        """The same in words."""
+        parts = [f"{self.filename} was interrupted: {self._done()}."]
+        if self.indexed:
+            parts.append(f"{_count(self.indexed, 'record')} went from it into the index.")
+        if self.lost_bytes or self.lost_records:
+            where = f" (at {', '.join(map(str, self.damaged[:5]))})" if self.damaged else ""
+            parts.append(
+                f"LOST: {self.lost_bytes:,} bytes with {_count(self.lost_records, 'capture')} that "
+                f"were safely stored before cannot be read{where}. Restore the file from a copy, "
+                "then run `weboid index rebuild`."
+            )
+        return " ".join(parts)
+
+    def _done(self) -> str:
+        if self.fate is RecoveryOutcome.REMOVED:
+            return "it was empty, and is removed"
+        if self.fate is RecoveryOutcome.SET_ASIDE:
+            return f"moved to {self.kept_in}, because {self._why()}"
+        if self.fate is RecoveryOutcome.LEFT:
+            return f"it stays as it is, because {self._why()}; the next start tries again"
+        cut = f", {_count(self.cut, 'byte')} without a whole record cut off" if self.cut else ""
+        kept = f" and kept in {self.kept_in}" if self.kept_in else ""
+        why = f"; its last records cannot be indexed: {self._why()}" if self.reason else ""
+        return f"closed{cut}{kept}{why}"
+
+    def _why(self) -> str:
+        reason = self.reason.rstrip(".")
+        return reason[:1].lower() + reason[1:]
+
+
+@dataclass(slots=True)
+class InterruptedWarc:
+    """An interrupted WARC while it is looked at.
+
+    Attributes:
+        covered: up to where the index covers it: that was acknowledged.
+        size: how long it is.
+        keep: up to where it stays.
+        damage: from where to where there is no record.
+        torn: whether the last of these is a record that was not finished.
+        why: what is wrong at the first of these.
+        judged: whether it could be read.
+    """
+
+    path: Path
+    covered: int
+    size: int = 0
+    keep: int = 0
+    damage: list[tuple[int, int]] = field(default_factory=list)
+    torn: bool = False
+    why: str = ""
+    judged: bool = False
+
+    @property
+    def filename(self) -> str:
+        """Its final name."""
+        return self.path.name.removesuffix(OPEN_SUFFIX)
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
+READ_BYTES = 1 << 20
+_IndexTail = Callable[[InterruptedWarc, Sequence[tuple[int, int]]], int]
+_DATED = ("response", "revisit", "resource")
+
+
+def interrupted(layout: Layout) -> list[Path]:
+    """The files that are being written, or were when their writer died."""
+    return sorted(layout.archive.glob(f"*{OPEN_SUFFIX}"))
+
+
+def abandoned(layout: Layout) -> frozenset[str]:
+    """The names of files that were being written and whose writer is dead."""
+    found = set()
+    for path in interrupted(layout):
+        try:
+            with path.open("r+b") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                found.add(path.name)
+        except OSError:
+            continue  # somebody writes it, or has just closed it
+    return frozenset(found)
+
+
+def recover_collection(
+    layout: Layout,
+    settings: ProxySettings,
+    *,
+    now: datetime,
+    index: IndexSettings | None = None,
+) -> list[WarcRecovery]:
+    """Mend what a crash left, claims, WARCs and indexes; note what was done.
+
+    Raises:
+        IndexUnavailableError: the captures index of several machines does not answer.
+        CollectionVersionError: the index was made by another version.
+        DedupUnavailableError: the shared dedup index does not answer.
+    """
+    bucket, least = settings.dedup_bucket, settings.dedup_min_bytes
+    with (
+        closing(open_index(layout, index or IndexSettings())) as opened,
+        closing(open_payloads(layout, settings, opened)) as payloads,
+    ):
+        done = recover_warcs(layout, opened, payloads, bucket=bucket, min_bytes=least)
+    append_report(layout, done, now=now)
+    return done
+
+
+def recover_warcs(
+    layout: Layout, index: CaptureIndex, payloads: PayloadIndex, *, bucket: str, min_bytes: int = 1
+) -> list[WarcRecovery]:
+    """Close every interrupted WARC of the collection that no living process writes.
+
+    Args:
+        layout: the collection.
+        index: its captures index.
+        payloads: the dedup index, which learns of every payload in these WARCs: their writer may
+            have died before it could say so.
+        bucket: the dedup bucket that payloads are filed under.
+        min_bytes: payloads shorter than it are not filed.
+
+    Raises:
+        DedupUnavailableError: `payloads` does not answer; try again.
+    """
+
+    def index_tail(wreck: InterruptedWarc, tail: Sequence[tuple[int, int]]) -> int:
+        found = index_file(
+            wreck.path, wreck.filename, index, bucket=bucket, min_bytes=min_bytes, spans=tail
+        )
+        if payloads.shared:
+            payloads.add(index.payloads_of(wreck.filename))
+        return found.rows
+
+    done = []
+    with recovery_lock(layout):
+        for path in interrupted(layout):
+            recovered = recover_file(layout, path, index, index_tail)
+            if recovered is not None:
+                done.append(recovered)
+        if done:
+            index.settle([each.filename for each in done])
+        payloads.bury()
+    return done
+
+
+@contextmanager
+def recovery_lock(layout: Layout) -> Iterator[None]:
+    """Let one process at a time recover WARCs: none buries the dead while another reads them."""
+    with (layout.databases / "recovery.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def append_report(layout: Layout, done: Iterable[WarcRecovery], *, now: datetime) -> None:
+    """Note what was done in ``reports/recovered.jsonl``, for those who were not there."""
+    lines = [
+        json.dumps({"at": warc_date(now), **each.to_dict()}, ensure_ascii=False) for each in done
+    ]
+    if lines:
+        layout.reports.mkdir(parents=True, exist_ok=True)
+        with layout.recovery_report.open("a", encoding="utf-8") as file:
+            file.write("".join(f"{line}\n" for line in lines))
+
+
+def recover_file(
+    layout: Layout,
+    path: Path,
+    index: CaptureIndex,
+    index_tail: _IndexTail,
+) -> WarcRecovery | None:
+    """Put one file in order; None when it lives, or is gone already."""
+    wreck = InterruptedWarc(path, index.indexed_to(path.name.removesuffix(OPEN_SUFFIX)))
+    try:
+        if stat.S_ISREG(path.lstat().st_mode):
+            return _recover_regular(layout, wreck, index, index_tail)
+        reason = "it is no file"
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if wreck.judged:  # it can be read: the fault is the disk's, e.g. that it is full
+            return WarcRecovery(wreck.filename, RecoveryOutcome.LEFT, reason=os_error_text(error))
+        reason = f"it cannot be read: {os_error_text(error)}"
+    return _set_aside(layout, wreck, index, reason)
+
+
+def _recover_regular(
+    layout: Layout, wreck: InterruptedWarc, index: CaptureIndex, index_tail: _IndexTail
+) -> WarcRecovery | None:
+    with wreck.path.open("r+b") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return None  # a living proxy writes it
+        if not wreck.path.exists():  # another process was quicker
+            return None
+        _judge(wreck)
+        if wreck.keep == 0 and (wreck.size or wreck.covered):
+            return _set_aside(layout, wreck, index, wreck.why or "there is nothing in it")
+        return _close(layout, wreck, file, index, index_tail)
+
+
+def _judge(wreck: InterruptedWarc) -> None:
+    """Find out what of the file is whole.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    wreck.size = wreck.path.stat().st_size
+    for each in walk_records(wreck.path, digests=False):
+        if isinstance(each, WarcMember) and is_sound(each):
+            end = each.offset + each.length
+            if each.offset < wreck.covered or each.offset == wreck.keep:
+                wreck.keep = end
+        elif isinstance(each, DamagedSpan):
+            wreck.damage.append((each.offset, each.end))
+            wreck.torn = each.torn
+            wreck.why = wreck.why or each.text
+        else:
+            wreck.damage.append((each.offset, each.offset + each.length))
+            wreck.torn = False
+            wreck.why = wreck.why or "Its first record is not whole."
+    wreck.judged = True
+
+
+def is_sound(member: WarcMember) -> bool:
+    """Whether the record can be indexed."""
+    if member.problems:
+        return False
+    if member.kind in _DATED:
+        try:
+            parse_warc_date(member.headers.get("warc-date", ""))
+        except InputError:
+            return False
+    return True
+
+
+def _close(
+    layout: Layout,
+    wreck: InterruptedWarc,
+    file: BinaryIO,
+    index: CaptureIndex,
+    index_tail: _IndexTail,
+) -> WarcRecovery:
+    """Cut the file, bring its rows up to date, and give it its final name."""
+    if wreck.size == 0:
+        wreck.path.unlink()
+        sync_folder(layout.archive)
+        return WarcRecovery(wreck.filename, RecoveryOutcome.REMOVED)
+    kept_in = _save_tail(layout, wreck)
+    if wreck.keep < wreck.size:
+        os.ftruncate(file.fileno(), wreck.keep)
+        os.fsync(file.fileno())
+    damaged = [span for span in wreck.damage if span[0] < wreck.keep]
+    lost = sum(index.forget(wreck.filename, *span) for span in damaged)
+    if wreck.keep < wreck.covered:
+        lost += index.forget(wreck.filename, wreck.keep)
+    start = min(wreck.covered, wreck.keep)
+    try:
+        indexed = index_tail(wreck, [(start, wreck.keep)] if start < wreck.keep else [])
+        reason = ""
+    except InputError as error:  # whole records, and yet nothing that our index can hold
+        indexed, reason = 0, str(error)
+    wreck.path.rename(wreck.path.with_name(wreck.filename))
+    sync_folder(layout.archive)
+    return WarcRecovery(
+        wreck.filename,
+        RecoveryOutcome.CLOSED,
+        cut=wreck.size - wreck.keep,
+        indexed=indexed,
+        lost_bytes=max(wreck.covered - wreck.keep, 0) + sum(end - at for at, end in damaged),
+        lost_records=lost,
+        damaged=tuple(at for at, _ in damaged),
+        kept_in=kept_in,
+        reason=reason,
+    )
+
+
+def _save_tail(layout: Layout, wreck: InterruptedWarc) -> str:
+    """Keep what is cut off, unless it is an unfinished record or zeroes; where."""
+    beyond = [span for span in wreck.damage if span[0] >= wreck.keep]
+    unfinished = beyond == [(wreck.keep, wreck.size)] and wreck.torn
+    if wreck.keep == wreck.size or unfinished or _is_zero(wreck.path, wreck.keep):
+        return ""
+    layout.damaged.mkdir(exist_ok=True)
+    saved = layout.damaged / f"{wreck.filename}.from-{wreck.keep}"
+    with wreck.path.open("rb") as source, saved.open("wb") as target:
+        source.seek(wreck.keep)
+        shutil.copyfileobj(source, target, READ_BYTES)
+        target.flush()
+        os.fsync(target.fileno())
+    sync_folder(layout.damaged)
+    return str(saved.relative_to(layout.root))
+
+
+def _is_zero(path: Path, start: int) -> bool:
+    with path.open("rb") as file:
+        file.seek(start)
+        return all(not any(piece) for piece in iter(lambda: file.read(READ_BYTES), b""))
+
+
+def _set_aside(
+    layout: Layout, wreck: InterruptedWarc, index: CaptureIndex, reason: str
+) -> WarcRecovery:
+    """Move the file away, and take out what refers to it."""
+    try:
+        layout.damaged.mkdir(exist_ok=True)
+        target = _free_name(layout.damaged / wreck.filename)
+        wreck.path.rename(target)
+        sync_folder(layout.archive)
+        sync_folder(layout.damaged)
+    except OSError as error:
+        return WarcRecovery(
+            wreck.filename, RecoveryOutcome.LEFT, reason=f"{reason}; {os_error_text(error)}"
+        )
+    return WarcRecovery(
+        wreck.filename,
+        RecoveryOutcome.SET_ASIDE,
+        lost_bytes=wreck.covered,
+        lost_records=index.forget(wreck.filename, 0) if wreck.covered else 0,
+        kept_in=str(target.relative_to(layout.root)),
+        reason=reason,
+    )
+
+
+def _free_name(path: Path) -> Path:
+    number, free = 1, path
+    while os.path.lexists(free):
+        number += 1
+        free = path.with_name(f"{path.name}.{number}")
+    return free
+
+
+def os_error_text(error: OSError) -> str:
+    """What the system calls the error."""
+    return error.strerror or str(error)

@@ -1,0 +1,253 @@
+"""Verification of a whole collection: WARCs, checksums and index.
+
+Checked are: every closed WARC against its checksum; every record, as `warcio check` does, and that
+it is one gzip member; every row of the index against its record, every payload and every revisit's
+original against the `response` that holds it; that nothing is unknown, missing or without checksum.
+What a living proxy writes is checked as far as the index covers it: that is what was acknowledged.
+(docs/decisions/008-verify.md)
+"""
+
+import multiprocessing
+import signal
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from core.config.settings import IndexSettings
+from core.errors import UnavailableError
+from core.layout import Layout
+from warc.checksums import ChecksumList, closed_warcs, read_sums
+from warc.file_check import (
+    CollectionFault,
+    FaultKind,
+    FileCheckReport,
+    FileCheckTask,
+    check_file,
+    final_name,
+    find_warc,
+)
+from warc.index.postgres import is_indexed, take_snapshot
+from warc.index_check import (
+    check_files,
+    check_missing_files,
+    check_references,
+    check_rows,
+    check_sums,
+    check_unfinished,
+    index_problem,
+    index_uri,
+    is_known,
+    open_references,
+)
+from warc.local_storage import ScratchKind, scratch_folder
+from warc.recovery import interrupted, os_error_text
+
+SINGLE_PROCESS_BYTES = 16 << 20  # fewer are checked sooner than other processes are started
+
+
+@dataclass(slots=True)
+class VerificationResult:
+    """What was found.
+
+    Attributes:
+        files: WARCs that were looked at, and their bytes.
+        records: that were read; none when it was quick.
+        rows: of the index, that were held against their records.
+        faults: in the order of files and places.
+        notes: what is no fault.
+        more: faults that were not kept, because there are too many.
+    """
+
+    files: int = 0
+    size: int = 0
+    records: int = 0
+    rows: int = 0
+    faults: list[CollectionFault] = field(default_factory=list)
+    notes: list[CollectionFault] = field(default_factory=list)
+    more: int = 0
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether there is no fault."""
+        return not self.faults and not self.more
+
+    def add(self, fault: CollectionFault) -> None:
+        """Note a fault, or a note."""
+        (self.notes if fault.is_note else self.faults).append(fault)
+
+    def take(self, report: FileCheckReport) -> None:
+        """Add what was found of one file."""
+        self.size += report.size
+        self.records += report.records
+        self.rows += report.rows
+        self.more += report.more
+        for fault in report.faults:
+            self.add(fault)
+
+    def to_dict(self) -> dict[str, Any]:
+        """It as JSON values."""
+        return {
+            "sound": self.is_sound,
+            "files": self.files,
+            "bytes": self.size,
+            "records": self.records,
+            "rows": self.rows,
+            "faults": [each.to_dict() for each in self.faults],
+            "faults_not_shown": self.more,
+            "notes": [each.to_dict() for each in self.notes],
+        }
+
+
+def verify_collection(
+    layout: Layout,
+    *,
+    quick: bool = False,
+    live: bool = False,
+    jobs: int = 1,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
+    index: IndexSettings | None = None,
+) -> VerificationResult:
+    """Check the collection.
+
+    Args:
+        layout: the collection.
+        quick: sizes and index only; no WARC is read.
+        live: whether a process writes it.
+        jobs: processes that read at the same time.
+        progress: told how many bytes of how many are done.
+        index: which captures index; None: the collection's own.
+
+    Raises:
+        IndexUnavailableError: the index of several machines does not answer.
+        UnavailableError: a process that reads was killed.
+    """
+    verdict = VerificationResult()
+    with scratch_folder(ScratchKind.VERIFY) as folder:
+        scratch = folder / "references.sqlite"
+        seen = _snapshot(layout, index, folder)
+        why = index_problem(seen.path, quick=quick, live=live)
+        sums = _sums(layout, verdict)
+        if not why:
+            try:
+                _check_index(layout, seen, scratch, sums, verdict, quick=quick, live=live)
+            except sqlite3.DatabaseError as error:
+                why = f"The index cannot be read: {error}."
+        if why:
+            verdict.add(CollectionFault(FaultKind.INDEX, "", None, why))
+        # Open ones first: one that is closed meanwhile is then seen twice, and not missed.
+        found = (*interrupted(layout), *closed_warcs(layout))
+        filenames = list(dict.fromkeys(final_name(path) for path in found))
+        verdict.files = len(filenames)
+        check_sums(layout, sums, live=live, report=verdict.add)
+        check_unfinished(layout, live=live, report=verdict.add)
+        if quick:
+            verdict.size = sum(_size(layout, filename) for filename in filenames)
+        else:
+            uri = "" if why else index_uri(seen.path, live=live)
+            tasks = [
+                FileCheckTask(layout.root, filename, sums.by_name.get(filename, ""), uri, scratch)
+                for filename in filenames
+            ]
+            _read_all(layout, tasks, jobs, verdict, progress)
+    verdict.faults.sort(key=lambda each: (each.filename, each.offset or 0))
+    return verdict
+
+
+def _sums(layout: Layout, verdict: VerificationResult) -> ChecksumList:
+    try:
+        return read_sums(layout)
+    except OSError as error:
+        text = f"It cannot be read: {os_error_text(error)}."
+        verdict.add(CollectionFault(FaultKind.UNREADABLE, layout.checksums.name, None, text))
+        return ChecksumList()
+
+
+class _IndexSnapshot(NamedTuple):
+    """The index: a file to read, and how to ask whether it knows a WARC by now."""
+
+    path: Path
+    known_now: Callable[[str], bool]
+
+
+def _snapshot(layout: Layout, index: IndexSettings | None, folder: Path) -> _IndexSnapshot:
+    """The collection's own index, or what that of several machines is now."""
+    if index is None or not index.url:
+        path = layout.captures_db
+        return _IndexSnapshot(path, partial(is_known, path))
+    path = folder / "captures.sqlite"
+    take_snapshot(index.url, path)
+    return _IndexSnapshot(path, partial(is_indexed, index.url))
+
+
+def _check_index(  # noqa: PLR0913 what is held against what
+    layout: Layout,
+    seen: _IndexSnapshot,
+    scratch: Path,
+    sums: ChecksumList,
+    verdict: VerificationResult,
+    *,
+    quick: bool,
+    live: bool,
+) -> None:
+    """Check what the index can be asked, and leave the table of references in `scratch`."""
+    report = verdict.add
+    with open_references(seen.path, scratch, live=live) as database:
+        known_now = seen.known_now
+        check_files(layout, database, sums, live=live, known_now=known_now, report=report)
+        check_missing_files(layout, database, sums, report=report)
+        check_rows(layout, database, report=report)
+        if quick:
+            check_references(database, report=report)
+
+
+def _read_all(
+    layout: Layout,
+    tasks: list[FileCheckTask],
+    jobs: int,
+    verdict: VerificationResult,
+    progress: Callable[[int, int], None],
+) -> None:
+    """Read every file, several at the same time, the largest first."""
+    sizes = {task.filename: _size(layout, task.filename) for task in tasks}
+    tasks.sort(key=lambda task: -sizes[task.filename])
+    done, total = 0, sum(sizes.values())
+    for report in _reports(tasks, 1 if total < SINGLE_PROCESS_BYTES else min(jobs, len(tasks))):
+        verdict.take(report)
+        done += sizes[report.filename]
+        progress(done, total)
+
+
+def _reports(tasks: list[FileCheckTask], jobs: int) -> Iterator[FileCheckReport]:
+    if jobs < 2:
+        yield from map(check_file, tasks)
+        return
+    # A fork starts at once, but must not happen while other threads hold who knows what.
+    context = multiprocessing.get_context("fork" if threading.active_count() == 1 else "spawn")
+    with ProcessPoolExecutor(jobs, context, initializer=_ignore_interrupts) as pool:
+        try:
+            for future in as_completed([pool.submit(check_file, task) for task in tasks]):
+                yield future.result()
+        except BrokenProcessPool as error:
+            raise UnavailableError(
+                "A process that read WARCs was killed: free some memory, or use --jobs 1."
+            ) from error
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _ignore_interrupts() -> None:
+    """Ctrl-C is the parent's business."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _size(layout: Layout, filename: str) -> int:
+    try:
+        return find_warc(layout, filename)[0].stat().st_size
+    except OSError:
+        return 0  # it is reported when it is read

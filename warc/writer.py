@@ -1,0 +1,211 @@
+"""WARC file being written: append, sync, roll over, take back.
+
+warcprox's writer flushes to the operating system and swallows errors. Here a batch is on disk
+before anyone is told, and a batch that could not be written is taken back: the file ends with its
+last whole record whatever happens.
+"""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+import warcprox
+from warcprox.writer import WarcWriter
+
+from core.captures import RecordLocation
+from core.config.settings import ProxySettings
+from core.layout import OPEN_SUFFIX
+from core.timestamps import timestamp14, warc_date
+from warc.local_storage import sync_folder
+from warc.record_builder import Part, warcinfo_member
+
+# Gathered before they are written; the system takes at most 1,024 pieces in one call (IOV_MAX).
+BUFFER_BYTES = 4 << 20
+BUFFER_PIECES = 1000
+SOFTWARE = f"Weboid {version('weboid')} on warcprox {warcprox.__version__}"
+
+
+class WarcFile(WarcWriter):  # type: ignore[misc]
+    """Appends members to ``PREFIX-*.warc.gz.open``; a closed file loses the suffix.
+
+    Used from one thread. `append`, then `sync`, then `keep`; what was not kept is lost by
+    `take_back`. What is appended is gathered and written with few calls, unbuffered.
+    """
+
+    f: BinaryIO | None  # warcprox's names
+    path: str | None
+    finalname: str | None
+
+    def __init__(
+        self,
+        folder: Path,
+        prefix: str,
+        *,
+        settings: ProxySettings,
+        now: Callable[[], datetime],
+        closed: Callable[[str], None] = lambda _name: None,
+        facts: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
+        super().__init__(
+            warcprox.Options(
+                directory=str(folder),
+                prefix=prefix,
+                gzip=True,
+                rollover_size=settings.warc_limit_bytes,
+            )
+        )
+        self._limit = timedelta(seconds=settings.warc_limit_s)
+        self._since = now()
+        self._now = now
+        self._closed = closed
+        self._facts = facts
+        self._end = 0
+        self._synced = 0
+        self._kept = 0
+        self._gathered: list[Part] = []
+        self._waiting = 0
+
+    def append(self, pieces: Iterable[Part]) -> RecordLocation:
+        """Take one member; where it lies. Not yet on disk.
+
+        Raises:
+            OSError: it could not be written; call `take_back`.
+        """
+        self._opened()
+        start = self._end
+        for piece in pieces:
+            self._gathered.append(piece)
+            size = len(piece)
+            self._end += size
+            self._waiting += size
+            if self._waiting > BUFFER_BYTES:
+                self._write_out()
+        return RecordLocation(str(self.finalname), start, self._end - start)
+
+    @property
+    def end(self) -> int:
+        """How long the file is with all that was appended; 0 when none is open."""
+        return self._end
+
+    def sync(self) -> None:
+        """Return once all that was appended is on disk.
+
+        Raises:
+            OSError: it could not be written; call `take_back`.
+        """
+        if self.f is None or self._end == self._synced:
+            return
+        self._write_out()
+        os.fdatasync(self.f.fileno())
+        self._synced = self._end
+
+    def keep(self) -> None:
+        """Say that all that was synced stays: somebody may know of it now."""
+        self._kept = self._synced
+
+    def roll_over(self) -> None:
+        """Close the file when it has reached its size or its age; the next append opens another."""
+        of_age = bool(self._limit) and self._now() - self._since >= self._limit
+        if self._end >= self.rollover_size or (self.f is not None and of_age):
+            self.close()
+
+    def filename(self, serial: int) -> str:
+        """The file's final name; warcprox asks the DNS for ours to make one."""
+        moment = timestamp14(self._now())
+        return f"{self.prefix}-{moment}-{self.randomtoken}-{serial:05d}.warc.gz"
+
+    def take_back(self) -> None:
+        """Cut what was not kept, so that the file ends with a whole record."""
+        self._gathered.clear()
+        self._waiting = 0
+        if self.f is None:
+            return
+        os.ftruncate(self.f.fileno(), self._kept)
+        self.f.seek(self._kept)
+        self._end = self._synced = self._kept
+        if self._end == 0:
+            self._begin()
+
+    def close(self) -> None:
+        """Give the file its final name; an empty one is removed.
+
+        Raises:
+            OSError: it could not be renamed, or not be forced to disk.
+        """
+        if self.f is None or self.path is None:
+            return
+        self.sync()
+        path = Path(self.path)
+        if self._end == 0:
+            path.unlink()
+        else:
+            path.rename(path.with_name(str(self.finalname)))
+            sync_folder(path.parent)
+            self._closed(path.name.removesuffix(OPEN_SUFFIX))
+        self.f.close()
+        self.f = None
+        self.path = None
+        self._end = self._synced = self._kept = 0
+
+    def leave(self) -> None:
+        """Close the file as it is named now: recovery finds what the index missed of it.
+
+        Raises:
+            OSError: it could not be forced to disk.
+        """
+        if self.f is None:
+            return
+        self.sync()
+        self.f.close()
+        self.f = self.path = None
+        self._end = self._synced = self._kept = 0
+
+    def _opened(self) -> BinaryIO:
+        while self.f is None:
+            serial = self.serial
+            self.serial += 1
+            file = self.open(serial)
+            if not self._is_ours(file):
+                file.close()
+                self.f = None
+                continue
+            sync_folder(Path(self.directory))
+            self._since = self._now()
+            self._synced = self._kept = 0
+            self._begin()
+        return self.f
+
+    def _is_ours(self, file: BinaryIO) -> bool:
+        """Lock the new file against recovery; False when recovery was quicker and took it away."""
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return os.path.samestat(os.fstat(file.fileno()), Path(str(self.path)).stat())
+        except (BlockingIOError, FileNotFoundError):
+            return False
+
+    def _begin(self) -> None:
+        """Take the record that every file begins with."""
+        date = warc_date(self._now())
+        name, facts = str(self.finalname), self._facts()
+        info = warcinfo_member(name, date=date, software=SOFTWARE, facts=facts)
+        self._gathered.append(info)
+        self._end = self._waiting = len(info)
+
+    def _write_out(self) -> None:
+        """Hand all that was gathered to the operating system."""
+        assert self.f is not None
+        descriptor = self.f.fileno()
+        pieces = iter(self._gathered)
+        while group := list(islice(pieces, BUFFER_PIECES)):
+            left = sum(map(len, group)) - os.writev(descriptor, group)
+            if left:  # a disk that is nearly full takes a part; the next call says why
+                rest = memoryview(b"".join(group))[-left:]
+                while rest:
+                    rest = rest[os.write(descriptor, rest) :]
+        self._gathered.clear()
+        self._waiting = 0

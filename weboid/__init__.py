@@ -1,0 +1,1 @@
+"""Weboid: the program that archives the pages a wiki cites and plays them back."""

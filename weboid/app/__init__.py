@@ -1,0 +1,1 @@
+"""Use cases behind the commands; they alone combine sibling packages."""

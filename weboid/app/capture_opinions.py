@@ -1,0 +1,154 @@
+"""Opinions about links from the captures of a collection."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from core.captures import ArtifactKind
+from core.errors import PermanentError
+from core.page_classes import parse_page_class
+from core.page_manifest import VisitOutcome
+from core.timestamps import unix_milliseconds
+from links.check_result import CheckResult, CheckVerdict
+from links.checker.browser_check import (
+    DriftEvidence,
+    PageText,
+    VisitSummary,
+    compare_with_copy,
+    result_of_visit,
+)
+from playback.web.page_store import COLUMNS, CapturedPage, PageStore, TimeSpan
+from qa.compare.picture_comparison import compare_pictures
+from qa.compare.text_comparison import compare_texts
+from warc.artifact_reader import ArtifactReader
+from warc.index.database import IndexDatabase
+
+_CAPTURES_LOOKED_AT = 50
+_BATCH = 500
+
+
+class CaptureOpinions:
+    """The captures of one collection as opinions about links. From one thread."""
+
+    def __init__(self, database: IndexDatabase, records: ArtifactReader) -> None:
+        """Take the captures index and the WARCs, which belong to the caller."""
+        self._database = database
+        self._store = PageStore(database)
+        self._records = records
+
+    def opinion(
+        self, url: str, *, since: datetime, until: datetime
+    ) -> tuple[CheckResult, datetime] | None:
+        """What the newest visit to the URL says; None when there was none in that time.
+
+        A good one is held against the oldest good copy.
+
+        Raises:
+            TransientError: the index cannot be read.
+        """
+        pages = self._store.captures(url, span=TimeSpan(since, until), limit=_CAPTURES_LOOKED_AT)
+        for page in pages:
+            finding = result_of_visit(_seen(page))
+            if finding.verdict is not CheckVerdict.UNDECIDED or page is pages[-1]:
+                return self._held_against_copy(finding, page), page.captured_at
+        return None
+
+    def verdicts(self, since: datetime) -> Iterator[tuple[str, CheckVerdict]]:
+        """Each page that was visited since then, and what that visit was, the oldest first.
+
+        Raises:
+            TransientError: the index cannot be read.
+        """
+        for page in self._visited(since):
+            yield page.url, result_of_visit(_seen(page)).verdict
+
+    def compared(self, since: datetime) -> Iterator[tuple[str, CheckResult, datetime]]:
+        """Each page that was visited since then: its URL, what that says of it, and the moment.
+
+        Raises:
+            TransientError: the index cannot be read.
+        """
+        for page in self._visited(since):
+            finding = result_of_visit(_seen(page))
+            if finding.verdict is not CheckVerdict.UNDECIDED:
+                yield page.url, self._held_against_copy(finding, page), page.captured_at
+
+    def _held_against_copy(self, finding: CheckResult, page: CapturedPage) -> CheckResult:
+        """A visit's finding; a good one as far as the page is like its oldest good copy.
+
+        What cannot be compared stays as it is: no older copy, or a text that is missing or damaged.
+        """
+        if finding.verdict is not CheckVerdict.OK:
+            return finding
+        now, older = self._face(page), self._oldest_face(page)
+        if now is None or older is None:
+            return finding
+        copy, then = older
+
+        def ask() -> DriftEvidence:
+            return DriftEvidence(
+                compare_texts(then.text, now.text).score, self._picture(copy, page)
+            )
+
+        return compare_with_copy(finding, then, now, ask=ask)[0]
+
+    def _picture(self, then: CapturedPage, now: CapturedPage) -> float | None:
+        """How much of the copy's picture is in the page's; None when there are not both of one kind."""
+        for kind in (ArtifactKind.FULL_PAGE, ArtifactKind.VIEW):
+            places = self._store.place(then, kind), self._store.place(now, kind)
+            if places[0] is None or places[1] is None:
+                continue
+            try:
+                pictures = [self._records.picture(each) for each in places if each is not None]
+                found = compare_pictures(*pictures)
+            except PermanentError:
+                continue
+            return None if found.seen_blank else found.score
+        return None
+
+    def _visited(self, since: datetime) -> Iterator[CapturedPage]:
+        """Every page that was visited since then, in the order of the visits."""
+        at, last = unix_milliseconds(since), ""
+        while True:
+            rows = self._database.rows(
+                f"SELECT {COLUMNS} FROM pages WHERE captured_ms >= :at"  # noqa: S608 a constant of ours
+                " AND (captured_ms > :at OR page_id > :last) ORDER BY captured_ms, page_id LIMIT :limit",
+                {"at": at, "last": last, "limit": _BATCH},
+            )
+            if not rows:
+                return
+            yield from self._store.pages_of(rows)
+            at, last = rows[-1]["captured_ms"], rows[-1]["page_id"]
+
+    def _oldest_face(self, page: CapturedPage) -> tuple[CapturedPage, PageText] | None:
+        """The oldest good copy that has a text, and what it shows."""
+        older = self._store.captures(page.url, limit=_CAPTURES_LOOKED_AT, oldest_first=True)
+        for each in older:
+            if each.page_id == page.page_id or each.captured_at >= page.captured_at:
+                return None
+            if each.is_good and each.outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL):
+                face = self._face(each)
+                if face is not None:
+                    return each, face
+        return None
+
+    def _face(self, page: CapturedPage) -> PageText | None:
+        place = self._store.place(page, ArtifactKind.TEXT)
+        if place is None:
+            return None
+        try:
+            return PageText(page.title, self._records.text(place))
+        except PermanentError:
+            return None
+
+
+def _seen(page: CapturedPage) -> VisitSummary:
+    return VisitSummary(
+        url=page.url,
+        final_url=page.final_url,
+        outcome=VisitOutcome(page.outcome),
+        reason=page.reason,
+        status=page.status,
+        mime=page.mime,
+        page_class=parse_page_class(page.page_class),
+        evidence=tuple(page.evidence),
+    )

@@ -1,0 +1,210 @@
+"""Consistent copies of a collection's databases: frontier snapshots and trial copies.
+
+The copy is made in one read transaction by SQLite's own backup: no worker waits, and what is committed
+meanwhile is not in it. It lies in a folder that is itself a collection without WARCs, so that every
+command that looks into a frontier takes it as its ``--collection``, and a crawl can go on from it.
+The crawl log is rotated with it: what stands in the new log came after the copy, or at its very time.
+"""
+
+import json
+import os
+import shutil
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from sqlalchemy import func, select
+
+from core.clock import SystemClock
+from core.config.database_urls import read_only_uri
+from core.errors import ConfigError, DiskFullError, InputError, UnavailableError
+from core.layout import Layout
+from core.timestamps import warc_date
+from crawler.collection import make_collection, trial_mark_path
+from crawler.frontier.redis_frontier import RedisFrontier
+from crawler.worker.crawl_events import rotate_crawl_log
+from crawler.worker.worker_pool import SNAPSHOT_ORDER
+from links.registry.database import (
+    RegistryStore,
+    copy_rows,
+    open_registry_read_only,
+    open_registry_store,
+)
+from links.registry.schema import urls
+
+_MARGIN = 1.1
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierSnapshot:
+    """What was made.
+
+    Attributes:
+        folder: a collection with the frontier's copy.
+        size_bytes: of the copy.
+        log: the crawl log up to now, under its new name; None when there was none.
+    """
+
+    folder: Path
+    size_bytes: int
+    log: Path | None
+
+
+def snapshot_shared_frontier(frontier: RedisFrontier, *, now: datetime) -> str:
+    """Let Redis copy a frontier that machines share, and have its workers rotate their crawl logs.
+
+    Each worker does so within a second, or when it is back; its new log begins after the copy.
+
+    Returns:
+        The copy's file on the server; empty when the server does not tell.
+
+    Raises:
+        UnavailableError: the user may not, or Redis could not write the copy.
+        TransientError: the server does not answer.
+    """
+    file = frontier.save()
+    frontier.give_order(SNAPSHOT_ORDER, "", warc_date(now))
+    return file
+
+
+def snapshot_frontier(layout: Layout, folder: Path, *, now: datetime) -> FrontierSnapshot:
+    """Copy the frontier of the collection into a new folder, and rotate its crawl log.
+
+    Raises:
+        InputError: the folder is there already and not empty.
+        UnavailableError: the frontier cannot be read, or the folder not be made.
+        DiskFullError: the copy would not fit.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} is there already: name a new or empty folder.")
+    copy = Layout(folder)
+    try:
+        copy.databases.mkdir(parents=True, exist_ok=True)
+        _require_room(layout.frontier_db, folder)
+        partial = copy.frontier_db.with_suffix(".partial")
+        copy_database(layout.frontier_db, partial)
+        log = rotate_crawl_log(layout.crawl_log, now=now)
+        _fsync(partial)
+        partial.rename(copy.frontier_db)
+        # The marker comes last: a folder without it is no collection, and nobody takes it for one.
+        shutil.copyfile(layout.marker, copy.marker)
+        _fsync(copy.marker)
+        _fsync(copy.databases)
+        _fsync(folder)
+    except sqlite3.Error as error:
+        raise UnavailableError(f"{layout.frontier_db} cannot be copied: {error}.") from error
+    except OSError as error:
+        if error.errno == 28:  # ENOSPC
+            raise DiskFullError(f"The disk that holds {folder} is full: free some.") from error
+        raise UnavailableError(f"{folder} cannot be written: {error.strerror or error}.") from error
+    return FrontierSnapshot(folder, copy.frontier_db.stat().st_size, log)
+
+
+def copy_database(source: Path, target: Path) -> None:
+    """Copy an SQLite database that others may be writing; a target that is there is replaced.
+
+    Raises:
+        sqlite3.Error: one of them cannot be read, or written.
+    """
+    target.unlink(missing_ok=True)
+    with (
+        closing(sqlite3.connect(read_only_uri(source), uri=True, timeout=60)) as opened,
+        closing(sqlite3.connect(target)) as made,
+    ):
+        # All pages in one step: the copy of a file that is written to begins anew with each write.
+        opened.backup(made, pages=-1)
+
+
+def _require_room(source: Path, folder: Path) -> None:
+    wanted = sum(
+        path.stat().st_size for path in source.parent.glob(f"{source.name}*") if path.is_file()
+    )
+    free = shutil.disk_usage(folder).free
+    if free < wanted * _MARGIN:
+        raise DiskFullError(
+            f"The copy needs {wanted:,} bytes, and {free:,} are free on the disk of {folder}."
+        )
+
+
+def _fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+COPY_URLS_LIMIT = 2_000_000  # of a registry in PostgreSQL: about 1 GB in the copy
+_NAMES = ("links_db", "captures_db", "decisions_db")
+
+
+def make_trial_copy(layout: Layout, root: Path, database_url: str = "") -> Layout:
+    """Copy registry, captures index and decisions into a new folder that is marked as a trial.
+
+    The frontier, WARCs, logins and keys stay where they are. Of what is in PostgreSQL registry and index
+    are copied; decisions are left to the caller, who may read them.
+
+    Args:
+        layout: the collection's.
+        root: the new folder.
+        database_url: of the PostgreSQL that holds the registry; empty: the collection's own files.
+
+    Raises:
+        UnavailableError: the collection has no registry.
+        ConfigError: the folder is not empty.
+        InputError: the registry is too large.
+    """
+    if not database_url and not layout.links_db.exists():
+        raise UnavailableError(f"{layout.root} has no link registry: `weboid wiki add` makes one.")
+    if root.exists() and any(root.iterdir()):
+        raise ConfigError(f"{root} is not empty: name a new folder for the trial.")
+    if database_url:
+        return _copy_shared(layout, root, database_url)
+    copy = _new_copy(layout, root)
+    for name in _NAMES:
+        source: Path = getattr(layout, name)
+        if source.exists():
+            copy_database(source, getattr(copy, name))
+    return copy
+
+
+def _new_copy(layout: Layout, root: Path) -> Layout:
+    copy = Layout(root)
+    make_collection(copy, SystemClock())
+    trial_mark_path(copy).write_text(json.dumps({"copy_of": str(layout.root.absolute())}) + "\n")
+    if layout.marker.exists():
+        copy.marker.write_bytes(layout.marker.read_bytes())
+    return copy
+
+
+def _copy_shared(layout: Layout, root: Path, database_url: str) -> Layout:
+    from warc.index.postgres import take_snapshot  # needs PostgreSQL's driver
+
+    store = open_registry_read_only(layout, database_url)
+    if store is None:
+        raise UnavailableError("The database has no link registry: `weboid wiki add` makes one.")
+    with closing(store):
+        _check_size(store)
+        copy = _new_copy(layout, root)
+        with (
+            closing(open_registry_store(copy)) as own,
+            store.reading() as there,
+            own.writing() as here,
+        ):
+            copy_rows(there, here)
+    take_snapshot(database_url, copy.captures_db)
+    return copy
+
+
+def _check_size(store: RegistryStore) -> None:
+    with store.reading() as rows:
+        count = rows.execute(select(func.count()).select_from(urls)).scalar_one()
+    if count > COPY_URLS_LIMIT:
+        raise InputError(
+            f"The registry has {count:,} links, and a trial copies {COPY_URLS_LIMIT:,} at most. Read the wiki "
+            "into a collection of its own, without --database and [index] url: `weboid wiki add URL "
+            "--collection DIR`, `weboid wiki sweep --now --collection DIR`; then `weboid wiki trial "
+            "--collection DIR`."
+        )

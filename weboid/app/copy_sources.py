@@ -1,0 +1,236 @@
+"""Sources of copies for a link: other archives, own captures, and days of citation."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, closing, contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from core.clock import SystemClock
+from core.config.settings import Settings
+from core.errors import BadUrlError, ConfigError, WeboidError
+from core.layout import Layout
+from links.archives.adapters import adapters_of
+from links.archives.archive_answers import ArchiveMemento
+from links.archives.archive_client import ArchiveClient
+from links.archives.archive_services import WEBOID
+from links.archives.copy_search import CopySources, OwnCopies, citation_days
+from links.archives.copy_store import copies_of_url, urls_without_copy
+from links.archives.http_client import HttpFetch
+from links.archives.save_page_now import SavePageNow
+from links.check_history import day_of
+from links.checker.http_exchange import user_agent
+from links.registry.citations import CitingPageUse, cited_uses
+from links.registry.database import RegistryStore
+from links.registry.pages import MAX_PAGE_ID, PAGE_BITS, LinkRef
+from links.registry.wikis import Wiki, all_wikis
+from net.address_policy import is_own
+from playback.access.control import AccessControl
+from playback.access.decision_store import open_decisions
+from playback.url_paths import page_path
+from playback.web.copy_lookup import UrlSpellings
+from playback.web.page_store import CapturedPage, PageStore
+from warc.index.database import open_database
+from weboid.app.wiki_clients import open_wiki_api
+from wiki.sync.page_import import find_cited_day
+
+CLOCK = SystemClock()
+_LOOKED_AT: Final = 500  # captures of a URL's equals by replay key, for one of that very URL
+COUNTED_MOST = 1_000  # lost links that are looked at to tell how many lack a copy
+
+
+@asynccontextmanager
+async def open_archives(
+    settings: Settings, own: OwnCopies = lambda _url, _at: None, origins: tuple[str, ...] = ()
+) -> AsyncIterator[CopySources]:
+    """The archives that the settings name, for the block.
+
+    Raises:
+        ConfigError: they name one that there is not, or the key cannot be read.
+    """
+    links = settings.links
+    fetch = HttpFetch(
+        settings.egress,
+        is_own=is_own,
+        user_agent=user_agent(links),
+        limit_s=links.timeout_s,
+        origins=origins,
+    )
+    async with fetch:
+        asker = ArchiveClient(fetch, now=CLOCK.now, monotonic=time.monotonic, sleep=asyncio.sleep)
+        adapters = adapters_of(links.archives, asker)
+        key = _key(links.save_key_file)
+        yield CopySources(
+            asker,
+            adapters,
+            tuple(each.name for each in adapters),
+            SavePageNow(asker, key, monotonic=time.monotonic) if key else None,
+            own,
+            origins,
+            links.verify_copies,
+        )
+
+
+@dataclass
+class OwnCaptures:
+    """Our own captures as copies, by the address of their page on the front.
+
+    Attributes:
+        store: which there are.
+        front: the origin that readers know; empty: addresses are paths.
+        titles: of the copies that were found, by address.
+    """
+
+    store: PageStore
+    front: str
+    titles: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self, url: str, at: datetime | None) -> ArchiveMemento | None:
+        """Return the good copy nearest to the moment; None without one.
+
+        One that shows a wall or that a check found broken may be shown to readers, but is not cited and
+        ends no search in other archives.
+        """
+        found = self.usable(url, at)
+        return None if found is None or found.rank else self._copy(found)
+
+    def newest(self, url: str) -> ArchiveMemento | None:
+        """Return the copy that readers are offered, good or not; None without one."""
+        found = self.usable(url, None)
+        return None if found is None else self._copy(found)
+
+    def usable(self, url: str, at: datetime | None) -> CapturedPage | None:
+        """Return the best usable copy of that very URL; None without one."""
+        try:
+            asked = UrlSpellings.of(url)
+        except BadUrlError:
+            return None
+        pages = islice(self.store.usable(asked.fetch, at), _LOOKED_AT)
+        return next((page for page in pages if asked.is_of(page.url)), None)
+
+    def title(self, copy: ArchiveMemento) -> str:
+        """Return the title of a copy that was found here; empty for others."""
+        return self.titles.get(copy.address, "")
+
+    def _copy(self, page: CapturedPage) -> ArchiveMemento:
+        address = f"{self.front.rstrip('/')}{page_path(page.timestamp, page.url)}"
+        self.titles[address] = page.title
+        return ArchiveMemento(WEBOID, address, page.timestamp, page.status, page.mime or "")
+
+
+@contextmanager
+def open_own_captures(layout: Layout, url: str, front: str) -> Iterator[OwnCaptures]:
+    """Open our own captures for the block."""
+    with (
+        closing(open_database(layout, url)) as database,
+        closing(open_decisions(layout, url)) as decisions,
+    ):
+        store = PageStore(database, AccessControl(decisions, database.rows, CLOCK.now))
+        yield OwnCaptures(store, front)
+
+
+def own_copy(layout: Layout, url: str, front: str, wanted: str) -> ArchiveMemento | None:
+    """Return our own copy of a URL as readers are offered it; None without one.
+
+    Args:
+        layout: the collection's.
+        url: of the captures index; empty: the collection's own file.
+        front: the origin that readers know; empty: the address is a path.
+        wanted: of which URL.
+    """
+    with open_own_captures(layout, url, front) as own:
+        return own.newest(wanted)
+
+
+def no_archives_notice(count: int) -> str:
+    """Return a sentence for who runs this: links are lost, and nobody is asked for copies."""
+    links = "1 dead link has" if count == 1 else f"{count:,} dead links have"
+    return f"{links} no copy; no archive is configured: [links] archives (docs/archives.md)."
+
+
+def count_without_copy(store: RegistryStore, layout: Layout, settings: Settings) -> int:
+    """Return how many lost links have neither a copy in an archive nor one of ours.
+
+    No more than `COUNTED_MOST` are looked at.
+    """
+    with store.reading() as rows:
+        found = urls_without_copy(rows, day_of(CLOCK.now()), COUNTED_MOST)
+        lost = [
+            each for each in found if not any(kept.address for kept in copies_of_url(rows, each.id))
+        ]
+    with open_own_captures(layout, settings.index.url, "") as own:
+        return sum(own(each.url, None) is None for each in lost)
+
+
+def _key(place: str) -> str:
+    if not place:
+        return ""
+    try:
+        key = Path(place).expanduser().read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"[links] save_key_file {place!r} cannot be read: {error}.") from error
+    name, colon, secret = key.partition(":")
+    if not (name and colon and secret) or not key.isascii() or not key.isprintable() or " " in key:
+        raise ConfigError(
+            f"[links] save_key_file {place!r} must hold one line, key:secret, as "
+            "https://archive.org/account/s3.php gives it."
+        )
+    return key
+
+
+_HISTORIES_MOST: Final = 3  # pages whose history is asked for one link
+
+
+@dataclass
+class CitationDays:
+    """Finds when links were cited; asks wikis only about links whose access date nobody wrote.
+
+    Attributes:
+        store: the registry.
+        settings: how wikis are asked.
+        asks_wikis: whether they are.
+    """
+
+    store: RegistryStore
+    settings: Settings
+    asks_wikis: bool
+    _wikis: dict[int, Wiki] = field(default_factory=dict)
+
+    async def of(self, url_id: int, now: datetime) -> Sequence[datetime]:
+        """Return the days that matter, the one for the link's readers in general first.
+
+        That is the earliest access date that a page tells, else the day on which the link came onto a
+        page, else the day on which it was first seen there. Then those of other pages that differ.
+        """
+        with self.store.reading() as reader:
+            uses = cited_uses(reader, url_id)
+            if not self._wikis:
+                self._wikis = {wiki.id: wiki for wiki in all_wikis(reader)}
+        written = {each.access_day for each in uses if each.access_day is not None}
+        undated = [each for each in uses if each.access_day is None]
+        added = {each.link: each.first_day for each in undated}
+        if not written and self.asks_wikis:
+            added |= await self._from_histories(undated[:_HISTORIES_MOST])
+        return citation_days(written, added.values(), now)
+
+    async def _from_histories(self, uses: Sequence[CitingPageUse]) -> Mapping[LinkRef, int]:
+        """Return on which days the pages got the link, of those whose wiki answers."""
+        found = {}
+        for use in uses:
+            wiki = self._wikis.get(use.link.page >> PAGE_BITS)
+            if wiki is None or not wiki.url:
+                continue
+            try:
+                async with open_wiki_api(wiki, self.settings) as api:
+                    cited = await find_cited_day(
+                        api, self.store, use.link, use.link.page & MAX_PAGE_ID
+                    )
+            except (WeboidError, ConfigError):
+                continue  # first seen is the next best
+            if cited is not None:
+                found[use.link] = cited.day
+        return found

@@ -1,0 +1,173 @@
+"""Tools of checks during a crawl: low-priority replay and browser, registry, withheld pages.
+
+Where the system does not tell a process's children, or does not allow it, nothing changes.
+"""
+
+import os
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    asynccontextmanager,
+    closing,
+    contextmanager,
+    suppress,
+)
+from pathlib import Path
+
+from core.clock import Clock
+from core.config.settings import QualitySettings, Settings
+from core.layout import Layout
+from core.page_manifest import PageInfo
+from crawler.worker.crawl_events import RunContext, RunExtension
+from links.registry.database import open_registry_store
+from playback.access.control import AccessControl
+from playback.access.decision_store import open_decisions
+from playback.access.level_store import LevelStore
+from playback.access.levels import DEFAULT_LEVEL, Level
+from playback.web.page_store import PageStore
+from qa.checker import LendBrowser
+from qa.live_checks import CheckTools, LiveChecks
+from qa.local_replay import ENGINE, is_checkable, open_browsers, open_checkers
+from qa.page_changes import PageChanges, compare_snapshots
+from qa.snapshot_reader import SnapshotReader, open_snapshots
+from render.browser import Browser
+from warc.index.database import open_database
+
+NICENESS = 15  # of 19; at equal load such a process gets a thirtieth of what others get
+
+
+def lower_priority(pid: int) -> None:
+    """Let the process, and all that it has started, go behind the others; what it starts follows."""
+    for each in process_tree(pid):
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, each, NICENESS)
+
+
+def process_tree(pid: int) -> Iterator[int]:
+    """The process, and all that descend from it, as of now."""
+    yield pid
+    for child in _children(pid):
+        yield from process_tree(child)
+
+
+def children_matching(pid: int, word: str) -> list[int]:
+    """Children of the process that have the word in their command line."""
+    found = []
+    for child in _children(pid):
+        with suppress(OSError):
+            if word.encode() in Path(f"/proc/{child}/cmdline").read_bytes():
+                found.append(child)
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            found += map(int, path.read_text().split())
+    return found
+
+
+_LEVELS = (DEFAULT_LEVEL, Level.FULL)
+
+
+def create_live_checks(
+    settings: QualitySettings, levels: Sequence[Level] = _LEVELS
+) -> RunExtension:
+    """Checks for one run, of copies at these levels; nothing is started yet.
+
+    In full a copy is looked at where the level rules show it so, as they stand at that moment.
+    """
+
+    def opened(desk: RunContext) -> AbstractAsyncContextManager[CheckTools]:
+        return open_check_tools(desk.layout, desk.settings, desk.clock, levels)
+
+    return LiveChecks(settings, opened, new_id=lambda: str(uuid.uuid4()))
+
+
+@asynccontextmanager
+async def open_check_tools(
+    layout: Layout, settings: Settings, clock: Clock, levels: Sequence[Level]
+) -> AsyncIterator[CheckTools]:
+    """Started for a run, until the end of the block.
+
+    Raises:
+        BrowserUnavailableError, UnavailableError: browser or playback do not start.
+        TransientError: the registry does not answer.
+    """
+    url = settings.index.url
+    with (
+        closing(open_registry_store(layout, url)) as store,
+        open_withheld_lookup(layout, url, clock) as is_withheld,
+        open_snapshots(layout, url) as sights,
+        closing(open_decisions(layout, url)) as decisions,
+    ):
+        book = LevelStore(decisions)
+        async with (
+            open_browsers(settings.browser, clock=clock) as lend,
+            open_checkers(layout, url, levels, _low_priority(lend), clock=clock) as checkers,
+        ):
+            for replay in children_matching(os.getpid(), "playback.replay"):
+                lower_priority(replay)
+            by_name = {str(level): checker for level, checker in checkers.items()}
+
+            def levels_of(page: PageInfo) -> list[str]:
+                rules = book.now()
+                urls = (page.url, page.final_url)
+                return [str(level) for level in levels if is_checkable(level, urls, rules)]
+
+            yield CheckTools(
+                by_name,
+                levels_of,
+                ENGINE,
+                store,
+                layout.quality_pictures,
+                is_withheld,
+                lambda old, new: _changes_between(sights, old, new),
+            )
+
+
+def _changes_between(sights: SnapshotReader, old: str, new: str) -> PageChanges | None:
+    """What the page of the old capture had become in the new one; None when one may not be shown."""
+    then, now = sights.page(old), sights.page(new)
+    return None if then is None or now is None else compare_snapshots(*sights.pair(then, now))
+
+
+def _low_priority(lend: LendBrowser) -> LendBrowser:
+    """The same browsers, which let the crawl go first."""
+    told: set[int] = set()
+
+    @asynccontextmanager
+    async def lent() -> AsyncIterator[Browser]:
+        async with lend() as browser:
+            if browser.pid not in told:
+                told.add(browser.pid)
+                lower_priority(browser.pid)
+            yield browser
+
+    return lent
+
+
+@contextmanager
+def open_withheld_lookup(
+    layout: Layout, database_url: str, clock: Clock
+) -> Iterator[Callable[[str], bool]]:
+    """Says whether nothing of a capture may be shown: it was taken down or erased. Until the block ends.
+
+    Raises:
+        TransientError: index or decisions cannot be read.
+    """
+    with (
+        closing(open_database(layout, database_url)) as database,
+        closing(open_decisions(layout, database_url)) as decisions,
+    ):
+        pages = PageStore(
+            database, AccessControl(decisions, database.rows, clock.now, show_logins=True)
+        )
+
+        def is_withheld(page_id: str) -> bool:
+            page = pages.with_ids([page_id]).get(page_id)
+            return page is None or page.taken_down is not None
+
+        yield is_withheld

@@ -1,0 +1,176 @@
+"""Operator identity: contact address, purpose page, and the settings of unattended runs.
+
+A profile goes before the environment (`WEBOID_CONTACT`, `WEBOID_PURPOSE_PAGE`), which goes before the
+table ``[operator]`` in the collection's ``collection.toml``, which `weboid wiki add --contact` writes.
+
+A run is unattended when nobody named its URLs: `crawl`, `archive --stay` and `wiki watch`. It obeys
+robots.txt and names the purpose page to every site, unless the profile says otherwise.
+"""
+
+import json
+import os
+import secrets
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from core.config.profile import check_settings
+from core.config.settings import PURPOSE_PAGE, Settings
+from core.errors import ConfigError, UnavailableError
+from core.layout import Layout
+from crawler.collection import is_trial, trial_settings
+from crawler.profiles import load_profile, profile_sets
+from links.checker.http_exchange import user_agent
+
+TABLE: Final = "operator"
+_ENVIRONMENT: Final = {"contact": "WEBOID_CONTACT", "purpose_page": "WEBOID_PURPOSE_PAGE"}
+_KEPT: Final = ("contact", "purpose_page", "addresses", "recrawl")
+_GROUPS: Final = ("visit", "links")
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorIdentity:
+    """What is said of who archives; what is empty was not said.
+
+    Attributes:
+        contact: a page or mail address.
+        purpose_page: the address of a page that says why sites are visited.
+        addresses: where visits come from, for the front's page about the crawler.
+        recrawl: unattended runs archive living pages again after so long: "90d".
+    """
+
+    contact: str = ""
+    purpose_page: str = ""
+    addresses: str = ""
+    recrawl: str = ""
+
+
+def read_operator(root: Path) -> OperatorIdentity:
+    """Return what the collection says of its operator; nothing where there is no collection.
+
+    Raises:
+        ConfigError: what it says is no text.
+    """
+    try:
+        marker = tomllib.loads(Layout(root).marker.read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # who needs the collection itself says what is wrong with it
+        return OperatorIdentity()
+    table = marker.get(TABLE, {})
+    if not isinstance(table, dict) or not all(isinstance(each, str) for each in table.values()):
+        raise ConfigError(f"{Layout(root).marker}: [{TABLE}] must hold texts only.")
+    return OperatorIdentity(*(table.get(name, "") for name in _KEPT))
+
+
+def known_operator(root: Path) -> OperatorIdentity:
+    """Return the same, the environment laid over it; raises as `read_operator`."""
+    return replace(read_operator(root), **_from_environment())
+
+
+def _from_environment() -> dict[str, str]:
+    return {name: os.environ[of] for name, of in _ENVIRONMENT.items() if os.environ.get(of)}
+
+
+def write_operator(root: Path, operator: OperatorIdentity) -> None:
+    """Write the operator of an existing collection into its ``collection.toml``.
+
+    Raises:
+        ConfigError: an address is none.
+        UnavailableError: the file cannot be read or written.
+    """
+    check_operator(operator)
+    marker = Layout(root).marker
+    if not marker.exists():
+        raise UnavailableError(
+            f"There is no collection at {root} to keep a contact address in: set WEBOID_CONTACT "
+            "where its commands run."
+        )
+    try:
+        text = marker.read_text(encoding="utf-8")
+        table = {**tomllib.loads(text).get(TABLE, {})}
+        for name in _KEPT:
+            table[name] = getattr(operator, name)
+        before = text.partition(f"[{TABLE}]")[0].rstrip("\n")
+        # A basic string of TOML holds what JSON's does.
+        lines = [f"{name} = {json.dumps(value)}" for name, value in table.items() if value]
+        partial = marker.with_suffix(f".{secrets.token_hex(4)}.new")
+        partial.write_text("\n".join((before, "", f"[{TABLE}]", *lines, "")), encoding="utf-8")
+        partial.replace(marker)
+    except (OSError, ValueError) as error:
+        raise UnavailableError(f"{marker} cannot be changed: {error}.") from error
+
+
+def check_operator(operator: OperatorIdentity) -> None:
+    """Refuse addresses that no User-Agent can name.
+
+    Raises:
+        ConfigError: the text says which one, and what would be right.
+    """
+    settings = _completed(Settings(), operator_fields(operator))
+    check_settings(settings, source="the operator's")
+    user_agent(settings.links)
+
+
+def operator_fields(operator: OperatorIdentity) -> dict[str, str]:
+    """Return what is said of the operator, by name."""
+    said = {name: getattr(operator, name) for name in (*_ENVIRONMENT, "recrawl")}
+    return {name: value for name, value in said.items() if value}
+
+
+def collection_settings(
+    profile: str, root: Path | None = None, *, unattended: bool = False, robots: str | None = None
+) -> Settings:
+    """Return the settings of a profile as the collection's operator completes them.
+
+    Args:
+        profile: its name or path.
+        root: the collection's folder; it need not be there. A trial's copy uses its own stores only.
+        unattended: nobody named the URLs that are archived.
+        robots: "obey" or "ignore" where an option says so.
+
+    Raises:
+        ConfigError: the profile or what is said of the operator cannot be used.
+    """
+    settings = load_profile(profile)
+    said = operator_fields(read_operator(root)) if root is not None else {}
+    said |= _from_environment()
+    settings = _completed(settings, said, profile=profile, unattended=unattended)
+    if robots is None and unattended and not profile_sets(profile, "policy", "robots"):
+        robots = "obey"
+    if robots is not None:
+        settings = replace(settings, policy=replace(settings.policy, robots=robots))
+    check_settings(settings, source="the operator's")
+    return settings if root is None or not is_trial(root) else trial_settings(settings)
+
+
+def _completed(
+    settings: Settings, said: Mapping[str, str], *, profile: str = "", unattended: bool = True
+) -> Settings:
+    """Return the settings with what is said of the operator where the profile says nothing."""
+    for group in _GROUPS:
+        changes: dict[str, Any] = {}
+        for name in _ENVIRONMENT:
+            if profile and profile_sets(profile, group, name):
+                continue
+            if name == "purpose_page" and group == "visit":
+                if unattended:
+                    changes[name] = said.get(name, PURPOSE_PAGE)
+            elif name in said:
+                changes[name] = said[name]
+        settings = replace(settings, **{group: replace(getattr(settings, group), **changes)})
+    every = said.get("recrawl", "")
+    is_said = profile and any(profile_sets(profile, "recrawl", key) for key in ("every", "enabled"))
+    if every and unattended and not is_said:
+        settings = replace(settings, recrawl=replace(settings.recrawl, every=every))
+    return settings
+
+
+def contact_notice(contact: str) -> str:
+    """Return the line that a run without a contact address begins with; empty when there is one."""
+    if contact:
+        return ""
+    return (
+        "Sites are not told whom to ask: no contact address is set. "
+        "Say `weboid wiki add URL --contact ADDRESS`, or set WEBOID_CONTACT or `contact` in a profile."
+    )

@@ -1,0 +1,196 @@
+"""Queue status of URLs without a copy, as readers see it.
+
+The front may not know the frontier, so `weboid serve` hands it this. Nothing is written, and nothing
+is asked that costs more than a look-up or two; entries of policy are read again when they changed.
+"""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+
+from core.clock import Clock
+from core.config.settings import Settings
+from core.errors import BadUrlError, TransientError, UnavailableError
+from core.layout import Layout
+from core.url_patterns import pattern_target
+from core.urls import fetch_key, has_one_spelling
+from crawler.frontier.backend import open_frontier
+from crawler.frontier.base import Frontier, ItemRecord, ItemState
+from crawler.policy.policy_entries import (
+    POLICY_ORDER,
+    PolicyEntries,
+    PolicyEntry,
+    PolicyKind,
+    read_entries,
+)
+from playback.web.copy_lookup import FailedAttempt, UrlQueueState, UrlQueueStatus
+
+_PRIVATE = frozenset({*PolicyKind, "list"})
+_NO_ATTEMPT = "release"  # a claim that was given back unvisited
+
+
+class ReaderQueueStatus:
+    """The standing of URLs in one frontier. From any thread; `close` it.
+
+    The collection's own frontier is opened when it is first asked and there is one.
+
+    Args:
+        layout: the collection.
+        settings: which frontier it is.
+        clock: the time.
+        server_time: let a shared frontier reckon in its server's time.
+    """
+
+    def __init__(
+        self, layout: Layout, settings: Settings, *, clock: Clock, server_time: bool = True
+    ) -> None:
+        self._layout = layout
+        self._settings = settings
+        self._clock = clock
+        self._server_time = server_time
+        self._lock = threading.Lock()
+        self._frontier: Frontier | None = None
+        self._entries = PolicyEntries()
+        self._version: int | None = None
+
+    def standing(self, url: str) -> UrlQueueStatus | None:
+        """Where the URL stands; None when it was never added and nothing is against it.
+
+        Raises:
+            TransientError: the frontier cannot be read at the moment.
+        """
+        key = _key(url)
+        if not key:
+            return None
+        now = self._clock.now()
+        try:
+            with self._lock:
+                frontier = self._opened()
+                if frontier is None:
+                    return None
+                record = frontier.find(key)
+                entry = _refusing(self._current(frontier, now), key, now)
+            return _standing(record, entry, lambda host: _blocked(frontier, host, now))
+        except UnavailableError as error:
+            raise TransientError(str(error)) from error
+
+    def standings(self, urls: Sequence[str]) -> Mapping[str, UrlQueueStatus]:
+        """Where those of the URLs stand that were added, or that something is against.
+
+        Raises:
+            TransientError: the frontier cannot be read at the moment.
+        """
+        keys = {url: key for url in urls if (key := _key(url))}
+        now = self._clock.now()
+        try:
+            with self._lock:
+                frontier = self._opened()
+                if frontier is None or not keys:
+                    return {}
+                records = frontier.find_all(list(keys.values()))
+                entries = self._current(frontier, now)
+        except UnavailableError as error:
+            raise TransientError(str(error)) from error
+        found = {}
+        for (url, key), record in zip(keys.items(), records, strict=True):
+            entry = _refusing(entries, key, now) if entries.by_id else None
+            standing = _standing(record, entry, lambda _host: (None, ""))
+            if standing is not None:
+                found[url] = standing
+        return found
+
+    def close(self) -> None:
+        """Close the frontier."""
+        with self._lock:
+            if self._frontier is not None:
+                self._frontier.close()
+                self._frontier = None
+
+    def _opened(self) -> Frontier | None:
+        is_shared = bool(self._settings.frontier.url)
+        if self._frontier is None and (is_shared or self._layout.frontier_db.exists()):
+            self._frontier = open_frontier(
+                self._layout,
+                self._settings.frontier,
+                self._settings.politeness,
+                server_time=self._server_time,
+            )
+        return self._frontier
+
+    def _current(self, frontier: Frontier, now: datetime) -> PolicyEntries:
+        """The entries of policy as they are now."""
+        version = frontier.stats(now).version
+        if version != self._version:
+            self._entries = read_entries(frontier.orders(POLICY_ORDER), known=self._entries)
+            self._version = version
+        return self._entries
+
+
+def _key(url: str) -> str:
+    """The URL's fetch key; empty when nobody can fetch it."""
+    if has_one_spelling(url):
+        return url
+    try:
+        return fetch_key(url)
+    except BadUrlError:
+        return ""
+
+
+def _refusing(entries: PolicyEntries, url: str, now: datetime) -> PolicyEntry | None:
+    """The entry of policy that is against archiving the URL."""
+    entry = entries.deciding(pattern_target(url), now=now)
+    return None if entry is None or entry.allows else entry
+
+
+def _standing(
+    record: ItemRecord | None,
+    entry: PolicyEntry | None,
+    blocked: Callable[[str], tuple[datetime | None, str]],
+) -> UrlQueueStatus | None:
+    if record is None:
+        return None if entry is None else _refused(entry)
+    attempts = tuple(
+        FailedAttempt(each.ended_at, each.reason)
+        for each in record.attempts
+        if each.ending != _NO_ATTEMPT
+    )
+    item, since = record.item, record.ended_at or record.claimed_at or record.added_at
+    match record.state:
+        case ItemState.QUEUED if entry is not None:
+            return _refused(entry)
+        case ItemState.QUEUED:
+            until, reason = blocked(item.host)
+            moments = [each for each in (until, record.due_at) if each is not None]
+            latest = max(moments, default=None)
+            return UrlQueueStatus(UrlQueueState.QUEUED, record.added_at, latest, reason, attempts)
+        case ItemState.SKIPPED:
+            until = entry.expires_at if entry is not None else None
+            return UrlQueueStatus(UrlQueueState.REFUSED, since, until, _public(record.outcome))
+        case _:
+            reason = _public(record.outcome) if record.state is ItemState.DEAD else ""
+            return UrlQueueStatus(_STANDINGS[record.state], since, None, reason, attempts)
+
+
+_STANDINGS = {
+    ItemState.CLAIMED: UrlQueueState.VISITING,
+    ItemState.DEAD: UrlQueueState.FAILED,
+    ItemState.DONE: UrlQueueState.DONE,
+}
+
+
+def _refused(entry: PolicyEntry) -> UrlQueueStatus:
+    return UrlQueueStatus(UrlQueueState.REFUSED, entry.made_at, entry.expires_at, f"{entry.kind}:")
+
+
+def _public(reason: str) -> str:
+    """The reason as readers are told: of what an operator decided, and of lists, only the kind."""
+    kind, colon, _ = reason.partition(":")
+    return f"{kind}{colon}" if kind in _PRIVATE else reason
+
+
+def _blocked(frontier: Frontier, host: str, now: datetime) -> tuple[datetime | None, str]:
+    """Until when the host is left alone, and why."""
+    report = frontier.host(host, now=now)
+    if report is None or report.blocked_until is None:
+        return None, ""
+    return report.blocked_until, report.blocked_reason

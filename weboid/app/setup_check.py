@@ -1,0 +1,303 @@
+"""Checks of `weboid doctor`: browser, proxy, replay, shared servers, fonts, limits, scanner."""
+
+import asyncio
+import ctypes
+import os
+import platform
+import resource
+import shutil
+import subprocess
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from core.clock import SystemClock
+from core.config.database_urls import RedisUse, parse_index_url, parse_redis_url
+from core.config.settings import Settings
+from core.errors import WeboidError
+from core.layout import Layout
+from crawler.frontier.redis_store import durability_warnings
+from crawler.status.collection_status import is_in_use
+from playback.access.clamd import ClamdClient, find_clamd, parse_clamd_address
+from playback.playback_server import find_replay_python
+from render.browser import Browser
+from render.chromium import find_browser
+from warc.index.opener import check_index, check_shared
+
+
+class SetupHealth(StrEnum):
+    """How a part is."""
+
+    GOOD = "good"
+    WARN = "warn"
+    BAD = "bad"
+    UNSET = "unset"  # not configured, and not needed
+
+
+@dataclass(frozen=True, slots=True)
+class SetupFinding:
+    """What was found of one part, and what to do about it; `remedy` is empty when it is well."""
+
+    subject: str
+    health: SetupHealth
+    text: str
+    remedy: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The finding as JSON values."""
+        return asdict(self)
+
+
+_SPARE_FILES = 512  # of a checker: databases, logs, pipes
+_CLAMD_TIMEOUT_S = 5.0
+_FONTS_TIMEOUT_S = 20.0
+_SCRIPTS = {"ja": "Japanese", "ar": "Arabic", "hi": "Devanagari"}
+_TIME_ERROR = 5  # of ntp_adjtime(3): nobody sets the clock
+
+
+def check_fonts() -> SetupFinding:
+    """Return whether pages in scripts other than Latin look as they should."""
+    remedy = "Install fonts: `apt-get install fonts-noto-core fonts-noto-cjk`."
+    program = shutil.which("fc-list")
+    if program is None:
+        return SetupFinding("fonts", SetupHealth.WARN, "fontconfig is missing", remedy)
+    missing = []
+    for code, name in _SCRIPTS.items():
+        listed = subprocess.run(
+            [program, f":lang={code}", "family"],
+            capture_output=True,
+            check=False,
+            timeout=_FONTS_TIMEOUT_S,
+        )
+        if not listed.stdout.strip():
+            missing.append(name)
+    if missing:
+        return SetupFinding("fonts", SetupHealth.WARN, f"none for {', '.join(missing)}", remedy)
+    return SetupFinding("fonts", SetupHealth.GOOD, "Latin, Arabic, Devanagari, Japanese")
+
+
+def check_open_files(
+    settings: Settings, limit: Callable[[], tuple[int, int]] | None = None
+) -> SetupFinding:
+    """Return whether a checker may have as many connections as the profile says."""
+    soft, hard = limit() if limit else resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = settings.links.connections + _SPARE_FILES
+    text = f"{soft} open files a process ({hard} at most), {needed} are needed"
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return SetupFinding("limits", SetupHealth.GOOD, text)
+    remedy = f"`ulimit -n {needed}`, or LimitNOFILE={needed} in the unit of systemd."
+    return SetupFinding("limits", SetupHealth.WARN, text, remedy)
+
+
+def check_clock(state: Callable[[], int] | None = None) -> SetupFinding:
+    """Return whether somebody sets the machine's clock, which all dates in the archive are of."""
+    found = (state or _clock_state)()
+    if found < 0:
+        return SetupFinding(
+            "clock", SetupHealth.UNSET, "the kernel does not tell whether it is set"
+        )
+    if found == _TIME_ERROR:
+        remedy = "Set it by NTP: `apt-get install systemd-timesyncd`. In a container: on its host."
+        return SetupFinding("clock", SetupHealth.WARN, "nobody synchronises it", remedy)
+    return SetupFinding("clock", SetupHealth.GOOD, "synchronised")
+
+
+def check_scanner(address: str) -> SetupFinding:
+    """Return whether clamd answers at the address; nothing fails without one, and empty says none."""
+    if not address:
+        return SetupFinding(
+            "scanner",
+            SetupHealth.WARN,
+            "no clamd: what is archived is not scanned for malware",
+            "apt-get install clamav-daemon clamav-freshclam, or name one in WEBOID_CLAMD.",
+        )
+    try:
+        version = ClamdClient(parse_clamd_address(address), timeout_s=_CLAMD_TIMEOUT_S).version()
+    except WeboidError as error:
+        return SetupFinding(
+            "scanner", SetupHealth.WARN, f"clamd at {address} does not answer", str(error)
+        )
+    return SetupFinding("scanner", SetupHealth.GOOD, f"{version} at {address}")
+
+
+def _clock_state() -> int:
+    """Return what ntp_adjtime(3) says without changing anything; below 0 when it cannot be asked."""
+    try:
+        # struct timex is shorter on every platform; `modes`, its first word, is 0: read only.
+        return int(ctypes.CDLL(None).ntp_adjtime(ctypes.create_string_buffer(512)))
+    except (OSError, AttributeError):
+        return -1
+
+
+CONFINED_WITHIN_S = 10.0  # a renderer gives up its rights some time after it has started
+SPARE_MEMORY_BYTES = 1_000_000_000  # a browser with four pages
+
+
+def check_setup(root: Path, settings: Settings) -> list[SetupFinding]:
+    """Look at everything that archiving and serving need."""
+    return [
+        _python(),
+        *asyncio.run(_browser(settings)),
+        _proxy(),
+        *_dedup(settings),
+        *_frontier(settings),
+        *_index(settings),
+        _replay(),
+        check_fonts(),
+        _memory(),
+        check_open_files(settings),
+        *_disk(root, settings),
+        check_clock(),
+        check_scanner(find_clamd(os.environ)),
+    ]
+
+
+def _python() -> SetupFinding:
+    text = f"{platform.python_version()}, weboid {version('weboid')}, {platform.system()}"
+    return SetupFinding("python", SetupHealth.GOOD, text)
+
+
+async def _browser(settings: Settings) -> list[SetupFinding]:
+    """Find it, start it, and see whether its renderers are confined."""
+    try:
+        executable = find_browser(settings.browser.executable)
+        browser = await Browser.launch(settings.browser, executable, clock=SystemClock())
+    except WeboidError as error:
+        return [SetupFinding("browser", SetupHealth.BAD, "not usable", str(error))]
+    try:
+        found = f"{executable.kind} {browser.version} at {executable.path}"
+        return [SetupFinding("browser", SetupHealth.GOOD, found), await _sandbox(browser)]
+    finally:
+        await browser.close()
+
+
+async def _sandbox(browser: Browser) -> SetupFinding:
+    """Open an empty tab and see whether its process runs under seccomp: Chromium's sandbox is on."""
+    async with browser.context() as context:
+        context.on_target = lambda _session, _info: None
+        blank = {"url": "about:blank", "browserContextId": context.id}
+        await browser.connection.send("Target.createTarget", blank)
+        confined = False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CONFINED_WITHIN_S):
+                while not (confined := _confined(browser.pid)):  # noqa: ASYNC110 the kernel tells nobody
+                    await asyncio.sleep(0.05)
+    if confined:
+        return SetupFinding("sandbox", SetupHealth.GOOD, "on: pages run under seccomp")
+    return SetupFinding(
+        "sandbox",
+        SetupHealth.BAD,
+        "pages are not confined",
+        "Allow unprivileged user namespaces: sysctl kernel.unprivileged_userns_clone=1, or, with "
+        "AppArmor, kernel.apparmor_restrict_unprivileged_userns=0.",
+    )
+
+
+def _confined(pid: int) -> bool:
+    """Whether the browser has renderers and the kernel filters the calls of each (proc(5))."""
+    filtered = []
+    for child in psutil.Process(pid).children(recursive=True):
+        with suppress(psutil.Error, OSError):
+            if "--type=renderer" in child.cmdline():
+                status = Path(f"/proc/{child.pid}/status").read_text(encoding="ascii")
+                filtered.append("\nSeccomp:\t2\n" in status)
+    return bool(filtered) and all(filtered)
+
+
+def _proxy() -> SetupFinding:
+    try:
+        return SetupFinding("proxy", SetupHealth.GOOD, f"warcprox {version('warcprox')}")
+    except PackageNotFoundError:
+        return SetupFinding("proxy", SetupHealth.BAD, "warcprox is missing", "Run `make setup`.")
+
+
+def _dedup(settings: Settings) -> list[SetupFinding]:
+    """The dedup index that the profile shares with other machines; nothing when it has its own."""
+    if not settings.proxy.dedup_url:
+        return []
+    address = parse_redis_url(settings.proxy.dedup_url, RedisUse.DEDUP)
+    try:
+        check_shared(address)
+    except WeboidError as error:
+        return [SetupFinding("dedup", SetupHealth.BAD, f"{address} cannot be used", str(error))]
+    return [SetupFinding("dedup", SetupHealth.GOOD, f"{address}, index {address.name}")]
+
+
+def _index(settings: Settings) -> list[SetupFinding]:
+    """The captures index that the profile shares with other machines; nothing when it has its own."""
+    if not settings.index.url:
+        return []
+    address = parse_index_url(settings.index.url)
+    try:
+        check_index(address)
+    except WeboidError as error:
+        return [SetupFinding("index", SetupHealth.BAD, f"{address} cannot be used", str(error))]
+    return [SetupFinding("index", SetupHealth.GOOD, f"{address}, index {address.index}")]
+
+
+def _frontier(settings: Settings) -> list[SetupFinding]:
+    """The Redis that the profile shares a frontier in; nothing when the collection has its own."""
+    if not settings.frontier.url:
+        return []
+    address = parse_redis_url(settings.frontier.url, RedisUse.FRONTIER)
+    try:
+        warnings = durability_warnings(address)
+    except WeboidError as error:
+        return [SetupFinding("frontier", SetupHealth.BAD, f"{address} cannot be used", str(error))]
+    text = f"{address}, frontier {address.name}"
+    if warnings:
+        return [SetupFinding("frontier", SetupHealth.WARN, text, warning) for warning in warnings]
+    return [SetupFinding("frontier", SetupHealth.GOOD, text)]
+
+
+def _replay() -> SetupFinding:
+    try:
+        python = find_replay_python()
+    except WeboidError as error:
+        return SetupFinding("replay", SetupHealth.BAD, "pywb's environment is missing", str(error))
+    asked = "from importlib.metadata import version; print(version('pywb'))"
+    result = subprocess.run(
+        [str(python), "-I", "-c", asked], capture_output=True, text=True, check=False
+    )
+    if result.returncode:
+        return SetupFinding("replay", SetupHealth.BAD, f"no pywb in {python}", "Run `make setup`.")
+    return SetupFinding(
+        "replay", SetupHealth.GOOD, f"pywb {result.stdout.strip()} in its own environment"
+    )
+
+
+def _memory() -> SetupFinding:
+    free = psutil.virtual_memory().available
+    text = f"{free / 1e9:.1f} GB free, {psutil.cpu_count()} cores"
+    if free < SPARE_MEMORY_BYTES:
+        return SetupFinding("memory", SetupHealth.WARN, text, "Free some, or use fewer --workers.")
+    return SetupFinding("memory", SetupHealth.GOOD, text)
+
+
+def _disk(root: Path, settings: Settings) -> list[SetupFinding]:
+    place = root
+    while not place.exists():
+        place = place.parent
+    free, reserve = shutil.disk_usage(place).free, settings.proxy.disk_reserve_bytes
+    text = f"{free / 1e9:.1f} GB free for {root}, {reserve / 1e9:.1f} GB of them reserved"
+    if free < reserve:
+        remedy = "Free some space, or lower [proxy] disk_reserve_bytes in the profile."
+        findings = [SetupFinding("disk", SetupHealth.BAD, text, remedy)]
+    else:
+        findings = [SetupFinding("disk", SetupHealth.GOOD, text)]
+    layout = Layout(root)
+    if layout.marker.exists():
+        used = "being written by a process" if is_in_use(layout) else "at rest"
+        findings.append(SetupFinding("collection", SetupHealth.GOOD, f"{root}, {used}"))
+        if root.stat().st_mode & 0o007:
+            text = "every user of this machine can read what was archived, with logins, too"
+            findings.append(
+                SetupFinding("privacy", SetupHealth.WARN, text, f"Run: chmod 700 {root}")
+            )
+    return findings

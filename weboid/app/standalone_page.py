@@ -1,0 +1,120 @@
+"""Self-contained HTML pages without scripts, among them the baseline report."""
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import jinja2
+from PIL import Image
+
+from core.errors import PermanentError
+from qa.baseline import (
+    AFTER,
+    BEFORE,
+    BaselineFolder,
+    BaselineHeader,
+    PlaybackRegression,
+    RegressionKind,
+    compare_playback,
+    count_by_kind,
+)
+from qa.compare.picture_decoder import decode_picture
+from weboid.app.text_table import clean
+
+_WIDEST_PX = 640  # three pictures stand side by side
+_TALLEST_PX = 8_000
+_QUALITY = 70  # of WebP
+
+
+def render_standalone(template: str, **values: Any) -> str:
+    """The page that a template beside this module makes of the values, whose texts are escaped."""
+    return _templates().get_template(template).render(**values)
+
+
+def picture_data_url(picture: bytes | None) -> str:
+    """The picture as a ``data:`` URL, small enough to be looked at; empty when it is none.
+
+    What comes out is drawn anew: no byte of the picture gets into the page.
+    """
+    if picture is None:
+        return ""
+    try:
+        image = Image.fromarray(decode_picture(picture))
+    except PermanentError:
+        return ""
+    if image.width > _WIDEST_PX:
+        height = max(1, round(image.height * _WIDEST_PX / image.width))
+        image = image.resize((_WIDEST_PX, height), Image.Resampling.BOX)
+    image = image.crop((0, 0, image.width, min(image.height, _TALLEST_PX)))
+    written = io.BytesIO()
+    image.save(written, "WEBP", quality=_QUALITY, method=2)
+    return "data:image/webp;base64," + base64.b64encode(written.getvalue()).decode("ascii")
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("weboid.app", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters: Mapping[str, Any] = {"share": _share, "clean": clean}
+    environment.filters.update(filters)
+    return environment
+
+
+def _share(value: float | None) -> str:
+    """A share for people.
+
+    >>> _share(0.9987), _share(1.0), _share(None)
+    ('99 %', '100 %', '-')
+    """
+    # Rounded down: what is not the same is never 100 %.
+    return "-" if value is None else f"{int(100 * value + 1e-9)} %"
+
+
+_MOST_PICTURED = 40  # so the page stays small enough to be opened
+_MOST_LISTED = 500
+
+
+def baseline_report_page(
+    baseline: BaselineFolder,
+    header: BaselineHeader,
+    engine: str,
+    found: Sequence[PlaybackRegression],
+) -> str:
+    """The page.
+
+    Args:
+        baseline: whose.
+        header: what it is of.
+        engine: who plays back now.
+        found: of each page, the worst first.
+    """
+    differing = [each for each in found if each.course is not RegressionKind.UNCHANGED]
+    return render_standalone(
+        "baseline.html",
+        header=header,
+        engine=engine,
+        counts={str(course): count for course, count in count_by_kind(found).items()},
+        pictured=[_pictured(baseline, each) for each in differing[:_MOST_PICTURED]],
+        listed=differing[_MOST_PICTURED:_MOST_LISTED],
+        left=max(0, len(differing) - _MOST_LISTED),
+    )
+
+
+def _pictured(
+    baseline: BaselineFolder, found: PlaybackRegression
+) -> tuple[PlaybackRegression, list[tuple[str, str]]]:
+    before, after = baseline.shown(BEFORE, found.before), baseline.shown(AFTER, found.after)
+    drawn = compare_playback(before, after, heat=True).picture
+    pictures = (
+        ("Before", before.picture),
+        ("After", after.picture),
+        ("Where they differ", None if drawn is None else drawn.heat),
+    )
+    return found, [(name, picture_data_url(data)) for name, data in pictures]

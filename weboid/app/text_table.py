@@ -1,0 +1,95 @@
+"""Plain-text tables and control-character-free text for terminals.
+
+What comes from the web is shown, never obeyed: control characters are replaced, so that no reason or
+URL moves a terminal's cursor. On a terminal a row fills one line at most; elsewhere nothing is cut.
+"""
+
+import os
+import sys
+import unicodedata
+from collections.abc import Sequence
+
+from rich.cells import cell_len, set_cell_size
+
+NARROWEST = 40
+GAP = "  "
+_BARS = "▁▂▃▄▅▆▇█"
+_STEERING = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # Unicode's categories of what is not seen
+
+
+def clean(text: str) -> str:
+    r"""The text with every control character, line end and direction mark replaced.
+
+    >>> clean("a\x1b[2Jb\u202ec") == "a\ufffd[2Jb\ufffdc"
+    True
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join("\ufffd" if unicodedata.category(char) in _STEERING else char for char in text)
+
+
+def width() -> int | None:
+    """The columns of the terminal that reads us; None when nothing has to fit."""
+    if not sys.stdout.isatty():
+        return None
+    try:
+        columns = int(os.environ.get("COLUMNS", "")) or os.get_terminal_size().columns
+    except (ValueError, OSError):
+        columns = 80
+    return max(columns, NARROWEST)
+
+
+def fitted(text: str, columns: int | None) -> str:
+    """The text, cut with an ellipsis when it is wider than that.
+
+    >>> fitted("abcdef", 4), fitted("abcdef", None)
+    ('abc…', 'abcdef')
+    """
+    text = clean(text)
+    if columns is None or cell_len(text) <= columns:
+        return text
+    return set_cell_size(text, columns - 1).rstrip() + "…"
+
+
+def table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], *, columns: int | None, indent: str = ""
+) -> list[str]:
+    """The rows below their head: a column whose head ends in ``>`` is set to the right.
+
+    The last column takes what is left of a line; one before it never more than a third.
+
+    >>> table(["host", "n>"], [["a.example", "7"], ["b", "12"]], columns=None)
+    ['host        n', 'a.example   7', 'b          12']
+    """
+    names = [name.removesuffix(">") for name in head]
+    most = None if columns is None else columns // 3
+    cells = [[fitted(cell, most) for cell in row[:-1]] + [clean(row[-1])] for row in rows]
+    lines = [names, *cells]
+    widths = [max(cell_len(line[place]) for line in lines) for place in range(len(names))]
+    found = []
+    for line in lines:
+        parts = [
+            _set(cell, wide, right=name.endswith(">"))
+            for cell, wide, name in zip(line, widths, head, strict=True)
+        ]
+        found.append(fitted(indent + GAP.join(parts).rstrip(), columns))
+    return found
+
+
+def _set(cell: str, wide: int, *, right: bool) -> str:
+    blank = " " * (wide - cell_len(cell))
+    return blank + cell if right else cell + blank
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """A bar for each value, the highest as high as a line; nothing is a dot.
+
+    >>> sparkline([0, 1, 4, 8])
+    '·▁▄█'
+    """
+    top = max(values, default=0)
+    if top <= 0:
+        return "·" * len(values)
+    return "".join(
+        _BARS[max(round(value / top * len(_BARS)) - 1, 0)] if value > 0 else "·" for value in values
+    )

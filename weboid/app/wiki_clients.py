@@ -1,0 +1,144 @@
+"""API clients of wikis, opened as their settings say."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import quote
+
+from core.config.settings import Settings
+from core.errors import BadUrlError, ConfigError
+from core.hosts import HostPatterns, UpstreamProxyScheme, parse_upstream_proxy
+from core.urls import host_of
+from links.checker.connection import strict_context
+from links.registry.wikis import Wiki
+from wiki.api.client import ApiSettings, WikiApi, user_agent
+from wiki.api.credentials import WikiCredentials, read_account
+from wiki.api.transport import ServerRoute, is_same_server
+from wiki.api.wikidata import WikibaseRepository
+from wiki.settings import FeedSettings, WikiSettings
+
+
+def settings_of_wiki(wiki: Wiki) -> WikiSettings:
+    """What its operator says of it.
+
+    Raises:
+        ConfigError: that cannot be used; the text names the wiki and how to mend it.
+    """
+    try:
+        return WikiSettings.parse(wiki.settings)
+    except ConfigError as error:
+        raise ConfigError(
+            f"The settings of {wiki.name} cannot be used: {error} "
+            f"`weboid links wiki {wiki.name} --set KEY=JSON` writes one anew."
+        ) from error
+
+
+def wiki_credentials(feed: FeedSettings) -> WikiCredentials:
+    """Who reads the wiki.
+
+    Raises:
+        ConfigError: a file cannot be read, can be read by others, or holds no secret.
+    """
+    return read_account(
+        feed.account,
+        Path(feed.password_file) if feed.password_file else None,
+        basic_file=Path(feed.basic_file) if feed.basic_file else None,
+    )
+
+
+def open_api(
+    address: str, account: WikiCredentials, settings: Settings, **manners: float
+) -> WikiApi:
+    """The API at that address; nothing is sent yet.
+
+    Args:
+        address: of api.php.
+        account: who asks.
+        settings: `[links]` says who asks (`wiki_user_agent`); `[egress]` says the way (`route_to`).
+        manners: of `wiki.api.client.Manners`, where they differ.
+
+    Raises:
+        ConfigError: a setting cannot be used.
+    """
+    given: Mapping[str, float] = manners
+    return WikiApi(
+        address,
+        account,
+        manners=ApiSettings(agent=wiki_user_agent(settings), **given),  # type: ignore[arg-type]
+        route=route_to(address, settings),
+    )
+
+
+def wiki_user_agent(settings: Settings) -> str:
+    """Return the User-Agent that wikis are asked with.
+
+    Raises:
+        ConfigError: the contact or the purpose page cannot be part of one.
+    """
+    links = settings.links
+    return user_agent(links.contact or settings.visit.contact, links.purpose_page)
+
+
+def route_to(url: str, settings: Settings) -> ServerRoute:
+    """The way to a server, as `[egress]` says: `ca_file` and `via`.
+
+    Raises:
+        ConfigError: it leads through a proxy that cannot be used here.
+    """
+    proxies = HostPatterns(
+        {host: (parse_upstream_proxy(text),) for host, text in settings.egress.via.items()}
+    )
+    try:
+        host = host_of(url)
+    except BadUrlError as error:
+        raise ConfigError(f"{url[:200]!r} is no address: {error}") from error
+    (via,) = proxies.of(host) or (None,)
+    if via is not None and via.scheme is not UpstreamProxyScheme.HTTP:
+        raise ConfigError(
+            f"[egress] via leads to {host} through {via}, and wikis are asked through http proxies "
+            f'only: name one, or write "{host}" = "direct".'
+        )
+    proxy = ""
+    if via is not None:
+        secret = (
+            f"{quote(via.username, safe='')}:{quote(via.password, safe='')}@"
+            if via.username
+            else ""
+        )
+        proxy = f"http://{secret}{via.host}:{via.port}"
+    return ServerRoute(strict_context(settings.egress.ca_file), proxy)
+
+
+def open_wiki_api(wiki: Wiki, settings: Settings) -> WikiApi:
+    """The API of a wiki that the registry knows, asked as its operator said.
+
+    Raises:
+        ConfigError: nobody said where it is, or a setting of it cannot be used.
+    """
+    if not wiki.url:
+        raise ConfigError(
+            f"Nobody said where {wiki.name} is: `weboid wiki add URL --name {wiki.name}`."
+        )
+    return open_api(wiki.url, wiki_credentials(settings_of_wiki(wiki).feed), settings)
+
+
+def open_items(api: WikiApi, settings: Settings, **manners: float) -> WikibaseRepository:
+    """Who asks what Wikidata items say; nothing is sent yet.
+
+    Its repository is asked unnamed, but with what lets through a server in front of both.
+
+    Args:
+        api: of the wiki whose pages have the items.
+        settings: as in `open_api`.
+        manners: as there.
+    """
+
+    def opened(address: str) -> WikiApi:
+        is_same = is_same_server(api.address, address)
+        return open_api(
+            address,
+            WikiCredentials(basic=api.account.basic if is_same else ""),
+            settings,
+            **manners,
+        )
+
+    return WikibaseRepository(api, opened)

@@ -1,0 +1,254 @@
+"""Input from watched wikis: links for the frontier, levels, and addresses of the watcher.
+
+Through the extension users ask for levels of links; who may is decided here: the wiki says who
+asks; what its editors may decide, `weboid level rights` says. In levels a wiki goes by the name that it
+has in addresses of copies (`WikiName.in_levels`).
+"""
+
+import asyncio
+import getpass
+import json
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+from core.clock import Clock
+from core.config.settings import Settings
+from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
+from core.errors import InputError
+from core.layout import Layout
+from crawler.capture.page_capture import announce_wikis
+from crawler.frontier.base import Frontier, Lane, NewItem
+from crawler.run.context_builder import make_slot_assigner
+from links.registry.archive_backlog import ArchivePriority
+from playback.access.decision_store import open_decisions
+from playback.access.level_store import LevelStore
+from playback.access.level_targets import target_of
+from playback.access.levels import Level, LevelActor, LevelDecision, RuleTable, parse_actor
+from weboid.app.copy_sources import open_own_captures
+from wiki.sync.archive_queue import DueLink
+from wiki.sync.webhook import (
+    LevelRequest,
+    RefusedRequestError,
+    SetLevel,
+    SetWikiLevels,
+    WikiLevelsRequest,
+)
+
+_LANES = {
+    ArchivePriority.SAVED: Lane.NOW,
+    ArchivePriority.CROWD: Lane.HIGH,
+    ArchivePriority.REVIVED: Lane.HIGH,
+    ArchivePriority.SWEPT: Lane.STANDARD,
+    ArchivePriority.LACKING: Lane.STANDARD,
+}
+
+
+class FrontierArchive:
+    """Hands links to a frontier, which knows what it has visited (A02) and whose rules decide then."""
+
+    def __init__(
+        self, frontier: Frontier, settings: Settings, *, clock: Clock, layout: Layout
+    ) -> None:
+        """Take the frontier, the profile whose politeness its workers have, and the collection."""
+        self._frontier = frontier
+        self._settings = settings
+        self._turns = make_slot_assigner(settings)
+        self._clock = clock
+        self._layout = layout
+
+    async def archived(self, urls: Sequence[str], since: datetime) -> Collection[str]:
+        """Return those of the URLs of which there is a capture since then that shows the page."""
+
+        def look() -> Collection[str]:
+            with open_own_captures(self._layout, self._settings.index.url, "") as own:
+                found = {url: own.usable(url, None) for url in urls}
+            return [
+                url
+                for url, page in found.items()
+                if page is not None and not page.rank and page.captured_at >= since
+            ]
+
+        return await asyncio.to_thread(look)
+
+    async def take(self, urls: Sequence[DueLink]) -> None:
+        """Queue the links; those that somebody has just saved first.
+
+        What is visited too lately is left alone, whatever came of it; not what has just come back to
+        life, or what nobody has a copy of.
+
+        Raises:
+            WeboidError: the frontier does not answer.
+        """
+        addresses = {each.wiki.in_levels: each.pages_url for each in urls if each.pages_url}
+        await asyncio.to_thread(announce_wikis, self._frontier, addresses)
+        ages: dict[int, list[NewItem]] = {}
+        for each in urls:
+            days = 0 if each.priority is ArchivePriority.REVIVED else each.archived_days
+            item = NewItem(each.url, _LANES[each.priority], via=each.page_url)
+            ages.setdefault(days, []).append(item)
+        for days, items in sorted(ages.items()):
+            assigned = await self._turns.assign(items)
+            await asyncio.to_thread(
+                self._frontier.add, assigned, now=self._clock.now(), again=timedelta(days=days)
+            )
+
+
+LOCAL_SETTINGS = "#LocalSettings.php"  # an actor's name that no user of MediaWiki can have
+_Kind = TypeVar("_Kind", Level, StoredLevel)
+
+
+@contextmanager
+def open_level_setter(layout: Layout, database_url: str, clock: Clock) -> Iterator[SetLevel]:
+    """What sets levels in a collection, for the block."""
+    with closing(open_decisions(layout, database_url)) as store:
+        book = LevelStore(store)
+
+        async def set_level(asked: LevelRequest) -> str | None:
+            return await asyncio.to_thread(_decide, book, asked, clock)
+
+        yield set_level
+
+
+@contextmanager
+def open_wiki_level_setter(
+    layout: Layout, database_url: str, clock: Clock
+) -> Iterator[SetWikiLevels]:
+    """Yield what sets the levels of whole wikis in a collection."""
+    with closing(open_decisions(layout, database_url)) as store:
+        book = LevelStore(store)
+
+        async def set_wiki_levels(asked: WikiLevelsRequest) -> None:
+            await asyncio.to_thread(_follow_local_settings, book, asked, clock)
+
+        yield set_wiki_levels
+
+
+def _follow_local_settings(book: LevelStore, asked: WikiLevelsRequest, clock: Clock) -> None:
+    """Let what LocalSettings.php says hold for the wiki, as far as its right reaches.
+
+    Raises:
+        InputError: that is no level, or the wiki may not set it.
+    """
+    target = target_of(wiki=asked.wiki.in_levels)
+    actor = LevelActor(LOCAL_SETTINGS, asked.wiki.in_levels)
+    shown = _level(asked.shown, Level)
+    stored = _level(asked.stored, StoredLevel)
+    rules, now = book.now(), clock.now()
+    if _is_news(rules.at(target), shown, actor):
+        book.decide([target], shown, actor=actor, now=now, reason="$wgWeboidLevel")
+    if _is_news(rules.stored.at(target), stored, actor):
+        book.decide_stored([target], stored, actor=actor, now=now, reason="$wgWeboidStore")
+
+
+def _is_news(held: LevelDecision[Any] | None, level: StrEnum | None, actor: LevelActor) -> bool:
+    """Return True when the wiki's rule has to change; without a setting only its own rule goes."""
+    if level is None:
+        return held is not None and held.actor == actor
+    return held is None or held.level is not level
+
+
+def _level(text: str | None, kind: type[_Kind]) -> _Kind | None:
+    if text is not None and text not in set(kind):
+        raise InputError(f"There is no level {text[:40]!r}; known: {', '.join(kind)}.")
+    return None if text is None else kind(text)
+
+
+def stored_level_of_wiki(
+    layout: Layout, database_url: str, wiki: str, level: StoredLevel | None, clock: Clock
+) -> StoredLevel:
+    """Return the stored level of what a wiki's pages cite; give it one first unless that is None."""
+    target = target_of(wiki=wiki)
+    with closing(open_decisions(layout, database_url)) as store:
+        book = LevelStore(store)
+        held = book.now().stored.at(target)
+        if level is not None and (held is None or held.level is not level):
+            actor = LevelActor(getpass.getuser())
+            book.decide_stored(
+                [target], level, actor=actor, now=clock.now(), reason="weboid wiki add"
+            )
+        rules = book.now().stored
+        ruling = rules.at(target) or rules.at(target_of())
+    return DEFAULT_STORED_LEVEL if ruling is None or ruling.level is None else ruling.level
+
+
+def _decide(book: LevelStore, asked: LevelRequest, clock: Clock) -> str:
+    """Set what was asked for; the level that holds then.
+
+    Raises:
+        RefusedRequestError: that user may not.
+        InputError: that is no level, no link, or nobody.
+    """
+    wiki = asked.wiki.in_levels
+    actor = parse_actor(f"{asked.user}@{wiki}")
+    target = target_of(wiki=wiki, link=asked.url)
+
+    def rules() -> RuleTable[Any]:
+        return book.now().stored if asked.is_stored else book.now()
+
+    level = _level(asked.level, StoredLevel) if asked.is_stored else _level(asked.level, Level)
+    if level is not None or rules().at(target) is not None:  # else there is nothing to take back
+        decide: Callable[..., None] = book.decide_stored if asked.is_stored else book.decide
+        try:
+            decide([target], level, actor=actor, now=clock.now(), reason=asked.reason)
+        except InputError as error:
+            raise RefusedRequestError(str(error)) from error
+    return str(rules().ruling(target.what, wiki).level)
+
+
+@dataclass(frozen=True)
+class WatchNote:
+    """Addresses, without secrets.
+
+    Attributes:
+        front: the origin of the pages; empty: nobody is served.
+        replay: the origin of the copies.
+        bell: the webhook, ``host:port``; empty: there is none.
+        secret_files: by the wiki that each signs for; "" for the only one.
+    """
+
+    front: str = ""
+    replay: str = ""
+    bell: str = ""
+    secret_files: dict[str, str] = field(default_factory=dict)
+
+    def secret_of(self, wiki: str) -> str:
+        """Return the file of the wiki's secret; empty without one."""
+        return self.secret_files.get(wiki) or self.secret_files.get("", "")
+
+    def changed(
+        self, front: str | None, replay: str | None, bell: str | None, secret_file: str | None
+    ) -> "WatchNote":
+        """Return the note with what was said instead."""
+        given: dict[str, Any] = {
+            "front": front.rstrip("/") if front is not None else None,
+            "replay": replay.rstrip("/") if replay is not None else None,
+            "bell": bell,
+            "secret_files": {"": secret_file} if secret_file is not None else None,
+        }
+        return replace(self, **{name: value for name, value in given.items() if value is not None})
+
+
+def write_note(layout: Layout, note: WatchNote) -> None:
+    """Keep the note in the collection."""
+    place = _place(layout)
+    scratch = place.with_suffix(".new")
+    scratch.write_text(json.dumps(asdict(note), indent=1) + "\n", encoding="utf-8")
+    scratch.replace(place)
+
+
+def read_note(layout: Layout) -> WatchNote:
+    """Return the collection's note; an empty one when there is none that can be read."""
+    try:
+        found = json.loads(_place(layout).read_text(encoding="utf-8"))
+        return WatchNote(**found)
+    except (OSError, ValueError, TypeError):
+        return WatchNote()
+
+
+def _place(layout: Layout) -> Path:
+    return layout.databases / "watch.json"

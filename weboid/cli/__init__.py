@@ -1,0 +1,1 @@
+"""Command line: commands translate options and print results; the packages do the work."""

@@ -1,0 +1,1 @@
+"""Commands that archive, crawl, and inspect or steer a crawl."""

@@ -1,0 +1,237 @@
+"""`weboid worker` and `weboid proxy`: long-running processes of a cluster."""
+
+import asyncio
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import click
+
+from core.clock import SystemClock
+from core.errors import ConfigError
+from core.hosts import split_host_port
+from core.layout import Layout
+from crawler.pools.proxy_pool import FileRecovered
+from crawler.profiles import load_profile
+from crawler.run.worker_process import WorkerOptions, run_worker
+from net.backoff import WaitEnded, WaitStarted
+from proxy.control.frames import ClusterSecret
+from weboid.app.operator_identity import collection_settings
+from weboid.app.proxy_service import ProxyServiceOptions, serve_proxy
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.options import (
+    collection_option,
+    database_option,
+    dedup_option,
+    frontier_option,
+    json_option,
+    profile_option,
+    secret_option,
+    shared_settings,
+    workers_option,
+)
+from weboid.cli.support.run_options import open_stored_levels, unlock_logins
+from weboid.cli.support.run_output import run_reporter
+
+
+@click.command("worker")
+@collection_option
+@profile_option
+@frontier_option
+@database_option
+@dedup_option
+@secret_option
+@workers_option
+@click.option(
+    "--reports",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Keep the crawl log and the logs of links there.  [default: the collection's reports/, where"
+    " the collection is on this machine]",
+)
+@json_option
+def worker_command(
+    *,
+    collection: Path,
+    profile: str,
+    frontier_url: str,
+    database_url: str,
+    dedup_url: str,
+    secret: ClusterSecret,
+    workers: int,
+    reports: Path | None,
+    as_json: bool,
+) -> int:
+    """Visit whatever the frontier holds, for as long as it runs.
+
+    Proxies that have announced themselves there write the WARCs. While Redis, the database or all
+    proxies are away it waits, and goes on. SIGTERM ends it when the pages begun are done; a second
+    one at once. The collection's folder is needed only where the frontier or the index lies in it.
+    """
+    os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
+    settings = shared_settings(
+        # Whoever handed the URLs over may be a person: robots.txt means what the profile says.
+        collection_settings(
+            profile,
+            collection,
+            unattended=True,
+            robots=load_profile(profile).policy.robots,
+        ),
+        frontier_url=frontier_url,
+        database_url=database_url,
+        dedup_url=dedup_url,
+    )
+    layout = Layout(collection)
+    if reports is None and layout.marker.exists():
+        reports = layout.reports
+    if reports is None:
+        click.echo("No crawl log is kept here: --reports names a folder for it.", err=True)
+    show = run_reporter(as_json=as_json)
+    with open_stored_levels(layout, settings.index.url) as level_of:
+        ended = asyncio.run(
+            run_worker(
+                WorkerOptions(
+                    settings,
+                    layout,
+                    workers,
+                    secret,
+                    unlock_logins(settings, collection),
+                    reports,
+                    stored_level_of=level_of,
+                ),
+                clock=SystemClock(),
+                report=show.event,
+                stopping=show.stopping,
+                dice=Random(),  # noqa: S311 no secret depends on it
+            )
+        )
+    if not as_json:
+        click.echo(f"{ended} pages ended here.")
+    return ExitCode.OK
+
+
+@click.command("proxy")
+@collection_option
+@profile_option
+@frontier_option
+@database_option
+@dedup_option
+@secret_option
+@click.option(
+    "--listen",
+    default="127.0.0.1:8000",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where browsers come; port 0: a free one.",
+)
+@click.option(
+    "--control",
+    default="127.0.0.1:8001",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where workers give orders; port 0: a free one.",
+)
+@click.option(
+    "--advertise",
+    default="",
+    metavar="HOST",
+    help="The name or address by which workers reach this machine, if not the one listened on.",
+)
+@click.option(
+    "--drain",
+    default=90.0,
+    show_default=True,
+    type=click.FloatRange(0, 86_400),
+    help="Seconds that visits under way may take when it is told to stop.",
+)
+@json_option
+def proxy_command(
+    *,
+    collection: Path,
+    profile: str,
+    frontier_url: str,
+    database_url: str,
+    dedup_url: str,
+    secret: ClusterSecret,
+    listen: str,
+    control: str,
+    advertise: str,
+    drain: float,
+    as_json: bool,
+) -> int:
+    """Write WARCs for workers on any machine.
+
+    Shares the collection's folder with other proxies, announces itself in the frontier, and takes
+    orders from those who hold the secret. Browsers and orders come over the network as it is: let
+    only the cluster's machines reach these ports. SIGTERM ends it when the visits under way are over.
+    """
+    os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
+    settings = shared_settings(
+        load_profile(profile),
+        frontier_url=frontier_url,
+        database_url=database_url,
+        dedup_url=dedup_url,
+    )
+    order = ProxyServiceOptions(
+        root=collection,
+        settings=settings,
+        listen=_place(listen, "--listen"),
+        control=_place(control, "--control"),
+        advertise=advertise,
+        secret=secret,
+        drain_s=drain,
+    )
+    say = _ProxyReporter(as_json=as_json)
+    asyncio.run(
+        serve_proxy(
+            order,
+            clock=SystemClock(),
+            ready=say.ready,
+            report=say.event,
+            stopping=say.stopping,
+        )
+    )
+    return ExitCode.OK
+
+
+def _place(text: str, option: str) -> tuple[str, int]:
+    try:
+        return split_host_port(text)
+    except ConfigError as error:
+        raise ConfigError(f"{option}: {error}") from error
+
+
+class _ProxyReporter:
+    """What it says, for people or as JSON lines."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+
+    def ready(self, about: dict[str, Any]) -> None:
+        """It serves."""
+        shown = {name: value for name, value in about.items() if name != "authority"}
+        self._say(
+            {"event": "ready", **shown},
+            f"The proxy serves browsers at {about['browsers']}, workers at {about['address']}.",
+        )
+
+    def event(self, event: FileRecovered | WaitStarted | WaitEnded) -> None:
+        """A file was put in order, or something is waited for."""
+        match event:
+            case FileRecovered():
+                self._say({"event": "recovered", **event.facts}, event.text)
+            case WaitStarted():
+                self._say({"event": "waiting", **asdict(event)}, event.text)
+            case WaitEnded():
+                facts = {"event": "going_on", **asdict(event)}
+                self._say(facts, f"Going on after {event.seconds:.0f} s.")
+
+    def stopping(self) -> None:
+        """The first signal came."""
+        self._say({"event": "stopping"}, "Stopping when the visits under way are over.")
+
+    def _say(self, facts: dict[str, Any], text: str) -> None:
+        click.echo(json.dumps(facts) if self._as_json else text)

@@ -1,0 +1,398 @@
+"""Control of a running crawl: `pause_command`, `resume_command`, `stop_command`, hosts and `sheet`.
+
+Orders travel through the frontier, so they reach every worker of every machine within a second, and
+a crawl that is started later finds a pause still there.
+"""
+
+import asyncio
+import json
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
+
+from core.clock import SystemClock
+from core.config.profile import parse_sheet
+from core.config.sheets import surt_prefix
+from core.errors import ConfigError, InputError
+from core.timestamps import LONGEST_DURATION, format_duration, parse_duration, parse_moment
+from crawler.frontier.base import Frontier, HostOrder, HostReport
+from crawler.jobs.crawl_job import toml_value
+from crawler.jobs.job_settings import SHEET_ORDER
+from crawler.status.collection_status import json_value
+from crawler.worker.worker_pool import STOP_ORDER
+from weboid.app.text_table import clean, table, width
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.command_target import CommandTarget, target_options
+from weboid.cli.support.options import host_name
+
+POLL_S = 0.2
+_CLOCK = SystemClock()
+
+_wait_option = click.option("--wait", is_flag=True, help="Return when no page is in work any more.")
+
+
+@click.command("pause")
+@target_options
+@click.option("--reason", default="paused by an operator", help="What `status` shows.")
+@_wait_option
+def pause_command(*, where: CommandTarget, reason: str, wait: bool, as_json: bool) -> int:
+    """Let no page begin.
+
+    What is in work is finished. It lasts until `weboid resume` and survives the end of a run: a
+    crawl that is started while its frontier is paused waits.
+    """
+    with where.frontier() as frontier:
+        frontier.pause(reason)
+        _tell(frontier, where, f"Paused {where.name}: {reason}.", as_json=as_json, wait=wait)
+    return ExitCode.OK
+
+
+@click.command("resume")
+@target_options
+def resume_command(*, where: CommandTarget, as_json: bool) -> int:
+    """Let pages begin again.
+
+    Ends a pause, and takes back an order to stop that nobody has followed yet.
+    """
+    with where.frontier() as frontier:
+        was_paused = frontier.stats(_CLOCK.now()).paused is not None
+        frontier.resume()
+        was_stopping = frontier.take_back(STOP_ORDER, "")
+        if was_paused or was_stopping:
+            text = "Pages begin again." if was_paused else "The order to stop is taken back."
+        else:
+            text = "It was not paused."
+        _tell(frontier, where, text, as_json=as_json)
+    return ExitCode.OK
+
+
+@click.command("stop")
+@target_options
+@click.option("--now", "at_once", is_flag=True, help="Give up the pages in work; they stay queued.")
+@_wait_option
+def stop_command(*, where: CommandTarget, at_once: bool, wait: bool, as_json: bool) -> int:
+    """End the runs that go on.
+
+    They finish the pages in work, or with --now leave them queued. Nothing is lost: the same
+    `weboid archive` or `weboid crawl` goes on where it stopped, and takes the order back.
+    """
+    with where.frontier() as frontier:
+        if where.is_shared or where.is_worked_on(frontier, now=_CLOCK.now()):
+            frontier.give_order(STOP_ORDER, "", "now" if at_once else "")
+            text = "Stopping at once." if at_once else "Stopping after the pages in work."
+        else:
+            text = "Nobody works on it: there is nothing to stop."
+        _tell(frontier, where, text, as_json=as_json, wait=wait)
+    return ExitCode.OK
+
+
+def _tell(
+    frontier: Frontier, where: CommandTarget, text: str, *, as_json: bool, wait: bool = False
+) -> None:
+    """Say what was done and what is in work, and wait for its end when that is wanted."""
+    if not as_json:
+        click.echo(text)
+    facts = _facts(frontier, where)
+    claimed = facts["claimed"]
+    if not as_json and claimed and not wait:
+        click.echo(f"{claimed} {'page is' if claimed == 1 else 'pages are'} still in work.")
+    if wait:
+        asyncio.run(until_idle(frontier, lambda count: _say_waiting(count, quiet=as_json)))
+        facts = _facts(frontier, where)
+        if not as_json:
+            click.echo("No page is in work.")
+    if as_json:
+        click.echo(json.dumps(facts, ensure_ascii=False))
+
+
+def _facts(frontier: Frontier, where: CommandTarget) -> dict[str, Any]:
+    now = _CLOCK.now()
+    stats = frontier.stats(now)
+    stopping = frontier.orders(STOP_ORDER).get("")
+    return {
+        "paused": stats.paused,
+        "stopping": None if stopping is None else stopping or "gently",
+        "claimed": stats.claimed,
+        "queued": stats.queued,
+        "worked_on": where.is_worked_on(frontier, now=now),
+    }
+
+
+async def until_idle(frontier: Frontier, told: Callable[[int], object]) -> None:
+    """Return when nothing is claimed; `told` how many are, whenever that changes."""
+    last = None
+    while claimed := frontier.stats(_CLOCK.now()).claimed:
+        if claimed != last:
+            told(claimed)
+            last = claimed
+        await asyncio.sleep(POLL_S)
+
+
+def _say_waiting(count: int, *, quiet: bool) -> None:
+    if not quiet:
+        click.echo(f"Waiting for {count} {'page' if count == 1 else 'pages'} in work.", err=True)
+
+
+# Further off than this, a block is told as one without an end.
+_FOREVER = timedelta(days=3_650)
+_OVER = datetime(1970, 1, 1, tzinfo=UTC)  # before any frontier's clock
+
+
+@click.command("hosts")
+@click.argument("host", required=False, type=host_name)
+@click.option("--longest", "order", flag_value="longest", default=True, help="Most waiting first.")
+@click.option("--slowest", "order", flag_value="slowest", help="Longest visits first.")
+@click.option("--blocked", "order", flag_value="blocked", help="Only hosts that are left alone.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True)
+@target_options
+def hosts(*, host: str | None, order: str, limit: int, where: CommandTarget, as_json: bool) -> int:
+    """Say how hosts do.
+
+    What waits for each, how long a visit takes, and when, or why not, it may be asked again.
+    """
+    now = _CLOCK.now()
+    with where.frontier() as frontier:
+        if host is not None:
+            reports = [_known(frontier, host, now)]
+        elif order == "blocked":
+            names = [block.host for block in frontier.blocks(now=now, limit=limit)]
+            found = (frontier.host(name, now=now) for name in names)
+            reports = [report for report in found if report is not None]
+        else:
+            reports = list(frontier.hosts(HostOrder(order), now=now, limit=limit))
+    if as_json:
+        click.echo(json.dumps([json_value(asdict(each)) for each in reports], ensure_ascii=False))
+        return ExitCode.OK
+    lines = (
+        host_details(reports[0], now)
+        if host is not None
+        else host_table(reports, now, columns=width())
+    )
+    for line in lines:
+        click.echo(line)
+    if not reports:
+        click.echo("No host is blocked." if order == "blocked" else "No host is known.")
+    return ExitCode.OK
+
+
+@click.command("pause-host")
+@click.argument("host", type=host_name)
+@click.option("--for", "length", type=parse_duration, metavar="LENGTH", help="2h, 30d, ….")
+@click.option(
+    "--until", type=parse_moment, metavar="MOMENT", help="2026-12-31, or with T18:00 (UTC)."
+)
+@click.option("--reason", default="paused by an operator", help="What `hosts` shows.")
+@target_options
+def pause_host_command(
+    *,
+    host: str,
+    length: timedelta | None,
+    until: datetime | None,
+    reason: str,
+    where: CommandTarget,
+    as_json: bool,
+) -> int:
+    """Leave a host alone for a time.
+
+    Without a time: until `weboid resume-host`. A page of it that is in work is finished. A block
+    that is already longer stays.
+    """
+    now = _CLOCK.now()
+    if length is not None and until is not None:
+        raise InputError("Say --for or --until, not both.")
+    moment = until or now + (LONGEST_DURATION if length is None else length)
+    if moment <= now:
+        raise InputError("That moment is over: name a later one, or use `weboid resume-host`.")
+    with where.frontier() as frontier:
+        frontier.block_until(host, moment, reason, now=now)
+        report = _known(frontier, host, now)
+    if as_json:
+        click.echo(json.dumps(json_value(asdict(report)), ensure_ascii=False))
+        return ExitCode.OK
+    click.echo(f"{host} is left alone {_until(report.blocked_until, now)}.")
+    if report.active:
+        click.echo(f"In work now: {report.active}; that is finished.")
+    return ExitCode.OK
+
+
+@click.command("resume-host")
+@click.argument("host", type=host_name)
+@target_options
+def resume_host_command(*, host: str, where: CommandTarget, as_json: bool) -> int:
+    """Ask a host again.
+
+    Ends its block, whoever made it, and forgets that it was down.
+    """
+    now = _CLOCK.now()
+    with where.frontier() as frontier:
+        before = _known(frontier, host, now)
+        frontier.block_until(host, _OVER, "", now=now)
+        report = _known(frontier, host, now)
+    if as_json:
+        click.echo(json.dumps(json_value(asdict(report)), ensure_ascii=False))
+        return ExitCode.OK
+    if before.blocked_until is None and before.down_until is None:
+        click.echo(f"{host} was not blocked.")
+    else:
+        click.echo(f"{host} may be asked again; {report.waiting} of its URLs wait.")
+    return ExitCode.OK
+
+
+def _known(frontier: Frontier, host: str, now: datetime) -> HostReport:
+    report = frontier.host(host, now=now)
+    if report is None:
+        raise InputError(f"The frontier knows no host {host}: no URL of it was ever added.")
+    return report
+
+
+def host_table(
+    reports: Sequence[HostReport], now: datetime, *, columns: int | None, indent: str = ""
+) -> list[str]:
+    """A line a host."""
+    if not reports:
+        return []
+    head = ("host", "waits>", "work>", "done>", "visit>", "state")
+    rows = [
+        (
+            each.host,
+            str(each.waiting),
+            str(each.active),
+            str(each.done),
+            format_duration(each.mean.total_seconds()) if each.done or each.busy else "-",
+            host_state(each, now),
+        )
+        for each in reports
+    ]
+    return table(head, rows, columns=columns, indent=indent)
+
+
+def host_details(report: HostReport, now: datetime) -> list[str]:
+    """All that is known of one host."""
+    mean, busy = report.mean.total_seconds(), report.busy.total_seconds()
+    facts: list[tuple[str, Any]] = [
+        ("Host", report.host),
+        ("State", host_state(report, now)),
+        ("To do", f"{report.waiting} waiting, {report.active} in work"),
+        ("Done", f"{report.done} pages, {report.bytes:,} bytes"),
+        ("Visits", f"{format_duration(mean)} lately, {format_duration(busy)} in all"),
+        ("Failures", f"{report.failures} in a row"),
+    ]
+    return [f"{name:<10}  {clean(str(value))}" for name, value in facts]
+
+
+def host_state(report: HostReport, now: datetime) -> str:
+    """Whether the host may be asked, when, and why not."""
+    why = f": {report.blocked_reason}" if report.blocked_reason else ""
+    if report.down_until is not None and report.down_until > now:
+        return f"down {_until(report.down_until, now)}{why}"
+    if report.blocked_until is not None and report.blocked_until > now:
+        return f"blocked {_until(report.blocked_until, now)}{why}"
+    if report.active:
+        return "in work"
+    if report.ready_at > now:
+        return f"rests for {format_duration((report.ready_at - now).total_seconds())}"
+    return "may be asked" if report.waiting else "-"
+
+
+def _until(moment: datetime | None, now: datetime) -> str:
+    if moment is None:
+        return "no longer"
+    if moment - now > _FOREVER:
+        return "until it is resumed"
+    return f"until {moment:%Y-%m-%d %H:%M} UTC"
+
+
+@click.group("sheet")
+def sheet_group() -> None:
+    """Settings for a part of the web, changed while a crawl runs.
+
+    A sheet holds below a prefix: a host and those below it (example.org), a folder
+    (example.org/wiki/), or a SURT prefix (org,example,). Where several match, the longest holds. Workers
+    on all machines follow within a second; sheets of a profile hold as well, and are set there.
+    """
+
+
+@sheet_group.command("set")
+@click.argument("prefix")
+@click.argument("changes", nargs=-1, required=True, metavar="KEY=VALUE...")
+@target_options
+def sheet_set(*, prefix: str, changes: tuple[str, ...], where: CommandTarget, as_json: bool) -> int:
+    """Change settings below PREFIX: visit.timeout_s=90, politeness.min_delay_s=5.
+
+    What the sheet said before stays, unless it is named. Values are written as in a profile.
+    """
+    spelled = surt_prefix(prefix)
+    changed = [_change(text) for text in changes]
+    with where.frontier(make=True) as frontier:
+        document = _document(frontier.orders(SHEET_ORDER).get(spelled, "{}"))
+        for group, key, value in changed:
+            document.setdefault(group, {})[key] = value
+        sheet = parse_sheet(spelled, document)
+        text = json.dumps({name: dict(keys) for name, keys in sheet.changes().items()})
+        frontier.give_order(SHEET_ORDER, spelled, text)
+    _say(spelled, document, as_json=as_json)
+    return ExitCode.OK
+
+
+@sheet_group.command("list")
+@target_options
+def sheet_list(*, where: CommandTarget, as_json: bool) -> int:
+    """The sheets that were set, by prefix."""
+    with where.frontier() as frontier:
+        orders = frontier.orders(SHEET_ORDER)
+    if not orders and not as_json:
+        click.echo(f"No sheets are set for {where.name}.")
+    for prefix, text in orders.items():
+        _say(prefix, _document(text), as_json=as_json)
+    return ExitCode.OK
+
+
+@sheet_group.command("remove")
+@click.argument("prefix")
+@target_options
+def sheet_remove(*, prefix: str, where: CommandTarget, as_json: bool) -> int:
+    """Take a sheet back."""
+    spelled = surt_prefix(prefix)
+    with where.frontier() as frontier:
+        known = list(frontier.orders(SHEET_ORDER))
+        if not frontier.take_back(SHEET_ORDER, spelled):
+            names = ", ".join(known[:20]) or "none"
+            raise InputError(f"There is no sheet {spelled!r}; set are: {names}.")
+    click.echo(json.dumps({"removed": spelled}) if as_json else f"{spelled} is removed.")
+    return ExitCode.OK
+
+
+def _change(text: str) -> tuple[str, str, Any]:
+    """Group, key and value of ``visit.timeout_s=90``; a value that is no TOML is a text."""
+    name, equals, written = text.partition("=")
+    group, dot, key = name.strip().partition(".")
+    if not equals or not dot:
+        raise InputError(f"{text[:100]!r} is no change: write GROUP.KEY=VALUE, as in a profile.")
+    try:
+        return group, key, tomllib.loads(f"value = {written}")["value"]
+    except tomllib.TOMLDecodeError:
+        return group, key, written
+
+
+def _document(text: str) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"A sheet cannot be read: {error}.") from error
+    return document if isinstance(document, dict) else {}
+
+
+def _say(prefix: str, document: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"prefix": prefix, **document}, ensure_ascii=False))
+        return
+    keys = [
+        f"{group}.{key} = {toml_value(value)}"
+        for group, table in document.items()
+        for key, value in table.items()
+    ]
+    click.echo("\n  ".join([prefix, *keys]))

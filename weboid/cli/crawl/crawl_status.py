@@ -1,0 +1,376 @@
+"""`weboid status` and `weboid monitor`: status of a collection and its crawl."""
+
+import asyncio
+import contextlib
+import json
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
+from importlib import import_module
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from core.clock import SystemClock
+from core.errors import InputError, WeboidError
+from core.page_classes import GOOD
+from core.timestamps import format_duration
+from crawler.collection import read_collection
+from crawler.frontier.base import Frontier, HostReport
+from crawler.status.collection_status import (
+    CollectionHoldings,
+    CollectionStatus,
+    CopyCheckSummary,
+    FrontierOverview,
+    ReasonGroup,
+    StatusReader,
+    ended_in,
+    member_number,
+)
+from crawler.status.status_server import DEFAULT_LISTEN, serve_status
+from weboid.app.text_table import clean, fitted, sparkline, table, width
+from weboid.cli.crawl.crawl_control import host_table
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.command_target import CommandTarget, target_options
+from weboid.cli.support.run_output import format_size
+
+SHOWN = 5
+_LABEL = 12
+
+
+def status_lines(status: CollectionStatus, *, columns: int | None) -> list[str]:
+    """The status, a line a fact; lists are cut after `SHOWN`, all of them are in --json."""
+    found = []
+    if status.holdings is not None:
+        found += list(_head(status.holdings))
+    if status.frontier is not None:
+        found += list(_work(status.frontier, status.holdings))
+    elif status.holdings is not None:
+        found.append(_line("To do", "nothing yet: `weboid archive` or `weboid enqueue` adds URLs"))
+    if status.holdings is not None:
+        found += list(_stored_lines(status.holdings))
+    if status.checks is not None:
+        found += list(_checked(status.checks))
+    found = [fitted(line, columns) for line in found]
+    if status.frontier is not None:
+        found += list(_sections(status.frontier, columns))
+    return found
+
+
+def _line(label: str, text: str) -> str:
+    return f"{label:<{_LABEL}}{clean(text)}"
+
+
+def _head(holdings: CollectionHoldings) -> Iterator[str]:
+    writing = "  (being written)" if holdings.in_use else ""
+    yield _line("Collection", f"{holdings.root}{writing}")
+    outcomes = ", ".join(f"{count:,} {name}" for name, count in sorted(holdings.outcomes.items()))
+    yield _line("Pages", outcomes or "none")
+    if holdings.unindexed:
+        yield _line(
+            "Index",
+            f"INCOMPLETE: {holdings.unindexed:,} of {holdings.warcs:,} WARCs are not in it;"
+            " `weboid index rebuild` restores it",
+        )
+    worse = {name: count for name, count in holdings.classes.items() if name not in GOOD}
+    if worse:
+        found = ", ".join(f"{count:,} {name}" for name, count in sorted(worse.items()))
+        yield _line("Of these", found)
+
+
+def _checked(checks: CopyCheckSummary) -> Iterator[str]:
+    verdicts = [f"{count:,} {name}" for name, count in checks.verdicts.items() if count]
+    if not verdicts:
+        return
+    each = sum(checks.per_minute[min(checks.per_minute)].values())
+    yield _line("Checked", f"{', '.join(verdicts)}; {each:.1f} a minute now")
+    repairs = [f"{count:,} {state}" for state, count in checks.repairs.items() if count]
+    if repairs:
+        yield _line("Repairs", ", ".join(repairs))
+
+
+def _stored_lines(holdings: CollectionHoldings) -> Iterator[str]:
+    yield _line(
+        "Captures",
+        f"{holdings.responses:,} responses, {holdings.revisits:,} revisits,"
+        f" {holdings.artifacts:,} artifacts",
+    )
+    each = holdings.bytes_per_page
+    mean = f", {format_size(each)} a page" if each is not None else ""
+    yield _line("WARCs", f"{holdings.warcs:,} files, {format_size(holdings.warc_bytes)}{mean}")
+    low = holdings.free_bytes < holdings.reserve_bytes
+    more = ": no page begins before there is more" if low else ""
+    yield _line(
+        "Disk",
+        f"{format_size(holdings.free_bytes)} free, {format_size(holdings.reserve_bytes)} in reserve{more}",
+    )
+
+
+def _work(view: FrontierOverview, holdings: CollectionHoldings | None) -> Iterator[str]:
+    stats = view.stats
+    yield _line("State", _state(view, holdings))
+    later = f" ({stats.later:,} not before a moment)" if stats.later else ""
+    yield _line("To do", f"{stats.queued:,} queued{later}, {stats.claimed:,} in work")
+    due = f"; {stats.due:,} of them come due again" if stats.due else ""
+    ended = f"{stats.done:,} done, {stats.skipped:,} skipped, {stats.dead:,} given up"
+    yield _line("Ended", f"{ended}{due}")
+    counts = [ended_in(minute) for minute in view.minutes]
+    if any(counts):
+        now, ten, hour = (view.per_minute[window] for window in sorted(view.per_minute))
+        yield _line("Pages/min", f"{now:.1f} now, {ten:.1f} in 10 minutes, {hour:.1f} in an hour")
+        yield _line("Last hour", f"{sparkline(counts)} max {max(counts)}")
+    if view.eta is not None:
+        left = format_duration(view.eta.total_seconds())
+        yield _line("Left", f"at least {left}, if nothing is added")
+
+
+def _state(view: FrontierOverview, holdings: CollectionHoldings | None) -> str:
+    if view.stats.paused is not None:
+        return f"paused: {view.stats.paused}; `weboid resume` ends it"
+    at_work = bool(view.workers or view.stats.claimed) or (holdings is not None and holdings.in_use)
+    if view.stopping is not None and at_work:
+        return "stopping at once" if view.stopping == "now" else "stopping after the pages in work"
+    if not at_work:
+        return "nobody works on it"
+    blocked = len(view.blocked)
+    hosts = f"; {blocked} {'host is' if blocked == 1 else 'hosts are'} blocked" if blocked else ""
+    return f"at work{hosts}"
+
+
+def _sections(view: FrontierOverview, columns: int | None) -> Iterator[str]:
+    jobs = [name for name in view.jobs if name]
+    if jobs:
+        yield from _section("Crawls", _jobs(view, columns), len(view.jobs))
+    rows = _links(view)
+    yield from _section("Links", rows, len(rows))
+    yield from _section("In work", _leases(view, columns), len(view.leases))
+    slow = [host for host in view.slowest if host.done or host.busy]
+    yield from _section("Slowest hosts", _hosts(slow, view, columns), len(slow))
+    waiting = [host for host in view.longest if host.waiting]
+    yield from _section("Longest queues", _hosts(waiting, view, columns), len(waiting))
+    blocks = [(each.host, _left(each.until, view), each.reason) for each in view.blocked]
+    rows = table(("host", "for", "why"), blocks[:SHOWN], columns=columns, indent="  ")
+    yield from _section("Blocked hosts", rows if blocks else [], len(blocks))
+    down = [host for host in {*view.slowest, *view.longest} if host.down_until is not None]
+    yield from _section(
+        "Down", _hosts(sorted(down, key=lambda each: each.host), view, columns), len(down)
+    )
+    yield from _section("Given up, latest", _groups(view.dead, columns), len(view.dead))
+    yield from _section("Skipped, latest", _groups(view.skipped, columns), len(view.skipped))
+    yield from _section("Proxies", _members(view.proxies, columns), len(view.proxies))
+    yield from _section("Workers", _members(view.workers, columns), len(view.workers))
+
+
+def _section(title: str, rows: Sequence[str], count: int) -> Iterator[str]:
+    """The title and its rows, and how many are not shown; nothing when there is nothing to say."""
+    if not rows:
+        return
+    yield ""
+    yield title
+    yield from rows
+    if count > SHOWN:
+        yield f"  and {count - SHOWN} more"
+
+
+def _jobs(view: FrontierOverview, columns: int | None) -> list[str]:
+    head = ("crawl", "queued>", "work>", "done>", "skipped>", "given up>", "stored>")
+    rows = [
+        (
+            name or "(lists)",
+            f"{each.queued:,}",
+            f"{each.claimed:,}",
+            f"{each.done:,}",
+            f"{each.skipped:,}",
+            f"{each.dead:,}",
+            format_size(each.bytes),
+        )
+        for name, each in list(view.jobs.items())[:SHOWN]
+    ]
+    return table(head, rows, columns=columns, indent="  ")
+
+
+def _links(view: FrontierOverview) -> list[str]:
+    """What was decided on links, the most frequent reason first."""
+    lines = []
+    for job, counts in view.links.items():
+        most = sorted(counts.items(), key=lambda pair: -pair[1])
+        lines.append(f"  {job}: " + ", ".join(f"{count:,} {reason}" for reason, count in most))
+    return lines
+
+
+def _leases(view: FrontierOverview, columns: int | None) -> list[str]:
+    rows = [
+        (
+            each.worker,
+            format_duration((view.at - each.since).total_seconds())
+            if each.since is not None
+            else "-",
+            _left(each.until, view),
+            each.url,
+        )
+        for each in view.leases[:SHOWN]
+    ]
+    head = ("worker", "for>", "lease>", "url")
+    return table(head, rows, columns=columns, indent="  ") if rows else []
+
+
+def _left(moment: Any, view: FrontierOverview) -> str:
+    """How long until then; a dash when that is over, or too far off to be meant."""
+    seconds = (moment - view.at).total_seconds() if moment is not None else 0
+    if seconds > 3_650 * 86_400:
+        return "no end"
+    return format_duration(seconds) if seconds > 0 else "-"
+
+
+def _hosts(reports: Sequence[HostReport], view: FrontierOverview, columns: int | None) -> list[str]:
+    return host_table(reports[:SHOWN], view.at, columns=columns, indent="  ")
+
+
+def _groups(groups: Sequence[ReasonGroup], columns: int | None) -> list[str]:
+    rows = []
+    for group in groups[:SHOWN]:
+        url, reason = group.examples[0]
+        rows.append((f"{group.count:,}", group.reason, f"{url}  ({reason})"))
+    return (
+        table(("pages>", "reason", "such as"), rows, columns=columns, indent="  ") if rows else []
+    )
+
+
+def _members(found: Mapping[str, Mapping[str, Any]], columns: int | None) -> list[str]:
+    """What each says of itself, as far as it says anything."""
+    rows = []
+    for name, facts in list(found.items())[:SHOWN]:
+        address, visits = facts.get("address"), member_number(facts, "visits")
+        free, reserve = member_number(facts, "free_bytes"), member_number(facts, "reserve_bytes")
+        low = " LOW" if free is not None and reserve is not None and free < reserve else ""
+        rows.append(
+            (
+                name,
+                f"{visits:.0f}" if visits is not None else "-",
+                f"{format_size(free)}{low}" if free is not None else "-",
+                str(facts.get("version", "-")),
+                str(address) if isinstance(address, str | int) else "-",
+            )
+        )
+    head = ("name", "visits>", "free>", "version", "address")
+    return table(head, rows, columns=columns, indent="  ") if rows else []
+
+
+REFRESH_S = 1.0
+
+
+@click.command("status")
+@target_options
+@click.option("--watch", is_flag=True, help="Show it anew each second, until Ctrl-C.")
+def status_command(*, where: CommandTarget, watch: bool, as_json: bool) -> int:
+    """Say what is there, what goes on, what is left.
+
+    Reads counts that are kept anyway, and disturbs nobody: as quick for ten million URLs as for ten.
+    """
+    if watch and as_json:
+        raise InputError("Say --watch or --json; `weboid monitor` serves JSON again and again.")
+    with open_status_reader(where) as reader:
+        if watch:
+            with suppress(KeyboardInterrupt):
+                _watch(reader)
+        elif as_json:
+            click.echo(json.dumps(reader.status().to_dict(), ensure_ascii=False))
+        else:
+            for line in status_lines(reader.status(), columns=width()):
+                click.echo(line)
+    return ExitCode.OK
+
+
+@contextmanager
+def open_status_reader(where: CommandTarget) -> Iterator[StatusReader]:
+    """A reader of what the options name; the frontier is opened when it is there.
+
+    Raises:
+        UnavailableError: there is no collection, and no frontier in Redis is named.
+        CollectionVersionError: the collection was made by another version.
+    """
+    layout = where.layout
+    if not where.is_shared or layout.marker.exists():
+        read_collection(layout.root)
+    with ExitStack() as stack:
+        opened: list[Frontier] = []
+        readers: list[Any] = []
+
+        def frontier() -> Frontier | None:
+            if not opened and (where.is_shared or layout.frontier_db.exists()):
+                opened.append(stack.enter_context(where.frontier()))
+            return opened[0] if opened else None
+
+        def checks(now: datetime) -> CopyCheckSummary | None:
+            url = where.settings.index.url
+            if not readers and (url or layout.links_db.is_file()):
+                # Loaded where there is a registry: most that steers a crawl needs no such library.
+                counting = import_module("qa.check_status")
+                readers.append(stack.enter_context(counting.ChecksReader(layout, url)))
+            return readers[0].read(now) if readers else None
+
+        yield StatusReader(
+            layout if layout.marker.exists() else None,
+            frontier,
+            settings=where.settings,
+            clock=SystemClock(),
+            checks=checks,
+        )
+
+
+def _watch(reader: StatusReader) -> None:
+    console = Console(highlight=False)
+    tick = threading.Event()
+    with Live(console=console, screen=console.is_terminal, auto_refresh=False) as live:
+        while True:
+            try:
+                text = "\n".join(status_lines(reader.status(), columns=console.width))
+            except WeboidError as error:  # a store that is away comes back
+                text = f"It cannot be read at the moment: {error}"
+            live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
+            tick.wait(REFRESH_S)
+
+
+@click.command("monitor")
+@target_options
+@click.option(
+    "--listen",
+    default=DEFAULT_LISTEN,
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where; :PORT is every address.",
+)
+@click.option(
+    "--name", "names", multiple=True, metavar="NAME", help="A host name that it may be asked by."
+)
+def monitor_command(
+    *, where: CommandTarget, listen: str, names: tuple[str, ...], as_json: bool
+) -> int:
+    """Serve the status to scripts and Prometheus.
+
+    Prints the address of /stats.json, /metrics and /healthz, and serves them until Ctrl-C. It reads
+    what `weboid status` reads, also while nobody works. Asked by a name, it answers only to
+    localhost and to those given with --name; asked by an address, always.
+    """
+    if as_json:
+        raise InputError("JSON is at /stats.json; or use `weboid status --json`.")
+    with open_status_reader(where) as reader:
+        reader.status()  # what cannot be read at all is said now
+        with contextlib.suppress(KeyboardInterrupt):
+            asyncio.run(_serve(reader, listen, names))
+    return ExitCode.OK
+
+
+async def _serve(reader: StatusReader, listen: str, names: tuple[str, ...]) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with serve_status(reader, listen, names=names) as address:
+        click.echo(address)
+        await stop.wait()

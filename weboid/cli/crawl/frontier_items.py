@@ -1,0 +1,412 @@
+"""`weboid frontier`: list, show, retry and purge queue items."""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from datetime import datetime, timedelta
+
+import click
+
+from core.clock import SystemClock
+from core.errors import InputError
+from core.timestamps import format_duration
+from core.urls import fetch_key
+from crawler.frontier.base import Frontier, ItemRecord, ItemState, NewItem
+from crawler.frontier.frontier_export import ItemSelection, record_facts, select_items
+from crawler.status.collection_status import json_value
+from weboid.app.text_table import clean, table, width
+from weboid.cli.crawl.crawl_control import host_state
+from weboid.cli.crawl.frontier_transfer import export_command, import_command, snapshot
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.command_target import (
+    CommandTarget,
+    dry_option,
+    host_option,
+    job_option,
+    match_option,
+    reason_option,
+    selection_of,
+    target_options,
+)
+
+CHAIN_LIMIT = 50
+
+
+def via_chain(frontier: Frontier, record: ItemRecord) -> list[str]:
+    """The pages that led to the item, the nearest first, as far as the books know them."""
+    chain: list[str] = []
+    via = record.item.via
+    while via and via not in chain and len(chain) < CHAIN_LIMIT:
+        chain.append(via)
+        before = frontier.find(via)
+        via = before.item.via if before is not None else ""
+    return chain
+
+
+def item_table(records: Sequence[ItemRecord], now: datetime) -> list[str]:
+    """A line an item; which columns depends on what there is to say."""
+    if not records:
+        return []
+    state = records[0].state
+    head = {
+        ItemState.QUEUED: ("lane", "hops>", "waits for", "url"),
+        ItemState.CLAIMED: ("worker", "lease", "try>", "url"),
+    }.get(state, ("ended", "reason", "url"))
+    return table(head, [_row(record, now) for record in records], columns=width())
+
+
+def _row(record: ItemRecord, now: datetime) -> tuple[str, ...]:
+    item = record.item
+    match record.state:
+        case ItemState.QUEUED:
+            due = record.due_at
+            wait = (
+                format_duration((due - now).total_seconds())
+                if due is not None and due > now
+                else "-"
+            )
+            return item.lane.name.lower(), str(item.hops), wait, item.url
+        case ItemState.CLAIMED:
+            until = record.lease_until
+            lease = format_duration((until - now).total_seconds()) if until is not None else "-"
+            return record.worker, lease, str(item.attempts), item.url
+        case _:
+            ended = record.ended_at
+            return f"{ended:%m-%d %H:%M}" if ended else "-", record.outcome, item.url
+
+
+def item_details(
+    record: ItemRecord, chain: Sequence[str], now: datetime
+) -> Iterator[tuple[str, str]]:
+    """The record in words, line by line; moments are in UTC."""
+    item = record.item
+    yield "URL", item.url
+    yield "State", f"{record.state}, {record.outcome}" if record.outcome else str(record.state)
+    yield "Lane", item.lane.name.lower()
+    if item.job:
+        yield "Job", item.job
+    yield "Added", _when(record.added_at, now)
+    if record.worker:
+        yield "Worker", record.worker
+    if record.lease_until is not None:
+        yield "Lease", f"until {_when(record.lease_until, now)}"
+    if record.due_at is not None:
+        yield "Not before" if record.state is ItemState.QUEUED else "Due", _when(record.due_at, now)
+    if record.ended_at is not None:
+        yield "Ended", _when(record.ended_at, now)
+    yield "Page id", item.id
+    if item.memo:
+        yield "Memo", item.memo
+    off = f", {item.hops_off} of them out of scope" if item.hops_off else ""
+    yield "Hops", f"{item.hops}{off}" if item.hops else "0, a seed"
+    for number, via in enumerate(chain):
+        yield "Found on" if not number else "  and that", via
+
+
+def failed_claims(record: ItemRecord) -> list[str]:
+    """The claims that did not complete the item, oldest first."""
+    if not record.attempts:
+        return []
+    rows = [
+        (
+            f"{each.claimed_at:%m-%d %H:%M:%S}",
+            format_duration((each.ended_at - each.claimed_at).total_seconds()),
+            each.ending,
+            each.worker,
+            each.reason,
+        )
+        for each in record.attempts
+    ]
+    endings = Counter(each.ending for each in record.attempts)
+    summary = ", ".join(f"{count} {ending}" for ending, count in sorted(endings.items()))
+    head = ("  began", "took>", "ending", "worker", "reason")
+    return [f"{'Attempts':<10}  {summary}", *table(head, rows, columns=width(), indent="  ")]
+
+
+def _when(moment: datetime, now: datetime) -> str:
+    seconds = (now - moment).total_seconds()
+    ago = f"{format_duration(seconds)} ago" if seconds >= 0 else f"in {format_duration(-seconds)}"
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC ({ago})"
+
+
+_STATES = [str(state) for state in ItemState]
+_CLOCK = SystemClock()
+
+
+@click.command("ls")
+@click.option("--state", type=click.Choice(_STATES), default="queued", show_default=True)
+@host_option
+@job_option
+@reason_option
+@match_option
+@click.option("--limit", type=click.IntRange(1, 1_000_000), default=20, show_default=True)
+@target_options
+def list_command(
+    *,
+    state: str,
+    host: str | None,
+    job: str | None,
+    reason: str,
+    match: str | None,
+    limit: int,
+    where: CommandTarget,
+    as_json: bool,
+) -> int:
+    """List items in one state.
+
+    With --json a line each, as `export` writes them. Queued ones come as they will be claimed,
+    others latest first. With --job, --reason or --match all items of the state are looked through,
+    and come in no order.
+    """
+    selection = selection_of(host, job, reason, match)
+    with where.frontier() as frontier:
+        if selection.is_empty or selection == ItemSelection(host=host):
+            found = list(frontier.ls(ItemState(state), limit=limit, host=host))
+        else:
+            found = list(_first(_scan(frontier, ItemState(state), selection), limit))
+        total = frontier.counts()[ItemState(state)]
+    if as_json:
+        for record in found:
+            click.echo(json.dumps(record_facts(record), ensure_ascii=False))
+        return ExitCode.OK
+    for line in item_table(found, _CLOCK.now()):
+        click.echo(line)
+    shown = f"{len(found)} of " if len(found) < total else ""
+    click.echo(f"{shown}{total} {state}.", err=True)
+    return ExitCode.OK
+
+
+@click.command("show")
+@click.argument("url")
+@target_options
+def show_command(*, url: str, where: CommandTarget, as_json: bool) -> int:
+    """Say everything that is known of a URL.
+
+    Its state, the way to it from its seed, its attempts with their reasons, and how its host does.
+    """
+    now = _CLOCK.now()
+    with where.frontier() as frontier:
+        record = find_item(frontier, url)
+        chain = via_chain(frontier, record)
+        host = frontier.host(record.item.host, now=now)
+    if as_json:
+        facts = record_facts(record) | {
+            "via_chain": chain,
+            "slot": json_value(asdict(host)) if host else None,
+        }
+        click.echo(json.dumps(facts, ensure_ascii=False))
+        return ExitCode.OK
+    for name, text in item_details(record, chain, now):
+        click.echo(f"{name:<10}  {clean(text)}".rstrip())
+    if host is not None:
+        click.echo(f"{'Host':<10}  {clean(f'{host.host}: {host_state(host, now)}')}")
+    for line in failed_claims(record):
+        click.echo(line)
+    return ExitCode.OK
+
+
+def find_item(frontier: Frontier, url: str) -> ItemRecord:
+    """What the books say about the URL; one that was typed without a scheme is looked for with both.
+
+    Raises:
+        InputError: they do not know it, or it is no URL.
+    """
+    spellings = [url] if "://" in url else [f"https://{url}", f"http://{url}"]
+    for each in spellings:
+        record = frontier.find(fetch_key(each))
+        if record is not None:
+            return record
+    raise InputError(f"The frontier does not know {url}: `weboid enqueue` adds it.")
+
+
+def _scan(frontier: Frontier, state: ItemState, selection: ItemSelection) -> Iterator[ItemRecord]:
+    for batch in select_items(frontier, state, selection):
+        yield from batch
+
+
+def _first(records: Iterable[ItemRecord], limit: int) -> Iterator[ItemRecord]:
+    """So many records, each URL once."""
+    seen: set[str] = set()
+    for record in records:
+        if record.item.url not in seen:
+            seen.add(record.item.url)
+            yield record
+        if len(seen) >= limit:
+            return
+
+
+@click.command("retry")
+@click.argument("urls", nargs=-1, metavar="[URL]...")
+@click.option("--state", type=click.Choice(["dead", "skipped"]), help="All in this state.")
+@host_option
+@job_option
+@reason_option
+@match_option
+@dry_option
+@target_options
+def retry_command(
+    *,
+    urls: tuple[str, ...],
+    state: str | None,
+    host: str | None,
+    job: str | None,
+    reason: str,
+    match: str | None,
+    dry_run: bool,
+    where: CommandTarget,
+    as_json: bool,
+) -> int:
+    """Queue dead or skipped items once more.
+
+    They get fresh attempts; lane, hops, way and job stay. What the rules are against is skipped
+    again: `weboid policy` and the job's scope say so.
+    """
+    if bool(urls) == bool(state):
+        raise InputError("Say which: URLs, or --state dead or --state skipped.")
+    selection = selection_of(host, job, reason, match)
+    with where.frontier() as frontier:
+        if urls:
+            batches, left = _named(frontier, urls)
+        else:
+            left = []
+            batches = select_items(frontier, ItemState(str(state)), selection)
+        seen: set[int] = set()
+        count = sum(requeue(frontier, batch, seen, dry_run=dry_run) for batch in batches)
+    for text in left:
+        click.echo(text, err=True)
+    _say_count(count, "queued again", dry_run=dry_run, as_json=as_json)
+    return ExitCode.SOME_FAILED if left else ExitCode.OK
+
+
+@click.command("purge")
+@click.argument("urls", nargs=-1, metavar="[URL]...")
+@host_option
+@job_option
+@match_option
+@click.option("--reason", default="purged by an operator", help="What the books say of it.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@dry_option
+@target_options
+def purge_command(
+    *,
+    urls: tuple[str, ...],
+    host: str | None,
+    job: str | None,
+    match: str | None,
+    reason: str,
+    yes: bool,
+    dry_run: bool,
+    where: CommandTarget,
+    as_json: bool,
+) -> int:
+    """Skip queued items unvisited.
+
+    They stay in the books, and `retry --state skipped` brings them back. Pages in work are
+    finished. What is only due again later is taken off that list when it is named by its URL.
+    """
+    selection = selection_of(host, job, "", match)
+    if bool(urls) != selection.is_empty:
+        raise InputError("Say which: URLs, or at least one of --host, --job and --match.")
+    count = 0
+    with where.frontier() as frontier:
+        if dry_run or not yes:
+            count = _would_skip(frontier, urls, selection)
+        if not dry_run and (yes or _agreed(count)):
+            count = _purged(frontier, urls, selection, reason)
+    _say_count(count, "skipped", dry_run=dry_run, as_json=as_json)
+    return ExitCode.OK
+
+
+def _named(frontier: Frontier, urls: Sequence[str]) -> tuple[Iterable[list[ItemRecord]], list[str]]:
+    """The records of the URLs that can be tried again, and why the others cannot."""
+    found, left = [], []
+    for url in urls:
+        record = frontier.find(fetch_key(url))
+        if record is None:
+            left.append(f"{url}: the frontier does not know it; `weboid enqueue` adds it.")
+        elif record.state in {ItemState.DEAD, ItemState.SKIPPED}:
+            found.append(record)
+        elif record.state is ItemState.DONE:
+            left.append(f"{url}: it is done; `weboid enqueue --again` visits it once more.")
+        else:
+            left.append(f"{url}: it is {record.state} already.")
+    return ([found] if found else []), left
+
+
+def requeue(
+    frontier: Frontier, batch: Sequence[ItemRecord], seen: set[int], *, dry_run: bool
+) -> int:
+    """Queue the records again; one that failed once more meanwhile is not met a second time."""
+    batch = [each for each in batch if hash(each.item.url) not in seen]
+    seen.update(hash(each.item.url) for each in batch)
+    if dry_run:
+        return len(batch)
+    items = [
+        NewItem(
+            url=each.item.url,
+            lane=each.item.lane,
+            hops=each.item.hops,
+            via=each.item.via,
+            job=each.item.job,
+            hops_off=each.item.hops_off,
+            host=each.item.host,
+        )
+        for each in batch
+    ]
+    return frontier.add(items, now=_CLOCK.now(), again=timedelta(0)).requeued
+
+
+def _would_skip(frontier: Frontier, urls: Sequence[str], selection: ItemSelection) -> int:
+    if not urls:
+        return sum(map(len, select_items(frontier, ItemState.QUEUED, selection)))
+    found = (frontier.find(fetch_key(url)) for url in urls)
+    return sum(
+        record.state is ItemState.QUEUED
+        or (record.state is ItemState.DONE and record.due_at is not None)
+        for record in found
+        if record is not None
+    )
+
+
+def _purged(frontier: Frontier, urls: Sequence[str], selection: ItemSelection, reason: str) -> int:
+    if urls:
+        return frontier.discard(map(fetch_key, urls), now=_CLOCK.now(), reason=reason)
+    return sum(
+        frontier.discard([each.item.url for each in batch], now=_CLOCK.now(), reason=reason)
+        for batch in select_items(frontier, ItemState.QUEUED, selection)
+    )
+
+
+def _agreed(count: int) -> bool:
+    """Whether somebody at a terminal says so; there is nobody to ask about nothing."""
+    if not count:
+        return False
+    if not sys.stdin.isatty():
+        raise InputError(f"{count} items would be skipped: say --yes, or --dry-run.")
+    return click.confirm(f"{count} items will be skipped unvisited. Go on?", abort=True, err=True)
+
+
+def _say_count(count: int, what: str, *, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({what.replace(" ", "_"): count, "dry_run": dry_run}))
+    else:
+        click.echo(f"{count} {'would be ' if dry_run else ''}{what}.")
+
+
+@click.group("frontier")
+def frontier_group() -> None:
+    """Look into the books, and put them right."""
+
+
+for _each in (
+    list_command,
+    show_command,
+    retry_command,
+    purge_command,
+    export_command,
+    import_command,
+    snapshot,
+):
+    frontier_group.add_command(_each)

@@ -1,0 +1,360 @@
+"""`weboid policy`: archiving policy entries, and the rules that decide on a URL."""
+
+import asyncio
+import getpass
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any
+
+import click
+
+from core.clock import SystemClock
+from core.errors import InputError
+from core.url_patterns import pattern_target
+from core.urls import fetch_key, host_of
+from crawler.capture.proxy_fetcher import CA_FILE, ProxyFetcher, proxy_visits, user_agent_lookup
+from crawler.capture.visit_rule import ALLOW_VISIT, RuleAction, RuleDecision
+from crawler.collection import open_collection
+from crawler.frontier.base import Frontier, FrontierItem, ItemRecord, Lane
+from crawler.jobs.job_settings import JobSettings
+from crawler.policy.policy_entries import (
+    POLICY_ORDER,
+    PolicyEntry,
+    PolicyKind,
+    new_entry,
+    read_entries,
+)
+from crawler.policy.policy_evaluator import PolicyOpinion
+from crawler.policy.policy_rule import make_policy
+from crawler.pools.resource_pool import open_local_pool
+from weboid.app.text_table import clean, table, width
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.command_target import CommandTarget, target_options
+from weboid.cli.support.options import end_moment
+
+_CLOCK = SystemClock()
+_WORDS = {
+    RuleAction.VISIT: "visited",
+    RuleAction.SKIP: "skipped",
+    RuleAction.FAIL: "failed",
+    RuleAction.LATER: "put off",
+}
+
+
+@click.command("explain")
+@click.argument("url")
+@click.option("--job", default="", metavar="NAME", help="The crawl whose scope and settings hold.")
+@click.option(
+    "--fetch",
+    is_flag=True,
+    help="Ask for a robots.txt that is not known, through a proxy; nobody else may be archiving.",
+)
+@target_options
+def explain_command(*, url: str, job: str, fetch: bool, where: CommandTarget, as_json: bool) -> int:
+    """Show what each rule says of a URL, in their order, and which one decides.
+
+    Without --fetch nobody is asked: a robots.txt that no crawl has read yet is said to be unknown.
+    """
+    key = fetch_key(url)
+    with where.frontier() as frontier:
+        record = frontier.find(key)
+        job = job or (record.item.job if record is not None else "")
+        opinions = asyncio.run(_opinions(key, job, record, frontier, where, fetch=fetch))
+    deciding = next((each for each in opinions if each.is_against), None)
+    outcome = _WORDS[deciding.verdict.action if deciding else RuleAction.VISIT]
+    history = _history(record)
+    if as_json:
+        rules = [
+            {
+                "rule": each.rule,
+                "against": each.is_against,
+                "text": each.text,
+                "decides": each is deciding,
+            }
+            for each in opinions
+        ]
+        reason = deciding.verdict.reason if deciding else ""
+        facts = {"outcome": outcome, "reason": reason, "rules": rules, "frontier": history}
+        click.echo(json.dumps({"url": key, **facts}, ensure_ascii=False))
+        return ExitCode.OK
+    rows = [
+        (
+            each.rule,
+            "against" if each.is_against else "",
+            f"{each.text}  <- decides" if each is deciding else each.text,
+        )
+        for each in opinions
+    ]
+    click.echo(clean(key))
+    for line in table(("rule", "", "says"), rows, columns=None, indent="  ")[1:]:
+        click.echo(line)
+    click.echo(f"It would be {outcome}. {clean(history)}")
+    return ExitCode.OK
+
+
+def _history(record: ItemRecord | None) -> str:
+    """Where the URL stands in the frontier, in a sentence."""
+    if record is None:
+        return "The frontier does not know it."
+    outcome = f": {record.outcome}" if record.outcome else ""
+    when = record.ended_at or record.added_at
+    return f"In the frontier it is {record.state} since {when:%Y-%m-%d %H:%M} UTC{outcome}."
+
+
+async def _opinions(
+    url: str,
+    job: str,
+    record: ItemRecord | None,
+    frontier: Frontier,
+    where: CommandTarget,
+    *,
+    fetch: bool,
+) -> list[PolicyOpinion]:
+    """What scope says, and then every part of policy."""
+    jobs = JobSettings(frontier, where.settings, clock=_CLOCK)
+    jobs.look()
+    item = FrontierItem("", url, host_of(url), Lane.STANDARD, 0, "", 0, job=job)
+    if record is not None:
+        item = record.item
+
+    async def ask(verb: Callable[[], Any]) -> Any:
+        return verb()
+
+    async with _fetcher(where, wanted=fetch) as fetcher:
+        policy = make_policy(
+            frontier,
+            where.settings.policy,
+            fetcher=fetcher,
+            settings_for=lambda each: jobs.settings_for(each.url, job),
+            clock=_CLOCK,
+            ask=ask,
+        )
+        opinions = await policy.explain(item, now=_CLOCK.now())
+    return [_scope(jobs, url, job, is_known=record is not None), *opinions]
+
+
+def _scope(jobs: JobSettings, url: str, job: str, *, is_known: bool) -> PolicyOpinion:
+    """What scope says: of a URL that is queued already only whether it is excluded by now."""
+    scope = jobs.scope_for(url, job)
+    excluded = scope.excluded(url)
+    if excluded is not None:
+        reason = f"scope: exclude {excluded}"
+        return PolicyOpinion("scope", RuleDecision(RuleAction.SKIP, reason), reason)
+    if jobs.job(job) is None or is_known:
+        return PolicyOpinion("scope", ALLOW_VISIT, "not excluded")
+    decision = scope.decide(url, hops=1, hops_off=0)
+    if decision.followed:
+        return PolicyOpinion(
+            "scope", ALLOW_VISIT, f"a link to it from a seed is followed: {decision.reason}"
+        )
+    reason = f"scope: {decision.reason}"
+    return PolicyOpinion(
+        "scope", RuleDecision(RuleAction.SKIP, reason), f"{reason}, for a link from a seed"
+    )
+
+
+@asynccontextmanager
+async def _fetcher(where: CommandTarget, *, wanted: bool) -> AsyncIterator[ProxyFetcher | None]:
+    """What asks for a robots.txt, through a proxy of our own; None when it is not wanted."""
+    if not wanted:
+        yield None
+        return
+    settings = where.settings
+    async with (
+        open_collection(where.layout.root, clock=_CLOCK) as collection,
+        open_local_pool(collection, settings, clock=_CLOCK) as supervisor,
+    ):
+        yield ProxyFetcher(
+            proxy_visits(
+                supervisor, bucket=settings.proxy.dedup_bucket, headers=settings.visit.headers
+            ),
+            ca=collection.layout.ca / CA_FILE,
+            agent=user_agent_lookup(supervisor, settings.visit),
+        )
+
+
+_KINDS = click.Choice([str(kind) for kind in PolicyKind])
+
+
+@click.group("policy")
+def policy_group() -> None:
+    """Say what must not be archived, what must, and see what decides on a URL.
+
+    A pattern is a host (example.org, with all below it; =example.org alone), the beginning of a URL
+    (example.org/path, https://example.org/private/), a URL, a SURT prefix (org,example)/path) or a
+    regular expression (re:...). Crawls follow a change within a second. See docs/policy.md.
+    """
+
+
+policy_group.add_command(explain_command)
+
+
+@policy_group.command("list")
+@click.option("--kind", type=_KINDS, help="Only these.")
+@click.option("--for", "url", metavar="URL", help="Only those that match the URL.")
+@click.option("--by", "actor", help="Only those of that actor; crawl: what the crawl found out.")
+@click.option("--expired", is_flag=True, help="Also those that are over.")
+@target_options
+def list_command(
+    *,
+    kind: str | None,
+    url: str | None,
+    actor: str | None,
+    expired: bool,
+    where: CommandTarget,
+    as_json: bool,
+) -> int:
+    """Show the entries."""
+    with where.frontier() as frontier:
+        entries = read_entries(frontier.orders(POLICY_ORDER))
+    now = _CLOCK.now()
+    shown = dict(entries.by_id)
+    if url is not None:
+        target = pattern_target(fetch_key(url, allow_single_label=True))
+        matching = entries.of(
+            target, tuple(PolicyKind), now=datetime.min.replace(tzinfo=now.tzinfo)
+        )
+        shown = {entry.id: entry for entry in matching}
+    shown = {
+        key: entry
+        for key, entry in shown.items()
+        if kind in (None, entry.kind)
+        and actor in (None, entry.actor)
+        and (expired or entry.holds(now))
+    }
+    if as_json:
+        facts = {key: {"id": key, **entry.facts} for key, entry in shown.items()}
+        unread = [{"id": key, "reason": why} for key, why in entries.unread.items()]
+        document = {"entries": list(facts.values()), "unreadable": unread}
+        click.echo(json.dumps(document, ensure_ascii=False))
+        return ExitCode.OK
+    for line in _lines(shown):
+        click.echo(line)
+    for key, why in entries.unread.items():
+        click.echo(f"{clean(key)} cannot be read: {clean(why)}", err=True)
+    return ExitCode.OK
+
+
+@policy_group.command("add")
+@click.argument("patterns", nargs=-1, required=True, metavar="PATTERN...")
+@click.option("--kind", type=_KINDS, default=None, help="What they are.  [default: blacklist]")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting for what matches: robots=ignore, noarchive=obey, archive=never, ban_s=3600.",
+)
+@click.option("--reason", required=True, help="Why, for whoever asks later.")
+@click.option("--expires", metavar="WHEN", help="After so long (30d), or then (2026-12-31).")
+@click.option("--by", "actor", default=None, help="Who says so.  [default: you]")
+@target_options
+def add_command(
+    *,
+    patterns: tuple[str, ...],
+    kind: str | None,
+    settings: tuple[str, ...],
+    reason: str,
+    expires: str | None,
+    actor: str | None,
+    where: CommandTarget,
+    as_json: bool,
+) -> int:
+    """Add entries, or change those about the same pattern."""
+    now = _CLOCK.now()
+    chosen = PolicyKind(kind) if kind else PolicyKind.SETTING if settings else PolicyKind.BLACKLIST
+    if (chosen is PolicyKind.SETTING) != bool(settings):
+        raise InputError("Settings, and only they, need --set KEY=VALUE.")
+    expires_at = None if expires is None else end_moment(expires, now=now, option="--expires")
+    made = [
+        new_entry(
+            PolicyEntry(
+                kind=chosen,
+                pattern=pattern.strip(),
+                reason=reason,
+                actor=actor if actor is not None else getpass.getuser(),
+                made_at=now,
+                expires_at=expires_at,
+                key=key,
+                value=value,
+            )
+        )
+        for pattern in patterns
+        for key, value in ([_pair(each) for each in settings] or [("", "")])
+    ]
+    if not where.is_shared and not where.layout.marker.exists():
+        asyncio.run(_make_collection(where))  # what a crawl must not do is said before it begins
+    with where.frontier(make=True) as frontier:
+        for entry in made:
+            frontier.give_order(POLICY_ORDER, entry.id, entry.to_json())
+    for entry in made:
+        facts = {"id": entry.id, **entry.facts}
+        text = f"{entry.id}  {clean(str(entry))}"
+        click.echo(json.dumps(facts, ensure_ascii=False) if as_json else text)
+    return ExitCode.OK
+
+
+@policy_group.command("remove")
+@click.argument("names", nargs=-1, required=True, metavar="ID|PATTERN...")
+@click.option("--kind", type=_KINDS, help="Only entries of that kind.")
+@target_options
+def remove_command(
+    *, names: tuple[str, ...], kind: str | None, where: CommandTarget, as_json: bool
+) -> int:
+    """Take entries out, by their ids or by all that has that pattern."""
+    removed = []
+    with where.frontier() as frontier:
+        orders = frontier.orders(POLICY_ORDER)
+        entries = read_entries(orders).by_id
+        for name in names:
+            found = [
+                key
+                for key in orders
+                if (key == name or (key in entries and entries[key].pattern == name.strip()))
+                and (kind is None or (key in entries and entries[key].kind == kind))
+            ]
+            if not found:
+                raise InputError(
+                    f"No entry has the id or pattern {name[:200]!r}; `weboid policy list` shows them."
+                )
+            removed += [key for key in found if frontier.take_back(POLICY_ORDER, key)]
+    if as_json:
+        click.echo(json.dumps({"removed": removed}))
+    for key in () if as_json else removed:
+        click.echo(f"Removed {key}  {clean(str(entries[key])) if key in entries else ''}".rstrip())
+    return ExitCode.OK
+
+
+async def _make_collection(where: CommandTarget) -> None:
+    async with open_collection(where.layout.root, clock=_CLOCK):
+        pass
+
+
+def _lines(entries: dict[str, PolicyEntry]) -> list[str]:
+    """The entries for people, those of a kind together."""
+    if not entries:
+        return ["There is no entry."]
+    ordered = sorted(entries.items(), key=lambda each: (each[1].kind, each[1].pattern))
+    rows = [
+        (
+            key,
+            str(entry.kind),
+            f"{entry.pattern}  {entry.key}={entry.value}" if entry.key else entry.pattern,
+            "never" if entry.expires_at is None else f"{entry.expires_at:%Y-%m-%d %H:%M}",
+            entry.actor,
+            f"{entry.made_at:%Y-%m-%d}",
+            entry.reason,
+        )
+        for key, entry in ordered
+    ]
+    head = ("id", "kind", "pattern", "expires", "by", "made", "reason")
+    return table(head, rows, columns=width())
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise InputError(f"{text[:80]!r} sets nothing: write KEY=VALUE, such as robots=ignore.")
+    return key.strip(), value.strip()

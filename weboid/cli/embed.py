@@ -1,0 +1,532 @@
+"""`weboid embed`: links to cached copies in any HTML, as a filter or a reverse proxy."""
+
+import asyncio
+import ipaddress
+import json
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from rich.progress import Progress
+
+from core.clock import SystemClock
+from core.errors import ConfigError, InputError
+from core.hosts import join_host_port, split_host_port
+from links.registry.wikis import parse_wiki
+from net.http_server import open_listener
+from weboid.app.text_table import clean
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.options import json_option
+from wiki.embed.html_tags import parse_selector
+from wiki.embed.link_lookup import (
+    TIMEOUT_S,
+    CopyDisplay,
+    EmptyLookup,
+    HttpLinkLookup,
+    LinkLookup,
+    LookupOptions,
+    all_origins,
+)
+from wiki.embed.page_marker import COPY_LABELS, CopyLabels, MarkRules
+from wiki.embed.proxy_message import Network, PrivatePages
+from wiki.embed.reverse_proxy import (
+    BODY_WAIT_S,
+    NEVER_MARKED,
+    PAGE_LIMIT_BYTES,
+    EmbedProxySettings,
+    parse_upstream,
+    serve_proxy,
+)
+from wiki.embed.static_site import (
+    FILE_LIMIT_BYTES,
+    MarkOptions,
+    SiteMarkResult,
+    StaticSite,
+    mark_page,
+    page_number,
+    site_title,
+)
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option(
+        "--front",
+        required=True,
+        metavar="URL",
+        help="The archive's pages, as `weboid serve` shows them to readers.",
+    ),
+    click.option(
+        "--ask",
+        default="",
+        metavar="URL",
+        help="Where to ask the front from here, when that is another address.",
+    ),
+    click.option(
+        "--copies",
+        multiple=True,
+        metavar="ORIGIN",
+        help="Another origin that copies may lie at; may be given several times.",
+    ),
+    click.option(
+        "--wiki", required=True, metavar="NAME", help="Whose pages these are: handbook@me."
+    ),
+    click.option(
+        "--show",
+        type=click.Choice([str(each) for each in CopyDisplay]),
+        default=str(CopyDisplay.ALWAYS),
+        show_default=True,
+        help="Offer the copy beside every link, beside dead ones, or never (classes and attributes only).",
+    ),
+    click.option(
+        "--timeout",
+        "timeout_s",
+        type=click.FloatRange(0.05, 60),
+        default=None,
+        help="Seconds to wait for the front.  [default: 1 for a proxy, 30 for files]",
+    ),
+    click.option(
+        "--token-file",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Makes this an internal caller: told how links are doing, as often as it asks (`weboid serve --links-token-file`).",
+    ),
+    click.option(
+        "--lang", default="", metavar="CODE", help="The language of what is told of a link."
+    ),
+)
+_RULES = (
+    click.option(
+        "--only",
+        multiple=True,
+        metavar="SELECTOR",
+        help="Only links that are, or lie in: nav, .class, #id, div.class; may be given several times.",
+    ),
+    click.option(
+        "--skip",
+        multiple=True,
+        metavar="SELECTOR",
+        help="No links that are, or lie in; `.weboid-ignore` always; may be given several times.",
+    ),
+    click.option(
+        "--own",
+        multiple=True,
+        metavar="HOST",
+        help="A host whose pages are no citations: *.wiki.example; may be given several times.",
+    ),
+)
+
+
+def marking_options(command: _Command) -> _Command:
+    """How links are marked, and who is asked."""
+    for option in reversed((*_OPTIONS, *_RULES)):
+        command = option(command)
+    return command
+
+
+def rule_options(command: _Command) -> _Command:
+    """Which links are meant."""
+    for option in reversed(_RULES):
+        command = option(command)
+    return command
+
+
+def marking_from_options(
+    options: dict[str, Any], *, base: str = "", anew: bool = True
+) -> MarkOptions:
+    """How links are marked, as the options say.
+
+    Raises:
+        InputError: one of them cannot be used.
+    """
+    marking = MarkOptions(
+        str(parse_wiki(options["wiki"])),
+        CopyDisplay(options["show"]),
+        rules_from_options(options),
+        base,
+        options["own"],
+        all_origins((options["front"], *options["copies"])),
+        anew,
+        COPY_LABELS.get(options["lang"].partition("-")[0].lower(), CopyLabels()),
+    )
+    _ = marking.around().hosts  # a pattern that is none is told of now
+    return marking
+
+
+def rules_from_options(options: dict[str, Any]) -> MarkRules:
+    """Which links are meant.
+
+    Raises:
+        ConfigError: a selector is none.
+    """
+    only, skip = (tuple(map(parse_selector, options[key])) for key in ("only", "skip"))
+    return MarkRules(only, skip)
+
+
+def lookup_from_options(options: dict[str, Any], *, is_patient: bool) -> HttpLinkLookup:
+    """Who is asked; close it.
+
+    Args:
+        options: the command's.
+        is_patient: nobody waits for a page: a front that says "later" is waited for.
+
+    Raises:
+        ConfigError: the front's address is none, or there is no token in its file.
+    """
+    token = _token(options["token_file"])
+    front = options["front"]
+    if not front.startswith(("http://", "https://")):
+        raise ConfigError("--front is the address of the archive's pages: https://archive.example.")
+    return HttpLinkLookup(
+        options["ask"] or front,
+        clock=SystemClock(),
+        origins=(front, *options["copies"]),
+        timeout_s=options["timeout_s"] or TIMEOUT_S,
+        manner=LookupOptions(options["lang"], token, is_patient=is_patient),
+    )
+
+
+def _token(path: Path | None) -> str:
+    if path is None:
+        return ""
+    try:
+        token = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}.") from error
+    if not token or not token.isprintable():
+        raise ConfigError(f"{path} holds no token: one line of ASCII.")
+    return token
+
+
+_TIMEOUT_S = 30.0  # nobody waits for a page
+_SHOWN = 20  # files that are told of one by one
+
+
+@click.command("filter")
+@click.argument("files", nargs=-1, metavar="[FILE|FOLDER|-]...")
+@marking_options
+@click.option("--base", default="", metavar="URL", help="Where the page, or the site's root, lies.")
+@click.option("--in-place", is_flag=True, help="Write into the files themselves.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write a marked copy of FOLDER there, with all its other files.",
+)
+@click.option("--check", is_flag=True, help="Write nothing; end with 1 when a file would change.")
+@click.option(
+    "--remove", is_flag=True, help="Take out what earlier runs inserted; nobody is asked."
+)
+@click.option("--keep", is_flag=True, help="Leave links as they are that were marked before.")
+@json_option
+def filter_command(
+    *,
+    files: tuple[str, ...],
+    base: str,
+    in_place: bool,
+    out: Path | None,
+    check: bool,
+    remove: bool,
+    keep: bool,
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Mark the links of HTML: from standard input to standard output, or of files and folders.
+
+    \b
+    weboid embed filter < page.html > marked.html --front URL --wiki NAME
+    weboid embed filter public --out marked --base https://me.example/ --front URL --wiki NAME
+    weboid embed filter public --in-place …
+
+    Nothing but insertions is made, and what an earlier run inserted is brought up to date. Ends with 3
+    when the front did not answer: pages are then as they were.
+    """  # noqa: D301 a sign for click
+    marking = marking_from_options(options, base=base, anew=not keep)
+    options["timeout_s"] = options["timeout_s"] or _TIMEOUT_S
+    if remove and keep:
+        raise InputError("Say --remove or --keep.")
+    asked = lookup_from_options(options, is_patient=True)
+    lookup: LinkLookup = EmptyLookup() if remove else asked
+    names = files or ("-",)
+    if names == ("-",):
+        if in_place or out is not None or check:
+            raise InputError(
+                "Standard input has no place to write to: name files, or leave that option out."
+            )
+        return asyncio.run(_closing(asked, _piped(marking, lookup)))
+    roots = [Path(each) for each in names]
+    _check_places(roots, out, is_said=in_place + (out is not None) + check)
+    work = _all(roots, marking, lookup, out=out, check=check, as_json=as_json)
+    return asyncio.run(_closing(asked, work))
+
+
+async def _closing(asked: HttpLinkLookup, work: Coroutine[Any, Any, int]) -> int:
+    async with asked:
+        return await work
+
+
+def _check_places(roots: Sequence[Path], out: Path | None, *, is_said: int) -> None:
+    """See to it that what is written goes where it was meant to.
+
+    Raises:
+        InputError: that cannot be.
+    """
+    if is_said != 1:
+        raise InputError("Say one of --in-place, --out DIR, or --check.")
+    if Path("-") in roots:
+        raise InputError("Standard input cannot be mixed with files.")
+    if out is None:
+        return
+    if len(roots) != 1:
+        raise InputError("--out takes one folder, or one file.")
+    inner, outer = out.resolve(), roots[0].resolve()
+    if inner.is_relative_to(outer) or outer.is_relative_to(inner):
+        raise InputError("--out must lie neither in that folder nor around it.")
+
+
+async def _piped(marking: MarkOptions, lookup: LinkLookup) -> int:
+    source, sink = sys.stdin.buffer, sys.stdout.buffer
+    data = source.read(FILE_LIMIT_BYTES + 1)
+    is_answered = True
+    if len(data) <= FILE_LIMIT_BYTES:
+        # The page's own address is what --base says.
+        data, is_answered = await mark_page(data, marking, lookup)
+    sink.write(data)
+    while data := source.read(1 << 20):
+        sink.write(data)
+    sink.flush()
+    if not is_answered:
+        click.echo(f"weboid: {_unanswered(lookup)} The page is as it was.", err=True)
+        return ExitCode.UNAVAILABLE
+    return ExitCode.OK
+
+
+async def _all(
+    roots: Sequence[Path],
+    marking: MarkOptions,
+    lookup: LinkLookup,
+    *,
+    out: Path | None,
+    check: bool,
+    as_json: bool,
+) -> int:
+    total = SiteMarkResult()
+    with Progress(transient=True, disable=as_json) as progress:
+        for root in roots:
+            site = StaticSite(root, marking)
+            names = site.names()
+            task = progress.add_task(clean(root.name), total=len(names))
+            done = SiteMarkResult()
+            async for done in site.mark(names, lookup, target=out, write=not check):
+                progress.update(task, completed=done.pages + done.copied)
+            _add(total, done, root if len(roots) > 1 else None)
+            progress.remove_task(task)
+    _say(total, lookup, check=check, as_json=as_json)
+    if total.unanswered:
+        return ExitCode.UNAVAILABLE
+    return ExitCode.SOME_FAILED if total.passed_over or (check and total.changed) else ExitCode.OK
+
+
+def _add(total: SiteMarkResult, done: SiteMarkResult, root: Path | None) -> None:
+    def placed(name: str) -> str:
+        return name if root is None else str(root / name)
+
+    total.pages += done.pages
+    total.links += done.links
+    total.copied += done.copied
+    total.unanswered += done.unanswered
+    total.changed += map(placed, done.changed)
+    total.passed_over |= {placed(name): why for name, why in done.passed_over.items()}
+
+
+def _say(total: SiteMarkResult, lookup: LinkLookup, *, check: bool, as_json: bool) -> None:
+    if as_json:
+        facts = {
+            "pages": total.pages,
+            "links": total.links,
+            "changed": total.changed,
+            "copied": total.copied,
+            "unanswered": total.unanswered,
+            "passed_over": total.passed_over,
+            "front": lookup.failure or None,
+            "check": check,
+        }
+        click.echo(json.dumps(facts))
+        return
+    for name in total.changed[:_SHOWN] if check else ():
+        click.echo(f"would change  {clean(name)}")
+    for name, why in list(total.passed_over.items())[:_SHOWN]:
+        click.echo(f"{clean(name)} is passed over: {clean(why)}.", err=True)
+    verb = "would change" if check else "written"
+    copied = f", {total.copied:,} other files copied" if total.copied else ""
+    click.echo(
+        f"{total.pages:,} pages with {total.links:,} links: {len(total.changed):,} {verb}{copied}."
+    )
+    if total.unanswered:
+        click.echo(
+            f"weboid: {_unanswered(lookup)} {total.unanswered:,} pages are as they were: run this again.",
+            err=True,
+        )
+
+
+def _unanswered(lookup: LinkLookup) -> str:
+    why = lookup.failure or "it left links out"
+    return f"The front did not answer: {clean(why).rstrip('.')}."
+
+
+@click.command("urls")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--base", default="", metavar="URL", help="Where the site's root lies.")
+@click.option(
+    "--wiki", "wiki_name", default="", metavar="NAME", help="Whose pages these are, in each line."
+)
+@rule_options
+@click.option("--plain", is_flag=True, help="The addresses alone, each once, a line each.")
+def urls_command(*, folder: Path, base: str, wiki_name: str, plain: bool, **options: Any) -> int:
+    """List the external links of the HTML files in FOLDER, a JSON line for each page.
+
+    \b
+    weboid embed urls public --base https://me.example/ | weboid links import - --wiki handbook@me
+    weboid embed urls public --plain | weboid archive --list -
+
+    A page's number is made from its path, so that it is the same in every run.
+    """  # noqa: D301 a sign for click
+    marking = MarkOptions("", rules=rules_from_options(options), base=base, own=options["own"])
+    wiki = {"wiki": str(parse_wiki(wiki_name))} if wiki_name else {}
+    site = StaticSite(folder, marking)
+    numbers: dict[int, str] = {}
+    told: set[str] = set()
+    lost = 0
+    for name, urls in site.pages():
+        if plain:
+            for url in urls:
+                if url not in told:
+                    told.add(url)
+                    click.echo(url)
+            continue
+        number = page_number(name)
+        if numbers.setdefault(number, name) != name:
+            lost += 1
+            click.echo(f"{clean(name)} is left out: its number is that of another page.", err=True)
+        elif urls:
+            line = wiki | {
+                "page_id": number,
+                "title": site_title(name),
+                "namespace": 0,
+                "urls": list(urls),
+            }
+            click.echo(json.dumps(line))
+    for name, why in site.passed_over.items():
+        click.echo(f"{clean(name)} is passed over: {clean(why)}.", err=True)
+    return ExitCode.SOME_FAILED if site.passed_over or lost else ExitCode.OK
+
+
+@click.command("proxy")
+@click.option(
+    "--upstream",
+    required=True,
+    metavar="URL",
+    help="The wiki as it is reached from here: http://127.0.0.1:8080.",
+)
+@click.option(
+    "--listen",
+    default="127.0.0.1:8081",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where to listen; port 0: a free one.",
+)
+@marking_options
+@click.option(
+    "--host",
+    type=click.Choice(["keep", "upstream"]),
+    default="keep",
+    show_default=True,
+    help="The host that the wiki is asked for: the reader's, or its own.",
+)
+@click.option(
+    "--private",
+    type=click.Choice([str(each) for each in PrivatePages]),
+    default=str(PrivatePages.SKIP),
+    show_default=True,
+    help="Pages made for one reader (Authorization, Set-Cookie): leave them, or ask about their links.",
+)
+@click.option(
+    "--behind",
+    multiple=True,
+    metavar="NETWORK",
+    help="A reverse proxy whose X-Forwarded-* is believed; may be given several times.",
+)
+@click.option(
+    "--skip-path",
+    "skip_paths",
+    multiple=True,
+    metavar="START",
+    help="Paths that begin so are never marked, beside MediaWiki's interfaces for programs.",
+)
+@click.option(
+    "--limit-mb",
+    type=click.FloatRange(0.01, 256),
+    default=PAGE_LIMIT_BYTES / (1 << 20),
+    show_default=True,
+    help="Larger pages pass as they are.",
+)
+@click.option(
+    "--patience",
+    "patience_s",
+    type=click.FloatRange(0.1, 600),
+    default=BODY_WAIT_S,
+    show_default=True,
+    help="Pages that take more seconds to come pass as they are.",
+)
+def proxy_command(
+    *,
+    upstream: str,
+    listen: str,
+    host: str,
+    private: str,
+    behind: tuple[str, ...],
+    skip_paths: tuple[str, ...],
+    limit_mb: float,
+    patience_s: float,
+    **options: Any,
+) -> int:
+    """Stand before a wiki of any engine, and mark the links of the pages that readers see.
+
+    Everything else passes as it is, both ways. Pages do so too while the archive's front is away.
+    Prints the address it listens on. Ctrl-C ends it.
+    """
+    marking = marking_from_options(options)
+    parse_upstream(upstream)  # before anything listens
+    settings = EmbedProxySettings(
+        upstream.rstrip("/"),
+        host == "keep",
+        PrivatePages(private),
+        _networks(behind),
+        (*NEVER_MARKED, *skip_paths),
+        int(limit_mb * (1 << 20)),
+        patience_s,
+    )
+    address, port = split_host_port(listen)
+    lookup = lookup_from_options(options, is_patient=False)
+    listener = open_listener(address, port)
+    port = listener.getsockname()[1]
+    asyncio.run(
+        serve_proxy(
+            settings,
+            marking,
+            lookup,
+            clock=SystemClock(),
+            listener=listener,
+            on_ready=lambda: click.echo(f"http://{join_host_port(address, port)}/"),
+        )
+    )
+    return ExitCode.OK
+
+
+def _networks(texts: tuple[str, ...]) -> tuple[Network, ...]:
+    try:
+        return tuple(ipaddress.ip_network(text) for text in texts)
+    except ValueError as error:
+        raise ConfigError(f"--behind is a network such as 10.0.0.0/8: {error}.") from error

@@ -1,0 +1,36 @@
+"""`weboid alive`: health check of a proxy or worker container."""
+
+import socket
+from pathlib import Path
+
+import click
+
+from core.clock import SystemClock
+from core.layout import Layout
+from crawler.frontier.backend import open_frontier
+from crawler.pools.cluster import SERVICE_KINDS, lives_here
+from crawler.profiles import load_profile
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.options import (
+    collection_option,
+    frontier_option,
+    profile_option,
+    shared_settings,
+)
+
+
+@click.command("alive")
+@click.argument("kind", type=click.Choice(SERVICE_KINDS))
+@collection_option
+@profile_option
+@frontier_option
+def command(*, kind: str, collection: Path, profile: str, frontier_url: str) -> int:
+    """Whether a proxy or worker of this machine says that it lives.
+
+    Exit code 0: one does; 1: none does; 3: the frontier does not answer.
+    """
+    settings = shared_settings(load_profile(profile), frontier_url=frontier_url)
+    with open_frontier(Layout(collection), settings.frontier, settings.politeness) as frontier:
+        alive = lives_here(frontier, kind, socket.gethostname(), SystemClock())
+    click.echo("alive" if alive else f"No {kind} of this machine says that it lives.")
+    return ExitCode.OK if alive else ExitCode.SOME_FAILED

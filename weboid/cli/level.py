@@ -1,0 +1,508 @@
+"""`weboid level`: playback and storage levels, and the rights of editors to change them."""
+
+import getpass
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from core.clock import SystemClock
+from core.config.stored_level import StoredLevel
+from core.errors import InputError
+from core.timestamps import warc_date
+from crawler.collection import read_collection
+from playback.access.decision_store import open_decisions
+from playback.access.level_store import LevelStore
+from playback.access.level_targets import target_of
+from playback.access.levels import (
+    DEFAULT_LEVEL,
+    Level,
+    LevelActor,
+    LevelDecision,
+    LevelRight,
+    LevelRuling,
+    LevelScope,
+    LevelTarget,
+    check_wiki,
+    parse_actor,
+)
+from weboid.app.text_table import clean, table, width
+from weboid.cli.support.command_base import ExitCode, GroupWithDefault
+from weboid.cli.support.options import collection_option, database_option, json_option
+from weboid.cli.support.run_options import STORED_LEVELS
+
+_CLOCK = SystemClock()
+_REACHES = {
+    LevelScope.LINK: ("links",),
+    LevelScope.DOMAIN: ("links", "domains"),
+    LevelScope.WIKI: ("links", "domains", "the wiki"),
+}
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+@click.group("rights", cls=GroupWithDefault, invoke_without_command=True)
+@click.option("--history", is_flag=True, help="Every decision about rights, the oldest first.")
+@collection_option
+@database_option
+@json_option
+def rights_group(*, history: bool, collection: Path, database_url: str, as_json: bool) -> int:
+    """Show what the editors of each wiki may decide.
+
+    An operator may decide anything; editors only what is shown here, within their own wiki.
+    """
+    # it loads us
+
+    with open_level_book(collection, database_url) as book:
+        shown = book.rights_history() if history else list(book.now().rights)
+    if as_json:
+        click.echo(
+            json.dumps({"rights": [_right_facts(each) for each in shown]}, ensure_ascii=False)
+        )
+        return ExitCode.OK
+    for line in _right_lines(shown) if shown else ["No editor may decide anything."]:
+        click.echo(line)
+    return ExitCode.OK
+
+
+def _options(function: _Command) -> _Command:
+    for option in (
+        json_option,
+        database_option,
+        collection_option,
+        click.option("--reason", default="", help="Why, for whoever asks later."),
+        click.option("--actor", metavar="NAME", help="Who decides.  [default: you]"),
+        click.option("--editor", default="", metavar="NAME", help="One editor.  [default: all]"),
+        click.option("--wiki", required=True, help="Within which wiki."),
+    ):
+        function = option(function)
+    return function
+
+
+@rights_group.command("allow")
+@click.option(
+    "--most",
+    type=click.Choice([str(level) for level in Level]),
+    required=True,
+    help="The most that they may allow.",
+)
+@click.option("--domains", is_flag=True, help="They decide on domains, too, not only on links.")
+@click.option(
+    "--whole-wiki",
+    is_flag=True,
+    help="They decide on domains and on the wiki itself, as its LocalSettings.php does.",
+)
+@_options
+def allow_command(*, most: str, domains: bool, whole_wiki: bool, **options: Any) -> int:
+    """Let a wiki's editors decide up to a level; a later decision replaces an earlier one.
+
+    Lowering it lowers at once what they allowed before.
+    """
+    scope = LevelScope.WIKI if whole_wiki else LevelScope.DOMAIN if domains else LevelScope.LINK
+    return _change(Level(most), scope, **options)
+
+
+@rights_group.command("withdraw")
+@_options
+def withdraw_command(**options: Any) -> int:
+    """Let them decide no more; what they decided still takes away, but allows nothing."""
+    return _change(None, LevelScope.LINK, **options)
+
+
+def _change(
+    most: Level | None,
+    scope: LevelScope,
+    *,
+    wiki: str,
+    editor: str,
+    actor: str | None,
+    reason: str,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    # it loads us
+
+    name = _editor(editor, check_wiki(wiki))
+    right = LevelRight(0, wiki, name, scope, most, level_actor(actor), _CLOCK.now(), reason)
+    with open_level_book(collection, database_url) as book:
+        book.allow(right)
+    if as_json:
+        click.echo(json.dumps(_right_facts(right), ensure_ascii=False))
+    else:
+        click.echo(_told(right))
+    return ExitCode.OK
+
+
+def _editor(text: str, wiki: str) -> str:
+    """The editor's name, with or without its wiki."""
+    return parse_actor(f"{text.removesuffix(f'@{wiki}')}@{wiki}").name if text else ""
+
+
+def _told(right: LevelRight) -> str:
+    who = str(LevelActor(right.editor, right.wiki)) if right.editor else f"Editors of {right.wiki}"
+    if right.most is None:
+        return f"{who}: no right any more."
+    return f"{who}: levels of {' and '.join(_REACHES[right.scope])}, {right.most} at most."
+
+
+def _right_facts(right: LevelRight) -> dict[str, Any]:
+    return {
+        "wiki": right.wiki,
+        "editor": right.editor or None,
+        "scope": right.scope,
+        "most": right.most,
+        "actor": str(right.actor),
+        "decided_at": warc_date(right.decided_at),
+        "reason": right.reason,
+    }
+
+
+def _right_lines(shown: Iterable[LevelRight]) -> list[str]:
+    rows = [
+        (
+            each.wiki,
+            each.editor or "(all)",
+            ", ".join(_REACHES[each.scope]),
+            each.most or "(withdrawn)",
+            str(each.actor),
+            f"{each.decided_at:%Y-%m-%d %H:%M}",
+            each.reason,
+        )
+        for each in shown
+    ]
+    head = ("wiki", "editor", "decides on", "most", "by", "decided", "reason")
+    return table(head, rows, columns=width())
+
+
+_LEVELS = click.Choice([str(level) for level in Level])
+_OTHER_STORED = tuple(each for each in StoredLevel if each.value not in set(Level))
+
+
+@click.group("level")
+def command() -> None:
+    """Say how much of a copy readers are shown: text, limited, html, images or full.
+
+    With --store: how much of a page is recorded from the next visit on: text, no-media or everything.
+
+    A link's level goes before its domain's, the longer domain before the shorter, a domain before the
+    wiki, the wiki before the default: `images` is shown, everything is recorded. A change counts from the next request on, and
+    every one is kept with who made it and when. See docs/levels.md.
+    """
+
+
+command.add_command(rights_group)
+
+
+@contextmanager
+def open_level_book(collection: Path, database_url: str) -> Iterator[LevelStore]:
+    """The book of levels of a collection, closed at the end of the block.
+
+    Raises:
+        UnavailableError: there is no collection.
+    """
+    store = open_decisions(read_collection(collection), database_url)
+    try:
+        yield LevelStore(store)
+    finally:
+        store.close()
+
+
+def level_actor(name: str | None) -> LevelActor:
+    """Who decides: whoever is logged in here, when nobody is named.
+
+    Raises:
+        InputError: the name is none.
+    """
+    return LevelActor(getpass.getuser()) if name is None else parse_actor(name)
+
+
+def _subject_options(function: _Command) -> _Command:
+    """`--link`, `--domain`, `--wiki`: what a rule is about."""
+    for option in (
+        click.option("--wiki", default="", help="For readers who come from that wiki."),
+        click.option(
+            "--domain", "domains", multiple=True, help="A domain, with all that lies below it."
+        ),
+        click.option("--link", "links", multiple=True, metavar="URL", help="One address."),
+    ):
+        function = option(function)
+    return function
+
+
+def _deciding_options(function: _Command) -> _Command:
+    for option in (
+        json_option,
+        database_option,
+        collection_option,
+        click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing."),
+        click.option("--reason", default="", help="Why, for whoever asks later."),
+        click.option(
+            "--actor",
+            metavar="NAME[@WIKI]",
+            help="Who decides: an operator or, with @WIKI, an editor.  [default: you]",
+        ),
+        click.option("--default", "is_default", is_flag=True, help="Everything without a rule."),
+    ):
+        function = option(function)
+    return function
+
+
+@command.command("set")
+@click.argument("level", type=_LEVELS, required=False)
+@click.option("--store", type=STORED_LEVELS, help="Record so much of it from the next visit on.")
+@_subject_options
+@_deciding_options
+def set_command(*, level: str | None, store: str | None, **options: Any) -> int:
+    """Give links, domains, a wiki or everything a level: what is shown, with --store what is recorded.
+
+    With --wiki a link's or domain's level holds for that wiki's readers only, and a stored level for
+    what that wiki's pages cite. Several are changed together, or none of them.
+    """
+    if level is not None and store is None:
+        return _decide(Level(level), is_stored=False, **options)
+    if store is not None and level is None:
+        return _decide(StoredLevel(store), is_stored=True, **options)
+    raise InputError(
+        f"Say either how much is shown ({', '.join(Level)}), or --store and how much is recorded."
+    )
+
+
+@command.command("clear")
+@click.option("--store", is_flag=True, help="Of what is recorded, not of what is shown.")
+@_subject_options
+@_deciding_options
+def clear_command(*, store: bool, **options: Any) -> int:
+    """Take rules away, so that the more general ones decide again."""
+    return _decide(None, is_stored=store, **options)
+
+
+def _decide(
+    level: Level | StoredLevel | None,
+    *,
+    is_stored: bool,
+    links: tuple[str, ...],
+    domains: tuple[str, ...],
+    wiki: str,
+    is_default: bool,
+    actor: str | None,
+    reason: str,
+    dry_run: bool,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    targets = _targets(links, domains, wiki, is_default=is_default)
+    by = level_actor(actor)
+    with open_level_book(collection, database_url) as book:
+        rules = book.now().stored if is_stored else book.now()
+        before: dict[LevelTarget, LevelDecision[Any] | None] = {
+            each: rules.at(each) for each in targets
+        }
+        check: Callable[..., None] = book.check_stored if is_stored else book.check
+        decide: Callable[..., None] = book.decide_stored if is_stored else book.decide
+        if dry_run:
+            check(targets, level, actor=by)
+        else:
+            decide(targets, level, actor=by, now=_CLOCK.now(), reason=reason)
+    if as_json:
+        changes = [
+            {
+                **_target_facts(target),
+                "kind": _kind(is_stored=is_stored),
+                "level": level,
+                "before": None if held is None else held.level,
+            }
+            for target, held in before.items()
+        ]
+        click.echo(json.dumps({"changes": changes, "actor": str(by), "dry_run": dry_run}))
+        return ExitCode.OK
+    of = "stored " if is_stored else ""
+    for target, held in before.items():
+        was = f" (was {held.level}, by {clean(str(held.actor))})" if held is not None else ""
+        would = "Would change: " if dry_run else ""
+        now = f"{of}{level}" if level is not None else f"no {of}level of its own any more"
+        click.echo(f"{would}{clean(str(target))}: {now}{was}")
+    return ExitCode.OK
+
+
+def _targets(
+    links: Iterable[str], domains: Iterable[str], wiki: str, *, is_default: bool
+) -> list[LevelTarget]:
+    named = [target_of(wiki=wiki, link=link) for link in links]
+    named += [target_of(wiki=wiki, domain=domain) for domain in domains]
+    if is_default and (named or wiki):
+        raise InputError("--default is about everything: leave out --link, --domain and --wiki.")
+    if not named and not wiki and not is_default:
+        raise InputError("Say about what: --link URL, --domain NAME, --wiki NAME, or --default.")
+    return list(dict.fromkeys(named)) or [target_of(wiki=wiki)]
+
+
+@command.command("show")
+@click.argument("url")
+@click.option("--wiki", default="", help="To readers who come from that wiki.")
+@collection_option
+@database_option
+@json_option
+def show_command(*, url: str, wiki: str, collection: Path, database_url: str, as_json: bool) -> int:
+    """Show at which level a URL is shown, and which rule decides."""
+    identity = target_of(link=url).what
+    wiki = check_wiki(wiki) if wiki else ""
+    with open_level_book(collection, database_url) as book:
+        rules = book.now()
+    ruling, speaking = rules.ruling(identity, wiki), rules.speaking(identity, wiki)
+    stored, storing = rules.stored.ruling(identity, wiki), rules.stored.speaking(identity, wiki)
+    if as_json:
+        document = {
+            "url": identity,
+            "wiki": wiki,
+            **_ruling_facts(ruling, speaking),
+            "stored": _ruling_facts(stored, storing),
+        }
+        click.echo(json.dumps(document, ensure_ascii=False))
+        return ExitCode.OK
+    where = f" to readers of {wiki}" if wiki else ""
+    click.echo(f"{clean(identity)} is shown{where} at the level {ruling.level}.")
+    _explain(
+        ruling,
+        speaking,
+        f"No rule speaks of it; without one everything is shown at {DEFAULT_LEVEL}.",
+    )
+    where = f" when a page of {wiki} cites it" if wiki else ""
+    click.echo(f"It is recorded{where} at the level {stored.level}.")
+    _explain(stored, storing, "No rule says how much is recorded.")
+    return ExitCode.OK
+
+
+def _explain(
+    ruling: LevelRuling[Any], speaking: Sequence[LevelDecision[Any]], without: str
+) -> None:
+    """Say which rule decides, and which stand behind it."""
+    click.echo(_because(ruling, without))
+    if len(speaking) > 1:
+        click.echo("Behind it stand:")
+        for line in _lines(speaking[1:]):
+            click.echo(f"  {line}")
+
+
+def _ruling_facts(
+    ruling: LevelRuling[Any], speaking: Iterable[LevelDecision[Any]]
+) -> dict[str, Any]:
+    return {
+        "level": ruling.level,
+        "is_capped": ruling.is_capped,
+        "rule": None if ruling.rule is None else rule_facts(ruling.rule),
+        "rules": [rule_facts(rule) for rule in speaking],
+    }
+
+
+def _because(ruling: LevelRuling[Any], without: str) -> str:
+    rule = ruling.rule
+    if rule is None:
+        return without
+    told = (
+        f"{rule.actor} set {rule.target} to {rule.level} on {rule.decided_at:%Y-%m-%d %H:%M} UTC"
+        + (f": {rule.reason}" if rule.reason else ".")
+    )
+    if ruling.is_capped:
+        told += " That is more than editors of that wiki may allow now, so it counts no further."
+    return clean(told)
+
+
+@command.command("list")
+@click.option("--wiki", help="Only rules within that wiki.")
+@click.option(
+    "--level",
+    "level",
+    type=click.Choice([str(each) for each in (*Level, *_OTHER_STORED)]),
+    help="Only those that give that level.",
+)
+@collection_option
+@database_option
+@json_option
+def list_command(
+    *, wiki: str | None, level: str | None, collection: Path, database_url: str, as_json: bool
+) -> int:
+    """Show the rules that hold."""
+    with open_level_book(collection, database_url) as book:
+        held = book.now()
+    every: list[LevelDecision[Any]] = [*held.rules, *held.stored.rules]
+    rules = [
+        rule for rule in every if wiki in (None, rule.target.wiki) and level in (None, rule.level)
+    ]
+    rules.sort(key=lambda rule: (rule.target.wiki, rule.target.scope, rule.target.what))
+    if as_json:
+        click.echo(json.dumps({"rules": [rule_facts(rule) for rule in rules]}, ensure_ascii=False))
+        return ExitCode.OK
+    for line in _lines(rules) if rules else ["There is no rule."]:
+        click.echo(line)
+    return ExitCode.OK
+
+
+@command.command("history")
+@_subject_options
+@click.option("--default", "is_default", is_flag=True, help="Only about everything.")
+@collection_option
+@database_option
+@json_option
+def history_command(
+    *,
+    links: tuple[str, ...],
+    domains: tuple[str, ...],
+    wiki: str,
+    is_default: bool,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    """Show every decision, the oldest first: all, or those about what is named."""
+    asked = bool(links or domains or wiki or is_default)
+    wanted = set(_targets(links, domains, wiki, is_default=is_default)) if asked else set()
+    with open_level_book(collection, database_url) as book:
+        made: list[LevelDecision[Any]] = [*book.history(), *book.stored_history()]
+    decisions = [each for each in made if not asked or each.target in wanted]
+    decisions.sort(key=lambda each: each.decided_at)
+    if as_json:
+        facts = [rule_facts(each) for each in decisions]
+        click.echo(json.dumps({"decisions": facts}, ensure_ascii=False))
+        return ExitCode.OK
+    for line in _lines(decisions) if decisions else ["Nothing was decided."]:
+        click.echo(line)
+    return ExitCode.OK
+
+
+def rule_facts(rule: LevelDecision[Any]) -> dict[str, Any]:
+    """A rule as JSON values; the level of one that was taken away is null."""
+    return {
+        "number": rule.number,
+        "kind": _kind(is_stored=rule.is_stored),
+        **_target_facts(rule.target),
+        "level": rule.level,
+        "actor": str(rule.actor),
+        "decided_at": warc_date(rule.decided_at),
+        "reason": rule.reason,
+    }
+
+
+def _target_facts(target: LevelTarget) -> dict[str, Any]:
+    return {"scope": target.scope, "wiki": target.wiki, "what": target.what}
+
+
+def _kind(*, is_stored: bool) -> str:
+    return "stored" if is_stored else "shown"
+
+
+def _lines(rules: Iterable[LevelDecision[Any]]) -> list[str]:
+    rows = [
+        (
+            ("store " if rule.is_stored else "") + (rule.level or "(cleared)"),
+            str(rule.target),
+            str(rule.actor),
+            f"{rule.decided_at:%Y-%m-%d %H:%M}",
+            rule.reason,
+        )
+        for rule in rules
+    ]
+    return table(("level", "of", "by", "decided", "reason"), rows, columns=width())

@@ -1,0 +1,1 @@
+"""Commands of `weboid links`: the link registry."""

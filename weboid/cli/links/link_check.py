@@ -1,0 +1,497 @@
+"""`weboid links check`: check URLs that are due, with progress and results."""
+
+import asyncio
+import json
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Self
+
+import click
+import uvloop
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from sqlalchemy import Connection
+
+from core.clock import SystemClock
+from core.config.settings import LinksSettings, Settings
+from core.errors import InputError, UnavailableError
+from core.layout import Layout
+from core.urls import fetch_key
+from links.check_history import date_of, day_of
+from links.checker import due_urls
+from links.checker.check_leases import (
+    ALL_HOSTS,
+    HostShare,
+    LeaseHeldError,
+    parse_host_share,
+    share_of_bucket,
+)
+from links.checker.check_run import CheckContext, CheckRun, CheckTally
+from links.checker.check_schedule import longest_due, run_forecast
+from links.checker.check_worker import (
+    CheckerMaintenance,
+    CheckWorkerOptions,
+    check_continuously,
+    fit_to_files,
+    open_check_context,
+    plan_from_settings,
+    take_leases,
+)
+from links.checker.due_urls import DueUrl
+from links.checker.result_store import RecordedResult
+from links.registry.database import RegistryStore, open_registry_store
+from links.states import LinkState
+from links.url_parts import bucket_of, url_parts_of
+from net.address_policy import is_own
+from net.stop_signals import StopSignals
+from weboid.app.text_table import clean, table, width
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.options import (
+    DURATION,
+    collection_option,
+    database_option,
+    json_option,
+    profile_option,
+    warn_missing_contact,
+)
+from weboid.cli.support.registry_access import registry_settings
+
+_SHOWN = (LinkState.ALIVE, LinkState.DYING, LinkState.DEAD, LinkState.BLOCKED)
+
+
+@dataclass(slots=True)
+class CheckNotices:
+    """What is said at the end besides the figures.
+
+    Attributes:
+        warnings: sentences.
+        awaiting: links that wait for a browser's opinion.
+    """
+
+    warnings: list[str] = field(default_factory=list)
+    awaiting: int = 0
+
+
+class CheckReporter:
+    """Shows a check. A context: the bar ends with it."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TextColumn("{task.fields[states]}"),
+            TimeRemainingColumn(),
+        )
+        shown = not as_json and sys.stderr.isatty()
+        self._bar = Progress(*columns, console=Console(stderr=True), disable=not shown)
+        self._task = self._bar.add_task("Checking", total=None, rate="", states="")
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def begin(self, due: int) -> None:
+        """So many URLs are to be looked at."""
+        self._bar.update(self._task, total=due)
+
+    def kept(self, booked: Sequence[RecordedResult], tally: CheckTally) -> None:
+        """Some results are kept."""
+        for each in booked:
+            if self._as_json:
+                click.echo(json.dumps(check_facts(each), ensure_ascii=False))
+            elif is_news(each):
+                self._print(check_line(each))
+        speed = self._bar.tasks[0].speed
+        self._bar.update(
+            self._task,
+            completed=tally.kept,
+            rate="" if speed is None else f"{speed:.0f}/s",
+            states=states_text(tally),
+        )
+        if self._as_json:
+            sys.stdout.flush()
+
+    def passed(self, tally: CheckTally) -> None:
+        """A pass is over; the next one begins when something is due."""
+        if tally.kept or tally.put_off:
+            self._say(_summary(tally))
+        self._bar.reset(self._task, total=None, rate="", states="")
+
+    def held(self, error: LeaseHeldError) -> None:
+        """Another checker has the part."""
+        self._say(
+            f"Another checker ({clean(error.holder)}) has these hosts; waiting to see whether it lives."
+        )
+
+    def handed_over(self, error: LeaseHeldError, named: Sequence[DueUrl]) -> None:
+        """The URLs are left to the checker that has their hosts."""
+        if self._as_json:
+            for each in named:
+                facts = {"url": each.url, "handed_to": error.holder}
+                click.echo(json.dumps(facts, ensure_ascii=False))
+            return
+        self._say(
+            f"A checker is at work on these hosts ({clean(error.holder)}): it looks at them next. "
+            "`weboid links show URL` tells what it finds."
+        )
+
+    def stopping(self) -> None:
+        """It was told to stop."""
+        self._say("Stopping: what was begun is noted. A second signal ends it at once.")
+
+    def end(self, tally: CheckTally, lines: CheckNotices | None = None) -> None:
+        """Everything is done, or as much as was asked for."""
+        said = lines or CheckNotices()
+        self._bar.stop()
+        if tally.kept == 0 and tally.put_off == 0 and tally.is_complete:
+            self._say("Nothing is due.")
+        else:
+            self._say(_summary(tally))
+        if said.awaiting:
+            self._say(
+                f"{said.awaiting} links wait for a browser's word before more is said of them: "
+                "`weboid links confirm` lets it see them."
+            )
+        self.warn(said.warnings)
+
+    def warn(self, warnings: Sequence[str]) -> None:
+        """What somebody should do something about."""
+        for warning in warnings:
+            self._say(f"Warning: {warning}")
+
+    def _print(self, line: str) -> None:
+        if self._bar.disable:
+            click.echo(line)
+        else:
+            self._bar.console.print(line, markup=False, highlight=False)
+
+    def _say(self, line: str) -> None:
+        if self._bar.disable:
+            click.echo(line, err=True)
+        else:
+            self._bar.console.print(line, markup=False, highlight=False)
+
+
+def check_facts(booked: RecordedResult) -> dict[str, object]:
+    """A result as JSON values."""
+    finding = booked.finding
+    return {
+        "url": booked.url,
+        "before": booked.before.name.lower(),
+        "state": booked.after.name.lower(),
+        "verdict": str(finding.verdict),
+        "how": finding.how.name.lower(),
+        "code": int(finding.code),
+        "http": finding.http,
+        "final_url": finding.final_url or None,
+        "note": finding.note,
+        "due": None if booked.due_day is None else date_of(booked.due_day).isoformat(),
+        "awaits_opinion": booked.awaits_opinion,
+    }
+
+
+def is_news(booked: RecordedResult) -> bool:
+    """Whether a person wants to know: a state has changed, and not from unknown to alive."""
+    is_first = booked.before is LinkState.UNKNOWN and booked.after is LinkState.ALIVE
+    return booked.before is not booked.after and not is_first
+
+
+def check_line(booked: RecordedResult) -> str:
+    """A result for people."""
+    finding = booked.finding
+    said = finding.note or (f"HTTP {finding.http}" if finding.http is not None else "")
+    change = f"{booked.before.name.lower()} -> {booked.after.name.lower()}"
+    return clean(f"{change}  {booked.url}" + (f"  ({said})" if said else ""))
+
+
+def states_text(tally: CheckTally) -> str:
+    """How many looks led to which state.
+
+    >>> states_text(Tally(states={State.DYING: 2, State.ALIVE: 5, State.USURPED: 1}))
+    '5 alive, 2 dying, 1 other'
+    """
+    counts = tally.states or {}
+    parts = [f"{counts[state]} {state.name.lower()}" for state in _SHOWN if counts.get(state)]
+    other = sum(count for state, count in counts.items() if state not in _SHOWN)
+    return ", ".join([*parts, f"{other} other"] if other else parts)
+
+
+def _summary(tally: CheckTally) -> str:
+    text = f"{tally.kept} URLs looked at: {states_text(tally) or 'nothing was found out'}."
+    if tally.inferred:
+        text += f" {tally.inferred} of them were not asked for, since their hosts are down."
+    if tally.put_off:
+        text += f" {tally.put_off} were put off, since their hosts want to be left alone."
+    return text
+
+
+_CLOCK = SystemClock()
+_PATIENCE_S = 600.0  # of a check that ends by itself
+_MOST_HOSTS = 20
+
+
+class PartType(click.ParamType[HostShare]):
+    """``i/n``, as `links.checker.check_leases.parse_host_share` reads it."""
+
+    name = "part"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> HostShare:
+        """The part; fails with the reason."""
+        if isinstance(value, HostShare):
+            return value
+        try:
+            return parse_host_share(str(value))
+        except InputError as error:
+            self.fail(str(error), param, ctx)
+
+
+@dataclass(frozen=True, slots=True)
+class _CheckOptions:
+    """What is to be done."""
+
+    settings: Settings
+    part: HostShare
+    limit: int | None
+    length: timedelta | None
+    is_watch: bool
+
+
+@click.command("check")
+@click.argument("urls", nargs=-1, metavar="[URL]...")
+@click.option(
+    "--part",
+    type=PartType(),
+    default=ALL_HOSTS,
+    metavar="I/N",
+    help="Only the I-th of N shares of the hosts: a share for each checker.  [default: 1/1]",
+)
+@click.option("--limit", type=click.IntRange(1), metavar="COUNT", help="At most so many looks.")
+@click.option("--for", "length", type=DURATION, metavar="LENGTH", help="For so long: 30m, 8h.")
+@click.option("--dry-run", is_flag=True, help="Say what is due, and ask for nothing.")
+@click.option("--watch", "is_watch", is_flag=True, help="Go on for ever, as URLs become due.")
+@collection_option
+@database_option
+@profile_option
+@json_option
+def check_command(
+    *,
+    urls: tuple[str, ...],
+    part: HostShare,
+    limit: int | None,
+    length: timedelta | None,
+    dry_run: bool,
+    is_watch: bool,
+    collection: Path,
+    database_url: str,
+    profile: str,
+    as_json: bool,
+) -> int:
+    """Look at the links that are due, or at the URLs that are named, and note what was found.
+
+    Hosts are asked one request at a time with [links] host_gap_s between them, in random order.
+    SIGINT ends it when what was begun is noted; what was not looked at stays due. With a database
+    that several machines share, give each of their checkers a --part. See docs/checking.md.
+    """
+    settings = registry_settings(profile, database_url, collection)
+    if urls and (is_watch or dry_run or part != ALL_HOSTS):
+        raise InputError("Named URLs are looked at once: leave out --watch, --dry-run and --part.")
+    if not dry_run:
+        settings = fit_to_files(settings, lambda text: click.echo(text, err=True))
+    order = _CheckOptions(settings, part, limit, length, is_watch)
+    with open_existing_registry(Layout(collection), settings) as store:
+        if dry_run:
+            return _tell_due(store, part, as_json=as_json)
+        warn_missing_contact(settings.links.contact)
+        show = CheckReporter(as_json=as_json)
+        with show:
+            if urls:
+                return uvloop.run(_check_named(store, _find(store, urls), order, show))
+            return uvloop.run(_check_due(store, order, show))
+
+
+@contextmanager
+def open_existing_registry(layout: Layout, settings: Settings) -> Iterator[RegistryStore]:
+    """The registry, closed at the end of the block.
+
+    Raises:
+        UnavailableError: the collection has none.
+    """
+    if not settings.index.url and not layout.links_db.exists():
+        raise UnavailableError(
+            f"{layout.root} has no link registry yet: `weboid links import` or "
+            "`weboid links add-page` makes one."
+        )
+    store = open_registry_store(layout, settings.index.url)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _worker(*, patience_s: float | None = None) -> CheckWorkerOptions:
+    name = f"{socket.gethostname()[:100]}:{os.getpid()}:{secrets.token_hex(4)}"
+    worker = CheckWorkerOptions(name, is_own)
+    return worker if patience_s is None else replace(worker, patience_s=patience_s)
+
+
+async def _check_due(store: RegistryStore, order: _CheckOptions, show: CheckReporter) -> int:
+    plan = plan_from_settings(order.settings.links, order.part, limit=order.limit)
+    patience_s = None if order.is_watch else _PATIENCE_S
+    code: int = ExitCode.STOPPED
+    stop = StopSignals(show.stopping)
+    with stop, stop.cut_short():
+        async with open_check_context(
+            store, order.settings, [order.part], _worker(patience_s=patience_s), clock=_CLOCK
+        ) as means:
+            _end_after(order.length, stop)
+            if not await take_leases(means.tenure, stop.event, clock=_CLOCK, waiting=show.held):
+                return code
+            show.begin(await means.desk.read(lambda rows: _count(rows, order.part)))
+            if order.is_watch:
+                between = _AfterPass(means, order, stop, show)
+                await check_continuously(
+                    means, plan, stop.event, between=between, on_kept=show.kept
+                )
+                return ExitCode.OK
+            tally = await CheckRun(means, plan, on_kept=show.kept).run(stop.event)
+            if tally.is_complete:
+                chores = CheckerMaintenance(
+                    means, order.part, keep_days=order.settings.links.keep_days
+                )
+                await chores.run(stop.event)
+            await _tell_end(means, order, tally, show)
+            code = ExitCode.OK if tally.is_complete or order.limit is not None else ExitCode.STOPPED
+    return code
+
+
+async def _check_named(
+    store: RegistryStore, named: Sequence[DueUrl], order: _CheckOptions, show: CheckReporter
+) -> int:
+    """Look at these now; when a checker is at work on their hosts, let it do so next."""
+    parts = [share_of_bucket(bucket) for bucket in sorted({bucket_of(each.host) for each in named})]
+    plan = plan_from_settings(order.settings.links, ALL_HOSTS, limit=order.limit)
+    code: int = ExitCode.STOPPED
+    stop = StopSignals(show.stopping)
+    with stop, stop.cut_short():
+        async with open_check_context(
+            store, order.settings, parts, _worker(patience_s=_PATIENCE_S), clock=_CLOCK
+        ) as means:
+            _end_after(order.length, stop)
+            try:
+                await means.tenure.take()
+            except LeaseHeldError as held:
+                ids = [each.id for each in named]
+                await means.desk.write(lambda rows: due_urls.make_urgent(rows, ids))
+                show.handed_over(held, named)
+                return ExitCode.OK
+            show.begin(len(named))
+            passing = CheckRun(means, plan, on_kept=show.kept)
+            tally = await passing.run(stop.event, named=named)
+            show.end(tally)
+            code = ExitCode.OK if tally.is_complete or order.limit is not None else ExitCode.STOPPED
+    return code
+
+
+def _end_after(length: timedelta | None, stop: StopSignals) -> None:
+    if length is not None:
+        asyncio.get_running_loop().call_later(length.total_seconds(), stop.event.set)
+
+
+async def _tell_end(
+    means: CheckContext, order: _CheckOptions, tally: CheckTally, show: CheckReporter
+) -> None:
+    """Say how it went, and what else should be known."""
+    lines = CheckNotices(await _warnings(means, order.settings.links))
+    lines.awaiting = await means.desk.read(due_urls.count_awaiting)
+    show.end(tally, lines)
+
+
+async def _warnings(means: CheckContext, links: LinksSettings) -> list[str]:
+    """Whether everything is looked at in time, and what would help (W38); empty when it is."""
+    now = _CLOCK.now()
+    found = await means.desk.read_aside(lambda rows: run_forecast(rows, links, now=now))
+    if found is not None and not found.fits:
+        return [found.sentence]
+    late = await means.desk.read(lambda rows: longest_due(rows, day=day_of(now)))
+    if late <= links.pass_days:
+        return []
+    return [
+        f"A URL has been due for {late} days, though a pass should take {links.pass_days}: let "
+        "checks run longer, with more [links] connections, or with a --part on another machine."
+    ]
+
+
+class _AfterPass:
+    """What a watching check does after each pass: it tells of it, does the chores, and warns daily."""
+
+    def __init__(
+        self, means: CheckContext, order: _CheckOptions, stop: StopSignals, show: CheckReporter
+    ) -> None:
+        links = order.settings.links
+        self._chores = CheckerMaintenance(means, order.part, keep_days=links.keep_days)
+        self._means, self._links, self._stop, self._show = means, links, stop, show
+        self._warned_day = -1
+
+    async def __call__(self, tally: CheckTally) -> None:
+        """After a pass."""
+        self._show.passed(tally)
+        await self._chores.run(self._stop.event)
+        today = day_of(_CLOCK.now())
+        if today != self._warned_day and not self._stop.event.is_set():
+            self._warned_day = today
+            self._show.warn(await _warnings(self._means, self._links))
+
+
+def _count(rows: Connection, part: HostShare) -> int:
+    return due_urls.count_due(rows, part, day_of(_CLOCK.now()))
+
+
+def _find(store: RegistryStore, texts: Sequence[str]) -> list[DueUrl]:
+    """The named URLs' rows.
+
+    Raises:
+        InputError: the registry does not watch one of them.
+    """
+    keys = {url_parts_of(fetch_key(text)).key: text for text in texts}
+    with store.reading() as rows:
+        found = due_urls.watched_urls_by_key(rows, list(keys))
+    missing = [text for key, text in keys.items() if key not in {each.key for each in found}]
+    if missing:
+        raise InputError(
+            f"The registry does not watch {clean(missing[0][:300])!r}"
+            + (f", nor {len(missing) - 1} others" if len(missing) > 1 else "")
+            + ": only what a page has is looked at. `weboid links add-page` adds a page's links."
+        )
+    return found
+
+
+def _tell_due(store: RegistryStore, part: HostShare, *, as_json: bool) -> int:
+    today = day_of(_CLOCK.now())
+    with store.reading() as rows:
+        count = due_urls.count_due(rows, part, today)
+        hosts = due_urls.count_by_host(rows, part, today, limit=_MOST_HOSTS)
+    if as_json:
+        facts = {"due": count, "part": str(part), "hosts": [each._asdict() for each in hosts]}
+        click.echo(json.dumps(facts, ensure_ascii=False))
+        return ExitCode.OK
+    click.echo(f"{count} URLs are due." if count else "Nothing is due.")
+    if hosts:
+        rows_ = [(f"{each.due}", each.host) for each in hosts]
+        for line in table(("due>", "host"), rows_, columns=width()):
+            click.echo(line)
+    return ExitCode.OK

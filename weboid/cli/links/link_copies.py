@@ -1,0 +1,378 @@
+"""`weboid links copies`: copies of links in archives."""
+
+import asyncio
+import getpass
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from core.config.settings import Settings
+from core.errors import InputError
+from core.layout import Layout
+from core.timestamps import parse_moment
+from crawler.collection import read_collection
+from links.archives.copy_search import CopySearchResult, SearchStep, citation_day, search_copies
+from links.archives.copy_store import (
+    CopyCheckEffect,
+    CopyChoice,
+    StoredCopy,
+    choose_copy,
+    copies_of_url,
+    drop_copy,
+    due_copies,
+    last_search,
+    lock_copies,
+    urls_without_copy,
+)
+from links.archives.copy_upkeep import CopyVisit, check_due_copies, count_effects
+from links.check_history import date_of, day_of
+from links.registry.archive_backlog import want_urls
+from links.registry.database import RegistryStore, open_registry_store
+from links.registry.urls import ObservedUrl, require_observed
+from weboid.app.copy_sources import (
+    CLOCK,
+    CitationDays,
+    count_without_copy,
+    no_archives_notice,
+    open_archives,
+    open_own_captures,
+    own_copy,
+)
+from weboid.app.text_table import clean, table, width
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.options import (
+    collection_option,
+    database_option,
+    json_option,
+    profile_option,
+)
+from weboid.cli.support.registry_access import registry_settings
+
+_SAYS = {
+    SearchStep.KEPT: "remembered",
+    SearchStep.OWN: "our own capture",
+    SearchStep.FOUND: "found",
+    SearchStep.SAVE: "nobody has a copy: archive it while it is there",
+    SearchStep.UNFIXABLE: "dead, and nobody has a copy",
+    SearchStep.LATER: "not everybody answered; ask again later",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _CopiesOptions:
+    """What is asked of the command."""
+
+    store: RegistryStore
+    layout: Layout
+    settings: Settings
+    url: str
+    limit: int
+    front: str
+    as_json: bool
+    dry_run: bool
+
+
+@click.command("copies")
+@click.argument("url", required=False, default="")
+@click.option("--find", is_flag=True, help="Ask archives for copies: of URL, or of links without.")
+@click.option("--thorough", is_flag=True, help="With --find: ask everybody, even if one is known.")
+@click.option(
+    "--accessed", metavar="DATE", help="With --find: when the page was read for citing it."
+)
+@click.option(
+    "--choose",
+    "choice",
+    nargs=2,
+    default=None,
+    metavar="ARCHIVE ADDRESS",
+    help='The version of that archive to show; "" for ADDRESS: none.',
+)
+@click.option("--drop", "dropped", metavar="ARCHIVE", help="Forget the copy in that archive.")
+@click.option(
+    "--lock", "locked", is_flag=True, help="The page changes all the time: nobody chooses."
+)
+@click.option("--unlock", "unlocked", is_flag=True, help="Allow choosing again.")
+@click.option(
+    "--verify", is_flag=True, help="Look at the copies that nobody looked at for a quarter."
+)
+@click.option(
+    "--limit", type=click.IntRange(1), default=100, show_default=True, help="At most so many."
+)
+@click.option("--front", default="", metavar="ORIGIN", help="Where readers find our own copies.")
+@click.option(
+    "--dry-run", is_flag=True, help="With --find or --verify: say what would be looked at."
+)
+@profile_option
+@collection_option
+@database_option
+@json_option
+def command(
+    *,
+    url: str,
+    find: bool,
+    thorough: bool,
+    accessed: str | None,
+    choice: tuple[str, str] | None,
+    dropped: str | None,
+    locked: bool,
+    unlocked: bool,
+    verify: bool,
+    limit: int,
+    front: str,
+    dry_run: bool,
+    profile: str,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    """Show, find, choose and look after the copies of links in archives.
+
+    With a URL alone: what is known of its copies. Which archives are asked is said by [links] archives
+    in the profile; nobody is without that. See docs/archives.md.
+    """
+    acts = [find, choice is not None, dropped is not None, locked, unlocked, verify]
+    if sum(acts) > 1:
+        raise click.UsageError(
+            "One at a time: --find, --choose, --drop, --lock, --unlock or --verify."
+        )
+    if not url and not find and not verify:
+        raise click.UsageError("Name a URL, or say --find or --verify.")
+    settings = registry_settings(profile, database_url, collection)
+    layout = read_collection(collection)
+    with closing(open_registry_store(layout, settings.index.url)) as store:
+        task = _CopiesOptions(store, layout, settings, url, limit, front, as_json, dry_run)
+        if verify:
+            return _verify(task)
+        if find:
+            return _find(task, accessed, is_thorough=thorough)
+        with store.reading() as rows:
+            observed = require_observed(rows, url)
+        day = day_of(CLOCK.now())
+        with store.writing() as rows:
+            if choice is not None:
+                by = getpass.getuser()
+                made = CopyChoice(by, choice[1], choice[0], is_admin=True)
+                choose_copy(rows, observed, made, day=day, own=(front,) if front else ())
+            if dropped is not None and not drop_copy(rows, observed.id, dropped):
+                raise InputError(f"{clean(url)} has no copy in {clean(dropped)[:80]!r}.")
+            if locked or unlocked:
+                lock_copies(rows, observed, is_locked=locked, is_admin=True)
+        _show(task, observed)
+    return ExitCode.OK
+
+
+def _show(task: _CopiesOptions, url: ObservedUrl) -> None:
+    with task.store.reading() as rows:
+        kept, search = copies_of_url(rows, url.id), last_search(rows, url.id)
+    own = own_copy(task.layout, task.settings.index.url, task.front, url.url)
+    if task.as_json:
+        document = {
+            "url": url.url,
+            "state": url.state.name.lower(),
+            "copies": [_facts(each) for each in kept],
+            "own": None if own is None else {"address": own.address, "timestamp": own.timestamp},
+            "asked": None
+            if search is None
+            else {
+                "day": str(date_of(search.day)),
+                "outcome": search.outcome.name.lower(),
+                "again": str(date_of(search.again_day)),
+                "note": search.note,
+            },
+        }
+        click.echo(json.dumps(document, ensure_ascii=False))
+        return
+    head = ("archive", "taken", "seen", "by", "address")
+    known = [_row(each) for each in kept]
+    if own is not None:
+        known.insert(0, (own.service, own.timestamp[:8], "-", "-", own.address))
+    lines = table(head, known, columns=width()) if known else []
+    for line in lines or ["No copy is known."]:
+        click.echo(line)
+    if search is not None:
+        click.echo(
+            f"Archives were asked on {date_of(search.day)} ({search.outcome.name.lower()}), "
+            f"and will be again from {date_of(search.again_day)} on."
+        )
+
+
+def _row(kept: StoredCopy) -> tuple[str, ...]:
+    by = (kept.chosen_by or "-") + (" (locked)" if kept.is_locked else "")
+    seen = str(date_of(kept.checked_day))
+    if kept.missed_day is not None:
+        seen = f"missed {date_of(kept.missed_day)}"
+    address = kept.address or "(no version is chosen)"
+    return kept.service, kept.timestamp[:8] or "-", seen, by, address
+
+
+def _facts(kept: StoredCopy) -> dict[str, Any]:
+    return {
+        "archive": kept.service,
+        "address": kept.address,
+        "timestamp": kept.timestamp,
+        "found": str(date_of(kept.found_day)),
+        "seen": str(date_of(kept.checked_day)),
+        "missed": None if kept.missed_day is None else str(date_of(kept.missed_day)),
+        "chosen_by": kept.chosen_by,
+        "is_locked": kept.is_locked,
+    }
+
+
+def _find(task: _CopiesOptions, accessed: str | None, *, is_thorough: bool) -> int:
+    now = CLOCK.now()
+    if not task.url and not task.settings.links.archives and not task.dry_run:
+        return _nobody_to_ask(task)
+    with task.store.reading() as rows:
+        if task.url:
+            wanted = [require_observed(rows, task.url)]
+        else:
+            living = task.settings.links.archive_living
+            wanted = urls_without_copy(rows, day_of(now), task.limit, living=living)
+    if task.dry_run:
+        for each in wanted:
+            click.echo(json.dumps({"url": each.url}) if task.as_json else clean(each.url))
+        return ExitCode.OK
+    read = None if accessed is None else parse_moment(accessed)
+    at = citation_day(read, None, now)
+    sought = asyncio.run(_sought(task, wanted, at, is_thorough=is_thorough))
+    for each, found in zip(wanted, sought, strict=True):
+        _tell(task, each, found)
+    lacking = sum(found.best is None for found in sought)
+    if lacking and not task.settings.links.archives and not task.as_json:
+        click.echo(no_archives_notice(lacking), err=True)
+    return ExitCode.SOME_FAILED if any(each.troubles for each in sought) else ExitCode.OK
+
+
+def _nobody_to_ask(task: _CopiesOptions) -> int:
+    """Say how many links are lost, since nobody can be asked for copies of them."""
+    count = count_without_copy(task.store, task.layout, task.settings)
+    if task.as_json:
+        click.echo(json.dumps({"lacking": count, "archives": 0}))
+    elif count:
+        click.echo(no_archives_notice(count), err=True)
+    return ExitCode.OK
+
+
+async def _sought(
+    task: _CopiesOptions,
+    wanted: Sequence[ObservedUrl],
+    accessed: datetime | None,
+    *,
+    is_thorough: bool,
+) -> list[CopySearchResult]:
+    origins = (task.front,) if task.front else ()
+    asks_wikis = bool(task.settings.links.archives)
+    cited = CitationDays(task.store, task.settings, asks_wikis=asks_wikis)
+    with (
+        open_own_captures(task.layout, task.settings.index.url, task.front) as own,
+        _progress("Asking archives", len(wanted), quiet=task.as_json) as step,
+    ):
+        async with open_archives(task.settings, own, origins) as archives:
+            found = []
+            for each in wanted:
+                now = CLOCK.now()
+                days = await cited.of(each.id, now)
+                asked = [accessed, *days] if accessed is not None else list(days)
+                found.append(
+                    await search_copies(
+                        task.store,
+                        archives,
+                        each,
+                        now=now,
+                        days=asked,
+                        is_thorough=is_thorough,
+                    )
+                )
+                if found[-1].is_wanted:  # who watches its wiki has our own crawler archive it
+                    with task.store.writing() as rows:
+                        want_urls(rows, [each.id], now=now)
+                step(1)
+            return found
+
+
+def _tell(task: _CopiesOptions, url: ObservedUrl, sought: CopySearchResult) -> None:
+    best = sought.best
+    if task.as_json:
+        document = {
+            "url": url.url,
+            "outcome": str(sought.step),
+            "best": None if best is None else {"archive": best.service, "address": best.address},
+            "copies": [
+                {"archive": each.service, "address": each.address, "timestamp": each.timestamp}
+                for each in sought.copies
+            ],
+            "troubles": list(sought.troubles),
+            "is_wanted": sought.is_wanted,
+            "note": sought.note,
+        }
+        click.echo(json.dumps(document, ensure_ascii=False))
+        return
+    click.echo(f"{clean(url.url)}: {_SAYS[sought.step]}")
+    for each in sought.copies:
+        mark = "*" if best is not None and each == best else " "
+        click.echo(f" {mark} {each.service:<16} {clean(each.address) or '(no good version)'}")
+    for trouble in (*sought.troubles, *([sought.note] if sought.note else [])):
+        click.echo(f"   {clean(trouble)}", err=True)
+
+
+def _verify(task: _CopiesOptions) -> int:
+    now = CLOCK.now()
+    with task.store.reading() as rows:
+        waiting = due_copies(rows, day_of(now), task.limit)
+    if task.dry_run:
+        for each in waiting:
+            facts = {"url": each.url.url, **_facts(each.kept)}
+            line = f"{each.kept.service}  {clean(each.kept.address)}"
+            click.echo(json.dumps(facts, ensure_ascii=False) if task.as_json else line)
+        return ExitCode.OK
+    visits = asyncio.run(_visited(task, now, len(waiting)))
+    for done in visits:
+        if task.as_json:
+            click.echo(json.dumps(_visit_facts(done), ensure_ascii=False))
+        elif done.visit is not CopyCheckEffect.GOOD:
+            note = f": {clean(done.seen.note)}" if done.seen.note else ""
+            click.echo(f"{done.visit}  {clean(done.copy.kept.address)}{note}")
+    if not task.as_json:
+        told = ", ".join(f"{count} {name}" for name, count in sorted(count_effects(visits).items()))
+        click.echo(f"{len(visits)} copies looked at{': ' + told if told else ''}.")
+    return ExitCode.OK
+
+
+async def _visited(task: _CopiesOptions, now: datetime, count: int) -> list[CopyVisit]:
+    own = (task.front,) if task.front else ()
+    with _progress("Looking at copies", count, quiet=task.as_json) as step:
+        async with open_archives(task.settings, origins=own) as archives:
+            asker = archives.asker
+            return await check_due_copies(
+                task.store, asker, now=now, limit=task.limit, own=own, told=step
+            )
+
+
+def _visit_facts(visited: CopyVisit) -> dict[str, Any]:
+    return {
+        "url": visited.copy.url.url,
+        "archive": visited.copy.kept.service,
+        "address": visited.copy.kept.address,
+        "outcome": str(visited.visit),
+        "sight": str(visited.seen.sight),
+        "now_at": visited.seen.address,
+        "note": visited.seen.note,
+    }
+
+
+@contextmanager
+def _progress(title: str, total: int, *, quiet: bool) -> Iterator[Any]:
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, disable=quiet or not sys.stderr.isatty()) as progress:
+        number = progress.add_task(title, total=total)
+        yield lambda count: progress.advance(number, count)

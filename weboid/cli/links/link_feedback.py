@@ -1,0 +1,564 @@
+"""`weboid links mark`, `replace` and `report`: decisions and reports of people on links."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace as changed
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from core.clock import SystemClock
+from core.config.settings import LinksSettings, Settings
+from core.errors import InputError
+from core.timestamps import warc_date
+from core.urls import fetch_key
+from links.archives.copy_store import ArchiveCopies
+from links.check_history import date_of
+from links.checker.check_worker import ReplacementTester, check_replacements
+from links.checker.host_turns import HostTurns
+from links.checker.http_probe import HttpProber
+from links.feedback.marks import (
+    LinkMark,
+    LiveMarks,
+    MarkKind,
+    MarkSet,
+    MarkTally,
+    active_marks,
+    apply_marks,
+    check_mark,
+    lift_marks,
+    named_marks,
+    pending_marks,
+    preview_marks,
+    put_marks,
+    read_marks,
+)
+from links.feedback.replacements import (
+    ProposalContext,
+    ProposalResult,
+    ProposalStage,
+    ReplacementProposal,
+    propose_replacement,
+    remove_replacement,
+    replacements_of,
+)
+from links.feedback.reporter_limits import limits_of
+from links.feedback.reports import ReportResult, WithdrawalResult, add_report, withdraw_reports
+from links.registry.urls import require_observed
+from links.states import LinkState
+from net.address_policy import is_own
+from weboid.app.text_table import clean, table, width
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.options import (
+    collection_option,
+    database_option,
+    end_moment,
+    json_option,
+    profile_option,
+)
+from weboid.cli.support.registry_access import (
+    RegistrySession,
+    actor_name,
+    open_registry_session,
+    registry_settings,
+)
+
+_CLOCK = SystemClock()
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_BECOMES = {
+    LinkState.PERMALIVE: "always alive",
+    LinkState.PERMADEAD: "always dead",
+    LinkState.EXCLUDED: "never asked",
+    LinkState.UNKNOWN: "watched again",
+}
+
+
+@click.group("mark")
+def mark_group() -> None:
+    """Say of links that they are always alive, always dead, or never to be asked.
+
+    A pattern is a host (example.org, with all below it; =example.org alone), the beginning of a URL
+    (example.org/path), a URL, a SURT prefix (org,example)/path) or a regular expression (re:...). The
+    most specific one decides. A running checker follows within a second. See docs/registry.md.
+    """
+
+
+def _shared_options(function: _Command) -> _Command:
+    for option in (
+        json_option,
+        database_option,
+        collection_option,
+        click.option("--dry-run", is_flag=True, help="Say how many links would change, no more."),
+        click.option("--actor", default=None, metavar="NAME", help="Who decides.  [default: you]"),
+    ):
+        function = option(function)
+    return function
+
+
+def _making_options(function: _Command) -> _Command:
+    for option in (
+        click.option("--until", metavar="WHEN", help="After so long (90d), or then (2027-01-31)."),
+        click.option("--reason", required=True, help="Why, for whoever asks later."),
+        click.argument("patterns", nargs=-1, required=True, metavar="PATTERN..."),
+    ):
+        function = option(function)
+    return _shared_options(function)
+
+
+@mark_group.command("permalive")
+@_making_options
+def permalive_command(**options: Any) -> int:
+    """These are alive, and are not looked at."""
+    return _make(MarkKind.PERMALIVE, **options)
+
+
+@mark_group.command("permadead")
+@_making_options
+def permadead_command(**options: Any) -> int:
+    """These are dead, and are not looked at."""
+    return _make(MarkKind.PERMADEAD, **options)
+
+
+@mark_group.command("never")
+@_making_options
+def never_command(**options: Any) -> int:
+    """These are never asked, and nothing is said of them."""
+    return _make(MarkKind.NEVER, **options)
+
+
+@mark_group.command("always")
+@_making_options
+def always_command(**options: Any) -> int:
+    """These are watched, whatever a less specific pattern says."""
+    return _make(MarkKind.ALWAYS, **options)
+
+
+@mark_group.command("setting")
+@click.argument("setting", metavar="KEY=VALUE")
+@_making_options
+def setting_command(*, setting: str, **options: Any) -> int:
+    """These are looked at differently: every_days=30, method=get, preset=dewiki.
+
+    For hosts, gap_s=1: seconds between two requests, in place of [links] host_gap_s.
+    """
+    return _make(MarkKind.SETTING, setting=setting, **options)
+
+
+def _make(
+    kind: MarkKind,
+    *,
+    patterns: tuple[str, ...],
+    reason: str,
+    until: str | None,
+    actor: str | None,
+    dry_run: bool,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+    setting: str = "",
+) -> int:
+    now = _CLOCK.now()
+    end = None if until is None else end_moment(until, now=now, option="--until")
+    key, _, value = (part.strip() for part in setting.partition("="))
+    made = [
+        check_mark(
+            LinkMark(
+                id=0,
+                kind=kind,
+                pattern=pattern,
+                reason=reason,
+                actor=actor_name(actor),
+                moment=int(now.timestamp()),
+                expires=None if end is None else int(end.timestamp()),
+                key=key,
+                value=value,
+            )
+        )
+        for pattern in patterns
+    ]
+    with open_registry_session(collection, database_url) as registry:
+        if dry_run:
+            tally = preview_marks(registry.store, made, (), _CLOCK)
+        else:
+            with registry.store.writing() as rows:
+                made = put_marks(rows, made)
+            tally = _settled(registry, quiet=as_json)
+    _print_marked("marked", made, tally, dry_run=dry_run, as_json=as_json)
+    return ExitCode.OK
+
+
+@mark_group.command("lift")
+@click.argument("names", nargs=-1, required=True, metavar="NUMBER|PATTERN...")
+@_shared_options
+def lift_command(
+    *,
+    names: tuple[str, ...],
+    actor: str | None,
+    dry_run: bool,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    """Lift marks: what they matched is watched again within a week. They stay in the book."""
+    with open_registry_session(collection, database_url) as registry:
+        with registry.store.reading() as rows:
+            lifted = named_marks(rows, names)
+        if dry_run:
+            tally = preview_marks(registry.store, (), [mark.id for mark in lifted], _CLOCK)
+        else:
+            with registry.store.writing() as rows:
+                lift_marks(rows, lifted, actor_name(actor), _CLOCK.now())
+            tally = _settled(registry, quiet=as_json)
+    _print_marked("lifted", lifted, tally, dry_run=dry_run, as_json=as_json)
+    return ExitCode.OK
+
+
+@mark_group.command("settle")
+@collection_option
+@database_option
+@json_option
+def settle_command(*, collection: Path, database_url: str, as_json: bool) -> int:
+    """Go on where a change was interrupted, and take back what has expired."""
+    with open_registry_session(collection, database_url) as registry:
+        tally = _settled(registry, quiet=as_json)
+    _print_marked("settled", (), tally, dry_run=False, as_json=as_json)
+    return ExitCode.OK
+
+
+@mark_group.command("list")
+@click.option("--for", "url", metavar="URL", help="The one that decides on the URL.")
+@click.option("--all", "with_all", is_flag=True, help="Also those that are over.")
+@collection_option
+@database_option
+@json_option
+def list_command(
+    *, url: str | None, with_all: bool, collection: Path, database_url: str, as_json: bool
+) -> int:
+    """Show the marks."""
+    now = _CLOCK.now()
+    with (
+        open_registry_session(collection, database_url) as registry,
+        registry.store.reading() as rows,
+    ):
+        marks = read_marks(rows, with_lifted=with_all)
+        waiting = {mark.id for mark in pending_marks(rows, now)}
+        if url is not None:
+            decides = MarkSet(active_marks(rows), _CLOCK).first(fetch_key(url))
+            marks = [mark for mark in marks if decides is not None and mark.id == decides.id]
+    shown = [mark for mark in marks if with_all or mark.holds(now) or mark.id in waiting]
+    if as_json:
+        found = [{**_mark_facts(mark), "settled": mark.id not in waiting} for mark in shown]
+        click.echo(json.dumps(found, ensure_ascii=False))
+        return ExitCode.OK
+    for line in _mark_lines(shown, now) if shown else ["There is no mark."]:
+        click.echo(line)
+    if waiting:
+        click.echo(
+            f"{len(waiting):,} of the marks are not in all links' states yet:"
+            " `weboid links mark settle` goes on."
+        )
+    return ExitCode.OK
+
+
+def _settled(registry: RegistrySession, *, quiet: bool) -> MarkTally:
+    columns = (SpinnerColumn(), TextColumn("{task.completed:,} links"), TimeElapsedColumn())
+    console = Console(stderr=True)
+    hidden = quiet or not sys.stderr.isatty()
+    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
+        task = progress.add_task("", total=None)
+        return apply_marks(
+            registry.store, _CLOCK, told=lambda count: progress.update(task, completed=count)
+        )
+
+
+def _print_marked(
+    done: str, marks: Sequence[LinkMark], tally: MarkTally, *, dry_run: bool, as_json: bool
+) -> None:
+    counts = {state: tally.changed[state] for state in _BECOMES if tally.changed[state]}
+    if as_json:
+        facts = {
+            done: [_mark_facts(mark) for mark in marks],
+            "links": tally.looked,
+            "changed": {state.name.lower(): count for state, count in counts.items()},
+            "dry_run": dry_run,
+        }
+        click.echo(json.dumps(facts, ensure_ascii=False))
+        return
+    for mark in marks:
+        number = "" if dry_run and not mark.id else f"#{mark.id} "
+        click.echo(f"{done}: {number}{clean(_what(mark))}" if not dry_run else clean(_what(mark)))
+    would = "would be " if dry_run else ""
+    for state, count in counts.items():
+        click.echo(f"{count:,} links {would}{_BECOMES[state]}.")
+    if not counts:
+        click.echo("No link's state would change." if dry_run else "No link's state changed.")
+
+
+def _what(mark: LinkMark) -> str:
+    setting = f" {mark.key}={mark.value}" if mark.key else ""
+    return f"{mark.kind}{setting} {mark.pattern}"
+
+
+def _mark_facts(mark: LinkMark) -> dict[str, object]:
+    return {
+        "number": mark.id or None,
+        "kind": str(mark.kind),
+        "pattern": mark.pattern,
+        "key": mark.key,
+        "value": mark.value,
+        "reason": mark.reason,
+        "actor": mark.actor,
+        "made": _moment(mark.moment),
+        "expires": _moment(mark.expires),
+        "lifted": _moment(mark.lifted),
+        "lifted_by": mark.lifted_by,
+    }
+
+
+def _moment(seconds: int | None) -> str | None:
+    return None if seconds is None else warc_date(datetime.fromtimestamp(seconds, UTC))
+
+
+def _mark_lines(marks: Sequence[LinkMark], now: datetime) -> list[str]:
+    rows = []
+    for mark in marks:
+        ends = "never" if mark.until is None else f"{mark.until:%Y-%m-%d %H:%M}"
+        if mark.lifted is not None:
+            ends = f"lifted {(_moment(mark.lifted) or '')[:10]} by {mark.lifted_by}"
+        elif not mark.holds(now):
+            ends = f"over since {mark.until:%Y-%m-%d}"
+        rows.append(
+            (
+                str(mark.id), f"{mark.kind} {mark.key}={mark.value}" if mark.key else mark.kind,
+                mark.pattern, ends, mark.actor, (_moment(mark.moment) or "")[:10], mark.reason,
+            )
+        )  # fmt: skip
+    return table(("#>", "kind", "pattern", "ends", "by", "made", "reason"), rows, columns=width())
+
+
+_STAGES = {
+    ProposalStage.WAITING: "waits for its test; nobody is shown it yet",
+    ProposalStage.WORKS: "works, and is shown",
+    ProposalStage.FAILED: "failed its test; nobody is shown it",
+}
+
+
+@click.command("replace")
+@click.argument("url", required=False, metavar="[URL]")
+@click.argument("address", required=False, metavar="[NEW]")
+@click.option("--remove", "is_removal", is_flag=True, help="Remove what is proposed for URL.")
+@click.option("--test", "is_test", is_flag=True, help="Look at what waits or is due again.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=500,
+    show_default=True,
+    help="With --test: at most so many.",
+)
+@click.option("--actor", default=None, metavar="NAME", help="Who says so.  [default: you]")
+@collection_option
+@database_option
+@profile_option
+@json_option
+def replace_command(
+    *,
+    url: str | None,
+    address: str | None,
+    is_removal: bool,
+    is_test: bool,
+    limit: int,
+    actor: str | None,
+    collection: Path,
+    database_url: str,
+    profile: str,
+    as_json: bool,
+) -> int:
+    """Propose one other URL for a dead one, remove it, or see what is proposed.
+
+    It is shown once a test has found it working; --test makes those tests, and repeats them each
+    month. That both say the same is for whoever proposes to know. A copy in a known archive goes to
+    the copies of the link.
+    """
+    if is_test == bool(url) or (is_removal and address is not None) or (is_test and is_removal):
+        raise InputError(
+            "Write `replace URL NEW` to propose, `replace URL --remove` to remove,"
+            " `replace URL` to see, or `replace --test`."
+        )
+    settings = registry_settings(profile, database_url, collection)
+    with open_registry_session(collection, database_url) as registry:
+        if url is None:
+            return _test(registry, settings, limit, as_json=as_json)
+        if is_removal:
+            with registry.store.writing() as rows:
+                gone = remove_replacement(rows, url, registry.reporter(actor), _CLOCK.now())
+            facts = {"removed": gone}
+            click.echo(json.dumps(facts) if as_json else f"Removed {clean(gone)}.")
+        elif address is None:
+            _show(registry, url, as_json=as_json)
+        else:
+            around = _surroundings(registry, settings.links)
+            who = registry.reporter(actor)
+            with registry.store.writing() as rows:
+                done = propose_replacement(rows, url, address, who, _CLOCK.now(), around)
+            _print_proposed(done, as_json=as_json)
+    return ExitCode.OK
+
+
+def _surroundings(registry: RegistrySession, settings: LinksSettings) -> ProposalContext:
+    return ProposalContext(
+        refuses=LiveMarks(registry.store, _CLOCK).refuses,
+        archives=ArchiveCopies(),
+        limits=limits_of(settings.reports_per_day),
+    )
+
+
+def _print_proposed(done: ProposalResult, *, as_json: bool) -> None:
+    if as_json:
+        facts = {"address": done.address, "archive": done.archive or None, "new": done.is_new}
+        click.echo(json.dumps(facts, ensure_ascii=False))
+    elif done.archive:
+        click.echo(f"{clean(done.address)} is a copy in {done.archive}: kept among the copies.")
+    elif done.is_new:
+        click.echo(f"{clean(done.address)} is shown once a test has found it working.")
+    else:
+        click.echo(f"{clean(done.address)} is proposed already.")
+
+
+def _show(registry: RegistrySession, url: str, *, as_json: bool) -> None:
+    with registry.store.reading() as rows:
+        observed = require_observed(rows, url)
+        found = replacements_of(rows, [observed.id]).get(observed.id)
+    if as_json:
+        click.echo(
+            json.dumps({"url": observed.url, "replacement": found and _replacement_facts(found)})
+        )
+    elif found is None:
+        click.echo(f"No replacement is proposed for {clean(observed.url)}.")
+    else:
+        click.echo(f"{clean(found.address)} {_STAGES[found.stage]}.")
+        if found.tested_day is not None:
+            click.echo(f"It was tested on {date_of(found.tested_day).isoformat()}.")
+
+
+def _replacement_facts(found: ReplacementProposal) -> dict[str, object]:
+    tested = None if found.tested_day is None else date_of(found.tested_day).isoformat()
+    return {"address": found.address, "stage": found.stage.name.lower(), "tested": tested}
+
+
+def _test(registry: RegistrySession, settings: Settings, limit: int, *, as_json: bool) -> int:
+    def told(which: ReplacementProposal, stage: ProposalStage) -> None:
+        if as_json:
+            facts = {"url": which.url, **_replacement_facts(changed(which, stage=stage))}
+            click.echo(json.dumps(facts, ensure_ascii=False))
+        else:
+            click.echo(f"{clean(which.address)} {_STAGES[stage]}.")
+
+    async def run() -> int:
+        turns = HostTurns(settings.links.host_gap_s, monotonic=_CLOCK.monotonic)
+        async with HttpProber(settings, is_own=is_own, turns=turns, clock=_CLOCK) as prober:
+            around = _surroundings(registry, settings.links)
+            examiner = ReplacementTester(prober, turns, _CLOCK)
+            stages = await check_replacements(
+                registry.store, examiner, limit=limit, around=around, told=told
+            )
+            return stages.total()
+
+    count = asyncio.run(run())
+    if not as_json:
+        click.echo(f"{count:,} tested." if count else "Nothing waits for a test.")
+    return ExitCode.OK
+
+
+_MOST_SHOWN = 20
+
+
+@click.command("report")
+@click.argument("named", nargs=-1, required=True, metavar="URL...")
+@click.option(
+    "--domain",
+    "is_pattern",
+    is_flag=True,
+    help="What is named is a domain, with as much of a path as is meant: example.org/docs/.",
+)
+@click.option("--withdraw", "is_withdrawal", is_flag=True, help="Take all such reports back.")
+@click.option("--actor", default=None, metavar="NAME", help="Who says so.  [default: you]")
+@click.option(
+    "--per-day",
+    type=click.IntRange(min=1),
+    default=LinksSettings().reports_per_day,
+    show_default=True,
+    help="Reports of all people together on a day.",
+)
+@collection_option
+@database_option
+@json_option
+def report_command(
+    *,
+    named: tuple[str, ...],
+    is_pattern: bool,
+    is_withdrawal: bool,
+    actor: str | None,
+    per_day: int,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    """Say that links can be reached, though they are shown as dead.
+
+    A report adds a note beside a link for six months; nothing else changes. The next regular look
+    that finds the page ends it, and anybody may withdraw it. One report a minute, of any number of
+    URLs that are watched. When three reporters on two days report half of a domain, a note says that
+    all of it is presumed reachable, and the bot leaves its links alone.
+    """
+    now = _CLOCK.now()
+    with open_registry_session(collection, database_url) as registry:
+        who = registry.reporter(actor)
+        with registry.store.writing() as rows:
+            done: ReportResult | WithdrawalResult
+            if is_withdrawal:
+                done = withdraw_reports(rows, named, who, now, is_pattern=is_pattern)
+            else:
+                limits = limits_of(per_day)
+                done = add_report(rows, named, who, now, is_pattern=is_pattern, limits=limits)
+    if isinstance(done, WithdrawalResult):
+        _say_withdrawn(done, as_json=as_json)
+    else:
+        _say_reported(done, as_json=as_json)
+    return ExitCode.OK
+
+
+def _say_reported(done: ReportResult, *, as_json: bool) -> None:
+    until = date_of(done.until_day).isoformat()
+    if as_json:
+        facts = {
+            "reported": done.urls,
+            "until": until,
+            "renewed": done.renewed,
+            "domain_presumed_reachable": done.presumed,
+        }
+        click.echo(json.dumps(facts, ensure_ascii=False))
+        return
+    for url in done.urls[:_MOST_SHOWN]:
+        click.echo(clean(url))
+    if len(done.urls) > _MOST_SHOWN:
+        click.echo(f"… and {len(done.urls) - _MOST_SHOWN:,} more.")
+    again = f", {done.renewed:,} of them again" if done.renewed else ""
+    click.echo(f"{len(done.urls):,} reported as reachable until {until}{again}.")
+    if done.presumed:
+        click.echo("Enough of the domain is reported: all of it is presumed reachable.")
+
+
+def _say_withdrawn(gone: WithdrawalResult, *, as_json: bool) -> None:
+    if as_json:
+        facts = {"withdrawn": gone.reports, "domain_no_longer_presumed": gone.presumption}
+        click.echo(json.dumps(facts))
+        return
+    click.echo(f"{gone.reports:,} reports withdrawn.")
+    if gone.presumption:
+        click.echo("The domain is no longer presumed reachable.")

@@ -1,0 +1,463 @@
+"""`weboid links search` and `exclude`: link search, and hosts kept out of it."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from sqlalchemy import Connection
+
+from core.errors import InputError
+from links.check_history import date_of
+from links.registry.database import RegistryStore
+from links.registry.link_search import (
+    LIMIT,
+    STATES,
+    FoundLink,
+    LinkQuery,
+    LinkSearchResult,
+    StateClass,
+    search_links,
+)
+from links.registry.wikis import Wiki, all_wikis, change_wiki
+from links.rules.exclusion_list import (
+    EntryForm,
+    ExclusionEntry,
+    counts_of,
+    exclusions_of,
+    parse_entry,
+    suggest_exclusions,
+    unreadable,
+    with_entry,
+    without_entry,
+)
+from links.rules.link_pattern import LinkPattern, parse_link_pattern
+from links.rules.wiki_rules import (
+    RuleBook,
+    mark_pages_of_entry,
+    mark_pages_stale,
+    parse_wiki_settings,
+    search_warnings,
+)
+from links.url_parts import url_parts_of
+from weboid.app.text_table import clean, fitted, table, width
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.options import collection_option, database_option, json_option
+from weboid.cli.support.registry_access import open_registry, wiki_named
+
+_STATES = click.Choice([str(state) for state in StateClass])
+_WARNINGS_SHOWN = 3
+_WIKIS_ASKED = 200  # exclusion lists are compared with for a search over all wikis
+
+
+@click.command("search")
+@click.argument("pattern")
+@click.option("--wiki", metavar="DBNAME@FARM", help="Only links on that wiki's pages.")
+@click.option(
+    "--namespace",
+    "namespaces",
+    type=int,
+    multiple=True,
+    help="Only links on pages of that namespace; may be repeated.",
+)
+@click.option("--state", "state", type=_STATES, help="Only links in that state.")
+@click.option("--limit", type=click.IntRange(1, 100_000), default=100, show_default=True)
+@click.option("--after", default="", metavar="PLACE", help="Go on where an answer ended.")
+@collection_option
+@database_option
+@json_option
+def search_command(
+    *,
+    pattern: str,
+    wiki: str | None,
+    namespaces: tuple[int, ...],
+    state: str | None,
+    limit: int,
+    after: str,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    """Find links by a pattern, as MediaWiki's LinkSearch does.
+
+    example.org is that host, *.example.org all below it, too, example.org/path what begins so, 127.0.*
+    and [2001:db8:*] networks; http and https are meant alike, unless the pattern names one. See
+    docs/link-search.md.
+    """
+    meant = parse_link_pattern(pattern)
+    with open_registry(collection, database_url) as store:
+        with store.reading() as rows:
+            of_wiki = None if wiki is None else wiki_named(rows, wiki)
+            warnings = _warnings(rows, meant, of_wiki)
+        wanted = LinkQuery(
+            wiki_id=None if of_wiki is None else of_wiki.id,
+            namespaces=namespaces,
+            states=frozenset() if state is None else STATES[StateClass(state)],
+        )
+        found: list[FoundLink] = []
+        for part in _parts(store, meant, wanted, limit=limit, after=after):
+            found += part.links
+            after = part.after
+    if as_json:
+        document = {
+            "pattern": meant.text,
+            "links": [link_facts(link) for link in found],
+            "after": after,
+            "warnings": warnings,
+        }
+        click.echo(json.dumps(document, ensure_ascii=False))
+        return ExitCode.OK
+    for line in _search_lines(found):
+        click.echo(line)
+    if after:
+        click.echo(f"There may be more: --after {after}", err=True)
+    for warning in warnings[:_WARNINGS_SHOWN]:
+        click.echo(clean(warning), err=True)
+    if len(warnings) > _WARNINGS_SHOWN:
+        others = len(warnings) - _WARNINGS_SHOWN
+        click.echo(f"So do {others} other wikis; --wiki asks one of them.", err=True)
+    return ExitCode.OK
+
+
+def link_facts(link: FoundLink) -> dict[str, Any]:
+    """A link as JSON values."""
+    return {
+        "url": link.url,
+        "state": link.state.name.lower(),
+        "code": link.code,
+        "checked": None if link.checked_day is None else str(date_of(link.checked_day)),
+        "pages": [
+            {
+                "wiki": page.wiki,
+                "page_id": page.page_id,
+                "namespace": page.namespace,
+                "title": page.title,
+            }
+            for page in link.pages
+        ],
+        "more_pages": link.more_pages,
+    }
+
+
+def _parts(
+    store: RegistryStore, pattern: LinkPattern, wanted: LinkQuery, *, limit: int, after: str
+) -> Iterator[LinkSearchResult]:
+    """Answers until there are so many links, or no more."""
+    left = limit
+    while True:
+        with store.reading() as rows:
+            part = search_links(rows, pattern, wanted, limit=left, after=after)
+        yield part
+        left -= len(part.links)
+        after = part.after
+        if not left or not after:
+            return
+
+
+def _warnings(rows: Connection, pattern: LinkPattern, wiki: Wiki | None) -> list[str]:
+    """What the exclusion lists of the wikis that are searched keep out."""
+    asked = all_wikis(rows)[:_WIKIS_ASKED] if wiki is None else [wiki]
+    named = {each.id: str(each.name) for each in asked}
+    return search_warnings(rows, RuleBook(), pattern, named)
+
+
+def _search_lines(found: Sequence[FoundLink]) -> list[str]:
+    if not found:
+        return ["There is no such link."]
+    rows = [
+        (
+            link.state.name.lower(),
+            "never" if link.checked_day is None else str(date_of(link.checked_day)),
+            link.url,
+        )
+        for link in found
+    ]
+    head, *lines = table(("state", "checked", "link"), rows, columns=width())
+    told = [head]
+    for link, line in zip(found, lines, strict=True):
+        told.append(line)
+        if link.pages:
+            told.append(fitted(f"    on {_pages(link)}", width()))
+    return told
+
+
+def _pages(link: FoundLink) -> str:
+    named = [f"{page.title} ({page.wiki})" for page in link.pages]
+    return ", ".join(named) + (", …" if link.more_pages else "")
+
+
+_FORMS = {"pattern": EntryForm.PATTERN, "domain": EntryForm.DOMAIN}
+_WORDS = {form: word for word, form in _FORMS.items()}
+_wiki_option = click.option(
+    "--wiki", required=True, metavar="DBNAME@FARM", help="Whose list it is."
+)
+_form_option = click.option(
+    "--as",
+    "word",
+    type=click.Choice(list(_FORMS)),
+    default="pattern",
+    show_default=True,
+    help="Patterns of link search, or bare domains.",
+)
+_dry_option = click.option("--dry-run", is_flag=True, help="Say what would change, change nothing.")
+
+
+@click.group("exclude")
+def exclude_group() -> None:
+    """Keep links to some hosts out of link search.
+
+    For hosts that are trusted and stand on nearly every page, such as a licence's. Their links are
+    archived, checked and counted as all others, and a search for them says where they are.
+    See docs/link-search.md.
+    """
+
+
+@exclude_group.command("add")
+@click.argument("texts", nargs=-1, required=True, metavar="ENTRY...")
+@_wiki_option
+@_form_option
+@_dry_option
+@collection_option
+@database_option
+@json_option
+def add_command(
+    *,
+    texts: tuple[str, ...],
+    wiki: str,
+    word: str,
+    dry_run: bool,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    """Exclude what the entries name.
+
+    As a pattern, example.com is the host with all below it, example.org/foo what begins so on that
+    host, https://example.org/foo the same under https only. Searches follow at once; pages that have such
+    links now are marked, so that their feeder brings them anew and they are counted.
+    """
+    entries = [parse_entry(text, _FORMS[word]) for text in texts]
+    with open_registry(collection, database_url) as store:
+        with store.reading() as rows:
+            found = wiki_named(rows, wiki)
+        changed: dict[str, int] = {}
+        if not dry_run:
+            with store.writing() as rows:
+                found = wiki_named(rows, wiki)
+                settings = parse_wiki_settings(found.settings)
+                for entry in entries:
+                    settings = with_entry(settings, entry)
+                change_wiki(rows, found, settings=settings)
+        for entry in entries:
+            changed[entry.text] = _known_links(store, found, entry, mark=not dry_run)
+    if as_json:
+        facts = [
+            {"entry": entry.text, "as": word, "known_links": changed[entry.text]}
+            for entry in entries
+        ]
+        document = {"wiki": str(found.name), "entries": facts, "dry_run": dry_run}
+        click.echo(json.dumps(document, ensure_ascii=False))
+        return ExitCode.OK
+    would = "Would exclude" if dry_run else "Excluded"
+    for entry in entries:
+        count = changed[entry.text]
+        note = f" (links to it that are known now: {count:,})" if count else ""
+        click.echo(f"{would} {clean(entry.text)} for {found.name}{note}.")
+    if any(changed.values()) and not dry_run:
+        click.echo("Searches leave them out from now on; they stay archived and checked.")
+    return ExitCode.OK
+
+
+@exclude_group.command("remove")
+@click.argument("texts", nargs=-1, required=True, metavar="ENTRY...")
+@_wiki_option
+@_form_option
+@_dry_option
+@collection_option
+@database_option
+@json_option
+def remove_command(
+    *,
+    texts: tuple[str, ...],
+    wiki: str,
+    word: str,
+    dry_run: bool,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    """Take entries out of the list; searches show such links again at once."""
+    marked = 0
+    with open_registry(collection, database_url) as store, store.writing() as rows:
+        found = wiki_named(rows, wiki)
+        settings: Any = parse_wiki_settings(found.settings)
+        for text in texts:
+            left = without_entry(settings, text, _FORMS[word])
+            if left is None:
+                raise InputError(
+                    f"The list of {found.name} has no {word} {text[:200]!r}; "
+                    f"`weboid links exclude list --wiki {found.name}` shows what it has."
+                )
+            settings = left
+        if not dry_run:
+            change_wiki(rows, found, settings=settings)
+            named = {_spelled(text, _FORMS[word]) for text in texts}
+            marked = sum(mark_pages_of_entry(rows, found.id, text) for text in sorted(named))
+    if as_json:
+        facts = {"wiki": str(found.name), "removed": list(texts), "pages_marked": marked}
+        click.echo(json.dumps({**facts, "dry_run": dry_run}, ensure_ascii=False))
+        return ExitCode.OK
+    for text in texts:
+        click.echo(f"{'Would remove' if dry_run else 'Removed'} {clean(text)} from {found.name}.")
+    if marked:
+        click.echo(f"Pages that had such links, and are marked to be read again: {marked:,}.")
+    return ExitCode.OK
+
+
+@exclude_group.command("list")
+@_wiki_option
+@collection_option
+@database_option
+@json_option
+def list_command(*, wiki: str, collection: Path, database_url: str, as_json: bool) -> int:
+    """Show the list, with how much each entry keeps out."""
+    with open_registry(collection, database_url) as store, store.reading() as rows:
+        found = wiki_named(rows, wiki)
+        settings = parse_wiki_settings(found.settings)
+        entries = exclusions_of(settings).entries
+        counts = counts_of(rows, found.id)
+    facts = [_entry_facts(entry.text, _WORDS[entry.form], counts) for entry in entries]
+    named = {entry.text for entry in entries}
+    facts += [_entry_facts(text, "", counts) for text in sorted(set(counts) - named)]
+    if as_json:
+        document = {"wiki": str(found.name), "entries": facts, "unreadable": unreadable(settings)}
+        click.echo(json.dumps(document, ensure_ascii=False))
+        return ExitCode.OK
+    for line in _exclusion_lines(facts):
+        click.echo(line)
+    for why in unreadable(settings):
+        click.echo(clean(why), err=True)
+    return ExitCode.OK
+
+
+@exclude_group.command("suggest")
+@_wiki_option
+@click.option(
+    "--share",
+    type=click.FloatRange(0.001, 1),
+    default=0.1,
+    show_default=True,
+    help="Of all pages, so many at least link to the host.",
+)
+@click.option(
+    "--urls",
+    "most_urls",
+    type=click.IntRange(1, 100_000),
+    default=50,
+    show_default=True,
+    help="Different links to it at most.",
+)
+@collection_option
+@database_option
+@json_option
+def suggest_command(
+    *,
+    wiki: str,
+    share: float,
+    most_urls: int,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    """Name hosts that are worth excluding, with the figures that say so.
+
+    Those that very many pages link to, always with the same few links: a search for them finds
+    everything and tells nothing. Whether they are to be trusted is yours to say.
+    """
+    with open_registry(collection, database_url) as store, store.reading() as rows:
+        found = wiki_named(rows, wiki)
+        excluded = exclusions_of(parse_wiki_settings(found.settings))
+        hosts = [
+            each
+            for each in suggest_exclusions(rows, found.id, least_share=share, most_urls=most_urls)
+            if excluded.entry_for(url_parts_of(f"https://{each.host}/")) is None
+        ]
+    if as_json:
+        facts = [
+            {
+                "host": each.host,
+                "pages": each.pages,
+                "share": round(each.share, 4),
+                "urls": each.urls,
+                "links": each.links,
+                "links_per_url": round(each.links_per_url, 1),
+            }
+            for each in hosts
+        ]
+        click.echo(json.dumps({"wiki": str(found.name), "hosts": facts}, ensure_ascii=False))
+        return ExitCode.OK
+    if not hosts:
+        click.echo(f"No host is linked from {share:.1%} of the pages with {most_urls:,} links.")
+        return ExitCode.OK
+    head = ("host", "pages>", "of all>", "different links>", "rows>", "rows a link>")
+    cells = [
+        (
+            each.host,
+            f"{each.pages:,}",
+            f"{each.share:.1%}",
+            f"{each.urls:,}",
+            f"{each.links:,}",
+            f"{each.links_per_url:,.1f}",
+        )
+        for each in hosts
+    ]
+    for line in table(head, cells, columns=width()):
+        click.echo(line)
+    return ExitCode.OK
+
+
+def _spelled(text: str, form: EntryForm) -> str:
+    """The entry as the list spells it; as it was typed when no list would take it today."""
+    try:
+        return parse_entry(text, form).text
+    except InputError:
+        return text.strip()
+
+
+def _known_links(store: RegistryStore, wiki: Wiki, entry: ExclusionEntry, *, mark: bool) -> int:
+    """How many links the entry names that are known on the wiki; their pages are marked."""
+    count, after = 0, ""
+    wanted = LinkQuery(wiki_id=wiki.id, with_excluded=True)
+    while True:
+        with store.reading() as rows:
+            part = search_links(rows, entry.pattern, wanted, limit=LIMIT, after=after)
+        count += len(part.links)
+        if mark and part.links:
+            with store.writing() as rows:
+                mark_pages_stale(rows, [wiki.id], (link.url_id for link in part.links))
+        after = part.after
+        if not after:
+            return count
+
+
+def _entry_facts(text: str, word: str, counts: dict[str, tuple[int, int, int]]) -> dict[str, Any]:
+    links, pages, day = counts.get(text, (0, 0, 0))
+    last = str(date_of(day)) if day else None
+    return {"entry": text, "as": word, "links": links, "pages": pages, "last": last}
+
+
+def _exclusion_lines(facts: list[dict[str, Any]]) -> list[str]:
+    if not facts:
+        return ["Nothing is excluded."]
+    rows = [
+        (
+            each["as"] or "removed",
+            f"{each['links']:,}",
+            f"{each['pages']:,}",
+            each["last"] or "never",
+            each["entry"],
+        )
+        for each in facts
+    ]
+    return table(("as", "links>", "pages>", "last", "entry"), rows, columns=width())

@@ -1,0 +1,445 @@
+"""`weboid links spam` and `additions`: spam lists, and accounts that add links."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.progress import Progress, SpinnerColumn, TextColumn
+
+from core.clock import SystemClock
+from core.errors import BadUrlError, InputError
+from core.hosts import canonical_host
+from links.check_history import date_of, day_of
+from links.registry.database import RegistryStore
+from links.registry.link_additions import (
+    KEEP_DAYS,
+    DomainSpread,
+    LinkAddition,
+    additions_of,
+    domain_spreads,
+)
+from links.registry.wikis import Wiki, all_farms, all_wikis
+from links.rules.link_class import LinkClass, classify_link
+from links.rules.spam_list import LIST_LIMIT_CHARS, SpamList, SpamListKind, SpamLists, list_kind
+from links.rules.wiki_rules import (
+    FARM_WIDE,
+    RuleBook,
+    SpamHit,
+    known_urls,
+    lists_kept,
+    mark_pages_stale,
+    put_list,
+    remove_list,
+    spam_on,
+    urls_behind,
+)
+from links.url_parts import key_of
+from net.public_suffix import registrable
+from weboid.app.text_table import clean, table, width
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.options import collection_option, database_option, json_option
+from weboid.cli.support.registry_access import farm_named, open_registry, wiki_named
+
+_CLOCK = SystemClock()
+_PROBLEMS_TOLD = 10
+_Place = tuple[int, bytes]
+_wiki_option = click.option("--wiki", required=True, metavar="DBNAME@FARM", help="Whose.")
+
+
+def _owner_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option("--farm", metavar="NAME", help="A farm's list, which all its wikis obey."),
+        click.option("--wiki", metavar="DBNAME@FARM", help="A wiki's own list."),
+    ):
+        function = option(function)
+    return function
+
+
+@click.group("spam")
+def spam_group() -> None:
+    """Keep the spam lists of farms and wikis, and see which pages have what they name.
+
+    A link that a list names is never asked for; it is noted with the page, and the line that names
+    it. See docs/link-search.md.
+    """
+
+
+@spam_group.command("load")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@_owner_options
+@click.option(
+    "--kind",
+    type=click.Choice([str(kind) for kind in SpamListKind]),
+    help="What it is.  [default: told by the file's name]",
+)
+@click.option("--name", help="What it is called.  [default: the file's name]")
+@click.option("--dry-run", is_flag=True, help="Say which lines cannot be used, and keep nothing.")
+@collection_option
+@database_option
+@json_option
+def load_command(
+    *,
+    file: Path,
+    wiki: str | None,
+    farm: str | None,
+    kind: str | None,
+    name: str | None,
+    dry_run: bool,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    """Take a list as a wiki has it, in place of the one of that name.
+
+    `weboid wiki watch` fetches the lists of the wikis that it watches by itself.
+
+    A blacklist or whitelist has a fragment of a regular expression a line, as MediaWiki's Spam
+    blacklist; a list of domains is the JSON of MediaWiki:BlockedExternalDomains.json. Lines that
+    cannot be run are named, and the rest is used.
+    """
+    today = day_of(_CLOCK.now())
+    given = _read(file, kind, name or file.name)
+    with open_registry(collection, database_url) as store, store.writing() as rows:
+        farm_id, wiki_id = _owner(store, wiki, farm)
+        if dry_run:
+            read = SpamLists([given])
+        else:
+            read = put_list(rows, farm_id, given, wiki_id=wiki_id, today=today)
+    problems = read.problems
+    if as_json:
+        document = {
+            "name": given.name,
+            "kind": str(given.kind),
+            "lines": read.size,
+            "problems": [
+                {"line": each.hit.line, "text": each.text, "reason": each.reason}
+                for each in problems
+            ],
+            "dry_run": dry_run,
+        }
+        click.echo(json.dumps(document, ensure_ascii=False))
+    else:
+        would = "would be used" if dry_run else "in use"
+        click.echo(f"{clean(given.name)} ({given.kind}), lines {would}: {read.size:,}.")
+        for problem in problems[:_PROBLEMS_TOLD]:
+            click.echo(f"line {problem.hit.line}: {clean(problem.reason)}", err=True)
+        if len(problems) > _PROBLEMS_TOLD:
+            click.echo(f"… and {len(problems) - _PROBLEMS_TOLD:,} more (--json).", err=True)
+    return ExitCode.SOME_FAILED if problems else ExitCode.OK
+
+
+@spam_group.command("unload")
+@click.argument("name")
+@_owner_options
+@collection_option
+@database_option
+def unload_command(
+    *, name: str, wiki: str | None, farm: str | None, collection: Path, database_url: str
+) -> int:
+    """Forget a list."""
+    with open_registry(collection, database_url) as store, store.writing() as rows:
+        farm_id, wiki_id = _owner(store, wiki, farm)
+        if not remove_list(rows, farm_id, name, wiki_id=wiki_id):
+            raise InputError(
+                f"There is no list {name[:80]!r}; `weboid links spam lists` shows all."
+            )
+    click.echo(f"Forgot {clean(name)}.")
+    return ExitCode.OK
+
+
+@spam_group.command("lists")
+@collection_option
+@database_option
+@json_option
+def lists_command(*, collection: Path, database_url: str, as_json: bool) -> int:
+    """Show the lists that are kept."""
+    with open_registry(collection, database_url) as store, store.reading() as rows:
+        kept = lists_kept(rows)
+        names = {farm.id: farm.name for farm in all_farms(rows)}
+        wikis = {wiki.id: str(wiki.name) for wiki in all_wikis(rows)}
+    facts = [
+        {
+            "of": wikis.get(each.wiki_id, "?") if each.wiki_id else names.get(each.farm_id, "?"),
+            "name": each.name,
+            "kind": str(each.kind),
+            "loaded": str(date_of(each.loaded_day)),
+        }
+        for each in kept
+    ]
+    if as_json:
+        click.echo(json.dumps({"lists": facts}, ensure_ascii=False))
+        return ExitCode.OK
+    if not facts:
+        click.echo("There is no list.")
+        return ExitCode.OK
+    rows_shown = [(each["of"], each["kind"], each["loaded"], each["name"]) for each in facts]
+    for line in table(("of", "kind", "loaded", "name"), rows_shown, columns=width()):
+        click.echo(line)
+    return ExitCode.OK
+
+
+@spam_group.command("hits")
+@_wiki_option
+@click.option("--limit", type=click.IntRange(1, 100_000), default=100, show_default=True)
+@click.option("--after", metavar="PLACE", default="", help="Go on where an answer ended.")
+@collection_option
+@database_option
+@json_option
+def hits_command(
+    *, wiki: str, limit: int, after: str, collection: Path, database_url: str, as_json: bool
+) -> int:
+    """Show the pages of a wiki that have links which a list names."""
+    with open_registry(collection, database_url) as store, store.reading() as rows:
+        found = wiki_named(rows, wiki)
+        hits = spam_on(rows, found.id, limit=limit + 1, after=_place(after))
+    more = _after(hits[limit - 1]) if len(hits) > limit else ""
+    hits = hits[:limit]
+    if as_json:
+        document = {"wiki": str(found.name), "hits": list(map(_facts, hits)), "after": more}
+        click.echo(json.dumps(document, ensure_ascii=False))
+        return ExitCode.OK
+    if not hits:
+        click.echo(f"No page of {found.name} has such a link.")
+        return ExitCode.OK
+    rows_shown = [
+        (each.title, *map(str, map(date_of, (each.first_day, each.last_day))), each.url, named)
+        for each in hits
+        for named in [str(each.hit)]
+    ]
+    for line in table(("page", "first", "last", "link", "named by"), rows_shown, columns=width()):
+        click.echo(line)
+    if more:
+        click.echo(f"There are more: --after {more}", err=True)
+    return ExitCode.OK
+
+
+@spam_group.command("test")
+@click.argument("urls", nargs=-1, required=True, metavar="URL...")
+@_wiki_option
+@collection_option
+@database_option
+@json_option
+def test_command(
+    *, urls: tuple[str, ...], wiki: str, collection: Path, database_url: str, as_json: bool
+) -> int:
+    """Show what a wiki's rules make of URLs: watched, or why not."""
+    with open_registry(collection, database_url) as store, store.reading() as rows:
+        rules = RuleBook().rules_of(rows, wiki_named(rows, wiki).id)
+    found = [classify_link(url, rules) for url in urls]
+    for each in found:
+        facts = {
+            "url": each.text,
+            "sort": str(each.sort),
+            "identity": each.identity,
+            "note": each.note,
+            "warnings": list(map(str, each.warnings)),
+        }
+        odd = ", ".join(each.warnings)
+        why = f" ({clean(each.note)})" if each.note else ""
+        said = f"{clean(each.text)}: {each.sort}{why}" + (f"; {odd}" if odd else "")
+        click.echo(json.dumps(facts, ensure_ascii=False) if as_json else said)
+    return ExitCode.OK
+
+
+@spam_group.command("scan")
+@_wiki_option
+@click.option("--dry-run", is_flag=True, help="Name what would be found, and mark nothing.")
+@collection_option
+@database_option
+@json_option
+def scan_command(
+    *, wiki: str, dry_run: bool, collection: Path, database_url: str, as_json: bool
+) -> int:
+    """Hold all links that are known against the lists, after they have changed.
+
+    Pages of the wiki that have such a link are marked, so that their feeder brings their links anew
+    and each is noted with its line.
+    """
+    with open_registry(collection, database_url) as store:
+        with store.reading() as rows:
+            found = wiki_named(rows, wiki)
+        looked_at, named, marked = _scan(store, found, dry_run=dry_run)
+    if as_json:
+        document = {"wiki": str(found.name), "looked_at": looked_at, "links": named}
+        click.echo(json.dumps({**document, "pages_marked": marked, "dry_run": dry_run}))
+        return ExitCode.OK
+    click.echo(f"Links looked at: {looked_at:,}; named by a list: {len(named):,}.")
+    for url, line in list(named.items())[:20]:
+        click.echo(f"{clean(url)}: {clean(line)}")
+    if not dry_run:
+        click.echo(f"Pages that are newly marked to be read again: {marked:,}.")
+    return ExitCode.OK
+
+
+def _scan(store: RegistryStore, wiki: Wiki, *, dry_run: bool) -> tuple[int, dict[str, str], int]:
+    with store.reading() as rows:
+        rules = RuleBook().rules_of(rows, wiki.id)
+
+    def reading(last: int) -> list[tuple[int, str]]:
+        with store.reading() as rows:
+            return urls_behind(rows, last)
+
+    looked_at, marked = 0, 0
+    named: dict[str, str] = {}
+    with Progress(
+        SpinnerColumn(), TextColumn("{task.completed:,} links looked at"), transient=True
+    ) as progress:
+        task = progress.add_task("")
+        for part in known_urls(reading):
+            looked_at += len(part)
+            progress.update(task, completed=looked_at)
+            sorted_ = {url_id: classify_link(url, rules) for url_id, url in part}
+            spam = {key: each for key, each in sorted_.items() if each.sort is LinkClass.SPAM}
+            named |= {each.identity: each.note for each in spam.values()}
+            if spam and not dry_run:
+                with store.writing() as rows:
+                    marked += mark_pages_stale(rows, [wiki.id], spam)
+    return looked_at, named, marked
+
+
+def _owner(store: RegistryStore, wiki: str | None, farm: str | None) -> tuple[int, int]:
+    """Farm and wiki of a list; the wiki is `FARM_WIDE` when it is the farm's."""
+    if (wiki is None) == (farm is None):
+        raise InputError("Say whose list it is: --farm NAME, or --wiki DBNAME@FARM.")
+    with store.reading() as rows:
+        if wiki is not None:
+            found = wiki_named(rows, wiki)
+            return found.farm_id, found.id
+        return farm_named(rows, farm or "").id, FARM_WIDE
+
+
+def _read(file: Path, kind: str | None, name: str) -> SpamList:
+    if kind is None:
+        kind = list_kind(file.name)
+    try:
+        if file.stat().st_size > LIST_LIMIT_CHARS:
+            raise InputError(f"{file} has more than {LIST_LIMIT_CHARS:,} bytes.")
+        content = file.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {error.strerror or error}.") from error
+    return SpamList(name, SpamListKind(kind), content)
+
+
+def _facts(hit: SpamHit) -> dict[str, Any]:
+    return {
+        "page_id": hit.page_id,
+        "title": hit.title,
+        "url": hit.url,
+        "list": hit.hit.list,
+        "line": hit.hit.line,
+        "first": str(date_of(hit.first_day)),
+        "last": str(date_of(hit.last_day)),
+    }
+
+
+def _after(hit: SpamHit) -> str:
+    return f"{hit.page}-{key_of(hit.url).hex()}"
+
+
+def _place(after: str) -> _Place:
+    if not after:
+        return (0, b"")
+    found = re.fullmatch(r"(\d{1,18})-([0-9a-f]{32})", after, re.ASCII)
+    if found is None:
+        raise InputError(f"{after[:80]!r} is no place to go on at.")
+    return int(found[1]), bytes.fromhex(found[2])
+
+
+@click.command("additions")
+@click.option("--domain", metavar="DOMAIN", help="Each link to that domain, with its page.")
+@click.option("--user", "account", metavar="NAME", help="Each link by that account.")
+@click.option(
+    "--wikis",
+    "least_wikis",
+    type=click.IntRange(1),
+    default=2,
+    show_default=True,
+    help="Without --domain and --user: on so many wikis of a farm at least.",
+)
+@click.option(
+    "--days",
+    type=click.IntRange(1, KEEP_DAYS),
+    default=KEEP_DAYS,
+    show_default=True,
+    help="Of the last so many days.",
+)
+@click.option("--limit", type=click.IntRange(1, 100_000), default=100, show_default=True)
+@collection_option
+@database_option
+@json_option
+def additions_command(
+    *,
+    domain: str | None,
+    account: str | None,
+    least_wikis: int,
+    days: int,
+    limit: int,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    """Show which accounts add links to one domain on several wikis.
+
+    For people who look into conflicts of interest and spam. A link is an account's only where the
+    revision that brought it is certain; look at the revision before you conclude anything. Additions
+    leave after 90 days. See docs/link-search.md.
+    """
+    since = day_of(_CLOCK.now()) - days + 1
+    named = _domain(domain) if domain else ""
+    with open_registry(collection, database_url) as store, store.reading() as rows:
+        if named or account:
+            added = additions_of(
+                rows, since_day=since, domain=named, account=account or "", limit=limit
+            )
+            facts = list(map(_addition_facts, added))
+        else:
+            found = domain_spreads(rows, since_day=since, least_wikis=least_wikis, limit=limit)
+            facts = list(map(_spread_facts, found))
+    if as_json:
+        key = "additions" if named or account else "spreads"
+        click.echo(json.dumps({key: facts}, ensure_ascii=False))
+        return ExitCode.OK
+    if not facts:
+        click.echo("No such addition is known.")
+        return ExitCode.OK
+    cells = [[clean(f"{each:,}" if isinstance(each, int) else each) for each in fact.values()]
+             for fact in facts]  # fmt: skip
+    heads = [f"{name}>" if isinstance(value, int) else name for name, value in facts[0].items()]
+    for line in table(heads, cells, columns=width()):
+        click.echo(line)
+    return ExitCode.OK
+
+
+def _domain(text: str) -> str:
+    try:
+        return registrable(canonical_host(text.strip()))
+    except BadUrlError as error:
+        raise InputError(f"{text[:80]!r} is no domain: {error}.") from error
+
+
+def _spread_facts(each: DomainSpread) -> dict[str, int | str]:
+    return {
+        "account": each.account,
+        "domain": each.domain,
+        "farm": each.farm,
+        "wikis": each.wikis,
+        "pages": each.pages,
+        "links": each.links,
+        "first": str(date_of(each.first_day)),
+        "last": str(date_of(each.last_day)),
+    }
+
+
+def _addition_facts(each: LinkAddition) -> dict[str, int | str]:
+    return {
+        "day": str(date_of(each.day)),
+        "wiki": each.wiki,
+        "title": each.title,
+        "account": each.account,
+        "revision": str(each.rev_id),
+        "page_id": str(each.page_id),
+        "url": each.url,
+    }

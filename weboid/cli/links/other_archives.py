@@ -1,0 +1,321 @@
+"""`weboid links mirror` and `recognise`: copies and addresses of other web archives."""
+
+import asyncio
+import json
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import click
+
+from core.config.settings import Settings
+from core.errors import InputError
+from core.layout import Layout
+from core.timestamps import warc_date
+from core.urls import identity_key
+from crawler.profiles import load_profile
+from links.archives.archive_client import ArchiveClient
+from links.archives.archive_services import OTHER, SERVICES, AddressFault
+from links.archives.archive_urls import ArchiveUrl, is_copy_of, recognise
+from links.archives.copy_check import check_copy, resolve_address
+from links.archives.copy_upkeep import (
+    CaptureOutcome,
+    MirrorMode,
+    MirrorOutcome,
+    MirrorResult,
+    capture_outcome,
+    is_mirror_wanted,
+    mirror_url,
+)
+from links.registry.database import RegistryStore, open_registry_store
+from links.registry.urls import ObservedUrl, find_urls
+from net.backoff import ExponentialBackoff
+from warc.artifact_reader import ArtifactReader
+from warc.index.database import open_database
+from weboid.app.capture_opinions import CaptureOpinions
+from weboid.app.copy_sources import CLOCK, open_archives
+from weboid.app.text_table import clean
+from weboid.cli.links.link_confirmation import wait_unless_stopped
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.options import (
+    DURATION,
+    collection_option,
+    database_option,
+    json_option,
+    profile_option,
+)
+from weboid.cli.support.registry_access import registry_settings
+
+_FAULTS = {
+    AddressFault.GONE: "The service is gone: no copy can be read there.",
+    AddressFault.LIST: "It is a list of versions, and none of them.",
+    AddressFault.REQUEST: "It asks for a copy to be taken, or leads away from one.",
+    AddressFault.NOT_WEB: "What it is of is no http(s) URL.",
+    AddressFault.TOO_DEEP: "It is an archive's copy of an archive's copy of …, too often to be followed.",
+}
+
+
+@click.command("recognise")
+@click.argument("urls", nargs=-1, required=True, metavar="URL...")
+@click.option("--of", "reference", metavar="URL", help="Say whether it is a copy of that page.")
+@click.option("--front", multiple=True, metavar="ORIGIN", help="An origin of our own pages.")
+@click.option("--ask", is_flag=True, help="Ask the archive what it is of, or with --of look at it.")
+@profile_option
+@json_option
+def recognise_command(
+    *,
+    urls: tuple[str, ...],
+    reference: str | None,
+    front: tuple[str, ...],
+    ask: bool,
+    profile: str,
+    as_json: bool,
+) -> int:
+    """Say which archive an address is of, of what page, and when.
+
+    Nothing is asked without --ask. Ends with 1 when one of the addresses is no archive's, or is no copy
+    of the page that --of names. See docs/archives.md.
+    """
+    documents = [_facts(url, recognise(url, own=front), reference) for url in urls]
+    if ask:
+        told = asyncio.run(_asked(urls, reference, front, profile))
+        documents = [one | more for one, more in zip(documents, told, strict=True)]
+    for document in documents:
+        if as_json:
+            click.echo(json.dumps(document, ensure_ascii=False))
+        else:
+            click.echo("\n".join(_lines(document)))
+    failed = any(each["service"] is None or each.get("belongs") is False for each in documents)
+    return ExitCode.SOME_FAILED if failed else ExitCode.OK
+
+
+async def _asked(
+    urls: tuple[str, ...], reference: str | None, own: tuple[str, ...], profile: str
+) -> list[dict[str, Any]]:
+    async with open_archives(load_profile(profile), origins=own) as archives:
+        if reference is not None:
+            seen = [await check_copy(archives.asker, url, reference, own=own) for url in urls]
+            return [
+                {"seen": {"sight": str(each.sight), "address": each.address, "note": each.note}}
+                for each in seen
+            ]
+        return [await _resolved(archives.asker, recognise(url, own=own)) for url in urls]
+
+
+async def _resolved(asker: ArchiveClient, found: ArchiveUrl | None) -> dict[str, Any]:
+    """What the archive says that the address is of."""
+    if found is None or not found.must_ask:
+        return {}
+    said = await resolve_address(asker, found)
+    return {"original": said.original, "timestamp": said.timestamp or found.timestamp}
+
+
+def _facts(url: str, found: ArchiveUrl | None, reference: str | None) -> dict[str, Any]:
+    document: dict[str, Any] = {"url": url, "service": None}
+    if found is not None:
+        moment = found.moment
+        document |= {
+            "service": found.service,
+            "is_known": found.is_known,
+            "original": found.original,
+            "timestamp": found.timestamp,
+            "seen_at": None if moment is None else warc_date(moment),
+            "address": found.address,
+            "modifier": found.modifier,
+            "is_usable": found.is_usable,
+            "must_ask": found.must_ask,
+            "fault": str(found.fault),
+            "chain": [{"service": each.service, "address": each.address} for each in found.chain],
+        }
+    if reference is not None:
+        document["belongs"] = None if found is None else is_copy_of(found, reference)
+    return document
+
+
+def _lines(document: dict[str, Any]) -> list[str]:
+    lines = [clean(document["url"])]
+    service = document["service"]
+    if service is None:
+        lines.append("  It is no address of an archive that is known here.")
+    else:
+        title = SERVICES[service].title if service in SERVICES else service
+        title = "An archive that is not known here" if service == OTHER else title
+        rows = [
+            ("archive", f"{title} ({service})"),
+            ("of", document["original"] or "not said: the archive must be asked"),
+            ("when", document["timestamp"] or "no version is named"),
+            ("first seen", document["seen_at"] if document["chain"] else ""),
+            ("through", ", ".join(each["service"] for each in document["chain"])),
+            ("better as", document["address"] if document["address"] != document["url"] else ""),
+            ("but", _FAULTS.get(AddressFault(document["fault"]), "")),
+        ]
+        lines += [f"  {name:<10}  {clean(str(text))}" for name, text in rows if text]
+    if "belongs" in document:
+        says = {True: "yes", False: "no: it is of another page", None: "only who has it knows"}
+        lines.append(f"  {'belongs':<10}  {says[document['belongs']]}")
+    if "seen" in document:
+        seen = document["seen"]
+        note = f": {seen['note']}" if seen["note"] else ""
+        lines.append(f"  {'seen':<10}  {clean(seen['sight'] + note)}")
+    return lines
+
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE = 500
+_LONGEST_S = 3_600.0  # between two rounds after one failed
+_AGAIN = timedelta(hours=1)  # visits may become known a little late
+
+
+@click.command("mirror")
+@click.option(
+    "--since",
+    type=DURATION,
+    default="7d",
+    show_default=True,
+    metavar="LENGTH",
+    help="Of what was visited so lately.",
+)
+@click.option("--limit", default=100, show_default=True, help="Ask about so many links at most.")
+@click.option("--every", type=DURATION, metavar="LENGTH", help="Again and again, so often: 10m.")
+@click.option("--dry-run", is_flag=True, help="Say which links archives would be asked about.")
+@profile_option
+@collection_option
+@database_option
+@json_option
+def mirror_command(
+    *,
+    since: timedelta,
+    limit: int,
+    every: timedelta | None,
+    dry_run: bool,
+    profile: str,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    """Have archives elsewhere keep what was visited, or find copies of what could not be.
+
+    [links] mirror says which visits count: `failed` (those that brought nothing), `always`, or `never`.
+    After a good one Save Page Now is asked to take the page, too; after one that failed it is asked
+    as well, and the archives of [links] archives are asked for copies. See docs/archives.md.
+    """
+    settings = registry_settings(profile, database_url, collection)
+    wanted = MirrorMode(settings.links.mirror)
+    if wanted is MirrorMode.NEVER:
+        raise InputError('Nothing is mirrored: set mirror = "failed" or "always" under [links].')
+    layout = Layout(collection)
+    with (
+        closing(open_registry_store(layout, settings.index.url)) as store,
+        closing(open_database(layout, settings.index.url)) as database,
+    ):
+        task = _CaptureMirror(
+            store, CaptureOpinions(database, ArtifactReader(layout)), settings, wanted
+        )
+        start = CLOCK.now() - since
+        if dry_run:
+            for url, visited in islice(task.waiting(start), limit):
+                click.echo(json.dumps({"url": url.url}) if as_json else f"{visited}  {url.url}")
+            return ExitCode.OK
+        if every is None:
+            return (
+                ExitCode.SOME_FAILED
+                if _round(task, start, limit, as_json=as_json)[1]
+                else ExitCode.OK
+            )
+        backoff = ExponentialBackoff(every.total_seconds(), max(_LONGEST_S, every.total_seconds()))
+        failed, goes_on = False, True
+        while goes_on:
+            try:
+                start, failed = _round(task, start, limit, as_json=as_json)
+            except InputError:
+                raise
+            except Exception as error:
+                log.exception("mirror.round_failed")
+                failed, pause_s = True, backoff.next_s()
+                click.echo(f"weboid: {error} Trying again in {pause_s:g} s.", err=True)
+            else:
+                backoff.reset()
+                pause_s = every.total_seconds()
+            goes_on = asyncio.run(wait_unless_stopped(timedelta(seconds=pause_s)))
+    return ExitCode.SOME_FAILED if failed else ExitCode.OK
+
+
+def _round(
+    task: "_CaptureMirror", start: datetime, limit: int, *, as_json: bool
+) -> tuple[datetime, bool]:
+    """Mirror what waits; return from when the next round looks, and whether some are to come again."""
+    begun = CLOCK.now()
+    todo = list(islice(task.waiting(start), limit))
+    done = asyncio.run(task.do(todo))
+    _say(done, as_json=as_json)
+    if len(todo) < limit:  # else more is waiting
+        start = max(start, begun - _AGAIN)
+    return start, any(each.done is MirrorOutcome.LATER for each in done)
+
+
+@dataclass(frozen=True, slots=True)
+class _CaptureMirror:
+    """Reads what was visited, and has it mirrored."""
+
+    store: RegistryStore
+    seen: CaptureOpinions
+    settings: Settings
+    wanted: MirrorMode
+
+    def waiting(self, since: datetime) -> Iterator[tuple[ObservedUrl, CaptureOutcome]]:
+        """Watched links that were visited since then, about which archives are to be asked."""
+        visits = (
+            (identity_key(url), visited)
+            for url, verdict in self.seen.verdicts(since)
+            if (visited := capture_outcome(verdict)) is not None
+        )
+        while batch := dict(islice(visits, _AT_ONCE)):
+            with self.store.reading() as rows:
+                known = find_urls(rows, batch)
+            for identity, visited in batch.items():
+                row = known.get(identity)
+                if row is None:
+                    continue
+                url = ObservedUrl(row.id, row.host_id, identity, row.standing.state)
+                why = is_mirror_wanted(
+                    self.store, url, visited, wanted=self.wanted, now=CLOCK.now()
+                )
+                if why is None:
+                    yield url, visited
+
+    async def do(self, todo: list[tuple[ObservedUrl, CaptureOutcome]]) -> list[MirrorResult]:
+        """Ask archives about these, one after the other: they are asked gently anyway."""
+        async with open_archives(self.settings) as archives:
+            return [
+                await mirror_url(self.store, archives, url, visited, now=CLOCK.now())
+                for url, visited in todo
+            ]
+
+
+def _say(done: list[MirrorResult], *, as_json: bool) -> None:
+    for each in done:
+        if as_json:
+            copy = each.copy
+            facts = {
+                "url": each.url,
+                "outcome": str(each.done),
+                "copy": None
+                if copy is None
+                else {"archive": copy.service, "address": copy.address},
+                "note": each.note,
+            }
+            click.echo(json.dumps(facts, ensure_ascii=False))
+        else:
+            where = clean(each.copy.address) if each.copy is not None else clean(each.note)
+            click.echo(f"{each.done:<6} {clean(each.url)}  {where}")
+    if not as_json:
+        counted = Counter(str(each.done) for each in done)
+        told = ", ".join(f"{count} {name}" for name, count in sorted(counted.items()))
+        click.echo(f"{len(done)} links{': ' + told if told else ''}.", err=True)

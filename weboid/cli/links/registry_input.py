@@ -1,0 +1,460 @@
+"""`weboid links wiki`, `add-page`, `import` and `interwiki`: input of the registry."""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing
+from hashlib import blake2b
+from io import BufferedIOBase
+from pathlib import Path
+from typing import Any, cast
+
+import click
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from core.clock import SystemClock
+from core.errors import InputError
+from links.check_history import date_of, day_of
+from links.registry.database import RegistryStore
+from links.registry.dump_reader import MalformedLine, read_links
+from links.registry.link_import import ImportSummary, LinkImporter, PageSpool, sorted_links
+from links.registry.lookups import links_of_page, pages_by_title
+from links.registry.pages import PageName, PutPage, put_pages
+from links.registry.wikis import (
+    PUBLIC,
+    InterwikiMap,
+    Wiki,
+    WikiFarm,
+    WikiName,
+    all_farms,
+    all_wikis,
+    change_wiki,
+    ensure_wiki,
+    find_farm,
+    parse_wiki,
+    put_farm,
+    read_interwikis,
+)
+from links.rules.link_class import WATCHED, LinkClass
+from links.rules.wiki_rules import RuleBook
+from weboid.app.text_table import clean, table, width
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.options import collection_option, database_option, json_option
+from weboid.cli.support.registry_access import open_registry
+from wiki.settings import WikiSettings
+
+_CLOCK = SystemClock()
+
+
+@click.command("wiki")
+@click.argument("name", required=False, metavar="[NAME]")
+@click.option("--url", metavar="URL", help="Its api.php.")
+@click.option("--pages-url", metavar="URL", help="Where its pages are, with $1 for a title.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=JSON",
+    help="A setting of it, such as public=false: the front tells its pages and links to internal callers alone.",
+)
+@click.option("--new-farm", is_flag=True, help="Make the farm that NAME says after its @.")
+@click.option("--farm-hosts", metavar="REGEX", help="Which hosts are the farm's own (RE2).")
+@click.option(
+    "--farm-address",
+    metavar="URL",
+    help="The farm's first page; its host is one of the farm's own.",
+)
+@collection_option
+@database_option
+@json_option
+def wiki_command(
+    *,
+    name: str | None,
+    url: str | None,
+    pages_url: str | None,
+    settings: tuple[str, ...],
+    new_farm: bool,
+    farm_hosts: str | None,
+    farm_address: str | None,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    """Add a wiki or change what is known of it; without NAME show all.
+
+    NAME is a database's name and a farm's, such as dewiki@WMF; a farm is a project whose wikis belong
+    together, and readers of one are never told of pages of another. Without @ the farm is WMF.
+    """
+    if name is None:
+        return _show_all(collection, database_url, as_json=as_json)
+    wanted = parse_wiki(name)
+    given = _settings(settings)
+    with (
+        open_registry(collection, database_url, make=True) as store,
+        store.writing() as connection,
+    ):
+        there = find_farm(connection, wanted.farm)
+        if there is None and not new_farm:
+            known = ", ".join(farm.name for farm in all_farms(connection))
+            raise InputError(
+                f"There is no farm {wanted.farm} (known: {known}); --new-farm makes it."
+            )
+        if there is None or farm_hosts is not None or farm_address is not None:
+            put_farm(
+                connection,
+                wanted.farm,
+                address=_or(farm_address, there.address if there else ""),
+                internal=_or(farm_hosts, there.internal if there else ""),
+            )
+        wiki = ensure_wiki(connection, wanted, day=day_of(_CLOCK.now()))
+        merged = {**json.loads(wiki.settings), **given} if given else None
+        wiki = change_wiki(connection, wiki, url=url, pages_url=pages_url, settings=merged)
+    if as_json:
+        click.echo(json.dumps(_facts(wiki), ensure_ascii=False))
+    else:
+        click.echo(f"{wiki.name} is known.")
+    return ExitCode.OK
+
+
+def _show_all(collection: Path, database_url: str, *, as_json: bool) -> int:
+    with open_registry(collection, database_url) as store, store.reading() as connection:
+        wikis, farms = all_wikis(connection), all_farms(connection)
+    if as_json:
+        document = {
+            "wikis": [_facts(wiki) for wiki in wikis],
+            "farms": [_farm_facts(farm) for farm in farms],
+        }
+        click.echo(json.dumps(document, ensure_ascii=False))
+        return ExitCode.OK
+    if not wikis:
+        click.echo("No wiki is known; `weboid links import` and `weboid links wiki NAME` add one.")
+        return ExitCode.OK
+    rows = [
+        (str(wiki.name), f"{date_of(wiki.added_day)}", wiki.url, wiki.pages_url) for wiki in wikis
+    ]
+    for line in table(("wiki", "since", "api", "pages"), rows, columns=width()):
+        click.echo(line)
+    return ExitCode.OK
+
+
+def _settings(given: tuple[str, ...]) -> dict[str, Any]:
+    found = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise InputError(f"{text[:80]!r} sets nothing: write KEY=JSON, such as {PUBLIC}=false.")
+        try:
+            found[key.strip()] = json.loads(value)
+        except ValueError as error:
+            raise InputError(f"The value of {clean(key)} is no JSON: {error}.") from error
+    if not isinstance(found.get(PUBLIC, True), bool):
+        raise InputError(f"{PUBLIC} is true, or false: then only internal callers are told of it.")
+    groups = {key: found[key] for key in ("feed", "bot", "templates") if key in found}
+    WikiSettings.parse(json.dumps(groups))  # what cannot be used is told now, not by the feed
+    return found
+
+
+def _or(given: str | None, before: str) -> str:
+    return before if given is None else given
+
+
+def _facts(wiki: Wiki) -> dict[str, Any]:
+    return {
+        "wiki": str(wiki.name),
+        "url": wiki.url,
+        "pages_url": wiki.pages_url,
+        "settings": json.loads(wiki.settings),
+        "since": str(date_of(wiki.added_day)),
+    }
+
+
+def _farm_facts(farm: WikiFarm) -> dict[str, Any]:
+    return {"farm": farm.name, "address": farm.address, "hosts": farm.internal}
+
+
+@click.command("add-page")
+@click.argument("wiki", metavar="WIKI")
+@click.argument("page", metavar="PAGE")
+@click.argument("urls", nargs=-1, metavar="[URL]...")
+@click.option("--id", "page_id", type=click.IntRange(1), help="The wiki's number for the page.")
+@click.option("--namespace", type=int, default=0, show_default=True, help="The page's namespace.")
+@click.option("--add", "keep", is_flag=True, help="Beside the links that the page has already.")
+@collection_option
+@database_option
+@json_option
+def add_page_command(
+    *,
+    wiki: str,
+    page: str,
+    urls: tuple[str, ...],
+    page_id: int | None,
+    namespace: int,
+    keep: bool,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    """Say which links a page of a wiki has.
+
+    WIKI is a name such as dewiki@WMF, PAGE the page's title; the wiki's number for the page is needed
+    once, by --id. URLs are read from standard input, one a line, when there are none or one is -. What
+    the page had besides is taken for gone, unless --add is given.
+    """
+    given = [url for url in urls if url != "-"]
+    if not urls or "-" in urls:
+        given += [line.strip() for line in sys.stdin if line.strip()]
+    with open_registry(collection, database_url, make=True) as store:
+        links = _put(store, wiki, PageName(page_id or 0, page, namespace), given, keep=keep)
+    if as_json:
+        facts = [{"url": text, "sort": sort, "note": note} for text, sort, note in links]
+        click.echo(json.dumps({"wiki": wiki, "page": page, "links": facts}, ensure_ascii=False))
+        return ExitCode.OK
+    watched = sum(1 for _, sort, _ in links if sort in WATCHED)
+    what = "link that is" if watched == 1 else "links that are"
+    click.echo(f"{clean(page)} has {watched} {what} watched.")
+    for text, sort, note in links:
+        if sort not in WATCHED:
+            click.echo(f"  {clean(text)[:500]}: {sort}{f', {clean(note)}' if note else ''}")
+    return ExitCode.OK
+
+
+def _put(
+    store: RegistryStore, wiki_name: str, name: PageName, urls: list[str], *, keep: bool
+) -> list[tuple[str, str, str]]:
+    day = day_of(_CLOCK.now())
+    with store.writing() as connection:
+        wiki = ensure_wiki(connection, parse_wiki(wiki_name), day=day)
+        if not name.page_id:
+            known = pages_by_title(connection, wiki.id, [name.title])
+            if not known:
+                raise InputError(
+                    f"{wiki.name} has no page {clean(name.title)!r} that is known: --id says the wiki's "
+                    "number for it (curid in its address)."
+                )
+            there = known[name.title]
+            name = PageName(there.page_id, name.title, there.namespace)
+        if keep:
+            urls = [*links_of_page(connection, wiki.id, name.page_id), *urls]
+        rules = RuleBook().rules_of(connection, wiki.id)
+        links = sorted_links(dict.fromkeys(urls), rules)
+        put_pages(connection, wiki.id, [PutPage(name, links)], day=day)
+    return [(link.text, str(link.sort), link.note) for link in links]
+
+
+_BAD_SHOWN = 20  # bad lines that are told of one by one
+
+
+@click.command("import")
+@click.argument("file", metavar="FILE|-")
+@click.option("--wiki", "wiki_name", metavar="NAME", help="Whose links these are: dewiki@WMF.")
+@click.option(
+    "--restart", is_flag=True, help="From the first page, although a run was interrupted."
+)
+@click.option("--dry-run", is_flag=True, help="Say what is in the file, and write nothing.")
+@collection_option
+@database_option
+@json_option
+def import_command(
+    *,
+    file: str,
+    wiki_name: str | None,
+    restart: bool,
+    dry_run: bool,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    """Bring in the links of wikis from FILE, or from standard input.
+
+    \b
+    JSON lines     {"wiki": "dewiki@WMF", "page_id": 7, "title": "Foo", "url": "https://..."}
+                   or "urls": [...]
+    tabs between   wiki, page id, title, namespace, URL; without wiki when --wiki says it
+    MediaWiki's    el_from, el_to; or el_from, el_to_domain_index, el_to_path; with --wiki
+    externallinks  (a first line may name the columns, in any order), or its dump in SQL
+
+    Files may be compressed by gzip. What the file says of a page is taken for all links of that page.
+    A run that was interrupted goes on where it stopped when the same file is imported again.
+    """  # noqa: D301 a sign for click
+    wiki = None if wiki_name is None else parse_wiki(wiki_name)
+    with ExitStack() as stack:
+        store = stack.enter_context(open_registry(collection, database_url, make=not dry_run))
+        stream = _opened(stack, file)
+        spool = stack.enter_context(closing(PageSpool()))
+        columns = (
+            *(TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()),
+            *(MofNCompleteColumn(), TimeRemainingColumn()),
+        )
+        progress = stack.enter_context(Progress(*columns, transient=True, disable=as_json))
+        bad = _read(stream, spool, wiki, progress, size=_size(stream))
+        task = progress.add_task("writing", total=spool.pages())
+        importer = LinkImporter(store, day=day_of(_CLOCK.now()), digest=_digest(file, wiki))
+        if dry_run:
+            done = importer.look(spool, progress=lambda more: progress.advance(task, more))
+        else:
+            done = importer.run(
+                spool, anew=restart, progress=lambda more: progress.advance(task, more)
+            )
+    _say(done, bad, spool, dry_run=dry_run, as_json=as_json)
+    return ExitCode.SOME_FAILED if bad else ExitCode.OK
+
+
+def _opened(stack: ExitStack, file: str) -> BufferedIOBase:
+    if file == "-":
+        return cast("BufferedIOBase", sys.stdin.buffer)
+    try:
+        return stack.enter_context(Path(file).open("rb"))
+    except OSError as error:
+        raise InputError(f"{clean(file)} cannot be read: {error.strerror}.") from error
+
+
+def _size(stream: BufferedIOBase) -> int | None:
+    try:
+        return os.fstat(stream.fileno()).st_size or None
+    except OSError:
+        return None
+
+
+def _digest(file: str, wiki: WikiName | None) -> bytes:
+    """What tells this import from others; empty for what cannot be read again."""
+    if file == "-":
+        return b""
+    found = Path(file).stat()
+    facts = (str(Path(file).absolute()), found.st_size, found.st_mtime_ns, str(wiki or ""))
+    return blake2b(repr(facts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _read(
+    stream: BufferedIOBase,
+    spool: PageSpool,
+    wiki: WikiName | None,
+    progress: Progress,
+    *,
+    size: int | None,
+) -> int:
+    """Put all rows of the file aside; how many lines were none."""
+    bad = number = 0
+    task = progress.add_task("reading", total=size)
+    rows = read_links(
+        stream,
+        one_wiki=wiki is not None,
+        progress=lambda more: progress.advance(task, more),
+    )
+    for row in rows:
+        number += 1
+        if isinstance(row, MalformedLine):
+            place, why = f"Line {row.number}", row.why
+        else:
+            try:
+                spool.add(row, wiki)
+            except InputError as error:
+                place, why = f"Link {number}", str(error)
+            else:
+                continue
+        bad += 1
+        if bad <= _BAD_SHOWN:
+            click.echo(f"{place} is passed over: {clean(why).rstrip('.')}.", err=True)
+    if bad > _BAD_SHOWN:
+        click.echo(f"… and {bad - _BAD_SHOWN} more lines.", err=True)
+    progress.remove_task(task)
+    return bad
+
+
+def _say(done: ImportSummary, bad: int, spool: PageSpool, *, dry_run: bool, as_json: bool) -> None:
+    sorts = {str(sort): done.sorts[sort] for sort in LinkClass if done.sorts[sort]}
+    if as_json:
+        facts = {
+            "wikis": [str(name) for name in spool.names],
+            "pages": done.pages,
+            "resumed_after": done.resumed,
+            "links": done.links,
+            "sorts": sorts,
+            "added": done.added,
+            "gone": done.gone,
+            "bad_lines": bad,
+            "dry_run": dry_run,
+        }
+        click.echo(json.dumps(facts, ensure_ascii=False))
+        return
+    if done.resumed:
+        click.echo(f"Went on after {done.resumed:,} pages that were written before.")
+    would = "Would write" if dry_run else "Wrote"
+    click.echo(f"{would} {done.pages:,} pages with {done.links:,} links.")
+    for sort, count in sorts.items():
+        click.echo(f"  {count:,} {sort}")
+    if not dry_run:
+        click.echo(f"{done.added:,} links are new or back, {done.gone:,} are gone.")
+
+
+_HEAD = "iwl_from"
+_TOLD = 10
+_ESCAPES = {"n": "\n", "t": "\t", "0": "\0", "r": "\r"}
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+
+
+@click.command("interwiki")
+@click.argument(
+    "known", metavar="MAP", type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
+@click.argument("file", metavar="FILE|-")
+def interwiki_command(*, known: Path, file: str) -> int:
+    """Write the interwiki links in FILE as URLs, which `weboid links import` reads.
+
+    MAP is the wiki's answer to api.php?action=query&meta=siteinfo&siprop=interwikimap&format=json.
+    FILE has iwl_from, iwl_prefix and iwl_title between tabs, as MediaWiki's table of interwiki links.
+    Links to wikis of the same farm are left out.
+
+    \b
+    weboid links interwiki map.json iwlinks.tsv > iwlinks.jsonl
+    cat externallinks.tsv iwlinks.jsonl | weboid links import - --wiki dewiki
+    """  # noqa: D301 a sign for click
+    try:
+        prefixes = read_interwikis(known.read_bytes())
+    except OSError as error:
+        raise InputError(f"{known} cannot be read: {error.strerror or error}.") from error
+    bad = 0
+    with ExitStack() as stack:
+        lines: Iterable[str] = sys.stdin
+        if file != "-":
+            try:
+                path = Path(file)
+                lines = stack.enter_context(path.open(encoding="utf-8", errors="replace"))
+            except OSError as error:
+                raise InputError(f"{clean(file)} cannot be read: {error.strerror}.") from error
+        for found in _converted(lines, prefixes):
+            if isinstance(found, str):
+                click.echo(found)
+                continue
+            bad += 1
+            if bad <= _TOLD:
+                click.echo(f"Line {found} is no page id, prefix and title between tabs.", err=True)
+    if bad > _TOLD:
+        click.echo(f"… and {bad - _TOLD:,} more.", err=True)
+    return ExitCode.SOME_FAILED if bad else ExitCode.OK
+
+
+def _converted(lines: Iterable[str], prefixes: InterwikiMap) -> Iterator[str | int]:
+    """A JSON line for each link that has a URL; the number of a line that is none."""
+    for number, line in enumerate(lines, start=1):
+        cells = line.rstrip("\r\n").split("\t")
+        if cells == [""] or (number == 1 and cells[0].strip().lower() == _HEAD):
+            continue
+        if len(cells) != 3 or not re.fullmatch(r"\d{1,12}", cells[0], re.ASCII):
+            yield number
+            continue
+        prefix, title = map(_plain, cells[1:])
+        for url in prefixes.urls([(prefix, title)]):
+            yield json.dumps({"page_id": int(cells[0]), "url": url}, ensure_ascii=False)
+
+
+def _plain(cell: str) -> str:
+    return _ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]), cell)

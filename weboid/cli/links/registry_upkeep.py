@@ -1,0 +1,170 @@
+"""`weboid links passes` and `purge`: statistics of check passes, and retention."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from core.clock import SystemClock
+from core.layout import Layout
+from core.timestamps import format_duration, warc_date
+from crawler.profiles import load_profile
+from links.check_history import day_of
+from links.checker import due_urls
+from links.checker.check_schedule import (
+    CheckForecast,
+    CheckRunRow,
+    latest_runs,
+    longest_due,
+    run_forecast,
+)
+from links.registry.retention import PurgeSummary, purge, to_purge
+from weboid.app.copy_sources import count_without_copy, no_archives_notice
+from weboid.app.text_table import table, width
+from weboid.cli.links.link_check import open_existing_registry
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.options import (
+    collection_option,
+    database_option,
+    json_option,
+    profile_option,
+)
+from weboid.cli.support.registry_access import open_registry, registry_settings
+
+_CLOCK = SystemClock()
+
+
+@click.command("passes")
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True)
+@collection_option
+@database_option
+@profile_option
+@json_option
+def passes_command(
+    *, limit: int, collection: Path, database_url: str, profile: str, as_json: bool
+) -> int:
+    """Show the latest passes, and whether everything is looked at in time.
+
+    A pass over all URLs should not take longer than [links] pass_days. This counts all URLs, which
+    takes a while when there are many millions.
+    """
+    settings = registry_settings(profile, database_url, collection)
+    now = _CLOCK.now()
+    layout = Layout(collection)
+    with open_existing_registry(layout, settings) as store:
+        with store.reading() as rows:
+            found = latest_runs(rows, limit=limit)
+            seen = run_forecast(rows, settings.links, now=now)
+            late = longest_due(rows, day=day_of(now))
+            awaiting = due_urls.count_awaiting(rows)
+        lacking = 0 if settings.links.archives else count_without_copy(store, layout, settings)
+    if as_json:
+        document = {
+            "passes": [_facts(row) for row in found],
+            "outlook": None if seen is None else _outlook_facts(seen),
+            "longest_due_days": late,
+            "awaiting_opinion": awaiting,
+            "unasked": lacking,
+        }
+        click.echo(json.dumps(document, ensure_ascii=False))
+        return ExitCode.OK
+    for line in _lines(found, int(now.timestamp())):
+        click.echo(line)
+    if seen is not None:
+        click.echo(seen.sentence if seen.fits else f"Warning: {seen.sentence}")
+    elif found:
+        click.echo("No pass was long enough yet to tell whether everything is looked at in time.")
+    if late > settings.links.pass_days:
+        click.echo(f"Warning: a URL has been due for {late} days.")
+    if awaiting:
+        click.echo(f"{awaiting} links wait for a browser's word: run `weboid links confirm`.")
+    if lacking:
+        click.echo(no_archives_notice(lacking))
+    return ExitCode.OK
+
+
+def _lines(found: list[CheckRunRow], now: int) -> list[str]:
+    if not found:
+        return ["There was no pass yet: `weboid links check` makes one."]
+    rows = [
+        (
+            _moment(row.started),
+            row.part,
+            f"{row.due}",
+            f"{row.done}",
+            _rate(row, now),
+            format_duration(row.ended - row.started) if row.ended is not None else "not at its end",
+        )
+        for row in found
+    ]
+    return table(("began", "part", "due>", "done>", "a second>", "took"), rows, columns=width())
+
+
+def _rate(row: CheckRunRow, now: int) -> str:
+    return f"{row.done / max((row.ended or now) - row.started, 1):.1f}"
+
+
+def _moment(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}"
+
+
+def _facts(row: CheckRunRow) -> dict[str, Any]:
+    ended = None if row.ended is None else warc_date(datetime.fromtimestamp(row.ended, UTC))
+    return {
+        "part": row.part,
+        "started": warc_date(datetime.fromtimestamp(row.started, UTC)),
+        "ended": ended,
+        "due": row.due,
+        "done": row.done,
+    }
+
+
+def _outlook_facts(seen: CheckForecast) -> dict[str, Any]:
+    return {"fits": seen.fits, "load": round(seen.load, 3), "sentence": seen.sentence}
+
+
+@click.command("purge")
+@click.option("--dry-run", is_flag=True, help="Say how much would go, and forget nothing.")
+@profile_option
+@collection_option
+@database_option
+@json_option
+def purge_command(
+    *, dry_run: bool, profile: str, collection: Path, database_url: str, as_json: bool
+) -> int:
+    """Forget URLs, links and pages that nobody has seen for `[links] keep_days`, and old looks.
+
+    To be run once a day. It works in small steps, beside all else, and may be stopped at any moment.
+    """
+    keep_days = load_profile(profile).links.keep_days
+    today = day_of(_CLOCK.now())
+    with open_registry(collection, database_url) as store:
+        if dry_run:
+            gone = to_purge(store, day=today, keep_days=keep_days)
+        else:
+            columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+            with Progress(*columns, transient=True, disable=as_json) as progress:
+                task = progress.add_task("forgetting")
+                gone = purge(
+                    store,
+                    day=today,
+                    keep_days=keep_days,
+                    progress=lambda what, _: progress.update(
+                        task, description=f"forgetting {what}"
+                    ),
+                )
+    _say(gone, dry_run=dry_run, as_json=as_json)
+    return ExitCode.OK
+
+
+def _say(gone: PurgeSummary, *, dry_run: bool, as_json: bool) -> None:
+    counts = gone._asdict()
+    if as_json:
+        click.echo(json.dumps({**counts, "dry_run": dry_run}))
+        return
+    parts = [f"{count:,} {what}" for what, count in counts.items() if count]
+    verb = "Would forget" if dry_run else "Forgot"
+    click.echo(f"{verb} {', '.join(parts) or 'nothing'}.")

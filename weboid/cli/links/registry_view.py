@@ -1,0 +1,443 @@
+"""`weboid links ls` and `links show`: URLs and pages of the registry."""
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from core.clock import SystemClock
+from core.errors import BadUrlError, InputError
+from core.layout import Layout
+from core.timestamps import warc_date
+from core.urls import fetch_key, identity_key
+from links.check_history import date_of, day_of, unpack_history
+from links.check_result import words_of
+from links.feedback.replacements import ProposalStage
+from links.registry.lookups import (
+    EVERY_STATE,
+    LinkUse,
+    QuirkFacts,
+    RefusedUse,
+    UrlFacts,
+    links_of_wiki,
+    list_urls,
+    pages_of_wiki,
+    refused_uses,
+    url_facts,
+    uses_anywhere,
+    uses_of_host,
+)
+from links.registry.pages import WikiPageRow
+from links.registry.quirks import HostQuirk, UrlQuirk
+from links.registry.statements import Reader
+from links.registry.urls import UrlObservation, UrlRow, find_urls, latest_observations, urls_by_id
+from links.registry.wikis import Wiki, all_wikis, known_wiki, parse_wiki
+from links.rules.link_class import FTP, MISSING_TARGET
+from links.states import LinkState
+from weboid.app.copy_sources import own_copy
+from weboid.app.text_table import clean, table, width
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.options import collection_option, database_option, host_name, json_option
+from weboid.cli.support.registry_access import open_registry
+
+_STATES = click.Choice([state.name.lower() for state in LinkState])
+
+
+class _ListingQuery(NamedTuple):
+    wiki: Wiki | None
+    host: str
+    states: Sequence[int]
+    limit: int
+    after: tuple[int, ...]
+
+
+class _ListingRow(NamedTuple):
+    """What is shown, and the place from which to go on."""
+
+    facts: dict[str, Any]
+    place: tuple[int, ...]
+
+
+@click.command("ls")
+@click.option("--wiki", "wiki_name", metavar="NAME", help="Only the links of its pages.")
+@click.option("--host", metavar="HOST", help="Only URLs of that host.")
+@click.option("--state", "states", type=_STATES, multiple=True, help="Only URLs in it; repeatable.")
+@click.option("--pages", "as_pages", is_flag=True, help="The wiki's pages instead of links.")
+@click.option("--limit", type=click.IntRange(1, 100_000), default=100, show_default=True)
+@click.option("--after", metavar="PLACE", default="", help="Go on where an earlier answer ended.")
+@collection_option
+@database_option
+@json_option
+def list_command(
+    *,
+    wiki_name: str | None,
+    host: str | None,
+    states: tuple[str, ...],
+    as_pages: bool,
+    limit: int,
+    after: str,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    """List URLs, a wiki's links, or its pages.
+
+    With --json a line is an object, and the last line says where to go on: {"after": PLACE}.
+    """
+    if as_pages and wiki_name is None:
+        raise InputError("Say whose pages: --wiki NAME.")
+    if as_pages and (host is not None or states):
+        raise InputError("Pages have neither hosts nor states: leave out --pages, or the others.")
+    with open_registry(collection, database_url) as store, store.snapshot() as reader:
+        asked = _ListingQuery(
+            wiki=known_wiki(reader, parse_wiki(wiki_name)) if wiki_name else None,
+            host=host_name(host) if host else "",
+            states=[int(LinkState[name.upper()]) for name in states] or EVERY_STATE,
+            limit=limit,
+            after=_place(after),
+        )
+        lines = _pages(reader, asked) if as_pages else _links(reader, asked)
+    place = ".".join(map(str, lines[-1].place)) if len(lines) == limit else ""
+    if as_json:
+        for line in lines:
+            click.echo(json.dumps(line.facts, ensure_ascii=False))
+        click.echo(json.dumps({"after": place or None}))
+        return ExitCode.OK
+    for text in _table([line.facts for line in lines], is_filtered=bool(states or host)):
+        click.echo(text)
+    if place:
+        click.echo(f"There may be more: --after {place}", err=True)
+    return ExitCode.OK
+
+
+def _place(text: str) -> tuple[int, ...]:
+    try:
+        found = tuple(int(part) for part in text.split(".")) if text else ()
+    except ValueError:
+        found = (-1,)
+    if len(found) > 2 or any(not 0 <= part < 1 << 63 for part in found):
+        raise InputError(f"{text[:80]!r} is no place: take it from the end of an earlier answer.")
+    return found
+
+
+def _pages(reader: Reader, asked: _ListingQuery) -> list[_ListingRow]:
+    assert asked.wiki is not None
+    after = asked.after[0] if asked.after else 0
+    rows = pages_of_wiki(reader, asked.wiki, limit=asked.limit, after=after)
+    return [_ListingRow(_page_facts(row), (row.page_id,)) for row in rows]
+
+
+def _links(reader: Reader, asked: _ListingQuery) -> list[_ListingRow]:
+    first, second = (*asked.after, 0, 0)[:2]
+    if asked.wiki is None:
+        rows = list_urls(
+            reader, limit=asked.limit, after=first, host=asked.host, states=asked.states
+        )
+        return [_ListingRow(url_json(row), (row.id,)) for row in rows]
+    known = {"limit": asked.limit, "after": (first, second), "states": asked.states}
+    if asked.host:
+        uses = uses_of_host(reader, asked.host, asked.wiki, **known)  # type: ignore[arg-type]
+        places = [(use.url_id, use.page.id) for use in uses]
+    else:
+        uses = links_of_wiki(reader, asked.wiki, **known)  # type: ignore[arg-type]
+        places = [(use.page.id, use.url_id) for use in uses]
+    urls = urls_by_id(reader, (use.url_id for use in uses))
+    return [
+        _ListingRow(_use_facts(use, urls[use.url_id]), place)
+        for use, place in zip(uses, places, strict=True)
+    ]
+
+
+def url_json(row: UrlRow) -> dict[str, Any]:
+    """A URL as JSON values."""
+    return {
+        "url": row.url,
+        "state": row.state.name.lower(),
+        "code": row.code,
+        "fails": row.fails,
+        "added": day_text(row.added_day),
+        "checked": day_text(row.checked_day),
+        "due": day_text(row.due_day),
+        "mime": row.mime,
+        "kib": row.kib,
+    }
+
+
+def day_text(day: int | None) -> str | None:
+    """The day's date; None for none."""
+    return None if day is None else str(date_of(day))
+
+
+def _use_facts(use: LinkUse, row: UrlRow) -> dict[str, Any]:
+    page = {"page_id": use.page.page_id, "title": use.page.title, "since": day_text(use.first_day)}
+    return {**url_json(row), **page, "gone": day_text(use.gone_day)}
+
+
+def _page_facts(row: WikiPageRow) -> dict[str, Any]:
+    return {
+        "page_id": row.page_id,
+        "namespace": row.namespace,
+        "title": row.title,
+        "read": day_text(row.listed_day),
+        "seen": day_text(row.touched_day),
+        "asked": day_text(row.asked_day),
+        "stale": row.is_stale,
+    }
+
+
+def _table(facts: list[dict[str, Any]], *, is_filtered: bool) -> list[str]:
+    if not facts:
+        return ["None is like that." if is_filtered else "There is none."]
+    if "url" not in facts[0]:
+        head = ("id>", "read", "stale", "title")
+        rows = [
+            (
+                str(each["page_id"]),
+                each["read"] or "never",
+                "yes" if each["stale"] else "no",
+                each["title"],
+            )
+            for each in facts
+        ]
+        return table(head, rows, columns=width())
+    has_pages = "title" in facts[0]
+    head = ("state", "checked", *(("page",) if has_pages else ()), "url")
+    rows = [
+        (
+            each["state"] + (" (gone)" if each.get("gone") else ""),
+            each["checked"] or "never",
+            *((clean(each["title"]) or str(each["page_id"]),) if has_pages else ()),
+            each["url"],
+        )
+        for each in facts
+    ]
+    return table(head, rows, columns=width())
+
+
+_CLOCK = SystemClock()
+_REASONS = {
+    FTP: "FTP is not checked",
+    MISSING_TARGET: "a wiki of the farm has no such page (it was asked when the page was read)",
+}
+
+
+@click.command("show")
+@click.argument("url")
+@click.option(
+    "--pages", "limit", type=click.IntRange(0, 100_000), default=50, help="Pages to name at most."
+)
+@collection_option
+@database_option
+@json_option
+def show_command(
+    *, url: str, limit: int, collection: Path, database_url: str, as_json: bool
+) -> int:
+    """Show what is known of a URL: its state, its history, where it is cited, copies, quirks.
+
+    Of a link that is not watched, since it is no valid address or leads to a missing page of the farm, the
+    reason and the pages that have it are shown.
+    """
+    identity, fault = _identity(url)
+    today = day_of(_CLOCK.now())
+    with open_registry(collection, database_url) as store, store.snapshot() as reader:
+        found = find_urls(reader, [identity]).get(identity) if identity else None
+        refused = [] if found is not None else refused_uses(reader, url, limit=max(limit, 1))
+        if refused:
+            names = {wiki.id: str(wiki.name) for wiki in all_wikis(reader)}
+            _say_refused(url, refused, names, as_json=as_json)
+            return ExitCode.OK
+        if fault is not None:
+            raise fault
+        if found is None:
+            raise InputError(
+                f"The registry does not know {clean(identity)[:500]}; `weboid links add-page` makes it known "
+                "with a page that has it."
+            )
+        facts = url_facts(reader, [found.id], day=today)[found.id]
+        uses = uses_anywhere(reader, found.id, limit=limit)
+        looks = latest_observations(reader, found.id)
+        names = {wiki.id: str(wiki.name) for wiki in all_wikis(reader)}
+    document = {**_document(facts, uses, names), "looks": list(map(_look, looks))}
+    own = own_copy(Layout(collection), database_url, "", identity)
+    if own is not None:
+        about = {"service": own.service, "address": own.address, "timestamp": own.timestamp}
+        document["copies"].insert(0, {**about, "checked": None, "locked": False})
+    if as_json:
+        click.echo(json.dumps(document, ensure_ascii=False))
+    else:
+        for line in _lines(document):
+            click.echo(line)
+    return ExitCode.OK
+
+
+def _identity(url: str) -> tuple[str, BadUrlError | None]:
+    """Return the URL's identity key; empty, and why, when it has none."""
+    try:
+        return identity_key(fetch_key(url, allow_single_label=True)), None
+    except BadUrlError as error:
+        return "", error
+
+
+def _say_refused(url: str, uses: list[RefusedUse], names: dict[int, str], *, as_json: bool) -> None:
+    """Tell of a link that is on pages and not watched."""
+    pages = [
+        {
+            "wiki": names.get(use.page.wiki_id, ""),
+            "page_id": use.page.page_id,
+            "title": use.page.title,
+            "since": day_text(use.first_day),
+            "gone": None,
+        }
+        for use in uses
+    ]
+    reason = uses[0].reason
+    if as_json:
+        document = {"url": url, "is_watched": False, "reason": reason, "pages": pages}
+        click.echo(json.dumps(document, ensure_ascii=False))
+        return
+    said = _REASONS.get(reason, f"no valid address ({clean(reason)})")
+    click.echo(f"{clean(url)}\n  not watched: {said}")
+    for line in _part("Pages", map(_page_line, pages)):
+        click.echo(line)
+
+
+def _document(facts: UrlFacts, uses: list[LinkUse], names: dict[int, str]) -> dict[str, Any]:
+    row = facts.row
+    replacement = facts.replacement
+    return {
+        **url_json(row),
+        "host": row.host,
+        "says": words_of(row.code),
+        "history": [
+            {
+                "code": run.code,
+                "says": words_of(run.code),
+                "first": str(date_of(run.first)),
+                "last": str(date_of(run.last)),
+            }
+            for run in reversed(unpack_history(row.history))
+        ],
+        "quirks": [_quirk(each, UrlQuirk) for each in facts.quirks],
+        "host_quirks": [_quirk(each, HostQuirk) for each in facts.host_quirks],
+        "copies": [
+            {
+                "service": copy.service,
+                "address": copy.address or None,
+                "timestamp": copy.timestamp or None,
+                "checked": day_text(copy.checked_day),
+                "locked": copy.is_locked,
+            }
+            for copy in facts.copies
+        ],
+        "reports": facts.reports,
+        "reports_until": day_text(facts.reports_until),
+        "replacement": None
+        if replacement is None
+        else {
+            "address": replacement.address,
+            "stage": ProposalStage(replacement.state).name.lower(),
+        },
+        "pages": [
+            {
+                "wiki": names.get(use.page.wiki_id, ""),
+                "page_id": use.page.page_id,
+                "title": use.page.title,
+                "since": day_text(use.first_day),
+                "gone": day_text(use.gone_day),
+            }
+            for use in uses
+        ],
+    }
+
+
+def _look(look: UrlObservation) -> dict[str, Any]:
+    return {
+        "moment": warc_date(datetime.fromtimestamp(look.moment, UTC)),
+        "how": look.how.name.lower(),
+        "verdict": look.verdict,
+        "code": look.code,
+        "http": look.http,
+        "final_url": look.final_url or None,
+        "note": look.note,
+        "similarity": look.similarity,
+    }
+
+
+def _quirk(quirk: QuirkFacts, kinds: type[UrlQuirk] | type[HostQuirk]) -> dict[str, Any]:
+    return {
+        "kind": kinds(quirk.kind).name.lower().replace("_", "-"),
+        "value": quirk.value,
+        "first": day_text(quirk.first_day),
+        "last": day_text(quirk.last_day),
+    }
+
+
+def _lines(document: dict[str, Any]) -> Iterator[str]:
+    yield clean(document["url"])
+    count = document["fails"]
+    fails = f", {count} failure{'s' * (count > 1)} in a row" if count else ""
+    yield f"  {document['state']}{fails}"
+    yield (
+        f"  known since {document['added']}, looked at {_or(document['checked'], 'never')}, "
+        f"next {_or(document['due'], 'never')}"
+    )
+    if document["mime"]:
+        yield f"  {clean(document['mime'])}, {document['kib']} KiB"
+    yield from _part("History", (_run_line(run) for run in document["history"]))
+    yield from _part("Looks", map(_look_line, document["looks"]))
+    quirks = [*document["quirks"], *({**each, "of": "host"} for each in document["host_quirks"])]
+    yield from _part("Quirks", map(_quirk_line, quirks))
+    yield from _part("Copies", map(_copy_line, document["copies"]))
+    if document["reports"]:
+        yield f"Reached by {document['reports']} readers, who are believed until {document['reports_until']}"
+    if document["replacement"]:
+        proposed = document["replacement"]
+        yield f"Replacement ({proposed['stage']}): {clean(proposed['address'])}"
+    yield from _part("Pages", map(_page_line, document["pages"]))
+
+
+def _part(head: str, lines: Any) -> Iterator[str]:
+    found = list(lines)
+    if found:
+        yield head
+        yield from (f"  {line}" for line in found)
+
+
+def _run_line(run: dict[str, Any]) -> str:
+    days = run["first"] if run["first"] == run["last"] else f"{run['first']} to {run['last']}"
+    return f"{days}: {run['says']} ({run['code']})"
+
+
+def _look_line(look: dict[str, Any]) -> str:
+    facts = [
+        f"{look['how']}: {look['verdict']}",
+        f"HTTP {look['http']}" if look["http"] is not None else "",
+        clean(look["note"]),
+        f"ended at {clean(look['final_url'])}" if look["final_url"] else "",
+        f"{look['similarity']} % of the copy's text" if look["similarity"] is not None else "",
+    ]
+    return f"{look['moment'][:16].replace('T', ' ')}  {', '.join(filter(None, facts))}"
+
+
+def _quirk_line(quirk: dict[str, Any]) -> str:
+    whose = " (host)" if quirk.get("of") else ""
+    value = f" {clean(quirk['value'])}" if quirk["value"] else ""
+    return f"{quirk['kind']}{whose}{value}, {quirk['first']} to {quirk['last']}"
+
+
+def _copy_line(copy: dict[str, Any]) -> str:
+    locked = ", locked" if copy["locked"] else ""
+    return f"{clean(copy['service'])}: {clean(copy['address'] or 'none chosen')}{locked}"
+
+
+def _page_line(page: dict[str, Any]) -> str:
+    until = f", gone {page['gone']}" if page["gone"] else ""
+    title = clean(page["title"]) or page["page_id"]
+    return f"{page['wiki']}: {title}, since {page['since']}{until}"
+
+
+def _or(value: str | None, other: str) -> str:
+    return other if value is None else value

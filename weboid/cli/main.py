@@ -1,0 +1,173 @@
+"""Root command `weboid`, its `main()`, and the tables of all lazily imported commands."""
+
+import logging
+import os
+import sys
+from importlib.metadata import version
+
+import click
+
+from core.clock import CLOCK_OFFSET
+from core.clock import clock_offset as offset_now
+from core.errors import WeboidError
+from weboid.cli.support.command_base import ExitCode, LazyGroup, exit_code_for
+
+_COMMANDS = {
+    "alive": "weboid.cli.healthcheck",
+    "archive": "weboid.cli.crawl.crawl_runs:archive_command",
+    "cache": "weboid.cli.maintenance:cache_group",
+    "crawl": "weboid.cli.crawl.crawl_runs:crawl_command",
+    "diff": "weboid.cli.picture_diff",
+    "doctor": "weboid.cli.maintenance:doctor_command",
+    "embed": "weboid.cli.main:embed_group",
+    "enqueue": "weboid.cli.crawl.frontier_transfer:enqueue_command",
+    "frontier": "weboid.cli.crawl.frontier_items:frontier_group",
+    "hosts": "weboid.cli.crawl.crawl_control:hosts",
+    "index": "weboid.cli.maintenance:index_group",
+    "level": "weboid.cli.level",
+    "links": "weboid.cli.main:links_group",
+    "login": "weboid.cli.setup:login_group",
+    "monitor": "weboid.cli.crawl.crawl_status:monitor_command",
+    "pause": "weboid.cli.crawl.crawl_control:pause_command",
+    "pause-host": "weboid.cli.crawl.crawl_control:pause_host_command",
+    "policy": "weboid.cli.crawl.policy_commands:policy_group",
+    "qa": "weboid.cli.qa.qa_check",
+    "resume": "weboid.cli.crawl.crawl_control:resume_command",
+    "resume-host": "weboid.cli.crawl.crawl_control:resume_host_command",
+    "profile": "weboid.cli.setup:profile_group",
+    "proxy": "weboid.cli.crawl.cluster_processes:proxy_command",
+    "scan": "weboid.cli.scan:scan_group",
+    "serve": "weboid.cli.serve",
+    "sheet": "weboid.cli.crawl.crawl_control:sheet_group",
+    "status": "weboid.cli.crawl.crawl_status:status_command",
+    "takedown": "weboid.cli.takedown:takedown_group",
+    "worker": "weboid.cli.crawl.cluster_processes:worker_command",
+    "stop": "weboid.cli.crawl.crawl_control:stop_command",
+    "wiki": "weboid.cli.main:wiki_group",
+}
+
+
+@click.group(cls=LazyGroup, commands_at=_COMMANDS)
+@click.version_option(version("weboid"), prog_name="weboid")
+@click.option("-v", "--verbose", is_flag=True, help="Say more about what goes on.")
+@click.option(
+    "--clock-offset",
+    metavar="DURATION",
+    help="Move the clock forward, on the copy of a trial (`weboid wiki trial --keep DIR`): 10d.",
+)
+def weboid(*, verbose: bool, clock_offset: str | None) -> None:
+    """Archive what a wiki cites, and play it back safely."""
+    if clock_offset:
+        os.environ[CLOCK_OFFSET] = clock_offset  # the processes that we start have the same time
+    if moved := offset_now():
+        click.echo(f"weboid: the clock is moved by {moved}: this is a trial.", err=True)
+    level = logging.INFO if verbose else logging.WARNING
+    logging.basicConfig(level=level, format="%(levelname)s %(message)s", stream=sys.stderr)
+
+
+def main() -> None:
+    """Run the command line; every expected error ends with a sentence and its exit code."""
+    os.umask(os.umask(0o077) | 0o007)  # what we write is for the owner, and for a group if he likes
+    try:
+        code = weboid.main(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else ExitCode.OK)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(ExitCode.INPUT)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(ExitCode.STOPPED)
+    except WeboidError as error:
+        click.echo(f"weboid: {error}", err=True)
+        sys.exit(exit_code_for(error))
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read our output has had enough
+        sys.exit(ExitCode.OK)
+
+
+_LINKS_COMMANDS: dict[str, str] = {
+    "add-page": "weboid.cli.links.registry_input:add_page_command",
+    "additions": "weboid.cli.links.link_spam:additions_command",
+    "check": "weboid.cli.links.link_check:check_command",
+    "confirm": "weboid.cli.links.link_confirmation:confirm_command",
+    "copies": "weboid.cli.links.link_copies",
+    "exclude": "weboid.cli.links.link_search_commands:exclude_group",
+    "import": "weboid.cli.links.registry_input:import_command",
+    "interwiki": "weboid.cli.links.registry_input:interwiki_command",
+    "ls": "weboid.cli.links.registry_view:list_command",
+    "mark": "weboid.cli.links.link_feedback:mark_group",
+    "mirror": "weboid.cli.links.other_archives:mirror_command",
+    "passes": "weboid.cli.links.registry_upkeep:passes_command",
+    "purge": "weboid.cli.links.registry_upkeep:purge_command",
+    "recognise": "weboid.cli.links.other_archives:recognise_command",
+    "replace": "weboid.cli.links.link_feedback:replace_command",
+    "report": "weboid.cli.links.link_feedback:report_command",
+    "search": "weboid.cli.links.link_search_commands:search_command",
+    "show": "weboid.cli.links.registry_view:show_command",
+    "spam": "weboid.cli.links.link_spam:spam_group",
+    "wiki": "weboid.cli.links.registry_input:wiki_command",
+}
+
+
+@click.command("links", cls=LazyGroup, commands_at=_LINKS_COMMANDS)
+def links_group() -> None:
+    """Know what is cited where, and whether it still works.
+
+    The registry keeps every external link of every page it is told of, looks at each for years, and
+    answers at once. See docs/registry.md.
+    """
+
+
+_WIKI_COMMANDS: dict[str, str] = {
+    "add": "weboid.cli.wiki.wiki_add",
+    "bot": "weboid.cli.main:bot_group",
+    "check": "weboid.cli.wiki.wiki_setup_check",
+    "ls": "weboid.cli.wiki.wiki_list",
+    "read": "weboid.cli.wiki.wikitext_files:read_command",
+    "repair": "weboid.cli.wiki.wikitext_files:repair_command",
+    "sweep": "weboid.cli.wiki.wiki_sweep",
+    "trial": "weboid.cli.wiki.wiki_trial",
+    "watch": "weboid.cli.wiki.wiki_watch",
+}
+
+
+@click.command("wiki", cls=LazyGroup, commands_at=_WIKI_COMMANDS)
+def wiki_group() -> None:
+    """Archive what a wiki cites, and watch over it.
+
+    Nothing need be installed in the wiki: its API is asked what has changed. See docs/wiki.md.
+    """
+
+
+_BOT_COMMANDS: dict[str, str] = {
+    "edits": "weboid.cli.wiki.bot_edits:edits_command",
+    "off": "weboid.cli.wiki.bot_setup:off_command",
+    "on": "weboid.cli.wiki.bot_setup:on_command",
+    "review": "weboid.cli.wiki.bot_edits:review_command",
+    "run": "weboid.cli.wiki.bot_run",
+    "status": "weboid.cli.wiki.bot_edits:status_command",
+}
+
+
+@click.command("bot", cls=LazyGroup, commands_at=_BOT_COMMANDS)
+def bot_group() -> None:
+    """Mend citations of dead links on a wiki, as a bot. See docs/bot.md.
+
+    Nothing is edited until `on` has named an account of the bot's own; `run --dry-run` shows before
+    that what would be. NAME may be left out where one wiki is known.
+    """
+
+
+_EMBED_COMMANDS: dict[str, str] = {
+    "filter": "weboid.cli.embed:filter_command",
+    "proxy": "weboid.cli.embed:proxy_command",
+    "urls": "weboid.cli.embed:urls_command",
+}
+
+
+@click.command("embed", cls=LazyGroup, commands_at=_EMBED_COMMANDS)
+def embed_group() -> None:
+    """Put the cached copy beside each external link of any HTML.
+
+    For wikis of every engine, and for sites of plain files: nothing is installed there. See
+    docs/embedding.md.
+    """

@@ -1,0 +1,356 @@
+"""Upkeep of an installation and a collection: `doctor`, `archive verify`, `index`, `cache`."""
+
+import asyncio
+import json
+import os
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from core.clock import SystemClock
+from core.config.settings import Settings
+from core.errors import TransientError
+from core.layout import Layout
+from crawler.collection import open_collection, read_collection
+from crawler.profiles import load_profile
+from crawler.status.collection_status import is_in_use
+from playback.replay.file_cache import CacheUsage, cache_usage, clear_cache
+from warc.checksums import closed_warcs
+from warc.file_check import CollectionFault
+from warc.index.database import IndexDatabase, open_database
+from warc.index.opener import open_shared
+from warc.index.outback import OutbackCdx, parse_outback_url
+from warc.index.postgres import is_index_in_use
+from warc.rebuild import rebuild_index
+from warc.recovery import interrupted
+from warc.verification import VerificationResult, verify_collection
+from weboid.app.setup_check import SetupFinding, SetupHealth, check_setup
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.options import (
+    collection_option,
+    database_option,
+    dedup_option,
+    json_option,
+    profile_option,
+    with_database,
+)
+from weboid.cli.support.run_output import format_size
+
+_MARKS = {
+    SetupHealth.GOOD: ("ok", "green"),
+    SetupHealth.WARN: ("warn", "yellow"),
+    SetupHealth.BAD: ("bad", "red"),
+    SetupHealth.UNSET: ("--", "blue"),
+}
+
+
+@click.command("doctor")
+@collection_option
+@profile_option
+@json_option
+def doctor_command(*, collection: Path, profile: str, as_json: bool) -> int:
+    """Check browser, sandbox, proxy, replay, fonts, disk, limits, clock, scanner, and what the profile shares."""
+    findings = check_setup(collection, load_profile(profile))
+    if as_json:
+        click.echo(json.dumps([each.to_dict() for each in findings], ensure_ascii=False))
+    else:
+        for finding in findings:
+            click.echo(finding_line(finding))
+    bad = any(each.health is SetupHealth.BAD for each in findings)
+    return ExitCode.UNAVAILABLE if bad else ExitCode.OK
+
+
+def finding_line(finding: SetupFinding) -> str:
+    """A finding in one line, with its remedy in a second."""
+    mark, colour = _MARKS[finding.health]
+    line = f"{click.style(mark.ljust(4), fg=colour)}  {finding.subject.ljust(10)}  {finding.text}"
+    return f"{line}\n      {'':10}  → {finding.remedy}" if finding.remedy else line
+
+
+@click.command("verify")
+@click.argument(
+    "folder",
+    metavar="[COLLECTION]",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=False,
+)
+@collection_option
+@database_option
+@click.option("--quick", is_flag=True, help="Compare sizes and the index only; read no WARC.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    default=lambda: os.cpu_count() or 1,
+    show_default="one a core",
+    help="Files read at the same time.",
+)
+@json_option
+def verify_command(
+    *,
+    folder: Path | None,
+    collection: Path,
+    database_url: str,
+    quick: bool,
+    jobs: int,
+    as_json: bool,
+) -> int:
+    """Check WARCs, checksums and index of a collection.
+
+    Reads every record of COLLECTION and holds it against its digests and
+    the index, every closed file against archive/SHA256SUMS, every revisit against the response that
+    it refers to. Changes nothing, and works while the collection is being written. Ends with 1 when
+    there is a fault; each is named with its place and what to do.
+    """
+    layout = read_collection(folder or collection)
+    columns = (TextColumn("verifying"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    progress = Progress(*columns, transient=True, disable=as_json or quick)
+    task = progress.add_task("", total=None)
+
+    def show(done: int, total: int) -> None:
+        progress.start()  # only now: its thread would be in the way of starting processes
+        progress.update(task, completed=done, total=total)
+
+    try:
+        index = with_database(Settings(), database_url).index
+        live = is_in_use(layout) or bool(index.url and is_index_in_use(index.url))
+        verdict = verify_collection(
+            layout, quick=quick, live=live, jobs=jobs, progress=show, index=index
+        )
+    finally:
+        progress.stop()
+    if as_json:
+        click.echo(json.dumps(verdict.to_dict(), ensure_ascii=False))
+    else:
+        for line in verify_lines(verdict, quick=quick):
+            click.echo(line)
+    return ExitCode.OK if verdict.is_sound else ExitCode.SOME_FAILED
+
+
+def verify_lines(verdict: VerificationResult, *, quick: bool) -> list[str]:
+    """The verdict for people."""
+    found = [line for fault in (*verdict.notes, *verdict.faults) for line in _lines_for(fault)]
+    if verdict.more:
+        found.append(f"      … and {verdict.more:,} more in these files.")
+    read = "not read" if quick else f"{verdict.records:,} records, {verdict.rows:,} rows"
+    count = len(verdict.faults) + verdict.more
+    said = "no fault" if not count else "1 fault" if count == 1 else f"{count:,} faults"
+    found.append(f"{verdict.files:,} WARCs, {format_size(verdict.size)}, {read}: {said}.")
+    return found
+
+
+def _lines_for(fault: CollectionFault) -> list[str]:
+    mark = click.style("note", fg="cyan") if fault.is_note else click.style("bad ", fg="red")
+    place = f" at {fault.offset}" if fault.offset is not None else ""
+    found = [f"{mark}  {fault.filename or 'index'}{place}: {fault.text}"]
+    return [*found, f"      → {fault.remedy}"] if fault.remedy else found
+
+
+# Checks of pages are no captures of them; what was captured with a login is told to no other index.
+_CAPTURES = """login IS NULL AND NOT EXISTS (SELECT 1 FROM qualities
+    WHERE qualities.filename = captures.filename AND qualities."offset" = captures."offset")"""
+_ROWS = f"""
+SELECT id, url, urlkey, captured_ms, record_type, mime, status, digest, filename, "offset", length,
+    orig_filename, orig_offset, orig_length
+FROM captures WHERE id > :after AND {_CAPTURES} ORDER BY id LIMIT :limit
+"""  # noqa: S608 constants
+
+
+@click.command("push")
+@click.argument("url", metavar="cdx+http://HOST/NAME")
+@click.option("--batch", type=click.IntRange(1, 100_000), default=2_000, show_default=True,
+              help="Captures a request.")  # fmt: skip
+@click.option(
+    "--all", "everything", is_flag=True, help="Begin anew: send what was sent before, too."
+)
+@click.option("--dry-run", is_flag=True, help="Say how many would be sent, and send nothing.")
+@collection_option
+@database_option
+@json_option
+def push_command(
+    *,
+    url: str,
+    batch: int,
+    everything: bool,
+    dry_run: bool,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    """Send the captures of the index to an OutbackCDX server, those that it does not have yet.
+
+    Captures that were made with a login are not sent.
+
+    Goes on where it stopped: after each request it is noted how far it came. What is sent twice is
+    there once. `weboid serve --captures-index` reads it. See docs/index-sources.md.
+    """
+    layout, address = read_collection(collection), parse_outback_url(url)
+    with ExitStack() as stack:
+        database = open_database(layout, database_url)
+        stack.callback(database.close)
+        top = _number(database, "SELECT coalesce(max(id), 0) AS n FROM captures", {})
+        after = 0 if everything else _pushed(layout, str(address))
+        after = after if after <= top else 0  # the index was made anew
+        if dry_run:
+            query = f"SELECT count(*) AS n FROM captures WHERE id > :after AND {_CAPTURES}"  # noqa: S608 constants
+            _print_push(
+                _number(database, query, {"after": after}), "would be sent", as_json=as_json
+            )
+            return ExitCode.OK
+        source = OutbackCdx(address)
+        stack.callback(source.close)
+        columns = (TextColumn("sending"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+        progress = stack.enter_context(Progress(*columns, transient=True, disable=as_json))
+        task = progress.add_task("", total=top - after)
+        sent, begun = 0, after
+        while rows := database.rows(_ROWS, {"after": after, "limit": batch}):
+            sent += source.add(rows)
+            after = rows[-1]["id"]
+            _note(layout, str(address), after)
+            progress.update(task, completed=after - begun)
+    _print_push(sent, "sent", as_json=as_json)
+    return ExitCode.OK
+
+
+def _number(database: IndexDatabase, query: str, values: dict[str, Any]) -> int:
+    found = database.rows(query, values)
+    return int(found[0]["n"]) if found else 0
+
+
+def _file(layout: Layout) -> Path:
+    return layout.databases / "pushed.json"
+
+
+def _known(layout: Layout) -> dict[str, int]:
+    try:
+        known = json.loads(_file(layout).read_text())
+        return {str(url): int(number) for url, number in known.items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise TransientError(
+            f"{_file(layout)} cannot be read: {error}. Remove it to send everything again."
+        ) from error
+
+
+def _pushed(layout: Layout, address: str) -> int:
+    """The last row that was sent there."""
+    return _known(layout).get(address, 0)
+
+
+def _note(layout: Layout, address: str, number: int) -> None:
+    made = {**_known(layout), address: number}
+    temporary = _file(layout).with_suffix(".new")
+    temporary.write_text(json.dumps(made))
+    temporary.rename(_file(layout))
+
+
+def _print_push(count: int, done: str, *, as_json: bool) -> None:
+    click.echo(json.dumps({"captures": count}) if as_json else f"{count:,} captures {done}.")
+
+
+@click.group("index")
+def index_group() -> None:
+    """Look after the captures index."""
+
+
+@index_group.command("rebuild")
+@collection_option
+@database_option
+@dedup_option
+@profile_option
+@json_option
+def rebuild_command(
+    *, collection: Path, database_url: str, dedup_url: str, profile: str, as_json: bool
+) -> int:
+    """Make the index anew from the WARCs; the old one stays until the new one is whole."""
+    read_collection(collection)
+    settings = with_database(load_profile(profile), database_url)
+    if dedup_url:
+        settings = replace(settings, proxy=replace(settings.proxy, dedup_url=dedup_url))
+    counts = asyncio.run(_rebuild(collection, settings, quiet=as_json))
+    if as_json:
+        click.echo(json.dumps(counts))
+    else:
+        click.echo(
+            f"{counts['captures']} captures of {counts['pages']} pages"
+            f" in {counts['files']} WARCs indexed."
+        )
+    return ExitCode.OK
+
+
+index_group.add_command(push_command)
+
+
+async def _rebuild(collection: Path, settings: Settings, *, quiet: bool) -> dict[str, int]:
+    async with open_collection(collection, clock=SystemClock()) as opened:
+        layout = opened.layout
+        total = len(closed_warcs(layout)) + len(interrupted(layout))
+        columns = (TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with ExitStack() as stack:
+            shared = open_shared(layout, settings.proxy)
+            if shared is not None:
+                stack.callback(shared.close)
+            progress = stack.enter_context(Progress(*columns, transient=True, disable=quiet))
+            task = progress.add_task("", total=total)
+            return rebuild_index(
+                layout,
+                bucket=settings.proxy.dedup_bucket,
+                min_bytes=settings.proxy.dedup_min_bytes,
+                also=settings.proxy.dedup_also,
+                shared=shared,
+                progress=lambda _name, _rows: progress.advance(task),
+                told=lambda text: click.echo(text, err=True),
+                index=settings.index,
+            )
+
+
+@click.group("cache")
+def cache_group() -> None:
+    """See or delete the safe copies that playback keeps beside the archive.
+
+    They are made again when they are asked for; nothing that was archived is lost.
+    """
+
+
+@cache_group.command("show")
+@collection_option
+@json_option
+def show_command(*, collection: Path, as_json: bool) -> int:
+    """Say how much is kept."""
+    folder = read_collection(collection).made
+    _tell(cache_usage(folder), "kept", "Kept", folder, as_json=as_json)
+    return ExitCode.OK
+
+
+@cache_group.command("clear")
+@collection_option
+@click.option("--dry-run", is_flag=True, help="Only say how much it would be.")
+@json_option
+def clear_command(*, collection: Path, dry_run: bool, as_json: bool) -> int:
+    """Delete all of it; also while the collection is served."""
+    folder = read_collection(collection).made
+    gone = cache_usage(folder) if dry_run else clear_cache(folder)
+    words = ("would_delete", "Would delete") if dry_run else ("deleted", "Deleted")
+    _tell(gone, *words, folder, as_json=as_json)
+    return ExitCode.OK
+
+
+def _tell(what: CacheUsage, key: str, verb: str, folder: Path, *, as_json: bool) -> None:
+    if as_json:
+        document = {key: {"copies": what.values, "bytes": what.size}, "folder": str(folder)}
+        click.echo(json.dumps(document))
+        return
+    copies = "1 copy" if what.values == 1 else f"{what.values:,} copies"
+    click.echo(f"{verb} {copies}, {what.size / 1e6:,.1f} MB, in {folder}.")

@@ -1,0 +1,138 @@
+"""`weboid diff`: comparison of two page screenshots."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from core.errors import InputError, PictureError
+from core.playback_check import QaVerdict
+from qa.compare.picture_comparison import PictureComparison, compare_pictures, describe_differences
+from qa.compare.picture_decoder import MOST_BYTES, MOST_PIXELS, decode_picture
+from weboid.app.text_table import clean, table, width
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.options import json_option
+
+_COLOURS = {QaVerdict.GOOD: "green", QaVerdict.DOUBTFUL: "yellow", QaVerdict.BROKEN: "red"}
+_MOST_SHOWN = 10
+_PICTURE = click.Path(path_type=Path)
+
+
+@click.command("diff")
+@click.argument("seen", type=_PICTURE)
+@click.argument("shown", type=_PICTURE)
+@click.option(
+    "--heat", type=_PICTURE, metavar="FILE", help="Write a PNG of what differs to this file."
+)
+@json_option
+def command(*, seen: Path, shown: Path, heat: Path | None, as_json: bool) -> int:
+    """Compare two pictures of a page: SEEN, as it was, with SHOWN, as it is.
+
+    PNG, JPEG or WebP. Says how much of what was drawn is still drawn and alike; banners that were put
+    in, lines that moved and noise cost little. Ends with 0 when they are alike, with 1 when they are
+    not, with 2 when a file cannot be used.
+    """
+    if heat is not None:
+        _check_place(heat, seen, shown)
+    found = _compared(seen, shown, heat=heat is not None)
+    if heat is not None and found.heat is not None:
+        _write(heat, found.heat)
+    if as_json:
+        click.echo(json.dumps(_document(found), ensure_ascii=False))
+    else:
+        for line in lines_for(found):
+            click.echo(line)
+    return ExitCode.OK if found.verdict is QaVerdict.GOOD else ExitCode.SOME_FAILED
+
+
+def _compared(seen: Path, shown: Path, *, heat: bool) -> PictureComparison:
+    first, second = _read(seen), _read(shown)
+    try:
+        return compare_pictures(first, second, heat=heat)
+    except PictureError as error:
+        # Which of the two it was, it does not say: the first that cannot be opened.
+        for path, data in ((seen, first), (shown, second)):
+            _check(path, data)
+        raise InputError(f"The pictures cannot be compared: {error}") from error
+
+
+def _check(path: Path, data: bytes) -> None:
+    try:
+        decode_picture(data)
+    except PictureError as error:
+        raise InputError(
+            f"{clean(str(path))} cannot be compared. {error}"
+            f" Give a whole PNG, JPEG or WebP picture of at most {MOST_PIXELS:,} pixels."
+        ) from error
+
+
+def lines_for(found: PictureComparison) -> list[str]:
+    """The comparison for people: the verdict, a sentence, figures and the worst regions."""
+    verdict = click.style(found.verdict.value, fg=_COLOURS[found.verdict], bold=True)
+    faults = f" ({', '.join(found.faults)})" if found.faults else ""
+    figures = (
+        "same", "structure", "lost", "changed", "added", "covered", "recoloured", "rewritten",
+        "moved", "largest",
+    )  # fmt: skip
+    rows = [(name, f"{getattr(found, name):.4f}") for name in figures]
+    sizes = [(name, f"{w} x {h}") for name, (w, h) in _sizes(found).items()]
+    lines = [f"{verdict}{faults}, score {found.score:.4f}", describe_differences(found), ""]
+    lines += table(["figure", "value>"], rows + sizes, columns=width())
+    if found.regions:
+        boxes = [
+            (each.kind.value, str(each.x), str(each.y), str(each.w), str(each.h))
+            for each in found.regions[:_MOST_SHOWN]
+        ]
+        head = ["region", "x>", "y>", "width>", "height>"]
+        lines += ["", *table(head, boxes, columns=width())]
+    if len(found.regions) > _MOST_SHOWN:
+        lines.append(f"and {len(found.regions) - _MOST_SHOWN} more, see --json")
+    return lines
+
+
+def _sizes(found: PictureComparison) -> dict[str, tuple[int, int]]:
+    return {"size seen": found.size_seen, "size shown": found.size_shown}
+
+
+def _document(found: PictureComparison) -> dict[str, object]:
+    document = asdict(found)
+    del document["heat"]
+    return {**document, "sentence": describe_differences(found)}
+
+
+def _read(path: Path) -> bytes:
+    """The file's bytes.
+
+    Raises:
+        InputError: they cannot be read; says which file, why, and what to do.
+    """
+    name = clean(str(path))
+    try:
+        if path.is_dir():
+            raise InputError(f"{name} is a folder: name a PNG, JPEG or WebP file in it.")
+        if path.exists() and not path.is_file():
+            raise InputError(f"{name} is no file: keep the picture in one, and name that.")
+        if path.stat().st_size > MOST_BYTES:
+            raise InputError(f"{name} is larger than {MOST_BYTES:,} bytes: give a smaller picture.")
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise InputError(f"{name} is not there: check its name and folder.") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"{name} cannot be read: {reason}.") from error
+
+
+def _check_place(heat: Path, *others: Path) -> None:
+    if any(heat.exists() and heat.samefile(other) for other in others):
+        raise InputError(f"{clean(str(heat))} is compared itself: give --heat another name.")
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(
+            f"{clean(str(path))} cannot be written: {reason}. Give --heat a file in a folder that is there."
+        ) from error

@@ -1,0 +1,342 @@
+"""Commands `weboid qa baseline`: playback before and after an upgrade."""
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from core.clock import SystemClock
+from core.errors import InputError
+from core.layout import Layout
+from core.playback_check import QaVerdict, picture_name
+from core.timestamps import warc_date
+from crawler.collection import read_collection
+from crawler.profiles import load_profile
+from links.registry.database import open_registry_store
+from playback.access.levels import DEFAULT_LEVEL, Level
+from qa.baseline import (
+    AFTER,
+    BEFORE,
+    BaselineFolder,
+    BaselineHeader,
+    PlaybackRegression,
+    RegressionKind,
+    count_by_kind,
+    list_baselines,
+    open_baseline,
+    regression_as_json,
+    sort_worst_first,
+)
+from qa.checker import CheckOutcome
+from qa.sample import (
+    MOST_PAGES,
+    CandidateFilter,
+    SampleCandidate,
+    StratifiedSample,
+    read_candidates,
+)
+from warc.index.database import open_database
+from weboid.app.baseline_run import (
+    BaselineOptions,
+    playback_fingerprint,
+    record_after,
+    record_before,
+)
+from weboid.app.standalone_page import baseline_report_page
+from weboid.app.text_table import clean, table, width
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.options import (
+    collection_option,
+    database_option,
+    json_option,
+    profile_option,
+)
+
+_CLOCK = SystemClock()
+_LEVELS = click.Choice([str(level) for level in Level])
+_jobs_option = click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    default=lambda: 1 + (os.cpu_count() or 1),
+    show_default="one more than cores",
+    help="Pages at the same time.",
+)
+
+
+@click.group("baseline")
+def command() -> None:
+    """Hold playback after an upgrade against playback before it.
+
+    Run `save` before the sanitiser, pywb or the browser change, and `check` afterwards: it looks at
+    the same pages again and says what got better or worse. See docs/quality.md.
+    """
+
+
+@command.command("save")
+@click.argument("name")
+@click.option(
+    "--sample", type=click.IntRange(1, MOST_PAGES), default=100, show_default=True, help="Pages."
+)
+@click.option("--seed", default=0, show_default=True, help="Another number draws other pages.")
+@click.option(
+    "--level", type=_LEVELS, default=str(DEFAULT_LEVEL), show_default=True, help="Look at this one."
+)
+@click.option("--dry-run", is_flag=True, help="List the pages, and look at none.")
+@_jobs_option
+@profile_option
+@collection_option
+@database_option
+@json_option
+def save(
+    *,
+    name: str,
+    sample: int,
+    seed: int,
+    level: str,
+    dry_run: bool,
+    jobs: int,
+    profile: str,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    """Keep how playback shows a sample of pages, under NAME.
+
+    Every host and every class of page has its share of the sample. Pictures, texts and verdicts are
+    kept in the collection's folder reports/quality/NAME. Ctrl-C finishes the pages begun; the same
+    command goes on where it stopped.
+    """
+    layout = read_collection(collection)
+    baseline = open_baseline(layout.quality_baselines, name)
+    if dry_run:
+        _list(_drawn(layout, database_url, sample, seed, level), as_json=as_json)
+        return ExitCode.OK
+    header = _begun(baseline, name)
+    if header is None:
+        pages = tuple(_drawn(layout, database_url, sample, seed, level))
+        header = BaselineHeader(
+            name, level, playback_fingerprint(), warc_date(_CLOCK.now()), seed, pages
+        )
+        baseline.create(header)
+    with _BaselineProgress(len(header.pages) - len(baseline.checks(BEFORE)), quiet=as_json) as bar:
+        looking = _looking(layout, database_url, profile, header, jobs, bar.told)
+        whole = asyncio.run(record_before(looking, baseline, header.pages))
+    verdicts = [each.verdict for each in baseline.checks(BEFORE).values()]
+    facts = {
+        "name": name,
+        "pages": len(header.pages),
+        "looked_at": len(verdicts),
+        "verdicts": {each or "unchecked": verdicts.count(each) for each in QaVerdict},
+        "engine": header.engine,
+        "folder": str(baseline.folder),
+    }
+    if as_json:
+        click.echo(json.dumps(facts, ensure_ascii=False))
+    else:
+        found = ", ".join(f"{count} {word}" for word, count in _some(facts["verdicts"]))
+        click.echo(f"{name}: {len(verdicts)} of {len(header.pages)} pages kept ({found}).")
+    return ExitCode.OK if whole else ExitCode.STOPPED
+
+
+@command.command("check")
+@click.argument("name")
+@click.option("--again", is_flag=True, help="Look at all of them, also when nothing was upgraded.")
+@click.option("--dry-run", is_flag=True, help="Say how many pages would be looked at.")
+@_jobs_option
+@profile_option
+@collection_option
+@database_option
+@json_option
+def check(
+    *,
+    name: str,
+    again: bool,
+    dry_run: bool,
+    jobs: int,
+    profile: str,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    """Look at the pages of NAME again, and say what got better or worse.
+
+    Compares playback as it was with playback as it is, and each with the capture. What differs is
+    looked at twice. Writes reports/quality/NAME/index.html. With --json a line for each page, and a
+    last one with the counts. Ctrl-C finishes the pages begun; the same command goes on where it
+    stopped. Exit code 1: something got worse.
+    """
+    layout = read_collection(collection)
+    baseline = open_baseline(layout.quality_baselines, name)
+    header, engine = baseline.header(), playback_fingerprint()
+    before = baseline.checks(BEFORE)
+    pages = [page for page in header.pages if page.page_id in before]
+    if dry_run:
+        told = {"pages": len(pages), "before": header.engine, "after": engine}
+        click.echo(json.dumps(told) if as_json else f"{len(pages)} pages, played back by {engine}.")
+        return ExitCode.OK
+    baseline.begin_after(engine, again=again)
+    with _BaselineProgress(len(pages) - len(baseline.checks(AFTER)), quiet=as_json) as bar:
+        looking = _looking(layout, database_url, profile, header, jobs, bar.told)
+        whole, looked = asyncio.run(record_after(looking, baseline, pages))
+    found = sort_worst_first(looked)
+    baseline.report.write_text(
+        baseline_report_page(baseline, header, engine, found), encoding="utf-8", errors="replace"
+    )
+    _tell(found, baseline, header, engine, as_json=as_json)
+    if not whole:
+        return ExitCode.STOPPED
+    return (
+        ExitCode.SOME_FAILED
+        if any(each.course is RegressionKind.WORSE for each in found)
+        else ExitCode.OK
+    )
+
+
+@command.command("ls")
+@collection_option
+@json_option
+def ls(*, collection: Path, as_json: bool) -> int:
+    """List the baselines that there are."""
+    root = read_collection(collection).quality_baselines
+    rows: list[dict[str, Any]] = []
+    for header in list_baselines(root):
+        kept = len(open_baseline(root, header.name).checks(BEFORE))
+        facts = {"name": header.name, "saved_at": header.saved_at, "level": header.level}
+        rows.append({**facts, "pages": len(header.pages), "kept": kept, "engine": header.engine})
+    if as_json:
+        click.echo(json.dumps(rows, ensure_ascii=False))
+        return ExitCode.OK
+    head = ("name", "saved", "level", "pages>", "engine")
+    lines = [
+        (row["name"], row["saved_at"], row["level"], f"{row['kept']}/{row['pages']}", row["engine"])
+        for row in rows
+    ]
+    click.echo("\n".join(table(head, lines, columns=width())))
+    return ExitCode.OK
+
+
+@command.command("rm")
+@click.argument("name")
+@collection_option
+def rm(*, name: str, collection: Path) -> int:
+    """Remove a baseline with its pictures."""
+    open_baseline(read_collection(collection).quality_baselines, name).remove()
+    click.echo(f"{name} is removed.")
+    return ExitCode.OK
+
+
+class _BaselineProgress:
+    """A progress bar on a terminal. A context manager."""
+
+    def __init__(self, total: int, *, quiet: bool) -> None:
+        console = Console(stderr=True)
+        self._progress = Progress(
+            TextColumn("looking"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=quiet or not console.is_terminal,
+        )
+        self._task = self._progress.add_task("", total=max(total, 0))
+
+    def __enter__(self) -> "_BaselineProgress":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def told(self, _checked: CheckOutcome) -> None:
+        """Count a page."""
+        self._progress.advance(self._task)
+
+
+def _begun(baseline: BaselineFolder, name: str) -> BaselineHeader | None:
+    """The header of one that was begun and not finished; None when there is none of that name.
+
+    Raises:
+        InputError: there is a whole one of that name.
+    """
+    if not any(each.name == name for each in list_baselines(baseline.folder.parent)):
+        return None
+    header = baseline.header()
+    is_whole = len(baseline.checks(BEFORE)) >= len(header.pages)
+    if is_whole or header.engine != playback_fingerprint():
+        baseline.create(header)  # which is refused
+    return header
+
+
+def _drawn(
+    layout: Layout, database_url: str, sample: int, seed: int, level: str
+) -> list[SampleCandidate]:
+    strata = StratifiedSample(sample, seed)
+    wanted = CandidateFilter(level, "", again=True)
+    with (
+        closing(open_database(layout, database_url)) as database,
+        closing(open_registry_store(layout, database_url)) as store,
+    ):
+        strata.add_all(filter(_has_plain_id, read_candidates(database, store, wanted)))
+    return strata.drawn()
+
+
+def _has_plain_id(page: SampleCandidate) -> bool:
+    """Whether files may be called by the page's id: an index may be poisoned."""
+    try:
+        picture_name(page.page_id, str(DEFAULT_LEVEL), "seen")
+    except InputError:
+        return False
+    return True
+
+
+def _looking(
+    layout: Layout,
+    database_url: str,
+    profile: str,
+    header: BaselineHeader,
+    jobs: int,
+    told: Callable[[CheckOutcome], None],
+) -> BaselineOptions:
+    browser = load_profile(profile).browser
+    return BaselineOptions(layout, database_url, browser, Level(header.level), jobs, _CLOCK, told)
+
+
+def _list(pages: Iterable[SampleCandidate], *, as_json: bool) -> None:
+    for page in pages:
+        facts = {"page_id": page.page_id, "url": page.url, "class": str(page.page_class)}
+        line = json.dumps(facts, ensure_ascii=False)
+        click.echo(line if as_json else f"{page.timestamp}  {clean(page.url)}")
+
+
+def _tell(
+    found: list[PlaybackRegression],
+    baseline: BaselineFolder,
+    header: BaselineHeader,
+    engine: str,
+    *,
+    as_json: bool,
+) -> None:
+    counts = {str(course): count for course, count in count_by_kind(found).items()}
+    if as_json:
+        for each in found:
+            click.echo(json.dumps(regression_as_json(each), ensure_ascii=False))
+        summary = {"counts": counts, "before": header.engine, "after": engine}
+        click.echo(json.dumps({**summary, "report": str(baseline.report)}, ensure_ascii=False))
+        return
+    for each in found:
+        if each.course is not RegressionKind.UNCHANGED:
+            click.echo(f"{each.course:<9} {clean(each.after.url)}  ({clean(each.reason)})")
+    told = ", ".join(f"{count} {word}" for word, count in _some(counts)) or "nothing to compare"
+    click.echo(f"{told}. {baseline.report} shows them.")
+
+
+def _some(counts: Any) -> list[tuple[str, int]]:
+    return [(word, count) for word, count in counts.items() if count]

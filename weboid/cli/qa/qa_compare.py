@@ -1,0 +1,456 @@
+"""Commands `weboid qa compare` and `drift`: changes of pages between captures."""
+
+import asyncio
+import heapq
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from core.clock import SystemClock
+from core.config.settings import Settings
+from core.errors import InputError, PermanentError, UnavailableError
+from core.layout import Layout
+from core.timestamps import unix_milliseconds
+from core.urls import fetch_key
+from crawler.collection import read_collection
+from crawler.profiles import load_profile
+from crawler.run.crawl_run import ArchiveOptions, archive_urls
+from playback.web.page_store import CapturedPage
+from playback.web.text_diff import DiffKind, DiffRow, TextDifference, TextRun, compare_texts
+from qa.page_changes import (
+    PageChanges,
+    PageDrift,
+    PageSnapshot,
+    UrlDifferences,
+    changes_as_json,
+    compare_snapshots,
+)
+from qa.snapshot_reader import SnapshotReader, open_snapshots
+from warc.index.database import IndexDatabase
+from warc.index.page_choice import OFFERED
+from warc.index.queries import captures_of_pages
+from weboid.app.standalone_page import picture_data_url, render_standalone
+from weboid.app.text_table import clean, table, width
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.options import (
+    DURATION,
+    collection_option,
+    database_option,
+    dedup_option,
+    json_option,
+    profile_option,
+    shared_settings,
+)
+from weboid.cli.support.run_options import open_stored_levels
+
+_CLOCK = SystemClock()
+_ROWS_SHOWN = 40  # paragraphs, for people
+_URLS_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedCaptures:
+    """Two looks at a page and what differs.
+
+    Attributes:
+        then: the older.
+        now: the newer.
+        found: what changed.
+        difference: of the texts, by paragraphs; None when one is missing.
+    """
+
+    then: PageSnapshot
+    now: PageSnapshot
+    found: PageChanges
+    difference: TextDifference | None
+
+
+@click.command("compare")
+@click.argument("url")
+@click.option(
+    "--at", "first", default="", metavar="MOMENT", help="The older one.  [default: the oldest good]"
+)
+@click.option(
+    "--to", "second", default="", metavar="MOMENT", help="The newer one.  [default: the newest]"
+)
+@click.option(
+    "--live",
+    is_flag=True,
+    help="Capture the page now, and compare with that. The capture is kept in the collection.",
+)
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.html",
+    help="Write all of it as one HTML page, pictures included.",
+)
+@click.option(
+    "--heat",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.png",
+    help="Write the picture that shows where both differ.",
+)
+@collection_option
+@database_option
+@dedup_option
+@profile_option
+@json_option
+def compare_command(
+    *,
+    url: str,
+    first: str,
+    second: str,
+    live: bool,
+    out: Path | None,
+    heat: Path | None,
+    collection: Path,
+    database_url: str,
+    dedup_url: str,
+    profile: str,
+    as_json: bool,
+) -> int:
+    """Say what became of a page: picture, words, title, address, links, parts, owner.
+
+    Compares two captures of URL, and says in one word what the page is now: unchanged, changed a
+    little, rewritten, another page, another owner, gone, hidden (behind a login or a check for
+    robots), or unknown. A MOMENT is a date (2026-01-31), a date and time, or a capture's 14 digits;
+    it takes the good capture nearest to it. Exit code 1: there is nothing to compare.
+    """
+    if live and second:
+        raise InputError("--live is the newer one: leave --to out.")
+    layout = read_collection(collection)
+    settings = shared_settings(
+        load_profile(profile),
+        database_url=database_url,
+        dedup_url=dedup_url,
+    )
+    url = fetch_key(url)
+    with open_snapshots(layout, database_url) as sights:
+        then = _older(sights, url, first)
+        now = _newer(sights, url, second)
+        if live:
+            _capture(url, collection, settings)
+            now = sights.latest(url)
+        if now is None or now.page_id == then.page_id:
+            raise UnavailableError(
+                f"There is no other capture of {url} to compare that one with: --live makes one."
+            )
+        older, newer = sorted((then, now), key=lambda page: page.captured_at)
+        compared = compare_captures(sights, older, newer, heat=heat is not None or out is not None)
+    _write(compared, out, heat)
+    _tell(compared, as_json=as_json)
+    return ExitCode.SOME_FAILED if compared.found.drift is PageDrift.UNKNOWN else ExitCode.OK
+
+
+def compare_captures(
+    sights: SnapshotReader, older: CapturedPage, newer: CapturedPage, *, heat: bool = False
+) -> ComparedCaptures:
+    """Everything that differs between two captures."""
+    then, now = sights.pair(older, newer)
+    texts = then.text, now.text
+    difference = None
+    if texts[0] is not None and texts[1] is not None:
+        difference = compare_texts(texts[0], texts[1])
+    return ComparedCaptures(then, now, compare_snapshots(then, now, heat=heat), difference)
+
+
+def _older(sights: SnapshotReader, url: str, moment: str) -> CapturedPage:
+    if moment:
+        return sights.at(url, moment)
+    page = sights.oldest_good(url) or sights.newest(url)
+    if page is None:
+        raise UnavailableError(f"There is no capture of {url}: `weboid archive` makes one.")
+    return page
+
+
+def _newer(sights: SnapshotReader, url: str, moment: str) -> CapturedPage | None:
+    return sights.at(url, moment) if moment else sights.newest(url)
+
+
+def _capture(url: str, root: Path, settings: Settings) -> None:
+    """Visit the page once more; what fails is an answer, too, and is not tried again."""
+    once = replace(settings, frontier=replace(settings.frontier, attempts=1))
+    with open_stored_levels(Layout(root), settings.index.url) as level_of:
+        order = ArchiveOptions([url], root, once, 1, again=timedelta(0), stored_level_of=level_of)
+        account = asyncio.run(
+            archive_urls(order, clock=_CLOCK, started=lambda *_: None, report=lambda _: None)
+        )
+    if account.skipped:
+        why = ", ".join(account.skipped)
+        raise PermanentError(f"{url} was not captured: {why}.")
+
+
+def _write(compared: ComparedCaptures, out: Path | None, heat: Path | None) -> None:
+    picture = compared.found.picture
+    drawn = None if picture is None else picture.heat
+    if heat is not None:
+        if drawn is None:
+            raise PermanentError("There is no heat map: a picture is missing or damaged.")
+        heat.write_bytes(drawn)
+    if out is not None:
+        out.write_text(comparison_page(compared), encoding="utf-8", errors="replace")
+
+
+def comparison_page(compared: ComparedCaptures) -> str:
+    """All that changed as one HTML page."""
+    then, now, found = compared.then, compared.now, compared.found
+    heat = None if found.picture is None else found.picture.heat
+    return render_standalone(
+        "changes.html",
+        drift=str(found.drift),
+        found=found,
+        now=now,
+        facts=_facts(then, now),
+        difference=compared.difference,
+        pictures=[
+            ("Before", picture_data_url(then.picture)),
+            ("After", picture_data_url(now.picture)),
+            ("Where they differ", picture_data_url(heat)),
+        ],
+    )
+
+
+def _facts(then: PageSnapshot, now: PageSnapshot) -> list[tuple[str, str, str]]:
+    def row(sight: PageSnapshot) -> tuple[str, ...]:
+        return (
+            f"{sight.captured_at:%Y-%m-%d %H:%M:%S} UTC",
+            sight.title,
+            "" if sight.status is None else str(sight.status),
+            sight.page_class or "not judged",
+            sight.final_url,
+            ", ".join(each for each in (sight.outcome, sight.reason) if each),
+        )
+
+    names = ("Captured", "Title", "Status", "Class", "Final URL", "Visit")
+    return list(zip(names, row(then), row(now), strict=True))
+
+
+def _tell(compared: ComparedCaptures, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(_as_json(compared), ensure_ascii=False))
+        return
+    found = compared.found
+    click.echo(f"{found.drift}: {clean(compared.now.url)}")
+    if found.reason:
+        click.echo(f"  {clean(found.reason)}")
+    for name, before, after in _facts(compared.then, compared.now):
+        same = before == after
+        click.echo(f"  {name:<10}{clean(before) if same else f'{clean(before)} -> {clean(after)}'}")
+    if found.picture is not None:
+        click.echo(f"  {'Picture':<10}{found.picture.score:.3f}")
+    if found.text is not None:
+        click.echo(f"  {'Text':<10}{found.text.score:.3f}")
+    for label, differing in (("Links", found.links), ("Parts", found.parts)):
+        _tell_urls(label, differing)
+    if compared.difference is not None:
+        _tell_rows(compared.difference)
+
+
+def _tell_urls(label: str, differing: UrlDifferences | None) -> None:
+    if differing is None or not (differing.added_count or differing.removed_count):
+        return
+    click.echo(
+        f"  {label:<10}{differing.added_count} added, {differing.removed_count} removed,"
+        f" {differing.kept_count} kept"
+    )
+    for sign, urls in (("-", differing.removed), ("+", differing.added)):
+        for url in urls[:_URLS_SHOWN]:
+            click.echo(f"    {sign} {clean(url)}")
+
+
+def _tell_rows(difference: TextDifference) -> None:
+    rows = [row for row in difference.rows if row.kind not in (DiffKind.SAME, DiffKind.FOLDED)]
+    for row in rows[:_ROWS_SHOWN]:
+        for sign, pieces in (("-", row.before), ("+", row.after)):
+            if pieces:
+                click.echo(f"  {sign} {clean(_plain(pieces))}")
+    if len(rows) > _ROWS_SHOWN or difference.is_cut:
+        click.echo("  … and more: --out FILE.html shows all of it.")
+
+
+def _plain(pieces: tuple[TextRun, ...]) -> str:
+    return "".join("…" if piece.is_gap else piece.text for piece in pieces)
+
+
+def _as_json(compared: ComparedCaptures) -> dict[str, Any]:
+    facts = changes_as_json(compared.found, compared.then, compared.now)
+    difference = compared.difference
+    if difference is not None:
+        facts["paragraphs"] = {
+            "added": difference.added,
+            "removed": difference.removed,
+            "changed": difference.changed,
+            "is_cut": difference.is_cut,
+            "rows": [_row(row) for row in difference.rows if row.kind in _TOLD],
+        }
+    return facts
+
+
+_TOLD = (DiffKind.CHANGED, DiffKind.ADDED, DiffKind.REMOVED)
+
+
+def _row(row: DiffRow) -> dict[str, str]:
+    return {
+        "kind": str(row.kind),
+        "before": _plain(row.before),
+        "after": _plain(row.after),
+    }
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DriftedPage:
+    """A page and how far it went, the furthest last in order.
+
+    Attributes:
+        distance: as `qa.page_changes.PageChanges.distance`.
+        url: its newest capture's.
+        facts: as `qa.page_changes.changes_as_json`.
+    """
+
+    distance: float
+    url: str
+    facts: dict[str, Any] = field(compare=False)
+
+
+@click.command("drift")
+@click.option(
+    "--since",
+    type=DURATION,
+    metavar="LENGTH",
+    help="Only pages that were captured again so lately: 30d.",
+)
+@click.option("--sample", type=click.IntRange(1), help="So many pages, chosen by chance.")
+@click.option("--seed", default=0, help="Of the sample: the same number chooses the same pages.")
+@click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Show so many."
+)
+@click.option("--jobs", type=click.IntRange(1, 64), default=2, show_default=True, help="At once.")
+@collection_option
+@database_option
+@json_option
+def drift_command(
+    *,
+    since: timedelta | None,
+    sample: int | None,
+    seed: int,
+    limit: int,
+    jobs: int,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    """List the pages that changed most between their first good capture and their newest.
+
+    Looks at pages with two or more captures, and says of each what `weboid qa compare` says. Memory
+    does not grow with the collection. With --json a line each.
+    """
+    layout = read_collection(collection)
+    start = None if since is None else _CLOCK.now() - since
+    with open_snapshots(layout, database_url) as sights:
+        urls: Iterable[str] = recaptured_urls(sights.database, start)
+        if sample is not None:
+            urls = sample_urls(urls, sample, seed)
+        found = _drifted(sights, urls, limit=limit, jobs=jobs, quiet=as_json)
+    if as_json:
+        for each in found:
+            click.echo(json.dumps(each.facts, ensure_ascii=False))
+        return ExitCode.OK
+    rows = [
+        (
+            each.facts["drift"],
+            _share(each.facts["text"]),
+            _share(each.facts["picture"]),
+            _told(each),
+        )
+        for each in found
+    ]
+    head = ("became", "text>", "picture>", "page")
+    click.echo("\n".join(table(head, rows, columns=width())))
+    return ExitCode.OK
+
+
+def recaptured_urls(database: IndexDatabase, since: datetime | None = None) -> Iterator[str]:
+    """Each URL with two or more captures, in the index's order, its newest spelling; as a stream.
+
+    Args:
+        database: the captures index.
+        since: only those with a capture since then.
+    """
+    start = None if since is None else unix_milliseconds(since)
+    for rows in captures_of_pages(database, OFFERED):
+        if len(rows) > 1 and (start is None or rows[-1]["captured_ms"] >= start):
+            yield rows[-1]["url"]
+
+
+def sample_urls(urls: Iterable[str], count: int, seed: int) -> list[str]:
+    """So many of the URLs, chosen by `seed` alone: the same of the same URLs, in any order."""
+
+    def chance(url: str) -> bytes:
+        text = f"{seed}:{url}".encode("utf-8", "surrogatepass")
+        return blake2b(text, digest_size=16).digest()
+
+    return heapq.nsmallest(count, urls, key=chance)
+
+
+def _drifted(
+    sights: SnapshotReader, urls: Iterable[str], *, limit: int, jobs: int, quiet: bool
+) -> list[DriftedPage]:
+    """The most changed, in that order. At most `jobs` pages are in memory at a time."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    progress = Progress(
+        *columns, console=Console(stderr=True), disable=quiet or not sys.stderr.isatty()
+    )
+    most: list[DriftedPage] = []
+    with progress, ThreadPoolExecutor(jobs) as threads:
+        task = progress.add_task("Comparing", total=None)
+        for found in _done(threads, sights, urls, jobs):
+            progress.advance(task)
+            if found is None:
+                continue
+            if len(most) < limit:
+                heapq.heappush(most, found)
+            else:
+                heapq.heappushpop(most, found)
+    return sorted(most, key=lambda each: (-each.distance, each.url))
+
+
+def _done(
+    threads: ThreadPoolExecutor, sights: SnapshotReader, urls: Iterable[str], jobs: int
+) -> Iterator[DriftedPage | None]:
+    """What each URL's comparison finds, as it ends."""
+    running: set[Future[DriftedPage | None]] = set()
+    for url in urls:
+        running.add(threads.submit(_compare_with_first, sights, url))
+        if len(running) > jobs:
+            ended, running = wait(running, return_when=FIRST_COMPLETED)
+            yield from (each.result() for each in ended)
+    yield from (each.result() for each in running)
+
+
+def _compare_with_first(sights: SnapshotReader, url: str) -> DriftedPage | None:
+    """The page's newest capture held against its first good one; None when there are not both."""
+    older, newer = sights.oldest_good(url), sights.newest(url)
+    if older is None or newer is None or older.captured_at >= newer.captured_at:
+        return None
+    then, now = sights.pair(older, newer)
+    found = compare_snapshots(then, now)
+    return DriftedPage(found.distance, now.url, changes_as_json(found, then, now))
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+def _told(drifted: DriftedPage) -> str:
+    reason = drifted.facts["reason"]
+    return clean(f"{drifted.url}  ({reason})" if reason else drifted.url)

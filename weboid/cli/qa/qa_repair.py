@@ -1,0 +1,365 @@
+"""Command `weboid qa repair`: recapture of broken pages."""
+
+import asyncio
+import json
+import os
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import click
+
+from core.clock import SystemClock
+from core.config.settings import QualitySettings, Settings
+from core.errors import CollectionInUseError, InvariantError
+from core.layout import Layout
+from core.page_manifest import PageInfo
+from crawler.collection import read_collection
+from crawler.frontier.backend import open_frontier
+from crawler.frontier.base import AddResult, Frontier
+from crawler.profiles import load_profile, overlay_profile
+from crawler.run.context_builder import make_slot_assigner
+from crawler.run.crawl_run import RunConfig, perform_run
+from crawler.worker.crawl_events import Event, PageRepaired
+from links.registry.database import RegistryStore, open_registry_store
+from net.backoff import WaitStarted
+from playback.access.levels import DEFAULT_LEVEL, Level
+from proxy.control.frames import ClusterSecret
+from qa.check_records import RecordsSummary, write_checks
+from qa.check_table import CheckedPage, RepairState
+from qa.live_checks import CaptureInspector
+from qa.repair import OPEN_REPAIRS_LIMIT, RepairContext, RepairManager
+from warc.artifact_reader import read_manifest
+from warc.index.opener import open_index
+from weboid.app.live_check_tools import create_live_checks, open_check_tools, open_withheld_lookup
+from weboid.app.text_table import clean
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.options import (
+    cluster_secret_option,
+    collection_option,
+    database_option,
+    dedup_option,
+    frontier_option,
+    json_option,
+    profile_option,
+    shared_settings,
+    workers_option,
+)
+from weboid.cli.support.run_options import open_stored_levels, unlock_logins
+
+_CLOCK = SystemClock()
+_NOTHING = "Nothing is to be captured again."
+_ATTEMPTS = 2  # a site that is away is not waited for
+_LEFT = {
+    "shared": "the workers of the shared frontier (`weboid worker`) visit them",
+    "in use": "the process that writes the collection visits them",
+    "others": "other pages wait in the frontier, too: `weboid archive --qa` visits them all",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RepairRunOptions:
+    """Where repairs are made, and how.
+
+    Attributes:
+        layout: the collection.
+        settings: the profile, shared stores laid over it.
+        workers: visits at the same time.
+        limit: captures that are made again at most.
+        secret: what a cluster's proxies know us by; None: we have none.
+    """
+
+    layout: Layout
+    settings: Settings
+    workers: int
+    limit: int
+    secret: ClusterSecret | None = None
+
+
+@dataclass(slots=True)
+class RepairSummary:
+    """What a run of repairs did.
+
+    Attributes:
+        ended: repairs by how they ended.
+        left: repairs that have begun and not ended.
+        why_left: who is to visit them, as `_LEFT` has it; empty: nobody else.
+        stopped: whether somebody said stop.
+    """
+
+    ended: Counter[str] = field(default_factory=Counter)
+    left: int = 0
+    why_left: str = ""
+    stopped: bool = False
+
+    @property
+    def is_well(self) -> bool:
+        """Whether every repair that ended brought something better."""
+        return set(self.ended) <= {RepairState.DONE_BETTER}
+
+    @property
+    def lines(self) -> list[str]:
+        """The same for people; nothing when nothing was done."""
+        found = []
+        if self.ended:
+            ended = ", ".join(f"{count} {state}" for state, count in sorted(self.ended.items()))
+            found.append(f"Captured again: {self.ended.total()} ({ended}).")
+        if self.left:
+            who = f": {_LEFT[self.why_left]}" if self.why_left else ""
+            found.append(f"Begun and not ended: {self.left}{who}. Then: weboid qa repair")
+        return found
+
+
+@click.command("repair")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, OPEN_REPAIRS_LIMIT),
+    default=OPEN_REPAIRS_LIMIT,
+    show_default=True,
+    help="Capture so many again at most.",
+)
+@click.option("--dry-run", is_flag=True, help="List what would be captured again, do nothing.")
+@collection_option
+@frontier_option
+@database_option
+@dedup_option
+@profile_option
+@workers_option
+@cluster_secret_option
+@json_option
+def command(
+    *,
+    limit: int,
+    dry_run: bool,
+    collection: Path,
+    frontier_url: str,
+    database_url: str,
+    dedup_url: str,
+    profile: str,
+    workers: int,
+    secret: ClusterSecret | None,
+    as_json: bool,
+) -> int:
+    """Capture again what is broken, once, with the thorough profile.
+
+    That is what a check found broken, what a person marked bad, and what somebody asked to be captured
+    again. Each new capture is checked as the old one was; readers are offered the better of the two,
+    and both are kept. Robots, politeness and policies hold as for any visit. The same command goes on
+    where it was stopped. Exit code 1: a repair brought nothing better.
+    """
+    os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
+    layout = read_collection(collection)
+    settings = shared_settings(
+        load_profile(profile),
+        frontier_url=frontier_url,
+        database_url=database_url,
+        dedup_url=dedup_url,
+    )
+    with closing(open_registry_store(layout, settings.index.url)) as store:
+        home = RepairRunOptions(layout, settings, workers, limit, secret)
+        if dry_run:
+            _list(CollectionRepair(home, store).wanted(), as_json=as_json)
+            return ExitCode.OK
+        done, written = asyncio.run(_repair_and_write(home, store, as_json=as_json))
+    _say(done, written, as_json=as_json)
+    if written.error is not None:
+        raise written.error
+    if done.stopped:
+        return ExitCode.STOPPED
+    return ExitCode.OK if done.is_well else ExitCode.SOME_FAILED
+
+
+async def _repair_and_write(
+    home: RepairRunOptions, store: RegistryStore, *, as_json: bool
+) -> tuple[RepairSummary, RecordsSummary]:
+    done = await CollectionRepair(home, store).repair(RepairReporter(as_json=as_json))
+    if not done.ended:
+        return done, RecordsSummary()
+    return done, await write_checks(home.layout, home.settings, store, home.secret)
+
+
+async def _nobody_checks(_page: PageInfo, _level: str) -> CheckedPage:
+    raise InvariantError("Nobody looks at copies here.")
+
+
+class CollectionRepair:
+    """Repairs of one collection."""
+
+    def __init__(self, home: RepairRunOptions, store: RegistryStore) -> None:
+        self._home = home
+        self._store = store
+
+    def wanted(self) -> list[CheckedPage]:
+        """What would be captured again."""
+        with self._repairs() as repairs:
+            return repairs.wanted(self._home.limit)
+
+    async def repair(self, tell: Callable[[Event], None]) -> RepairSummary:
+        """Repair what is wanted, and finish what had begun.
+
+        Raises:
+            WeboidError: as `crawler.run.crawl_run.perform_run`, but for a collection that is in use.
+        """
+        done = RepairSummary()
+        with self._repairs() as repairs:
+            todo = [*repairs.wanted(self._home.limit), *repairs.begun()]
+            if not todo:
+                return done
+            done.why_left = self._elsewhere(repairs)
+
+        def report(event: Event) -> None:
+            if isinstance(event, PageRepaired):
+                done.ended[event.state] += 1
+            tell(event)
+
+        if not done.why_left:
+            try:
+                await self._perform(todo, done, report)
+            except CollectionInUseError:
+                done.why_left = "in use"
+        if done.why_left:
+            await self._with_others(report)
+        with self._repairs() as repairs:
+            done.left = len(repairs.begun())
+        return done
+
+    async def _with_others(self, report: Callable[[Event], None]) -> None:
+        """Hand over what is to be captured again, and compare what others have captured since."""
+        home = self._home
+        with self._repairs() as repairs:
+            over = repairs.over()
+            await repairs.begin(home.limit)
+        if not over:
+            return
+        levels = _levels_of(over)
+        async with open_check_tools(home.layout, home.settings, _CLOCK, levels) as tools:
+            check = CaptureInspector(tools, report, _CLOCK).check
+            with self._repairs(check, tools.checkers.keys(), report) as repairs:
+                await repairs.finish()
+
+    def _elsewhere(self, repairs: RepairManager) -> str:
+        """Why the visits are left to others; empty when they are ours."""
+        if self._home.settings.frontier.url:
+            return "shared"
+        return "others" if repairs.others_wait() else ""
+
+    async def _perform(
+        self, todo: Sequence[CheckedPage], done: RepairSummary, report: Callable[[Event], None]
+    ) -> None:
+        home = self._home
+        quality = replace(home.settings.quality, share=0.0, repairs=home.limit)
+
+        async def nothing(_frontier: Frontier) -> AddResult:
+            return AddResult()
+
+        with open_stored_levels(home.layout, home.settings.index.url) as level_of:
+            run = RunConfig(
+                home.layout.root,
+                _settings_of(home.settings, quality),
+                home.workers,
+                logins=unlock_logins(home.settings, home.layout.root),
+                companion=create_live_checks(quality, _levels_of(todo)),
+                eager=True,
+                stored_level_of=level_of,
+            )
+            account = await perform_run(
+                run, nothing, clock=_CLOCK, started=lambda *_: None, report=report
+            )
+        done.stopped = account.stopped
+
+    @contextmanager
+    def _repairs(
+        self,
+        check: Callable[[PageInfo, str], Awaitable[CheckedPage]] = _nobody_checks,
+        levels: Collection[str] = (),
+        report: Callable[[Event], None] = lambda _event: None,
+    ) -> Iterator[RepairManager]:
+        """Repairs that others visit, until the end of the block; without levels none is finished."""
+        home, settings = self._home, self._home.settings
+        with (
+            open_frontier(home.layout, settings.frontier, settings.politeness) as frontier,
+            closing(open_index(home.layout, settings.index)) as index,
+            open_withheld_lookup(home.layout, settings.index.url, _CLOCK) as is_withheld,
+        ):
+            yield RepairManager(
+                RepairContext(
+                    self._store,
+                    frontier,
+                    make_slot_assigner(settings),
+                    lambda page_id: read_manifest(home.layout, index, page_id),
+                    check,
+                    levels,
+                    is_withheld,
+                    _CLOCK,
+                    report,
+                    settings.quality.repair_profile,
+                )
+            )
+
+
+def _settings_of(settings: Settings, quality: QualitySettings) -> Settings:
+    """Those of the run: the proxies' limits are the repairs' profile's, since they hold for all visits."""
+    settings = overlay_profile(settings, quality.repair_profile, ("proxy",))
+    frontier = replace(settings.frontier, attempts=min(settings.frontier.attempts, _ATTEMPTS))
+    # A payload in a bucket of the profile's may be the very one that is damaged.
+    proxy = replace(settings.proxy, dedup_also=())
+    return replace(settings, frontier=frontier, proxy=proxy, quality=quality)
+
+
+def _levels_of(todo: Sequence[CheckedPage]) -> list[Level]:
+    """The levels that the copies were looked at, the default one first."""
+    found = [DEFAULT_LEVEL]
+    for each in todo:
+        with suppress(ValueError):
+            found.append(Level(each.check.level))
+    return list(dict.fromkeys(found))
+
+
+class RepairReporter:
+    """Tells of each repair as it ends: a line for people, a JSON line for machines."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+
+    def __call__(self, event: Event) -> None:
+        """Tell it, if people want to know it."""
+        if isinstance(event, PageRepaired):
+            facts = {
+                "event": "repaired",
+                "url": event.url,
+                "page_id": event.page_id,
+                "state": event.state,
+                "reason": event.reason,
+                "repair_page_id": event.repair_page_id,
+            }
+            self._line(facts, f"{event.state:15} {event.url}  {event.reason}")
+        elif isinstance(event, WaitStarted):
+            self._line({"event": "waiting", "reason": event.reason, "text": event.text}, event.text)
+
+    def _line(self, facts: dict[str, str], text: str) -> None:
+        click.echo(json.dumps(facts, ensure_ascii=False) if self._as_json else clean(text))
+
+
+def _say(done: RepairSummary, written: RecordsSummary, *, as_json: bool) -> None:
+    """The summary."""
+    if as_json:
+        facts = {"event": "summary", "repaired": dict(done.ended), "left": done.left}
+        more = {"why_left": done.why_left, "stopped": done.stopped, "unrecorded": written.left}
+        click.echo(json.dumps({**facts, **more}))
+        return
+    told = [written.text] if written.left and written.error is None else []
+    for line in [*(done.lines or [_NOTHING]), *told]:
+        click.echo(line)
+
+
+def _list(rows: Sequence[CheckedPage], *, as_json: bool) -> None:
+    for row in rows:
+        check = row.check
+        facts = {"event": "wanted", "url": check.url, "page_id": check.page_id}
+        facts |= {"level": check.level, "verdict": str(row.verdict), "reason": check.reason}
+        text = f"{row.verdict or 'unchecked':9} {check.captured_at} {check.url}  {check.reason}"
+        click.echo(json.dumps(facts, ensure_ascii=False) if as_json else clean(text))
+    if not rows and not as_json:
+        click.echo(_NOTHING)

@@ -1,0 +1,407 @@
+"""Commands `weboid qa ls`, `report` and `marks`: results of checks, out and back in."""
+
+import contextlib
+import csv
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import click
+
+from core.clock import SystemClock
+from core.errors import ConfigError, InputError, UnavailableError
+from core.layout import Layout
+from core.page_classes import PageClass
+from core.playback_check import PlaybackFault, QaVerdict
+from crawler.collection import read_collection
+from links.registry.statements import Reader
+from playback.access.control import AccessControl
+from playback.access.decision_store import open_decisions
+from playback.access.holds import HoldIndex
+from playback.access.level_store import LevelStore
+from playback.access.levels import Level
+from playback.access.threat_lists import lists_folder
+from playback.web.copy_levels import LevelOffers
+from playback.web.copy_notices import CopyWarnings
+from playback.web.i18n import SOURCE, PageLanguage, check_language, page_language
+from playback.web.page_store import PageStore
+from playback.web.registry.registry_service import LazyRegistrySource
+from qa.check_store import list_worst_first
+from qa.check_table import CheckedPage, CheckFilter, CheckPosition
+from qa.web.check_images import CheckPictureFolder
+from qa.web.check_pages import check_fields
+from qa.web.check_query import UNCHECKED, VisibleChecks, parse_check_filter, verdict_name
+from qa.web.review import ReviewAction, ReviewActions
+from qa.web.static_report import CheckReport, CheckReportWriter
+from warc.index.database import open_database
+from weboid.app.text_table import clean, table, width
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.options import collection_option, database_option, json_option
+from weboid.cli.support.registry_access import open_registry
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_OPTIONS = (
+    click.option(
+        "--verdict",
+        type=click.Choice([*filter(None, map(str, QaVerdict)), UNCHECKED]),
+        help="Only these: a person's verdict counts before the machine's.",
+    ),
+    click.option("--host", metavar="HOST", help="Only pages of that host."),
+    click.option(
+        "--class",
+        "page_class",
+        type=click.Choice([*filter(None, map(str, PageClass))]),
+        help="Only visits that were shown this.",
+    ),
+    click.option(
+        "--fault",
+        type=click.Choice([*map(str, PlaybackFault)]),
+        help="Only copies with this fault.",
+    ),
+    click.option("--below", metavar="SCORE", help="Only scores below it: 0.8, or 80%."),
+    click.option("--level", type=click.Choice([*map(str, Level)]), help="Only checks at it."),
+    click.option("--unreviewed", is_flag=True, help="Only what no person has judged."),
+)
+
+
+def filter_options(command: _Command) -> _Command:
+    """The options; `filter_from_options` takes their values."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def filter_from_options(given: dict[str, Any]) -> CheckFilter:
+    """The filter that the options' values name.
+
+    Raises:
+        InputError: the host or the score is none.
+    """
+    named = {
+        "verdict": given["verdict"],
+        "host": given["host"],
+        "class": given["page_class"],
+        "fault": given["fault"],
+        "below": given["below"],
+        "level": given["level"],
+        "unreviewed": "1" if given["unreviewed"] else "",
+    }
+    return parse_check_filter({name: value or "" for name, value in named.items()})
+
+
+_AT_ONCE = 1_000
+# What a spreadsheet would take for a formula is no address of the web: it gets a letter before it.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+@click.command("ls")
+@filter_options
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="At most.")
+@click.option("--csv", "as_csv", is_flag=True, help="CSV for spreadsheets.")
+@collection_option
+@database_option
+@json_option
+def ls_command(
+    *,
+    limit: int,
+    as_csv: bool,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+    **given: Any,
+) -> int:
+    """List what checks of copies found, the worst first.
+
+    With --json a line is an object. This is for whoever runs the archive: what was taken down is listed
+    as long as it is not erased; reports and the pages at /quality leave it out.
+    """
+    if as_csv and as_json:
+        raise InputError("Either --json or --csv.")
+    wanted = filter_from_options(given)
+    with open_registry(collection, database_url) as store, store.snapshot() as reader:
+        rows = islice(_rows(reader, wanted), limit)
+        if as_json:
+            for row in rows:
+                click.echo(json.dumps(check_fields(row)))
+        elif as_csv:
+            _write_csv(rows)
+        else:
+            _show(list(rows))
+    return ExitCode.OK
+
+
+def _rows(reader: Reader, wanted: CheckFilter) -> Iterator[CheckedPage]:
+    after: CheckPosition | None = None
+    while part := list_worst_first(reader, wanted, after, _AT_ONCE):
+        yield from part
+        after = part[-1].place
+
+
+def _write_csv(rows: Iterator[CheckedPage]) -> None:
+    writer: Any = None
+    for row in rows:
+        facts = check_fields(row)
+        if writer is None:
+            writer = csv.DictWriter(sys.stdout, fieldnames=list(facts))
+            writer.writeheader()
+        writer.writerow({name: _cell(value) for name, value in facts.items()})
+
+
+def _cell(value: object) -> str:
+    """A value as a spreadsheet may have it.
+
+    >>> _cell("=1+1"), _cell(["a", "b"]), _cell(None), _cell(-0.5)
+    ("'=1+1", 'a b', '', '-0.5')
+    """
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        value = " ".join(
+            f"{each['url']} ({each['reason']})" if isinstance(each, dict) else str(each)
+            for each in value
+        )
+    if not isinstance(value, str):
+        return str(value)
+    text = clean(value)
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _show(rows: list[CheckedPage]) -> None:
+    if not rows:
+        click.echo("No check of that sort; without any, `weboid qa` makes some.", err=True)
+        return
+    lines = [
+        (
+            "-" if row.check.score is None else f"{row.check.score:.3f}",
+            verdict_name(row.verdict) + ("*" if row.review else ""),
+            row.check.level,
+            ",".join(row.check.faults),
+            row.check.captured_at[:19],
+            row.check.url,
+        )
+        for row in rows
+    ]
+    head = ("score>", "verdict", "level", "faults", "captured", "url")
+    for line in table(head, lines, columns=width()):
+        click.echo(line)
+
+
+_CLOCK = SystemClock()
+_NOTHING = "No copy of this collection was checked yet; `weboid qa` does it."
+
+
+@dataclass(frozen=True, slots=True)
+class ReportSource:
+    """What may be told of a collection's checks, and what writes it."""
+
+    results: VisibleChecks
+    writer: CheckReportWriter
+
+
+@click.command("report")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("report.html"),
+    show_default=True,
+    help="The file to write.",
+)
+@click.option(
+    "--limit-pictures",
+    type=click.IntRange(0, 5_000),
+    default=200,
+    show_default=True,
+    help="Of how many results, the worst, the pictures go into the file.",
+)
+@click.option("--title", default="", help="What stands above it.  [default: the folder's name]")
+@click.option("--origin", default="", help="Of the pages of `weboid serve`, for links to copies.")
+@click.option("--language", default=SOURCE, show_default=True, help="The report's language.")
+@filter_options
+@collection_option
+@database_option
+def report_command(
+    *,
+    out: Path,
+    limit_pictures: int,
+    title: str,
+    origin: str,
+    language: str,
+    collection: Path,
+    database_url: str,
+    **given: Any,
+) -> int:
+    """Write what checks of copies found into one HTML file, the worst first.
+
+    It asks nobody for anything: pictures, style and script stand in it. Capture and playback are shown
+    with a slider; marks made in it come back with `weboid qa marks`. What was taken down is left out.
+    """
+    wanted = filter_from_options(given)
+    page_language.set(PageLanguage(check_language(language)))
+    layout = read_collection(collection)
+    name = title or layout.root.absolute().name
+    report = CheckReport(name, _CLOCK.now(), _origin(origin), limit_pictures)
+    with open_report_source(layout, database_url) as opened, _replacing(out) as partial:
+        with partial.open("w", encoding="utf-8", newline="\n") as file:
+            count = opened.writer.write(report, opened.results.every(wanted), file)
+        size = partial.stat().st_size / 1e6
+    click.echo(f"{clean(str(out))}: {count:,} results, {size:,.1f} MB.")
+    return ExitCode.OK
+
+
+@contextmanager
+def open_report_source(layout: Layout, database_url: str) -> Iterator[ReportSource]:
+    """A collection's checks as far as they may be told, until the end of the block.
+
+    Raises:
+        UnavailableError: nothing was checked yet.
+        TransientError: index, decisions or registry do not answer.
+    """
+    with ExitStack() as stack:
+        database = stack.enter_context(closing(open_database(layout, database_url)))
+        decisions = stack.enter_context(closing(open_decisions(layout, database_url)))
+        source = stack.enter_context(closing(LazyRegistrySource(layout, database_url)))
+        if not source.is_there():
+            raise UnavailableError(_NOTHING)
+        holds = HoldIndex(decisions, lists_folder(layout.decisions_db))
+        permits = AccessControl(decisions, database.rows, _CLOCK.now, holds)
+        results = VisibleChecks(source, PageStore(database, permits), CopyWarnings(permits))
+        offers = LevelOffers(LevelStore(decisions), None)
+        yield ReportSource(
+            results,
+            CheckReportWriter(CheckPictureFolder(layout.quality_pictures), offers.shows_pictures),
+        )
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A file beside the path, which takes its place when the block ends well.
+
+    Raises:
+        InputError: nothing can be written there.
+    """
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        try:
+            partial.touch(mode=0o644)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise InputError(
+                f"{clean(str(path))} cannot be written: {reason}. Give --out a file in a folder that is there."
+            ) from error
+        yield partial
+        partial.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+def _origin(text: str) -> str:
+    parts = urlsplit(text)
+    if text and (parts.scheme not in ("http", "https") or not parts.netloc or any(parts[2:])):
+        raise ConfigError(f"--origin must be an origin like https://archive.example, not {text!r}.")
+    return text
+
+
+_MOST_BYTES = 100_000_000
+_ACTS = {
+    QaVerdict.GOOD: ReviewAction.GOOD,
+    QaVerdict.BROKEN: ReviewAction.BAD,
+    QaVerdict.UNCHECKED: ReviewAction.CLEAR,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewMark:
+    """What was said of one result.
+
+    Attributes:
+        page_id: of the page that was checked.
+        level: of the check.
+        verdict: None: nothing was said; UNCHECKED: what was said before is taken back.
+        recrawl: whether the page is to be captured again.
+        note: what the reviewer wrote.
+    """
+
+    page_id: str
+    level: str
+    verdict: QaVerdict | None
+    recrawl: bool
+    note: str
+
+    @property
+    def acts(self) -> list[ReviewAction]:
+        """What is to be done."""
+        judged = [] if self.verdict is None else [_ACTS[self.verdict]]
+        return [*judged, *([ReviewAction.RECRAWL] if self.recrawl else [])]
+
+
+@click.command("marks")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--by", default="", metavar="NAME", help="Whose they are; else as the file says.")
+@collection_option
+@database_option
+def marks_command(*, file: Path, by: str, collection: Path, database_url: str) -> int:
+    """Take the marks of a report back that were downloaded from it.
+
+    Verdicts count from now on, as if they had been given at /quality; what is to be captured again waits
+    for `weboid qa repair`, or a running crawl. Exit code 1: some are of captures that nobody knows here.
+    """
+    said, marks = read_marks(file)
+    counts: Counter[str] = Counter()
+    with open_registry(collection, database_url) as store:
+        acts = ReviewActions(lambda: store, _CLOCK)
+        for mark in marks:
+            # Each is kept by itself: who stops here finds what was read so far.
+            for act in mark.acts:
+                is_known = acts.do(act, mark.page_id, mark.level, by=by or said, note=mark.note)
+                counts[str(act) if is_known else "unknown"] += 1
+    told = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+    click.echo(told or "No mark.")
+    return ExitCode.SOME_FAILED if counts["unknown"] else ExitCode.OK
+
+
+def read_marks(path: Path) -> tuple[str, list[ReviewMark]]:
+    """Whose marks a file holds, and the marks.
+
+    Raises:
+        InputError: it cannot be read, or is no such file.
+    """
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise InputError(f"{path} is too long for a file of marks.")
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path} cannot be read as a file of marks: {error}.") from error
+    if not isinstance(document, dict) or document.get("weboid_marks") != 1:
+        raise InputError(f"{path} is no file of marks that a report made.")
+    return str(document.get("by") or "")[:100], list(_marks(document.get("marks")))
+
+
+def _marks(listed: Any) -> Iterator[ReviewMark]:
+    if not isinstance(listed, list):
+        raise InputError("The file has no list of marks.")
+    for number, each in enumerate(listed, 1):
+        try:
+            yield _mark(each)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise InputError(f"Mark {number} is none: {clean(str(error))[:200]}.") from error
+
+
+def _mark(given: Mapping[str, Any]) -> ReviewMark:
+    verdict = given.get("verdict")
+    found = None if verdict is None else QaVerdict(verdict)
+    if found is not None and found not in _ACTS:
+        raise ValueError(f"nobody can say {verdict!r}")
+    page_id, level = given["page_id"], given["level"]
+    if not isinstance(page_id, str) or not isinstance(level, str):
+        raise TypeError("page_id and level are texts")
+    note = given.get("note") or ""
+    return ReviewMark(page_id, level, found, given.get("recrawl") is True, str(note)[:500])

@@ -1,0 +1,513 @@
+"""`weboid scan`: malware scan of payloads, and lists of bad addresses."""
+
+import asyncio
+import json
+import logging
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from core.clock import SystemClock
+from core.errors import InputError, TransientError, UnavailableError, WeboidError
+from core.timestamps import parse_duration, warc_date
+from crawler.collection import read_collection
+from net.backoff import ExponentialBackoff
+from playback.access.clamd import DEFAULT_ADDRESS, VARIABLE, ClamdClient, parse_clamd_address
+from playback.access.decision_store import DecisionStore, open_decisions
+from playback.access.holds import ScanVerdict, list_threats
+from playback.access.malware_scan import (
+    MOST_BYTES,
+    UNSETTLED,
+    CollectionScan,
+    PayloadReader,
+    ScanProgress,
+)
+from playback.access.threat_lists import (
+    ListEffect,
+    ThreatList,
+    add_list,
+    list_rows,
+    lists_folder,
+    load_lists,
+    parse_binary_prefixes,
+    parse_hex_prefixes,
+    remove_list,
+    url_hashes,
+)
+from playback.playback_server import find_replay_python
+from warc.index.database import open_database
+from weboid.app.text_table import clean, table, width
+from weboid.cli.links.link_confirmation import wait_unless_stopped
+from weboid.cli.support.command_base import ExitCode, GroupWithDefault
+from weboid.cli.support.options import DURATION, collection_option, database_option, json_option
+from weboid.cli.support.run_output import format_size
+
+_CLOCK = SystemClock()
+_SOURCES = "sources.json"
+
+
+@click.group("lists")
+def lists_group() -> None:
+    """Keep lists of bad addresses, in files of this machine: nobody is asked about a URL."""
+
+
+@lists_group.command("add")
+@click.argument("name")
+@click.argument(
+    "file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["hex", "binary", "urls"]),
+    default="hex",
+    show_default=True,
+    help="Hash prefixes, one a line or one behind the other; or URLs and hosts, one a line.",
+)
+@click.option("--width", "bytes_each", type=click.IntRange(4, 32), default=4, show_default=True,
+              help="Bytes of a prefix, with --format binary.")  # fmt: skip
+@click.option("--warn", is_flag=True, help="Show the copy beside the notice, not behind it.")
+@click.option("--reason", default="", help="What is on the list, for readers.")
+@click.option("--dry-run", is_flag=True, help="Read the file, and change nothing.")
+@collection_option
+@database_option
+@json_option
+def add_command(
+    *,
+    name: str,
+    file: Path,
+    form: str,
+    bytes_each: int,
+    warn: bool,
+    reason: str,
+    dry_run: bool,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    """Add the list NAME from FILE, or bring it up to date; - reads standard input.
+
+    Prefixes are of 4 to 32 bytes of the SHA-256 of Safe Browsing's expressions. See docs/scanning.md.
+    """
+    effect = ListEffect.WARN if warn else ListEffect.HOLD
+    with (
+        _store(collection, database_url) as (store, folder),
+        click.open_file(str(file), "rb") as source,
+    ):
+        prefixes = _prefixes(source, form, bytes_each)
+        about = ThreatList(name, "", effect, reason, 0, _CLOCK.now())
+        if dry_run:
+            count = len(set(prefixes))
+            click.echo(f"{count:,} entries would be on the list {clean(name)}.")
+            return ExitCode.OK
+        made = add_list(store, folder, about, prefixes)
+        remember_source(
+            folder, name, None if str(file) == "-" else _ListSource(file, form, bytes_each)
+        )
+    _tell(made, f"{made.entries:,} entries are on the list {clean(name)}.", as_json=as_json)
+    return ExitCode.OK
+
+
+@lists_group.command("remove")
+@click.argument("name")
+@collection_option
+@database_option
+@json_option
+def remove_command(*, name: str, collection: Path, database_url: str, as_json: bool) -> int:
+    """Take the list NAME away: nobody is warned of what was on it."""
+    with _store(collection, database_url) as (store, folder):
+        gone = remove_list(store, folder, name)
+        remember_source(folder, name, None)
+    _tell(gone, f"The list {clean(name)} of {gone.entries:,} entries is gone.", as_json=as_json)
+    return ExitCode.OK
+
+
+@lists_group.command("refresh")
+@collection_option
+@database_option
+@click.option("--every", type=DURATION, metavar="LENGTH", help="Again and again, so often: 1h.")
+@json_option
+def refresh_command(
+    *, collection: Path, database_url: str, every: timedelta | None, as_json: bool
+) -> int:
+    """Bring lists up to date whose files have changed since they were added; `wiki watch` does it hourly.
+
+    A list comes from where `lists add` read it; one from standard input is left alone.
+    """
+    while True:
+        failed = _refresh(collection, database_url, as_json=as_json)
+        if every is None:
+            return ExitCode.SOME_FAILED if failed else ExitCode.OK
+        if not asyncio.run(wait_unless_stopped(every)):
+            return ExitCode.OK
+
+
+def _refresh(collection: Path, database_url: str, *, as_json: bool) -> bool:
+    """Read again the lists whose files have changed; return True when one could not be read."""
+    failed = False
+    with _store(collection, database_url) as (store, folder):
+        sources = _sources(folder)
+        for about in list_rows(store):
+            source = sources.get(about.name)
+            if source is None:
+                continue
+            try:
+                if datetime.fromtimestamp(source.file.stat().st_mtime, UTC) <= about.added_at:
+                    continue
+                with source.file.open("rb") as stream:
+                    prefixes = list(_prefixes(stream, source.form, source.bytes_each))
+                made = add_list(store, folder, replace(about, added_at=_CLOCK.now()), prefixes)
+            except (OSError, InputError) as error:  # the older list stays
+                click.echo(f"The list {clean(about.name)} stays as it was: {error}", err=True)
+                failed = True
+                continue
+            told = f"{made.entries:,} entries are on the list {clean(made.name)}."
+            _tell(made, told, as_json=as_json)
+    return failed
+
+
+@dataclass(frozen=True, slots=True)
+class _ListSource:
+    """Where a list comes from, and in which form."""
+
+    file: Path
+    form: str
+    bytes_each: int
+
+
+def remember_source(folder: Path, name: str, source: _ListSource | None) -> None:
+    """Keep where a list comes from; None forgets it."""
+    found = _sources(folder)
+    found.pop(name, None)
+    if source is not None:
+        found[name] = replace(source, file=source.file.absolute())
+    folder.mkdir(parents=True, exist_ok=True)
+    facts = {
+        each: [str(source.file), source.form, source.bytes_each] for each, source in found.items()
+    }
+    partial = folder / f"{_SOURCES}.new"
+    partial.write_text(json.dumps(facts), encoding="utf-8")
+    partial.replace(folder / _SOURCES)
+
+
+def _sources(folder: Path) -> dict[str, _ListSource]:
+    try:
+        facts = json.loads((folder / _SOURCES).read_text(encoding="utf-8"))
+        return {
+            name: _ListSource(Path(file), str(form), int(size))
+            for name, (file, form, size) in facts.items()
+        }
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+@lists_group.command("show")
+@collection_option
+@database_option
+@json_option
+def show_command(*, collection: Path, database_url: str, as_json: bool) -> int:
+    """Show the lists."""
+    with _store(collection, database_url) as (store, _):
+        found = list_rows(store)
+    if as_json:
+        click.echo(json.dumps({"lists": [_facts(each) for each in found]}))
+        return ExitCode.OK
+    rows = [
+        (clean(each.name), f"{each.entries:,}", each.effect, f"{each.added_at:%Y-%m-%d %H:%M}",
+         clean(each.reason))
+        for each in found
+    ]  # fmt: skip
+    for line in table(("list", "entries>", "effect", "as of", "reason"), rows, columns=width()):
+        click.echo(line)
+    return ExitCode.OK
+
+
+@lists_group.command("check")
+@click.argument("urls", nargs=-1, required=True, metavar="URL...")
+@collection_option
+@database_option
+@json_option
+def check_command(
+    *, urls: tuple[str, ...], collection: Path, database_url: str, as_json: bool
+) -> int:
+    """Say on which lists each URL is. Exit code 1: one of them is on one."""
+    with _store(collection, database_url) as (store, folder):
+        known = load_lists(store, folder)
+    found = {url: known.all_on(url) for url in urls}
+    if as_json:
+        document = [
+            {"url": url, "lists": [{**_facts(hit.on), "sure": hit.is_sure} for hit in hits]}
+            for url, hits in found.items()
+        ]
+        click.echo(json.dumps({"urls": document}))
+    else:
+        for url, hits in found.items():
+            names = [f"{clean(hit.on.name)}{'' if hit.is_sure else ' (maybe)'}" for hit in hits]
+            click.echo(f"{clean(url)}: {', '.join(names) or 'on no list'}")
+    return ExitCode.SOME_FAILED if any(found.values()) else ExitCode.OK
+
+
+@contextmanager
+def _store(collection: Path, database_url: str) -> Iterator[tuple[DecisionStore, Path]]:
+    layout = read_collection(collection)
+    store = open_decisions(layout, database_url)
+    try:
+        yield store, lists_folder(layout.decisions_db)
+    finally:
+        store.close()
+
+
+def _prefixes(source: Any, form: str, bytes_each: int) -> Iterable[bytes]:
+    if form == "binary":
+        return parse_binary_prefixes(source.read(), bytes_each)
+    return parse_hex_prefixes(source) if form == "hex" else _hashed(source)
+
+
+def _hashed(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The whole hash of each URL, or of each host with all that is below it."""
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if not text or text.startswith(b"#"):
+            continue
+        try:
+            url = text.decode()
+        except UnicodeDecodeError:
+            raise InputError(f"Line {number} is no text.") from None
+        yield url_hashes(url)[0]
+
+
+def _tell(about: ThreatList, words: str, *, as_json: bool) -> None:
+    click.echo(json.dumps(_facts(about)) if as_json else words)
+
+
+def _facts(about: ThreatList) -> dict[str, Any]:
+    return {
+        "name": about.name,
+        "entries": about.entries,
+        "effect": about.effect,
+        "reason": about.reason,
+        "added_at": warc_date(about.added_at),
+    }
+
+
+log = logging.getLogger(__name__)
+
+_ALL_AGAIN_S = 3_600.0  # between looks at the whole index, while watching
+
+
+@click.group("scan", cls=GroupWithDefault, invoke_without_command=True)
+@collection_option
+@database_option
+@click.option(
+    "--clamd",
+    default=DEFAULT_ADDRESS,
+    show_default=True,
+    envvar=VARIABLE,
+    show_envvar=True,
+    metavar="ADDRESS",
+    help="Where clamd listens: unix:/path, or host:port.",
+)
+@click.option(
+    "--watch", is_flag=True, help="Go on: scan what comes, and all when signatures change."
+)
+@click.option("--every", default="10s", show_default=True, help="How often to look, with --watch.")
+@click.option("--again", is_flag=True, help="Also what has a verdict of these very signatures.")
+@click.option("--jobs", type=click.IntRange(1, 64), default=2, show_default=True, help="At once.")
+@click.option(
+    "--max-bytes",
+    type=click.IntRange(1),
+    default=MOST_BYTES,
+    show_default=True,
+    help="The largest payload to scan; not more than clamd's StreamMaxLength and MaxFileSize.",
+)
+@click.option(
+    "--signatures",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="clamd's database folder: signatures of your own count towards their version, too.",
+)
+@click.option(
+    "--settle",
+    default="15m",
+    show_default=True,
+    help="How long clamd may take to read --signatures that have changed.",
+)
+@json_option
+def scan_group(
+    *,
+    collection: Path,
+    database_url: str,
+    clamd: str,
+    watch: bool,
+    every: str,
+    again: bool,
+    jobs: int,
+    max_bytes: int,
+    signatures: Path | None,
+    settle: str,
+    as_json: bool,
+) -> int:
+    """Show payloads to clamd, the newest first, and keep its verdicts.
+
+    Neither capture nor playback waits for it. What has a verdict of the same signatures is passed
+    over, so an interrupted scan goes on where it stopped. In what clamd knows as a threat playback
+    shows a notice. Exit code 1: a threat was found. See docs/scanning.md.
+    """
+    layout = read_collection(collection)
+    address, pause_s = parse_clamd_address(clamd), parse_duration(every).total_seconds()
+    python = find_replay_python()
+    with ExitStack() as stack:
+        database = open_database(layout, database_url)
+        stack.callback(database.close)
+        decisions = open_decisions(layout, database_url)
+        stack.callback(decisions.close)
+        scan = CollectionScan(
+            database,
+            decisions,
+            ClamdClient(address),
+            partial(PayloadReader, python, layout),
+            _CLOCK.now,
+            most_bytes=max_bytes,
+            jobs=jobs,
+            signatures=signatures,
+            settle=parse_duration(settle),
+        )
+        stopped = stack.enter_context(_stopped_by_signals())
+        if watch:
+            _watch(scan, stopped, pause_s, as_json=as_json)
+            return ExitCode.STOPPED
+        found = _shown(partial(scan.run, again=again, stopped=stopped), quiet=as_json)
+        _print_scan(found, as_json=as_json)
+    if stopped.is_set():
+        return ExitCode.STOPPED
+    return ExitCode.SOME_FAILED if found.threats else ExitCode.OK
+
+
+scan_group.add_command(lists_group)
+
+
+@scan_group.command("threats")
+@collection_option
+@database_option
+@json_option
+def threats_command(*, collection: Path, database_url: str, as_json: bool) -> int:
+    """Show the payloads in which a threat was found, newest first."""
+    layout = read_collection(collection)
+    with ExitStack() as stack:
+        decisions = open_decisions(layout, database_url)
+        stack.callback(decisions.close)
+        found = list_threats(decisions)
+    if as_json:
+        click.echo(json.dumps({"threats": [_scan_facts(each) for each in found]}))
+        return ExitCode.OK
+    rows = [
+        (f"{each.scanned_at:%Y-%m-%d %H:%M}", clean(each.threat), each.scanner, each.digest)
+        for each in found
+    ]
+    for line in table(("scanned", "threat", "scanner", "digest"), rows, columns=width()):
+        click.echo(line)
+    return ExitCode.OK
+
+
+def _watch(
+    scan: CollectionScan, stopped: threading.Event, pause_s: float, *, as_json: bool
+) -> None:
+    """Scan what comes until it is stopped; all of the index each hour, and for new signatures."""
+    highest, version, due = 0, "", 0.0
+    away = False
+    backoff = ExponentialBackoff(pause_s, max(_ALL_AGAIN_S, pause_s))
+    while not stopped.is_set():
+        try:
+            now = _CLOCK.monotonic()
+            current = scan.version()
+            # What clamd has not read yet is no reason to show it everything again.
+            is_settled = not current.endswith(UNSETTLED) or not version
+            if (current != version and is_settled) or now >= due:
+                highest, version, due = 0, current, now + _ALL_AGAIN_S
+            found = scan.run(after=highest, stopped=stopped)
+            highest, away = found.highest, False
+            if found.scanned or found.skipped:
+                _print_scan(found, as_json=as_json)
+            backoff.reset()
+            stopped.wait(pause_s)
+        except (UnavailableError, TransientError) as error:
+            if not away:  # once, not every few seconds
+                click.echo(f"weboid: {error} Waiting for it.", err=True)
+            away = True
+            stopped.wait(pause_s)
+        except WeboidError:
+            raise
+        except Exception as error:
+            log.exception("scan.internal_error")
+            wait_s = backoff.next_s()
+            click.echo(
+                f"weboid: internal error ({type(error).__name__}: {error}); the next scan begins in "
+                f"{wait_s:g} s.",
+                err=True,
+            )
+            stopped.wait(wait_s)
+
+
+def _shown(run: Callable[..., ScanProgress], *, quiet: bool) -> ScanProgress:
+    columns = (TextColumn("scanning"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, transient=True, disable=quiet) as progress:
+        task = progress.add_task("", total=None)
+        return run(progress=lambda done, total: progress.update(task, completed=done, total=total))
+
+
+def _print_scan(found: ScanProgress, *, as_json: bool) -> None:
+    if as_json:
+        facts = {
+            "scanner": found.scanner,
+            "scanned": found.scanned,
+            "clean": found.clean,
+            "skipped": found.skipped,
+            "bytes": found.read_bytes,
+            "threats": [{**_scan_facts(verdict), "url": url} for verdict, url in found.threats],
+        }
+        click.echo(json.dumps(facts))
+        return
+    for verdict, url in found.threats:
+        click.echo(f"{clean(verdict.threat)}  {clean(url)}  {verdict.digest}")
+    skipped = f", {found.skipped} not looked into" if found.skipped else ""
+    click.echo(
+        f"{found.scanned} payloads of {format_size(found.read_bytes)} scanned with {found.scanner}:"
+        f" {len(found.threats)} threats, {found.clean} clean{skipped}."
+    )
+
+
+def _scan_facts(verdict: ScanVerdict) -> dict[str, Any]:
+    return {
+        "digest": verdict.digest,
+        "threat": verdict.threat,
+        "scanner": verdict.scanner,
+        "scanned_at": warc_date(verdict.scanned_at),
+    }
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[threading.Event]:
+    """An event that Ctrl-C and SIGTERM set, so that what was found is kept; a second one ends it."""
+    stopped = threading.Event()
+    before: dict[signal.Signals, Any] = {}
+
+    def stop(number: int, _frame: Any) -> None:
+        stopped.set()
+        signal.signal(number, before[signal.Signals(number)])
+
+    if threading.current_thread() is threading.main_thread():
+        for each in (signal.SIGINT, signal.SIGTERM):
+            before[each] = signal.signal(each, stop)
+    try:
+        yield stopped
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

@@ -1,0 +1,338 @@
+"""`weboid serve`: serve the reader pages and copies of a collection."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import closing, nullcontext
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import click
+
+from core.clock import SystemClock
+from core.config.database_urls import RedisUse, parse_redis_url
+from core.config.settings import LinksSettings, Settings
+from core.errors import ConfigError, UnavailableError
+from core.layout import Layout
+from crawler.collection import read_collection
+from links.archives.copy_store import ArchiveCopies
+from links.feedback.reporter_limits import limits_of
+from playback.access.holds import UnscannedPolicy
+from playback.full_origins import LOCAL
+from playback.playback_server import ServerOrigins, serve
+from playback.web.client_address import ClientAddresses, parse_networks
+from playback.web.i18n import SOURCE
+from playback.web.machine_api import MachineAccess, SearchIndexing
+from playback.web.rate_limits import RateLimitPolicy, SharedBuckets, read_token
+from playback.web.registry.registry_service import LazyRegistrySource, LinkRegistry, ReportOptions
+from playback.web.site_pages import Crawler
+from qa.web.check_pages import QualityContext
+from qa.web.review import ReviewerRules
+from warc.index.opener import unindexed_warcs
+from warc.index.sqlite import covered_by_file
+from warc.rebuild import upgrade_index
+from weboid.app.operator_identity import known_operator
+from weboid.app.reader_queue_status import ReaderQueueStatus
+from weboid.cli.support.child_commands import run_scanner, scan_option
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.options import (
+    collection_option,
+    database_option,
+    frontier_option,
+    with_frontier,
+)
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_LAST_PORT = 65_535
+_NETWORKS = ("behind", "links_internal", "reviewers")
+
+_OPTIONS = (
+    click.option(
+        "--replay-port",
+        type=click.IntRange(0, _LAST_PORT),
+        help="The copies' port, another origin; 0: a free one.  [default: the pages' port + 1]",
+    ),
+    click.option(
+        "--origin", default="", help="The pages' origin as readers see it: https://a.example."
+    ),
+    click.option(
+        "--replay-origin", default="", help="The copies' origin as readers see it: another."
+    ),
+    click.option(
+        "--behind",
+        multiple=True,
+        metavar="NETWORK",
+        help="A reverse proxy whose X-Forwarded-For tells who asks; may be given several times.",
+    ),
+    click.option(
+        "--links-internal",
+        multiple=True,
+        metavar="NETWORK",
+        help="Callers who may ask the link registry as often as they like, such as the wiki's own"
+        " server; may be given several times.",
+    ),
+    click.option(
+        "--links-token-file",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="The same for callers from elsewhere who send what it holds as `Authorization: Bearer …`.",
+    ),
+    click.option(
+        "--reviewers",
+        multiple=True,
+        metavar="NETWORK",
+        help="Whose people may judge copies at /quality; may be given several times.",
+    ),
+    click.option(
+        "--reviewers-token-file",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="The same for people elsewhere: their password there, under any name, is what it holds.",
+    ),
+)
+
+
+def serve_options(command: _Command) -> _Command:
+    """Add the options: where copies are, what readers see of it, and who may do more than others."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def serve_words(options: dict[str, Any]) -> tuple[str, ...]:
+    """Return the options that were given as words of a command line, checked.
+
+    Raises:
+        ConfigError: a network or an origin is none: said now, and not again and again by the front.
+    """
+    for name in _NETWORKS:
+        parse_networks(options.get(name) or ())
+    if options.get("origin") or options.get("replay_origin"):
+        check_origins(options.get("origin", ""), options.get("replay_origin", ""))
+    words = []
+    for name, value in options.items():
+        given = value if isinstance(value, tuple) else () if value in (None, "") else (value,)
+        words += [f"--{name.replace('_', '-')}={each}" for each in given]
+    return tuple(words)
+
+
+def check_origins(front: str, replay: str) -> None:
+    """Return when both are origins.
+
+    Raises:
+        ConfigError: one is missing, or is something else.
+    """
+    for name, text in (("--origin", front), ("--replay-origin", replay)):
+        parts = urlsplit(text)
+        if parts.scheme not in ("http", "https") or not parts.netloc or any(parts[2:]):
+            raise ConfigError(
+                f"{name} must be an origin like https://archive.example, not {text!r}."
+            )
+
+
+def replay_port_for(port: int, named: int | None) -> int:
+    """Return the copies' port: the named one, else the pages' port + 1, so that a restart keeps it.
+
+    >>> replay_port_for(8080, None), replay_port_for(0, None), replay_port_for(8080, 9000)
+    (8081, 0, 9000)
+    """
+    if named is not None:
+        return named
+    return port + 1 if 0 < port < _LAST_PORT else 0
+
+
+@click.command("serve")
+@collection_option
+@database_option
+@frontier_option
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=8080, show_default=True, help="The pages' port; 0: a free one.")
+@serve_options
+@click.option(
+    "--workers",
+    type=click.IntRange(0, 64),
+    default=0,
+    help="Processes that play copies back.  [default: one a core, 4 at most]",
+)
+@click.option(
+    "--language",
+    default=SOURCE,
+    show_default=True,
+    help="The pages' language for browsers that ask for none that there is.",
+)
+@click.option(
+    "--captures-index",
+    default="",
+    metavar="URL",
+    envvar="WEBOID_CAPTURES_INDEX",
+    help="An OutbackCDX collection with more captures: cdx+http://host:8080/name.",
+)
+@click.option(
+    "--unscanned",
+    type=click.Choice([str(each) for each in UnscannedPolicy]),
+    default=str(UnscannedPolicy.ALLOW),
+    show_default=True,
+    help="Files to download that no scanner has looked into: handed out, or held back.",
+)
+@click.option(
+    "--full", is_flag=True, help="Copies may run their scripts where a level rule says `full`."
+)
+@click.option(
+    "--full-origin",
+    default="",
+    help="The same, for readers elsewhere: the origins of such copies, https://*.copies.example.",
+)
+@click.option(
+    "--window-days",
+    type=click.FloatRange(min=0),
+    default=30.0,
+    show_default=True,
+    help="How far from its page a picture or style sheet may be captured.",
+)
+@click.option(
+    "--fonts", is_flag=True, help="Copies load the fonts that were captured with their pages."
+)
+@click.option(
+    "--show-logins",
+    is_flag=True,
+    help="Show captures that were made with a login to every reader; without it nobody sees them.",
+)
+@click.option(
+    "--indexing",
+    type=click.Choice([each.value for each in SearchIndexing]),
+    default=SearchIndexing.NONE.value,
+    show_default=True,
+    help="What search engines may list: nothing, or the pages around the copies; copies never.",
+)
+@click.option("--cdx-hosts", is_flag=True, help="Let CDX queries ask for whole hosts and domains.")
+@click.option(
+    "--links-reports",
+    type=click.IntRange(min=0),
+    default=LinksSettings().reports_per_day,
+    show_default=True,
+    help="Reports about links that all readers together may send on a day; 0: they send none.",
+)
+@scan_option
+@click.option("--no-replay", is_flag=True, help="Start no replay: another one serves the copies.")
+def command(
+    *,
+    collection: Path,
+    database_url: str,
+    frontier_url: str,
+    language: str,
+    host: str,
+    port: int,
+    replay_port: int | None,
+    origin: str,
+    replay_origin: str,
+    workers: int,
+    full: bool,
+    full_origin: str,
+    no_replay: bool,
+    scan: bool,
+    captures_index: str,
+    unscanned: str,
+    window_days: float,
+    fonts: bool,
+    show_logins: bool,
+    indexing: str,
+    cdx_hosts: bool,
+    behind: tuple[str, ...],
+    links_internal: tuple[str, ...],
+    links_reports: int,
+    links_token_file: Path | None,
+    reviewers: tuple[str, ...],
+    reviewers_token_file: Path | None,
+) -> int:
+    """Show a collection's pages, and play their copies back.
+
+    Prints one address. The copies come from another port, which is another origin: nothing that was
+    archived shares one with these pages. Works while the collection is being written. Ctrl-C ends it.
+    A link registry, when the collection has one, is shown at /links (docs/registry-api.md), and what
+    checks of copies found at /quality (docs/quality.md).
+    """
+    layout = read_collection(collection)
+    if not database_url:
+        _require_index(layout)
+    operator = known_operator(collection)
+    settings = with_frontier(Settings(), frontier_url)
+    shared = _shared_buckets(settings)
+    access = RateLimitPolicy(
+        readers=ClientAddresses(parse_networks(behind)),
+        internal=parse_networks(links_internal),
+        token=read_token(links_token_file) if links_token_file else "",
+        shared=shared,
+    )
+    judging = ReviewerRules(
+        readers=access.readers,
+        networks=parse_networks(reviewers),
+        token=read_token(reviewers_token_file) if reviewers_token_file else "",
+    )
+    archives = ArchiveCopies([each for each in (origin, replay_origin) if each])
+    voice = ReportOptions(layout, limits_of(links_reports), archives) if links_reports else None
+    try:
+        with (
+            closing(shared) if shared is not None else nullcontext(),
+            closing(ReaderQueueStatus(layout, settings, clock=SystemClock())) as status,
+            closing(LazyRegistrySource(layout, database_url)) as registry,
+            run_scanner(collection, database_url) if scan else nullcontext(),
+        ):
+            asyncio.run(
+                serve(
+                    layout,
+                    status=status,
+                    language=language,
+                    host=host,
+                    port=port,
+                    replay_port=replay_port_for(port, replay_port),
+                    on_ready=click.echo,
+                    index_url=database_url,
+                    origins=_origins(origin, replay_origin, needed=no_replay),
+                    with_replay=not no_replay,
+                    captures_index=captures_index,
+                    unscanned=UnscannedPolicy(unscanned),
+                    workers=workers,
+                    full=full_origin or (LOCAL if full else ""),
+                    openness=MachineAccess(SearchIndexing(indexing), cdx_hosts=cdx_hosts),
+                    window_days=window_days,
+                    fonts=fonts,
+                    show_logins=show_logins,
+                    links=LinkRegistry(registry, access, voice, layout),
+                    mounts=[QualityContext(layout, judging)],
+                    crawler=Crawler(operator.contact, operator.addresses),
+                )
+            )
+    except KeyboardInterrupt:
+        return ExitCode.OK
+    return ExitCode.OK
+
+
+def _shared_buckets(settings: Settings) -> SharedBuckets | None:
+    """Return the counts that fronts of one frontier in Redis share; None without such a frontier."""
+    if not settings.frontier.url:
+        return None
+    return SharedBuckets(parse_redis_url(settings.frontier.url, RedisUse.FRONTIER))
+
+
+def _require_index(layout: Layout) -> None:
+    """Upgrade the captures index; raise UnavailableError when it was lost; warn when it lacks WARCs."""
+    upgrade_index(layout, lambda text: click.echo(text, err=True))
+    missing = unindexed_warcs(layout)
+    if not missing:
+        return
+    text = f"{len(missing)} WARCs are not in the captures index; run `weboid index rebuild`."
+    if not covered_by_file(layout.captures_db):
+        raise UnavailableError(f"{layout.captures_db} is missing, empty or unreadable: {text}")
+    click.echo(f"Incomplete: {text}", err=True)
+
+
+def _origins(front: str, replay: str, *, needed: bool) -> ServerOrigins | None:
+    """What readers see.
+
+    Raises:
+        ConfigError: one without the other, or something that is no origin.
+    """
+    if not front and not replay and not needed:
+        return None
+    check_origins(front, replay)
+    return ServerOrigins(front, replay)

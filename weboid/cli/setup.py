@@ -1,0 +1,413 @@
+"""`weboid profile` and `weboid login`: profiles and stored site logins."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+
+from core.captures import check_login_name
+from core.clock import SystemClock
+from core.config.settings import BrowserSettings, Settings
+from core.errors import BadUrlError, ConfigError, InputError
+from core.hosts import canonical_host
+from core.layout import Layout
+from core.urls import fetch_key
+from crawler.capture.site_logins import (
+    Login,
+    LoginKey,
+    login_path,
+    make_key_file,
+    read_key_file,
+    read_login,
+    read_login_head,
+    write_login,
+)
+from crawler.collection import open_collection
+from crawler.jobs.crawl_job import toml_value
+from crawler.profiles import (
+    ProfileFinding,
+    builtin_profiles,
+    chain_settings,
+    load_chain,
+    load_profile,
+    profile_faults,
+    profile_warnings,
+    source_of_key,
+)
+from render.chromium import BrowserExecutable, find_browser, find_window_browser
+from render.sign_in import SignIn, display_variables, open_sign_in
+from render.site_session import SiteSession, check_hosts, confine_to_hosts
+from weboid.app.text_table import clean, table, width
+from weboid.cli.support.command_base import ExitCode, GroupWithDefault
+from weboid.cli.support.options import collection_option, json_option, profile_option
+from weboid.cli.support.run_options import ask_passphrase
+
+DEFAULT = "default"
+_SECRET_URLS = (("index", "url"), ("proxy", "dedup_url"), ("frontier", "url"))
+
+
+@click.group("profile")
+def profile_group() -> None:
+    """Look at profiles: what a crawl or a page is archived with.
+
+    A profile is a TOML file; docs/settings.md has its keys. NAME is one that comes with the program, or
+    the path of a file. A profile may extend another one: extends = "thorough".
+    """
+
+
+@profile_group.command("list")
+@json_option
+def profile_list(*, as_json: bool) -> int:
+    """The profiles that come with the program, and what each is for."""
+    found = {name: _purpose(name) for name in builtin_profiles()}
+    if as_json:
+        profiles = [{"name": name, "purpose": purpose} for name, purpose in found.items()]
+        click.echo(json.dumps({"profiles": profiles}, ensure_ascii=False))
+        return ExitCode.OK
+    for line in table(("name", "purpose"), list(found.items()), columns=width()):
+        click.echo(line)
+    return ExitCode.OK
+
+
+@profile_group.command("show")
+@click.argument("name", default=DEFAULT)
+@click.option("--changed", is_flag=True, help="Only what is not as by default.")
+@json_option
+def profile_show(*, name: str, changed: bool, as_json: bool) -> int:
+    """Every setting that holds under NAME, and who says it.
+
+    A line that begins with + differs from the default, which follows it.
+    """
+    chain = load_chain(name)
+    settings = chain_settings(chain)
+    rows = list(_rows(settings, chain))
+    if changed:
+        rows = [row for row in rows if row["value"] != row["default"]]
+    sheets: list[dict[str, Any]] = [
+        {"prefix": sheet.prefix, **sheet.changes()} for sheet in settings.sheets
+    ]
+    if as_json:
+        facts = {
+            "profile": chain[0].source,
+            "extends": [layer.source for layer in chain[1:]],
+            "settings": rows,
+            "sheets": sheets,
+        }
+        click.echo(json.dumps(facts, ensure_ascii=False))
+        return ExitCode.OK
+    for line in _lines(rows):
+        click.echo(line)
+    for each in settings.sheets:
+        click.echo(f"\n[[sheet]]\n+ prefix = {toml_value(each.prefix)}")
+        for group, keys in each.changes().items():
+            for key, value in keys.items():
+                click.echo(f"+ {group}.{key} = {toml_value(value)}")
+    return ExitCode.OK
+
+
+@profile_group.command("check")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@json_option
+def profile_check(*, files: tuple[str, ...], as_json: bool) -> int:
+    """Say every fault of a profile, and what in it is seldom meant.
+
+    Nothing is started, and nothing asked for. The exit code is 2 when a profile cannot be used.
+    """
+    wrong = False
+    for file in files:
+        bad, doubtful = _looked_at(file)
+        wrong = wrong or bool(bad)
+        if as_json:
+            facts = {
+                "file": file,
+                "usable": not bad,
+                "faults": [_profile_facts(each) for each in bad],
+                "warnings": [_profile_facts(each) for each in doubtful],
+            }
+            click.echo(json.dumps(facts, ensure_ascii=False))
+            continue
+        for each in bad:
+            click.echo(f"fault    {clean(each.where)}: {clean(each.text)}")
+        for each in doubtful:
+            click.echo(f"warning  {clean(each.where)}: {clean(each.text)}")
+        if not bad:
+            click.echo(f"{clean(file)} can be used.")
+    return ExitCode.INPUT if wrong else ExitCode.OK
+
+
+def _looked_at(file: str) -> tuple[list[ProfileFinding], list[ProfileFinding]]:
+    """(faults, warnings) of a profile."""
+    try:
+        chain = load_chain(file)
+    except ConfigError as error:
+        return [ProfileFinding(file, str(error))], []
+    bad = profile_faults(chain)
+    return bad, [] if bad else profile_warnings(chain, chain_settings(chain))
+
+
+def _profile_facts(finding: ProfileFinding) -> dict[str, Any]:
+    return {key: value for key, value in asdict(finding).items() if value}
+
+
+def _purpose(name: str) -> str:
+    """The comment at the head of a profile, up to its first full stop."""
+    head = []
+    for line in load_chain(name)[0].text.splitlines():
+        if not line.startswith("#"):
+            break
+        head.append(line.lstrip("# ").strip())
+    load_profile(name)
+    return " ".join(head).partition(". ")[0].rstrip(".")
+
+
+def _rows(settings: Settings, chain: Any) -> Any:
+    """What holds, key by key."""
+    usual = Settings()
+    for group in fields(settings):
+        if group.name == "sheets":
+            continue
+        values, defaults = getattr(settings, group.name), getattr(usual, group.name)
+        for each in fields(values):
+            yield {
+                "group": group.name,
+                "key": each.name,
+                "value": _shown(group.name, each.name, getattr(values, each.name)),
+                "default": getattr(defaults, each.name),
+                "from": source_of_key(chain, group.name, each.name) or "default",
+            }
+
+
+def _shown(group: str, key: str, value: Any) -> Any:
+    """The value; of an address that holds a password, without it."""
+    if (group, key) in _SECRET_URLS:
+        return _without_password(value)
+    if (group, key) == ("egress", "via"):
+        return {pattern: _without_password(via) for pattern, via in value.items()}
+    return value
+
+
+def _without_password(address: str) -> str:
+    scheme, separator, rest = address.partition("://")
+    user, at, host = rest.rpartition("@")
+    if not at:
+        return address
+    return f"{scheme}{separator}{user.partition(':')[0]}:…@{host}"
+
+
+def _lines(rows: list[dict[str, Any]]) -> list[str]:
+    lines: list[str] = []
+    group = ""
+    for row in rows:
+        if row["group"] != group:
+            group = row["group"]
+            lines += ["", f"[{group}]"] if lines else [f"[{group}]"]
+        differs = row["value"] != row["default"]
+        note = ""
+        if row["from"] != "default":
+            note = f"  # {row['from']}"
+            note += f"; default {toml_value(row['default'])}" if differs else "; as by default"
+        lines.append(f"{'+' if differs else ' '} {row['key']} = {toml_value(row['value'])}{note}")
+    return lines or ["Nothing differs from the defaults."]
+
+
+_CLOCK = SystemClock()
+
+
+@click.group("login", cls=GroupWithDefault, invoke_without_command=True)
+@click.argument("url", metavar="URL")
+@click.option("--name", help="What profiles call it: [login] names.  [default: the host]")
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    metavar="HOST",
+    help="Use it for that host, and for no other; *.example.org: for all in it. Repeatable.  "
+    "[default: the URL's]",
+)
+@click.option(
+    "--key-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Encrypt it with the key in that file instead of a passphrase; made when it is not there.",
+)
+@click.option(
+    "--unverified-tls",
+    is_flag=True,
+    help="Send the login to servers whose certificate does not verify, too. Whoever is on the way "
+    "to them can take it.",
+)
+@collection_option
+@profile_option
+@json_option
+def login_group(
+    *,
+    url: str,
+    name: str | None,
+    hosts: tuple[str, ...],
+    key_file: Path | None,
+    unverified_tls: bool,
+    collection: Path,
+    profile: str,
+    as_json: bool,
+) -> int:
+    """Log in to a site in a browser window, and keep the session for archiving.
+
+    A window opens at URL. Log in, then close it, or press Enter here. Cookies and local storage of
+    the hosts are kept in the collection, encrypted with a passphrase (WEBOID_LOGIN_PASSPHRASE, or it
+    is asked for) or a key file. Profiles that name the login visit pages of these hosts with it.
+    """
+    try:
+        url = fetch_key(url, allow_single_label=True)
+        host = canonical_host(urlsplit(url).hostname or "")
+    except (BadUrlError, ValueError) as error:
+        raise InputError(f"{url[:200]!r} is no URL to log in at: {error}") from error
+    name = check_login_name(name or host.strip("[]").replace(":", "."))
+    hosts = tuple(hosts) or (host,)
+    check_hosts(hosts)
+    settings = load_profile(profile)
+    screen, executable = display_variables(os.environ), _executable(settings.browser)
+    key = _key(key_file or (Path(settings.login.key_file) if settings.login.key_file else None))
+    layout = Layout(collection)
+    click.echo("Log in, then close the window, or press Enter here.", err=True)
+    taken = asyncio.run(_sign_in(url, executable, screen))
+    session = confine_to_hosts(taken.cookies, taken.storage, hosts)
+    if not session.cookies and not any(session.storage.values()):
+        raise InputError(
+            f"The browser had neither cookies nor storage of {', '.join(hosts)}: nothing is kept. "
+            "Log in before you close the window; --host names other hosts."
+        )
+    if not layout.marker.exists():
+        asyncio.run(_make_collection(collection))
+    login = login_of_session(name, hosts, session, now=_CLOCK.now())
+    login = replace(login, unverified_tls=unverified_tls)
+    path = write_login(layout.logins, login, key)
+    _tell(login, path, as_json=as_json)
+    return ExitCode.OK
+
+
+@login_group.command("ls")
+@collection_option
+@json_option
+def login_list(*, collection: Path, as_json: bool) -> int:
+    """Show the collection's logins; no passphrase is needed."""
+    rows, facts = [], []
+    for path in sorted(Layout(collection).logins.glob("*.login")):
+        try:
+            login = read_login_head(read_login(path.parent, path.stem))
+        except InputError as error:
+            click.echo(f"{clean(path.name)}: {error}", err=True)
+            continue
+        over = login.expires_at is not None and login.expires_at <= _CLOCK.now()
+        until = "" if login.expires_at is None else f"{login.expires_at:%Y-%m-%d %H:%M}"
+        facts.append({**_login_facts(login), "expired": over})
+        rows.append(
+            (
+                login.name,
+                " ".join(login.hosts),
+                str(login.cookies),
+                f"{login.made_at:%Y-%m-%d}",
+                f"{until} (over)" if over else until,
+                login.key,
+            )
+        )
+    if as_json:
+        click.echo(json.dumps({"logins": facts}, ensure_ascii=False))
+    elif not rows:
+        click.echo(f"There is no login in {collection}; weboid login URL makes one.")
+    else:
+        head = ("name", "hosts", "cookies", "made", "cookies last until", "key")
+        for line in table(head, rows, columns=width()):
+            click.echo(line)
+    return ExitCode.OK
+
+
+@login_group.command("rm")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@collection_option
+@json_option
+def login_remove(*, names: tuple[str, ...], collection: Path, as_json: bool) -> int:
+    """Remove logins. The session itself lives on until you log out at the site."""
+    folder = Layout(collection).logins
+    for name in names:
+        read_login(folder, name)
+    for name in names:
+        login_path(folder, name).unlink(missing_ok=True)
+    click.echo(json.dumps({"removed": names}) if as_json else f"Removed {', '.join(names)}.")
+    return ExitCode.OK
+
+
+def login_of_session(
+    name: str, hosts: Iterable[str], session: SiteSession, *, now: datetime
+) -> Login:
+    """The login that a session is."""
+    ends = [each["expires"] for each in session.cookies if "expires" in each]
+    # A cookie may be dated beyond all calendars.
+    last = datetime.fromtimestamp(min(max(ends), 4e9), tz=UTC) if ends else None
+    return Login(name, tuple(hosts), now, last, len(session.cookies), session=session)
+
+
+async def _sign_in(url: str, executable: BrowserExecutable, screen: dict[str, str]) -> SignIn:
+    async with open_sign_in(url, executable, screen=screen) as opened:
+        loop = asyncio.get_running_loop()
+        asked = sys.stdin.isatty()
+        if asked:
+            loop.add_reader(sys.stdin, opened.over.set)
+        try:
+            await opened.watch()
+        finally:
+            if asked:
+                loop.remove_reader(sys.stdin)
+        return opened
+
+
+async def _make_collection(root: Path) -> None:
+    async with open_collection(root, clock=_CLOCK):
+        pass
+
+
+def _executable(settings: BrowserSettings) -> BrowserExecutable:
+    """The profile's browser, else the first with windows."""
+    if settings.executable:
+        return find_browser(settings.executable)
+    return find_window_browser()
+
+
+def _key(path: Path | None) -> LoginKey:
+    if path is None:
+        return ask_passphrase("Passphrase for the new login", confirm=True)
+    if path.exists():
+        return read_key_file(path)
+    if path.suffix in (".toml", ".login"):
+        raise ConfigError(f"{path} looks like no key file: name a new one, such as weboid.key.")
+    click.echo(f"A new key is in {path}: keep it, nothing opens the login without it.", err=True)
+    return make_key_file(path)
+
+
+def _tell(login: Login, path: Path, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({**_login_facts(login), "file": str(path)}, ensure_ascii=False))
+        return
+    storage = sum(map(len, login.session.storage.values()))
+    click.echo(
+        f"The login {login.name} is kept in {path}: {login.cookies} cookies and {storage} stored items "
+        f"of {', '.join(login.hosts)}.\nPages of these hosts are visited with it where a profile says\n"
+        f'  [login]\n  names = ["{login.name}"]'
+    )
+
+
+def _login_facts(login: Login) -> dict[str, object]:
+    return {
+        "name": login.name,
+        "hosts": login.hosts,
+        "cookies": login.cookies,
+        "made_at": login.made_at.isoformat(),
+        "expires_at": None if login.expires_at is None else login.expires_at.isoformat(),
+        "unverified_tls": login.unverified_tls,
+    }

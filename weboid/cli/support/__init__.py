@@ -1,0 +1,1 @@
+"""Parts that commands share: groups, options, targets, output, child processes."""

@@ -1,0 +1,272 @@
+"""Weboid commands run as child processes: those of `wiki watch`, and the virus scanner.
+
+On one machine these share the collection's folder, and nobody has to know that they are many. In a
+cluster some are services of their own, and the watcher leaves them out (`--without`); or it runs alone
+(`--feed-only`).
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+import click
+
+from core.clock import Clock
+from core.config.settings import LinksSettings
+from net.process_supervisor import ManagedProcess, ProcessExit, ProcessOutput, describe_exit
+from playback.access.clamd import find_clamd
+from warc.index.database import INDEX_URL
+from weboid.app.text_table import clean
+
+_MINUTE, _HOUR, _DAY = 60.0, 3_600.0, 86_400.0
+_RETRY_WORDS = frozenset(
+    {"again", "later"}
+)  # as `weboid.cli.support.run_output.event_line` begins them
+_RETRIES_EVERY = timedelta(hours=1)
+_RETRY_HOSTS = 10_000
+# All that may run beside a watcher; `--without` takes these.
+CHILD_NAMES = (
+    *("archive", "check", "confirm", "bot", "replace", "purge", "copies", "verify", "mirror"),
+    *("serve", "scan", "lists"),
+)
+WEBOID = (sys.executable, "-m", "weboid")
+
+
+@dataclass(frozen=True, slots=True)
+class ChildCommandOptions:
+    """Where the household works.
+
+    Attributes:
+        collection: the folder.
+        profile: its name or path.
+        frontier_url: of a shared frontier, whose workers archive; empty: we do.
+        database_url: of a shared index and registry; empty: the collection's own.
+        workers: visits at the same time.
+        serve: where readers are served, (host, port); None: nowhere.
+        serve_options: further options of `weboid serve`, such as ``--replay-port=8081``.
+        as_json: parts speak JSON lines.
+        qa: look at the copies of what is archived; None: as the profile says.
+        clamd: where a virus scanner listens; empty: there is none.
+        without: names of parts that run elsewhere, of `CHILD_NAMES`.
+    """
+
+    collection: Path
+    profile: str
+    frontier_url: str = ""
+    database_url: str = ""
+    workers: int = 1
+    serve: tuple[str, int] | None = None
+    serve_options: tuple[str, ...] = ()
+    as_json: bool = False
+    qa: bool | None = None
+    clamd: str = ""
+    without: frozenset[str] = frozenset()
+
+
+def watch_children(home: ChildCommandOptions, links: LinksSettings) -> list[ManagedProcess]:
+    """Return the commands that run beside a watcher; `links` is what the profile says of links."""
+    return [each for each in _all_parts(home, links) if each.name not in home.without]
+
+
+def _all_parts(home: ChildCommandOptions, links: LinksSettings) -> list[ManagedProcess]:
+    found = [
+        _part(home, "check", "links check --watch"),
+        _part(home, "confirm", "links confirm --every=5m --hand-over"),
+        # Does nothing where no wiki has its bot switched on.
+        _part(home, "bot", "wiki bot run --all", every_s=_HOUR, first_s=_MINUTE),
+        _part(home, "replace", "links replace --test", every_s=_DAY, first_s=5 * _MINUTE),
+        _part(home, "purge", "links purge", every_s=_DAY, first_s=30 * _MINUTE),
+    ]
+    if not home.frontier_url:
+        looks = {None: "", True: " --qa", False: " --no-qa"}[home.qa]
+        crew = _part(home, "archive", f"archive --stay --workers={home.workers}{looks}")
+        found.insert(0, crew)
+    if links.archives:
+        # What is dead when it is first seen is rescued while readers still wait for it.
+        find = _part(home, "copies", "links copies --find", every_s=5 * _MINUTE, first_s=_MINUTE)
+        verify = _part(home, "verify", "links copies --verify", every_s=_DAY, first_s=20 * _MINUTE)
+        found += [find, verify]
+    else:  # says how many links are lost because nobody is asked
+        found.append(
+            _part(home, "copies", "links copies --find", every_s=_DAY, first_s=10 * _MINUTE)
+        )
+    if links.mirror != "never":
+        found.append(_part(home, "mirror", "links mirror --every=10m"))
+    if not home.database_url:
+        # Brings bad-address lists up to date whose files have changed; nothing where there are none.
+        found.append(_bare(home, "lists", "scan lists refresh", every_s=_HOUR, first_s=_MINUTE))
+    if home.clamd:
+        found.append(_bare(home, "scan", f"scan --watch --clamd={home.clamd}"))
+    if home.serve is not None:
+        found.append(_serving(home, *home.serve))
+    return found
+
+
+def with_time(text: str, now: datetime) -> str:
+    """Return a line of a log, with its moment before it.
+
+    >>> with_time("check | 3 due", datetime(2026, 11, 22, 17, 5, 9))
+    '2026-11-22 17:05:09 check | 3 due'
+    """
+    return f"{now:%Y-%m-%d %H:%M:%S} {text}"
+
+
+def child_output_printer(
+    *, as_json: bool, clock: Clock
+) -> Callable[[ProcessOutput | ProcessExit], None]:
+    """Tells what parts say: their lines with time and name before them, or as JSON lines with ``part``."""
+    retries = _RetryDigest()
+
+    def tell(event: ProcessOutput | ProcessExit) -> None:
+        if isinstance(event, ProcessExit):
+            again = f"started again in {event.again_s:.0f} s"
+            facts = {"event": "ended", "code": event.code, "again_s": event.again_s}
+            text = f"ended ({describe_exit(event.code)}), {again}"
+        else:
+            facts, text = _read(event.line), clean(event.line)
+        if as_json:
+            click.echo(json.dumps({"part": event.part, **facts}, ensure_ascii=False))
+            return
+        now = clock.now()
+        if (line := retries.shown(text, now)) is not None:
+            click.echo(with_time(f"{event.part:>8} | {line}", now))
+
+    return tell
+
+
+class _RetryDigest:
+    """Attempts at one host that bring nothing: told once, then once an hour with how many there were."""
+
+    def __init__(self) -> None:
+        self._told: OrderedDict[tuple[str, str], tuple[datetime, int]] = OrderedDict()
+
+    def shown(self, line: str, now: datetime) -> str | None:
+        """Return the line as it is to be told; None: not now."""
+        word, _, rest = line.partition(" ")
+        if word not in _RETRY_WORDS:
+            return line
+        try:
+            host = urlsplit(rest.split()[0]).netloc
+        except (ValueError, IndexError):
+            return line
+        told, more = self._told.pop((word, host), (None, 0))
+        is_told = told is None or now - told >= _RETRIES_EVERY
+        if len(self._told) >= _RETRY_HOSTS:
+            self._told.popitem(last=False)
+        self._told[word, host] = (now, 0) if is_told or told is None else (told, more + 1)
+        if not is_told:
+            return None
+        return f"{line} ({more} more of {host} since the last line)" if more else line
+
+
+def _read(line: str) -> dict[str, object]:
+    """A line as facts; one that is no JSON object is told as it is."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        found = None
+    return found if isinstance(found, dict) else {"event": "said", "line": line}
+
+
+def child_environment(home: ChildCommandOptions) -> dict[str, str]:
+    """The shared stores, for the parts: a command line shows passwords to everyone."""
+    named = {
+        "WEBOID_FRONTIER": home.frontier_url,
+        "WEBOID_DATABASE": home.database_url,
+    }
+    return {name: value for name, value in named.items() if value}
+
+
+def _part(
+    home: ChildCommandOptions, name: str, words: str, *, every_s: float = 0.0, first_s: float = 0.0
+) -> ManagedProcess:
+    named = f"{words} --profile={home.profile}"
+    return _bare(home, name, named, every_s=every_s, first_s=first_s)
+
+
+def _bare(
+    home: ChildCommandOptions, name: str, words: str, *, every_s: float = 0.0, first_s: float = 0.0
+) -> ManagedProcess:
+    """A command that takes no profile."""
+    options = [f"--collection={home.collection}"]
+    if home.as_json:
+        options.append("--json")
+    return ManagedProcess(name, (*WEBOID, *words.split(), *options), every_s, first_s)
+
+
+def _serving(home: ChildCommandOptions, host: str, port: int) -> ManagedProcess:
+    options = (f"--collection={home.collection}", f"--host={host}", f"--port={port}")
+    # The household scans by itself.
+    return ManagedProcess("serve", (*WEBOID, "serve", "--no-scan", *options, *home.serve_options))
+
+
+END_S: Final = 30.0  # for the payload under way
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def scan_option(command: _Command) -> _Command:
+    """`--scan/--no-scan`."""
+    option = click.option(
+        "--scan/--no-scan",
+        default=True,
+        help="Show what is archived to clamd, where one is found (docs/scanning.md).  [default: scan]",
+    )
+    return option(command)
+
+
+def scan_once(collection: Path, database_url: str) -> None:
+    """Scan what has no verdict yet, where clamd is found; what it finds is said on standard error."""
+    clamd = find_clamd(os.environ)
+    if clamd:
+        command = _scan_command(collection, clamd)
+        subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=2,
+            env=_environment(database_url),
+            check=False,
+        )
+
+
+@contextmanager
+def run_scanner(collection: Path, database_url: str) -> Iterator[None]:
+    """Scan what comes until the end of the block, where clamd is found."""
+    clamd = find_clamd(os.environ)
+    if not clamd or not os.access(collection, os.W_OK):
+        yield
+        return
+    process = subprocess.Popen(
+        # Should we be killed, the kernel ends it.
+        ("setpriv", "--pdeathsig", "TERM", *_scan_command(collection, clamd), "--watch"),  # noqa: S607
+        stdin=subprocess.DEVNULL,
+        stdout=2,
+        env=_environment(database_url),
+        start_new_session=True,
+    )
+    try:
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _scan_command(collection: Path, clamd: str) -> tuple[str, ...]:
+    return (*WEBOID, "scan", f"--collection={collection}", f"--clamd={clamd}")
+
+
+def _environment(database_url: str) -> dict[str, str]:
+    """Return ours with the index: a command line shows its password to everyone."""
+    return {**os.environ, **({INDEX_URL: database_url} if database_url else {})}

@@ -1,0 +1,108 @@
+"""Lazily imported click groups, groups with a default command, and exit codes."""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from importlib import import_module
+from typing import Any
+
+import click
+
+from core.errors import (
+    CollectionInUseError,
+    CollectionVersionError,
+    DiskFullError,
+    InputError,
+    TransientError,
+    UnavailableError,
+    WeboidError,
+)
+
+
+class ExitCode(IntEnum):
+    """How a command ended."""
+
+    OK = 0  # all that was asked for is done
+    # fmt: off
+    SOME_FAILED = 1  # done, but pages failed, lines were no URLs, `verify` found faults, or pictures differ
+    # fmt: on
+    INPUT = 2  # what was typed, or a file that it names, cannot be used: mend it
+    UNAVAILABLE = 3  # something must be installed or started first; `weboid doctor` says what
+    DISK_FULL = 4  # free some space, then run the same command again
+    COLLECTION = 5  # the collection is in use, or of another version
+    STOPPED = 6  # stopped as asked; the same command goes on where it stopped
+    INTERNAL = 70  # our own mistake
+
+
+def exit_code_for(error: WeboidError) -> ExitCode:
+    """The code that an error ends a command with."""
+    match error:
+        case InputError():
+            return ExitCode.INPUT
+        case DiskFullError():
+            return ExitCode.DISK_FULL
+        case CollectionInUseError() | CollectionVersionError():
+            return ExitCode.COLLECTION
+        case UnavailableError() | TransientError():
+            return ExitCode.UNAVAILABLE
+        case _:
+            return ExitCode.INTERNAL
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported on use: `weboid --help` does not load the world."""
+
+    def __init__(self, *args: Any, commands_at: Mapping[str, str], **kwargs: Any) -> None:
+        """Take names, and for each a module's `command`, or what stands behind the colon."""
+        super().__init__(*args, **kwargs)
+        self._commands_at = commands_at
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        """Every command's name."""
+        return sorted(self._commands_at)
+
+    def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
+        """The command of that name; None when there is none."""
+        if name not in self._commands_at:
+            return None
+        module, _, attribute = self._commands_at[name].partition(":")
+        command = getattr(import_module(module), attribute or "command")
+        assert isinstance(command, click.Command)
+        return command
+
+
+class GroupWithDefault(click.Group):
+    """A command that has commands below it: what its first word does not name, it does itself."""
+
+    allow_interspersed_args = True  # as a command: `weboid archive URL --json`
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the arguments, or leave them to the command that the first one names."""
+        if args and args[0] in self.list_commands(ctx):
+            ctx.invoked_subcommand = args[0]
+            ctx.args = list(args)
+            return ctx.args
+        return click.Command.parse_args(self, ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that was named, or this one."""
+        if ctx.invoked_subcommand is None:
+            return click.Command.invoke(self, ctx)
+        name, command, rest = self.resolve_command(ctx, ctx.args)
+        assert command is not None
+        with command.make_context(name, rest, parent=ctx) as below:
+            return command.invoke(below)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Its own; in the usage of a command below it none of its arguments, which stand in its place."""
+        params = super().get_params(ctx)
+        if ctx.command is self:
+            return params
+        return [each for each in params if not isinstance(each, click.Argument)]
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """As of a command: the others are listed below the options."""
+        return click.Command.collect_usage_pieces(self, ctx)
+
+
+class LazyGroupWithDefault(LazyGroup, GroupWithDefault):
+    """Both: the commands below it are imported on use."""

@@ -1,0 +1,178 @@
+"""Collection, frontier and selected items that a command works on."""
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from core.config.database_urls import RedisUse, parse_redis_url
+from core.config.settings import Settings
+from core.errors import UnavailableError
+from core.layout import Layout
+from core.regexes import compile_pattern
+from crawler.collection import read_collection
+from crawler.frontier.backend import open_frontier
+from crawler.frontier.base import Frontier
+from crawler.frontier.frontier_export import ItemSelection
+from crawler.status.collection_status import WORKER_SERVICE, is_in_use
+from weboid.app.operator_identity import collection_settings
+from weboid.cli.support.options import (
+    collection_option,
+    database_option,
+    frontier_option,
+    host_name,
+    json_option,
+    profile_option,
+    wiki_profile_option,
+    with_database,
+    with_frontier,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandTarget:
+    """What `--collection`, `--frontier` and `--profile` say.
+
+    Attributes:
+        layout: the collection's folders; it need not be there when the frontier is shared.
+        settings: the profile, with the frontier's address.
+        profile: its name or path.
+    """
+
+    layout: Layout
+    settings: Settings
+    profile: str = "default"
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the frontier is one that several machines share."""
+        return bool(self.settings.frontier.url)
+
+    @property
+    def name(self) -> str:
+        """What the command works on, for people; without a password."""
+        if not self.is_shared:
+            return str(self.layout.root)
+        return str(parse_redis_url(self.settings.frontier.url, RedisUse.FRONTIER))
+
+    @contextmanager
+    def frontier(self, *, make: bool = False) -> Iterator[Frontier]:
+        """The frontier, closed at the end of the block.
+
+        Args:
+            make: make it when the collection has none.
+
+        Raises:
+            UnavailableError: there is no collection, it has no frontier, or that does not answer.
+            CollectionVersionError: it was made by another version.
+        """
+        if not self.is_shared:
+            read_collection(self.layout.root)
+            if not make and not self.layout.frontier_db.exists():
+                raise UnavailableError(
+                    f"{self.layout.root} has no frontier yet: `weboid archive` or "
+                    "`weboid enqueue` makes one."
+                )
+        with open_frontier(
+            self.layout, self.settings.frontier, self.settings.politeness
+        ) as frontier:
+            yield frontier
+
+    def is_worked_on(self, frontier: Frontier, *, now: datetime) -> bool:
+        """Whether somebody works on the frontier, as far as one can see from here."""
+        if not self.is_shared and is_in_use(self.layout):
+            return True
+        return bool(frontier.notes(WORKER_SERVICE, now=now)) or bool(frontier.stats(now).claimed)
+
+
+def command_target(
+    collection: Path, frontier_url: str, profile: str, *, unattended: bool = False
+) -> CommandTarget:
+    """What the options say; `unattended` as in `weboid.app.operator_identity.collection_settings`.
+
+    Raises:
+        ConfigError: there is no such profile, it says something impossible, or the address is none.
+    """
+    settings = collection_settings(profile, collection, unattended=unattended)
+    return CommandTarget(Layout(collection), with_frontier(settings, frontier_url), profile)
+
+
+def target_options(function: Callable[..., int]) -> Callable[..., int]:
+    """`--collection`, `--frontier`, `--database`, `--profile` and `--json`: `where` and `as_json`."""
+    return _target_options(function, profile_option, unattended=False)
+
+
+def wiki_target_options(function: Callable[..., int]) -> Callable[..., int]:
+    """The same for what runs unattended for wikis: the profile is `wiki` unless one is named."""
+    return _target_options(function, wiki_profile_option, unattended=True)
+
+
+def _target_options(
+    function: Callable[..., int],
+    profile_option_: Callable[[Callable[..., int]], Callable[..., int]],
+    *,
+    unattended: bool,
+) -> Callable[..., int]:
+    @collection_option
+    @frontier_option
+    @database_option
+    @profile_option_
+    @json_option
+    @functools.wraps(function)
+    def command(
+        *,
+        collection: Path,
+        frontier_url: str,
+        database_url: str,
+        profile: str,
+        as_json: bool,
+        **rest: Any,
+    ) -> int:
+        where = command_target(collection, frontier_url, profile, unattended=unattended)
+        where = replace(where, settings=with_database(where.settings, database_url))
+        return function(where=where, as_json=as_json, **rest)
+
+    return command
+
+
+host_option = click.option("--host", type=host_name, metavar="HOST", help="Only this host's.")
+job_option = click.option("--job", metavar="NAME", help="Only this crawl's; '': of plain lists.")
+reason_option = click.option(
+    "--reason", default="", metavar="TEXT", help="Only those whose reason holds this."
+)
+match_option = click.option(
+    "--match", metavar="PATTERN", help="Only URLs in which this pattern (RE2) is found."
+)
+dry_option = click.option("--dry-run", is_flag=True, help="Say what would be done, do nothing.")
+
+
+def selection_of(
+    host: str | None, job: str | None, reason: str, match: str | None
+) -> ItemSelection:
+    """What the options mean.
+
+    Raises:
+        ConfigError: the pattern cannot be run.
+    """
+    pattern = None if match is None else compile_pattern(match, where="--match")
+    return ItemSelection(host=host, job=job, reason=reason, pattern=pattern)
+
+
+def search_progress(what: str, *, quiet: bool) -> Progress:
+    """A line on the terminal that says how far it is; none elsewhere."""
+    console = Console(stderr=True)
+    return Progress(
+        SpinnerColumn(),
+        TextColumn(f"{what} {{task.completed:,.0f}}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=quiet or not console.is_terminal,
+    )

@@ -1,0 +1,315 @@
+"""Options and parameter types that several commands share."""
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from core.config.database_urls import RedisUse, parse_index_url, parse_redis_url
+from core.config.profile import check_settings
+from core.config.settings import Settings
+from core.errors import BadUrlError, ConfigError, InputError
+from core.timestamps import parse_duration, parse_moment
+from core.urls import host_of
+from crawler.collection import check_trial_clock, check_trial_stores
+from proxy.control.frames import ClusterSecret
+from warc.index.database import INDEX_URL
+from weboid.app.operator_identity import contact_notice
+
+
+class DurationType(click.ParamType[timedelta]):
+    """A length of time, as `core.timestamps.parse_duration` reads it."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> timedelta:
+        """The length; fails with the reason."""
+        if isinstance(value, timedelta):
+            return value
+        try:
+            return parse_duration(value)
+        except InputError as error:
+            self.fail(str(error), param, ctx)
+
+
+class SizeType(click.ParamType[int]):
+    """A number of bytes: ``5GB``, ``700 MB``, ``2TiB``, ``1000``."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number; fails with the reason."""
+        if isinstance(value, int):
+            return value
+        found = _SIZE.fullmatch("".join(str(value).split()).lower())
+        if found is None:
+            self.fail(f"{str(value)[:40]!r} is no size: write 700MB, 5GB or 2TB.", param, ctx)
+        step = 1024 if found[3] else 1000
+        power = "kmgt".find(found[2]) + 1 if found[2] else 0
+        return int(float(found[1]) * step**power)
+
+
+_SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(?:([kmgt])(i?))?b?", re.ASCII)
+DURATION, SIZE = DurationType(), SizeType()
+
+
+def end_moment(text: str, *, now: datetime, option: str) -> datetime:
+    """The moment at which something ends: a length of time from now, or a date, as `option` was given.
+
+    Raises:
+        InputError: it names none, or one that is over.
+    """
+    try:
+        return now + parse_duration(text)
+    except InputError:
+        moment = parse_moment(text)
+    if moment <= now:
+        raise InputError(f"{text} is over already; leave {option} out for what has no end.")
+    return moment
+
+
+def start_moment(text: str, *, now: datetime) -> datetime:
+    """The moment from which on something counts: a length of time until now, or a date.
+
+    Raises:
+        InputError: it names none.
+    """
+    try:
+        return now - parse_duration(text)
+    except InputError:
+        pass
+    try:
+        return parse_moment(text)
+    except InputError as error:
+        raise InputError(
+            f"{text[:40]!r} is neither a moment nor a length of time up to a century:"
+            " write 2026-12-31, 2026-12-31T18:00 (UTC), 12h or 3d."
+        ) from error
+
+
+def host_name(text: str) -> str:
+    """A host's name as the frontier keeps it; a URL stands for its host.
+
+    Raises:
+        InputError: it is neither.
+
+    >>> host_name("WWW.Example.ORG"), host_name("https://a.example:8443/x"), host_name("[::1]")
+    ('www.example.org', 'a.example', '[::1]')
+    """
+    text = text.strip()
+    try:
+        return host_of(text if "://" in text else f"http://{text}/")
+    except BadUrlError as error:
+        raise InputError(f"{text[:80]!r} is no host: {error}") from error
+
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def collection_option(command: _Command) -> _Command:
+    """`--collection DIR`."""
+    option = click.option(
+        "--collection",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=Path("collection"),
+        show_default=True,
+        callback=_check_trial_clock,
+        help="The folder that holds WARCs, index and frontier.",
+    )
+    return option(command)
+
+
+def _check_trial_clock(_ctx: click.Context, _param: click.Parameter, root: Path) -> Path:
+    """Refuse a moved clock where it is not a trial's."""
+    check_trial_clock(root)
+    return root
+
+
+def json_option(command: _Command) -> _Command:
+    """`--json`."""
+    option = click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+    return option(command)
+
+
+def profile_option(command: _Command) -> _Command:
+    """`--profile NAME`."""
+    return _profile_option("default")(command)
+
+
+def wiki_profile_option(command: _Command) -> _Command:
+    """`--profile NAME`, for what runs for wikis."""
+    return _profile_option("wiki")(command)
+
+
+def _profile_option(default: str) -> Callable[[_Command], _Command]:
+    return click.option(
+        "--profile",
+        default=default,
+        show_default=True,
+        help="A profile's name, or the path of a TOML file.",
+    )
+
+
+def workers_option(command: _Command) -> _Command:
+    """`--workers COUNT`."""
+    option = click.option(
+        "--workers",
+        type=click.IntRange(1, 64),
+        default=lambda: min(2 * (os.cpu_count() or 1), 8),
+        show_default="two a core, at most 8",
+        help="Pages at the same time.",
+    )
+    return option(command)
+
+
+def frontier_option(command: _Command) -> _Command:
+    """`--frontier URL`."""
+    form = "A frontier in Redis, redis://host:port/number?frontier=NAME"
+    return _address_option("frontier", form, envvar="WEBOID_FRONTIER")(command)
+
+
+def database_option(command: _Command) -> _Command:
+    """`--database URL`, or the environment variable: a command line shows its password to everyone."""
+    form = "A captures index in PostgreSQL, postgresql://user@host:port/name"
+    return _address_option("database", form, envvar=INDEX_URL, show_envvar=True)(command)
+
+
+def dedup_option(command: _Command) -> _Command:
+    """`--dedup URL`."""
+    form = "A dedup index in Redis, redis://host:port/number?index=NAME"
+    return _address_option("dedup", form, envvar="WEBOID_DEDUP")(command)
+
+
+def _address_option(
+    name: str, form: str, *, envvar: str, show_envvar: bool = False
+) -> Callable[[_Command], _Command]:
+    """An option that names a store of several machines; ``@FILE`` stands for a file's content."""
+    return click.option(
+        f"--{name}",
+        f"{name}_url",
+        default="",
+        metavar="URL",
+        envvar=envvar,
+        show_envvar=show_envvar,
+        callback=_from_file,
+        help=f"{form}, instead of the collection's own.",
+    )
+
+
+def secret_option(command: _Command) -> _Command:
+    """`--secret-file FILE`, or the environment's WEBOID_SECRET. A command line can be read by all."""
+    option = click.option(
+        "--secret-file",
+        "secret",
+        metavar="FILE",
+        default="",
+        envvar="WEBOID_SECRET_FILE",
+        callback=_secret,
+        help="What workers and proxies know each other by, at least 32 characters; without it the "
+        "environment variable WEBOID_SECRET.",
+    )
+    return option(command)
+
+
+def cluster_secret_option(command: _Command) -> _Command:
+    """The same where it is needed only to reach proxies elsewhere: None without it."""
+    option = click.option(
+        "--secret-file",
+        "secret",
+        metavar="FILE",
+        default="",
+        envvar="WEBOID_SECRET_FILE",
+        callback=_secret_if_any,
+        help="What the proxies of a cluster know us by, with --frontier; without it the environment "
+        "variable WEBOID_SECRET.",
+    )
+    return option(command)
+
+
+def shared_settings(
+    settings: Settings, *, frontier_url: str = "", database_url: str = "", dedup_url: str = ""
+) -> Settings:
+    """The profile with the addresses that the options name laid over it.
+
+    Raises:
+        ConfigError: one of them is none, or they do not go together.
+    """
+    settings = with_database(with_frontier(settings, frontier_url), database_url)
+    if dedup_url:
+        settings = replace(settings, proxy=replace(settings.proxy, dedup_url=dedup_url))
+    check_trial_stores(settings)
+    check_settings(settings, source="the command line")
+    return settings
+
+
+def warn_missing_contact(contact: str) -> None:
+    """Say on standard error that sites are not told whom to ask, where they are not."""
+    notice = contact_notice(contact)
+    if notice:
+        click.echo(notice, err=True)
+
+
+def _from_file(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str:
+    """The address; ``@FILE`` is the file's content, so that a password need not be shown."""
+    if not value.startswith("@"):
+        return value
+    try:
+        return Path(value[1:]).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.BadParameter(f"{value[1:]} cannot be read: {error}.") from error
+
+
+def _secret(_ctx: click.Context, _parameter: click.Parameter, value: str) -> ClusterSecret:
+    text = (
+        os.environ.get("WEBOID_SECRET", "")
+        if not value
+        else _from_file(_ctx, _parameter, f"@{value}")
+    )
+    if not text:
+        raise click.UsageError(
+            "A secret is needed: name its file with --secret-file, or put it into WEBOID_SECRET; "
+            "`openssl rand -hex 32` makes one."
+        )
+    try:
+        return ClusterSecret.of(text)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _secret_if_any(
+    ctx: click.Context, parameter: click.Parameter, value: str
+) -> ClusterSecret | None:
+    is_given = bool(value or os.environ.get("WEBOID_SECRET"))
+    return _secret(ctx, parameter, value) if is_given else None
+
+
+def with_frontier(settings: Settings, url: str) -> Settings:
+    """The settings with the frontier that `--frontier` names; as they are without it.
+
+    Raises:
+        ConfigError: it names none.
+    """
+    if not url:
+        return settings
+    parse_redis_url(url, RedisUse.FRONTIER)
+    return replace(settings, frontier=replace(settings.frontier, url=url))
+
+
+def with_database(settings: Settings, url: str) -> Settings:
+    """The settings with the index that `--database` names; as they are without it.
+
+    Raises:
+        ConfigError: it names none, or the clock is moved.
+    """
+    if url:
+        parse_index_url(url)
+        settings = replace(settings, index=replace(settings.index, url=url))
+    check_trial_stores(settings)
+    return settings

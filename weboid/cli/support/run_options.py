@@ -1,0 +1,131 @@
+"""Options of commands that archive: background QA, stored levels, logins to unlock."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from core.clock import SystemClock
+from core.config.settings import Settings
+from core.config.stored_level import StoredLevel
+from core.errors import InputError, UnavailableError
+from core.layout import Layout
+from crawler.capture.page_capture import StoredLevelOf
+from crawler.capture.site_logins import NO_LOGINS, LoginKey, SiteLogins, open_logins, passphrase_key
+from crawler.worker.crawl_events import RunExtension
+from playback.access.decision_store import open_decisions
+from playback.access.level_store import LevelStore
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def qa_option(command: _Command) -> _Command:
+    """`--qa`."""
+    option = click.option(
+        "--qa/--no-qa",
+        "qa",
+        default=None,
+        help="Look at the copies of pages as they are archived, and capture again what is broken."
+        "  [default: as the profile says]",
+    )
+    return option(command)
+
+
+def background_checks(settings: Settings, *, qa: bool | None) -> RunExtension | None:
+    """Who works beside the run; None: nobody, and nothing of it is loaded.
+
+    Raises:
+        InputError: it is wanted where others archive.
+    """
+    if qa and settings.frontier.url:
+        raise InputError(
+            "Pages of a shared frontier are archived elsewhere: look at their copies with `weboid qa`."
+        )
+    wanted = settings.quality.check if qa is None else qa
+    if not wanted or settings.frontier.url:
+        return None
+    companion: RunExtension = import_module("weboid.app.live_check_tools").create_live_checks(
+        settings.quality
+    )
+    return companion
+
+
+STORED_LEVELS = click.Choice([str(level) for level in StoredLevel])
+
+
+def store_option(command: _Command) -> _Command:
+    """Add `--store`: what this run records, whatever was decided for wikis, domains and links."""
+    return click.option(
+        "--store",
+        type=STORED_LEVELS,
+        help="Record only so much of each page.  [default: as `weboid level` says, else everything]",
+    )(command)
+
+
+def with_store(settings: Settings, level: str | None) -> Settings:
+    """Return the settings with the option's level; None leaves what they say."""
+    if level is None:
+        return settings
+    return replace(settings, visit=replace(settings.visit, store=level))
+
+
+@contextmanager
+def open_stored_levels(layout: Layout, database_url: str) -> Iterator[StoredLevelOf]:
+    """Yield what tells stored levels by the decisions of a collection."""
+    with closing(open_decisions(layout, database_url)) as store:
+        book = LevelStore(store)
+
+        def level_of(url: str, wiki: str) -> StoredLevel:
+            return book.now().stored.ruling(url, wiki).level
+
+        yield level_of
+
+
+PASSPHRASE_VARIABLE = "WEBOID_LOGIN_PASSPHRASE"  # noqa: S105 its name
+
+
+def unlock_logins(settings: Settings, root: Path) -> SiteLogins:
+    """The logins that the settings name; none are asked for when none are named.
+
+    Args:
+        settings: the profile.
+        root: the collection's folder, which holds them.
+
+    Raises:
+        InputError: one of them is not there, or does not open.
+        UnavailableError: the passphrase is needed, and there is nobody to ask.
+    """
+    if not settings.login.names:
+        os.environ.pop(PASSPHRASE_VARIABLE, None)  # what we start need not know it
+        return NO_LOGINS
+    return open_logins(
+        Layout(root).logins,
+        settings.login,
+        now=SystemClock().now(),
+        ask=lambda: ask_passphrase("Passphrase of the logins"),
+        warn=lambda text: click.echo(text, err=True),
+    )
+
+
+def ask_passphrase(question: str, *, confirm: bool = False) -> LoginKey:
+    """The passphrase of the environment, which then forgets it, or the one that is typed.
+
+    Raises:
+        InputError: it is too short.
+        UnavailableError: there is none, and nobody to ask.
+    """
+    text = os.environ.pop(PASSPHRASE_VARIABLE, "")
+    if not text:
+        if not sys.stdin.isatty():
+            raise UnavailableError(
+                f"The passphrase of the logins is needed: set {PASSPHRASE_VARIABLE}, or make them "
+                "with --key-file."
+            )
+        text = click.prompt(question, hide_input=True, confirmation_prompt=confirm, err=True)
+    return passphrase_key(text)

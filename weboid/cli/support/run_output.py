@@ -1,0 +1,437 @@
+"""Output of a run: progress bar on a terminal, plain lines elsewhere, JSON lines for machines."""
+
+import json
+import logging
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Protocol
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from core.page_classes import GOOD, PageClass
+from core.page_manifest import VisitOutcome
+from core.playback_check import QaVerdict
+from core.timestamps import warc_date
+from crawler.frontier.base import AddResult
+from crawler.pools.proxy_pool import FileRecovered
+from crawler.run.crawl_run import RunSummary
+from crawler.worker.backpressure import DiskSpaceLow, DiskSpaceRestored
+from crawler.worker.crawl_events import (
+    Event,
+    IndexRestored,
+    LinksAdded,
+    PageChecked,
+    PageDeferred,
+    PageDone,
+    PageRepaired,
+    PageRetried,
+    PageSkipped,
+    QueueStatus,
+    SnapshotMade,
+)
+from net.backoff import WaitEnded, WaitStarted
+
+
+def page_line(event: PageDone | PageSkipped) -> str:
+    """A page in one line: outcome, status, records, bytes, seconds, URL, and why it is not whole."""
+    if isinstance(event, PageSkipped):
+        return f"skipped   {'':>3} {event.url}  ({event.reason})"
+    page = event.page
+    if page is None:
+        why = event.error or "finished by an earlier run"
+        return f"{'failed' if event.error else 'complete':9} {'':>3} {event.url}  ({why})"
+    status = str(page.status) if page.status is not None else "-"
+    said = GOOD | {PageClass.HTTP_ERROR}  # the status says it
+    kind = "" if page.page_class in said else str(page.page_class)
+    why = ", ".join(each for each in (kind, page.reason) if each)
+    reason = f"  ({why})" if why else ""
+    return (
+        f"{page.outcome:9} {status:>3} {page.records:4} records {format_size(page.stored_bytes):>9}"
+        f" {page.seconds:6.1f} s  {page.url}{reason}"
+    )
+
+
+def queue_line(event: QueueStatus) -> str:
+    """How the frontier stands, in few words."""
+    parts = [f"{event.claimed} in work", f"{event.queued} queued"]
+    if event.dead:
+        parts.append(f"{event.dead} dead")
+    parts.append(f"{event.per_minute:.0f}/min" if event.paused is None else "paused")
+    return " · ".join(parts)
+
+
+def event_line(
+    event: PageRetried
+    | PageDeferred
+    | PageChecked
+    | PageRepaired
+    | DiskSpaceLow
+    | DiskSpaceRestored
+    | WaitStarted
+    | WaitEnded
+    | FileRecovered
+    | IndexRestored
+    | SnapshotMade,
+) -> str:
+    """What happens between pages, in one line."""
+    match event:
+        case PageChecked():
+            score = "   -" if event.score is None else f"{event.score:4.2f}"
+            reason = f"  ({event.reason})" if event.reason else ""
+            text = f"{event.verdict or 'unchecked':9} {score} {event.url}{reason}"
+        case PageRepaired():
+            text = f"repaired  {event.url}: {event.state}; {event.reason}"
+        case PageRetried():
+            text = f"again     {event.url}: {event.reason}"
+        case PageDeferred():
+            until = f"{event.until:%Y-%m-%d %H:%M:%S} UTC"
+            text = f"later     {event.url}: {event.reason}; not before {until}"
+        case DiskSpaceLow():
+            text = (
+                f"waiting   for space on the disk: {format_size(event.free_bytes)} are free,"
+                f" {format_size(event.wanted_bytes)} are wanted. Free some, and it goes on by itself."
+            )
+        case DiskSpaceRestored():
+            text = f"going on  after {event.seconds:.0f} s: there is space again"
+        case WaitStarted():
+            text = f"waiting   {event.text} It goes on by itself."
+        case WaitEnded():
+            text = f"going on  after {event.seconds:.0f} s: the {event.reason} is there again"
+        case SnapshotMade():
+            text = f"snapshot  of {event.at:%Y-%m-%d %H:%M:%S} UTC: the crawl log begins anew"
+        case _:
+            text = f"recovered {event.text}"
+    return text
+
+
+def summary_lines(account: RunSummary) -> list[str]:
+    """The run in a few lines."""
+    if account.handed_over:
+        return [f"Left to the workers of the shared frontier (`weboid worker`): {account.left}."]
+    pages = ", ".join(f"{count} {outcome}" for outcome, count in sorted(account.outcomes.items()))
+    rate = sum(account.outcomes.values()) / account.seconds * 60 if account.seconds else 0.0
+    lines = [
+        f"Pages: {pages or 'none'}. {account.records} records, {format_size(account.stored_bytes)},"
+        f" {account.seconds:.1f} s, {rate:.0f} pages/min."
+    ]
+    if account.links:
+        lines.append(f"Links that joined: {account.links}.")
+    if account.skipped:
+        why = ", ".join(f"{count} {word}" for word, count in account.skipped.most_common(10))
+        lines.append(f"Skipped: {account.skipped.total()} ({why}).")
+    if account.failures:
+        lines.append(f"Given up: {account.failures}.")
+    if account.checked:
+        found = ", ".join(
+            f"{count} {verdict or 'unchecked'}" for verdict, count in worst_first(account.checked)
+        )
+        lines.append(f"Checked: {account.checked.total()} ({found}).")
+    if account.repaired:
+        ended = ", ".join(f"{count} {state}" for state, count in account.repaired.most_common())
+        lines.append(f"Captured again: {account.repaired.total()} ({ended}).")
+    if account.left:
+        lines.append(f"Left: {account.left}. The same command goes on with them.")
+    return lines
+
+
+def worst_first(counts: Mapping[QaVerdict, int]) -> list[tuple[QaVerdict, int]]:
+    """What was found, the worst first."""
+    order = (QaVerdict.BROKEN, QaVerdict.DOUBTFUL, QaVerdict.GOOD, QaVerdict.UNCHECKED)
+    return [(verdict, counts[verdict]) for verdict in order if counts.get(verdict)]
+
+
+def format_size(count: float) -> str:
+    """Bytes for people.
+
+    >>> format_size(999), format_size(1_500_000)
+    ('999 B', '1.5 MB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+_NAMES: dict[type, str] = {
+    WaitStarted: "waiting",
+    WaitEnded: "going_on",
+    PageSkipped: "skipped",
+    LinksAdded: "links",
+    PageChecked: "checked",
+    PageRepaired: "repaired",
+    QueueStatus: "progress",
+    IndexRestored: "index_restored",
+}
+_COLOURS = {
+    VisitOutcome.COMPLETE: "green",
+    VisitOutcome.PARTIAL: "yellow",
+    VisitOutcome.FAILED: "red",
+    VisitOutcome.SKIPPED: "cyan",
+}
+
+
+class RunReporter(Protocol):
+    """What a run tells as it goes."""
+
+    def started(self, added: AddResult, todo: int) -> None:
+        """The URLs are in the frontier; `todo` pages are to be done."""
+        ...
+
+    def event(self, event: Event) -> None:
+        """A page is over, or is tried again."""
+        ...
+
+    def stopping(self) -> None:
+        """The run was asked to stop and finishes what it began."""
+        ...
+
+    def ended(self, account: RunSummary) -> None:
+        """The run is over."""
+        ...
+
+
+def run_reporter(*, as_json: bool) -> "RunReporter":
+    """The way that suits who reads."""
+    if as_json:
+        return JsonRunReporter()
+    return BarRunReporter() if sys.stdout.isatty() else TextRunReporter()
+
+
+class JsonRunReporter:
+    """One JSON object a line on standard output."""
+
+    def started(self, added: AddResult, todo: int) -> None:
+        """Say what was added."""
+        self._say({"event": "started", **asdict(added), "todo": todo})
+
+    def event(self, event: Event) -> None:
+        """Say what happened; a page without its long lists, which are in its manifest."""
+        match event:
+            case PageRetried():
+                self._say({"event": "retry", **asdict(event)})
+            case DiskSpaceLow():
+                self._say({"event": "paused", "reason": "disk", **asdict(event)})
+            case DiskSpaceRestored():
+                self._say({"event": "resumed", **asdict(event)})
+            case PageDeferred():
+                until = warc_date(event.until)
+                self._say({"event": "later", **asdict(event), "until": until})
+            case FileRecovered():
+                self._say({"event": "recovered", **event.facts})
+            case PageDone():
+                self._say_page(event)
+            case SnapshotMade():
+                self._say({"event": "snapshot", "at": warc_date(event.at)})
+            case _:
+                self._say({"event": _NAMES[type(event)], **asdict(event)})
+
+    def _say_page(self, event: PageDone) -> None:
+        page = event.page
+        facts: dict[str, object] = {
+            "event": "page",
+            "url": event.url,
+            "outcome": str(
+                page.outcome if page else VisitOutcome.FAILED if event.error else "done"
+            ),
+            "reason": event.error or (page.reason if page else ""),
+            "attempts": event.attempts,
+        }
+        if page is not None:
+            facts |= {
+                "page_id": page.page_id,
+                "final_url": page.final_url,
+                "captured_at": page.captured_at,
+                "status": page.status,
+                "mime": page.mime,
+                "class": page.page_class,
+                "title": page.title,
+                "records": page.records,
+                "bytes": page.stored_bytes,
+                "seconds": page.seconds,
+            }
+        self._say(facts)
+
+    def stopping(self) -> None:
+        """Say that it stops."""
+        self._say({"event": "stopping"})
+
+    def ended(self, account: RunSummary) -> None:
+        """Say what was done in all."""
+        self._say(
+            {
+                "event": "summary",
+                "added": account.added.added,
+                "duplicates": account.added.duplicates,
+                "outcomes": {str(key): count for key, count in account.outcomes.items()},
+                "failed": [{"url": url, "reason": reason} for url, reason in account.failed],
+                "failures": account.failures,
+                "skipped": dict(account.skipped),
+                "links": account.links,
+                "records": account.records,
+                "bytes": account.stored_bytes,
+                "checked": dict(account.checked),
+                "repaired": dict(account.repaired),
+                "left": account.left,
+                "seconds": round(account.seconds, 3),
+                "stopped": account.stopped,
+            }
+        )
+
+    def _say(self, facts: dict[str, object]) -> None:
+        click.echo(json.dumps(facts, ensure_ascii=False))
+
+
+class TextRunReporter:
+    """One line a page, then a summary."""
+
+    def __init__(self) -> None:
+        self._done = 0
+        self._todo = 0
+
+    def started(self, added: AddResult, todo: int) -> None:
+        """Say what is to be done."""
+        self._todo = todo
+        known = f", {added.duplicates} known already" if added.duplicates else ""
+        click.echo(f"{added.added} added{known}; {todo} to archive.")
+
+    def event(self, event: Event) -> None:
+        """One line."""
+        if isinstance(event, LinksAdded):
+            self._todo += event.count
+        elif isinstance(event, QueueStatus):
+            self._todo = self._done + event.queued + event.claimed
+        elif _is_well(event):
+            pass  # the summary counts them
+        elif isinstance(event, PageDone | PageSkipped):
+            self._done += 1
+            # The frontier's counts are a moment old: what came back meanwhile is not in them yet.
+            self._todo = max(self._todo, self._done)
+            click.echo(f"[{self._done}/{self._todo}] {page_line(event)}")
+        else:
+            lost = isinstance(event, FileRecovered) and event.lost
+            click.echo(f"  {event_line(event)}", err=lost)
+
+    def stopping(self) -> None:
+        """Say what happens now."""
+        click.echo("Stopping: pages begun are finished; once more to stop at once.", err=True)
+
+    def ended(self, account: RunSummary) -> None:
+        """The summary."""
+        for line in summary_lines(account):
+            click.echo(line)
+
+
+class BarRunReporter:
+    """A bar that stays below the lines."""
+
+    def __init__(self) -> None:
+        self._console = Console(highlight=False)
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=12),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[standing]}", style="dim"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=self._console,
+            transient=True,
+        )
+        self._task = self._progress.add_task("archiving", total=None, standing="")
+        self._todo = 0
+        self._checked: Counter[QaVerdict] = Counter()
+        # Warnings must not tear the bar.
+        logging.getLogger().handlers[:] = [_AboveBarHandler(self._console)]
+
+    def started(self, added: AddResult, todo: int) -> None:
+        """Show the bar."""
+        known = f", {added.duplicates} known already" if added.duplicates else ""
+        self._console.print(f"{added.added} added{known}; {todo} to archive.")
+        self._todo = todo
+        self._progress.update(self._task, total=todo)
+        if todo:
+            self._progress.start()
+
+    def event(self, event: Event) -> None:
+        """One line above the bar."""
+        if isinstance(event, LinksAdded):
+            self._todo += event.count
+            self._progress.update(self._task, total=self._todo)
+            return
+        if isinstance(event, QueueStatus):
+            self._stand(event)
+            return
+        if isinstance(event, PageChecked):
+            self._checked[event.verdict] += 1
+        if _is_well(event):
+            return
+        if isinstance(event, PageSkipped):
+            self._console.print(escape(page_line(event)), style="cyan", soft_wrap=True)
+            self._advance()
+            return
+        if not isinstance(event, PageDone):
+            waits = isinstance(event, DiskSpaceLow | WaitStarted)
+            self._progress.update(self._task, description="waiting" if waits else "archiving")
+            style = "bold red" if isinstance(event, FileRecovered) and event.lost else "dim"
+            self._console.print(escape(event_line(event)), style=style, soft_wrap=True)
+            return
+        outcome = event.page.outcome if event.page else VisitOutcome.FAILED
+        colour = "red" if event.error else _COLOURS[outcome]
+        self._console.print(f"[{colour}]{escape(page_line(event))}[/{colour}]", soft_wrap=True)
+        self._advance()
+
+    def _advance(self) -> None:
+        """Count a page; the frontier's counts, which are a moment old, may not know it yet."""
+        self._progress.advance(self._task)
+        self._todo = max(self._todo, int(self._progress.tasks[0].completed))
+        self._progress.update(self._task, total=self._todo)
+
+    def _stand(self, event: QueueStatus) -> None:
+        """Show how the whole stands; what was skipped together or added elsewhere counts here."""
+        done = int(self._progress.tasks[0].completed)
+        self._todo = done + event.queued + event.claimed
+        text = queue_line(event) + "".join(
+            f" · {count} {verdict}" for verdict, count in worst_first(self._checked) if verdict
+        )
+        self._progress.update(self._task, total=self._todo, standing=text)
+
+    def stopping(self) -> None:
+        """Say what happens now."""
+        self._progress.update(self._task, description="stopping")
+        self._console.print(
+            "Stopping: pages begun are finished; press Ctrl-C once more to stop at once."
+        )
+
+    def ended(self, account: RunSummary) -> None:
+        """Take the bar away and give the summary."""
+        self._progress.stop()
+        for line in summary_lines(account):
+            self._console.print(escape(line))
+
+
+class _AboveBarHandler(logging.Handler):
+    def __init__(self, console: Console) -> None:
+        super().__init__(logging.WARNING)
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._console.print(f"[dim]{escape(record.getMessage())}[/dim]", soft_wrap=True)
+
+
+def _is_well(event: Event) -> bool:
+    """Whether it is a copy that is good: of those the counts are enough."""
+    return isinstance(event, PageChecked) and event.verdict is QaVerdict.GOOD

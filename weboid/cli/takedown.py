@@ -1,0 +1,393 @@
+"""`weboid takedown`: add, list and lift take-downs."""
+
+import getpass
+import json
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from core.clock import SystemClock
+from core.errors import InputError
+from core.timestamps import warc_date
+from playback.access import takedowns as book
+from playback.access.decision_store import DecisionStore
+from playback.access.takedowns import (
+    Takedown,
+    TakedownEffect,
+    TakedownKind,
+    TakedownSet,
+    TakedownSubject,
+    check_timestamp,
+    normalize_target,
+)
+from playback.takedown_coverage import CoveredPage, TakedownCoverage, digest_aliases
+from warc.index.database import IndexDatabase
+from weboid.app.text_table import clean, table, width
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.options import collection_option, database_option, end_moment, json_option
+from weboid.cli.takedown_enforcement import erase_command, open_takedown_stores, prove_command
+
+_CLOCK = SystemClock()
+_MOST_SHOWN = 20  # entries of one `add` that a person is told of one by one
+
+
+@click.group("takedown")
+def takedown_group() -> None:
+    """Say what must not be shown, and prove that it is not.
+
+    A take-down holds from the next request on, on every route of playback; nothing is removed from
+    the WARCs but by `erase`. See docs/takedown.md for what each kind covers.
+    """
+
+
+takedown_group.add_command(prove_command)
+takedown_group.add_command(erase_command)
+
+
+def takedown_facts(entry: book.TakedownEntry, now: datetime) -> dict[str, Any]:
+    """A take-down as JSON values."""
+    takedown = entry.takedown
+    return {
+        "number": takedown.number,
+        "kind": str(takedown.kind),
+        "what": takedown.what,
+        "timestamp": takedown.timestamp,
+        "effect": str(takedown.effect),
+        "reason": takedown.reason,
+        "ticket": takedown.ticket,
+        "actor": takedown.actor,
+        "decided_at": warc_date(takedown.decided_at),
+        "expires_at": None if takedown.expires_at is None else warc_date(takedown.expires_at),
+        "lifted_at": None if entry.lifted_at is None else warc_date(entry.lifted_at),
+        "lifted_by": entry.lifted_by,
+        "lifted_reason": entry.lifted_reason,
+        "holds": entry.holds(now),
+    }
+
+
+@takedown_group.command("add")
+@click.argument("names", nargs=-1, metavar="[URL|HOST|DIGEST]...")
+@click.option("--prefix", is_flag=True, help="Each URL with all that lies below its path.")
+@click.option("--host", is_flag=True, help="Whole hosts, with all hosts below them.")
+@click.option("--capture", metavar="TIMESTAMP", help="Only the URL's capture of that moment.")
+@click.option("--digest", is_flag=True, help="Payloads, wherever they were captured.")
+@click.option("--file", "file", type=click.File(encoding="utf-8"), help="More of them, one a line.")
+@click.option("--hide", is_flag=True, help="As if it had never been captured, instead of a notice.")
+@click.option("--reason", default="", help="Why: readers are told, unless it is hidden.")
+@click.option("--ticket", default="", help="Where it was asked for: readers are not told.")
+@click.option("--actor", default=None, help="Who decides.  [default: you]")
+@click.option("--until", metavar="WHEN", help="For so long (30d), or until then (2026-12-31).")
+@click.option("--dry-run", is_flag=True, help="Say what would be covered, and do nothing.")
+@collection_option
+@database_option
+@json_option
+def add_command(
+    *,
+    names: tuple[str, ...],
+    prefix: bool,
+    host: bool,
+    capture: str | None,
+    digest: bool,
+    file: Any,
+    hide: bool,
+    reason: str,
+    ticket: str,
+    actor: str | None,
+    until: str | None,
+    dry_run: bool,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    """Take down URLs, or what the options say instead.
+
+    What is taken down already is left as it is. A line of --file that begins with # is passed over;
+    nothing is taken down when one of them cannot be read.
+    """
+    now = _CLOCK.now()
+    kind = _kind(prefix=prefix, host=host, capture=capture, digest=digest)
+    words = [*names, *(_lines_of(file) if file is not None else ())]
+    if not words:
+        raise InputError("Say what to take down: a URL, or --file FILE.")
+    model = Takedown(
+        number=0,
+        kind=kind,
+        what="",
+        timestamp="" if capture is None else check_timestamp(capture),
+        effect=TakedownEffect.HIDE if hide else TakedownEffect.BLOCK,
+        reason=reason.strip(),
+        ticket=ticket.strip(),
+        actor=actor if actor is not None else getpass.getuser(),
+        decided_at=now,
+        expires_at=None if until is None else end_moment(until, now=now, option="--until"),
+    )
+    with ExitStack() as stack:
+        at = open_takedown_stores(stack, collection, database_url)
+        wanted = _wanted(at.database, model, words)
+        made = _missing(at.decisions, wanted, now)
+        counts = _counts(at.database, made, now, quiet=as_json)
+        framing = [
+            page
+            for each in made
+            for page in TakedownCoverage(at.database, each, now).embedding_pages()
+        ]
+        if not dry_run and made:
+            book.add_takedowns(at.decisions, made)
+        entries = [
+            each
+            for each in book.list_takedowns(at.decisions)
+            if each.holds(now) and each.takedown.decided_at >= now.replace(microsecond=0)
+        ]
+    numbers = {_same(each.takedown): each.takedown.number for each in entries}
+    already = len(wanted) - len(made)
+    _say_added(made, counts, numbers, already, framing, dry_run=dry_run, as_json=as_json)
+    return ExitCode.OK
+
+
+@takedown_group.command("list")
+@click.option("--for", "url", metavar="URL", help="Only those that hold for the URL.")
+@click.option("--all", "with_past", is_flag=True, help="Also those that were lifted or are over.")
+@collection_option
+@database_option
+@json_option
+def list_command(
+    *, url: str | None, with_past: bool, collection: Path, database_url: str, as_json: bool
+) -> int:
+    """Show the take-downs."""
+    now = _CLOCK.now()
+    with ExitStack() as stack:
+        found = book.list_takedowns(open_takedown_stores(stack, collection, database_url).decisions)
+    shown = [each for each in found if with_past or each.holds(now)]
+    if url is not None:
+        subject = normalize_target(TakedownKind.URL, url)
+        shown = [each for each in shown if _concerns(each.takedown, subject)]
+    if as_json:
+        click.echo(json.dumps([takedown_facts(each, now) for each in shown], ensure_ascii=False))
+        return ExitCode.OK
+    for line in _table(shown, now) if shown else ["There is no take-down."]:
+        click.echo(line)
+    return ExitCode.OK
+
+
+@takedown_group.command("lift")
+@click.argument("names", nargs=-1, required=True, metavar="NUMBER|URL...")
+@click.option("--reason", required=True, help="Why, for whoever asks later.")
+@click.option("--actor", default=None, help="Who decides.  [default: you]")
+@click.option("--dry-run", is_flag=True, help="Say which would be lifted, and do nothing.")
+@collection_option
+@database_option
+@json_option
+def lift_command(
+    *,
+    names: tuple[str, ...],
+    reason: str,
+    actor: str | None,
+    dry_run: bool,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    """Take take-downs back, by their numbers or by what they name; they stay in the books."""
+    now = _CLOCK.now()
+    with ExitStack() as stack:
+        decisions = open_takedown_stores(stack, collection, database_url).decisions
+        standing = [
+            each.takedown for each in book.list_takedowns(decisions) if each.lifted_at is None
+        ]
+        chosen: dict[int, Takedown] = {}
+        for name in names:
+            found = [each for each in standing if _is_named(each, name)]
+            if not found:
+                raise InputError(
+                    f"No take-down that stands has the number or the name {name[:200]!r};"
+                    " `weboid takedown list --all` shows them."
+                )
+            chosen |= {each.number: each for each in found}
+        if not dry_run:
+            said = actor if actor is not None else getpass.getuser()
+            book.lift_takedowns(decisions, chosen, actor=said, reason=reason, now=now)
+    if as_json:
+        click.echo(json.dumps({"lifted": list(chosen), "dry_run": dry_run}))
+        return ExitCode.OK
+    for number, each in chosen.items():
+        done = "Would lift" if dry_run else "Lifted"
+        click.echo(
+            f"{done} #{number}: {clean(f'{each.kind} {each.what} {each.timestamp}'.strip())}"
+        )
+    return ExitCode.OK
+
+
+def _kind(*, prefix: bool, host: bool, capture: str | None, digest: bool) -> TakedownKind:
+    said = {
+        TakedownKind.PREFIX: prefix,
+        TakedownKind.HOST: host,
+        TakedownKind.CAPTURE: capture is not None,
+        TakedownKind.DIGEST: digest,
+    }
+    chosen = [kind for kind, is_said in said.items() if is_said]
+    if len(chosen) > 1:
+        raise InputError("Only one of --prefix, --host, --capture and --digest can be meant.")
+    return chosen[0] if chosen else TakedownKind.URL
+
+
+def _lines_of(file: Any) -> list[str]:
+    lines = (line.strip() for line in file)
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def _wanted(database: IndexDatabase, model: Takedown, words: list[str]) -> list[Takedown]:
+    """A take-down for each word, and for each other digest that its payload goes by; none twice."""
+    found: dict[tuple[str, ...], Takedown] = {}
+    for place, word in enumerate(words, 1):
+        try:
+            what = normalize_target(model.kind, word)
+        except InputError as error:
+            raise InputError(f"Entry {place}: {error}") from error
+        names = [
+            what,
+            *(digest_aliases(database, what) if model.kind is TakedownKind.DIGEST else ()),
+        ]
+        for name in names:
+            takedown = replace(model, what=name)
+            found.setdefault(_same(takedown), takedown)
+    return list(found.values())
+
+
+def _same(takedown: Takedown) -> tuple[str, ...]:
+    """Equal for take-downs that do the same."""
+    return (takedown.kind, takedown.what, takedown.timestamp, takedown.effect)
+
+
+def _missing(store: DecisionStore, wanted: list[Takedown], now: datetime) -> list[Takedown]:
+    """Those that do not hold already for as long."""
+    held = {
+        _same(each.takedown)
+        for each in book.list_takedowns(store)
+        if each.holds(now)
+        and (
+            each.takedown.expires_at is None
+            or (
+                wanted[0].expires_at is not None
+                and each.takedown.expires_at >= wanted[0].expires_at
+            )
+        )
+    }
+    return [each for each in wanted if _same(each) not in held]
+
+
+def _counts(
+    database: IndexDatabase, made: list[Takedown], now: datetime, *, quiet: bool
+) -> list[tuple[int, int]]:
+    """Pages and captures that each covers now."""
+    columns = (TextColumn("looking"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    found = []
+    with Progress(*columns, transient=True, disable=quiet or len(made) < _MOST_SHOWN) as progress:
+        task = progress.add_task("", total=len(made))
+        for each in made:
+            coverage = TakedownCoverage(database, each, now)
+            pages = sum(1 for _ in coverage.pages())
+            found.append((pages, sum(1 for _ in coverage.captures())))
+            progress.advance(task)
+    return found
+
+
+def _say_added(
+    made: list[Takedown],
+    counts: list[tuple[int, int]],
+    numbers: dict[tuple[str, ...], int],
+    held: int,
+    framing: list[CoveredPage],
+    *,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    if as_json:
+        added = [
+            {
+                "number": numbers.get(_same(each)),
+                "kind": str(each.kind),
+                "what": each.what,
+                "timestamp": each.timestamp,
+                "effect": str(each.effect),
+                "pages": pages,
+                "captures": captures,
+            }
+            for each, (pages, captures) in zip(made, counts, strict=True)
+        ]
+        embedded = [{"url": each.url, "timestamp": each.timestamp} for each in framing]
+        document = {
+            "added": added,
+            "already": held,
+            "embedded_in": embedded,
+            "dry_run": dry_run,
+        }
+        click.echo(json.dumps(document, ensure_ascii=False))
+        return
+    for each, (pages, captures) in list(zip(made, counts, strict=True))[:_MOST_SHOWN]:
+        number = numbers.get(_same(each))
+        name = "Would take down" if dry_run else f"#{number} takes down"
+        what = clean(f"{each.kind} {each.what} {each.timestamp}".strip())
+        click.echo(f"{name} {what}: {pages:,} pages, {captures:,} captures.")
+    if len(made) > _MOST_SHOWN:
+        click.echo(f"… and {len(made) - _MOST_SHOWN:,} more.")
+    if framing:
+        click.echo(
+            f"Framed in {len(framing):,} other captures, whose copies are shown without it and whose"
+            " text and pictures are not shown:"
+        )
+    for page in framing[:_MOST_SHOWN]:
+        click.echo(f"  {page.timestamp} {clean(page.url)}")
+    if len(framing) > _MOST_SHOWN:
+        click.echo(f"… and {len(framing) - _MOST_SHOWN:,} more.")
+    if held:
+        click.echo(f"{held:,} taken down already.")
+
+
+def _concerns(takedown: Takedown, url: str) -> bool:
+    return (
+        TakedownSet((takedown,)).on(TakedownSubject(url, takedown.timestamp), takedown.decided_at)
+        is not None
+    )
+
+
+def _is_named(takedown: Takedown, name: str) -> bool:
+    if name.lstrip("#").isdecimal():
+        return takedown.number == int(name.lstrip("#"))
+    if takedown.what == name:
+        return True
+    try:
+        return takedown.what == normalize_target(takedown.kind, name)
+    except InputError:
+        return False
+
+
+def _table(entries: list[book.TakedownEntry], now: datetime) -> list[str]:
+    rows = []
+    for entry in entries:
+        each = entry.takedown
+        if entry.lifted_at is not None:
+            state = f"lifted {entry.lifted_at:%Y-%m-%d} by {entry.lifted_by}: {entry.lifted_reason}"
+        elif not each.holds(now):
+            state = f"over since {each.expires_at:%Y-%m-%d}"
+        else:
+            state = "" if each.expires_at is None else f"until {each.expires_at:%Y-%m-%d %H:%M}"
+        rows.append(
+            (
+                str(each.number),
+                str(each.kind),
+                str(each.effect),
+                f"{each.what} {each.timestamp}".strip(),
+                f"{each.decided_at:%Y-%m-%d}",
+                each.actor,
+                each.ticket,
+                each.reason,
+                state,
+            )
+        )
+    head = ("#>", "kind", "effect", "what", "decided", "by", "ticket", "reason", "state")
+    return table(head, rows, columns=width())

@@ -1,0 +1,453 @@
+"""`weboid takedown erase` and `prove`: erasure from WARCs, and proof over every route."""
+
+import asyncio
+import getpass
+import json
+import socket
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from core.captures import Capture
+from core.clock import SystemClock
+from core.config.settings import Settings
+from core.errors import InputError, UnavailableError, WeboidError
+from core.layout import Layout
+from core.timestamps import parse_warc_date, unix_milliseconds, warc_date
+from crawler.collection import open_collection, read_collection
+from playback.access import takedowns as book
+from playback.access.control import AccessControl
+from playback.access.decision_store import DecisionStore, open_decisions
+from playback.access.takedowns import Takedown, TakedownKind, normalize_target
+from playback.playback_server import serve
+from playback.replay.file_cache import clear_cache
+from playback.takedown_audit import (
+    AuditReport,
+    HeldValidators,
+    TakedownAuditor,
+    cases_of,
+    embedding_cases,
+    every_route,
+    traces_of,
+)
+from playback.takedown_coverage import TakedownCoverage, revisits_of
+from playback.web.client_address import parse_networks
+from playback.web.rate_limits import RateLimitPolicy
+from qa.check_pictures import erase_check_results
+from warc.erasure import (
+    ErasedRecord,
+    RecordTombstone,
+    erase_records,
+    finish_erasure,
+    is_interrupted,
+)
+from warc.index.database import IndexDatabase, open_database
+from warc.rebuild import rebuild_index
+from weboid.app.text_table import clean, table, width
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.options import (
+    collection_option,
+    database_option,
+    json_option,
+    with_database,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TakedownStores:
+    """A collection's index and decisions; `close` both by the stack that opened them."""
+
+    database: IndexDatabase
+    decisions: DecisionStore
+
+
+def open_takedown_stores(stack: ExitStack, collection: Path, database_url: str) -> TakedownStores:
+    """Index and decisions of a collection."""
+    layout = read_collection(collection)
+    database = stack.enter_context(closing(open_database(layout, database_url)))
+    decisions = stack.enter_context(closing(open_decisions(layout, database_url)))
+    return TakedownStores(database, decisions)
+
+
+_CLOCK = SystemClock()
+_MOST_SHOWN = 50
+_KEEP = """
+INSERT INTO erasures (record_id, takedown, filename, url, captured_ms, erased_ms, actor)
+VALUES (:record_id, :takedown, :filename, :url, :captured_ms, :erased_ms, :actor)
+ON CONFLICT DO NOTHING
+"""
+
+
+@click.command("erase")
+@click.argument("number", type=int, required=False, metavar="NUMBER")
+@click.option("--yes", is_flag=True, help="Do it. Without it, only what would be done is said.")
+@click.option("--finish", "only_finish", is_flag=True, help="End an erasing that was interrupted.")
+@click.option("--actor", default=None, help="Who does it.  [default: you]")
+@collection_option
+@database_option
+@json_option
+def erase_command(
+    *,
+    number: int | None,
+    yes: bool,
+    only_finish: bool,
+    actor: str | None,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    """Take the payloads that take-down NUMBER covers out of the WARCs, for good.
+
+    In the place of each record stands a tombstone that says what was erased, when, why and by whom;
+    every other record stays byte for byte. Revisits of an erased payload, at whatever URL, are erased
+    with it, and what checks said and showed of the pages (`weboid qa`). Needs the collection for itself, and room for one copy of each WARC concerned.
+    """
+    if (number is None) != only_finish:
+        raise InputError("Say which take-down: its number, as `weboid takedown list` shows it.")
+    said = actor if actor is not None else getpass.getuser()
+    return asyncio.run(_run(collection, database_url, number, said, yes=yes, as_json=as_json))
+
+
+async def _run(
+    collection: Path,
+    database_url: str,
+    number: int | None,
+    actor: str,
+    *,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    async with open_collection(collection, clock=_CLOCK) as held:
+        with ExitStack() as stack:
+            at = open_takedown_stores(stack, collection, database_url)
+            if number is None:
+                if not is_interrupted(held.layout):
+                    raise InputError("No erasing was interrupted.")
+                return _finished(held.layout, at.decisions, database_url, actor, as_json=as_json)
+            if is_interrupted(held.layout):
+                raise InputError("An erasing was interrupted: end it first, with --finish.")
+            takedown = _standing(at.decisions, number)
+            captures = list(TakedownCoverage(at.database, takedown, _CLOCK.now()).captures())
+            lost = revisits_of(at.database, captures)
+            _announce(takedown, captures, lost, quiet=as_json)
+            if not yes:
+                return _not_done(captures, lost, as_json=as_json)
+            erased = _erase(held.layout, at, takedown, (captures, lost), database_url, actor)
+        _say(erased, as_json=as_json)
+        return ExitCode.OK
+
+
+def _standing(decisions: DecisionStore, number: int) -> Takedown:
+    now = _CLOCK.now()
+    for each in book.list_takedowns(decisions):
+        if each.takedown.number == number:
+            if not each.holds(now):
+                raise InputError(f"Take-down {number} was lifted or is over, so nothing is erased.")
+            return each.takedown
+    raise InputError(f"There is no take-down {number}; `weboid takedown list` shows them.")
+
+
+def _erase(
+    layout: Layout,
+    at: TakedownStores,
+    takedown: Takedown,
+    found: tuple[list[Capture], list[Capture]],
+    database_url: str,
+    actor: str,
+) -> list[ErasedRecord]:
+    now = _CLOCK.now()
+    captures, lost = found
+    lines = (
+        ("erased", warc_date(now)),
+        ("erased-by", actor),
+        ("takedown", str(takedown.number)),
+        ("reason", takedown.reason),
+    )
+    why = {"revisit-of": "The payload that it referred to was erased."}
+    tombstones: dict[str, list[RecordTombstone]] = {}
+    places: set[tuple[str, int]] = set()
+    for each, more in (*((one, {}) for one in captures), *((one, why) for one in lost)):
+        place = (each.location.filename, each.location.offset)
+        if place not in places:
+            places.add(place)
+            stone = RecordTombstone(each.location.offset, (*lines, *more.items()))
+            tombstones.setdefault(each.location.filename, []).append(stone)
+    erased = erase_records(layout, tombstones, with_index=not database_url)
+    _after(layout, at.decisions, database_url, erased, takedown.number, actor)
+    return erased
+
+
+def _finished(
+    layout: Layout, decisions: DecisionStore, database_url: str, actor: str, *, as_json: bool
+) -> int:
+    erased = finish_erasure(layout, with_index=not database_url)
+    _after(layout, decisions, database_url, erased, 0, actor)
+    _say(erased, as_json=as_json)
+    return ExitCode.OK
+
+
+def _after(  # what is left to do when the WARCs are as they should be
+    layout: Layout,
+    decisions: DecisionStore,
+    database_url: str,
+    erased: list[ErasedRecord],
+    number: int,
+    actor: str,
+) -> None:
+    clear_cache(layout.made)  # safe copies of what is gone are gone, too
+    erase_check_results(layout, database_url, (each.page_id for each in erased))
+    if database_url and erased:
+        settings = with_database(Settings(), database_url)
+        rebuild_index(
+            layout,
+            bucket=settings.proxy.dedup_bucket,
+            min_bytes=settings.proxy.dedup_min_bytes,
+            index=settings.index,
+        )
+    erased_ms = unix_milliseconds(_CLOCK.now())
+    decisions.change(
+        [
+            (
+                _KEEP,
+                {
+                    "record_id": each.record_id,
+                    "takedown": number,
+                    "filename": each.filename,
+                    "url": each.url,
+                    "captured_ms": unix_milliseconds(parse_warc_date(each.date)),
+                    "erased_ms": erased_ms,
+                    "actor": actor,
+                },
+            )
+            for each in erased
+        ]
+    )
+
+
+def _announce(
+    takedown: Takedown, captures: list[Capture], lost: list[Capture], *, quiet: bool
+) -> None:
+    """Say what will be no more, what nobody would expect first."""
+    if quiet:
+        return
+    for each in lost[:_MOST_SHOWN]:
+        click.echo(
+            clean(f"Lost with it: {each.url}, captured {each.captured_at:%Y-%m-%d %H:%M:%S}")
+        )
+    if len(lost) > _MOST_SHOWN:
+        click.echo(f"… and {len(lost) - _MOST_SHOWN:,} more revisits of the same payloads.")
+    files = len({each.location.filename for each in (*captures, *lost)})
+    size = sum(each.location.length for each in (*captures, *lost))
+    click.echo(
+        clean(
+            f"Take-down {takedown.number} ({takedown.kind} {takedown.what}): {len(captures):,}"
+            f" records and {len(lost):,} revisits in {files:,} WARCs, {size:,} bytes."
+        )
+    )
+
+
+def _not_done(captures: list[Capture], lost: list[Capture], *, as_json: bool) -> int:
+    if as_json:
+        document: dict[str, Any] = {
+            "erased": 0,
+            "records": len(captures),
+            "lost_revisits": [each.url for each in lost],
+        }
+        click.echo(json.dumps(document, ensure_ascii=False))
+    else:
+        click.echo("Nothing was erased. It cannot be undone: say --yes to do it.")
+    return ExitCode.OK
+
+
+def _say(erased: list[ErasedRecord], *, as_json: bool) -> None:
+    if as_json:
+        records = [
+            {"record": each.record_id, "url": each.url, "warc": each.filename} for each in erased
+        ]
+        click.echo(json.dumps({"erased": len(erased), "records": records}, ensure_ascii=False))
+        return
+    click.echo(
+        f"{len(erased):,} records erased. Copies and backups of the WARCs still hold them;"
+        " `weboid archive verify` checks what is here."
+    )
+
+
+_MOST_LEAKS = 50
+_STARTS = 3
+
+
+@click.command("prove")
+@click.argument("url", metavar="URL")
+@click.option(
+    "--front", default="", help="Origin of the archive to ask.  [default: one is started]"
+)
+@click.option("--replay", default="", help="Origin of its copies.")
+@click.option(
+    "--before",
+    "keep",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Ask before the take-down, and keep what readers hold then in this file.",
+)
+@click.option(
+    "--warm",
+    type=click.Path(dir_okay=False, exists=True, path_type=Path),
+    help="Ask with what that file says readers hold.",
+)
+@click.option(
+    "--show-logins",
+    is_flag=True,
+    help="The archive is served with --show-logins: captures made with a login may be shown.",
+)
+@collection_option
+@database_option
+@json_option
+def prove_command(
+    *,
+    url: str,
+    front: str,
+    replay: str,
+    keep: Path | None,
+    warm: Path | None,
+    show_logins: bool,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    """Ask every route for what must not be shown of URL, and search the answers for it.
+
+    That is what was taken down, and what was captured with a login.
+
+    Routes are those that the applications themselves list. Each is asked for every capture that is
+    covered, its artifacts, its payloads at other URLs, and pages in which it is framed; with GET, HEAD, Range and Accept-Datetime;
+    and with the ETags of --warm. Ends with 1 when an answer shows something, or nothing could be told.
+    """
+    if bool(front) != bool(replay):
+        raise InputError("An archive has two origins: say both --front and --replay.")
+    layout = read_collection(collection)
+    held = None if warm is None else _read_warm(warm)
+    wanted = _ProofOptions(layout, database_url, url, held, keep is not None, show_logins)
+    proof = _prove(wanted, front, replay) if front else asyncio.run(_started(wanted))
+    if keep is not None:
+        keep.write_text(proof.warm.to_json(), encoding="utf-8")
+        click.echo(f"{len(proof.cases)} captures asked for; what readers hold is in {keep}.")
+        return ExitCode.OK
+    _print_proof(proof, as_json=as_json)
+    return ExitCode.OK if proof.is_sound else ExitCode.SOME_FAILED
+
+
+class _ProofOptions(NamedTuple):
+    """What is to be proved.
+
+    Attributes:
+        warm: what readers held before; None: nothing is known of it.
+        before: the take-down is still to come, so everything may be shown.
+        show_logins: captures made with a login may be shown.
+    """
+
+    layout: Layout
+    database_url: str
+    url: str
+    warm: HeldValidators | None
+    before: bool
+    show_logins: bool
+
+
+def _prove(wanted: _ProofOptions, front: str, replay: str) -> AuditReport:
+    now, before, layout = _CLOCK.now(), wanted.before, wanted.layout
+    with ExitStack() as stack:
+        at = open_takedown_stores(stack, layout.root, wanted.database_url)
+        permits = AccessControl(
+            at.decisions, at.database.rows, lambda: now, show_logins=wanted.show_logins
+        )
+        named = normalize_target(TakedownKind.URL, wanted.url)
+        cases = cases_of(at.database, None if before else permits, named, now)
+        if not cases:
+            raise InputError(
+                f"Nothing was captured at {named}."
+                if before
+                else f"No take-down covers a capture of {named}, and none was made with a login;"
+                " `weboid takedown list` shows the take-downs."
+            )
+        sought = traces_of(layout, at.database, cases, permits, now)
+        cases += [] if before else embedding_cases(at.database, permits, cases)
+        app = every_route(at.database, at.decisions, replay)
+        with closing(TakedownAuditor(front, replay)) as prover:
+            return prover.prove(cases, sought, app, wanted.warm)
+
+
+async def _started(wanted: _ProofOptions) -> AuditReport:
+    """The proof of an archive that is started for it on this machine, and ended."""
+    for attempt in range(1, _STARTS + 1):
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = int(probe.getsockname()[1])
+        ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        serving = asyncio.create_task(
+            serve(
+                wanted.layout,
+                replay_port=port,
+                on_ready=ready.set_result,
+                index_url=wanted.database_url,
+                show_logins=wanted.show_logins,
+                access=RateLimitPolicy(internal=parse_networks(["127.0.0.1"])),
+            )
+        )
+        try:
+            await asyncio.wait((ready, serving), return_when=asyncio.FIRST_COMPLETED)
+            if not ready.done():
+                if attempt < _STARTS and serving.exception() is not None:
+                    continue  # the port may have been taken meanwhile
+                serving.result()
+                raise UnavailableError("The archive ended before it could be asked.")
+            origins = ready.result(), f"http://127.0.0.1:{port}"
+            return await asyncio.to_thread(_prove, wanted, *origins)
+        finally:
+            serving.cancel()
+            with suppress(asyncio.CancelledError, WeboidError):
+                await serving
+    raise AssertionError
+
+
+def _read_warm(path: Path) -> HeldValidators:
+    try:
+        return HeldValidators.from_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{path} is nothing that `weboid takedown prove --before` wrote: {error}."
+        ) from error
+
+
+def _print_proof(proof: AuditReport, *, as_json: bool) -> None:
+    rows = list(proof.by_route())
+    if as_json:
+        names = ("server", "route", "answers", "verdict")
+        document: dict[str, Any] = {
+            "sound": proof.is_sound,
+            "captures": len(proof.cases),
+            "requests": len(proof.findings),
+            "routes": [dict(zip(names, row, strict=True)) for row in rows],
+            "leaks": [
+                {
+                    "server": each.probe.server,
+                    "method": each.probe.method,
+                    "target": each.probe.target,
+                    "headers": dict(each.probe.headers),
+                    "status": each.status,
+                    "leak": each.leak,
+                }
+                for each in proof.leaks
+            ],
+            "unproved": proof.unproved,
+        }
+        click.echo(json.dumps(document, ensure_ascii=False))
+        return
+    for line in table(("server", "route", "answers", "verdict"), rows, columns=width()):
+        click.echo(line)
+    for each in proof.leaks[:_MOST_LEAKS]:
+        headers = ", ".join(f"{name}: {value}" for name, value in each.probe.headers)
+        what = f"{each.probe.method} {each.probe.target} {headers}".strip()
+        click.echo(clean(f"LEAK  {each.probe.server} {what} -> {each.status}. {each.leak}"))
+    said = "nothing of it is shown" if proof.is_sound else "it is NOT proved"
+    click.echo(f"{len(proof.cases):,} captures, {len(proof.findings):,} requests: {said}.")

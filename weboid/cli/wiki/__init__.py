@@ -1,0 +1,1 @@
+"""Commands of `weboid wiki`: watched wikis and the bot."""

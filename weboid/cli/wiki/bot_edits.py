@@ -1,0 +1,231 @@
+"""`weboid wiki bot status`, `edits` and `review`: past bot edits and their outcome."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+
+from core.errors import InputError
+from links.registry.bot_edits import (
+    BotEdit,
+    EditKind,
+    EditState,
+    count_edits,
+    last_made,
+    newest_edits,
+)
+from links.registry.database import RegistryStore
+from links.registry.pages import find_pages
+from links.registry.urls import urls_by_id
+from links.registry.wikis import Wiki
+from weboid.app.text_table import clean, table, width
+from weboid.app.wiki_clients import settings_of_wiki
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.command_target import CommandTarget, target_options
+from weboid.cli.support.registry_access import actor_name, open_registry
+from weboid.cli.wiki.bot_run import edit_facts
+from weboid.cli.wiki.bot_setup import CLOCK, choose_wiki, source_warnings
+from wiki.bot.edit_settlement import RevertReview, edits_to_review, review_revert
+from wiki.settings import to_json
+
+_MOST_LINKS: Final = 2  # of an edit in a line; --json has all
+_LONGEST: Final = 1_000  # characters of a citation that are shown
+_STATES = [each.name.lower() for each in EditState]
+
+
+@click.command("status")
+@click.argument("name", required=False, default="", metavar="[NAME]")
+@target_options
+def status_command(*, name: str, where: CommandTarget, as_json: bool) -> int:
+    """Say whether the bot is on, as whom it edits, and what became of its edits."""
+    with open_registry(where.layout.root, where.settings.index.url) as store:
+        wiki = choose_wiki(store, name)
+        bot = settings_of_wiki(wiki).bot
+        with store.reading() as rows:
+            pages = count_edits(rows, wiki.id, EditKind.PAGE)
+            talk = count_edits(rows, wiki.id, EditKind.TALK)
+            last = last_made(rows, wiki.id)
+        try:
+            warnings = source_warnings(store, where, wiki, bot)
+        except InputError as error:
+            warnings = [str(error)]
+    found = {state.name.lower(): count for state, count in sorted(pages.items())}
+    if as_json:
+        document = {
+            "wiki": str(wiki.name),
+            "enabled": bot.enabled,
+            "settings": to_json(bot),
+            "edits": found,
+            "messages": {state.name.lower(): count for state, count in sorted(talk.items())},
+            "last": _moment(last) if last else None,
+            "warnings": warnings,
+        }
+        click.echo(json.dumps(document, ensure_ascii=False))
+        return ExitCode.OK
+    how = f"on, as {bot.account}" if bot.enabled else "off"
+    click.echo(clean(f"The bot is {how} on {wiki.name}."))
+    if bot.run_page:
+        click.echo(clean(f"It runs while {bot.run_page} says yes."))
+    for warning in warnings:
+        click.echo(clean(f"- {warning}"))
+    for state, count in found.items():
+        click.echo(f"{count:>9,} {state}")
+    if last:
+        click.echo(f"The last edit: {_moment(last)}.")
+    if pages.get(EditState.REVERTED):
+        click.echo("Reverted edits await a review: `weboid wiki bot review` shows them.")
+    return ExitCode.OK
+
+
+@click.command("edits")
+@click.argument("name", required=False, default="", metavar="[NAME]")
+@click.option("--state", "states", type=click.Choice(_STATES), multiple=True, help="Only these.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    default=50,
+    show_default=True,
+    help="At most so many.",
+)
+@target_options
+def edits_command(
+    *, name: str, states: tuple[str, ...], limit: int, where: CommandTarget, as_json: bool
+) -> int:
+    """List what the bot did, the newest first."""
+    wanted = [EditState[each.upper()] for each in states] or list(EditState)
+    with open_registry(where.layout.root, where.settings.index.url) as store:
+        wiki = choose_wiki(store, name)
+        with store.reading() as rows:
+            found = newest_edits(rows, wiki.id, wanted, limit=limit)
+        _show(store, wiki, found, as_json=as_json)
+    return ExitCode.OK
+
+
+@click.command("review")
+@click.argument("name", required=False, default="", metavar="[NAME]")
+@click.option(
+    "--accept", type=int, multiple=True, metavar="ID", help="Who reverted was right: never again."
+)
+@click.option(
+    "--decline",
+    type=int,
+    multiple=True,
+    metavar="ID",
+    help="The edit was right: it may be repeated.",
+)
+@click.option("--reason", default="", metavar="TEXT", help="In a few words.")
+@click.option("--why", "former", default="", hidden=True)  # the name until this release
+@click.option("--actor", default=None, metavar="NAME", help="Who says so.  [default: you]")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    default=50,
+    show_default=True,
+    help="At most so many.",
+)
+@target_options
+def review_command(
+    *,
+    name: str,
+    accept: tuple[int, ...],
+    decline: tuple[int, ...],
+    reason: str,
+    former: str,
+    actor: str | None,
+    limit: int,
+    where: CommandTarget,
+    as_json: bool,
+) -> int:
+    """Show the edits that people took back; say of each who was right.
+
+    What was taken back is not repeated on its page until it is declined here, and its link counts as
+    reported by whoever did it. Accepting settles that for good.
+    """
+    if both := set(accept) & set(decline):
+        raise click.UsageError(f"{min(both)} cannot be accepted and declined.")
+    with open_registry(where.layout.root, where.settings.index.url) as store:
+        wiki = choose_wiki(store, name)
+        done = [
+            review_revert(
+                store,
+                wiki.id,
+                number,
+                RevertReview(is_right, actor_name(actor), reason or former),
+                now=CLOCK.now(),
+            )
+            for numbers, is_right in ((accept, True), (decline, False))
+            for number in numbers
+        ]
+        found = done or edits_to_review(store, wiki.id, limit=limit)
+        _show(store, wiki, found, as_json=as_json)
+        if not as_json:
+            for line in _undone_lines(found):
+                click.echo(line)
+        if not found and not as_json:
+            click.echo("Nothing awaits a review.")
+    return ExitCode.OK
+
+
+def _show(store: RegistryStore, wiki: Wiki, found: Sequence[BotEdit], *, as_json: bool) -> None:
+    with store.reading() as rows:
+        pages = find_pages(rows, wiki.id, {edit.page_id for edit in found})
+        links = urls_by_id(rows, {change.url_id for edit in found for change in edit.changes})
+    titles = {number: page.title for number, page in pages.items()}
+    names = {number: row.url for number, row in links.items()}
+    if as_json:
+        for edit in found:
+            click.echo(json.dumps(_facts(edit, titles, names), ensure_ascii=False))
+        return
+    if not found:
+        return
+    head = ("edit>", "when", "state", "page", "links", "revision>", "undone by", "note")
+    lines = [
+        (
+            str(edit.id),
+            _moment(edit.moment)[:16],
+            edit.state.name.lower() + (" (talk)" if edit.kind is EditKind.TALK else ""),
+            titles.get(edit.page_id, f"number {edit.page_id}"),
+            _links(edit, names),
+            str(edit.rev or ""),
+            edit.undone_by,
+            edit.note,
+        )
+        for edit in found
+    ]
+    for line in table(head, lines, columns=width()):
+        click.echo(line)
+
+
+def _undone_lines(found: Sequence[BotEdit]) -> Iterator[str]:
+    """Yield what was undone of each edit: the text before it, and what it had put there."""
+    for edit in found:
+        for change in edit.changes:
+            if change.is_undone:
+                yield f"Edit {edit.id}, {change.kind}:"
+                yield f"  - {clean(change.before)[:_LONGEST]}"
+                yield f"  + {clean(change.after)[:_LONGEST]}"
+
+
+def _links(edit: BotEdit, names: Mapping[int, str]) -> str:
+    """An edit's links for a line: those that were undone first, and how many more there are."""
+    told = [
+        f"{names.get(each.url_id, '?')} ({each.kind}{', undone' if each.is_undone else ''})"
+        for each in sorted(edit.changes, key=lambda each: not each.is_undone)
+    ]
+    more = len(told) - _MOST_LINKS
+    return " ".join([*told[:_MOST_LINKS], *([f"and {more:,} more"] if more > 0 else [])])
+
+
+def _facts(edit: BotEdit, titles: Mapping[int, str], names: Mapping[int, str]) -> dict[str, Any]:
+    facts = edit_facts(edit)
+    facts["page"] = titles.get(edit.page_id)
+    facts["moment"] = _moment(edit.moment)
+    for each, change in zip(facts["changes"], edit.changes, strict=True):
+        each["url"] = names.get(change.url_id)
+    return facts
+
+
+def _moment(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

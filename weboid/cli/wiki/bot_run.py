@@ -1,0 +1,371 @@
+"""`weboid wiki bot run`: repair of dead citations, or a dry run of it."""
+
+import asyncio
+import json
+import random
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from core.config.settings import Settings
+from core.errors import WeboidError
+from links.feedback.reporter_limits import open_reporter_digests
+from links.registry.bot_edits import BotEdit
+from links.registry.database import RegistryStore
+from links.registry.wikis import Wiki
+from net.stop_signals import StopSignals
+from weboid.app.copy_sources import OwnCaptures, open_archives
+from weboid.app.text_table import clean
+from weboid.app.wiki_clients import settings_of_wiki
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.command_target import CommandTarget, target_options
+from weboid.cli.support.registry_access import open_registry
+from weboid.cli.wiki.bot_setup import (
+    CLOCK,
+    bot_api,
+    choose_wiki,
+    front_origin,
+    own_captures,
+    source_warnings,
+    wikis_with_bot,
+)
+from weboid.cli.wiki.wikitext_files import skip_reason_line
+from wiki.bot.edit_guard import GuardTiming
+from wiki.bot.page_edit import PageEditResult, PageEditStatus
+from wiki.bot.remedies import ArchiveCopyChecker, CopyPreferences
+from wiki.bot.wiki_bot import (
+    BotDependencies,
+    BotOptions,
+    BotRunSummary,
+    WikiBot,
+    check_settings,
+    new_job_name,
+)
+from wiki.bot.wikitext_adapter import PageAdapter, prepare_adapter
+from wiki.settings import BotSettings
+from wiki.wikitext.citation_model import RepairedText
+
+_QUIET = (PageEditStatus.NOTHING, PageEditStatus.GONE, PageEditStatus.UNFIT)
+_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+
+
+@dataclass(frozen=True)
+class _BotRunOptions:
+    """What is asked of the command."""
+
+    store: RegistryStore
+    where: CommandTarget
+    wiki: Wiki
+    wish: BotOptions
+    is_look_back: bool
+    front: str | None = None
+
+    @property
+    def bot(self) -> BotSettings:
+        """The bot's settings, with the front of a dry run."""
+        return self.adjusted(settings_of_wiki(self.wiki).bot)
+
+    def adjusted(self, said: BotSettings) -> BotSettings:
+        """Return the settings with the front of a dry run."""
+        return said if self.front is None else replace(said, front=self.front)
+
+
+@click.command("run")
+@click.argument("name", required=False, default="", metavar="[NAME]")
+@click.option("--dry-run", is_flag=True, help="Show what would be changed; write nothing anywhere.")
+@click.option("--limit", type=click.IntRange(1), default=None, help="Edits at most.")
+@click.option("--page", "titles", multiple=True, metavar="TITLE", help="Only this page.")
+@click.option("--look-back", is_flag=True, help="Only see what became of earlier edits.")
+@click.option(
+    "--front", metavar="ORIGIN", help="With --dry-run: where readers find our own copies."
+)
+@click.option("--all", "is_all", is_flag=True, help="On every wiki that has its bot switched on.")
+@target_options
+def command(
+    *,
+    name: str,
+    is_all: bool,
+    dry_run: bool,
+    limit: int | None,
+    titles: tuple[str, ...],
+    look_back: bool,
+    front: str | None,
+    where: CommandTarget,
+    as_json: bool,
+) -> int:
+    """Mend citations of links that are confirmed dead; first see what became of earlier edits.
+
+    Each page is read right before it is edited. A run can be stopped and killed at any point: the next
+    goes on where it stopped, and does nothing twice. Ends with 1 when pages could not be edited.
+    """
+    if look_back and (dry_run or titles or limit):
+        raise click.UsageError("--look-back edits nothing: it goes with none of the others.")
+    if front is not None and not dry_run:
+        raise click.UsageError("--front goes with --dry-run; `weboid wiki bot on --front` sets it.")
+    if is_all and (name or titles):
+        raise click.UsageError("--all is about every wiki: leave out NAME and --page.")
+    show = _BotRunReporter(as_json=as_json, is_dry=dry_run)
+    wish = BotOptions(titles, limit, dry_run)
+    with open_registry(where.layout.root, where.settings.index.url) as store:
+        if is_all:
+            return _everywhere(store, where, wish, show, is_look_back=look_back)
+        own = front_origin(front)
+        task = _BotRunOptions(store, where, choose_wiki(store, name), wish, look_back, own)
+        return _begin(task, show)
+
+
+def _everywhere(
+    store: RegistryStore,
+    where: CommandTarget,
+    wish: BotOptions,
+    show: "_BotRunReporter",
+    *,
+    is_look_back: bool,
+) -> int:
+    """One wiki after the other; the trouble of one is not the others'."""
+    worst: int = ExitCode.OK
+    for wiki in wikis_with_bot(store):
+        try:
+            code = _begin(_BotRunOptions(store, where, wiki, wish, is_look_back), show)
+        except WeboidError as error:
+            click.echo(f"{wiki.name}: {clean(str(error))}", err=True)
+            code = ExitCode.SOME_FAILED
+        worst = worst or code
+        if code == ExitCode.STOPPED:
+            return code
+    return worst
+
+
+def _begin(task: _BotRunOptions, show: "_BotRunReporter") -> int:
+    bot = task.bot
+    if not task.wish.is_dry:
+        check_settings(bot, str(task.wiki.name))
+    if not task.is_look_back:
+        for line in source_warnings(task.store, task.where, task.wiki, bot):
+            show.line(line)
+    with (
+        own_captures(task.where.layout, task.where.settings.index.url, bot) as own,
+        show.progress(),
+    ):
+        return asyncio.run(_run(task, own, show))
+
+
+async def _run(task: _BotRunOptions, own: OwnCaptures | None, show: "_BotRunReporter") -> int:
+    done: list[BotRunSummary] = []
+    with StopSignals(lambda: show.line("Ending with this page …")) as stop, stop.cut_short():
+        done.append(await _work(task, own, show, stop))
+    for tally in done:
+        show.end(task, tally)
+    if stop.event.is_set():
+        return ExitCode.STOPPED
+    tally = done[0]
+    bad = (
+        PageEditStatus.REFUSED,
+        PageEditStatus.UNSAFE,
+        PageEditStatus.UNKNOWN,
+        PageEditStatus.BROKEN,
+    )
+    is_bad = sum(tally.did[each] for each in bad)
+    return ExitCode.SOME_FAILED if is_bad or tally.unknown else ExitCode.OK
+
+
+async def _work(
+    task: _BotRunOptions, own: OwnCaptures | None, show: "_BotRunReporter", stop: StopSignals
+) -> BotRunSummary:
+    settings = settings_of_wiki(task.wiki)
+    api = bot_api(task.wiki, task.where.settings, needs_account=not task.wish.is_dry)
+    origins = (task.bot.front,) if task.bot.front else ()
+    async with api, open_archives(task.where.settings, origins=origins) as archives:
+        kit = await prepare_adapter(api, settings.templates)
+
+        def craft(now: datetime, bot: BotSettings) -> PageAdapter:
+            return kit.craft(bot, now)
+
+        makers = BotDependencies(
+            craft,
+            copy_choice(task.where.settings, own),
+            ArchiveCopyChecker(
+                archives.asker, origins, asks_others=bool(task.where.settings.links.archives)
+            ),
+            open_reporter_digests(task.where.layout),
+            is_over=stop.event.is_set,
+            adjust=task.adjusted,
+        )
+        job = new_job_name(CLOCK.now(), random.SystemRandom())
+
+        async def pause(seconds: float) -> None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.event.wait(), seconds)
+
+        bot = WikiBot(task.store, api, task.wiki, makers, GuardTiming(CLOCK, pause), job=job)
+        show.job = job
+        if task.is_look_back:
+            return await bot.look_back(told=show.tell)
+        return await bot.run(task.wish, told=show.tell)
+
+
+def copy_choice(
+    settings: Settings, own: OwnCaptures | None
+) -> Callable[[datetime, BotSettings], CopyPreferences]:
+    """How copies are chosen: our own, then the archives in the order of `[links] archives`."""
+    order = tuple(settings.links.archives)
+
+    def made(now: datetime, _bot: BotSettings) -> CopyPreferences:
+        if own is None:
+            return CopyPreferences(now, order)
+        return CopyPreferences(now, order, own, own.title, has_own=True)
+
+    return made
+
+
+class _BotRunReporter:
+    """Tells what a run does: coloured differences for people, a line of JSON a page for machines."""
+
+    def __init__(self, *, as_json: bool, is_dry: bool) -> None:
+        self._as_json = as_json
+        self._is_dry = is_dry
+        self._console = Console(highlight=False, soft_wrap=True)
+        self._progress: Progress | None = None
+        self._task: Any = None
+        self.job = ""
+
+    def progress(self) -> Progress:
+        """A bar on a terminal; to be entered."""
+        columns = (
+            *(SpinnerColumn(), TextColumn("{task.description}"), BarColumn()),
+            *(TextColumn("{task.completed} pages"), TimeElapsedColumn()),
+        )
+        is_quiet = self._as_json or not sys.stderr.isatty()
+        console = Console(stderr=True)
+        self._progress = Progress(*columns, console=console, transient=True, disable=is_quiet)
+        self._task = self._progress.add_task("looking", total=None)
+        return self._progress
+
+    def line(self, text: str) -> None:
+        """Say something beside the results."""
+        click.echo(text, err=True)
+
+    def tell(self, each: PageEditResult | BotEdit) -> None:
+        """Tell of a page, or of an edit that was undone."""
+        if self._as_json:
+            facts = edit_facts(each) if isinstance(each, BotEdit) else outcome_facts(each)
+            click.echo(json.dumps(facts, ensure_ascii=False))
+            return
+        if isinstance(each, BotEdit):
+            self._console.print(
+                Text(clean(f"Edit {each.id} is {each.state.name.lower()}: {each.note}"))
+            )
+            return
+        if self._progress is not None:
+            self._progress.advance(self._task)
+            self._progress.update(self._task, description=clean(each.title)[:40])
+        refused = () if each.repaired is None else each.repaired.refused
+        if each.did in _QUIET and not (refused and self._is_dry):
+            return
+        said = f"{each.title}: {each.did}" + (f" ({each.note})" if each.note else "")
+        self._console.print(Text(clean(said), style="bold"))
+        for line in each.diff():
+            style = "" if line.startswith(("---", "+++")) else _STYLES.get(line[:1], "")
+            self._console.print(Text("  " + clean(line), style=style))
+        for link in refused:
+            self._console.print(Text("  " + skip_reason_line(link)))
+
+    def end(self, task: _BotRunOptions, tally: BotRunSummary) -> None:
+        """Sum up."""
+        if self._as_json:
+            click.echo(json.dumps(tally_facts(tally, self.job), ensure_ascii=False))
+            return
+        for title in tally.unknown:
+            click.echo(f"The registry does not know the page {clean(title)}.", err=True)
+        click.echo(clean(run_summary(tally, str(task.wiki.name))))
+
+
+def run_summary(tally: BotRunSummary, name: str) -> str:
+    """What a run did, in a sentence or two."""
+    did = ", ".join(f"{count:,} {what}" for what, count in tally.did.most_common())
+    parts = [f"{name}: {did or 'nothing to do'}."]
+    if tally.changes:
+        parts.append(
+            ", ".join(f"{n:,} links {kind}" for kind, n in tally.changes.most_common()) + "."
+        )
+    if tally.refused:
+        whys = ", ".join(f"{n:,} {why}" for why, n in tally.refused.most_common())
+        parts.append(f"Left as they are: {whys}.")
+    if tally.skipped:
+        parts.append(f"{tally.skipped:,} pages as before: --dry-run --page TITLE says why.")
+    if tally.messages:
+        parts.append(f"{tally.messages:,} messages left.")
+    if tally.settled:
+        parts.append(f"{tally.settled:,} edits of an earlier run settled.")
+    if tally.undone:
+        waiting = f", {tally.to_review:,} of them await a review" if tally.to_review else ""
+        parts.append(f"{tally.undone:,} edits were undone{waiting}: see `weboid wiki bot review`.")
+    return " ".join(parts)
+
+
+def outcome_facts(outcome: PageEditResult) -> dict[str, Any]:
+    """An outcome for machines."""
+    done = RepairedText("") if outcome.repaired is None else outcome.repaired
+    return {
+        "event": "page",
+        "page": outcome.title,
+        "page_id": outcome.page_id,
+        "did": outcome.did.name.lower(),
+        "rev": outcome.rev or None,
+        "note": outcome.note,
+        "changes": [
+            {"kind": str(each.kind), "url": each.url, "copy": each.archive_url or None}
+            for each in done.changes
+        ],
+        "refused": [
+            {"url": each.citation.url, "reason": str(each.reason)} for each in done.refused
+        ],
+        "diff": outcome.diff(),
+    }
+
+
+def edit_facts(edit: BotEdit) -> dict[str, Any]:
+    """An edit for machines."""
+    return {
+        "event": "edit",
+        "edit": edit.id,
+        "page_id": edit.page_id,
+        "kind": str(edit.kind),
+        "state": edit.state.name.lower(),
+        "job": edit.job,
+        "moment": edit.moment,
+        "rev": edit.rev,
+        "undone_rev": edit.undone_rev,
+        "undone_by": edit.undone_by or None,
+        "reviewed_by": edit.reviewed_by or None,
+        "note": edit.note,
+        "changes": [
+            {"kind": each.kind, "url_id": each.url_id, "is_undone": each.is_undone}
+            for each in edit.changes
+        ],
+    }
+
+
+def tally_facts(tally: BotRunSummary, job: str) -> dict[str, Any]:
+    """What a run did, for machines."""
+    return {
+        "event": "summary",
+        "job": job,
+        "did": {what.name.lower(): count for what, count in tally.did.items()},
+        "changes": dict(tally.changes),
+        "refused": dict(tally.refused),
+        "skipped": tally.skipped,
+        "settled": tally.settled,
+        "undone": tally.undone,
+        "to_review": tally.to_review,
+        "messages": tally.messages,
+        "unknown": list(tally.unknown),
+    }

@@ -1,0 +1,297 @@
+"""`weboid wiki bot on` and `off`, and the API client and own captures of the bot."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import click
+
+from core.clock import SystemClock
+from core.config.settings import Settings
+from core.errors import InputError
+from core.layout import Layout
+from links.registry.database import RegistryStore
+from links.registry.lookups import links_of_wiki
+from links.registry.urls import urls_by_id
+from links.registry.wikis import Wiki, all_wikis, change_wiki, known_wiki, parse_wiki
+from weboid.app.copy_sources import OwnCaptures, open_own_captures
+from weboid.app.wiki_clients import open_api, settings_of_wiki, wiki_credentials
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.command_target import CommandTarget, target_options
+from weboid.cli.support.registry_access import open_registry
+from wiki.api.client import WikiApi
+from wiki.api.credentials import read_account
+from wiki.api.edit_request import BotAccount, clear_messages, read_bot_account
+from wiki.api.revisions import read_text
+from wiki.bot.edit_guard import allows_run
+from wiki.bot.remedies import LOST_STATES
+from wiki.settings import TALK_MODES, BotSettings, WikiSettings, replace_settings
+
+CLOCK = SystemClock()
+_COUNTED: Final = 1_000  # lost links that are looked through for copies of ours
+
+
+def choose_wiki(store: RegistryStore, name: str) -> Wiki:
+    """The wiki of that name; without a name the only one whose API is known.
+
+    Raises:
+        InputError: there is none, or several and none was named.
+    """
+    with store.reading() as rows:
+        if name:
+            return known_wiki(rows, parse_wiki(name))
+        there = [wiki for wiki in all_wikis(rows) if wiki.url]
+    if len(there) == 1:
+        return there[0]
+    if not there:
+        raise InputError("No wiki is known: `weboid wiki add URL` adds one.")
+    names = ", ".join(str(wiki.name) for wiki in there[:20])
+    raise InputError(f"Several wikis are known; name one: {names}.")
+
+
+def wikis_with_bot(store: RegistryStore) -> list[Wiki]:
+    """The wikis that have their bot switched on."""
+    with store.reading() as rows:
+        there = [wiki for wiki in all_wikis(rows) if wiki.url]
+    return [wiki for wiki in there if settings_of_wiki(wiki).bot.enabled]
+
+
+def bot_api(wiki: Wiki, settings: Settings, *, needs_account: bool = True) -> WikiApi:
+    """The wiki's API, asked as the bot.
+
+    Args:
+        wiki: which.
+        settings: of this machine.
+        needs_account: without one of the bot's own the wiki is asked as its feed asks it.
+
+    Raises:
+        ConfigError: a setting cannot be used, or the file of the password.
+        InputError: nobody said where the wiki is.
+    """
+    said = settings_of_wiki(wiki)
+    if not wiki.url:
+        raise InputError(f"Nobody said where {wiki.name} is: `weboid wiki add URL`.")
+    bot = said.bot
+    if bot.account and bot.password_file:
+        basic = Path(said.feed.basic_file) if said.feed.basic_file else None
+        account = read_account(bot.account, Path(bot.password_file), basic_file=basic)
+    elif needs_account:
+        raise InputError(
+            f"The bot has no account on {wiki.name}: `weboid wiki bot on {wiki.name} --account USER@APP"
+            " --password-file FILE`. It is never another account's."
+        )
+    else:
+        account = wiki_credentials(said.feed)
+    return open_api(wiki.url, account, settings, maxlag_s=bot.maxlag_s)
+
+
+@contextmanager
+def own_captures(layout: Layout, url: str, bot: BotSettings) -> Iterator[OwnCaptures | None]:
+    """Open our own captures; None when the settings do not say where readers find them."""
+    if not bot.front:
+        yield None
+        return
+    with open_own_captures(layout, url, bot.front) as own:
+        yield own
+
+
+def front_origin(front: str | None) -> str | None:
+    """Return what `--front` says: an origin; empty for ``-``, nowhere; None when it was not given.
+
+    Raises:
+        InputError: it is no origin.
+    """
+    if front is None or front == "-":
+        return None if front is None else ""
+    parts = urlsplit(front)
+    if (
+        parts.scheme not in ("http", "https")
+        or not parts.netloc
+        or parts.path.strip("/")
+        or parts.query
+    ):
+        raise InputError(f"{front[:200]!r} is no origin, such as https://archive.example.org.")
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def source_warnings(
+    store: RegistryStore, where: CommandTarget, wiki: Wiki, bot: BotSettings
+) -> list[str]:
+    """Return what is to be said of where the bot takes copies from.
+
+    Raises:
+        InputError: from nowhere: every edit would say that no copy exists, whatever exists.
+    """
+    if bot.front:
+        return []
+    here = _lost_with_copies(store, where, wiki)
+    way = (
+        f"`weboid wiki bot on {wiki.name} --front ORIGIN` names it (with `run --dry-run`: --front)"
+    )
+    if not where.settings.links.archives:
+        known = f"{here}, but no public address is known. " if here else ""
+        raise InputError(
+            f"{known}The bot needs copies to cite on {wiki.name}: our own, at the address of the front"
+            f" that readers reach ({way}), or those of other archives ([links] archives in the profile)."
+        )
+    return (
+        [f"{here}, but no public address is known, so they are not cited: {way}."] if here else []
+    )
+
+
+def _lost_with_copies(store: RegistryStore, where: CommandTarget, wiki: Wiki) -> str:
+    """Return in words how many of the wiki's lost links have a good copy here; empty: none."""
+    states = [int(each) for each in LOST_STATES]
+    with store.reading() as rows:
+        uses = links_of_wiki(rows, wiki, limit=_COUNTED, states=states)
+        lost = [row.url for row in urls_by_id(rows, {use.url_id for use in uses}).values()]
+    with open_own_captures(where.layout, where.settings.index.url, "") as own:
+        count = sum(own(url, None) is not None for url in lost)
+    if not count:
+        return ""
+    least = "at least " if len(uses) == _COUNTED else ""
+    return f"{least}{count:,} dead link{' has' if count == 1 else 's have'} a copy here"
+
+
+@click.command("on")
+@click.argument("name", required=False, default="", metavar="[NAME]")
+@click.option(
+    "--account", metavar="USER@APP", help="An account of the bot's own: a bot password's name."
+)
+@click.option("--password-file", metavar="FILE", help="Its bot password, or an OAuth 2 token.")
+@click.option("--run-page", metavar="TITLE", help="Edits are made only while it says yes or run.")
+@click.option("--edits-per-minute", type=click.FloatRange(0.01, 600), help="At most.")
+@click.option("--talk", type=click.Choice(TALK_MODES), help="Messages on talk pages.")
+@click.option("--convert-bare/--keep-bare", default=None, help="Bare references become citations.")
+@click.option(
+    "--tag-dead/--no-tag-dead", default=None, help="Tag dead links that nobody has a copy of."
+)
+@click.option("--mark/--no-mark", default=None, help="Edits carry the bot flag.")
+@click.option("--front", metavar="ORIGIN", help="Where readers find our own copies; - for nowhere.")
+@click.option("--messages-read", is_flag=True, help="What people wrote to the bot was read.")
+@target_options
+def on_command(
+    *,
+    name: str,
+    account: str | None,
+    password_file: str | None,
+    front: str | None,
+    messages_read: bool,
+    where: CommandTarget,
+    as_json: bool,
+    **values: Any,
+) -> int:
+    """Let the bot edit a wiki: as an account of its own, which is asked what it may.
+
+    Said again, what is given changes and the rest stays. Nothing is edited by this: `weboid wiki bot run
+    --dry-run` shows what would be, `weboid wiki bot run` does it.
+    """
+    if password_file:
+        password_file = str(Path(password_file).expanduser().absolute())
+    given = {
+        **values,
+        "account": account,
+        "password_file": password_file,
+        "front": front_origin(front),
+    }
+    with open_registry(where.layout.root, where.settings.index.url) as store:
+        wiki = choose_wiki(store, name)
+        said = settings_of_wiki(wiki)
+        bot = replace_settings(said.bot, "bot", enabled=True, **given)
+        if not bot.account or not bot.password_file:
+            raise InputError(
+                "The bot needs an account of its own: make one on the wiki, log in with it, make a bot "
+                "password at Special:BotPasswords, and give --account USER@APP --password-file FILE."
+            )
+        if bot.account == said.feed.account and "@" not in bot.account:
+            raise InputError("The bot's account must be its own, not the one that reads.")
+        tried = _with(wiki, said, bot)
+        unsourced = source_warnings(store, where, wiki, bot)
+        me, warnings = asyncio.run(_look(tried, bot, where.settings, is_read=messages_read))
+        warnings += unsourced
+        _write(store, wiki, said, bot)
+    if as_json:
+        click.echo(json.dumps({"wiki": str(wiki.name), "user": me.name, "warnings": warnings}))
+        return ExitCode.OK
+    click.echo(f"The bot may edit {wiki.name} as {me.name}.")
+    for warning in warnings:
+        click.echo(f"- {warning}")
+    click.echo(f"`weboid wiki bot run {wiki.name} --dry-run` shows what it would do.")
+    return ExitCode.OK
+
+
+@click.command("off")
+@click.argument("name", required=False, default="", metavar="[NAME]")
+@target_options
+def off_command(*, name: str, where: CommandTarget, as_json: bool) -> int:
+    """Let the bot edit a wiki no more; a run that is under way stops at its next batch of pages."""
+    with open_registry(where.layout.root, where.settings.index.url) as store:
+        wiki = choose_wiki(store, name)
+        said = settings_of_wiki(wiki)
+        _write(store, wiki, said, replace_settings(said.bot, "bot", enabled=False))
+    if as_json:
+        click.echo(json.dumps({"wiki": str(wiki.name), "enabled": False}))
+    else:
+        click.echo(f"The bot edits {wiki.name} no more. What it did stays, and is in `bot edits`.")
+    return ExitCode.OK
+
+
+async def _look(
+    wiki: Wiki, bot: BotSettings, settings: Settings, *, is_read: bool
+) -> tuple[BotAccount, list[str]]:
+    """Who the account is, and what is odd about it.
+
+    Raises:
+        InputError: it may not edit.
+    """
+    async with bot_api(wiki, settings) as api:
+        me = await read_bot_account(api)
+        if is_read and me.has_messages:
+            await clear_messages(api)
+        page = await read_text(api, bot.run_page) if bot.run_page else None
+    if me.blocked:
+        raise InputError(f"The account {me.name} is {me.blocked}.")
+    if "edit" not in me.rights:
+        raise InputError(
+            f"The account {me.name} may not edit: grant its bot password “Edit existing pages”."
+        )
+    return me, list(_warnings(me, bot, page, is_read=is_read))
+
+
+def _warnings(me: BotAccount, bot: BotSettings, page: str | None, *, is_read: bool) -> list[str]:
+    found = []
+    if bot.mark and "bot" not in me.rights:
+        found.append(
+            "The account has no bot flag (or its password lacks “High-volume access”): its edits are "
+            "seen by everybody who watches recent changes. Ask the wiki's bureaucrats, or say --no-mark."
+        )
+    if bot.run_page and page is None:
+        found.append(
+            f"The run page {bot.run_page} is missing: nothing is edited until it says yes."
+        )
+    elif bot.run_page and not allows_run(page or ""):
+        found.append(f"The run page {bot.run_page} does not say yes or run: nothing is edited.")
+    if not bot.run_page:
+        found.append("There is no run page: only `bot off` and a message to the bot stop it.")
+    if me.has_messages and not is_read and bot.stop_on_messages:
+        found.append("Somebody wrote to the bot. Nothing is edited until --messages-read is given.")
+    return found
+
+
+def _write(store: RegistryStore, wiki: Wiki, said: WikiSettings, bot: BotSettings) -> None:
+    with store.writing() as rows:
+        change_wiki(
+            rows,
+            wiki,
+            settings=WikiSettings(said.feed, bot, said.templates).merged_into(wiki.settings),
+        )
+
+
+def _with(wiki: Wiki, said: WikiSettings, bot: BotSettings) -> Wiki:
+    """The wiki as it would be with these settings."""
+    merged = WikiSettings(said.feed, bot, said.templates).merged_into(wiki.settings)
+    return wiki._replace(settings=json.dumps(merged, ensure_ascii=False))

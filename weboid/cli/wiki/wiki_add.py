@@ -1,0 +1,436 @@
+"""`weboid wiki add`: add a wiki to be archived and watched, or change its settings."""
+
+import asyncio
+import json
+import sys
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from core.clock import SystemClock
+from core.config.settings import Settings
+from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
+from core.errors import InputError
+from core.layout import Layout
+from core.timestamps import format_duration, parse_duration
+from links.check_history import day_of
+from links.registry.database import RegistryStore
+from links.registry.wikis import DEFAULT_FARM, Wiki, all_wikis
+from weboid.app.operator_identity import (
+    OperatorIdentity,
+    check_operator,
+    read_operator,
+    write_operator,
+)
+from weboid.app.text_table import clean
+from weboid.app.wiki_clients import open_api, open_items, settings_of_wiki, wiki_credentials
+from weboid.app.wiki_intake import stored_level_of_wiki
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.options import (
+    collection_option,
+    database_option,
+    json_option,
+    warn_missing_contact,
+    wiki_profile_option,
+)
+from weboid.cli.support.registry_access import open_registry, registry_settings
+from weboid.cli.support.run_options import STORED_LEVELS
+from wiki.api.client import WikiApi
+from wiki.api.credentials import WikiCredentials, split_basic
+from wiki.api.errors import WikiAwayError, WikiMovedError
+from wiki.api.models import SiteFacts
+from wiki.api.page_query import unknown_names
+from wiki.api.site_info import OLDEST_VERSION, find_api, read_site_facts
+from wiki.api.transport import is_same_server
+from wiki.settings import GRACE_PRESETS_H, FeedSettings, replace_settings
+from wiki.sync.registration import (
+    CLEARED,
+    WikiRegistration,
+    find_registered,
+    namespace_ids,
+    put_wiki,
+)
+
+_CLOCK = SystemClock()
+_GRACE_H: Final = " ".join(map(str, GRACE_PRESETS_H))
+
+
+@dataclass(frozen=True)
+class WikiProbe:
+    """What the wiki told."""
+
+    address: str
+    facts: SiteFacts
+    user: str  # who was logged in; empty: nobody
+    has_high_limits: bool
+    has_contact: bool  # the wiki is told where we are to be found
+    unknown: tuple[str, ...]  # what criteria name and nobody has
+    trouble: str  # why not all of that could be asked for; empty: it could
+
+
+@click.command("add")
+@click.argument("url", metavar="URL")
+@click.option("--name", default="", metavar="NAME", help="What to call it, such as mywiki@myfarm.")
+@click.option("--farm", default="", metavar="FARM", help="The project it belongs to.")
+@click.option(
+    "--namespace", "namespaces", multiple=True, metavar="N", help="Pages of it, by number or name."
+)
+@click.option(
+    "--category", "categories", multiple=True, metavar="C", help="Only pages in or below it."
+)
+@click.option("--template", "templates", multiple=True, metavar="T", help="Only pages that use it.")
+@click.option(
+    "--property",
+    "properties",
+    multiple=True,
+    metavar="P",
+    help="Only pages whose Wikidata item says it: P31, or P31=Q5.",
+)
+@click.option(
+    "--not-category", "not_categories", multiple=True, metavar="C", help="No page in or below it."
+)
+@click.option(
+    "--not-template", "not_templates", multiple=True, metavar="T", help="No page that uses it."
+)
+@click.option(
+    "--not-property",
+    "not_properties",
+    multiple=True,
+    metavar="P",
+    help="No page whose Wikidata item says it.",
+)
+@click.option(
+    "--item-api",
+    metavar="URL",
+    help="The api.php that is asked for Wikidata items, if not the one that the wiki names.",
+)
+@click.option("--not-page", "not_pages", multiple=True, metavar="TITLE", help="Never this page.")
+@click.option(
+    "--grace",
+    "grace_h",
+    type=click.FloatRange(0, 8760),
+    metavar="HOURS",
+    help=f"Archive a new link when it is still there after so long ({_GRACE_H}, or any).",
+)
+@click.option("--archive/--no-archive", default=None, help="Archive links, or only watch them.")
+@click.option(
+    "--store",
+    type=STORED_LEVELS,
+    help="Record only so much of what its pages cite.  [default: as `weboid level` says]",
+)
+@click.option("--account", metavar="NAME", help="Who reads: USER@APP of a bot password.")
+@click.option("--password-file", metavar="FILE", help="Its bot password, or an OAuth 2 token.")
+@click.option("--basic-file", metavar="FILE", help="user:password of the server in front.")
+@click.option(
+    "--contact",
+    metavar="ADDRESS",
+    help="A page or mail address that sites are told, in every User-Agent of this collection; asked"
+    " for at a terminal when there is none.",
+)
+@click.option(
+    "--recrawl",
+    metavar="LENGTH",
+    help="Archive living pages of this collection again after so long: 90d; - for never. Asked for"
+    " at a terminal.",
+)
+@collection_option
+@database_option
+@wiki_profile_option
+@json_option
+def command(
+    *,
+    url: str,
+    name: str,
+    farm: str,
+    namespaces: tuple[str, ...],
+    categories: tuple[str, ...],
+    templates: tuple[str, ...],
+    properties: tuple[str, ...],
+    not_categories: tuple[str, ...],
+    not_templates: tuple[str, ...],
+    not_properties: tuple[str, ...],
+    item_api: str | None,
+    not_pages: tuple[str, ...],
+    grace_h: float | None,
+    archive: bool | None,
+    store: str | None,
+    account: str | None,
+    password_file: str | None,
+    basic_file: str | None,
+    contact: str | None,
+    recrawl: str | None,
+    collection: Path,
+    database_url: str,
+    profile: str,
+    as_json: bool,
+) -> int:
+    """Add a wiki, by any address of it, or change what is said of one.
+
+    Its API is found and asked; nothing need be installed there. Said again for a wiki that is known,
+    what is given changes and the rest stays; - in the place of a list empties it. Without --namespace
+    the articles are observed.
+    """
+    operator = _operator(collection, profile, contact, recrawl, as_json=as_json)
+    settings = registry_settings(profile, database_url, collection)
+    if operator.contact:
+        settings = replace(settings, links=replace(settings.links, contact=operator.contact))
+    if split_basic(url)[1]:
+        raise InputError(
+            "A password in an address would be kept where others read it: write user:password into a "
+            "file and name that with --basic-file."
+        )
+    given: dict[str, Any] = {
+        "categories": _listed(categories),
+        "templates": _listed(templates),
+        "properties": _listed(properties),
+        "not_categories": _listed(not_categories),
+        "not_templates": _listed(not_templates),
+        "not_properties": _listed(not_properties),
+        "item_api": "" if item_api == CLEARED else item_api,
+        "not_pages": _listed(not_pages),
+        "grace_h": grace_h,
+        "archive": archive,
+        "account": account,
+        "password_file": _place(password_file),
+        "basic_file": _place(basic_file),
+    }
+    if operator.recrawl != read_operator(collection).recrawl:
+        _check_recrawl(operator.recrawl, FeedSettings().archived_days)
+    with open_registry(collection, database_url, make=True) as registry:
+        if operator != read_operator(collection):
+            write_operator(collection, operator)
+        before = _known_feed(registry, url, name)
+        feed = replace_settings(before, "feed", **given)
+        seen = asyncio.run(_look(url, feed, settings))
+        if namespaces:
+            given["namespaces"] = namespace_ids(namespaces, seen.facts.namespaces)
+        wanted = WikiRegistration(seen.address, seen.facts, name, farm, given)
+        with registry.writing() as connection:
+            wiki = put_wiki(connection, wanted, day=day_of(_CLOCK.now()))
+    stored = stored_level_of_wiki(
+        Layout(collection),
+        database_url,
+        wiki.name.in_levels,
+        None if store is None else StoredLevel(store),
+        _CLOCK,
+    )
+    if as_json:
+        facts = {**_facts(wiki, seen), "store": stored}
+        click.echo(json.dumps(facts, ensure_ascii=False))
+    else:
+        _tell(wiki, seen, operator.recrawl, stored)
+        warn_missing_contact(settings.links.contact or settings.visit.contact)
+    return ExitCode.OK
+
+
+def _check_recrawl(every: str, archived_days: int) -> None:
+    """Refuse an interval in which a page counts as archived lately (A02).
+
+    Raises:
+        InputError: the interval is shorter.
+    """
+    if every and parse_duration(every) < timedelta(days=archived_days):
+        raise InputError(
+            f"What was archived in the last {archived_days} days is not archived again: write "
+            f"--recrawl {archived_days}d or more."
+        )
+
+
+def _operator(
+    root: Path, profile: str, contact: str | None, recrawl: str | None, *, as_json: bool
+) -> OperatorIdentity:
+    """Return who archives, and whether pages are archived again, as options or the terminal say.
+
+    Raises:
+        ConfigError: the address is none.
+    """
+    there = read_operator(root)
+    is_first = not Layout(root).links_db.exists()
+    if contact is None and not as_json and sys.stdin.isatty():
+        settings = registry_settings(profile, "", root)
+        if not (settings.links.contact or settings.visit.contact):
+            contact = click.prompt(
+                "A page or mail address for sites that want to ask about visits (empty: none)",
+                default="",
+                show_default=False,
+                err=True,
+            )
+    if recrawl is None and is_first and not as_json and sys.stdin.isatty():
+        recrawl = click.prompt(
+            "Archive living pages again after how long, such as 90d (empty: never)",
+            default="",
+            show_default=False,
+            err=True,
+        )
+    operator = there
+    if contact is not None:
+        operator = replace(operator, contact=contact.strip())
+    if recrawl is not None:
+        operator = replace(operator, recrawl="" if recrawl == CLEARED else recrawl.strip())
+    check_operator(operator)
+    return operator
+
+
+async def _look(url: str, feed: FeedSettings, settings: Settings) -> WikiProbe:
+    """Ask the wiki what it is, as the account that shall read it."""
+    account = wiki_credentials(feed)
+
+    def opened(address: str) -> WikiApi:
+        # Nothing secret is sent to where the search leads, only to who was named.
+        anywhere = is_same_server(_with_scheme(url), address)
+        return open_api(address, account if anywhere else WikiCredentials(), settings, attempts=1)
+
+    address = await find_api(url, opened)
+    if account.has_secret and not is_same_server(_with_scheme(url), address):
+        raise WikiMovedError(address)
+    async with open_api(address, account, settings, attempts=2) as api:
+        facts = await read_site_facts(api)
+        user = ""
+        if account.is_anybody:
+            told_of = await api.get(action="query", meta="userinfo")
+            user = str(told_of.get("query", {}).get("userinfo", {}).get("name", ""))
+        unknown, trouble = await _unknown(api, facts, feed, settings)
+        return WikiProbe(
+            address,
+            facts,
+            user,
+            account.is_anybody and await api.has_right("apihighlimits"),
+            bool(settings.links.contact or settings.visit.contact),
+            unknown,
+            trouble,
+        )
+
+
+async def _unknown(
+    api: WikiApi, facts: SiteFacts, feed: FeedSettings, settings: Settings
+) -> tuple[tuple[str, ...], str]:
+    """What criteria name and nobody has; and why not all of it could be asked for, empty when it was."""
+    unknown = await unknown_names(api, facts, feed)
+    entries = [*feed.properties, *feed.not_properties]
+    if entries:
+        try:
+            async with open_items(api, settings, attempts=1) as items:
+                unknown += await items.unknown(entries, feed.item_api)
+        except WikiAwayError as error:
+            return tuple(unknown), str(error)
+    return tuple(unknown), ""
+
+
+def _with_scheme(url: str) -> str:
+    return url if "://" in url else f"https://{url}"
+
+
+def _known_feed(store: RegistryStore, url: str, name: str) -> FeedSettings:
+    """What was said before of the wiki at that address: its account is needed to ask it again."""
+    with store.reading() as connection:
+        wikis = all_wikis(connection)
+    named = (
+        find_registered(wikis, WikiRegistration(url, SiteFacts("", "", (), "", "", "", {}), name))
+        if name
+        else None
+    )
+    same = [each for each in wikis if each.url and is_same_server(each.url, _with_scheme(url))]
+    found = named or (same[0] if len(same) == 1 else None)
+    return settings_of_wiki(found).feed if found is not None else FeedSettings()
+
+
+def _listed(given: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The list; None when nothing was said, empty when it is to be."""
+    if not given:
+        return None
+    return () if given == (CLEARED,) else tuple(dict.fromkeys(each.strip() for each in given))
+
+
+def _place(given: str | None) -> str | None:
+    """The file's whole path: other commands are started elsewhere."""
+    if given is None or given in {"", CLEARED}:
+        return None if given is None else ""
+    return str(Path(given).expanduser().absolute())
+
+
+def _facts(wiki: Wiki, seen: WikiProbe) -> dict[str, Any]:
+    return {
+        "wiki": str(wiki.name),
+        "url": wiki.url,
+        "pages_url": wiki.pages_url,
+        "site": seen.facts.name,
+        "mediawiki": ".".join(map(str, seen.facts.version)),
+        "language": seen.facts.language,
+        "dbname": seen.facts.dbname,
+        "interwikis": len(seen.facts.interwikis),
+        "user": seen.user or None,
+        "high_limits": seen.has_high_limits,
+        "read_only": seen.facts.read_only_reason or seen.facts.is_read_only,
+        "unknown": list(seen.unknown),
+        "settings": json.loads(wiki.settings),
+    }
+
+
+def _tell(wiki: Wiki, seen: WikiProbe, recrawl: str, stored: StoredLevel) -> None:
+    facts, feed = seen.facts, settings_of_wiki(wiki).feed
+    version = ".".join(map(str, facts.version)) or "of an unknown version"
+    click.echo(f"{clean(facts.name)} is known as {wiki.name}: MediaWiki {version}, {wiki.url}")
+    spaces = [
+        facts.namespaces[each].name or "articles" if each in facts.namespaces else str(each)
+        for each in feed.namespaces
+    ]
+    click.echo(f"Observed: {clean(', '.join(spaces))}{_criteria(feed)}.")
+    if not feed.archive:
+        click.echo("New links are watched, and not archived.")
+    elif feed.grace_h:
+        click.echo(
+            f"New links are archived when they are still there after {format_duration(feed.grace_h * 3600)}."
+        )
+    else:
+        click.echo("New links are archived at once.")
+    if stored is not DEFAULT_STORED_LEVEL:
+        click.echo(f"Of what its pages cite, pages are recorded at the level {stored}.")
+    if recrawl:
+        click.echo(f"Living pages are archived again after {clean(recrawl)}.")
+    if seen.user:
+        more = ", with a bot's limits" if seen.has_high_limits else ""
+        click.echo(f"Read as {clean(seen.user)}{more}.")
+    for warning in _warnings(wiki, seen):
+        click.echo(f"Warning: {clean(warning)}")
+    click.echo(
+        "Next: `weboid wiki watch` reads all its pages once and then what changes; "
+        "`weboid wiki ls` shows how far it is."
+    )
+
+
+def _criteria(feed: FeedSettings) -> str:
+    said = (
+        ("in", feed.categories),
+        ("using", feed.templates),
+        ("whose item says", feed.properties),
+        ("not in", feed.not_categories),
+        ("without", feed.not_templates),
+        ("whose item does not say", feed.not_properties),
+        ("except", feed.not_pages),
+    )
+    return "".join(f", {word} {' or '.join(map(clean, names))}" for word, names in said if names)
+
+
+def _warnings(wiki: Wiki, seen: WikiProbe) -> list[str]:
+    facts = seen.facts
+    found = [f"the wiki has no {name}: is it spelt so?" for name in seen.unknown]
+    if seen.trouble:
+        found.append(f"what Wikidata items say cannot be asked at present. {seen.trouble}")
+    if facts.version and facts.version < OLDEST_VERSION:
+        oldest = ".".join(map(str, OLDEST_VERSION))
+        found.append(
+            f"this version of MediaWiki is older than {oldest}, the oldest that was tried."
+        )
+    if facts.is_read_only:
+        found.append(f"the wiki is read-only: {facts.read_only_reason or 'it does not say why'}")
+    if wiki.name.farm == DEFAULT_FARM and not seen.has_contact:
+        found.append(
+            "Wikimedia refuses robots that do not say where their people are: set [links] contact in "
+            "a profile, to an address of a page or for mail."
+        )
+    if wiki.name.dbname != facts.dbname:
+        found.append(f"the wiki calls itself {facts.dbname} now; its name here stays.")
+    return found

@@ -1,0 +1,248 @@
+"""`weboid wiki ls`: watched wikis with link counts and sync state."""
+
+import json
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from sqlalchemy import Connection
+
+from core.clock import SystemClock
+from core.config.settings import Settings
+from core.errors import ConfigError
+from core.layout import Layout
+from core.timestamps import format_duration, warc_date
+from links.registry.farm_queries import count_links, count_pages, links_of
+from links.registry.link_search import STATES
+from links.registry.sync_state import LEASE, FeedCursor, feeds_of
+from links.registry.wikis import Wiki, all_wikis
+from playback.access.control import AccessControl
+from playback.access.decision_store import open_decisions
+from playback.web.cached_links.cached_answer import AnswerOrigins, CopyState, answer_link
+from playback.web.cached_links.cached_lookup import LinkEvidenceReader
+from playback.web.cached_links.cached_request import CachedQuestion, asked_url
+from playback.web.copy_lookup import CopyLookup
+from playback.web.page_store import PageStore
+from playback.web.registry.registry_service import LazyRegistrySource
+from playback.web.registry.registry_values import Group
+from warc.index.database import open_database
+from weboid.app.reader_queue_status import ReaderQueueStatus
+from weboid.app.text_table import clean, table, width
+from weboid.app.wiki_clients import settings_of_wiki
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.options import (
+    collection_option,
+    database_option,
+    frontier_option,
+    json_option,
+    with_frontier,
+)
+from weboid.cli.support.registry_access import open_registry
+from wiki.settings import WikiSettings
+from wiki.sync.feed_context import CHANGES, SWEEP
+from wiki.sync.sweep import SweepCursor, late_warning
+
+COUNTED_MOST: Final = 1_000_000
+JUDGED_MOST: Final = 10_000
+_AT_ONCE: Final = 500
+_HEAD: Final = (
+    *("wiki", "pages>", "links>", "queued>", "dead>", "no copy>", "bot", "feeds", "api"),
+)
+_SHOWN: Final = (CHANGES, SWEEP)  # to people; the others are workings of the feeder
+_CLOCK = SystemClock()
+
+
+@dataclass(frozen=True)
+class WikiLinkCounts:
+    """Links of a wiki, as its readers see them.
+
+    Attributes:
+        looked_at: how many; no more than `JUDGED_MOST`.
+        queued: they are on their way into the archive, or wait for their site.
+        dead: whoever follows them does not find what was cited.
+        bare: without a copy, here or elsewhere, and not on their way to one.
+    """
+
+    looked_at: int = 0
+    queued: int = 0
+    dead: int = 0
+    bare: int = 0
+
+
+@dataclass(frozen=True)
+class WikiOverview:
+    """A wiki, and what is known of it."""
+
+    wiki: Wiki
+    settings: WikiSettings | None  # None: they cannot be used
+    pages: int
+    links: int
+    feeds: dict[str, FeedCursor]
+    trouble: str
+    counts: WikiLinkCounts
+
+
+@click.command("ls")
+@collection_option
+@database_option
+@frontier_option
+@json_option
+def command(*, collection: Path, database_url: str, frontier_url: str, as_json: bool) -> int:
+    """List the wikis: how many pages and links of them are known, what becomes of these, and the bot.
+
+    Of links that are queued, dead or without a copy the first 10,000 of a wiki are counted.
+    """
+    now = _CLOCK.now()
+    with (
+        open_registry(collection, database_url) as store,
+        _finder(Layout(collection), database_url, frontier_url) as finder,
+        store.reading() as connection,
+    ):
+        lines = [_line(connection, wiki, finder, now) for wiki in all_wikis(connection)]
+    if as_json:
+        click.echo(json.dumps({"wikis": [_facts(line) for line in lines]}, ensure_ascii=False))
+        return ExitCode.OK
+    if not lines:
+        click.echo("No wiki is known: `weboid wiki add URL` adds one, by any address of it.")
+        return ExitCode.OK
+    rows = [
+        (
+            str(line.wiki.name),
+            _many(line.pages),
+            _many(line.links),
+            *(_of_first(line.counts, each) for each in ("queued", "dead", "bare")),
+            _bot(line),
+            _feeds(line, now),
+            line.wiki.url or "no API is known: weboid wiki add URL --name …",
+        )
+        for line in lines
+    ]
+    for text in table(_HEAD, rows, columns=width()):
+        click.echo(text)
+    for line in lines:
+        if line.trouble:
+            click.echo(f"{line.wiki.name}: {clean(line.trouble)}")
+    return ExitCode.OK
+
+
+@contextmanager
+def _finder(
+    layout: Layout, database_url: str, frontier_url: str
+) -> Iterator[LinkEvidenceReader | None]:
+    """What tells of links as the front does; None where there is nothing archived yet."""
+    if not database_url and not layout.captures_db.exists():
+        yield None
+        return
+    with (
+        closing(open_database(layout, database_url)) as database,
+        closing(open_decisions(layout, database_url)) as decisions,
+        closing(LazyRegistrySource(layout, database_url)) as source,
+        closing(
+            ReaderQueueStatus(layout, with_frontier(Settings(), frontier_url), clock=_CLOCK)
+        ) as status,
+    ):
+        pages = PageStore(database, AccessControl(decisions, database.rows, _CLOCK.now))
+        yield LinkEvidenceReader(source, CopyLookup(database, pages), status, _CLOCK)
+
+
+def _counts(reader: Connection, wiki: Wiki, finder: LinkEvidenceReader | None) -> WikiLinkCounts:
+    """Return what becomes of the wiki's links."""
+    known = links_of(reader, wiki.id, limit=JUDGED_MOST)
+    if finder is None:
+        dead = sum(row.state in STATES[Group.UNREACHABLE] for row in known)
+        return WikiLinkCounts(len(known), 0, dead, len(known))
+    told = []
+    for start in range(0, len(known), _AT_ONCE):
+        asked = tuple(asked_url(row.url) for row in known[start : start + _AT_ONCE])
+        found = finder.find(CachedQuestion(wiki.name, asked), is_internal=True)
+        told += [answer_link(facts, AnswerOrigins("", ""), finder.day) for facts in found.facts]
+    return WikiLinkCounts(
+        len(told),
+        sum(each.answer is CopyState.QUEUED for each in told),
+        sum(each.is_dead for each in told),
+        sum(each.answer not in (CopyState.COPY, CopyState.QUEUED) for each in told),
+    )
+
+
+def _of_first(counts: WikiLinkCounts, name: str) -> str:
+    """Return a count; with a plus where not all links were looked at."""
+    more = "+" if counts.looked_at >= JUDGED_MOST else ""
+    return f"{getattr(counts, name):,}{more}"
+
+
+def _bot(line: WikiOverview) -> str:
+    if line.settings is None:
+        return "?"
+    return "on" if line.settings.bot.enabled else "off"
+
+
+def _line(
+    reader: Connection, wiki: Wiki, finder: LinkEvidenceReader | None, now: datetime
+) -> WikiOverview:
+    settings = None
+    trouble = ""
+    try:
+        settings = settings_of_wiki(wiki)
+    except ConfigError as error:
+        trouble = str(error)
+    feeds = {k: v for k, v in feeds_of(reader, wiki.id).items() if k in (CHANGES, SWEEP)}
+    troubles = dict.fromkeys(feed.trouble for feed in feeds.values() if feed.trouble)
+    slow = late_warning(SweepCursor.parse(feeds[SWEEP].cursor), now=now) if SWEEP in feeds else ""
+    return WikiOverview(
+        wiki,
+        settings,
+        count_pages(reader, wiki.id, limit=COUNTED_MOST),
+        count_links(reader, wiki.id, limit=COUNTED_MOST),
+        feeds,
+        " ".join([*([trouble] if trouble else []), *troubles, *([slow] if slow else [])]),
+        _counts(reader, wiki, finder),
+    )
+
+
+def _many(count: int) -> str:
+    return f"{count:,}" if count < COUNTED_MOST else f"over {COUNTED_MOST:,}"
+
+
+def _feeds(line: WikiOverview, now: datetime) -> str:
+    """How long ago the changes and the sweep came as far as they are, and whether somebody feeds it."""
+    said = []
+    for kind in _SHOWN:
+        feed = line.feeds.get(kind)
+        if feed is not None:
+            past = max((now - feed.moment).total_seconds(), 0)
+            said.append(f"{kind} {format_duration(past)} ago{' (stuck)' if feed.trouble else ''}")
+    lease = line.feeds.get(LEASE)
+    if lease is not None and lease.moment > now:
+        said.append("watched now")
+    if said:
+        return ", ".join(said)
+    return "not begun" if line.wiki.url else "-"
+
+
+def _facts(line: WikiOverview) -> dict[str, Any]:
+    settings: Any = None
+    with suppress(ValueError):
+        settings = json.loads(line.wiki.settings)
+    return {
+        "wiki": str(line.wiki.name),
+        "url": line.wiki.url,
+        "pages_url": line.wiki.pages_url,
+        "pages": line.pages,
+        "links": line.links,
+        "queued": line.counts.queued,
+        "dead": line.counts.dead,
+        "without_copy": line.counts.bare,
+        "judged": line.counts.looked_at,
+        "bot": line.settings.bot.enabled if line.settings is not None else None,
+        "counted_most": COUNTED_MOST,
+        "feeds": {
+            kind: {"moment": warc_date(feed.moment), "trouble": feed.trouble}
+            for kind, feed in line.feeds.items()
+        },
+        "trouble": line.trouble,
+        "settings": settings,
+    }

@@ -1,0 +1,410 @@
+"""`weboid wiki check`: set-up check of a watched wiki."""
+
+import asyncio
+import hmac
+import json
+import secrets
+from collections.abc import AsyncIterator
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import httpx
+
+from core.clock import SystemClock
+from core.config.settings import Settings
+from core.errors import ConfigError, WeboidError
+from links.registry.database import RegistryStore
+from links.registry.sync_state import LEASE, feeds_of
+from links.registry.wikis import Wiki
+from playback.access.decision_store import open_decisions
+from playback.access.level_store import LevelStore
+from weboid.app.copy_sources import open_archives
+from weboid.app.setup_check import SetupFinding, SetupHealth
+from weboid.app.wiki_clients import open_wiki_api, settings_of_wiki
+from weboid.app.wiki_intake import WatchNote, read_note
+from weboid.cli.maintenance import finding_line
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.command_target import CommandTarget, target_options
+from weboid.cli.support.registry_access import open_registry
+from weboid.cli.wiki.bot_setup import bot_api, choose_wiki
+from wiki.api.client import WikiApi
+from wiki.api.credentials import read_secret
+from wiki.api.edit_request import read_bot_account
+from wiki.api.models import parse_moment, query_result, text_field
+from wiki.settings import WikiSettings
+from wiki.sync.webhook import AGE_LIMIT_S, check_secret, sign_request
+
+_CLOCK = SystemClock()
+_LIMIT_S = 15.0
+_SKEW_WARN_S = 30.0
+_KNOWN_URL = "https://example.com/"  # for archives: kept by every one of them
+_PRINT_OF = b"weboid webhook secret"  # as Settings::secretPrint() of the extension
+
+
+@click.command("check")
+@click.argument("name", required=False, default="", metavar="[WIKI]")
+@click.option(
+    "--front", metavar="ORIGIN", help="The front's origin.  [default: as `wiki watch` serves it]"
+)
+@click.option("--replay", metavar="ORIGIN", help="The copies' origin.  [default: the same]")
+@click.option(
+    "--bell", metavar="HOST:PORT", help="Where the webhook is.  [default: as `wiki watch` has it]"
+)
+@click.option("--secret-file", metavar="FILE", help="The wiki's secret.  [default: the same]")
+@target_options
+def command(
+    *,
+    name: str,
+    front: str | None,
+    replay: str | None,
+    bell: str | None,
+    secret_file: str | None,
+    where: CommandTarget,
+    as_json: bool,
+) -> int:
+    """Check a wiki's set-up: its API, the front, the copies, the webhook, the extension, archives, the bot.
+
+    Nothing is changed: the webhook is sent a signed test that it only answers. Addresses are those of the
+    last `weboid wiki watch` on this collection, or as the options say. Exit code 1 when there is a problem.
+    """
+    note = read_note(where.layout).changed(front, replay, bell, secret_file)
+    with open_registry(where.layout.root, where.settings.index.url) as store:
+        wiki = choose_wiki(store, name)
+        check = _WikiSetupCheck(wiki, note, where, store)
+        findings = asyncio.run(check.run())
+    if as_json:
+        document = {"wiki": str(wiki.name), "findings": [each.to_dict() for each in findings]}
+        click.echo(json.dumps(document, ensure_ascii=False))
+    else:
+        for finding in findings:
+            click.echo(finding_line(finding))
+    return (
+        ExitCode.SOME_FAILED if any(f.health is SetupHealth.BAD for f in findings) else ExitCode.OK
+    )
+
+
+class _WikiSetupCheck:
+    """The checks of one wiki."""
+
+    def __init__(
+        self, wiki: Wiki, note: WatchNote, where: CommandTarget, store: RegistryStore
+    ) -> None:
+        self._wiki = wiki
+        self._note = note
+        self._where = where
+        self._settings: Settings = where.settings
+        self._store = store
+        self._secret = b""
+
+    async def run(self) -> list[SetupFinding]:
+        """Return what was found."""
+        try:
+            said = settings_of_wiki(self._wiki)
+        except ConfigError as error:
+            return [SetupFinding("settings", SetupHealth.BAD, "cannot be used", str(error))]
+        found = [self._contact(), self._feed()]
+        async with httpx.AsyncClient(trust_env=False, timeout=_LIMIT_S) as client:
+            found += [await self._front(client), await self._replay(client)]
+            found += [each async for each in self._webhook(client)]
+        found += [each async for each in self._site()]
+        found += [each async for each in self._archives()]
+        found += [self._rights(), *[each async for each in self._bot(said)]]
+        return found
+
+    def _contact(self) -> SetupFinding:
+        contact = self._settings.links.contact or self._settings.visit.contact
+        if contact:
+            return SetupFinding("contact", SetupHealth.GOOD, contact)
+        return SetupFinding(
+            "contact",
+            SetupHealth.BAD,
+            "not said: sites and wikis cannot tell you of a problem",
+            'Set [links] contact = "https://…" or a mail address in the profile.',
+        )
+
+    def _feed(self) -> SetupFinding:
+        with self._store.reading() as rows:
+            feeds = feeds_of(rows, self._wiki.id)
+        troubles = dict.fromkeys(feed.trouble for feed in feeds.values() if feed.trouble)
+        if troubles:
+            remedy = "`weboid wiki ls` shows whether it lasts."
+            return SetupFinding("watch", SetupHealth.BAD, " ".join(troubles), remedy)
+        lease = feeds.get(LEASE)
+        if lease is None or lease.moment < _CLOCK.now():
+            return SetupFinding(
+                "watch", SetupHealth.BAD, "nobody watches the wiki", "Run `weboid wiki watch`."
+            )
+        return SetupFinding("watch", SetupHealth.GOOD, "a process watches the wiki")
+
+    async def _front(self, client: httpx.AsyncClient) -> SetupFinding:
+        """Ask the front as the extension does."""
+        origin = self._note.front
+        if not origin:
+            remedy = "Run `weboid wiki watch --serve HOST:PORT`, or say --front ORIGIN."
+            return SetupFinding("front", SetupHealth.UNSET, "no front is known", remedy)
+        question = {"wiki": str(self._wiki.name), "urls": []}
+        try:
+            answer = await client.post(f"{origin}/links/api/cached", json=question)
+        except httpx.HTTPError as error:
+            remedy = "Start `weboid wiki watch --serve`, or say --front ORIGIN."
+            return SetupFinding("front", SetupHealth.BAD, f"{origin}: {_why(error)}", remedy)
+        return self._answered(origin, answer)
+
+    def _answered(self, origin: str, answer: httpx.Response) -> SetupFinding:
+        """Judge the front's answer."""
+        if answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
+            remedy = "Name the wiki's server with --links-internal."
+            return SetupFinding("front", SetupHealth.WARN, f"{origin} was asked too often", remedy)
+        try:
+            told = answer.json()
+        except ValueError:
+            told = None
+        if answer.status_code != httpx.codes.OK or not isinstance(told, dict):
+            remedy = "Is that address Weboid's front?"
+            return SetupFinding(
+                "front", SetupHealth.BAD, f"{origin}: status {answer.status_code}", remedy
+            )
+        if not told.get("is_whole"):
+            remedy = "Look for messages of the part `serve` of `weboid wiki watch`."
+            return SetupFinding(
+                "front", SetupHealth.BAD, f"{origin}: a store cannot be read", remedy
+            )
+        skew = _skew_of(answer.headers.get("date", ""))
+        if abs(skew) > _SKEW_WARN_S:
+            text = f"{origin}: its clock differs by {skew:.0f} s"
+            return SetupFinding(
+                "front", SetupHealth.BAD, text, "Set the clocks of both machines (NTP)."
+            )
+        return SetupFinding("front", SetupHealth.GOOD, f"{origin} answers")
+
+    async def _replay(self, client: httpx.AsyncClient) -> SetupFinding:
+        """Ask for a copy that there is none of."""
+        origin = self._note.replay
+        if not origin:
+            return SetupFinding(
+                "replay", SetupHealth.UNSET, "no address of copies is known", "See front."
+            )
+        try:
+            answer = await client.get(f"{origin}/c/20000101000000/http://example.invalid/")
+        except httpx.HTTPError as error:
+            remedy = "Addresses of copies that were cited lead nowhere: start the front."
+            return SetupFinding("replay", SetupHealth.BAD, f"{origin}: {_why(error)}", remedy)
+        if "content-security-policy" not in answer.headers or answer.status_code >= 500:
+            remedy = "Is that address the one of copies? `weboid serve --replay-port` names it."
+            return SetupFinding(
+                "replay", SetupHealth.BAD, f"{origin}: status {answer.status_code}", remedy
+            )
+        return SetupFinding("replay", SetupHealth.GOOD, f"{origin} answers")
+
+    async def _webhook(self, client: httpx.AsyncClient) -> AsyncIterator[SetupFinding]:
+        """Send a signed test."""
+        place = self._note.bell
+        if not place:
+            remedy = (
+                "`weboid wiki watch --bell HOST:PORT --secret-file FILE` hears of changes at once."
+            )
+            yield SetupFinding("webhook", SetupHealth.UNSET, "changes are found every 10 s", remedy)
+            return
+        file = self._note.secret_of(str(self._wiki.name))
+        try:
+            self._secret = check_secret(read_secret(Path(file))) if file else b""
+        except WeboidError as error:
+            yield SetupFinding("secret", SetupHealth.BAD, "cannot be used", str(error))
+            return
+        if not self._secret:
+            remedy = f"`weboid wiki watch --secret-file {self._wiki.name}=FILE`."
+            yield SetupFinding(
+                "secret", SetupHealth.BAD, "the wiki has none: only datagrams ring", remedy
+            )
+            return
+        yield SetupFinding("secret", SetupHealth.GOOD, f"{file}, readable by its owner alone")
+        body = json.dumps({"wiki": str(self._wiki.name), "pages": []}).encode()
+        at = int(_CLOCK.now().timestamp())
+        signed = sign_request(self._secret, body, at=at, nonce=secrets.token_hex(16), path="/test")
+        try:
+            answer = await client.post(
+                f"http://{place}/test", content=body, headers={"X-Weboid-Signature": signed}
+            )
+        except httpx.HTTPError as error:
+            remedy = "Start `weboid wiki watch --bell`, or say --bell HOST:PORT."
+            yield SetupFinding("webhook", SetupHealth.BAD, f"{place}: {_why(error)}", remedy)
+            return
+        if answer.status_code == httpx.codes.NO_CONTENT:
+            yield SetupFinding("webhook", SetupHealth.GOOD, f"{place} took a signed test")
+            return
+        text = f"{place}: status {answer.status_code}"
+        yield SetupFinding("webhook", SetupHealth.BAD, text, answer.text[:300])
+
+    async def _site(self) -> AsyncIterator[SetupFinding]:
+        """Ask the wiki what it is, what time it has, and how the extension is set."""
+        try:
+            async with open_wiki_api(self._wiki, self._settings) as api:
+                told = await _site_info(api)
+        except WeboidError as error:
+            remedy = (
+                "`weboid wiki add URL` renews its address; --account lets a closed wiki be read."
+            )
+            yield SetupFinding("wiki", SetupHealth.BAD, str(error), remedy)
+            return
+        query = query_result(told)
+        general = query.get("general")
+        general = general if isinstance(general, dict) else {}
+        yield SetupFinding(
+            "wiki", SetupHealth.GOOD, f"{text_field(general, 'generator')}, {self._wiki.url}"
+        )
+        skew = (parse_moment(told.get("curtimestamp")) - _CLOCK.now()).total_seconds()
+        text = f"the wiki's differs by {abs(skew):.0f} s"
+        if abs(skew) > AGE_LIMIT_S / 2:
+            yield SetupFinding(
+                "clock", SetupHealth.BAD, text, "Set the clocks of both machines (NTP)."
+            )
+        else:
+            health = SetupHealth.GOOD if abs(skew) <= _SKEW_WARN_S else SetupHealth.WARN
+            yield SetupFinding("clock", health, text)
+        for each in self._extension(general):
+            yield each
+
+    def _extension(self, general: dict[str, Any]) -> list[SetupFinding]:
+        found = general.get("weboid")
+        if not isinstance(found, dict):
+            remedy = "Copy wiki/mediawiki/Weboid into extensions/, or update it: docs/mediawiki.md."
+            text = "not installed, or of an older release"
+            return [SetupFinding("extension", SetupHealth.UNSET, text, remedy)]
+        findings = []
+        named = text_field(found, "wiki")
+        if named != str(self._wiki.name):
+            remedy = f"$wgWeboidWiki = '{self._wiki.name}';"
+            text = f"it calls the wiki {named}, the registry {self._wiki.name}"
+            findings.append(SetupFinding("extension", SetupHealth.BAD, text, remedy))
+        for key, setting in (("front", "$wgWeboidFront"), ("bell", "$wgWeboidBell")):
+            if not found.get(key):
+                text = f"{setting} is not set"
+                remedy = "Nothing is shown beside links." if key == "front" else "No page is told."
+                findings.append(SetupFinding("extension", SetupHealth.WARN, text, remedy))
+        if not findings:
+            text = f"version {text_field(found, 'version')}, {named}"
+            findings.append(SetupFinding("extension", SetupHealth.GOOD, text))
+        findings.append(self._origins(found.get("origins")))
+        if self._secret and found.get("bell"):
+            expected = secret_print(self._secret)
+            is_same = hmac.compare_digest(expected, text_field(found, "secret"))
+            remedy = "Put the same secret into the file of $wgWeboidSecretFile."
+            findings.append(
+                SetupFinding("secret", SetupHealth.GOOD, "the wiki has the same")
+                if is_same
+                else SetupFinding(
+                    "secret", SetupHealth.BAD, "the wiki has none, or another", remedy
+                )
+            )
+        return findings
+
+    def _origins(self, origins: object) -> SetupFinding:
+        known = (
+            {each for each in origins if isinstance(each, str)}
+            if isinstance(origins, list)
+            else set()
+        )
+        needed = [each for each in (self._note.front, self._note.replay) if each]
+        missing = [each for each in needed if each.lower() not in known]
+        if missing:
+            both = ", ".join(f"'{each}'" for each in needed)
+            text = f"links may not lead to {' and '.join(missing)}"
+            return SetupFinding("origins", SetupHealth.BAD, text, f"$wgWeboidOrigins = [ {both} ];")
+        return SetupFinding("origins", SetupHealth.GOOD, ", ".join(sorted(known)))
+
+    async def _archives(self) -> AsyncIterator[SetupFinding]:
+        """Ask each archive about an address that all have."""
+        if not self._settings.links.archives:
+            remedy = 'Set [links] archives = ["wayback"] in the profile: docs/archives.md.'
+            text = "none is asked: a link that is dead already gets no copy"
+            yield SetupFinding("archives", SetupHealth.UNSET, text, remedy)
+            return
+        try:
+            async with open_archives(self._settings) as archives:
+                for adapter in archives.adapters:
+                    yield await _asked(adapter)
+        except WeboidError as error:
+            yield SetupFinding("archives", SetupHealth.BAD, "cannot be opened", str(error))
+
+    def _rights(self) -> SetupFinding:
+        store = open_decisions(self._where.layout, self._settings.index.url)
+        try:
+            rights = LevelStore(store).now().rights
+        finally:
+            store.close()
+        own = [each for each in rights if each.wiki == self._wiki.name.in_levels]
+        if own:
+            text = ", ".join(f"{each.editor or 'editors'}: {each.most}" for each in own[:5])
+            return SetupFinding("levels", SetupHealth.GOOD, text)
+        remedy = f"`weboid level rights allow --wiki {self._wiki.name.in_levels} --most images`."
+        return SetupFinding(
+            "levels", SetupHealth.UNSET, "its editors may set no levels of copies", remedy
+        )
+
+    async def _bot(self, said: WikiSettings) -> AsyncIterator[SetupFinding]:
+        bot = said.bot
+        if not bot.enabled:
+            remedy = f"`weboid wiki bot run {self._wiki.name} --dry-run` shows what it would do."
+            yield SetupFinding("bot", SetupHealth.UNSET, "off: dead links are not mended", remedy)
+            return
+        try:
+            async with bot_api(self._wiki, self._settings) as api:
+                me = await read_bot_account(api)
+        except WeboidError as error:
+            yield SetupFinding("bot", SetupHealth.BAD, "cannot log in", str(error))
+            return
+        if me.blocked:
+            remedy = "Ask the administrator who blocked it; `weboid wiki bot off` until then."
+            yield SetupFinding("bot", SetupHealth.BAD, f"{me.name} is {me.blocked}", remedy)
+            return
+        if "edit" not in me.rights:
+            remedy = "Grant its bot password “Edit existing pages”."
+            yield SetupFinding("bot", SetupHealth.BAD, f"{me.name} may not edit", remedy)
+            return
+        if not bot.front and not self._settings.links.archives:
+            remedy = f"`weboid wiki bot on {self._wiki.name} --front ORIGIN`, or [links] archives."
+            yield SetupFinding("bot", SetupHealth.BAD, "it knows no copies to cite", remedy)
+            return
+        flag = "" if "bot" in me.rights else ", without the bot flag"
+        waits = "; somebody wrote to it" if me.has_messages else ""
+        yield SetupFinding(
+            "bot", SetupHealth.WARN if waits else SetupHealth.GOOD, f"on, as {me.name}{flag}{waits}"
+        )
+
+
+async def _site_info(api: WikiApi) -> dict[str, Any]:
+    told = await api.get(action="query", meta="siteinfo", siprop="general", curtimestamp=True)
+    return dict(told)
+
+
+async def _asked(adapter: Any) -> SetupFinding:
+    try:
+        async with asyncio.timeout(_LIMIT_S * 2):
+            copies = await adapter.find(_KNOWN_URL, None)
+    except (WeboidError, TimeoutError) as error:
+        remedy = "It is asked again by itself; see [egress] when the way is closed."
+        return SetupFinding("archives", SetupHealth.BAD, f"{adapter.name}: {_why(error)}", remedy)
+    return SetupFinding(
+        "archives", SetupHealth.GOOD, f"{adapter.name} answers ({len(copies)} copies of a test)"
+    )
+
+
+def secret_print(secret: bytes) -> str:
+    """Return by what two sides see that they have the same secret: 32 bits that tell nothing else."""
+    return hmac.digest(secret, _PRINT_OF, "sha256").hex()[:8]
+
+
+def _skew_of(date: str) -> float:
+    try:
+        moment = parsedate_to_datetime(date)
+    except (ValueError, OverflowError):
+        return 0.0
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (moment - _CLOCK.now()).total_seconds()
+
+
+def _why(error: BaseException) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,256 @@
+"""`weboid wiki sweep`: full scan of a wiki's pages; the first one is its import."""
+
+import asyncio
+import json
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import click
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from core.clock import SystemClock
+from core.config.settings import Settings
+from core.errors import InputError, WeboidError
+from links.registry.database import RegistryStore
+from links.registry.sync_state import FeedHeldError
+from links.registry.wikis import Wiki, parse_wiki
+from weboid.app.text_table import clean
+from weboid.app.wiki_intake import FrontierArchive
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.command_target import CommandTarget, wiki_target_options
+from weboid.cli.support.registry_access import open_registry
+from weboid.cli.wiki.wiki_watch import has_holder_ended, lease_holder_name, wiki_opener
+from wiki.sync.feed_context import SyncServices, citation_readers, order_lists, parse_settings
+from wiki.sync.page_criteria import categories_below, category_title
+from wiki.sync.sweep import SweepSurvey, survey_wiki
+from wiki.sync.wiki_feed import FeedRound
+from wiki.sync.wiki_source import WikiSource
+from wiki.sync.wiki_watcher import order_sweep, select_wikis, sweep_wiki
+
+_CLOCK = SystemClock()
+
+
+@click.command("sweep")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option(
+    "--namespace",
+    "namespaces",
+    type=click.IntRange(0),
+    multiple=True,
+    help="Only the pages of that namespace, by its number; may be repeated.",
+)
+@click.option(
+    "--category",
+    "categories",
+    multiple=True,
+    metavar="TITLE",
+    help="Only the pages in that category and those below it; may be repeated.",
+)
+@click.option("--now", "is_now", is_flag=True, help="Also when none is due yet.")
+@click.option("--dry-run", is_flag=True, help="Say what would be observed, and write nothing.")
+@wiki_target_options
+def command(
+    *,
+    names: tuple[str, ...],
+    namespaces: tuple[int, ...],
+    categories: tuple[str, ...],
+    is_now: bool,
+    dry_run: bool,
+    where: CommandTarget,
+    as_json: bool,
+) -> int:
+    """Read every page of wikis anew, of all that are known or of those that are named.
+
+    A wiki's first sweep brings its pages in, and all of their links into the archive. `weboid wiki
+    watch` sweeps by itself, so this is for whoever does not want to wait. One that was interrupted goes
+    on where it stopped. While a watch runs it is that watch which sweeps, and --now tells it to.
+
+    With --namespace and --category only those pages of one wiki are read, at once; the wiki's criteria
+    hold for them as for all others.
+    """
+    wanted = [parse_wiki(name) for name in names]
+    lists = SweepLists(namespaces, categories)
+    if lists and (len(wanted) != 1 or is_now or dry_run):
+        raise InputError(
+            "--namespace and --category are for one wiki that is named, without --now and --dry-run."
+        )
+    with ExitStack() as stack:
+        store = stack.enter_context(
+            open_registry(where.layout.root, where.settings.index.url, make=not dry_run)
+        )
+        wikis = select_wikis(store, wanted)
+        columns = (
+            *(TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()),
+            *(MofNCompleteColumn(), TimeRemainingColumn()),
+        )
+        progress = stack.enter_context(Progress(*columns, transient=True, disable=as_json))
+        if dry_run:
+            told = [_surveyed(wiki, store, where.settings, progress) for wiki in wikis]
+        else:
+            frontier = stack.enter_context(where.frontier(make=True))
+            archive = FrontierArchive(frontier, where.settings, clock=_CLOCK, layout=where.layout)
+            shared = SyncServices(
+                store,
+                archive,
+                _CLOCK,
+                lease_holder_name(),
+                citation_readers(_CLOCK),
+                is_gone=has_holder_ended,
+            )
+            told = [
+                _swept(wiki, shared, where.settings, progress, is_now=is_now, lists=lists)
+                for wiki in wikis
+            ]
+    for facts in told:
+        click.echo(json.dumps(facts, ensure_ascii=False) if as_json else clean(_sentence(facts)))
+    return ExitCode.SOME_FAILED if any(facts["trouble"] for facts in told) else ExitCode.OK
+
+
+@dataclass(frozen=True, slots=True)
+class SweepLists:
+    """Which pages are read; none: all.
+
+    Attributes:
+        namespaces: by their numbers.
+        categories: titles, each with what is below it.
+    """
+
+    namespaces: tuple[int, ...] = ()
+    categories: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.namespaces or self.categories)
+
+
+async def _begun(
+    wiki: Wiki, lists: SweepLists, source: WikiSource, shared: SyncServices
+) -> int | None:
+    """Order the lists of whoever feeds the wiki; return how many pages are read, None: not known.
+
+    Raises:
+        InputError: the wiki's pages of that namespace are not observed, or there are too many lists.
+        WeboidError: the wiki or the registry cannot be asked.
+    """
+    feed = parse_settings(wiki.settings).feed
+    if not lists:
+        return await source.size(feed.namespaces) or None
+    others = [number for number in lists.namespaces if number not in feed.namespaces]
+    if others:
+        raise InputError(
+            f"Pages of namespace {others[0]} of {wiki.name} are not observed: `weboid wiki add` with "
+            "--namespace says which are."
+        )
+    wanted = [("namespace", str(number)) for number in lists.namespaces]
+    if lists.categories:
+        facts = await source.facts()
+        below, _ = await categories_below(source, lists.categories, feed, facts)
+        wanted += [("category", category_title(name, facts)) for name in sorted(below)]
+    await asyncio.to_thread(order_lists, shared.store, wiki.id, wanted, now=_CLOCK.now())
+    return None
+
+
+def _swept(
+    wiki: Wiki,
+    shared: SyncServices,
+    settings: Settings,
+    progress: Progress,
+    *,
+    is_now: bool,
+    lists: SweepLists,
+) -> dict[str, Any]:
+    """Sweep one wiki; what was done, its trouble included: the others must go on."""
+    task = progress.add_task(clean(str(wiki.name)), total=None)
+    sums = {"pages": 0, "links": 0, "added": 0, "gone": 0, "dropped": 0, "taken": 0}
+
+    def note(done: FeedRound) -> None:
+        both = done.pages.plus(done.swept)
+        for name in ("added", "gone", "dropped"):
+            sums[name] += getattr(both, name)
+        read = both if lists else done.swept
+        sums["pages"] += read.pages
+        sums["links"] += read.links
+        sums["taken"] += done.handed.taken
+        if done.sweep is not None:
+            progress.update(task, completed=done.sweep.pages)
+
+    opener, trouble, is_left = wiki_opener(settings), "", False
+
+    async def sweep() -> None:
+        async with opener(wiki) as source:
+            progress.update(task, total=await _begun(wiki, lists, source, shared))
+        await sweep_wiki(wiki, opener, shared, is_now=is_now, progress=note, sweeps=not lists)
+
+    try:
+        asyncio.run(sweep())
+    except FeedHeldError as error:
+        is_left = is_now or bool(lists)
+        trouble = "" if is_left else str(error)
+        if is_now:
+            order_sweep(shared.store, wiki, now=_CLOCK.now())
+    except WeboidError as error:
+        trouble = str(error)
+    progress.remove_task(task)
+    return {"wiki": str(wiki.name), **sums, "left_to_watch": is_left, "trouble": trouble}
+
+
+def _surveyed(
+    wiki: Wiki, store: RegistryStore, settings: Settings, progress: Progress
+) -> dict[str, Any]:
+    """What a sweep would find."""
+    task = progress.add_task(clean(str(wiki.name)), total=None)
+    found, trouble = SweepSurvey(), ""
+    opener = wiki_opener(settings)
+
+    async def look() -> None:
+        nonlocal found
+        async with opener(wiki) as source:
+            async for found in survey_wiki(wiki, source, store, _CLOCK):
+                _show(progress, task, found)
+
+    try:
+        asyncio.run(look())
+    except WeboidError as error:
+        trouble = str(error)
+    progress.remove_task(task)
+    return {
+        "wiki": str(wiki.name),
+        "dry_run": True,
+        "pages": found.pages,
+        "links": {str(sort): count for sort, count in sorted(found.links.items())},
+        "not_observed": {str(why): count for why, count in sorted(found.refused.items())},
+        "trouble": trouble,
+    }
+
+
+def _show(progress: Progress, task: TaskID, found: SweepSurvey) -> None:
+    total = max(found.expected, found.looked_at)
+    progress.update(task, completed=found.looked_at, total=total or None)
+
+
+def _sentence(facts: dict[str, Any]) -> str:
+    name = facts["wiki"]
+    if facts["trouble"]:
+        return f"{name}: {facts['trouble']} What was written stays; the next run goes on."
+    if "dry_run" in facts:
+        links = ", ".join(f"{count:,} {sort}" for sort, count in facts["links"].items()) or "none"
+        text = f"{name}: {facts['pages']:,} pages would be observed; their links: {links}."
+        others = ", ".join(f"{count:,} ({why})" for why, count in facts["not_observed"].items())
+        return f"{text} Not observed: {others}." if others else text
+    if facts["left_to_watch"]:
+        return f"{name}: `weboid wiki watch` is at work on it and has been told to sweep now."
+    if not facts["pages"] and not facts["added"]:
+        return f"{name}: no sweep is due; --now begins one."
+    return (
+        f"{name}: {facts['pages']:,} pages with {facts['links']:,} links swept; {facts['added']:,} links "
+        f"are new or back, {facts['gone']:,} are gone, {facts['dropped']:,} pages are deleted; "
+        f"{facts['taken']:,} links are to be archived."
+    )

@@ -1,0 +1,432 @@
+"""`weboid wiki watch`: archiving of pages as they are saved, until stopped."""
+
+import asyncio
+import json
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from core.clock import SystemClock
+from core.config.settings import Settings
+from core.errors import ConfigError, InputError
+from crawler.status.status_server import parse_listen_address
+from links.registry.database import RegistryStore
+from links.registry.sync_state import use_signature
+from links.registry.wikis import Wiki, WikiName, parse_wiki
+from net.process_supervisor import ProcessSupervisor
+from net.stop_signals import StopSignals, first_error
+from playback.access.clamd import find_clamd
+from weboid.app.text_table import clean
+from weboid.app.wiki_clients import open_items, open_wiki_api, route_to, wiki_user_agent
+from weboid.app.wiki_intake import (
+    FrontierArchive,
+    WatchNote,
+    open_level_setter,
+    open_wiki_level_setter,
+    write_note,
+)
+from weboid.cli.serve import replay_port_for, serve_options, serve_words
+from weboid.cli.support.child_commands import (
+    CHILD_NAMES,
+    ChildCommandOptions,
+    child_environment,
+    child_output_printer,
+    watch_children,
+    with_time,
+)
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.command_target import CommandTarget, wiki_target_options
+from weboid.cli.support.options import warn_missing_contact, workers_option
+from weboid.cli.support.registry_access import open_registry
+from weboid.cli.support.run_options import qa_option
+from wiki.api.credentials import read_secret
+from wiki.api.transport import ApiTransport
+from wiki.sync.feed_context import SyncServices, citation_readers
+from wiki.sync.webhook import (
+    AGE_LIMIT_S,
+    ANY_WIKI,
+    UseSignature,
+    WebhookOptions,
+    check_secret,
+    serve_webhook,
+)
+from wiki.sync.wiki_source import ApiSource, WikiSource
+from wiki.sync.wiki_watcher import (
+    Opener,
+    WatcherReport,
+    WikiWatcher,
+    notify_from_stream,
+    select_wikis,
+)
+
+_CLOCK = SystemClock()
+
+
+@dataclass(frozen=True)
+class WebhookListener:
+    """Where the bell hangs, and its secrets by wiki (empty: only datagrams ring)."""
+
+    host: str
+    port: int
+    secrets: dict[str, bytes]
+
+
+@click.command("watch")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--bell", metavar="HOST:PORT", help="Listen there for changes, on UDP and HTTP.")
+@click.option(
+    "--secret-file",
+    "secret_files",
+    multiple=True,
+    metavar="[WIKI=]FILE",
+    envvar="WEBOID_BELL_SECRET_FILE",
+    show_envvar=True,
+    help="What the wiki that rings over HTTP signs with, at least 32 characters; once for each wiki"
+    " where several are watched.",
+)
+@click.option(
+    "--stream",
+    metavar="URL",
+    help="Let a stream of changes ring, too: EventStreams of Wikimedia's wikis.",
+)
+@click.option("--once", is_flag=True, help="Do what there is to do now, and end: for cron.")
+@click.option(
+    "--serve",
+    metavar="HOST:PORT",
+    help="Serve readers there, too: `weboid serve` with its defaults.",
+)
+@serve_options
+@click.option(
+    "--feed-only",
+    is_flag=True,
+    help="Only watch: others archive, check links and confirm what they found.",
+)
+@click.option(
+    "--without",
+    multiple=True,
+    type=click.Choice(CHILD_NAMES),
+    metavar="PART",
+    help="Leave a part out that runs elsewhere, such as check or confirm; may be given several times.",
+)
+@qa_option
+@workers_option
+@wiki_target_options
+def command(
+    *,
+    names: tuple[str, ...],
+    bell: str | None,
+    secret_files: tuple[str, ...],
+    stream: str | None,
+    once: bool,
+    serve: str | None,
+    feed_only: bool,
+    without: tuple[str, ...],
+    qa: bool | None,
+    workers: int,
+    where: CommandTarget,
+    as_json: bool,
+    **serving: Any,
+) -> int:
+    """Watch wikis: archive what their pages cite as soon as they are saved, and watch every link.
+
+    Without NAME all wikis that `weboid wiki add` has added, and those that are added later. Each wiki
+    is asked for its changes again and again, and each of its pages is read anew once a week, the first
+    time soon. Beside that run, as commands of their own, `archive --stay`, `links check --watch`,
+    `links confirm` and what else a wiki's links need. SIGINT or SIGTERM end it; the next run goes on
+    where it stopped, however long that was ago. See docs/wiki.md.
+    """
+    wanted = [parse_wiki(name) for name in names]
+    hung = _bell(bell, secret_files)
+    if once and (hung is not None or stream is not None):
+        raise InputError("--once ends before anybody could ring: leave out --bell and --stream.")
+    if serve is not None and (once or feed_only):
+        raise InputError("Where it only watches nobody is served: say `weboid serve`.")
+    for_serve = serve_words(serving)
+    if for_serve and serve is None:
+        name = for_serve[0].partition("=")[0]
+        raise InputError(f"{name} is for the front of --serve: say that, too.")
+    home = ChildCommandOptions(
+        where.layout.root,
+        where.profile,
+        where.settings.frontier.url,
+        where.settings.index.url,
+        workers,
+        None if serve is None else parse_listen_address(serve),
+        for_serve,
+        as_json,
+        qa,
+        find_clamd(os.environ),
+        without=frozenset(without),
+    )
+    warn_missing_contact(where.settings.links.contact or where.settings.visit.contact)
+    with ExitStack() as stack:
+        store = stack.enter_context(
+            open_registry(where.layout.root, where.settings.index.url, make=True)
+        )
+        frontier = stack.enter_context(where.frontier(make=True))
+        archive = FrontierArchive(frontier, where.settings, clock=_CLOCK, layout=where.layout)
+        shared = SyncServices(
+            store,
+            archive,
+            _CLOCK,
+            lease_holder_name(),
+            citation_readers(_CLOCK),
+            is_gone=has_holder_ended,
+        )
+        show = WatchReporter(as_json=as_json)
+        watch = WikiWatcher(shared, wiki_opener(where.settings), names=wanted, tell=show.tell)
+        if once:
+            is_well = asyncio.run(watch.once())
+            return ExitCode.OK if is_well else ExitCode.SOME_FAILED
+        beside = ProcessSupervisor(
+            [] if feed_only else watch_children(home, where.settings.links),
+            clock=_CLOCK,
+            report=child_output_printer(as_json=as_json, clock=_CLOCK),
+            environment=child_environment(home),
+        )
+        ringing = None
+        if hung is not None:
+            set_level = stack.enter_context(
+                open_level_setter(where.layout, where.settings.index.url, _CLOCK)
+            )
+            _check_secrets(hung.secrets, store, wanted)
+            ringing = WebhookOptions(
+                watch.ring,
+                hung.secrets,
+                _CLOCK,
+                signature_store(store),
+                watch.names,
+                set_level,
+                stack.enter_context(
+                    open_wiki_level_setter(where.layout, where.settings.index.url, _CLOCK)
+                ),
+            )
+        write_note(where.layout, _note(home, hung, bell, secret_files, serving))
+        hearing = None if stream is None else stream_listener(stream, watch, where.settings)
+        return asyncio.run(
+            _run(watch, [beside.run, *([hearing] if hearing else [])], hung, ringing, show)
+        )
+
+
+async def _run(
+    watch: WikiWatcher,
+    beside: Sequence[Callable[[asyncio.Event], Coroutine[Any, Any, None]]],
+    bell: WebhookListener | None,
+    ringing: WebhookOptions | None,
+    show: "WatchReporter",
+) -> int:
+    async with AsyncExitStack() as stack:
+        if bell is not None and ringing is not None:
+            host, port = await stack.enter_async_context(
+                serve_webhook(bell.host, bell.port, ringing)
+            )
+            show.say(f"Listening for change notifications on {host}:{port}.")
+        stop = stack.enter_context(StopSignals(lambda: show.say("Ending what was begun …")))
+        with stop.cut_short():
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(watch.run(stop.event))
+                    for each in beside:
+                        group.create_task(each(stop.event))
+            except BaseExceptionGroup as group:
+                raise first_error(group) from group
+    return ExitCode.STOPPED if stop.at_once else ExitCode.OK
+
+
+def stream_listener(
+    url: str, watch: WikiWatcher, settings: Settings
+) -> Callable[[asyncio.Event], Coroutine[Any, Any, None]]:
+    """Lets a stream ring until it is told to stop."""
+
+    async def hear(stop: asyncio.Event) -> None:
+        async with ApiTransport(
+            user_agent=wiki_user_agent(settings), route=route_to(url, settings)
+        ) as wire:
+            await notify_from_stream(wire, url, ring=watch.ring, watched=watch.databases, stop=stop)
+
+    return hear
+
+
+def wiki_opener(settings: Settings) -> Opener:
+    """Opens wikis as their settings say."""
+
+    @asynccontextmanager
+    async def opened(wiki: Wiki) -> AsyncIterator[WikiSource]:
+        async with open_wiki_api(wiki, settings) as api, open_items(api, settings) as items:
+            yield ApiSource(api, items)
+
+    return opened
+
+
+def lease_holder_name() -> str:
+    """A name that no other process has."""
+    return f"{socket.gethostname()[:60]}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def has_holder_ended(holder: str) -> bool:
+    """Whether the process of that `lease_holder_name` was one of this machine and is no more."""
+    host, _, rest = holder.rpartition("-")[0].rpartition("-")
+    if host != socket.gethostname()[:60] or not rest.isdigit():
+        return False
+    if int(rest) == os.getpid():
+        return True  # that of a process which had our number before us
+    try:
+        os.kill(int(rest), 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+class WatchReporter:
+    """Tells what a watch does: a line for each round that did something."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        """Take the form: lines of JSON for machines, or sentences."""
+        self._as_json = as_json
+        self._troubles: dict[str, str] = {}
+
+    def say(self, sentence: str) -> None:
+        """A sentence for people; on standard error, where it is in no machine's way."""
+        click.echo(with_time(sentence, _CLOCK.now()), err=True)
+
+    def tell(self, said: WatcherReport) -> None:
+        """What a round did, or why it failed."""
+        name = str(said.wiki)
+        before = self._troubles.get(name, "")
+        self._troubles[name] = said.trouble
+        if said.trouble:
+            if said.trouble != before:
+                self._line({"wiki": name, "trouble": said.trouble}, f"{name}: {said.trouble}")
+            return
+        facts = round_facts(said)
+        if before:
+            self._line({"wiki": name, "trouble": None}, f"{name}: goes on.")
+        if any(facts.values()):
+            self._line({"wiki": name, **facts}, f"{name}: {_sentence(facts)}")
+
+    def _line(self, facts: dict[str, object], sentence: str) -> None:
+        if self._as_json:
+            click.echo(json.dumps(facts, ensure_ascii=False))
+        else:
+            click.echo(with_time(clean(sentence), _CLOCK.now()))
+
+
+def round_facts(said: WatcherReport) -> dict[str, int]:
+    """What a round did, in figures."""
+    done = said.done
+    if done is None:
+        return {}
+    both = done.pages.plus(done.swept)
+    return {
+        "changes": done.followed.changes,
+        "pages": done.pages.pages,
+        "swept": done.swept.pages,
+        "added": both.added,
+        "gone": both.gone,
+        "dropped": both.dropped,
+        "taken": done.handed.taken,
+        "archived_already": done.handed.fresh,
+        "put_off": done.handed.put_off,
+    }
+
+
+_WORDS = {
+    "changes": "changes",
+    "pages": "pages read",
+    "swept": "pages swept",
+    "added": "links new",
+    "gone": "links gone",
+    "dropped": "pages deleted",
+    "taken": "links to be archived",
+    "archived_already": "archived lately",
+    "put_off": "links wait, as the archive does not take them",
+}
+
+
+def _sentence(facts: dict[str, int]) -> str:
+    return ", ".join(f"{count:,} {_WORDS[name]}" for name, count in facts.items() if count) + "."
+
+
+def _bell(address: str | None, secret_files: Sequence[str]) -> WebhookListener | None:
+    if address is None:
+        return None
+    host, port = parse_listen_address(address)
+    secrets: dict[str, bytes] = {}
+    for given in secret_files:
+        name, equals, file = given.rpartition("=")
+        owner = str(parse_wiki(name)) if equals else ANY_WIKI
+        if owner in secrets:
+            raise ConfigError(
+                f"--secret-file is given twice for {owner or 'no wiki in particular'}."
+            )
+        secrets[owner] = check_secret(read_secret(Path(file)))
+    if len(set(secrets.values())) < len(secrets):
+        raise ConfigError(
+            "Two wikis have the same secret: make each one with `openssl rand -hex 32`."
+        )
+    return WebhookListener(host, port, secrets)
+
+
+def _note(
+    home: ChildCommandOptions,
+    hung: WebhookListener | None,
+    bell: str | None,
+    secret_files: Sequence[str],
+    serving: dict[str, Any],
+) -> WatchNote:
+    """Return where readers are served, and where the webhook is."""
+    front, replay = serving["origin"], serving["replay_origin"]
+    if home.serve is not None and not front:
+        host, port = home.serve
+        place = f"[{host}]" if ":" in host else host
+        front = f"http://{place}:{port}"
+        replay = f"http://{place}:{replay_port_for(port, serving['replay_port'])}"
+    files = {}
+    for given in secret_files:
+        name, equals, file = given.rpartition("=")
+        owner = str(parse_wiki(name)) if equals else ANY_WIKI
+        files[owner] = str(Path(file).expanduser().absolute())
+    return WatchNote(front, replay, bell or "" if hung is not None else "", files)
+
+
+def _check_secrets(
+    secrets: dict[str, bytes], store: RegistryStore, names: Sequence[WikiName]
+) -> None:
+    """Return when it is clear which wiki each secret signs for.
+
+    Raises:
+        ConfigError: one is for no wiki in particular, and several are watched without one of their own.
+    """
+    if ANY_WIKI not in secrets:
+        return
+    known = [str(wiki.name) for wiki in select_wikis(store, names)]
+    others = [name for name in known if name not in secrets]
+    if len(known) > 1:
+        raise ConfigError(
+            "Several wikis are watched: name the wiki of each secret, "
+            f"--secret-file {(others or known)[0]}=FILE."
+        )
+
+
+def signature_store(store: RegistryStore) -> UseSignature:
+    """Return what notes used signatures in the registry, where a restart does not forget them."""
+    kept = timedelta(seconds=2 * AGE_LIMIT_S)
+
+    def use(signature: bytes, moment: datetime) -> bool:
+        with store.writing() as connection:
+            return use_signature(connection, signature, moment, kept=kept)
+
+    async def used(signature: bytes, moment: datetime) -> bool:
+        return await asyncio.to_thread(use, signature, moment)
+
+    return used

@@ -1,0 +1,354 @@
+"""`weboid wiki read` and `repair`: citations and repairs in wikitext files."""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from datetime import UTC, date
+from pathlib import Path
+from typing import IO, Any, Final
+
+import click
+
+from core.clock import SystemClock
+from core.errors import ConfigError, InputError
+from weboid.app.text_table import clean
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.options import json_option
+from wiki.bot.edit_guard import is_busy, may_edit
+from wiki.wikitext.citation_model import (
+    ArchivedCopy,
+    Citation,
+    CitationTag,
+    LinkCondition,
+    LinkRemedy,
+    NoRepairReason,
+    RepairedText,
+    RepairOptions,
+    TextSpan,
+    UnrepairedCitation,
+)
+from wiki.wikitext.citation_reader import read_citations
+from wiki.wikitext.edit_messages import unified_diff_of
+from wiki.wikitext.page_repair import repair_page
+from wiki.wikitext.template_map import TemplateRules, rules_for
+
+_LARGEST: Final = 16_000_000  # bytes; MediaWiki's own limit is 2 MB
+
+_WHY: Final = {
+    NoRepairReason.HELD: "a person asked bots to leave it alone",
+    NoRepairReason.MALFORMED: "its URL cannot be read with certainty",
+    NoRepairReason.BROKEN: "its wikitext cannot be read with certainty",
+    NoRepairReason.DOUBLE: "a parameter stands there twice",
+    NoRepairReason.COMMENT: "a comment or markup stands where something would be written",
+    NoRepairReason.SEVERAL: "the template has several links, and room for one copy",
+    NoRepairReason.OTHER_TEMPLATE: "nobody said how that template names a copy",
+    NoRepairReason.PLACE: "it stands in a parameter, a heading or a gallery",
+    NoRepairReason.UNSAFE: "its copy is none of this page, or cannot be written there",
+    NoRepairReason.NO_COPY: "there is no copy, and the wiki has no tag to say so",
+    NoRepairReason.LATER: "another change is made in the same place first",
+    NoRepairReason.PAYWALL: "it takes a subscription, and its site refuses us without one",
+    NoRepairReason.UNSHOWN: "the address of its copy does not show it now",
+    NoRepairReason.FORBIDDEN: "the page asks bots to stay away, or somebody is at work on it",
+}
+
+
+def skip_reason_line(refused: UnrepairedCitation) -> str:
+    """A line for people: which link was left as it is, and why."""
+    url = clean(refused.citation.url)[:300]
+    return f"left as it is ({refused.reason}: {_WHY[refused.reason]}): {url}"
+
+
+def read_page_text(file: IO[bytes]) -> str:
+    """The text of a page.
+
+    Raises:
+        InputError: it is too large, or no UTF-8.
+    """
+    content = file.read(_LARGEST + 1)
+    if len(content) > _LARGEST:
+        raise InputError(f"The page is larger than {_LARGEST // 1_000_000} MB: no wiki keeps such.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"The page is no UTF-8 (byte {error.start}): save it as UTF-8, as wikis do."
+        ) from error
+
+
+def read_template_map(path: Path | None) -> Mapping[str, Any] | None:
+    """The template map in a file; None without one.
+
+    Raises:
+        ConfigError: it cannot be read, or is no TOML.
+    """
+    if path is None:
+        return None
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is no TOML: {error}") from error
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+
+
+_CLOCK = SystemClock()
+
+
+@click.command("read")
+@click.argument("file", type=click.File("rb"), metavar="FILE|-")
+@click.option(
+    "--language",
+    default="en",
+    show_default=True,
+    help="The wiki's, which chooses its template map.",
+)
+@click.option(
+    "--templates",
+    "own",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A template map in TOML to lay over it, to try one.",
+)
+@json_option
+def read_command(*, file: IO[bytes], language: str, own: Path | None, as_json: bool) -> int:
+    """Show the citations of a page, as they are read from its wikitext.
+
+    Nothing is asked, and nothing is kept. Ends with 1 when a URL is malformed. See docs/wikitext.md.
+    """
+    text = read_page_text(file)
+    rules = rules_for(language, read_template_map(own))
+    found = read_citations(text, rules, today=_CLOCK.now().date())
+    if as_json:
+        click.echo(json.dumps(_citations_document(text, rules, found), ensure_ascii=False))
+    elif not found:
+        click.echo("No link was found.")
+    else:
+        lines = _LineCounter(text)
+        for citation in found:
+            click.echo("\n".join(_told(citation, lines)))
+    return ExitCode.SOME_FAILED if any(each.is_malformed for each in found) else ExitCode.OK
+
+
+class _LineCounter:
+    """On which line a place is, asked for in the text's order."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._line = 1
+
+    def of(self, place: int) -> int:
+        self._line += self._text.count("\n", self._at, place)
+        self._at = max(self._at, place)
+        return self._line
+
+
+def _told(citation: Citation, lines: _LineCounter) -> list[str]:
+    """A citation for people: where and what, and below it what the text says of it."""
+    kind = f"{citation.way} {citation.template}".strip()
+    told = [f"line {lines.of(citation.span.start)}: {clean(citation.url)}  ({clean(kind)})"]
+    said = [
+        ("title", citation.title),
+        ("in the parameter of", citation.within),
+        ("seen", _day(citation.access_date)),
+        ("archived", f"{citation.archive_url} {_day(citation.archive_date)}".strip()),
+        ("status", citation.status),
+        ("marked by", ", ".join(each.name for each in _tags(citation))),
+    ]
+    told += [f"    {name}: {clean(value)[:300]}" for name, value in said if value]
+    told += [f"    {words}" for words in _words(citation)]
+    return told
+
+
+def _words(citation: Citation) -> list[str]:
+    said = (
+        (citation.is_malformed, "no URL that can be fetched as it stands"),
+        (citation.is_archive_in_place, "the archive's address stands in the original's place"),
+        (citation.is_paywalled, "takes a subscription or a login"),
+        (citation.is_held, "bots are asked to leave it alone"),
+        (citation.is_convertible, "can become a citation template"),
+        (citation.is_treated_dead and not citation.is_said_dead, "readers are led to the copy"),
+    )
+    return [words for is_so, words in said if is_so]
+
+
+def _tags(citation: Citation) -> list[CitationTag]:
+    return [tag for tag in (citation.dead_tag, citation.archive_tag) if tag is not None]
+
+
+def _citations_document(
+    text: str, rules: TemplateRules, found: tuple[Citation, ...]
+) -> dict[str, Any]:
+    lines = _LineCounter(text)
+    return {
+        "language": rules.language,
+        "characters": len(text),
+        "citations": [_facts(citation, lines) for citation in found],
+    }
+
+
+def _facts(citation: Citation, lines: _LineCounter) -> dict[str, Any]:
+    return {
+        "url": citation.url,
+        "way": str(citation.way),
+        "line": lines.of(citation.span.start),
+        "span": _span(citation.span),
+        "url_span": _span(citation.url_span),
+        "address": citation.address,
+        "template": citation.template,
+        "within": citation.within,
+        "parameters": {
+            str(role): {"name": each.name, "value": each.value, "span": _span(each.inner)}
+            for role, each in citation.parameters.items()
+        },
+        "title": citation.title,
+        "reference": None if citation.reference is None else _span(citation.reference),
+        "access_date": _day(citation.access_date) or None,
+        "archive_url": citation.archive_url,
+        "archive_date": _day(citation.archive_date) or None,
+        "status": citation.status,
+        "dead_tag": None if citation.dead_tag is None else _tag(citation.dead_tag),
+        "archive_tag": None if citation.archive_tag is None else _tag(citation.archive_tag),
+        "is_said_dead": citation.is_said_dead,
+        "is_treated_dead": citation.is_treated_dead,
+        "is_paywalled": citation.is_paywalled,
+        "is_malformed": citation.is_malformed,
+        "is_convertible": citation.is_convertible,
+        "is_held": citation.is_held,
+    }
+
+
+def _tag(tag: CitationTag) -> dict[str, Any]:
+    return {"name": tag.name, "span": _span(tag.span)}
+
+
+def _span(span: TextSpan) -> list[int]:
+    return [span.start, span.end]
+
+
+def _day(day: date | None) -> str:
+    return "" if day is None else day.isoformat()
+
+
+_KEYS: Final = frozenset({"condition", "copy", "is_ours", "bad_archives"})
+_COPY_KEYS: Final = frozenset({"address", "timestamp", "service", "title"})
+_COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
+
+
+@click.command("repair")
+@click.argument("file", type=click.File("rb"), metavar="FILE|-")
+@click.option(
+    "--remedies",
+    type=click.File("rb"),
+    required=True,
+    metavar="FILE",
+    help="What is known of the page's links, in JSON: by URL, a condition and a copy.",
+)
+@click.option("--language", default="en", show_default=True, help="The wiki's.")
+@click.option(
+    "--templates",
+    "own",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A template map in TOML to lay over that of the language.",
+)
+@click.option("--bot", default="", metavar="NAME", help="The account that tags are to name.")
+@click.option(
+    "--diff", "as_diff", is_flag=True, help="Show what would change, instead of the text."
+)
+@json_option
+def repair_command(
+    *,
+    file: IO[bytes],
+    remedies: IO[bytes],
+    language: str,
+    own: Path | None,
+    bot: str,
+    as_diff: bool,
+    as_json: bool,
+) -> int:
+    """Mend the lost links in a page's wikitext, and print it.
+
+    Nothing is asked, and nothing is saved. What is left as it is is told with its reason, and ends the
+    command with 1; that is everything where the page asks bots to stay away. See docs/repairs.md.
+    """
+    text = read_page_text(file)
+    known = _remedies(remedies)
+    now = _CLOCK.now().astimezone(UTC)
+    rules = rules_for(language, read_template_map(own))
+    citations = read_citations(text, rules, today=now.date())
+    if may_edit(text, bot) and not is_busy(text):
+        done = repair_page(text, citations, known, rules, RepairOptions(now, bot))
+    else:
+        asked = (each for each in citations if each.url in known)
+        done = RepairedText(
+            text, (), tuple(UnrepairedCitation(each, NoRepairReason.FORBIDDEN) for each in asked)
+        )
+    if as_json:
+        click.echo(json.dumps(_repair_document(done), ensure_ascii=False))
+    elif as_diff:
+        for line in unified_diff_of(text, done.text, Path(file.name).name).splitlines():
+            click.secho(line, fg=_COLOURS.get(line[:1]))
+    else:
+        click.echo(done.text, nl=False)
+    for each in () if as_json else done.refused:
+        click.echo(skip_reason_line(each), err=True)
+    return ExitCode.SOME_FAILED if done.refused else ExitCode.OK
+
+
+def _repair_document(done: RepairedText) -> dict[str, Any]:
+    return {
+        "text": done.text,
+        "changes": [
+            {
+                "kind": each.kind,
+                "url": each.url,
+                "archive_url": each.archive_url,
+                "before": each.before,
+                "after": each.after,
+            }
+            for each in done.changes
+        ],
+        "refused": [{"url": each.citation.url, "reason": each.reason} for each in done.refused],
+    }
+
+
+def _remedies(file: IO[bytes]) -> dict[str, LinkRemedy]:
+    """The remedies in a file.
+
+    Raises:
+        InputError: it has another form.
+    """
+    try:
+        document = json.loads(file.read())
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{file.name} is no JSON: {error}") from error
+    if not isinstance(document, Mapping):
+        raise InputError(f"{file.name} must be an object: a remedy for each URL.")
+    return {url: _remedy(url, said) for url, said in document.items()}
+
+
+def _remedy(url: str, said: Any) -> LinkRemedy:
+    place = f"The remedy of {url[:200]}"
+    if not isinstance(said, Mapping) or not said.keys() <= _KEYS:
+        raise InputError(f"{place} must be an object with {', '.join(sorted(_KEYS))}.")
+    if said.get("condition") not in set(LinkCondition):
+        raise InputError(f"{place} has no condition; it is one of {', '.join(LinkCondition)}.")
+    copy, bad = said.get("copy"), said.get("bad_archives", [])
+    if copy is not None and not (
+        isinstance(copy, Mapping)
+        and copy.keys() <= _COPY_KEYS
+        and all(isinstance(value, str) for value in copy.values())
+        and copy.get("address")
+    ):
+        raise InputError(
+            f"{place} has a copy that is none: an address, and if known a timestamp, service and title."
+        )
+    if not isinstance(bad, list) or not all(isinstance(each, str) for each in bad):
+        raise InputError(f"{place} has bad_archives that are no list of addresses.")
+    return LinkRemedy(
+        LinkCondition(said["condition"]),
+        ArchivedCopy(**{"timestamp": "", **copy}) if copy is not None else None,
+        said.get("is_ours") is True,
+        frozenset(bad),
+    )

@@ -1,0 +1,300 @@
+"""Server-sent change events of wiki farms (Wikimedia's EventStreams, RCFeed).
+
+    async for told in listen(wire, RECENT, wikis={"dewiki"}, last_id=kept):
+        told.change, told.links       # either, or neither: a mark of how far the stream was read
+        told.last_id                  # to be kept: the stream goes on there
+
+All of it is a doorbell: it says where to look, and what is written is what the API then tells. A stream
+keeps about a week; who was away for longer reads every page anew.
+"""
+
+import codecs
+import json
+import math
+from collections.abc import AsyncGenerator, Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from wiki.api.client import ApiTiming
+from wiki.api.errors import WikiAwayError
+from wiki.api.models import PageChange, bool_field, count_field, json_rows, parse_moment, text_field
+from wiki.api.recent_changes import kind_of
+from wiki.api.transport import ApiTransport
+
+RECENT_CHANGES_URL: Final = "https://stream.wikimedia.org/v2/stream/recentchange"
+PAGE_LINKS_URL: Final = "https://stream.wikimedia.org/v2/stream/mediawiki.page-links-change"
+
+EVENT_CHARS: Final = 4_000_000
+ID_CHARS: Final = 20_000
+LINKS_LIMIT: Final = 50_000
+MARKER_S: Final = 30.0
+IDLE_S: Final = 90.0  # EventStreams sends something every few seconds, and be it a comment
+_PAUSE_S: Final = 2.0
+_PAUSE_MOST_S: Final = 120.0
+_FAILURES_MOST: Final = 12
+_PROMISED: Final = {"edit", "new", "log"}
+_CANARY: Final = "canary"  # the domain of events that only show that a stream is alive
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEvent:
+    """One event of a stream (WHATWG HTML 9.2.6).
+
+    Attributes:
+        data: its lines, joined.
+        last_id: what to send along to have the events after it.
+        kind: ``message`` when it has none.
+    """
+
+    data: str
+    last_id: str
+    kind: str = "message"
+
+
+@dataclass(frozen=True)
+class LinkChange:
+    """Which external links of a page came and went, exactly."""
+
+    moment: datetime
+    page_id: int
+    namespace: int
+    title: str
+    rev_id: int
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    user: str = ""
+
+
+@dataclass(frozen=True)
+class StreamNotice:
+    """What a stream or datagram told.
+
+    Attributes:
+        wiki: the database's name; empty for a mark.
+        last_id: where the stream goes on; empty for a datagram.
+        change: an entry of recent changes.
+        links: or exact changes of links.
+    """
+
+    wiki: str = ""
+    last_id: str = ""
+    change: PageChange | None = None
+    links: LinkChange | None = None
+
+
+class EventReader:
+    """Reads a stream of events piece by piece, wherever it is cut."""
+
+    def __init__(self, last_id: str = "") -> None:
+        """Go on after the event of that id."""
+        self.last_id = last_id
+        self.retry_s: float | None = None
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
+        self._rest: list[str] = []  # of the last line
+        self._rest_chars = 0
+        self._data: list[str] = []
+        self._length = 0
+        self._id = last_id
+        self._kind = ""
+
+    def feed(self, piece: bytes) -> list[StreamEvent]:
+        """The events that are complete with this piece.
+
+        Raises:
+            WikiAwayError: one is too long.
+        """
+        text = self._decoder.decode(piece)
+        if not text:
+            return []
+        self._rest.append(text)
+        self._rest_chars += len(text)
+        if self._rest_chars > EVENT_CHARS:
+            raise WikiAwayError("The stream sends a line without end.")
+        # What ends no line is only laid aside, however small the pieces are; so is a CR at the end,
+        # which may be half of a CRLF.
+        if "\n" not in text and "\r" not in "".join(self._rest[-2:])[:-1]:
+            return []
+        text = "".join(self._rest)
+        held = "\r" if text.endswith("\r") else ""
+        lines = text.removesuffix("\r").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        self._rest = [lines.pop() + held]
+        self._rest_chars = len(self._rest[0])
+        events = (self._line(line) for line in lines)
+        return [event for event in events if event is not None]
+
+    def _line(self, line: str) -> StreamEvent | None:
+        if not line:
+            return self._dispatch()
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if name == "data":
+            self._length += len(value) + 1
+            if self._length > EVENT_CHARS:
+                raise WikiAwayError("The stream sends an event without end.")
+            self._data.append(value)
+        elif name == "id" and "\0" not in value and len(value) <= ID_CHARS:
+            self._id = value
+        elif name == "event":
+            self._kind = value
+        elif name == "retry" and value.isascii() and value.isdigit():
+            self.retry_s = min(int(value[:9]) / 1000, _PAUSE_MOST_S)
+        return None
+
+    def _dispatch(self) -> StreamEvent | None:
+        self.last_id = self._id
+        data, kind = self._data, self._kind
+        self._data, self._kind, self._length = [], "", 0
+        return StreamEvent("\n".join(data), self.last_id, kind or "message") if data else None
+
+
+async def listen_to_stream(
+    wire: ApiTransport,
+    url: str,
+    *,
+    wikis: Collection[str],
+    last_id: str = "",
+    timing: ApiTiming | None = None,
+) -> AsyncGenerator[StreamNotice, None]:
+    """What the stream tells of these wikis, without end; connections that end are made anew.
+
+    Args:
+        wire: to the stream's server; its owner closes it.
+        url: of the stream.
+        wikis: names of databases; events of others are passed over.
+        last_id: where to go on; empty: now.
+        timing: what passes the time between two attempts.
+
+    Raises:
+        WikiRefusedError: the server will not have us there.
+        WikiAwayError: it did not answer for many attempts: ask the wiki's API meanwhile.
+    """
+    timing = timing or ApiTiming()
+    failures = 0
+    marked = timing.clock.monotonic()
+    while True:
+        reader = EventReader(last_id)
+        why: WikiAwayError | None = None
+        try:
+            async for piece in wire.pieces(url, _headers(last_id), idle_s=IDLE_S):
+                for event in reader.feed(piece):
+                    last_id, failures = event.last_id, 0
+                    told = parse_event(event, wikis)
+                    now = timing.clock.monotonic()
+                    if told is None and now - marked >= MARKER_S:
+                        told = StreamNotice(last_id=last_id)
+                    if told is not None:
+                        marked = now
+                        yield told
+        except WikiAwayError as error:
+            why = error
+        failures += 1
+        if failures > _FAILURES_MOST:
+            raise why or WikiAwayError(f"{url} ends whenever it is opened.")
+        asked = max(reader.retry_s or 0.0, why.retry_s if why is not None else 0.0)
+        await timing.sleep(max(asked, reconnect_delay(failures, timing.chance.random())))
+
+
+def _headers(last_id: str) -> dict[str, str]:
+    headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
+    return {**headers, "Last-Event-ID": last_id} if last_id else headers
+
+
+def reconnect_delay(failures: int, chance: float) -> float:
+    """How long to wait after so many failures in a row: up to twice as long each time."""
+    most = min(_PAUSE_S * math.exp2(min(failures, 30) - 1), _PAUSE_MOST_S)
+    return most * (0.5 + chance / 2)
+
+
+def parse_event(event: StreamEvent, wikis: Collection[str]) -> StreamNotice | None:
+    """What an event tells of these wikis; None when it tells nothing of them, or is none of ours."""
+    found = _object(event.data)
+    if found is None or event.kind != "message":
+        return None
+    meta = found.get("meta")
+    if isinstance(meta, dict) and meta.get("domain") == _CANARY:
+        return None
+    wiki = text_field(found, "wiki", "database")
+    if wiki not in wikis:
+        return None
+    try:
+        if "added_links" in found or "removed_links" in found:
+            return StreamNotice(wiki, event.last_id, links=parse_link_change(found))
+        change = parse_rc_change(found)
+    except WikiAwayError:
+        return None  # of another form than we know; the sweep sees what it would have told
+    return StreamNotice(wiki, event.last_id, change) if change is not None else None
+
+
+def parse_rc_change(found: Mapping[str, Any]) -> PageChange | None:
+    """The change in a JSON object of MediaWiki's RCFeed; None for kinds that follow another one.
+
+    Raises:
+        WikiAwayError: it does not say when it was.
+    """
+    type_ = text_field(found, "type")
+    if type_ not in _PROMISED:
+        return None
+    revision = found.get("revision")
+    revs: Mapping[str, Any] = revision if isinstance(revision, dict) else {}
+    given = found.get("log_params")
+    params: Mapping[str, Any] = given if isinstance(given, dict) else {}
+    return PageChange(
+        rc_id=count_field(found, "id"),
+        kind=kind_of(type_, text_field(found, "log_type"), text_field(found, "log_action")),
+        moment=_moment(found.get("timestamp")),
+        page_id=count_field(found, "page_id"),
+        namespace=count_field(found, "namespace"),
+        title=text_field(found, "title"),
+        rev_id=count_field(revs, "new"),
+        old_rev_id=count_field(revs, "old"),
+        user=text_field(found, "user"),
+        is_bot=bool_field(found, "bot"),
+        target_title=text_field(params, "target", "dest").replace("_", " "),
+    )
+
+
+def parse_link_change(found: Mapping[str, Any]) -> LinkChange:
+    """The changes of links in an event of ``mediawiki.page-links-change``.
+
+    Raises:
+        WikiAwayError: it has another form.
+    """
+    meta = found.get("meta")
+    dt = meta.get("dt") if isinstance(meta, dict) else found.get("dt")
+    performer = found.get("performer")
+    return LinkChange(
+        moment=parse_moment(dt),
+        page_id=count_field(found, "page_id"),
+        namespace=count_field(found, "page_namespace"),
+        title=text_field(found, "page_title").replace("_", " "),
+        rev_id=count_field(found, "rev_id"),
+        added=_external(found, "added_links"),
+        removed=_external(found, "removed_links"),
+        user=text_field(performer, "user_text") if isinstance(performer, dict) else "",
+    )
+
+
+def _external(found: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    rows = json_rows(found, name)[:LINKS_LIMIT]
+    links = (text_field(row, "link") for row in rows if row.get("external") is True)
+    return tuple(dict.fromkeys(link for link in links if link))
+
+
+def _moment(value: Any) -> datetime:
+    """A moment in seconds since 1970.
+
+    Raises:
+        WikiAwayError: it is none.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**36:
+        return datetime.fromtimestamp(int(value), UTC)
+    return parse_moment(value)
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None

@@ -1,0 +1,330 @@
+"""Queries for current pages: links, categories, templates, text, and lists of pages.
+
+    pages = await read_pages(api, page_ids=[7, 9], with_text=True)   # in that order, one each
+    async for part in all_pages(api, 0, start): …                    # part.go_on: the next start
+
+What is asked for together comes in several answers that continue each other; it is whole here, or an
+error. Nothing is followed: a redirect is a page of its own, with the few links that it has.
+"""
+
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from core.errors import BodyTooLargeError
+from wiki.api.client import ParamValue, WikiApi
+from wiki.api.models import (
+    SiteFacts,
+    WikiPage,
+    bool_field,
+    count_field,
+    json_rows,
+    parse_moment,
+    query_result,
+    split_batches,
+    text_field,
+)
+from wiki.settings import FeedSettings
+
+TITLES_AT_ONCE: Final = 50  # titles or page ids in one question; 500 for accounts with high limits
+TITLES_AT_ONCE_HIGH: Final = 500
+PAGE_LINKS_LIMIT: Final = 200_000  # of one page
+PAGE_PARTS_LIMIT: Final = 2_000  # answers to one question
+
+
+@dataclass(frozen=True, slots=True)
+class WikiPageRef:
+    """A page, without what is on it."""
+
+    page_id: int
+    namespace: int
+    title: str
+
+
+@dataclass(frozen=True)
+class PageListPart:
+    """A part of a list of pages.
+
+    Attributes:
+        pages: in the wiki's order.
+        go_on: what to give as `start` to have the parts after this one; empty: this is the last.
+    """
+
+    pages: tuple[WikiPageRef, ...]
+    go_on: str = ""
+
+
+@dataclass
+class _PageBuilder:
+    """A page that is put together from several answers."""
+
+    facts: dict[str, Any] = field(default_factory=dict)
+    links: dict[str, None] = field(default_factory=dict)
+    interwikis: dict[tuple[str, str], None] = field(default_factory=dict)
+    categories: dict[str, None] = field(default_factory=dict)
+    templates: dict[str, None] = field(default_factory=dict)
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Take what one answer has of it."""
+        for name, value in row.items():
+            if name not in {"extlinks", "iwlinks", "categories", "templates"}:
+                self.facts.setdefault(name, value)
+        self.links.update(
+            (text_field(each, "url", "*"), None) for each in json_rows(row, "extlinks")
+        )
+        self.interwikis.update(
+            ((text_field(each, "prefix"), text_field(each, "title", "*")), None)
+            for each in json_rows(row, "iwlinks")
+        )
+        self.categories.update(
+            (text_field(each, "title"), None) for each in json_rows(row, "categories")
+        )
+        self.templates.update(
+            (text_field(each, "title"), None) for each in json_rows(row, "templates")
+        )
+        if len(self.links) > PAGE_LINKS_LIMIT:
+            raise BodyTooLargeError(f"A page has more than {PAGE_LINKS_LIMIT:,} links.")
+
+
+async def read_pages(  # noqa: PLR0913 what is read of them
+    api: WikiApi,
+    *,
+    page_ids: Sequence[int] = (),
+    titles: Sequence[str] = (),
+    with_text: bool = False,
+    with_categories: bool = False,
+    with_templates: bool = False,
+    with_item: bool = False,
+) -> list[WikiPage]:
+    """The pages as they are now: by their numbers, or by their titles.
+
+    Args:
+        api: the wiki's.
+        page_ids: whose pages; a page that is gone is told as missing, with its number.
+        titles: or these; at most one of the two.
+        with_text: their wikitext, too.
+        with_categories: their categories, too.
+        with_templates: the templates that they use, too.
+        with_item: their Wikidata items, too.
+
+    Returns:
+        One for each that was asked for, in that order.
+
+    Raises:
+        WikiAwayError, LoggedOutError, WikiRefusedError: as `Api.get`.
+        BodyTooLargeError: one page is more than an answer may be.
+    """
+    assert not (page_ids and titles), "either numbers or titles"
+    props = ["info", "revisions", "extlinks", "iwlinks"]
+    params: dict[str, ParamValue] = {
+        "action": "query",
+        "ellimit": "max",
+        "iwlimit": "max",
+        "rvprop": "ids|timestamp|user|content" if with_text else "ids|timestamp|user",
+        "rvslots": "main" if with_text else None,
+    }
+    if with_categories:
+        props.append("categories")
+        params["cllimit"] = "max"
+    if with_templates:
+        props.append("templates")
+        params["tllimit"] = "max"
+    if with_item:
+        props.append("pageprops")
+        params["ppprop"] = "wikibase_item"
+    params["prop"] = props
+    by = "pageids" if page_ids else "titles"
+    asked: list[str] = [str(each) for each in page_ids or titles]
+    at_once = TITLES_AT_ONCE if with_text else await titles_at_once(api)
+    found: dict[str, WikiPage] = {}
+    for some in split_batches(list(dict.fromkeys(asked)), at_once):
+        found.update(await _read_some(api, by, some, params))
+    return [_mask_unasked(found.get(each) or _missing_page(by, each), props) for each in asked]
+
+
+async def missing_titles(api: WikiApi, titles: Sequence[str]) -> frozenset[str]:
+    """Return those of the titles that have no page, as they were given.
+
+    A file that the wiki shows from a shared repository is there; so is what another wiki has to say of.
+
+    Raises:
+        as `read_pages`.
+    """
+    found: set[str] = set()
+    for some in split_batches(list(dict.fromkeys(titles)), TITLES_AT_ONCE):
+        query = query_result(await api.get(action="query", titles=some))
+        names = {
+            text_field(each, "from"): text_field(each, "to")
+            for each in json_rows(query, "normalized")
+        }
+        missing = {
+            text_field(row, "title")
+            for row in json_rows(query, "pages")
+            if bool_field(row, "missing") and not bool_field(row, "known")
+        }
+        found.update(each for each in some if names.get(each, each) in missing)
+    return frozenset(found)
+
+
+async def titles_at_once(api: WikiApi) -> int:
+    """How many titles one question may have: accounts with high limits may ask for more."""
+    if api.account.is_anybody and await api.has_right("apihighlimits"):
+        return TITLES_AT_ONCE_HIGH
+    return TITLES_AT_ONCE
+
+
+async def _read_some(
+    api: WikiApi, by: str, asked: list[str], params: Mapping[str, ParamValue]
+) -> dict[str, WikiPage]:
+    """The pages under what was asked for; halves of the question when the answer is too large."""
+    try:
+        return await _read_batch(api, by, asked, params)
+    except BodyTooLargeError:
+        if len(asked) == 1:
+            raise
+    middle = len(asked) // 2
+    found = await _read_some(api, by, asked[:middle], params)
+    found.update(await _read_some(api, by, asked[middle:], params))
+    return found
+
+
+async def _read_batch(
+    api: WikiApi, by: str, asked: list[str], params: Mapping[str, ParamValue]
+) -> dict[str, WikiPage]:
+    drafts: dict[str, _PageBuilder] = {}
+    names: dict[str, str] = {}  # as asked for -> as the wiki writes it
+    async for told in api.query(PAGE_PARTS_LIMIT, **{**params, by: asked}):
+        query = query_result(told)
+        for each in json_rows(query, "normalized"):
+            names[text_field(each, "from")] = text_field(each, "to")
+        for each in json_rows(query, "interwiki"):
+            names.setdefault(text_field(each, "title"), "")
+        for row in json_rows(query, "pages"):
+            key = str(count_field(row, "pageid")) if by == "pageids" else text_field(row, "title")
+            drafts.setdefault(key, _PageBuilder()).add(row)
+    told_of = ((each, drafts.get(names.get(each, each))) for each in asked)
+    return {each: build_page(draft) for each, draft in told_of if draft is not None}
+
+
+def build_page(draft: _PageBuilder) -> WikiPage:
+    """The page that was put together."""
+    row = draft.facts
+    revisions = json_rows(row, "revisions")
+    newest: Mapping[str, Any] = revisions[0] if revisions else {}
+    made = newest.get("timestamp")
+    is_missing = any(bool_field(row, name) for name in ("missing", "invalid", "special"))
+    return WikiPage(
+        page_id=count_field(row, "pageid"),
+        title=text_field(row, "title"),
+        namespace=count_field(row, "ns"),
+        is_missing=is_missing,
+        is_redirect=bool_field(row, "redirect"),
+        rev_id=count_field(newest, "revid") or count_field(row, "lastrevid"),
+        touched=parse_moment(made) if made is not None else None,
+        model=text_field(row, "contentmodel") or "wikitext",
+        links=tuple(each for each in draft.links if each),
+        interwiki_links=tuple(each for each in draft.interwikis if each[0]),
+        categories=tuple(draft.categories),
+        templates=tuple(draft.templates),
+        text=revision_content(newest),
+        item=_item_of(row),
+        parent_id=count_field(newest, "parentid") if "parentid" in newest else None,
+        account=text_field(newest, "user"),
+    )
+
+
+def _item_of(row: Mapping[str, Any]) -> str:
+    """The page's Wikidata item, as Wikibase notes it; empty without one."""
+    found = row.get("pageprops")
+    return text_field(found, "wikibase_item") if isinstance(found, dict) else ""
+
+
+def revision_content(revision: Mapping[str, Any]) -> str | None:
+    """A revision's text, in whichever form; None when it was not asked for, or is hidden."""
+    slots = revision.get("slots")
+    main = slots.get("main") if isinstance(slots, dict) else None
+    for place in (main, revision):
+        if isinstance(place, dict):
+            for name in ("content", "*"):
+                value = place.get(name)
+                if isinstance(value, str):
+                    return value
+    return None
+
+
+def _mask_unasked(page: WikiPage, props: Collection[str]) -> WikiPage:
+    """The page, with None for what was not asked for."""
+    return replace(
+        page,
+        categories=page.categories if "categories" in props else None,
+        templates=page.templates if "templates" in props else None,
+        item=page.item if "pageprops" in props else None,
+    )
+
+
+def _missing_page(by: str, asked: str) -> WikiPage:
+    """What stands for something that the wiki did not speak of, such as a title of another wiki."""
+    if by == "pageids":
+        return WikiPage(int(asked), "", 0, is_missing=True)
+    return WikiPage(0, asked, 0, is_missing=True)
+
+
+async def all_pages(
+    api: WikiApi, namespace: int, start: str = "", *, with_redirects: bool = True
+) -> AsyncIterator[PageListPart]:
+    """All pages of a namespace in the order of their titles, a part for each answer (B01).
+
+    Args:
+        api: the wiki's.
+        namespace: its number.
+        start: a `PageList.go_on` of before: from there on; empty: all.
+        with_redirects: those that are redirects, too.
+    """
+    params: dict[str, ParamValue] = {
+        "list": "allpages",
+        "apnamespace": namespace,
+        "aplimit": "max",
+        "apfilterredir": "all" if with_redirects else "nonredirects",
+        "apfrom": start or None,
+    }
+    async for part in _parts(api, "allpages", "apcontinue", params):
+        yield part
+
+
+async def _parts(
+    api: WikiApi, name: str, key: str, params: Mapping[str, ParamValue]
+) -> AsyncIterator[PageListPart]:
+    async for told in api.query(**params):
+        pages = tuple(_ref(row) for row in json_rows(query_result(told), name))
+        further = told.get("continue")
+        go_on = text_field(further, key) if isinstance(further, dict) else ""
+        yield PageListPart(pages, go_on)
+
+
+def _ref(row: Mapping[str, Any]) -> WikiPageRef:
+    return WikiPageRef(count_field(row, "pageid"), count_field(row, "ns"), text_field(row, "title"))
+
+
+async def unknown_names(api: WikiApi, facts: SiteFacts, feed: FeedSettings) -> list[str]:
+    """The categories and templates in the settings that the wiki does not have: they may be misspelt.
+
+    A category may have members and no page; it is known then.
+    """
+    wanted = {
+        **{facts.title_in(each, 14): None for each in (*feed.categories, *feed.not_categories)},
+        **{facts.title_in(each, 10, 828): None for each in (*feed.templates, *feed.not_templates)},
+    }
+    unknown: list[str] = []
+    for titles in split_batches(list(wanted), TITLES_AT_ONCE):
+        told = await api.get(action="query", prop="categoryinfo", titles=titles)
+        unknown.extend(
+            text_field(row, "title")
+            for row in json_rows(query_result(told), "pages")
+            if bool_field(row, "missing") and not _has_members(row)
+        )
+    return unknown
+
+
+def _has_members(row: Mapping[str, Any]) -> bool:
+    found = row.get("categoryinfo")
+    return isinstance(found, dict) and count_field(found, "size") > 0

@@ -1,0 +1,326 @@
+"""Recent changes (list=recentchanges) since a cursor, each entry once.
+
+    batch = await changes_since(api, cursor)      # "" at first: from now on
+    … what `batch.changes` say is looked at; then, with it in one transaction, `batch.cursor` is kept
+
+A cursor is text: how far the list was read, and which entries near its end were seen. Entries appear
+when the wiki's transaction ends, with the moment when it began, and later still on a replica: so what
+lies up to `OVERLAP` before the end is read again each time, and told apart by its number.
+
+An entry says where to look, and not what is there: the page may have changed since.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from core.errors import ConfigError
+from wiki.api.client import WikiApi
+from wiki.api.errors import WikiAwayError, WikiRefusedError
+from wiki.api.models import (
+    ChangeKind,
+    PageChange,
+    bool_field,
+    count_field,
+    json_rows,
+    parse_moment,
+    query_result,
+    split_batches,
+    text_field,
+)
+
+OVERLAP: Final = timedelta(seconds=120)
+CHANGES_LIMIT: Final = 5_000  # changes of one batch, about
+SEEN_LIMIT: Final = 50_000
+RECENT_DAYS: Final = 90  # MediaWiki's $wgRCMaxAge; a wiki does not tell its own
+_YOUNG: Final = timedelta(hours=12)  # nobody keeps recent changes for less
+_PROPS: Final = "ids|title|timestamp|loginfo|user|flags"
+_TYPES: Final = "edit|new|log"  # never categorize: it follows an edit that is there, too
+_RESOLVED_AT_ONCE: Final = 50
+
+_LOGS: Final[Mapping[tuple[str, str], ChangeKind]] = {
+    ("move", "move"): ChangeKind.MOVE,
+    ("move", "move_redir"): ChangeKind.MOVE,
+    ("delete", "delete"): ChangeKind.DELETE,
+    ("delete", "delete_redir"): ChangeKind.DELETE,
+    ("delete", "delete_redir2"): ChangeKind.DELETE,
+    ("suppress", "delete"): ChangeKind.DELETE,
+    ("delete", "restore"): ChangeKind.RESTORE,
+    ("import", "upload"): ChangeKind.IMPORT,
+    ("import", "interwiki"): ChangeKind.IMPORT,
+    ("merge", "merge"): ChangeKind.MERGE,
+    ("merge", "merge-into"): ChangeKind.MERGE,
+    ("create", "create"): ChangeKind.NEW,
+    ("upload", "upload"): ChangeKind.NEW,
+    ("upload", "overwrite"): ChangeKind.EDIT,
+    ("upload", "revert"): ChangeKind.EDIT,
+    ("contentmodel", "new"): ChangeKind.NEW,
+    ("contentmodel", "change"): ChangeKind.EDIT,
+}
+_SIMPLE: Final = {"edit": ChangeKind.EDIT, "new": ChangeKind.NEW}
+
+
+@dataclass(frozen=True)
+class ChangesCursor:
+    """How far the list of recent changes was read.
+
+    Attributes:
+        moment: by the wiki's clock; what is older by more than `OVERLAP` is done with.
+        seen: (number, moment) of entries within the overlap.
+        last_id: the highest number seen.
+        floor_id: entries up to this number are done with, whatever their moment: the wiki's clock
+            went back.
+        go_on: where a list goes on that was too long for one batch; empty: at its end.
+    """
+
+    moment: datetime
+    seen: frozenset[tuple[int, int]] = frozenset()
+    last_id: int = 0
+    floor_id: int = 0
+    go_on: str = ""
+
+    def text(self) -> str:
+        """The cursor as it is kept."""
+        return json.dumps(
+            {
+                "moment": _format_moment(self.moment),
+                "seen": sorted(map(list, self.seen)),
+                "last_id": self.last_id,
+                "floor_id": self.floor_id,
+                "go_on": self.go_on,
+            },
+            separators=(",", ":"),
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> "ChangesCursor":
+        """The cursor that was kept.
+
+        Raises:
+            ConfigError: it is none.
+        """
+        try:
+            found = json.loads(text)
+            return cls(
+                parse_moment(found["moment"]),
+                frozenset((int(a), int(b)) for a, b in found["seen"]),
+                int(found["last_id"]),
+                int(found["floor_id"]),
+                str(found["go_on"]),
+            )
+        except (ValueError, KeyError, TypeError, RecursionError, WikiAwayError) as error:
+            raise ConfigError(
+                "The place up to which a wiki's changes were read is not readable; take it out and "
+                "sweep the wiki."
+            ) from error
+
+
+@dataclass(frozen=True)
+class ChangeBatch:
+    """A part of what changed.
+
+    Attributes:
+        changes: in the wiki's order; none that an earlier batch had.
+        cursor: to be kept once they are dealt with, and given the next time.
+        is_gap: changes before these are lost, as the wiki keeps them no longer (or there was no
+            cursor): every page is to be read anew.
+        is_end: there is no more for now.
+        now: the wiki's clock.
+    """
+
+    changes: tuple[PageChange, ...]
+    cursor: str
+    is_gap: bool
+    is_end: bool
+    now: datetime
+
+
+async def changes_since(
+    api: WikiApi, cursor: str = "", *, most: int = CHANGES_LIMIT, recent_days: int = RECENT_DAYS
+) -> ChangeBatch:
+    """What changed since the cursor was made; at first nothing, and a cursor for now.
+
+    Args:
+        api: the wiki's.
+        cursor: of the last batch; empty: there was none.
+        most: so many changes are enough; a little more may come.
+        recent_days: for how long the wiki keeps its list, where that cannot be seen.
+
+    Raises:
+        ConfigError: the cursor is none.
+        WikiAwayError, LoggedOutError, WikiRefusedError: as `Api.get`.
+    """
+    if not cursor:
+        now = await wiki_now(api)
+        return ChangeBatch((), ChangesCursor(now).text(), is_gap=True, is_end=True, now=now)
+    at = ChangesCursor.parse(cursor)
+    changes, end, now, is_end = await _read(api, at, most)
+    is_gap = False
+    if not at.go_on:
+        turned = _with_clock(at, now)
+        if turned is not at:
+            changes, end, now, is_end = await _read(api, turned, most)
+        is_gap = await _has_gap(api, turned, now, recent_days)
+    changes = await _resolved(api, changes)
+    return ChangeBatch(tuple(changes), end.text(), is_gap, is_end, now)
+
+
+async def wiki_now(api: WikiApi) -> datetime:
+    """The wiki's clock."""
+    told = await api.get(action="query", meta="siteinfo", curtimestamp=True)
+    return parse_moment(told.get("curtimestamp"))
+
+
+def _with_clock(at: ChangesCursor, now: datetime) -> ChangesCursor:
+    """The cursor when the wiki's clock may have gone back: new entries are then older than old ones."""
+    if now >= at.moment - OVERLAP / 2:
+        return at
+    return replace(at, moment=now, floor_id=max(at.floor_id, at.last_id))
+
+
+async def _has_gap(api: WikiApi, at: ChangesCursor, now: datetime, recent_days: int) -> bool:
+    """Whether the wiki may have forgotten changes since the cursor was made."""
+    if now - at.moment < _YOUNG:
+        return False
+    told = await api.get(
+        action="query", list="recentchanges", rcdir="newer", rclimit=1, rcprop="ids|timestamp"
+    )
+    rows = json_rows(query_result(told), "recentchanges")
+    if not rows:
+        return now - at.moment > timedelta(days=recent_days)
+    oldest = rows[0]
+    return (
+        parse_moment(oldest.get("timestamp")) > at.moment
+        and count_field(oldest, "rcid") > at.last_id + 1
+    )
+
+
+async def _read(
+    api: WikiApi, at: ChangesCursor, most: int
+) -> tuple[list[PageChange], ChangesCursor, datetime, bool]:
+    """Read the list from the cursor on; what is new, the cursor after it, the clock, and if it ended."""
+    found: list[PageChange] = []
+    seen = dict.fromkeys(at.seen)
+    last_id, go_on, newest = at.last_id, at.go_on, at.moment
+    while True:
+        told = await _query_changes(api, at.moment - OVERLAP, go_on)
+        now = parse_moment(told.get("curtimestamp"))
+        for row in json_rows(query_result(told), "recentchanges"):
+            change = parse_change(row)
+            mark = change.rc_id, int(change.moment.timestamp())
+            if mark in seen or change.rc_id <= at.floor_id:
+                continue
+            seen[mark] = None
+            last_id = max(last_id, change.rc_id)
+            newest = max(newest, change.moment)
+            found.append(change)
+        go_on = _next_page(told, go_on)
+        if not go_on:
+            break
+        if len(found) >= most:
+            kept = _trim_seen(seen, newest)
+            return found, replace(at, seen=kept, last_id=last_id, go_on=go_on), now, False
+    # Never behind what was read, were the wiki's several machines not of one mind about the time.
+    end = ChangesCursor(now, _trim_seen(seen, now), last_id, at.floor_id)
+    return found, end, now, True
+
+
+async def _query_changes(api: WikiApi, start: datetime, go_on: str) -> dict[str, Any]:
+    further = {"rccontinue": go_on, "continue": "-||"} if go_on else {}
+    params = {
+        "action": "query",
+        "list": "recentchanges",
+        "rcdir": "newer",
+        "rcstart": _format_moment(start),
+        "rcprop": _PROPS,
+        "rctype": _TYPES,
+        "rclimit": "max",
+        **further,
+    }
+    return await api.get(curtimestamp=True, **params)
+
+
+def _next_page(told: Mapping[str, Any], before: str) -> str:
+    found = told.get("continue")
+    value = found.get("rccontinue") if isinstance(found, dict) else None
+    if value is None:
+        return ""
+    if not isinstance(value, str) or value == before or len(value) > 200:
+        raise WikiRefusedError("endless", "its list of recent changes goes on at the same place.")
+    return value
+
+
+def _trim_seen(seen: Iterable[tuple[int, int]], end: datetime) -> frozenset[tuple[int, int]]:
+    """Those that may be met again."""
+    start = int((end - 2 * OVERLAP).timestamp())
+    near = sorted(mark for mark in seen if mark[1] >= start)
+    return frozenset(near[-SEEN_LIMIT:])
+
+
+def parse_change(row: Mapping[str, Any]) -> PageChange:
+    """An entry of the list as a change.
+
+    Raises:
+        WikiAwayError: it is none.
+    """
+    kind = kind_of(
+        text_field(row, "type"), text_field(row, "logtype"), text_field(row, "logaction")
+    )
+    if bool_field(row, "actionhidden"):
+        kind = ChangeKind.OTHER
+    given = row.get("logparams")
+    params: Mapping[str, Any] = given if isinstance(given, dict) else {}
+    return PageChange(
+        rc_id=count_field(row, "rcid"),
+        kind=kind,
+        moment=parse_moment(row.get("timestamp")),
+        page_id=count_field(row, "pageid"),
+        namespace=count_field(row, "ns"),
+        title=text_field(row, "title"),
+        rev_id=count_field(row, "revid"),
+        old_rev_id=count_field(row, "old_revid"),
+        user=text_field(row, "user"),
+        is_bot=bool_field(row, "bot"),
+        target_title=text_field(params, "target_title") or text_field(params, "dest_title"),
+        target_namespace=count_field(params, "target_ns") or count_field(params, "dest_ns"),
+    )
+
+
+def kind_of(type_: str, log_type: str, log_action: str) -> ChangeKind:
+    """What an entry of that type is."""
+    return _SIMPLE.get(type_) or _LOGS.get((log_type, log_action), ChangeKind.OTHER)
+
+
+async def _resolved(api: WikiApi, changes: list[PageChange]) -> list[PageChange]:
+    """The changes with page ids that the list left out: what was moved, restored or imported.
+
+    A page that is gone keeps 0; its title tells the registry which one it was.
+    """
+    wanted = {_title_now(each) for each in changes if _lacks_id(each)}
+    ids: dict[str, int] = {}
+    for titles in split_batches(sorted(wanted), _RESOLVED_AT_ONCE):
+        told = await api.get(action="query", titles=titles)
+        query = query_result(told)
+        for page in json_rows(query, "pages"):
+            ids[text_field(page, "title")] = count_field(page, "pageid")
+        for each in json_rows(query, "normalized"):
+            ids[text_field(each, "from")] = ids.get(text_field(each, "to"), 0)
+    return [
+        replace(each, page_id=ids.get(_title_now(each), 0)) if _lacks_id(each) else each
+        for each in changes
+    ]
+
+
+def _lacks_id(change: PageChange) -> bool:
+    ends = change.kind in {ChangeKind.DELETE, ChangeKind.OTHER}
+    return not change.page_id and not ends and bool(_title_now(change))
+
+
+def _title_now(change: PageChange) -> str:
+    return change.target_title if change.kind is ChangeKind.MOVE else change.title
+
+
+def _format_moment(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

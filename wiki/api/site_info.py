@@ -1,0 +1,285 @@
+"""Site information (meta=siteinfo) and discovery of a wiki's API address.
+
+address = await find_api("https://wiki.example/wiki/Foo", lambda at: Api(at, account))
+facts = await site_facts(api)
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from html.parser import HTMLParser
+from typing import Any, Final
+from urllib.parse import urljoin, urlsplit
+
+from core.errors import BadUrlError, InputError, PermanentError
+from core.urls import fetch_key, host_of
+from links.registry.wikis import InterwikiMap, read_interwikis
+from net.public_suffix import registrable
+from wiki.api.client import WikiApi
+from wiki.api.errors import LoggedOutError, WikiAwayError, WikiMovedError, WikiRefusedError
+from wiki.api.models import (
+    SiteFacts,
+    WikiNamespace,
+    bool_field,
+    count_field,
+    json_rows,
+    query_result,
+    text_field,
+)
+
+OLDEST_VERSION: Final = (1, 35)
+_API_PATHS: Final = ("/w/api.php", "/api.php", "/wiki/api.php", "/mediawiki/api.php")
+_HEAD_CHARS: Final = 300_000  # of a page that are read for its links
+_CANDIDATES_MOST: Final = 12
+_VERSION = re.compile(r"\d{1,4}")
+_DBNAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}", re.ASCII)
+
+OpenApi = Callable[[str], WikiApi]
+
+
+async def read_site_facts(api: WikiApi) -> SiteFacts:
+    """What the wiki says of itself.
+
+    Raises:
+        WikiAwayError, LoggedOutError, WikiRefusedError: as `Api.get`; ``no-mediawiki`` when it is none.
+    """
+    told = await api.get(
+        action="query",
+        meta="siteinfo",
+        siprop=["general", "namespaces", "interwikimap", "extensions"],
+    )
+    query = query_result(told)
+    general = _general(query, api.host)
+    server = _absolute(text_field(general, "server") or api.address, api.address)
+    path = text_field(general, "articlepath") or "/index.php?title=$1"
+    pages_url = _absolute(path, server)
+    extensions = (text_field(row, "name") for row in json_rows(query, "extensions"))
+    return SiteFacts(
+        dbname=text_field(general, "wikiid"),
+        name=text_field(general, "sitename"),
+        version=version_of(text_field(general, "generator")),
+        language=text_field(general, "lang"),
+        server=server,
+        pages_url=pages_url if "$1" in pages_url else "",
+        namespaces={each.id: each for each in map(_namespace, json_rows(query, "namespaces"))},
+        interwikis=_interwikis(query),
+        extensions=frozenset(name for name in extensions if name),
+        is_read_only=bool_field(general, "readonly"),
+        read_only_reason=text_field(general, "readonlyreason"),
+    )
+
+
+def version_of(generator: str) -> tuple[int, ...]:
+    """The version in ``MediaWiki 1.43.0-wmf.5``; empty when that is something else.
+
+    >>> version_of("MediaWiki 1.39.17"), version_of("MediaWiki 1.45.0-alpha"), version_of("Other 2")
+    ((1, 39, 17), (1, 45, 0), ())
+    """
+    name, _, version = generator.partition(" ")
+    if name != "MediaWiki":
+        return ()
+    numbers = []
+    for part in version.partition("-")[0].split("."):
+        if not _VERSION.fullmatch(part):
+            break
+        numbers.append(int(part))
+    return tuple(numbers)
+
+
+async def find_api(url: str, open_api: OpenApi) -> str:
+    """The address of the API of the wiki that an address belongs to.
+
+    Args:
+        url: of a page, of the wiki's entrance, of api.php; the scheme may be missing.
+        open_api: opens an API at an address, as the account that shall use it.
+
+    Raises:
+        InputError: there is none, as far as can be seen; the text says where it was looked for.
+        WikiAwayError: nobody answers there.
+        LoggedOutError: the wiki wants an account before it says what it is.
+    """
+    starts = _start_urls(url)
+    for number, start in enumerate(starts, start=1):
+        try:
+            return await _find_from(start, open_api)
+        except WikiAwayError as error:
+            # An address without a scheme: a wiki that has no https is asked without it.
+            if number == len(starts) or not error.is_unsent:
+                raise
+    raise AssertionError("unreachable")
+
+
+async def _find_from(url: str, open_api: OpenApi) -> str:
+    tried: dict[str, str] = {}
+    if urlsplit(url).path.endswith("api.php"):
+        found = await _try(url.partition("?")[0], open_api, tried)
+        if found:
+            return found
+    async with open_api(url) as api:
+        page = await api.raw(url)
+    if not tried and page.status >= 500:
+        raise WikiAwayError(f"{host_of(url)} answers {page.status}.")
+    text = page.body[:_HEAD_CHARS].decode("utf-8", "replace")
+    for candidate in api_candidates(page.url, text)[:_CANDIDATES_MOST]:
+        if candidate not in tried:
+            found = await _try(candidate, open_api, tried)
+            if found:
+                return found
+    hint = ""
+    if page.status == 401:
+        hint = " Its server asks for a user and a password: --basic-file FILE."
+    elsewhere = declared_api(page.url, text)
+    if elsewhere and registrable(host_of(elsewhere)) != registrable(host_of(page.url)):
+        hint = f" It says that its API is at {elsewhere}: add that if it is meant."
+    looked = "; ".join(f"{at}: {why[:120]}" for at, why in list(tried.items())[:5])
+    raise InputError(f"No API of MediaWiki was found for {url}.{hint} Tried were {looked}.")
+
+
+async def _try(address: str, open_api: OpenApi, tried: dict[str, str]) -> str:
+    """The address where an API answers; empty when none does, and in `tried` why."""
+    async with open_api(address) as api:
+        try:
+            told = await api.get(action="query", meta="siteinfo", siprop="general")
+            _general(query_result(told), api.host)
+        except WikiMovedError:
+            raise
+        except LoggedOutError:
+            if api.account.is_anybody or api.account.basic:
+                raise
+            if await _is_private_wiki(api):
+                raise
+            tried[address] = "it asks for a login"
+            return ""
+        except (WikiAwayError, InputError, PermanentError) as error:
+            tried[address] = str(error).rstrip(".")
+            return ""
+        return api.address
+
+
+async def _is_private_wiki(api: WikiApi) -> bool:
+    """Whether it was the API that asked for a login, and not a server in front."""
+    with suppress(WikiAwayError, WikiRefusedError):
+        try:
+            await api.get(action="query", meta="tokens", type="login")
+        except LoggedOutError as error:
+            return "readapidenied" in str(error)
+        return True
+    return False
+
+
+def api_candidates(url: str, text: str) -> list[str]:
+    """Where the API of a page's wiki may be, the likeliest first; never on another's domain."""
+    parts = urlsplit(url)
+    root = f"{parts.scheme}://{parts.netloc}"
+    found = [declared_api(url, text), *_by_scripts(url, text)]
+    path = parts.path
+    if "/index.php" in path:
+        found.append(root + path[: path.index("/index.php")] + "/api.php")
+    found.extend(root + place for place in _API_PATHS)
+    folder = path.rpartition("/")[0]
+    while folder:
+        found.append(f"{root}{folder}/api.php")
+        folder = folder.rpartition("/")[0]
+    domain = registrable(host_of(url))
+    return list(
+        dict.fromkeys(each for each in found if each and registrable(host_of(each)) == domain)
+    )
+
+
+def declared_api(url: str, text: str) -> str:
+    """The API that a page's head names (Really Simple Discovery); empty without one.
+
+    >>> declared_api("https://a.org/wiki/X", '<link rel="EditURI" href="//a.org/w/api.php?action=rsd">')
+    'https://a.org/w/api.php'
+    """
+    for relation, href in _links(text):
+        if relation == "edituri":
+            return _address(url, href)
+    return ""
+
+
+def _by_scripts(url: str, text: str) -> list[str]:
+    """Where the API would be beside the other entry points that a page names."""
+    found = []
+    for _, href in _links(text):
+        for script in ("load.php", "opensearch_desc.php", "rest.php", "index.php"):
+            address = _address(url, href)
+            if address.endswith(f"/{script}"):
+                found.append(address.removesuffix(script) + "api.php")
+    return found[:_CANDIDATES_MOST]
+
+
+def _address(url: str, href: str) -> str:
+    try:
+        return fetch_key(urljoin(url, href), allow_single_label=True).partition("?")[0]
+    except (BadUrlError, ValueError):
+        return ""
+
+
+class _LinkCollector(HTMLParser):
+    """Collects the relations and targets of a page's link elements."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.found: list[tuple[str, str]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Take one element."""
+        if tag == "link" and len(self.found) < 200:
+            given = dict(attrs)
+            self.found.append(((given.get("rel") or "").strip().lower(), given.get("href") or ""))
+
+
+def _links(text: str) -> list[tuple[str, str]]:
+    parser = _LinkCollector()
+    with suppress(AssertionError, ValueError):  # the parser's own, at markup that is none
+        parser.feed(text.partition("<body")[0])
+    return parser.found
+
+
+def _start_urls(url: str) -> list[str]:
+    url = url.strip()
+    given = [url] if "://" in url else [f"https://{url}", f"http://{url}"]
+    try:
+        for each in given:
+            fetch_key(each, allow_single_label=True)
+    except BadUrlError as error:
+        raise InputError(f"{url[:200]!r} is no address of a wiki: {error}") from error
+    return given
+
+
+def _general(query: Mapping[str, Any], host: str) -> Mapping[str, Any]:
+    found = query.get("general")
+    if not isinstance(found, dict) or not text_field(found, "generator").startswith("MediaWiki"):
+        raise WikiRefusedError("no-mediawiki", f"{host} has an API that is not MediaWiki's.")
+    if not _DBNAME.fullmatch(text_field(found, "wikiid")):
+        raise WikiRefusedError("no-name", f"{host} does not tell its database's name.")
+    return found
+
+
+def _absolute(path: str, base: str) -> str:
+    try:
+        found = urljoin(base, path)
+        fetch_key(found.replace("$1", "x"), allow_single_label=True)
+    except (BadUrlError, ValueError):
+        return base
+    return found
+
+
+def _namespace(row: Mapping[str, Any]) -> WikiNamespace:
+    name = text_field(row, "name", "*")
+    return WikiNamespace(
+        count_field(row, "id"),
+        name,
+        text_field(row, "canonical") or name,
+        bool_field(row, "content"),
+    )
+
+
+def _interwikis(query: Mapping[str, Any]) -> InterwikiMap:
+    rows = query.get("interwikimap")
+    try:
+        return read_interwikis(json.dumps(rows if isinstance(rows, list) else []))
+    except InputError:
+        return InterwikiMap()

@@ -1,0 +1,478 @@
+"""HTTP transport of the API client: size limits, redirects, responses mapped to errors.
+
+    async with Wire(user_agent="…") as wire:
+        reply = await wire.send(Question("GET", "https://wiki.example/api.php", params={…}))
+
+A `ApiTransport` follows no redirect by itself: `target_of` judges where one leads, and its caller decides. The
+operator names the wiki, so a wiki on a private network may be asked; but who was found on the public
+network never leads into a private one.
+"""
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+import zlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final, Self
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+
+from core.errors import BadUrlError, BodyTooLargeError
+from core.hosts import BAD_PORTS
+from core.storable_text import parse_json
+from core.urls import fetch_key, host_of
+from core.web_dates import parse_http_date, parse_retry_after
+from net.address_policy import is_public
+from net.public_suffix import registrable
+from wiki.api.errors import (
+    LoggedOutError,
+    PermissionDeniedError,
+    ReadOnlyError,
+    ThrottledError,
+    WikiAwayError,
+    WikiRefusedError,
+)
+
+RESPONSE_LIMIT_BYTES: Final = 64 * 1024 * 1024  # MediaWiki's own is 8 MB ($wgAPIMaxResultSize)
+RESPONSE_LIMIT_S: Final = 120.0
+CONNECT_S: Final = 15.0
+REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
+_CHUNK_BYTES: Final = 1 << 20
+_GZIP: Final = 31  # zlib: a gzip head is expected
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True)
+class ApiRequest:
+    """A request. Its text never shows what may be secret."""
+
+    method: str
+    url: str
+    params: Mapping[str, str] = field(default_factory=dict, repr=False)  # of a POST: its body
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class ApiResponse:
+    """An answer: its head, with names in lower case, and its decoded body."""
+
+    status: int
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def is_json(self) -> bool:
+        """Whether it says that it is JSON."""
+        kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        return kind == "application/json" or kind.endswith("+json")
+
+
+@dataclass(frozen=True)
+class ServerRoute:
+    """The way to a server. Its text shows no password.
+
+    Attributes:
+        verify: which certificates are good; None: those of the system.
+        proxy: ``http://user:password@host:port`` to go through; empty: none.
+    """
+
+    verify: ssl.SSLContext | None = None
+    proxy: str = field(default="", repr=False)
+
+
+DIRECT: Final = ServerRoute()
+
+
+class ApiTransport:
+    """Sends requests to a wiki; owns its connections and cookies, belongs to one event loop.
+
+    Attributes:
+        is_public: whether who answered first is on the public network; None: nobody has, or a proxy knows.
+    """
+
+    def __init__(
+        self,
+        *,
+        user_agent: str,
+        route: ServerRoute = DIRECT,
+        limit_s: float = RESPONSE_LIMIT_S,
+        limit_bytes: int = RESPONSE_LIMIT_BYTES,
+    ) -> None:
+        """Take who asks, which way, and how much one answer may be."""
+        self._has_proxy = bool(route.proxy)
+        self._limit_s = limit_s
+        self._limit_bytes = limit_bytes
+        self.is_public: bool | None = None  # of who answered first
+        self._client = httpx.AsyncClient(
+            headers={"User-Agent": user_agent, "Accept-Encoding": "gzip"},
+            timeout=httpx.Timeout(limit_s, connect=CONNECT_S),
+            limits=httpx.Limits(max_connections=4, max_keepalive_connections=2),
+            verify=True if route.verify is None else route.verify,
+            proxy=route.proxy or None,
+            follow_redirects=False,
+            trust_env=False,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._client.aclose()
+
+    async def keep_public(self, url: str) -> None:
+        """Take nothing from a private network, from the first answer on.
+
+        Raises:
+            WikiAwayError: the server is on one, or has no address.
+        """
+        host = host_of(url)
+        if self._has_proxy and not _is_address(host):  # a proxy finds the server by itself
+            return
+        if not await _is_host_public(host):
+            raise WikiAwayError(
+                f"{host} is on a private network, and only a server on the public one says to ask it."
+            )
+        self.is_public = None if self._has_proxy else True
+
+    def forget(self) -> None:
+        """Forget all cookies: whoever was logged in is not any more."""
+        self._client.cookies.clear()
+
+    async def send(self, question: ApiRequest) -> ApiResponse:
+        """The answer, whatever its status.
+
+        Raises:
+            WikiAwayError: there is none.
+            BodyTooLargeError: it is longer than the limit, packed or unpacked.
+        """
+        host = host_of(question.url)
+        try:
+            async with asyncio.timeout(self._limit_s):
+                return await self._send(question)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            said = f"{host} cannot be reached: {_error_text(error)}."
+            raise WikiAwayError(said, is_unsent=True) from error
+        except (TimeoutError, httpx.TimeoutException) as error:
+            raise WikiAwayError(f"{host} did not answer within {self._limit_s:.0f} s.") from error
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.CookieConflict, OSError) as error:
+            raise WikiAwayError(f"{host} broke off: {_error_text(error)}.") from error
+
+    async def _send(self, question: ApiRequest) -> ApiResponse:
+        is_post = question.method == "POST"
+        request = self._client.build_request(
+            question.method,
+            question.url,
+            params=None if is_post else question.params or None,
+            data=dict(question.params) if is_post else None,
+            headers=question.headers,
+        )
+        answer = await self._client.send(request, stream=True)
+        try:
+            self._judge_peer(answer)
+            body = await self._body(answer)
+        finally:
+            await answer.aclose()
+        headers: dict[str, str] = {}
+        for name, value in answer.headers.multi_items():
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
+        return ApiResponse(answer.status_code, str(answer.url), headers, body)
+
+    async def pieces(
+        self, url: str, headers: Mapping[str, str], *, idle_s: float
+    ) -> AsyncIterator[bytes]:
+        """A stream of events, as it comes; it ends when the server ends it.
+
+        Args:
+            url: of the stream.
+            headers: to send along.
+            idle_s: a server that sends nothing for so long is gone.
+
+        Raises:
+            WikiAwayError: the server does not answer, breaks off, or is out of order.
+            WikiRefusedError: it has no such stream, or not for us.
+        """
+        host = host_of(url)
+        timeout = httpx.Timeout(idle_s, connect=CONNECT_S)
+        plain = {**headers, "Accept-Encoding": "identity"}
+        try:
+            async with self._client.stream("GET", url, headers=plain, timeout=timeout) as answer:
+                check_stream(answer.status_code, answer.headers, host)
+                async for piece in answer.aiter_raw():
+                    yield piece
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError) as error:
+            raise WikiAwayError(f"The stream of {host} broke off: {_error_text(error)}.") from error
+
+    async def _body(self, answer: httpx.Response) -> bytes:
+        coding = answer.headers.get("content-encoding", "").strip().lower()
+        if coding not in {"", "identity", "gzip", "x-gzip"}:
+            raise WikiAwayError(
+                f"{host_of(str(answer.url))} packs what it sends as {coding[:40]!r}."
+            )
+        kept = bytearray()
+        unpack = zlib.decompressobj(_GZIP) if "gzip" in coding else None
+        async for piece in answer.aiter_raw():
+            if unpack is None:
+                kept += piece
+            else:
+                self._unpack(unpack, piece, kept)
+            if len(kept) > self._limit_bytes:
+                raise self._too_large(answer)
+        if unpack is not None and kept and not unpack.eof:
+            raise WikiAwayError(f"{host_of(str(answer.url))} broke off: its answer is cut short.")
+        return bytes(kept)
+
+    def _unpack(self, unpack: "zlib._Decompress", piece: bytes, kept: bytearray) -> None:
+        """Unpack no more at a time than may be kept, so that a little that is packed stays little."""
+        try:
+            while piece:
+                kept += unpack.decompress(piece, _CHUNK_BYTES)
+                if len(kept) > self._limit_bytes:
+                    return
+                piece = unpack.unconsumed_tail
+        except zlib.error as error:
+            raise WikiAwayError(f"What the wiki sends cannot be unpacked: {error}.") from error
+
+    def _too_large(self, answer: httpx.Response) -> BodyTooLargeError:
+        limit = self._limit_bytes // 1_000_000
+        return BodyTooLargeError(f"{host_of(str(answer.url))} answers with more than {limit} MB.")
+
+    def _judge_peer(self, answer: httpx.Response) -> None:
+        """Note on which network the first answer was found; none later may be on a more private one."""
+        stream = answer.extensions.get("network_stream")
+        peer = stream.get_extra_info("server_addr") if stream is not None else None
+        if not peer or self._has_proxy:  # a proxy finds the server by itself
+            return
+        is_public_now = _is_public(str(peer[0]))
+        if self.is_public is None:
+            self.is_public = is_public_now
+        elif self.is_public and not is_public_now:
+            host = host_of(str(answer.url))
+            raise WikiAwayError(
+                f"{host} is suddenly on a private network, so nothing is taken from it."
+            )
+
+    async def target_of(self, reply: ApiResponse) -> str:
+        """Where a redirect leads.
+
+        Raises:
+            WikiAwayError: nowhere, to another domain, or from the public network into a private one.
+        """
+        here = host_of(reply.url)
+        given = reply.headers.get("location", "")
+        try:
+            target = fetch_key(urljoin(reply.url, given), allow_single_label=True) if given else ""
+            there = host_of(target) if target else ""
+        except (BadUrlError, ValueError):
+            target = there = ""
+        if not target:
+            raise WikiAwayError(f"{here} sends us on to what is no address.")
+        if registrable(there) != registrable(here):
+            raise WikiAwayError(
+                f"{here} sends us on to {there}, which is somebody else's: if the wiki has moved "
+                "there, run `weboid wiki add` with its new address; else it asks for a login first."
+            )
+        if (urlsplit(target).port or 80) in BAD_PORTS:
+            raise WikiAwayError(f"{here} sends us on to a port that is none of the web's.")
+        if self.is_public and there != here and not await _is_host_public(there):
+            raise WikiAwayError(f"{here} sends us on into a private network, to {there}.")
+        return target
+
+
+def check_stream(status: int, headers: Mapping[str, str], host: str) -> None:
+    """See that the answer is a stream of events.
+
+    Raises:
+        WikiAwayError, WikiRefusedError: it is not; the first may pass.
+    """
+    if status == 429 or status >= 500:
+        wait = parse_retry_after(headers.get("retry-after", ""), now=None, limit=timedelta(days=1))
+        seconds = 0.0 if wait is None else wait.total_seconds()
+        raise WikiAwayError(f"The stream of {host} answers {status}.", retry_s=seconds)
+    if status != 200:
+        raise WikiRefusedError(f"http-{status}", f"{host} has no such stream.")
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != "text/event-stream":
+        raise WikiAwayError(f"{host} answers with something else than a stream of events.")
+
+
+def is_same_server(one: str, other: str) -> bool:
+    """Whether what is secret may go to the other, too: the same host and port, or its way to https.
+
+    >>> is_same_server("http://a.org/x", "https://a.org/y"), is_same_server("https://a.org", "http://a.org")
+    (True, False)
+    """
+    a, b = urlsplit(one), urlsplit(other)
+    if a.hostname != b.hostname:
+        return False
+    ports = a.port or _PORTS.get(a.scheme), b.port or _PORTS.get(b.scheme)
+    return (a.scheme == b.scheme and ports[0] == ports[1]) or (
+        (a.scheme, b.scheme) == ("http", "https") and ports == (80, 443)
+    )
+
+
+async def _is_host_public(host: str) -> bool:
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise WikiAwayError(
+            f"{host} has no address: {_error_text(error)}.", is_unsent=True
+        ) from error
+    return all(_is_public(str(each[4][0])) for each in found)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _is_public(text: str) -> bool:
+    try:
+        return is_public(ipaddress.ip_address(text.partition("%")[0]))
+    except ValueError:
+        return False
+
+
+def _error_text(error: BaseException) -> str:
+    return (" ".join(str(error).split())[:200] or type(error).__name__).rstrip(".")
+
+
+RETRY_LIMIT_S: Final = 86_400.0
+_LAG_RETRY_S: Final = 5.0  # what MediaWiki itself says in Retry-After when a database lags
+_MESSAGE_CHARS: Final = 500
+
+LOGGED_OUT: Final = frozenset(
+    (
+        *("assertuserfailed", "assertbotfailed", "assertnameduserfailed", "readapidenied"),
+        *("notloggedin", "mustbeloggedin", "mustbeloggedin-generic", "login-required"),
+        *("mwoauth-invalid-authorization", "mwoauth-invalid-authorization-invalid-user"),
+        *("permissiondenied-read", "sessionlost"),
+    )
+)
+_NOT_ALLOWED: Final = frozenset(
+    (
+        *("permissiondenied", "blocked", "autoblocked", "systemblocked", "blockedfrompage"),
+        *("protectedpage", "protectedtitle", "protectednamespace", "protectednamespace-interface"),
+        *("cascadeprotected", "cantcreate", "cantcreate-anon", "cantedit", "noedit", "noedit-anon"),
+        *("noimageredirect", "spamdetected", "spamblacklist", "captcha", "filtered", "hookaborted"),
+        *(
+            "writeapidenied",
+            "noapiwrite",
+            "confirmemail",
+            "cantchangecontentmodel",
+            "customcssjsprotected",
+        ),
+        *("titleblacklist-forbidden", "titleblacklist-forbidden-edit", "mwoauth-oauth-exception"),
+        *("sitecssprotected", "sitejsonprotected", "sitejsprotected", "actionthrottledtext-filter"),
+    )
+)
+_NOT_ALLOWED_STARTS: Final = (
+    "abusefilter-",
+    "globalblocking-",
+    "wikimedia-",
+    "centralauth-",
+    "tor-",
+)
+_THROTTLED: Final = frozenset(("ratelimited", "maxlag", "actionthrottledtext", "poolcounter-error"))
+
+
+def parse_response(reply: ApiResponse) -> dict[str, Any] | None:
+    """The JSON object in the answer; None when there is none."""
+    try:
+        told = parse_json(reply.body)
+    except ValueError:
+        return None
+    return told if isinstance(told, dict) else None
+
+
+def check_status(reply: ApiResponse) -> None:
+    """See what the status alone says, of an answer that has no error of the API's.
+
+    Raises:
+        WikiAwayError, LoggedOutError, NotAllowedError, WikiRefusedError: it is not 200.
+    """
+    status, host = reply.status, host_of(reply.url)
+    if status == 429:
+        raise ThrottledError(f"{host} says that we ask too often.", retry_s=retry_after(reply))
+    if status >= 500 or status in {408, 425}:
+        raise WikiAwayError(f"{host} answers {status}.", retry_s=retry_after(reply))
+    if status == 401:
+        raise LoggedOutError(
+            f"{host} asks for a user and a password before it shows the wiki: write user:password "
+            "into a file and name it with --basic-file."
+        )
+    if status == 403:
+        raise PermissionDeniedError(
+            f"{host} forbids us to ask (403): its operator may have blocked robots, or this address."
+        )
+    if status != 200:
+        raise WikiRefusedError(
+            f"http-{status}", f"{host} has no API at {reply.url.partition('?')[0]}."
+        )
+
+
+def check_answer(told: Mapping[str, Any], reply: ApiResponse, *, host: str) -> None:
+    """See what error the answer tells.
+
+    Raises:
+        WikiAwayError, LoggedOutError, NotAllowedError, WikiRefusedError: it does.
+    """
+    found = error_in(told)
+    if found is None:
+        return
+    code, info = found
+    said = f"{host} says {code}: {info}"
+    if code in _THROTTLED:
+        wait = retry_after(reply) or (_LAG_RETRY_S if code == "maxlag" else 0.0)
+        raise ThrottledError(said, retry_s=wait)
+    if code == "readonly":
+        raise ReadOnlyError(said, retry_s=retry_after(reply))
+    if code.startswith("internal_api_error") or code in {"timeout", "unknownerror"}:
+        raise WikiAwayError(said, retry_s=retry_after(reply))
+    if code in LOGGED_OUT:
+        raise LoggedOutError(
+            f"{said.rstrip('.')}. Give an account that may read it: --account NAME --password-file FILE."
+        )
+    if code in _NOT_ALLOWED or code.startswith(_NOT_ALLOWED_STARTS):
+        raise PermissionDeniedError(said, code=code)
+    raise WikiRefusedError(code, info)
+
+
+def error_in(told: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The first error's code and words, in whichever error format; None without one."""
+    found = told.get("error")
+    several = told.get("errors")
+    if found is None and isinstance(several, list) and several:
+        found = several[0]
+    if found is None:
+        return None
+    if not isinstance(found, dict):
+        return "unknown", " ".join(str(found).split())[:_MESSAGE_CHARS]
+    words = found.get("info") or found.get("text") or found.get("*") or found.get("html") or ""
+    code = "".join(char for char in str(found.get("code") or "unknown") if char.isprintable())
+    plain = "".join(char if char.isprintable() else " " for char in str(words))
+    return code[:100], " ".join(plain.split())[:_MESSAGE_CHARS]
+
+
+def retry_after(reply: ApiResponse) -> float:
+    """Return the seconds that the wiki asks to be left alone (RFC 9110 10.2.3); 0: it does not say.
+
+    A date is compared with the wiki's own clock, which its Date header tells.
+    """
+    wait = parse_retry_after(
+        reply.headers.get("retry-after", ""),
+        now=parse_http_date(reply.headers.get("date", "")),
+        limit=timedelta(seconds=RETRY_LIMIT_S),
+    )
+    return 0.0 if wait is None else wait.total_seconds()

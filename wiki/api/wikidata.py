@@ -1,0 +1,293 @@
+"""Wikidata items of pages: the Wikibase repository of a wiki and its statements.
+
+    address = await repository_of(api)                       # of the repository's api.php
+    told = await read_statements(repository, ["Q42", "Q64"]) # by the items that were asked for
+
+A repository is any wiki with Wikibase; Wikimedia's is Wikidata. Every item is told of, or it is an
+error: what is left out of an answer that would be too long is asked for again.
+
+    async with Items(api, open_api) as items:
+        told = await items.statements(["Q42"], "")      # the repository that the wiki names
+
+What was told is not kept: a page is judged by what its item says when it is read. One more question for
+fifty pages is what that costs.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Self
+from urllib.parse import urljoin, urlsplit
+
+from core.errors import BadUrlError, BodyTooLargeError, ConfigError
+from core.hosts import BAD_PORTS
+from core.urls import fetch_key, host_of
+from wiki.api.client import WikiApi
+from wiki.api.errors import WikiAwayError, WikiRefusedError
+from wiki.api.models import bool_field, count_field, json_rows, split_batches, text_field
+from wiki.api.page_query import TITLES_AT_ONCE
+from wiki.settings import TEXT_CHARS
+
+ENTITY: Final = re.compile(r"[PQ][1-9][0-9]{0,9}")
+_LETTERS: Final = {"item": "Q", "property": "P"}  # old answers have an entity's number alone
+
+log = logging.getLogger(__name__)
+
+Statements = frozenset[str]
+
+
+async def repository_address(api: WikiApi) -> str:
+    """The address of the API of the repository that a wiki says its items are in.
+
+    Raises:
+        ConfigError: it does not say, or what it says is no address.
+        WikiAwayError, LoggedOutError, WikiRefusedError: as `Api.get`.
+    """
+    told: Any = await api.get(action="query", meta="wikibase", wbprop="url")
+    for name in ("query", "wikibase", "repo", "url"):
+        told = told.get(name) if isinstance(told, dict) else None
+    found = told if isinstance(told, dict) else {}
+    base, path = text_field(found, "base"), text_field(found, "scriptpath")
+    address = _address(urljoin(api.address, f"{base}{path}/api.php")) if base else ""
+    if not address:
+        raise ConfigError(
+            f"{api.host} does not say where its pages' Wikidata items are kept. If they are anywhere, "
+            "say it by item_api: weboid wiki add … --item-api https://www.wikidata.org/w/api.php."
+        )
+    return address
+
+
+async def read_statements(
+    repository: WikiApi, items: Sequence[str]
+) -> dict[str, Statements | None]:
+    """What items say, in the form of `wiki.settings.parse_statement`.
+
+    Args:
+        repository: its API.
+        items: their numbers, ``Q42``.
+
+    Returns:
+        For each: of every statement that is not deprecated its property, and with its value once more,
+        where that is an entity or a text. Nothing for an item that is not there; None for one that the
+        repository does not tell of, even alone.
+
+    Raises:
+        WikiAwayError, LoggedOutError, WikiRefusedError: as `Api.get`.
+    """
+    found: dict[str, Statements | None] = {}
+    for some in split_batches(list(dict.fromkeys(items)), TITLES_AT_ONCE):
+        found.update(await _read_some(repository, some))
+    return found
+
+
+async def unknown_entities(repository: WikiApi, entries: Sequence[str]) -> list[str]:
+    """The properties and items in entries that the repository does not have: they may be misspelt.
+
+    Raises:
+        WikiAwayError, LoggedOutError, WikiRefusedError: as `Api.get`; ``no-such-entity`` for a number
+            that is too large for any.
+    """
+    parts = (part.strip() for each in entries for part in each.split("=", 1))
+    named = dict.fromkeys(part for part in parts if ENTITY.fullmatch(part))
+    unknown: list[str] = []
+    for some in split_batches(list(named), TITLES_AT_ONCE):
+        told = await repository.get(action="wbgetentities", ids=some, props="info")
+        rows = {text_field(row, "id"): row for row in json_rows(told, "entities")}
+        unknown.extend(each for each in some if bool_field(rows.get(each, {}), "missing"))
+    return unknown
+
+
+async def _read_some(repository: WikiApi, asked: list[str]) -> dict[str, Statements | None]:
+    """What these say; what the answer leaves out is asked for again, fewer at a time."""
+    found: dict[str, Statements | None] = {}
+    try:
+        told = await repository.get(action="wbgetentities", ids=asked, props="claims")
+        found = dict(_statements(told, asked))
+    except BodyTooLargeError:
+        pass
+    except WikiRefusedError as error:
+        # One number that cannot be an item's spoils the answer for all.
+        if error.code != "no-such-entity":
+            raise
+        if len(asked) == 1:
+            return {asked[0]: frozenset()}
+    left = [each for each in asked if each not in found]
+    if len(asked) == 1 and left:
+        log.warning("%s does not tell what %s says", repository.host, asked[0])
+        return {asked[0]: None}
+    middle = (len(left) + 1) // 2 if len(left) == len(asked) else len(left)
+    for some in (left[:middle], left[middle:]):
+        if some:
+            found.update(await _read_some(repository, some))
+    return found
+
+
+def _statements(told: Mapping[str, Any], asked: Sequence[str]) -> Iterator[tuple[str, Statements]]:
+    """Of each item that the answer has what it says. A redirect stands under the number asked for."""
+    entities = told.get("entities")
+    if not isinstance(entities, dict):
+        raise _malformed_answer("entities")
+    for each in asked:
+        entity = entities.get(each)
+        if entity is None:
+            continue
+        if not isinstance(entity, dict):
+            raise _malformed_answer("entities")
+        yield (
+            each,
+            frozenset() if bool_field(entity, "missing") else parse_claims(entity.get("claims")),
+        )
+
+
+def parse_claims(claims: Any) -> Statements:
+    """What claims say: of each statement that is not deprecated its property, and it with its value.
+
+    Args:
+        claims: as the API has them: lists of statements by their properties; an empty list for none.
+
+    Raises:
+        WikiAwayError: they are of another form.
+    """
+    if claims == []:  # PHP's empty array
+        return frozenset()
+    if not isinstance(claims, dict):
+        raise _malformed_answer("claims")
+    found = set()
+    for name in claims:
+        for statement in json_rows(claims, name):
+            if statement.get("rank") != "deprecated":
+                found.add(name)
+                found.update(f"{name}={value}" for value in _values(statement.get("mainsnak")))
+    return frozenset(found)
+
+
+def _values(snak: Any) -> tuple[str, ...]:
+    """How a statement's value may be written; not at all: it is unknown, none, or of another kind."""
+    if not isinstance(snak, dict):
+        raise _malformed_answer("mainsnak")
+    data = snak.get("datavalue")
+    if snak.get("snaktype") != "value" or not isinstance(data, dict):
+        return ()
+    value = data.get("value")
+    if isinstance(value, str):
+        return (value,) if len(value) <= TEXT_CHARS else ()
+    if data.get("type") != "wikibase-entityid" or not isinstance(value, dict):
+        return ()
+    number = text_field(value, "id")
+    letter = _LETTERS.get(text_field(value, "entity-type"))
+    if not number and letter:
+        number = f"{letter}{count_field(value, 'numeric-id')}"
+    return (number, number.lower()) if number else ()
+
+
+def _address(text: str) -> str:
+    """The address, when one may be asked there; else nothing."""
+    try:
+        address = fetch_key(text, allow_single_label=True)
+        port = urlsplit(address).port or 80
+    except (BadUrlError, ValueError):
+        return ""
+    return "" if port in BAD_PORTS else address
+
+
+def _malformed_answer(name: str) -> WikiAwayError:
+    return WikiAwayError(
+        f"The item repository's answer is not of the form that its API has ({name})."
+    )
+
+
+OpenApi = Callable[[str], WikiApi]
+
+
+class WikibaseRepository:
+    """Asks a wiki's repository; owns its connections."""
+
+    def __init__(self, api: WikiApi, open_api: OpenApi) -> None:
+        """Take the wiki's API, and how another is opened; nothing is sent yet.
+
+        Args:
+            api: the wiki's, which its opener closes.
+            open_api: opens the API at an address, for whoever may be asked there unnamed.
+        """
+        self._api = api
+        self._open = open_api
+        self._said = ""
+        self._repository: WikiApi | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close what was opened; another question opens it again."""
+        opened, self._repository = self._repository, None
+        if opened is not None and opened is not self._api:
+            await opened.aclose()
+
+    def opened(self, address: str) -> WikiApi:
+        """Return another wiki's API, asked unnamed; whoever asks closes it."""
+        return self._open(address)
+
+    async def statements(self, items: Sequence[str], said: str) -> Mapping[str, Statements | None]:
+        """What items say, as `wiki.api.wikidata.read_statements` tells it.
+
+        Args:
+            items: their numbers.
+            said: where the repository's api.php is; empty: where the wiki says.
+
+        Raises:
+            ConfigError: nobody says where it is, or there is none.
+            WikiAwayError, LoggedOutError: the wiki or the repository cannot be asked.
+        """
+        repository = await self._at(said)
+        with _repository_errors(repository):
+            return await read_statements(repository, items)
+
+    async def unknown(self, entries: Sequence[str], said: str) -> list[str]:
+        """What the repository does not have, as `wiki.api.wikidata.unknown_entities` tells it.
+
+        Args:
+            entries: of `wiki.settings`.
+            said: as in `statements`.
+
+        Raises:
+            as `statements`.
+        """
+        repository = await self._at(said)
+        with _repository_errors(repository):
+            return await unknown_entities(repository, entries)
+
+    async def _at(self, said: str) -> WikiApi:
+        """The repository's API, opened once."""
+        if self._repository is None or self._said != said:
+            await self.aclose()
+            self._repository, self._said = await self._opened(said), said
+        return self._repository
+
+    async def _opened(self, said: str) -> WikiApi:
+        address = said or await repository_address(self._api)
+        if address == self._api.address:  # a wiki may keep its items itself
+            return self._api
+        opened = self._open(address)
+        try:
+            if not said and host_of(address) != self._api.host and self._api.is_public is not False:
+                await opened.keep_public()  # a wiki on the web leads nobody into a private network
+        except BaseException:
+            await opened.aclose()
+            raise
+        return opened
+
+
+@contextmanager
+def _repository_errors(repository: WikiApi) -> Iterator[None]:
+    """Says of what a repository refuses that it was the repository, and which setting leads there."""
+    try:
+        yield
+    except WikiRefusedError as error:
+        raise ConfigError(
+            f"{repository.host} does not tell what Wikidata items say; item_api may name another "
+            f"repository. {error}"
+        ) from error

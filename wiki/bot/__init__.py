@@ -1,0 +1,1 @@
+"""Bot that repairs citations whose links are confirmed dead; off unless enabled."""

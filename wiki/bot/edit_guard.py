@@ -1,0 +1,238 @@
+"""Permission to edit: bot account, run page, edit rate, {{bots}} and {{nobots}}.
+
+    may_edit(text, "Weboid")        # {{bots|deny=Weboid}} says no
+    may_message(talk, "Weboid")     # {{bots|optout=deadlink}} says no to messages
+    is_busy(text)                   # {{in use}}: come back later
+
+What cannot be read counts as a no, and so do several templates of which one says so. In comments and
+in nowiki they say nothing, as for MediaWiki itself.
+
+People stop it without anybody's help: by the run page, by a message on its talk page, by a block. What the
+wiki says is believed for half a minute.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from core.clock import Clock
+from wiki.api.client import WikiApi
+from wiki.api.edit_request import BotAccount, EditingStoppedError, read_bot_account
+from wiki.api.revisions import read_text
+from wiki.settings import BotSettings
+
+OPT_OUTS: Final = frozenset({"all", "deadlink", "deadlinks", "archive", "iabot", "weboid"})
+_HIDDEN_MARKUP = re.compile(
+    r"<!--.*?(?:-->|\Z)|<(nowiki|pre|syntaxhighlight|source)(?:\s[^<>]*)?(?:/>|>.*?(?:</\1\s*>|\Z))",
+    re.IGNORECASE | re.DOTALL,
+)
+_BOTS = re.compile(
+    r"\{\{[\s_:]*(?:(?:template|vorlage)[\s_]*:[\s_]*)?(no)?bots[\s_]*(?=[|}]|\Z)([^{}]*)(\}\})?",
+    re.IGNORECASE,
+)
+_BUSY = re.compile(
+    r"\{\{[\s_]*(?:in[ _]?use|in[ _]?creation|in[ _]bearbeitung|gerade[ _]in[ _]bearbeitung)[\s_]*[|}]",
+    re.IGNORECASE,
+)
+
+
+def may_edit(text: str, bot: str) -> bool:
+    """Whether the page lets the bot edit it.
+
+    Args:
+        text: the page's wikitext.
+        bot: the account's name.
+    """
+    return _permits(text, bot, frozenset({"all"}))
+
+
+def may_message(text: str, bot: str, kinds: Iterable[str] = OPT_OUTS) -> bool:
+    """Whether the talk page wants messages about links.
+
+    Args:
+        text: the talk page's wikitext.
+        bot: the account's name.
+        kinds: what ``optout=`` may call such messages.
+    """
+    return _permits(text, bot, frozenset(kinds))
+
+
+def is_busy(text: str) -> bool:
+    """Whether somebody says that the page is being worked on."""
+    return _BUSY.search(_HIDDEN_MARKUP.sub("", text)) is not None
+
+
+def edit_objection(text: str) -> str:
+    """What a page that may not be edited says, in a word for people."""
+    return "{{in use}}" if is_busy(text) else "{{bots}} or {{nobots}}"
+
+
+def _permits(text: str, bot: str, kinds: frozenset[str]) -> bool:
+    if "bots" not in text.casefold():
+        return True
+    name = _name(bot)
+    return all(
+        _one_permits(bool(found[1]), found[2] if found[3] else None, name, kinds)
+        for found in _BOTS.finditer(_HIDDEN_MARKUP.sub("", text))
+    )
+
+
+def _one_permits(is_no: bool, said: str | None, bot: str, kinds: frozenset[str]) -> bool:  # noqa: FBT001
+    """What one template says; None: it cannot be read."""
+    parameters = [each for each in _parameters(said or "") if each[1]]
+    if said is None or (is_no and not parameters):
+        return False
+    return not any(_forbids(key, names, bot, kinds, is_no) for key, names in parameters)
+
+
+def _forbids(
+    key: str,
+    names: frozenset[str],
+    bot: str,
+    kinds: frozenset[str],
+    is_no: bool,  # noqa: FBT001
+) -> bool:
+    listed = "all" in names or bot in names
+    match key:
+        case "allow":
+            return not listed
+        case "deny":
+            return listed
+        case "optout":
+            return bool(names & kinds)
+        case _:
+            return is_no and key == "" and listed  # {{nobots|A,B}}
+
+
+def _parameters(said: str) -> Iterator[tuple[str, frozenset[str]]]:
+    """Each parameter's key and the names in it; ``none`` is nobody's name, and is one."""
+    for part in said.split("|")[1:]:
+        key, equals, value = part.partition("=")
+        if not equals:
+            key, value = "", part
+        names = frozenset(filter(None, map(_name, value.split(","))))
+        yield "" if key.strip().isdigit() else key.strip().casefold(), names
+
+
+def _name(text: str) -> str:
+    """An account's name to compare by."""
+    name = " ".join(text.replace("_", " ").split()).casefold()
+    return name.removeprefix("user:").removeprefix("benutzer:").strip()
+
+
+TRUST_S: Final = 30.0
+_SAYS_YES: Final = frozenset({"yes", "run", "yes.", "run."})
+_HIDDEN_PARTS = re.compile(
+    r"<!--.*?(?:-->|\Z)|<noinclude>.*?(?:</noinclude>|\Z)", re.DOTALL | re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class GuardTiming:
+    """What tells the time, and lets it pass."""
+
+    clock: Clock
+    sleep: Callable[[float], Awaitable[None]]
+
+
+class EditGuard:
+    """Lets edits through one by one.
+
+    Attributes:
+        me: the account, as last asked.
+    """
+
+    def __init__(
+        self, api: WikiApi, settings: BotSettings, timing: GuardTiming, *, since_last_s: float
+    ) -> None:
+        """Take how long ago the last edit was, of whichever run."""
+        self._api = api
+        self._settings = settings
+        self._timing = timing
+        self._asked = float("-inf")
+        self._last = timing.clock.monotonic() - max(since_last_s, 0.0)
+        self.me = BotAccount("")
+
+    @property
+    def moment(self) -> int:
+        """Now, in seconds since 1970."""
+        return int(self._timing.clock.now().timestamp())
+
+    async def allow(self) -> None:
+        """Wait until the next edit may be made.
+
+        Raises:
+            StoppedError: nothing may be edited until a person did something; the text says what.
+            WikiAwayError: the wiki does not answer, so nobody knows.
+        """
+        await self.wait()
+        await self.ask()
+
+    async def wait(self) -> bool:
+        """Wait until the next edit is not too soon; whether that took any time."""
+        gap = 60.0 / self._settings.edits_per_minute
+        left = self._last + gap - self._timing.clock.monotonic()
+        if left > 0:
+            await self._timing.sleep(left)
+        return left > 0
+
+    def made(self) -> None:
+        """Note that an edit was sent."""
+        self._last = self._timing.clock.monotonic()
+
+    async def ask(self) -> None:
+        """See whether editing is allowed; raises as `allow`."""
+        now = self._timing.clock.monotonic()
+        if now - self._asked < TRUST_S:
+            return
+        self.me = await read_bot_account(self._api)
+        check_account(self.me, self._settings)
+        if self._settings.run_page:
+            check_run_page(
+                self._settings.run_page, await read_text(self._api, self._settings.run_page)
+            )
+        self._asked = now
+
+
+def check_account(me: BotAccount, settings: BotSettings) -> None:
+    """See whether the account may edit.
+
+    Raises:
+        StoppedError: it is blocked, was not granted the right, or somebody wrote to it.
+    """
+    if me.blocked:
+        raise EditingStoppedError(f"The account {me.name} is {me.blocked}. Nothing is edited.")
+    if me.rights and "edit" not in me.rights:
+        raise EditingStoppedError(
+            f"The account {me.name} may not edit: grant its bot password “Edit existing pages”."
+        )
+    if me.has_messages and settings.stop_on_messages:
+        raise EditingStoppedError(
+            f"Somebody wrote on the talk page of {me.name}. Read it, answer, then go on with"
+            " `weboid wiki bot on NAME --messages-read`."
+        )
+
+
+def check_run_page(title: str, text: str | None) -> None:
+    """See what the run page says.
+
+    Raises:
+        StoppedError: there is none, or its first line is neither ``yes`` nor ``run``.
+    """
+    if text is None:
+        raise EditingStoppedError(f"The run page {title} is missing, so nothing is edited.")
+    if not allows_run(text):
+        raise EditingStoppedError(
+            f"The run page {title} does not say yes or run in its first line, so nothing is edited."
+        )
+
+
+def allows_run(text: str) -> bool:
+    r"""Whether a run page's first line, comments aside, says that the bot may run.
+
+    >>> allows_run("<!-- yes: it runs -->\nRun"), allows_run("no <!-- yes -->"), allows_run("")
+    (True, False, False)
+    """
+    lines = (line.strip() for line in _HIDDEN_PARTS.sub("", text[:20_000]).splitlines())
+    return next(filter(None, lines), "").casefold() in _SAYS_YES

@@ -1,0 +1,160 @@
+"""Settlement of open edits: recovery of unknown outcomes, review of reverts.
+
+A row that was written down and never settled is left by a crash, or by an answer that did not come. An edit
+is ours when the account made it after the revision that was read, and its summary names the job or its text
+is the one that was sent. A young row of which nothing is found waits: the wiki may still be working on it.
+
+Accepting a revert agrees with whoever made it: the bot never does that again on that page. Declining it
+says that the edit was right: the bot may repeat it, when the link is still lost; what readers reported of that link is withdrawn.
+"""
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from sqlalchemy import Connection
+
+from core.errors import InputError
+from links.feedback.reporter_limits import ActLimit, LimitedAct, Limits
+from links.feedback.reports import NeedlessReportError, withdraw_reports
+from links.registry.bot_edits import (
+    BotEdit,
+    EditKind,
+    EditState,
+    edits_by_id,
+    edits_in,
+    move_edit,
+    newest_edits,
+)
+from links.registry.database import RegistryStore
+from links.registry.urls import urls_by_id
+from wiki.api.client import WikiApi
+from wiki.api.models import Revision
+from wiki.api.revisions import history_after
+
+SETTLED_S: Final = 600  # no request to a wiki lasts longer
+
+
+async def recover_edits(
+    store: RegistryStore, api: WikiApi, wiki_id: int, *, me: str, now: int
+) -> tuple[list[BotEdit], frozenset[int]]:
+    """Settle what is open; what was settled, and the pages that are to be left alone for now.
+
+    Args:
+        store: the registry.
+        api: the wiki's.
+        wiki_id: the registry's number.
+        me: our account's name.
+        now: seconds since 1970.
+
+    Raises:
+        WikiAwayError: the wiki does not answer.
+    """
+    with store.reading() as rows:
+        there = edits_in(rows, wiki_id, [EditState.INTENDED])
+    settled, waiting = [], set()
+    for edit in there:
+        made = None
+        if edit.kind is EditKind.PAGE:
+            history = await history_after(api, edit.page_id, edit.base_rev)
+            made = find_our_revision(edit, history, me=me)
+        if made is None and edit.kind is EditKind.PAGE and now - edit.moment < SETTLED_S:
+            waiting.add(edit.page_id)
+            continue
+        # A message that may not have been left is not left twice: a month passes until the next.
+        state = (
+            EditState.MADE
+            if made is not None or edit.kind is EditKind.TALK
+            else EditState.ABANDONED
+        )
+        with store.writing() as rows:
+            settled.append(
+                move_edit(rows, edit, state, moment=now, rev=None if made is None else made.rev_id)
+            )
+    return settled, frozenset(waiting)
+
+
+def find_our_revision(edit: BotEdit, history: Sequence[Revision], *, me: str) -> Revision | None:
+    """The revision that the edit made; None when there is none."""
+    return next(iter(_is_our_revision(edit, history, me)), None)
+
+
+def _is_our_revision(edit: BotEdit, history: Sequence[Revision], me: str) -> Iterable[Revision]:
+    for each in history:
+        if each.rev_id <= edit.base_rev or each.user != me:
+            continue
+        if (edit.digest and each.sha1 == edit.digest) or edit.job in each.comment:
+            yield each
+
+
+MOST_TEXT: Final = 1_000
+NOBODY: Final = bytes(16)  # the digest of a reviewer: reviews have no limits
+_LIMITS: Final[Limits] = {LimitedAct.WITHDRAW: ActLimit(0, None)}
+
+
+def edits_to_review(store: RegistryStore, wiki_id: int, *, limit: int) -> list[BotEdit]:
+    """Edits that were undone and that nobody has judged, the newest first."""
+    with store.reading() as rows:
+        return newest_edits(rows, wiki_id, [EditState.REVERTED], limit=limit)
+
+
+@dataclass(frozen=True, slots=True)
+class RevertReview:
+    """What a person says of a revert.
+
+    Attributes:
+        is_right: whoever reverted was right.
+        by: who says so.
+        why: in a few words.
+    """
+
+    is_right: bool
+    by: str
+    why: str = ""
+
+
+def review_revert(
+    store: RegistryStore, wiki_id: int, edit_id: int, verdict: RevertReview, *, now: datetime
+) -> BotEdit:
+    """Say whether the revert of an edit was right; the edit as it is then.
+
+    Raises:
+        InputError: there is no such edit on that wiki, or it was not reverted.
+    """
+    with store.writing() as rows:
+        edit = edits_by_id(rows, [edit_id]).get(edit_id)
+        if edit is None or edit.wiki_id != wiki_id:
+            raise InputError(
+                f"There is no edit {edit_id} on that wiki: `weboid wiki bot edits` lists them."
+            )
+        state = EditState.ACCEPTED if verdict.is_right else EditState.DECLINED
+        if edit.state is state:
+            return edit
+        if edit.state not in (EditState.REVERTED, EditState.ACCEPTED, EditState.DECLINED):
+            raise InputError(
+                f"Edit {edit_id} is {edit.state.name.lower()}: there is nothing to review."
+            )
+        if not verdict.is_right:
+            _withdraw(rows, edit, now)
+        moment = int(now.timestamp())
+        note = verdict.why[:MOST_TEXT] or edit.note
+        return move_edit(
+            rows,
+            edit,
+            state,
+            moment=moment,
+            reviewed=moment,
+            reviewed_by=verdict.by[:200],
+            note=note,
+        )
+
+
+def _withdraw(rows: Connection, edit: BotEdit, now: datetime) -> None:
+    """Take back what the revert was understood as: that its links work."""
+    links = {change.url_id for change in edit.changes if change.is_undone}
+    names = [each.url for each in urls_by_id(rows, links).values()]
+    for name in names:
+        with suppress(NeedlessReportError):
+            withdraw_reports(rows, [name], NOBODY, now, limits=_LIMITS)

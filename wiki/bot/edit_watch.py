@@ -1,0 +1,495 @@
+"""Watch on past edits: whether they stand, were reverted, and what follows.
+
+A change was undone when the link still stands on the page without what we gave it. A link that is gone
+with its citation was not: somebody rewrote the page, and said nothing of us. Who undid it is told by the
+first revision without the change. When that one went back behind our edit and swept edits of others away,
+too, it was about those (`Fate.SWEPT`): nobody objected to us.
+
+For a month each edit is looked at, a page in fifty a question while nobody touched it. What was undone is
+understood as somebody saying that the link works: it is reported in that person's name, looked at again
+today, and left alone on that page until a review (`wiki.bot.edit_settlement`).
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from core.errors import InputError, WeboidError
+from links.check_history import day_of
+from links.feedback.reporter_limits import ActLimit, LimitedAct, Limits, ReporterDigests
+from links.feedback.reports import NeedlessReportError, add_report
+from links.registry.bot_edits import (
+    PARTLY,
+    STANDING,
+    BotEdit,
+    EditChange,
+    EditKind,
+    EditState,
+    edits_in,
+    edits_of_page,
+    edits_to_watch,
+    make_urls_due,
+    move_edit,
+    set_checked,
+    set_reported,
+)
+from links.registry.database import RegistryStore
+from links.registry.lookups import url_facts
+from wiki.api.client import WikiApi
+from wiki.api.models import Revision
+from wiki.api.revisions import (
+    PageHead,
+    earlier_digests,
+    history_after,
+    read_heads,
+    read_now,
+    read_revision_text,
+)
+from wiki.bot.wikitext_adapter import PageAdapter, url_key_or_empty
+from wiki.wikitext.citation_model import Citation, RepairKind
+
+WATCHED_KINDS: Final = frozenset(RepairKind) - {RepairKind.TIDIED}
+_COPY: Final = frozenset(
+    {RepairKind.CONVERTED, RepairKind.ARCHIVED, RepairKind.MOVED, RepairKind.REPLACED}
+)
+UNDO_TAGS: Final = frozenset({"mw-undo", "mw-rollback", "mw-manual-revert"})
+
+
+class EditOutcome(StrEnum):
+    """What became of an edit."""
+
+    STANDS = "stands"
+    REVERTED = "reverted"  # somebody took it back, or a part of it
+    OURS = "ours"  # taken back with our own account: whoever runs the bot changed their mind
+    SWEPT = "swept"  # it went with edits of others
+
+
+@dataclass(frozen=True)
+class EditJudgement:
+    """The fate of an edit.
+
+    Attributes:
+        undone: places of the changes that do not stand.
+        by: the revision that undid the first of them; None when its history does not tell.
+        note: how that is known, for people.
+    """
+
+    fate: EditOutcome
+    undone: frozenset[int] = frozenset()
+    by: Revision | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class EditHistory:
+    """A page's history around an edit.
+
+    Attributes:
+        after: the edit's revision and those after it, the oldest first; () when it is hidden or gone.
+        earlier: SHA-1 of the text that was edited, and of those before it, as far as was asked.
+    """
+
+    after: Sequence[Revision] = ()
+    earlier: frozenset[str] = frozenset()
+
+
+def find_undone(
+    changes: Sequence[EditChange],
+    text: str,
+    citations: Sequence[Citation],
+    url_of: Callable[[int], str],
+    key: Callable[[str], str],
+) -> frozenset[int]:
+    """Places of the changes that the text has no more, though it still has their links.
+
+    Args:
+        changes: of an edit.
+        text: the page's text.
+        citations: in it.
+        url_of: the identity key of a link by its number; empty when it is forgotten.
+        key: the identity key of a URL as it stands on a page.
+    """
+    by_key: dict[str, list[Citation]] = {}
+    for each in citations:
+        by_key.setdefault(key(each.url), []).append(each)
+    left: dict[str, int] = {}
+    undone = set()
+    for place, change in enumerate(changes):
+        if change.kind not in WATCHED_KINDS:
+            continue
+        if change.after and change.after != change.before:
+            # Two citations may read alike: each occurrence stands for one change.
+            there = left.setdefault(change.after, text.count(change.after))
+            if there > 0:
+                left[change.after] -= 1
+                continue
+            if change.before and change.before in text:
+                undone.add(place)
+                continue
+        link = url_of(change.url_id)
+        cited = by_key.get(link, ()) if link else ()
+        if cited and not any(_shows_change(each, RepairKind(change.kind)) for each in cited):
+            undone.add(place)
+    return frozenset(undone)
+
+
+def judge_edit(
+    edit: BotEdit, undone: frozenset[int], history: EditHistory, by: Revision | None, *, me: str
+) -> EditJudgement:
+    """The edit's fate.
+
+    Args:
+        edit: the edit.
+        undone: places of the changes that the newest text has no more.
+        history: of the page.
+        by: the first revision without them; None: not known.
+        me: our account's name.
+    """
+    if not undone:
+        return EditJudgement(EditOutcome.STANDS)
+    if by is None:
+        return EditJudgement(
+            EditOutcome.REVERTED, undone, None, "its history does not tell who undid it"
+        )
+    if me and by.user == me:
+        return EditJudgement(EditOutcome.OURS, undone, by, "undone with the bot's own account")
+    if _swept_others(edit, history, by, me=me):
+        return EditJudgement(
+            EditOutcome.SWEPT, undone, by, "an older text was restored, over edits of others"
+        )
+    how = next((tag for tag in by.tags if tag in UNDO_TAGS), "edited by hand")
+    part = "" if len(undone) == len(edit.changes) else "in part, "
+    return EditJudgement(EditOutcome.REVERTED, undone, by, f"{part}{how}: {by.comment}"[:500])
+
+
+def _swept_others(edit: BotEdit, history: EditHistory, by: Revision, *, me: str) -> bool:
+    """Whether the revision took back edits of others that came after ours, and ours with them.
+
+    That is so when it is no undo of ours, but a return to a text that is not newer than what we
+    edited, with somebody else's edit in between.
+    """
+    others = [
+        each
+        for each in history.after
+        if (edit.rev or 0) < each.rev_id < by.rev_id and each.user not in (me, by.user)
+    ]
+    if not others or not _goes_back(history, by):
+        return False
+    return str(edit.rev) not in re.findall(r"\d+", by.comment)  # “Undid revision 123 by …” names us
+
+
+def _goes_back(history: EditHistory, by: Revision) -> bool:
+    """Whether the revision's text is one from before our edit; tags say so when digests are hidden."""
+    if by.sha1 and history.earlier:
+        return by.sha1 in history.earlier
+    return bool({"mw-rollback", "mw-manual-revert"} & set(by.tags))
+
+
+def _shows_change(citation: Citation, kind: RepairKind) -> bool:
+    """Whether the citation still says what a change of that kind made it say."""
+    if kind is RepairKind.REVIVED:
+        return not citation.is_said_dead
+    if kind in _COPY:
+        return bool(citation.archive_url) or citation.archive_tag is not None
+    return citation.is_said_dead
+
+
+WATCHED_DAYS: Final = 30
+RECHECK_S: Final = 1_800  # between two looks at one edit
+EDITS_AT_ONCE: Final = 500  # edits in one look
+_DAY_S: Final = 86_400
+# Whoever is known to the wiki speaks as often as our edits are undone.
+_LIMITS: Final[Limits] = {LimitedAct.REPORT: ActLimit(0, None)}
+_WATCHED: Final = (*STANDING, *PARTLY, EditState.SWEPT, EditState.GONE)
+_REVIEWED: Final = (EditState.ACCEPTED, EditState.DECLINED)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class EditWatch:
+    """What edits are watched with.
+
+    Attributes:
+        wiki_id: the registry's number.
+        me: our account's name.
+        now: the moment.
+        reporters: makes digests of who reports; None: nobody is noted.
+        keep: called now and then, so that the run keeps its turn.
+    """
+
+    store: RegistryStore
+    api: WikiApi
+    craft: PageAdapter
+    wiki_id: int
+    me: str
+    now: datetime
+    reporters: ReporterDigests | None = None
+    keep: Callable[[], None] = lambda: None
+
+    @property
+    def moment(self) -> int:
+        """Now, in seconds since 1970."""
+        return int(self.now.timestamp())
+
+
+async def check_edits(
+    watching: EditWatch,
+    *,
+    is_eager: bool = False,
+    told: Callable[[BotEdit], None] = lambda _edit: None,
+) -> list[BotEdit]:
+    """Look at the edits that are due; those whose state changed.
+
+    Args:
+        watching: what with.
+        is_eager: all of the month, whenever they were last looked at.
+        told: told of each edit whose state changed.
+
+    Raises:
+        WikiAwayError: the wiki does not answer.
+    """
+    before = watching.moment + 1 if is_eager else watching.moment - RECHECK_S
+    since = watching.moment - WATCHED_DAYS * _DAY_S
+    changed: list[BotEdit] = []
+    for due in _due_edits(watching, since, before):
+        watching.keep()
+        now = await read_heads(watching.api, [edit.page_id for edit in due])
+        for edit in due:
+            try:
+                found = await check_edit(watching, edit, now.get(edit.page_id))
+            except WeboidError:
+                raise
+            except Exception:
+                log.exception("edit %s cannot be looked at", edit.id)
+                continue
+            if (found.state, found.changes) != (edit.state, edit.changes):
+                changed.append(found)
+                told(found)
+    return [*changed, *_end_watch(watching, since)]
+
+
+def _due_edits(watching: EditWatch, since: int, before: int) -> Iterator[list[BotEdit]]:
+    """The edits to look at, the oldest first, some at a time."""
+    seen: set[int] = set()
+    while True:
+        with watching.store.reading() as rows:
+            due = edits_to_watch(
+                rows, watching.wiki_id, _WATCHED, since=since, before=before, limit=EDITS_AT_ONCE
+            )
+        fresh = [edit for edit in due if edit.id not in seen]
+        if not fresh:
+            return
+        seen.update(edit.id for edit in fresh)
+        yield [edit for edit in fresh if edit.kind is EditKind.PAGE and edit.rev is not None]
+        if len(due) < EDITS_AT_ONCE:
+            return
+        since = max(since, due[-1].moment)
+
+
+async def check_edit(watching: EditWatch, edit: BotEdit, head: PageHead | None) -> BotEdit:
+    """See what became of one edit; the edit as it is then.
+
+    Raises:
+        WikiAwayError: the wiki does not answer.
+    """
+    if head is None or not head.rev_id:
+        return (
+            _with_state(watching, edit, EditState.GONE)
+            if edit.state in STANDING
+            else _mark_checked(watching, edit)
+        )
+    if head.rev_id == edit.rev and edit.state in STANDING:
+        return _mark_checked(watching, edit)
+    page = await read_now(watching.api, edit.page_id)
+    undone = _undone_places(watching, edit, page.text)
+    if not undone:
+        # Whoever undid it has taken that back, or the page was restored.
+        return (
+            _mark_checked(watching, edit)
+            if edit.state in (*STANDING, *_REVIEWED)
+            else _with_state(watching, edit, EditState.MADE, undone=frozenset(), note="")
+        )
+    known = frozenset(place for place, change in enumerate(edit.changes) if change.is_undone)
+    if edit.state in PARTLY and undone - known:
+        judged = await _judge_undone(watching, edit, undone - known)
+        if not _is_reviewed(edit, judged):
+            return _record_more_undone(watching, edit, judged, known)
+    if edit.state not in STANDING:
+        return _mark_checked(watching, edit)
+    return _record_undone(watching, edit, await _judge_undone(watching, edit, undone))
+
+
+def _record_undone(watching: EditWatch, edit: BotEdit, judged: EditJudgement) -> BotEdit:
+    """Keep that an edit was undone, and let what follows follow."""
+    if judged.fate is EditOutcome.STANDS:
+        return _mark_checked(watching, edit)
+    by = judged.by
+    facts = {
+        "undone_rev": None if by is None else by.rev_id,
+        "undone_by": "" if by is None else by.user,
+        "note": judged.note,
+    }
+    state = {
+        EditOutcome.REVERTED: EditState.REVERTED,
+        EditOutcome.OURS: EditState.ACCEPTED,
+        EditOutcome.SWEPT: EditState.SWEPT,
+    }[judged.fate]
+    if state is EditState.SWEPT and _was_swept_before(watching, edit):
+        state = EditState.REVERTED
+    found = _with_state(watching, edit, state, undone=judged.undone, **facts)
+    if state is EditState.REVERTED:
+        _report(watching, found, judged.undone)
+    return found
+
+
+def _record_more_undone(
+    watching: EditWatch, edit: BotEdit, judged: EditJudgement, known: frozenset[int]
+) -> BotEdit:
+    """Keep that more of an edit was undone than was known; it awaits a review, or another one.
+
+    What a review declined may be repeated, and is no matter of this edit any more.
+    """
+    if judged.fate is EditOutcome.STANDS:
+        return _mark_checked(watching, edit)
+    facts: dict[str, int | str | None] = {"note": judged.note}
+    if judged.by is not None:
+        facts |= {"undone_rev": judged.by.rev_id, "undone_by": judged.by.user}
+    undone = judged.undone if edit.state is EditState.DECLINED else judged.undone | known
+    found = _with_state(watching, edit, EditState.REVERTED, undone=undone, **facts)
+    if judged.fate is EditOutcome.REVERTED:
+        _report(watching, found, judged.undone)
+    return found
+
+
+def _is_reviewed(edit: BotEdit, judged: EditJudgement) -> bool:
+    """Return whether the changes were undone by a revision that a review has declined already.
+
+    All that was undone up to `Edit.undone_rev` was known when that was noted. What of it is no longer
+    marked as undone was declined: the bot may repeat it, and the same revert is not reported again.
+    """
+    return (
+        judged.by is not None
+        and edit.undone_rev is not None
+        and judged.by.rev_id <= edit.undone_rev
+    )
+
+
+async def _judge_undone(
+    watching: EditWatch, edit: BotEdit, undone: frozenset[int]
+) -> EditJudgement:
+    """Judge changes that the page has no more.
+
+    What a later edit of the bot put in their place, such as a copy where the tag stood, is no objection:
+    whoever takes that back, takes back the later edit.
+    """
+    rev = edit.rev or 0
+    after = await history_after(watching.api, edit.page_id, rev)
+    with watching.store.reading() as rows:
+        done = edits_of_page(rows, watching.wiki_id, edit.page_id)
+    ours = {each.rev for each in done if each.id != edit.id and each.kind is EditKind.PAGE}
+    by = await _first_without(watching, edit, undone, after)
+    while by is not None and by.rev_id in ours:
+        text = await read_revision_text(watching.api, by.rev_id)
+        improved = frozenset() if text is None else _undone_places(watching, edit, text) & undone
+        if not improved:
+            break
+        undone -= improved
+        if not undone:
+            return EditJudgement(EditOutcome.STANDS)
+        by = await _first_without(watching, edit, undone, after)
+    earlier = await earlier_digests(watching.api, edit.page_id, edit.base_rev)
+    return judge_edit(edit, undone, EditHistory(after, earlier), by, me=watching.me)
+
+
+async def _first_without(
+    watching: EditWatch, edit: BotEdit, undone: frozenset[int], after: Sequence[Revision]
+) -> Revision | None:
+    """The revision since which one of the changes is missing, found by halving the history."""
+    later = [each for each in after if each.rev_id > (edit.rev or 0)]
+    low, high = 0, len(later)
+    while low < high:
+        middle = (low + high) // 2
+        text = await read_revision_text(watching.api, later[middle].rev_id)
+        if text is None or not (_undone_places(watching, edit, text) & undone):
+            low = middle + 1  # it stands there still, or nobody can see
+        else:
+            high = middle
+    return later[low] if low < len(later) else None
+
+
+def _undone_places(watching: EditWatch, edit: BotEdit, text: str) -> frozenset[int]:
+    with watching.store.reading() as rows:
+        facts = url_facts(
+            rows, {change.url_id for change in edit.changes}, day=day_of(watching.now)
+        )
+    names = {number: each.row.url for number, each in facts.items()}
+    citations = watching.craft.read(text)
+    return find_undone(
+        edit.changes, text, citations, lambda number: names.get(number, ""), url_key_or_empty
+    )
+
+
+def _was_swept_before(watching: EditWatch, edit: BotEdit) -> bool:
+    with watching.store.reading() as rows:
+        others = edits_of_page(rows, watching.wiki_id, edit.page_id)
+    links = {change.url_id for change in edit.changes}
+    return any(
+        other.id != edit.id
+        and other.state is EditState.SWEPT
+        and links & {change.url_id for change in other.changes}
+        for other in others
+    )
+
+
+def _report(watching: EditWatch, edit: BotEdit, undone: frozenset[int]) -> None:
+    """Let whoever undid these changes have said that the links work, and look at these today."""
+    links = {edit.changes[place].url_id for place in undone if edit.changes[place].url_id}
+    day = day_of(watching.now)
+    with watching.store.writing() as rows:
+        names = [each.row.url for each in url_facts(rows, links, day=day).values()]
+        make_urls_due(rows, links, day=day)
+    if watching.reporters is not None and edit.undone_by and names:
+        who = watching.reporters.digest("wiki", f"{watching.wiki_id} {edit.undone_by}")
+        # What is known to work needs no report; a link that was forgotten meanwhile cannot have one.
+        with suppress(NeedlessReportError, InputError), watching.store.writing() as rows:
+            add_report(rows, names, who, watching.now, limits=_LIMITS)
+    with watching.store.writing() as rows:
+        set_reported(rows, edit.id)
+
+
+def _end_watch(watching: EditWatch, since: int) -> list[BotEdit]:
+    """Keep edits that stood for a month."""
+    kept: list[BotEdit] = []
+    while True:
+        with watching.store.reading() as rows:
+            made = edits_in(rows, watching.wiki_id, [EditState.MADE], limit=EDITS_AT_ONCE)
+        old = [edit for edit in made if edit.moment < since]
+        kept += [_with_state(watching, edit, EditState.KEPT) for edit in old]
+        if len(old) < EDITS_AT_ONCE:
+            return kept
+
+
+def _mark_checked(watching: EditWatch, edit: BotEdit) -> BotEdit:
+    if edit.state is EditState.SWEPT:
+        return edit  # it is known since when it is not there (`tasks.swept_lately`)
+    with watching.store.writing() as rows:
+        set_checked(rows, [edit.id], moment=watching.moment)
+    return edit
+
+
+def _with_state(
+    watching: EditWatch,
+    edit: BotEdit,
+    state: EditState,
+    *,
+    undone: frozenset[int] | None = None,
+    **facts: int | str | None,
+) -> BotEdit:
+    with watching.store.writing() as rows:
+        return move_edit(rows, edit, state, moment=watching.moment, undone=undone, **facts)

@@ -1,0 +1,533 @@
+"""Edit of one page: read, repair, verify, record, save, settle.
+
+The page's text is read right before the edit, and what is saved is that text with the repairs in it. After
+a conflict all begins anew, three times at most. An edit is in the book before it is sent, so that whatever
+stops us between the two, nothing is done twice (`wiki.bot.edit_settlement`).
+"""
+
+import difflib
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from core.errors import WeboidError
+from links.registry.bot_edits import (
+    BotEdit,
+    EditChange,
+    EditKind,
+    EditState,
+    IntendedEdit,
+    edits_by_id,
+    forget_edit,
+    move_edit,
+    note_nothing_to_do,
+    record_intended_edit,
+)
+from links.registry.database import RegistryStore
+from wiki.api.client import WikiApi
+from wiki.api.edit_request import (
+    EditConflictError,
+    PageDeletedError,
+    PageRefusedError,
+    SavedEdit,
+    SaveOptions,
+    save_edit,
+)
+from wiki.api.errors import ReadOnlyError, ThrottledError, WikiAwayError, WikiRefusedError
+from wiki.api.revisions import EditablePage, first_revision_with, read_now, read_revision_text
+from wiki.bot.edit_guard import EditGuard, edit_objection
+from wiki.bot.remedies import (
+    CopyChecker,
+    CopyEvidence,
+    CopyPreferences,
+    KnownLink,
+    PageCopyChecks,
+    choose_remedies,
+    decision_digest,
+    undated_urls,
+)
+from wiki.bot.wikitext_adapter import (
+    PageAdapter,
+    UnsafeRepairError,
+    align_citations,
+    url_key_or_empty,
+    verify_idempotent,
+    verify_repair,
+)
+from wiki.settings import BotSettings
+from wiki.wikitext.citation_model import (
+    Citation,
+    LinkCondition,
+    LinkRemedy,
+    NoRepairReason,
+    RepairedText,
+    UnrepairedCitation,
+)
+
+EDIT_ATTEMPTS: Final = 3  # after conflicts
+COPY_CHOICE_ROUNDS: Final = 5  # choices of copies for a page until all of them are shown
+DATED_LINKS_LIMIT: Final = 10  # links of a page whose day is looked for in its history
+
+
+class PageEditStatus(StrEnum):
+    """What came of a page."""
+
+    EDITED = "edited"
+    PROPOSED = "proposed"  # a dry run, or a message in place of an edit
+    NOTHING = "nothing to do"
+    FORBIDDEN = "bots are asked to stay away"
+    UNFIT = "no wikitext page"
+    GONE = "gone"
+    REFUSED = "refused"
+    CONFLICT = "edit conflicts"
+    UNSAFE = "not safe"
+    UNKNOWN = "no answer"  # the edit may have been made; the next run finds out
+    HELD = "undone before"  # B14: a review is awaited
+    BROKEN = "internal error"  # of ours; the log has its traceback
+
+
+@dataclass(frozen=True)
+class EditTask:
+    """A page that may have something to mend.
+
+    Attributes:
+        page_id: the wiki's number.
+        title: as the registry knows it.
+        known: what is known of its links, by identity key.
+        held: links about which nothing is done there, and the edit that is the reason of each.
+    """
+
+    page_id: int
+    title: str
+    known: Mapping[str, KnownLink]
+    held: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PageEditResult:
+    """What came of a task.
+
+    Attributes:
+        rev: the revision that was made; 0: none.
+        text: before.
+        repaired: what was, or would be, saved, and what was left as it is; None: it was not looked at.
+        note: why nothing was done.
+    """
+
+    did: PageEditStatus
+    page_id: int
+    title: str
+    rev: int = 0
+    text: str = ""
+    repaired: RepairedText | None = None
+    note: str = ""
+
+    def diff(self) -> list[str]:
+        """The change as a unified diff, lines without their ends; [] without one."""
+        if self.repaired is None:
+            return []
+        pages = (self.text.split("\n"), self.repaired.text.split("\n"))
+        return list(difflib.unified_diff(*pages, self.title, self.title, n=1, lineterm=""))
+
+
+@dataclass(frozen=True)
+class EditDraft:
+    """A page with what is to be saved, before it is."""
+
+    now: EditablePage
+    citations: Sequence[Citation]
+    repaired: RepairedText
+    after: Sequence[Citation]
+    remedies: Mapping[str, LinkRemedy] = field(default_factory=dict)
+
+
+StepCallback = Callable[[str], None]
+"""Told the name of each step as it is reached: tests stop there."""
+
+
+@dataclass(frozen=True)
+class EditContext:
+    """What a page is worked on with.
+
+    Attributes:
+        wiki_id: the registry's number.
+        job: the run's name, told in summaries.
+        looks: looks at copies before they are cited.
+        step: told of each step.
+    """
+
+    store: RegistryStore
+    api: WikiApi
+    craft: PageAdapter
+    guard: EditGuard
+    choosing: CopyPreferences
+    settings: BotSettings
+    wiki_id: int
+    job: str
+    looks: CopyChecker
+    step: StepCallback = lambda _name: None
+
+    @property
+    def moment(self) -> int:
+        """Now, in seconds since 1970."""
+        return self.guard.moment
+
+
+async def edit_page(bench: EditContext, task: EditTask, *, is_dry: bool = False) -> PageEditResult:
+    """Mend a page, or say what would be done.
+
+    Raises:
+        StoppedError: nothing may be edited any more.
+        WikiAwayError: the wiki does not answer, is read-only, or wants to be left alone.
+        LoggedOutError: the account is not taken.
+        TransientError: the registry's database does not answer.
+    """
+    looks = PageCopyChecks(bench.looks)
+    for _ in range(EDIT_ATTEMPTS):
+        drafted = await _read_and_draft(bench, task, looks, is_dry=is_dry)
+        if isinstance(drafted, EditDraft) and not is_dry and await bench.guard.wait():
+            # Time has passed: read it anew.
+            drafted = await _read_and_draft(bench, task, looks, is_dry=is_dry)
+        if isinstance(drafted, PageEditResult):
+            return drafted
+        if is_dry:
+            return _outcome(PageEditStatus.PROPOSED, drafted)
+        outcome = await _save(bench, task, drafted, looks)
+        if outcome.did is not PageEditStatus.CONFLICT:
+            return outcome
+    return PageEditResult(
+        PageEditStatus.CONFLICT, task.page_id, task.title, note=f"{EDIT_ATTEMPTS} times"
+    )
+
+
+async def _read_and_draft(
+    bench: EditContext, task: EditTask, looks: PageCopyChecks, *, is_dry: bool
+) -> EditDraft | PageEditResult:
+    """What is to be saved, of the page as it is now; that nothing is goes into the book."""
+    if not is_dry:
+        await bench.guard.ask()
+    bench.step("read")
+    now = await read_now(bench.api, task.page_id)
+    drafted = await _draft_with_seen_copies(bench, task, now, looks)
+    if (
+        isinstance(drafted, PageEditResult)
+        and drafted.did in (PageEditStatus.NOTHING, PageEditStatus.HELD)
+        and not is_dry
+    ):
+        refused = () if drafted.repaired is None else drafted.repaired.refused
+        if not any(each.reason is NoRepairReason.UNSHOWN for each in refused):  # that may pass
+            _record_nothing(bench, task, now)
+    return drafted
+
+
+async def _draft_with_seen_copies(
+    bench: EditContext, task: EditTask, now: EditablePage, looks: PageCopyChecks
+) -> EditDraft | PageEditResult:
+    """Return what is to be saved, all copies in it fetched and seen; or why nothing is.
+
+    A copy that is not shown gives way to the next best. Where none is shown the link stays as it is.
+    """
+    added = await _added_days(bench, task, now)
+    if _page_objection(bench, now) is None:
+        citations = bench.craft.read(now.text)
+        wanted = choose_remedies(citations, task.known, task.held, bench.choosing, added)
+        lost = {
+            url: each for url, each in wanted.items() if each.condition is not LinkCondition.ALIVE
+        }
+        await looks.look_at_page(citations, lost)
+    drafted = draft_edit(bench, task, now, added, looks)
+    for _ in range(COPY_CHOICE_ROUNDS):
+        if isinstance(drafted, PageEditResult) or await _is_shown(drafted, looks):
+            break
+        drafted = draft_edit(bench, task, now, added, looks)
+    else:
+        drafted = PageEditResult(
+            PageEditStatus.NOTHING, task.page_id, task.title, note=NoRepairReason.UNSHOWN
+        )
+    if isinstance(drafted, PageEditResult) and looks.unshown:
+        seen = "; ".join(f"{address}: {note}" for address, note in looks.unshown.items())
+        drafted = replace(drafted, note=f"{drafted.note}: {seen}"[:1_000])
+    return drafted
+
+
+async def _is_shown(drafted: EditDraft, looks: PageCopyChecks) -> bool:
+    """Return True when every address that the draft newly cites shows its copy."""
+    there = {each.archive_url for each in drafted.citations}
+    shown = True
+    for change in drafted.repaired.changes:
+        remedy = drafted.remedies.get(change.url)
+        if not change.archive_url or change.archive_url in there:
+            continue
+        if remedy is None or remedy.copy is None:
+            continue  # the page's own copy, at another place or with https
+        name = remedy.copy.address
+        shown = await looks.is_shown(change.archive_url, change.url, name=name) and shown
+    return shown
+
+
+async def _added_days(bench: EditContext, task: EditTask, now: EditablePage) -> dict[str, datetime]:
+    """When links came onto the page of which nobody says when they were read, and of which it matters.
+
+    A few at most: of the others the day counts on which they were first seen.
+    """
+    if _page_objection(bench, now) is not None:
+        return {}
+    has_own = bench.choosing.has_own
+    asked = undated_urls(bench.craft.read(now.text), task.known, task.held, has_own=has_own)
+    found: dict[str, datetime] = {}
+    for url in asked[:DATED_LINKS_LIMIT]:
+        with suppress(WikiRefusedError):
+            revision = await first_revision_with(bench.api, task.page_id, url)
+            if revision is not None:
+                found[url] = revision.moment
+    return found
+
+
+def draft_edit(
+    bench: EditContext,
+    task: EditTask,
+    now: EditablePage,
+    added: Mapping[str, datetime] = MappingProxyType({}),
+    looks: PageCopyChecks | None = None,
+) -> EditDraft | PageEditResult:
+    """What is to be saved; or why nothing is. Pure but for our own captures, which are asked for."""
+    title = now.title or task.title
+
+    def without(
+        did: PageEditStatus, note: str = "", looked: RepairedText | None = None
+    ) -> PageEditResult:
+        return PageEditResult(did, task.page_id, title, text=now.text, repaired=looked, note=note)
+
+    unfit = _page_objection(bench, now)
+    if unfit is not None:
+        return without(*unfit)
+    citations = bench.craft.read(now.text)
+    seen = CopyEvidence() if looks is None else CopyEvidence(looks.bad, looks.unshown)
+    wanted = choose_remedies(citations, task.known, task.held, bench.choosing, added, seen)
+    repaired = bench.craft.repair(now.text, wanted)
+    repaired = replace(repaired, refused=(*repaired.refused, *_left_alone(citations, task, wanted)))
+    if not repaired.changes or repaired.text == now.text:
+        if task.held:
+            numbers = ", ".join(map(str, sorted(set(task.held.values()))))
+            return without(
+                PageEditStatus.HELD,
+                f"edit {numbers} was undone, and is not repeated for now",
+                repaired,
+            )
+        reasons = sorted({each.reason for each in repaired.refused})
+        return without(PageEditStatus.NOTHING, ", ".join(reasons), repaired)
+    after = bench.craft.read(repaired.text)
+    try:
+        verify_repair(now.text, repaired, citations, after)
+        waits = any(each.reason is NoRepairReason.LATER for each in repaired.refused)
+        verify_idempotent(bench.craft.repair(repaired.text, wanted), waits=waits)
+    except UnsafeRepairError as error:
+        return without(PageEditStatus.UNSAFE, str(error))
+    return EditDraft(now, citations, repaired, after, wanted)
+
+
+def _left_alone(
+    citations: Sequence[Citation], task: EditTask, wanted: Mapping[str, LinkRemedy]
+) -> list[UnrepairedCitation]:
+    """Return the citations of lost links that have no remedy for now (`remedies`), with the reason."""
+    found = []
+    for each in citations:
+        known = task.known.get(url_key_or_empty(each.url))
+        if known is None or known.condition is LinkCondition.ALIVE or known.url_id in task.held:
+            continue
+        if each.url not in wanted:
+            is_walled = known.is_refused and each.is_paywalled
+            found.append(
+                UnrepairedCitation(
+                    each, NoRepairReason.PAYWALL if is_walled else NoRepairReason.UNSHOWN
+                )
+            )
+    return found
+
+
+def _page_objection(bench: EditContext, now: EditablePage) -> tuple[PageEditStatus, str] | None:
+    """Why the page is not to be edited, whatever stands in it; None: it may be."""
+    if now.is_missing:
+        return PageEditStatus.GONE, ""
+    if now.model != "wikitext" or now.is_redirect:
+        return PageEditStatus.UNFIT, "a redirect" if now.is_redirect else now.model
+    return (
+        None
+        if bench.craft.may_edit(now.text)
+        else (PageEditStatus.FORBIDDEN, edit_objection(now.text))
+    )
+
+
+async def _save(
+    bench: EditContext, task: EditTask, drafted: EditDraft, looks: PageCopyChecks
+) -> PageEditResult:
+    """Save what was drafted; the book knows of it before the wiki does."""
+    now, repaired = drafted.now, drafted.repaired
+    digest = hashlib.sha1(repaired.text.encode(), usedforsecurity=False).hexdigest()
+    changes = changes_of(task, drafted)
+    wanted = IntendedEdit(now.page_id, bench.job, now.rev_id, digest, EditKind.PAGE, changes)
+    with bench.store.writing() as rows:
+        number = record_intended_edit(rows, bench.wiki_id, wanted, moment=bench.moment)
+    bench.step("intended")
+    made = await _send(bench, drafted, number)
+    bench.step("saved")
+    if isinstance(made, PageEditResult):
+        return made
+    if made.rev is None:
+        _settle(bench, number, EditState.NOTHING)
+        return PageEditResult(PageEditStatus.NOTHING, now.page_id, now.title, text=now.text)
+    _settle(bench, number, EditState.MADE, rev=made.rev)
+    bench.step("booked")
+    outcome = replace(_outcome(PageEditStatus.EDITED, drafted), rev=made.rev)
+    if made.replaced not in (0, now.rev_id):
+        return await _restore_overwritten(bench, task, made, outcome, looks)
+    return outcome
+
+
+async def _send(bench: EditContext, drafted: EditDraft, number: int) -> SavedEdit | PageEditResult:
+    """Send the edit; what the wiki said of it, or what came of the page in place of that."""
+    saving = SaveOptions(
+        bench.craft.summary(drafted.repaired, bench.job), is_marked=bench.settings.mark
+    )
+    try:
+        return await save_edit(bench.api, drafted.now, drafted.repaired.text, saving)
+    except EditConflictError:
+        _drop_intended(bench, number)
+        return _outcome(PageEditStatus.CONFLICT, drafted)
+    except (PageDeletedError, PageRefusedError) as error:
+        _settle(bench, number, EditState.FAILED, note=str(error))
+        did = PageEditStatus.GONE if isinstance(error, PageDeletedError) else PageEditStatus.REFUSED
+        return replace(_outcome(did, drafted), note=str(error))
+    except WikiAwayError as error:
+        if not (error.is_unsent or isinstance(error, ReadOnlyError | ThrottledError)):
+            # It may have been made. The row stays: whoever comes next looks into the history.
+            return replace(_outcome(PageEditStatus.UNKNOWN, drafted), note=str(error))
+        _drop_intended(bench, number)
+        raise
+    except WeboidError:
+        _drop_intended(bench, number)
+        raise
+    finally:
+        bench.guard.made()
+
+
+async def _restore_overwritten(
+    bench: EditContext,
+    task: EditTask,
+    made: SavedEdit,
+    outcome: PageEditResult,
+    looks: PageCopyChecks,
+) -> PageEditResult:
+    """Bring back an edit that came between our reading and our saving, and that ours replaced.
+
+    MediaWiki tells of no conflict with the same account, nor with an edit of the same second. Other
+    edits it merges, or tells of. So what was written meanwhile is repaired and saved in turn.
+    """
+    now = await read_now(bench.api, task.page_id)
+    is_merged = now.text.rstrip() != (outcome.repaired.text.rstrip() if outcome.repaired else "")
+    if now.rev_id == made.rev and is_merged:
+        return outcome
+    lost = await read_revision_text(bench.api, made.replaced)
+    if lost is None or now.rev_id != made.rev:
+        return replace(outcome, note=f"revision {made.replaced} may have been replaced by ours")
+    drafted = await _draft_with_seen_copies(bench, task, replace(now, text=lost), looks)
+    text = drafted.repaired.text if isinstance(drafted, EditDraft) else lost
+    saving = SaveOptions(
+        f"Bringing back revision {made.replaced}, which an edit at the same moment had replaced"
+        f" (job {bench.job})",
+        is_marked=bench.settings.mark,
+    )
+    try:
+        again = await save_edit(bench.api, now, text, saving)
+    except (EditConflictError, PageDeletedError, PageRefusedError) as error:
+        return replace(outcome, note=f"revision {made.replaced} was replaced by ours: {error}")
+    return replace(outcome, rev=again.rev or outcome.rev)
+
+
+def changes_of(task: EditTask, drafted: EditDraft) -> tuple[EditChange, ...]:
+    """What the edit does to each link, as the book keeps it: whole citations, before and after."""
+    before = _places(drafted.citations)
+    places = align_citations(drafted.citations, drafted.after) or []
+    found = []
+    for change in drafted.repaired.changes:
+        known = task.known.get(url_key_or_empty(change.url))
+        at = min((piece.span.start for piece in change.replacements), default=0)
+        index = _nearest(drafted.citations, before.get(change.url, ()), at)
+        was, became = change.before, change.after
+        if index is not None and places:
+            was = citation_source(drafted.now.text, drafted.citations[index])
+            became = citation_source(drafted.repaired.text, drafted.after[places[index]])
+        found.append(
+            EditChange(0 if known is None else known.url_id, str(change.kind), was, became)
+        )
+    return tuple(found)
+
+
+def draft_changes(task: EditTask, repaired: RepairedText) -> tuple[EditChange, ...]:
+    """What a repair does to each link, told by its pieces alone."""
+    found = []
+    for change in repaired.changes:
+        known = task.known.get(url_key_or_empty(change.url))
+        number = 0 if known is None else known.url_id
+        found.append(EditChange(number, str(change.kind), change.before, change.after))
+    return tuple(found)
+
+
+def citation_source(text: str, citation: Citation) -> str:
+    """The wikitext of a citation, with the tags beside it."""
+    ends = [tag.span for tag in (citation.dead_tag, citation.archive_tag) if tag is not None]
+    spans = [citation.span, *ends]
+    return text[min(span.start for span in spans) : max(span.end for span in spans)]
+
+
+def _places(citations: Sequence[Citation]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for index, each in enumerate(citations):
+        found.setdefault(each.url, []).append(index)
+    return found
+
+
+def _nearest(citations: Sequence[Citation], indexes: Sequence[int], at: int) -> int | None:
+    """Of these citations the one at that place of the text."""
+
+    def away(index: int) -> int:
+        span = citations[index].span
+        return max(span.start - at, at - span.end, 0)
+
+    return min(indexes, key=away, default=None)
+
+
+def _outcome(did: PageEditStatus, drafted: EditDraft) -> PageEditResult:
+    now = drafted.now
+    return PageEditResult(did, now.page_id, now.title, text=now.text, repaired=drafted.repaired)
+
+
+def _record_nothing(bench: EditContext, task: EditTask, now: EditablePage) -> None:
+    wanted = IntendedEdit(task.page_id, bench.job, now.rev_id)
+    basis = task_basis(task, bench.settings)
+    with bench.store.writing() as rows:
+        note_nothing_to_do(rows, bench.wiki_id, wanted, basis, moment=bench.moment)
+
+
+def task_basis(task: EditTask, settings: BotSettings) -> bytes:
+    """A digest of what a decision about the page hangs on, but for its text."""
+    wishes = f"{settings.convert_bare} {settings.tag_dead} {settings.front}"
+    return decision_digest(task.known.values(), task.held, wishes)
+
+
+def _drop_intended(bench: EditContext, number: int) -> None:
+    with bench.store.writing() as rows:
+        forget_edit(rows, number)
+
+
+def _settle(
+    bench: EditContext, number: int, state: EditState, *, rev: int | None = None, note: str = ""
+) -> BotEdit:
+    with bench.store.writing() as rows:
+        there = edits_by_id(rows, [number])[number]
+        return move_edit(rows, there, state, moment=bench.moment, rev=rev, note=note)

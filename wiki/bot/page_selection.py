@@ -1,0 +1,160 @@
+"""Selection of the pages to edit, with what the registry knows of their links."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+from links.archives.copy_store import citable_copies, last_search
+from links.check_result import StatusCode
+from links.registry.bot_edits import (
+    PARTLY,
+    STANDING,
+    BotEdit,
+    EditKind,
+    EditState,
+    called_dead,
+    edits_of_page,
+    held_links,
+    revived_links,
+)
+from links.registry.database import RegistryStore
+from links.registry.lookups import PageFacts, links_of_wiki, page_facts, pages_by_title
+from links.registry.wikis import Wiki
+from wiki.bot.page_edit import EditTask
+from wiki.bot.remedies import LIVING_STATES, LOST_STATES, KnownLink, condition_of
+from wiki.wikitext.citation_model import LinkCondition
+
+PAGES_AT_ONCE: Final = 50  # pages
+_LINKS_AT_ONCE: Final = 1_000
+SWEPT_DAYS: Final = 7  # what went with edits of others is left alone for so long
+_DAY_S: Final = 86_400
+_REFUSED: Final = frozenset({StatusCode.NO_ACCESS, StatusCode.LOGIN})
+
+
+def pages_to_edit(store: RegistryStore, wiki: Wiki) -> Iterator[list[int]]:
+    """The wiki's ids of pages that have a lost link, or one that the bot changed and that lives again.
+
+    A page may come twice: once of each kind.
+    """
+    batch: list[int] = []
+    for page_id in _all_pages(store, wiki):
+        batch.append(page_id)
+        if len(batch) == PAGES_AT_ONCE:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def pages_named(
+    store: RegistryStore, wiki: Wiki, titles: Iterable[str]
+) -> tuple[list[int], list[str]]:
+    """The ids of these pages, and the titles that the registry does not know."""
+    asked = list(dict.fromkeys(titles))
+    with store.reading() as rows:
+        found = pages_by_title(rows, wiki.id, asked)
+    known = [found[title].page_id for title in asked if title in found]
+    return list(dict.fromkeys(known)), [title for title in asked if title not in found]
+
+
+def edit_tasks(
+    store: RegistryStore, wiki: Wiki, page_ids: Sequence[int], *, now: int, day: int
+) -> list[EditTask]:
+    """What is known of the pages' links; without pages that have nothing to mend.
+
+    Args:
+        store: the registry.
+        wiki: whose pages.
+        page_ids: the wiki's.
+        now: seconds since 1970.
+        day: today.
+    """
+    tasks = []
+    with store.reading() as rows:
+        facts = page_facts(rows, wiki.id, page_ids, day=day)
+        held = held_links(rows, wiki.id, page_ids)
+        for page_id, page in facts.items():
+            done = edits_of_page(rows, wiki.id, page_id)
+            waits = swept_lately(done, now)
+            known = {}
+            for each in _known_link(page, marked_by_us(done), day):
+                copies = (
+                    ()
+                    if each.condition is LinkCondition.ALIVE
+                    else citable_copies(rows, each.url_id)
+                )
+                known[each.url] = KnownLink(
+                    each.url_id,
+                    each.url,
+                    each.condition,
+                    each.first_day,
+                    each.died_day,
+                    copies,
+                    each.is_ours,
+                    last_search(rows, each.url_id) is not None,
+                    each.is_refused,
+                )
+            if known:
+                tasks.append(
+                    EditTask(page_id, page.page.title, known, held.get(page_id, {}) | waits)
+                )
+    return tasks
+
+
+def marked_by_us(done: Sequence[BotEdit]) -> frozenset[int]:
+    """Links of a page of which our last standing edit said that they are dead."""
+    return called_dead(
+        (change.url_id, change.kind)
+        for edit in done
+        if edit.kind is EditKind.PAGE and edit.state in (*STANDING, *PARTLY)
+        for change in edit.changes
+        if not change.is_undone
+    )
+
+
+def swept_lately(done: Sequence[BotEdit], now: int) -> dict[int, int]:
+    """Links of a page that an edit of ours lost lately together with edits of others."""
+    return {
+        change.url_id: edit.id
+        for edit in done
+        if edit.state is EditState.SWEPT and now - (edit.checked or 0) < SWEPT_DAYS * _DAY_S
+        for change in edit.changes
+        if change.is_undone
+    }
+
+
+def _known_link(page: PageFacts, ours: frozenset[int], day: int) -> Iterator[KnownLink]:
+    for link in page.links:
+        row = link.facts.row
+        condition = condition_of(link.facts, day)
+        is_ours = row.id in ours
+        if condition is None or (condition is LinkCondition.ALIVE and not is_ours):
+            continue
+        died = None if condition is LinkCondition.ALIVE else row.first_fail_day
+        yield KnownLink(
+            *(row.id, row.url, condition, link.first_day, died, (), is_ours),
+            is_refused=row.code in _REFUSED,
+        )
+
+
+def _all_pages(store: RegistryStore, wiki: Wiki) -> Iterator[int]:
+    states = [int(each) for each in LOST_STATES]
+    after = (0, 0)
+    while True:
+        with store.reading() as rows:
+            found = links_of_wiki(rows, wiki, limit=_LINKS_AT_ONCE, after=after, states=states)
+        # A page's last link may lie in the next part: the page is passed over, not its links.
+        for page_id, _ in groupby(use.page.page_id for use in found):
+            yield page_id
+        if len(found) < _LINKS_AT_ONCE:
+            break
+        after = (found[-1].page.id, 1 << 62)
+    last = 0
+    while True:
+        with store.reading() as rows:
+            again = revived_links(rows, wiki.id, [int(each) for each in LIVING_STATES], after=last)
+        for page_id, _ in groupby(each.page_id for each in again):
+            yield page_id
+            last = page_id
+        if not again:
+            return

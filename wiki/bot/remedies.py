@@ -1,0 +1,386 @@
+"""Choice of a remedy for each link, and checks of the copies it would cite.
+
+Only what the registry has confirmed counts. A link is left alone while anything speaks against it: its
+host is presumed reachable or cannot be judged by us, or a reader reached it after the last look. A person's
+mark (PERMADEAD) needs no more. The copy is the one nearest to the day that the link was cited for (B06), and
+never one from after the link's death: that would be a copy of an error page, or of another owner's.
+
+The bot cites an address only after it fetched it and saw the copy there, as a reader would. A copy that
+stands on the page gives way only when its archive says that it is none of the link.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, time, timedelta
+from hashlib import blake2b
+from types import MappingProxyType
+from typing import Final, Protocol
+
+from links.archives.archive_answers import ArchiveMemento
+from links.archives.archive_client import ArchiveClient, ArchiveUnavailableError
+from links.archives.archive_services import WEBOID
+from links.archives.archive_urls import is_same_page, moment_of, recognise
+from links.archives.copy_check import CopyCheckResult, CopyVerdict, check_copy, resolve_address
+from links.archives.copy_search import (
+    FIRST_COPY,
+    choose_versions,
+    citation_day,
+    is_good,
+    pick_best_copy,
+)
+from links.archives.copy_store import StoredCopy
+from links.check_history import date_of
+from links.feedback.reports import VALID_DAYS
+from links.registry.lookups import UrlFacts
+from links.registry.quirks import HostQuirk, is_over
+from links.states import LinkState
+from wiki.bot.wikitext_adapter import url_key_or_empty
+from wiki.wikitext.citation_model import ArchivedCopy, Citation, LinkCondition, LinkRemedy
+
+LOST_STATES: Final = (LinkState.DEAD, LinkState.USURPED, LinkState.PERMADEAD)
+LIVING_STATES: Final = (LinkState.ALIVE, LinkState.PERMALIVE)
+_DOUBTS: Final = frozenset({HostQuirk.PRESUMED_REACHABLE, HostQuirk.UNVERIFIABLE})
+OwnCopies = Callable[
+    [str, datetime | None], ArchiveMemento | None
+]  # as `links.archives.copy_search` has it
+
+
+@dataclass(frozen=True)
+class KnownLink:
+    """What the registry knows of a link of a page.
+
+    Attributes:
+        url_id: the registry's number.
+        url: the identity key.
+        condition: what became of it.
+        first_day: since when the page has it.
+        died_day: the day of the first failure of the present run; None: it is not known.
+        copies: that archives have.
+        is_ours: we said on this page that it is dead.
+        is_sought: archives were asked for copies of it.
+        is_refused: at the last look its site asked for a login, a payment or a permission.
+    """
+
+    url_id: int
+    url: str
+    condition: LinkCondition
+    first_day: int
+    died_day: int | None = None
+    copies: tuple[StoredCopy, ...] = ()
+    is_ours: bool = False
+    is_sought: bool = False
+    is_refused: bool = False
+
+
+@dataclass(frozen=True)
+class CopyPreferences:
+    """What copies are chosen by.
+
+    Attributes:
+        now: the moment.
+        order: archives, the preferred first.
+        own: our own captures.
+        title: the title of a copy's page; empty when nobody knows.
+        has_own: whether there may be any of our own.
+    """
+
+    now: datetime
+    order: Sequence[str] = ()
+    own: OwnCopies = lambda _url, _at: None
+    title: Callable[[ArchiveMemento], str] = lambda _copy: ""
+    has_own: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CopyEvidence:
+    """What was seen of copies when they were looked at.
+
+    Attributes:
+        bad: addresses on the page that show no copy of their link (B13).
+        unshown: addresses that would be cited and do not show their copy.
+    """
+
+    bad: Collection[str] = ()
+    unshown: Collection[str] = ()
+
+
+def condition_of(facts: UrlFacts, day: int) -> LinkCondition | None:
+    """What the registry has confirmed of a link; None: nothing that a page should be edited for."""
+    row = facts.row
+    if row.state in LIVING_STATES:
+        return LinkCondition.ALIVE
+    if row.state is LinkState.PERMADEAD:
+        return LinkCondition.DEAD
+    if row.state not in LOST_STATES or _is_doubted(facts, day):
+        return None
+    return LinkCondition.USURPED if row.state is LinkState.USURPED else LinkCondition.DEAD
+
+
+def choose_remedies(
+    citations: Sequence[Citation],
+    known: Mapping[str, KnownLink],
+    held: Collection[int],
+    choosing: CopyPreferences,
+    added: Mapping[str, datetime] = MappingProxyType({}),
+    seen: CopyEvidence = CopyEvidence(),
+) -> dict[str, LinkRemedy]:
+    """What is to be done to each link, by its URL as it stands on the page.
+
+    A link whose copies were looked at, and none of which is shown, has no remedy for now: it has a copy,
+    so that it is not tagged as one without.
+
+    Args:
+        citations: of the page as it is now.
+        known: what the registry knows, by identity key.
+        held: numbers of links about which nothing is done on this page (B14).
+        choosing: what copies are chosen by.
+        added: when a URL came onto the page, where that was asked for.
+        seen: what was seen of copies.
+    """
+    found: dict[str, LinkRemedy] = {}
+    walled = {each.url for each in citations if each.is_paywalled}
+    for url, day in _accessed(citations).items():
+        fact = known.get(url_key_or_empty(url))
+        if fact is None or fact.url_id in held or (fact.is_refused and url in walled):
+            continue
+        if fact.condition is LinkCondition.ALIVE:
+            if fact.is_ours:
+                found[url] = LinkRemedy(LinkCondition.ALIVE, is_ours=True)
+            continue
+        accessed_at = day or added.get(url)
+        copy = choose_copy(fact, accessed_at, choosing, seen.unshown)
+        if copy is None and seen.unshown and choose_copy(fact, accessed_at, choosing) is not None:
+            continue
+        found[url] = LinkRemedy(
+            fact.condition,
+            None
+            if copy is None
+            else ArchivedCopy(copy.address, copy.timestamp, copy.service, choosing.title(copy)),
+            is_ours=fact.is_ours,
+            bad_archives=frozenset() if copy is None else frozenset(seen.bad),
+            is_sought=choosing.has_own or fact.is_sought,
+        )
+    return found
+
+
+def undated_urls(
+    citations: Iterable[Citation],
+    known: Mapping[str, KnownLink],
+    held: Collection[int],
+    *,
+    has_own: bool,
+) -> list[str]:
+    """URLs of which it matters when they came onto the page, since nobody says when they were read (B06).
+
+    That is where there is a choice between copies, or where a late copy would be another owner's.
+
+    Args:
+        citations: of the page as it is now.
+        known: what the registry knows, by identity key.
+        held: links about which nothing is done.
+        has_own: our own captures are among the copies.
+    """
+    found = []
+    for url, day in _accessed(citations).items():
+        fact = known.get(url_key_or_empty(url))
+        if day is not None or fact is None or fact.url_id in held:
+            continue
+        is_usurped = fact.condition is LinkCondition.USURPED
+        has_choice = has_own or len(fact.copies) > 1
+        if is_usurped or (fact.condition is LinkCondition.DEAD and has_choice):
+            found.append(url)
+    return found
+
+
+def choose_copy(
+    known: KnownLink,
+    accessed: datetime | None,
+    choosing: CopyPreferences,
+    unshown: Collection[str] = (),
+) -> ArchiveMemento | None:
+    """The copy to put beside a link that is lost; None without one.
+
+    Args:
+        known: the link.
+        accessed: the end of the day on which its author read it, when the page says so.
+        choosing: what it is chosen by.
+        unshown: addresses that do not show their copy.
+    """
+    added = _end_of(known.first_day)
+    at = citation_day(accessed, added, choosing.now)
+    last = _last_moment(known, at)
+    found = [each.copy for each in known.copies if each.address and each.missed_day is None]
+    own = choosing.own(known.url, at)
+    for other in (last, FIRST_COPY):  # the nearest may be too late, and an older one not
+        if own is None or _is_before(own, last):
+            break
+        own = choosing.own(known.url, other)
+    if own is not None:
+        found.append(own)
+    usable = [
+        each
+        for each in found
+        # Without a moment nobody can tell what it is a copy of, nor write its date.
+        if each.timestamp and is_good(each, choosing.now) and _is_before(each, last)
+        if each.address not in unshown
+    ]
+    return pick_best_copy(choose_versions(usable, at, choosing.now), choosing.order, at)
+
+
+def decision_digest(known: Iterable[KnownLink], held: Collection[int], wishes: str) -> bytes:
+    """A digest of all that a decision about a page hangs on, but for the page's own text.
+
+    Args:
+        known: what is known of its links.
+        held: links about which nothing is done.
+        wishes: the bot's settings.
+    """
+    facts = sorted(
+        (
+            each.url_id,
+            str(each.condition),
+            each.died_day or 0,
+            each.is_ours,
+            each.is_sought,
+            each.is_refused,
+            each.url_id in held,
+            sorted((kept.service, kept.address, kept.missed_day or 0) for kept in each.copies),
+        )
+        for each in known
+    )
+    return blake2b(repr((facts, wishes)).encode("utf-8", "replace"), digest_size=16).digest()
+
+
+def _accessed(citations: Iterable[Citation]) -> dict[str, datetime | None]:
+    """When each URL was read: of several citations of one the first that says so."""
+    found: dict[str, datetime | None] = {}
+    for each in citations:
+        day = each.access_date
+        moment = None if day is None else datetime.combine(day, time(23, 59, 59), UTC)
+        if found.get(each.url) is None:
+            found[each.url] = moment
+    return found
+
+
+def _is_doubted(facts: UrlFacts, day: int) -> bool:
+    """Whether something speaks against what was seen."""
+    row = facts.row
+    for quirk in facts.host_quirks:
+        kind = HostQuirk(quirk.kind)
+        if kind in _DOUBTS and not is_over(kind, quirk.first_day, quirk.last_day, day):
+            return True
+    if not facts.reports or facts.reports_until is None:
+        return False
+    said = facts.reports_until - VALID_DAYS + 1
+    # Who reaches it today may be right until somebody has looked again.
+    return row.checked_day is None or row.checked_day <= said
+
+
+def _last_moment(known: KnownLink, at: datetime | None) -> datetime | None:
+    """The last moment of which a copy can be one of the page that was cited."""
+    died = None if known.died_day is None else _end_of(known.died_day)
+    if known.condition is LinkCondition.USURPED and at is not None:
+        return at if died is None else min(at, died)
+    return died
+
+
+def _is_before(copy: ArchiveMemento, last: datetime | None) -> bool:
+    return last is None or not copy.timestamp or moment_of(copy.timestamp) <= last
+
+
+def _end_of(day: int) -> datetime:
+    return datetime.combine(date_of(day), time(0), UTC) + timedelta(days=1, seconds=-1)
+
+
+_NO_COPY: Final = frozenset((CopyVerdict.GONE, CopyVerdict.BAD, CopyVerdict.OTHER_PAGE))
+
+
+class CopyChecker(Protocol):
+    """Looks at copies over the network."""
+
+    async def cited(self, address: str, url: str) -> CopyCheckResult:
+        """Return what is seen at an address that an edit would cite as a copy of the URL."""
+        ...
+
+    async def standing(self, address: str, url: str) -> CopyCheckResult:
+        """Return what is seen at an address that a page cites; UNCLEAR where nobody may be asked."""
+        ...
+
+
+@dataclass(frozen=True)
+class ArchiveCopyChecker:
+    """Looks at copies through the client for archives.
+
+    Attributes:
+        asker: asks, each archive in its turn.
+        own: origins of our own pages.
+        asks_others: archives may be asked about copies that pages cite; else only our own front is.
+    """
+
+    asker: ArchiveClient
+    own: tuple[str, ...] = ()
+    asks_others: bool = False
+
+    async def cited(self, address: str, url: str) -> CopyCheckResult:
+        """Return what is seen at an address that an edit would cite as a copy of the URL."""
+        return await check_copy(self.asker, address, url, own=self.own)
+
+    async def standing(self, address: str, url: str) -> CopyCheckResult:
+        """Return what is seen at an address that a page cites; UNCLEAR where nobody may be asked."""
+        found = recognise(address, own=self.own)
+        if found is None or not (self.asks_others or found.service == WEBOID):
+            return CopyCheckResult(CopyVerdict.UNCLEAR)
+        if not found.must_ask:
+            return await check_copy(self.asker, address, url, own=self.own)
+        try:
+            resolved = await resolve_address(self.asker, found)  # a short address (B07)
+        except ArchiveUnavailableError as error:
+            return CopyCheckResult(CopyVerdict.UNCLEAR, note=str(error))
+        if not resolved.original:
+            return CopyCheckResult(
+                CopyVerdict.UNCLEAR, note="its archive does not say what it is of"
+            )
+        if not is_same_page(resolved.original, url):
+            return CopyCheckResult(
+                CopyVerdict.OTHER_PAGE, note=f"a copy of {resolved.original[:200]}"
+            )
+        return CopyCheckResult(CopyVerdict.GOOD, resolved.address or address, resolved.timestamp)
+
+
+@dataclass
+class PageCopyChecks:
+    """What was seen for one page.
+
+    Attributes:
+        looks: looks.
+        bad: addresses on the page that show no copy of their link, with the reason.
+        unshown: addresses that would have been cited and did not show the copy, with the reason.
+    """
+
+    looks: CopyChecker
+    bad: dict[str, str] = field(default_factory=dict)
+    unshown: dict[str, str] = field(default_factory=dict)
+    _shown: set[str] = field(default_factory=set)
+    _stood: set[str] = field(default_factory=set)
+
+    async def look_at_page(self, citations: Sequence[Citation], urls: Mapping[str, object]) -> None:
+        """Look at the copies that the page cites for links that are to be mended."""
+        for each in citations:
+            address = each.archive_url.replace("&amp;", "&")
+            if not address or each.url not in urls or address in self._stood:
+                continue
+            self._stood.add(address)
+            seen = await self.looks.standing(address, each.url)
+            if seen.sight in _NO_COPY:
+                self.bad |= dict.fromkeys((address, each.archive_url), seen.note)
+
+    async def is_shown(self, address: str, url: str, *, name: str) -> bool:
+        """Return True when the address shows a copy of the URL; else note it under its name."""
+        if address in self._shown:
+            return True
+        seen = await self.looks.cited(address, url)
+        if seen.sight is CopyVerdict.GOOD:
+            self._shown.add(address)
+            return True
+        self.unshown[name] = seen.note or str(seen.sight)
+        return False

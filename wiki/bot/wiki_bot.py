@@ -1,0 +1,566 @@
+"""Run of the bot over a wiki: recovery, watch, page after page, talk page messages.
+
+One section for a page, at most one in thirty days, never the same twice, and none where the talk page says
+that messages of bots are not wanted.
+
+    bot = Bot(store, api, wiki, makers, timing, job=new_job(now, chance))
+    tally = await bot.run(Wish(limit=100), told=print)
+
+Nothing is edited unless the wiki's settings say ``bot.enabled`` and name an account. These are read anew
+before each batch of pages (B01), so that switching the bot off stops it within a minute. Two runs never
+edit one wiki at once. A run that is killed at whatever point loses nothing and does nothing twice: the next
+begins with what the first left open.
+"""
+
+import logging
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from core.errors import InputError, PermanentError, WeboidError
+from links.check_history import day_of
+from links.feedback.reporter_limits import ReporterDigests
+from links.registry.bot_edits import (
+    PARTLY,
+    STANDING,
+    BotEdit,
+    EditChange,
+    EditKind,
+    EditState,
+    IntendedEdit,
+    LastEdit,
+    edits_by_id,
+    edits_of_page,
+    forget_edit,
+    held_links,
+    last_edits,
+    last_made,
+    move_edit,
+    record_intended_edit,
+    release_edit_lock,
+    take_edit_lock,
+)
+from links.registry.database import RegistryStore
+from links.registry.wikis import Wiki, wiki_of
+from wiki.api.client import WikiApi
+from wiki.api.edit_request import BotAccount, EditingStoppedError, SaveOptions, add_section
+from wiki.api.errors import ReadOnlyError, ThrottledError, WikiAwayError
+from wiki.api.revisions import EditablePage, PageHead, read_heads, read_now, read_text
+from wiki.bot.edit_guard import EditGuard, GuardTiming
+from wiki.bot.edit_settlement import recover_edits
+from wiki.bot.edit_watch import EditWatch, check_edit, check_edits
+from wiki.bot.page_edit import (
+    EditContext,
+    EditTask,
+    PageEditResult,
+    PageEditStatus,
+    StepCallback,
+    draft_changes,
+    edit_page,
+    task_basis,
+)
+from wiki.bot.page_selection import (
+    PAGES_AT_ONCE,
+    edit_tasks,
+    pages_named,
+    pages_to_edit,
+    swept_lately,
+)
+from wiki.bot.remedies import CopyChecker, CopyPreferences
+from wiki.bot.wikitext_adapter import PageAdapter, account_name
+from wiki.settings import BotSettings, WikiSettings
+from wiki.wikitext.citation_model import RepairedText
+
+MESSAGE_GAP_S: Final = 30 * 86_400
+_LEFT: Final = (EditState.MADE, EditState.INTENDED, EditState.KEPT)
+
+
+async def post_message(
+    bench: EditContext, task: EditTask, outcome: PageEditResult, *, is_done: bool
+) -> bool:
+    """Leave a message about what was done to the page, or is proposed; whether one was left.
+
+    Raises:
+        StoppedError: nothing may be edited any more.
+        WikiAwayError: the wiki does not answer; the message may have been left.
+    """
+    if outcome.repaired is None:
+        return False
+    changes = draft_changes(task, outcome.repaired)
+    with bench.store.reading() as rows:
+        done = edits_of_page(rows, bench.wiki_id, outcome.page_id)
+    if not may_post(done, changes, now=bench.moment):
+        return False
+    await bench.guard.allow()
+    page = await read_now(bench.api, outcome.page_id)
+    if page.is_missing or not page.talk_title:
+        return False
+    there = await read_text(bench.api, page.talk_title)
+    if there is not None and not bench.craft.may_write(there):
+        return False
+    return await _leave(bench, page, outcome.repaired, changes, is_done=is_done)
+
+
+def may_post(done: Sequence[BotEdit], changes: Sequence[EditChange], *, now: int) -> bool:
+    """Whether a message may be left now, and says anything that no other has said."""
+    left = [each for each in done if each.kind is EditKind.TALK and each.state in _LEFT]
+    if any(now - each.moment < MESSAGE_GAP_S for each in left):
+        return False
+    said = {(change.url_id, change.kind) for each in left for change in each.changes}
+    return any((change.url_id, change.kind) not in said for change in changes)
+
+
+async def _leave(
+    bench: EditContext,
+    page: EditablePage,
+    repaired: RepairedText,
+    changes: tuple[EditChange, ...],
+    *,
+    is_done: bool,
+) -> bool:
+    message = bench.craft.message(repaired, bench.job, is_done=is_done)
+    wanted = IntendedEdit(page.page_id, bench.job, page.rev_id, "", EditKind.TALK, changes)
+    with bench.store.writing() as rows:
+        number = record_intended_edit(rows, bench.wiki_id, wanted, moment=bench.moment)
+    saving = SaveOptions(
+        bench.craft.summary(repaired, bench.job), is_minor=False, is_marked=bench.settings.mark
+    )
+    state, note, rev = EditState.FAILED, "", None
+    try:
+        made = await add_section(bench.api, page.talk_title, message.heading, message.text, saving)
+        state, rev = EditState.MADE, made.rev
+    except PermanentError as error:
+        note = str(error)
+    except WikiAwayError as error:
+        if error.is_unsent or isinstance(error, ReadOnlyError | ThrottledError):
+            with bench.store.writing() as rows:
+                forget_edit(rows, number)
+        raise
+    finally:
+        bench.guard.made()
+    with bench.store.writing() as rows:
+        there = edits_by_id(rows, [number])[number]
+        move_edit(rows, there, state, moment=bench.moment, rev=rev, note=note)
+    return state is EditState.MADE
+
+
+log = logging.getLogger(__name__)
+
+LEASE_S: Final = 900  # a killed run keeps others out for so long
+REFUSED_DAYS: Final = 7  # a page that refused us is left alone for so long, unless it changes
+REFUSALS_LIMIT: Final = 5  # in a row: something else is wrong
+_DAY_S: Final = 86_400
+
+
+@dataclass(frozen=True)
+class BotOptions:
+    """What a run should do.
+
+    Attributes:
+        titles: only these pages; empty: all that the registry knows to have something to mend.
+        limit: edits at most (in a dry run: proposals); None: any number.
+        is_dry: nothing is written, on the wiki or in the book.
+    """
+
+    titles: tuple[str, ...] = ()
+    limit: int | None = None
+    is_dry: bool = False
+
+
+@dataclass(frozen=True)
+class BotDependencies:
+    """What a run is given by whoever starts it.
+
+    Attributes:
+        craft: reads and repairs this wiki's text, as the settings want it.
+        choosing: what copies are chosen by, at that moment, with the settings.
+        looks: looks at copies before they are cited.
+        reporters: makes digests of who reports; None: nobody is noted.
+        step: told of each step.
+        is_over: whether the run is to end with the page that it is at.
+        adjust: what a dry run sets other than the registry.
+    """
+
+    craft: Callable[[datetime, BotSettings], PageAdapter]
+    choosing: Callable[[datetime, BotSettings], CopyPreferences]
+    looks: CopyChecker
+    reporters: ReporterDigests | None = None
+    step: StepCallback = lambda _name: None
+    is_over: Callable[[], bool] = lambda: False
+    adjust: Callable[[BotSettings], BotSettings] = lambda settings: settings
+
+
+@dataclass
+class BotRunSummary:
+    """What a run did.
+
+    Attributes:
+        did: pages, by what came of them.
+        changes: by their kind.
+        refused: links that have a remedy and were left as they are, by the reason.
+        skipped: pages that are as they were when there was nothing to do.
+        settled: edits of an earlier run of which it is known now whether they were made.
+        undone: edits that were taken back since the last run.
+        to_review: those of them that await a review; the others went with edits of others, or were
+            undone with the bot's own account.
+        messages: left on talk pages.
+        unknown: titles that the registry does not know.
+    """
+
+    did: Counter[PageEditStatus] = field(default_factory=Counter)
+    changes: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    skipped: int = 0
+    settled: int = 0
+    undone: int = 0
+    to_review: int = 0
+    messages: int = 0
+    unknown: tuple[str, ...] = ()
+
+    def note(self, outcome: PageEditResult) -> None:
+        """Count an outcome."""
+        self.did[outcome.did] += 1
+        if outcome.repaired is not None:
+            self.refused.update(str(each.reason) for each in outcome.repaired.refused)
+        if (
+            outcome.did in (PageEditStatus.EDITED, PageEditStatus.PROPOSED)
+            and outcome.repaired is not None
+        ):
+            self.changes.update(str(change.kind) for change in outcome.repaired.changes)
+
+    @property
+    def made(self) -> int:
+        """Edits, or proposals."""
+        return self.did[PageEditStatus.EDITED] + self.did[PageEditStatus.PROPOSED]
+
+
+class WikiBot:
+    """Edits one wiki. Belongs to one event loop; owns nothing that it is given."""
+
+    def __init__(
+        self,
+        store: RegistryStore,
+        api: WikiApi,
+        wiki: Wiki,
+        makers: BotDependencies,
+        timing: GuardTiming,
+        *,
+        job: str,
+    ) -> None:
+        """Take the registry, the wiki, how it is read, and the run's name."""
+        self._store = store
+        self._api = api
+        self._wiki = wiki
+        self._makers = makers
+        self._timing = timing
+        self._job = job
+        self._refusals = 0
+        self._broken = 0  # pages in a row
+        self._turn_s = LEASE_S
+
+    async def run(
+        self,
+        wish: BotOptions = BotOptions(),
+        *,
+        told: Callable[[PageEditResult | BotEdit], None] = lambda _each: None,
+    ) -> BotRunSummary:
+        """Do what is wished; what was done.
+
+        Args:
+            wish: what to do.
+            told: told of each page as it is done, and of each edit that was found undone.
+
+        Raises:
+            InputError: the bot is switched off, or lacks an account.
+            BotBusyError: another run edits the wiki.
+            StoppedError: nothing may be edited until a person did something.
+            WikiAwayError: the wiki does not answer, is read-only, or wants to be left alone.
+        """
+        tally = BotRunSummary()
+        settings = self._settings()
+        guard = self._guard(settings)
+        if wish.is_dry:
+            await self._work(wish, guard, tally, told)
+            return tally
+        check_settings(settings, str(self._wiki.name))
+        await guard.ask()
+        # Between two edits the turn must not end, however far apart they are.
+        self._turn_s = LEASE_S + int(2 * 60 / settings.edits_per_minute)
+        with self._turn():
+            waiting = await self._look_back(settings, guard.me, tally, told)
+            await self._work(wish, guard, tally, told, waiting=waiting)
+        return tally
+
+    async def look_back(
+        self, *, told: Callable[[PageEditResult | BotEdit], None] = lambda _e: None
+    ) -> BotRunSummary:
+        """Only see what became of earlier edits; raises as `run`."""
+        tally = BotRunSummary()
+        settings = self._settings()
+        me = BotAccount(account_name(settings.account))
+        with self._turn():
+            await self._look_back(settings, me, tally, told, is_eager=True)
+        return tally
+
+    async def _look_back(
+        self,
+        settings: BotSettings,
+        me: BotAccount,
+        tally: BotRunSummary,
+        told: Callable[[PageEditResult | BotEdit], None],
+        *,
+        is_eager: bool = False,
+    ) -> frozenset[int]:
+        now = self._timing.clock.now()
+        settled, waiting = await recover_edits(
+            self._store, self._api, self._wiki.id, me=me.name, now=int(now.timestamp())
+        )
+        tally.settled = len(settled)
+        found = await check_edits(self._watch(settings, me.name), is_eager=is_eager, told=told)
+        tally.undone = sum(each.state in _UNDONE for each in found)
+        tally.to_review = sum(each.state is EditState.REVERTED for each in found)
+        return waiting
+
+    async def _work(
+        self,
+        wish: BotOptions,
+        guard: EditGuard,
+        tally: BotRunSummary,
+        told: Callable[[PageEditResult | BotEdit], None],
+        *,
+        waiting: frozenset[int] = frozenset(),
+    ) -> None:
+        seen: set[int] = set()
+        limit = float("inf") if wish.limit is None else wish.limit
+        for page_ids in self._batches(wish, tally):
+            settings = self._settings()
+            if not wish.is_dry:
+                check_settings(settings, str(self._wiki.name))
+            fresh = [each for each in page_ids if each not in seen and each not in waiting]
+            seen.update(fresh)
+            bench = self._bench(settings, guard)
+            async for task, head in self._tasks(bench, fresh, wish, tally):
+                outcome = await self._guarded(bench, task, head, wish, tally)
+                told(outcome)
+                if self._makers.is_over() or tally.made + tally.messages >= limit:
+                    return
+
+    def _batches(self, wish: BotOptions, tally: BotRunSummary) -> Iterable[list[int]]:
+        if not wish.titles:
+            return pages_to_edit(self._store, self._wiki)
+        ids, unknown = pages_named(self._store, self._wiki, wish.titles)
+        tally.unknown = tuple(unknown)
+        return [ids[start : start + PAGES_AT_ONCE] for start in range(0, len(ids), PAGES_AT_ONCE)]
+
+    async def _tasks(
+        self, bench: EditContext, page_ids: list[int], wish: BotOptions, tally: BotRunSummary
+    ) -> AsyncIterator[tuple[EditTask, PageHead]]:
+        """The pages that are worth a look now, one after the other."""
+        now = self._timing.clock.now()
+        moment, day = int(now.timestamp()), day_of(now)
+        tasks = edit_tasks(self._store, self._wiki, page_ids, now=moment, day=day)
+        there = await read_heads(self._api, [task.page_id for task in tasks])
+        with self._store.reading() as rows:
+            lately = last_edits(rows, self._wiki.id, [task.page_id for task in tasks])
+        for task in tasks:
+            head = there.get(task.page_id)
+            if head is None or not head.rev_id:
+                tally.did[PageEditStatus.GONE] += 1
+            elif head.is_redirect:
+                tally.did[PageEditStatus.UNFIT] += 1
+            elif not wish.titles and needs_no_edit(task, head, lately, bench.settings, now=moment):
+                tally.skipped += 1
+            else:
+                yield task, head
+
+    async def _guarded(
+        self,
+        bench: EditContext,
+        task: EditTask,
+        head: PageHead,
+        wish: BotOptions,
+        tally: BotRunSummary,
+    ) -> PageEditResult:
+        """Do one page; an internal error costs no other page anything.
+
+        Raises:
+            StoppedError: page after page ended so; or as `_one`.
+        """
+        try:
+            if not wish.is_dry:
+                task = await self._looked_after(bench, task, head, tally)
+                self._keep_turn()
+            outcome = await self._one(bench, task, wish, tally)
+        except WeboidError:
+            raise
+        except Exception as error:
+            log.exception("%s: page %s failed", self._wiki.name, task.page_id)
+            note = f"Internal error of Weboid: {type(error).__name__}."
+            outcome = PageEditResult(PageEditStatus.BROKEN, task.page_id, task.title, note=note)
+            tally.note(outcome)
+            self._broken += 1
+            if self._broken >= REFUSALS_LIMIT:
+                raise EditingStoppedError(
+                    f"{REFUSALS_LIMIT} pages in a row ended with an internal error of Weboid, the last "
+                    f"{type(error).__name__}: {error}. The log has each with its traceback: please "
+                    "report it."
+                ) from error
+        else:
+            self._broken = 0
+        return outcome
+
+    async def _looked_after(
+        self, bench: EditContext, task: EditTask, head: PageHead, tally: BotRunSummary
+    ) -> EditTask:
+        """The task, without links of which an earlier edit on the page was undone (B14).
+
+        What stood for a month is no longer watched; so before anything is repeated, it is looked why it
+        is not there.
+        """
+        with self._store.reading() as rows:
+            done = edits_of_page(rows, self._wiki.id, task.page_id)
+        links = {known.url_id for known in task.known.values()}
+        undone = 0
+        for edit in done:
+            is_made = edit.kind is EditKind.PAGE and edit.state in (*STANDING, *PARTLY)
+            if not is_made or edit.rev in (None, head.rev_id):
+                continue
+            if links & {change.url_id for change in edit.changes if not change.is_undone}:
+                watching = self._watch(bench.settings, bench.guard.me.name)
+                found = await check_edit(watching, edit, head)
+                is_undone = found.state in _UNDONE and found.changes != edit.changes
+                undone += is_undone
+                tally.to_review += is_undone and found.state is EditState.REVERTED
+        if not undone:
+            return task
+        tally.undone += undone
+        with self._store.reading() as rows:
+            held = held_links(rows, self._wiki.id, [task.page_id]).get(task.page_id, {})
+            done = edits_of_page(rows, self._wiki.id, task.page_id)
+        held |= swept_lately(done, int(self._timing.clock.now().timestamp()))
+        return EditTask(task.page_id, task.title, task.known, held)
+
+    async def _one(
+        self, bench: EditContext, task: EditTask, wish: BotOptions, tally: BotRunSummary
+    ) -> PageEditResult:
+        only_talk = bench.settings.talk == "only"
+        outcome = await edit_page(bench, task, is_dry=wish.is_dry or only_talk)
+        wants_talk = bench.settings.talk in ("beside", "only") and not wish.is_dry
+        if wants_talk and outcome.did in (PageEditStatus.EDITED, PageEditStatus.PROPOSED):
+            is_done = outcome.did is PageEditStatus.EDITED
+            tally.messages += await post_message(bench, task, outcome, is_done=is_done)
+        if only_talk and not wish.is_dry and outcome.did is PageEditStatus.PROPOSED:
+            tally.changes.update(str(each.kind) for each in outcome.repaired.changes)  # type: ignore[union-attr]
+        else:
+            tally.note(outcome)
+        self._refusals = self._refusals + 1 if outcome.did is PageEditStatus.REFUSED else 0
+        if self._refusals >= REFUSALS_LIMIT:
+            raise EditingStoppedError(
+                f"{REFUSALS_LIMIT} pages in a row could not be edited; the last: {outcome.note}"
+                " The wiki may not want this bot: ask its administrators."
+            )
+        return outcome
+
+    def _settings(self) -> BotSettings:
+        with self._store.reading() as rows:
+            said = WikiSettings.parse(wiki_of(rows, self._wiki.id).settings).bot
+        return self._makers.adjust(said)
+
+    def _guard(self, settings: BotSettings) -> EditGuard:
+        with self._store.reading() as rows:
+            last = last_made(rows, self._wiki.id)
+        since = self._timing.clock.now().timestamp() - last
+        return EditGuard(self._api, settings, self._timing, since_last_s=since)
+
+    def _bench(self, settings: BotSettings, guard: EditGuard) -> EditContext:
+        return EditContext(
+            self._store,
+            self._api,
+            self._makers.craft(self._timing.clock.now(), settings),
+            guard,
+            self._makers.choosing(self._timing.clock.now(), settings),
+            settings,
+            self._wiki.id,
+            self._job,
+            self._makers.looks,
+            self._makers.step,
+        )
+
+    def _watch(self, settings: BotSettings, me: str) -> EditWatch:
+        return EditWatch(
+            self._store,
+            self._api,
+            self._makers.craft(self._timing.clock.now(), settings),
+            self._wiki.id,
+            me,
+            self._timing.clock.now(),
+            self._makers.reporters,
+            self._keep_turn,
+        )
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        self._keep_turn()
+        try:
+            yield
+        finally:
+            with self._store.writing() as rows:
+                release_edit_lock(rows, self._wiki.id, self._job)
+
+    def _keep_turn(self) -> None:
+        now = int(self._timing.clock.now().timestamp())
+        with self._store.writing() as rows:
+            take_edit_lock(rows, self._wiki.id, self._job, now=now, length_s=self._turn_s)
+
+
+_UNDONE: Final = (EditState.REVERTED, EditState.ACCEPTED, EditState.SWEPT)
+
+
+def check_settings(settings: BotSettings, name: str) -> None:
+    """See that the operator wants edits, and said who makes them.
+
+    Raises:
+        InputError: not so; the text says what to do.
+    """
+    if not settings.enabled:
+        raise InputError(
+            f"The bot is off for {name}. `weboid wiki bot on {name} --account USER@APP --password-file"
+            " FILE` switches it on; --dry-run shows what it would do."
+        )
+    if not settings.account or not settings.password_file:
+        raise InputError(
+            f"The bot needs an account of its own on {name}: `weboid wiki bot on {name} --account"
+            " USER@APP --password-file FILE`."
+        )
+    if settings.edits_per_minute <= 0:
+        raise InputError("bot.edits_per_minute must be above 0.")
+
+
+def needs_no_edit(
+    task: EditTask,
+    head: PageHead,
+    lately: Mapping[int, LastEdit],
+    settings: BotSettings,
+    *,
+    now: int,
+) -> bool:
+    """Whether nothing has changed since there was nothing to do, or the page refused us."""
+    last = lately.get(task.page_id)
+    if last is None or last.base_rev != head.rev_id:
+        return False
+    if last.state is EditState.NOTHING:
+        return last.basis is None or last.basis == task_basis(task, settings)
+    return last.state is EditState.FAILED and now - last.moment < REFUSED_DAYS * _DAY_S
+
+
+def new_job_name(now: datetime, chance: random.Random) -> str:
+    """A name for a run, short enough for a summary.
+
+    >>> new_job_name(datetime(2026, 11, 21), random.Random(1))
+    '20261121-2265b1'
+    """
+    return f"{now:%Y%m%d}-{chance.getrandbits(24):06x}"

@@ -1,0 +1,283 @@
+"""Adapter between bot and wikitext: reads, repairs and verifies the pages of one wiki.
+
+A `PageAdapter` is bound to a wiki's language, templates and bot; the bot itself knows none of these.
+
+    kit = await prepare(api, settings.templates)
+    craft = kit.craft(settings.bot, now)
+
+`prepare_adapter` asks the wiki for its language, and which of the templates that an edit would write it has: what
+it has not is never written.
+
+The repair is not trusted: the pieces that it names must turn the one text into the other, each way; the
+same links must stand there in the same order; and repairing once more must change nothing.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, Final, Protocol
+
+from core.errors import BadUrlError, InvariantError
+from core.urls import fetch_key, identity_key
+from wiki.api.client import WikiApi
+from wiki.api.revisions import existing_titles
+from wiki.api.site_info import read_site_facts
+from wiki.bot.edit_guard import is_busy, may_edit, may_message
+from wiki.settings import BotSettings
+from wiki.wikitext.citation_model import (
+    Citation,
+    LinkRemedy,
+    RepairedText,
+    RepairOptions,
+    ReplacedSpan,
+)
+from wiki.wikitext.citation_reader import read_citations
+from wiki.wikitext.edit_messages import MessageSender, TalkMessage, edit_summary, talk_message
+from wiki.wikitext.page_repair import repair_page
+from wiki.wikitext.repair_markup import limit_rules
+from wiki.wikitext.template_map import TemplateRules, rules_for
+
+
+class PageAdapter(Protocol):
+    """Reads and repairs the wikitext of one wiki; pure."""
+
+    def read(self, text: str) -> Sequence[Citation]:
+        """The citations in the text, in its order."""
+        ...
+
+    def repair(self, text: str, remedies: Mapping[str, LinkRemedy]) -> RepairedText:
+        """The text, with the remedies (by `Citation.url`) applied."""
+        ...
+
+    def may_edit(self, text: str) -> bool:
+        """Whether the page lets this bot edit it ({{bots}}, {{nobots}})."""
+        ...
+
+    def may_write(self, text: str) -> bool:
+        """Whether a talk page lets this bot write on it ({{bots|optout=…}}, too)."""
+        ...
+
+    def summary(self, repaired: RepairedText, job: str) -> str:
+        """The summary of the edit."""
+        ...
+
+    def message(self, repaired: RepairedText, job: str, *, is_done: bool) -> TalkMessage:
+        """What is said on the talk page; `is_done`: the page was edited, else it is proposed."""
+        ...
+
+
+def url_key_or_empty(url: str) -> str:
+    """The key by which the registry has a URL; empty when it is none."""
+    try:
+        return identity_key(fetch_key(url, allow_single_label=True))
+    except BadUrlError:
+        return ""
+
+
+_TEMPLATES: Final = 10  # the namespace
+
+
+@dataclass(frozen=True)
+class WikitextAdapter:
+    """Reads and repairs wikitext; see `PageAdapter`.
+
+    Attributes:
+        rules: the wiki's, for reading.
+        writing: the same without templates that the wiki does not have.
+        options: how repairs are made.
+        sender: who speaks; its job is filled in.
+    """
+
+    rules: TemplateRules
+    writing: TemplateRules
+    options: RepairOptions
+    sender: MessageSender
+
+    @property
+    def today(self) -> date:
+        """The day until which a date can be one of access."""
+        return self.options.now.date()
+
+    def read(self, text: str) -> Sequence[Citation]:
+        """The citations in the text, in its order."""
+        return read_citations(text, self.rules, today=self.today, own=self.options.own)
+
+    def repair(self, text: str, remedies: Mapping[str, LinkRemedy]) -> RepairedText:
+        """The text, with the remedies (by `Citation.url`) applied."""
+        return repair_page(text, self.read(text), remedies, self.writing, self.options)
+
+    def may_edit(self, text: str) -> bool:
+        """Whether the page lets this bot edit it, and nobody says to be at work on it."""
+        return may_edit(text, self.options.bot) and not is_busy(text)
+
+    def may_write(self, text: str) -> bool:
+        """Whether a talk page lets this bot write on it."""
+        return may_message(text, self.options.bot)
+
+    def summary(self, repaired: RepairedText, job: str) -> str:
+        """The summary of the edit."""
+        return edit_summary(repaired.changes, self.rules.language, self._sender(job))
+
+    def message(self, repaired: RepairedText, job: str, *, is_done: bool) -> TalkMessage:
+        """What is said on the talk page."""
+        language = self.rules.language
+        return talk_message(repaired.changes, language, self._sender(job), is_done=is_done)
+
+    def _sender(self, job: str) -> MessageSender:
+        return MessageSender(job, self.sender.run_page, self.sender.hold)
+
+
+@dataclass(frozen=True)
+class WikitextAdapterFactory:
+    """What a wiki's craft is made of.
+
+    Attributes:
+        rules: for reading.
+        writing: for writing.
+        hold: the template that keeps bots from a link; empty when the wiki has none.
+        language: of the wiki's content; its rules may be another language's.
+    """
+
+    rules: TemplateRules
+    writing: TemplateRules
+    hold: str = ""
+    language: str = ""
+
+    def craft(self, settings: BotSettings, now: datetime) -> WikitextAdapter:
+        """The craft, as the settings want it at that moment."""
+        options = RepairOptions(
+            now,
+            account_name(settings.account),
+            settings.convert_bare,
+            settings.tag_dead,
+            (settings.front.rstrip("/"),) if settings.front else (),
+            self.language,
+        )
+        sender = MessageSender("", settings.run_page, self.hold)
+        return WikitextAdapter(self.rules, self.writing, options, sender)
+
+
+async def prepare_adapter(
+    api: WikiApi, templates: Mapping[str, Any] | None = None
+) -> WikitextAdapterFactory:
+    """What the wiki's craft is made of.
+
+    Args:
+        api: the wiki's.
+        templates: its own template map (`wiki.settings.WikiSettings`).
+
+    Raises:
+        ConfigError: the map has unknown keys, or values of the wrong kind.
+        WikiAwayError: the wiki does not answer.
+    """
+    facts = await read_site_facts(api)
+    rules = rules_for(facts.language, templates)
+    namespace = facts.namespaces.get(_TEMPLATES)
+    prefix = namespace.name if namespace is not None else "Template"
+    asked: dict[str, str] = {}
+
+    def ask(name: str) -> bool:
+        asked[name] = f"{prefix}:{name}"
+        return True
+
+    limit_rules(rules, ask)  # which it wants to know of
+    hold = next(iter(sorted(rules.hold_tags)), "")
+    if hold:
+        ask(hold)
+    there = await existing_titles(api, asked.values())
+    has: Callable[[str], bool] = lambda name: asked.get(name, "") in there  # noqa: E731
+    return WikitextAdapterFactory(
+        rules, limit_rules(rules, has), hold if has(hold) else "", facts.language
+    )
+
+
+def account_name(login: str) -> str:
+    """The account of a login: without the bot password's own name.
+
+    >>> account_name("Repairer@weboid")
+    'Repairer'
+    """
+    return login.partition("@")[0].strip()
+
+
+_MOST_GROWTH: Final = 4_000  # characters that one change may add
+
+
+class UnsafeRepairError(InvariantError):
+    """A repair does more than it says: the page is not edited."""
+
+
+def verify_repair(
+    text: str, repaired: RepairedText, before: Sequence[Citation], after: Sequence[Citation]
+) -> None:
+    """Hold a repair to its word.
+
+    Args:
+        text: the page's text.
+        repaired: what is to be saved.
+        before: the citations in the text.
+        after: the citations in the repaired text.
+
+    Raises:
+        UnsafeRepairError: it changes more than it says, loses a link or adds one of something else.
+    """
+    pieces = sorted(
+        (piece for change in repaired.changes for piece in change.replacements),
+        key=lambda piece: (piece.span.start, piece.span.end),
+    )
+    if _with_replacements(text, pieces) != repaired.text:
+        raise UnsafeRepairError("A repair changes more than the pieces that it names.")
+    if len(repaired.text) > len(text) + _MOST_GROWTH * len(repaired.changes):
+        raise UnsafeRepairError("A repair makes the page far longer.")
+    if align_citations(before, after) is None:
+        raise UnsafeRepairError("A repaired text has other links than before.")
+    mended = {url_key_or_empty(change.url) for change in repaired.changes}
+    more = Counter(url_key_or_empty(each.url) for each in after)
+    more.subtract(url_key_or_empty(each.url) for each in before)
+    if any(count and key not in mended for key, count in more.items()):
+        raise UnsafeRepairError("A repaired text has links that nobody asked for.")
+
+
+def align_citations(before: Sequence[Citation], after: Sequence[Citation]) -> list[int] | None:
+    """Where each citation stands in the repaired text; None when one is missing or out of its order.
+
+    There may be more than before: a link to the copy beside a link is itself one of the original.
+    """
+    found: list[int] = []
+    keys = [url_key_or_empty(each.url) for each in after]
+    place = 0
+    for each in before:
+        wanted = url_key_or_empty(each.url)
+        while place < len(keys) and keys[place] != wanted:
+            place += 1
+        if place == len(keys):
+            return None
+        found.append(place)
+        place += 1
+    return found
+
+
+def verify_idempotent(again: RepairedText, *, waits: bool) -> None:
+    """See that repairing the repaired text has nothing to do.
+
+    Args:
+        again: what a second repair does.
+        waits: the first has left something for the next.
+
+    Raises:
+        UnsafeRepairError: it would edit the page for ever.
+    """
+    if again.changes and not waits:
+        raise UnsafeRepairError("A repair is not done with one edit.")
+
+
+def _with_replacements(text: str, pieces: Sequence[ReplacedSpan]) -> str:
+    """The text with the pieces put in; empty when they do not fit."""
+    made, place = [], 0
+    for piece in pieces:
+        if piece.span.start < place or text[piece.span.start : piece.span.end] != piece.before:
+            return ""
+        made += [text[place : piece.span.start], piece.after]
+        place = piece.span.end
+    return "".join([*made, text[place:]])

@@ -1,0 +1,1 @@
+"""Marks of archived copies beside the links of any HTML page."""

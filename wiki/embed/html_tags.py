@@ -1,0 +1,492 @@
+"""HTML tags, attributes and selected regions, read from bytes (WHATWG HTML 13.2.5).
+
+    for tag in tags(data): …        # those that matter to links, in their order
+
+A tag is found where a browser finds one: not in comments, in scripts and styles, in text areas, in what
+a template or a menu of choices holds, in SVG or MathML. Where a browser's reading depends on more than
+is known here, the reading ends: what follows is nobody's link, and stays as it is. Linear in time; the
+patterns are possessive, so that nothing is read twice.
+
+A selector is a small part of CSS: ``nav``, ``.weboid-ignore``, ``#content``, ``div.box``, ``[attribute]``.
+A region ends where its element does: with its end tag, or, where HTML lets that be left out, where a
+browser closes it. Where the end is missed, the region is too large: links in it are left as they are.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from core.errors import ConfigError
+
+SPACE = rb"\t\n\f\r "
+# What follows a tag's name, up to its end. A `>` in quotes does not end it; a quote that never closes
+# takes the rest of the page, and then there is no tag.
+_REST = (
+    rb"(?:[%(s)s/]++"
+    rb"|[^%(s)s/>][^%(s)s/>=]*+"
+    rb"""(?:[%(s)s]*+=[%(s)s]*+(?:"[^"]*+"|'[^']*+'|(?!["'])[^%(s)s>]*+)|(?![%(s)s]*+=)))*+>"""
+) % {b"s": SPACE}
+_ATTRIBUTE = re.compile(
+    rb"[%(s)s/]*+([^%(s)s/>][^%(s)s/>=]*+)"
+    rb"""(?:[%(s)s]*+=[%(s)s]*+(?:"([^"]*+)"|'([^']*+)'|((?!["'])[^%(s)s>]*+))|(?![%(s)s]*+=))"""
+    % {b"s": SPACE}
+)
+TAG = re.compile(rb"<(/?)([A-Za-z][^%s/>]*+)%s" % (SPACE, _REST))
+TEXT = re.compile(rb"(?:[^<]++|<(?![A-Za-z/!?]))*+")
+
+RAW = frozenset(
+    (b"style", b"textarea", b"title", b"xmp", b"iframe", b"noembed", b"noframes", b"noscript")
+)  # elements whose content is text; `script` and `plaintext` have rules of their own
+_FOREIGN = frozenset((b"svg", b"math"))
+_STEERING = RAW | _FOREIGN | {b"script", b"plaintext", b"template", b"select"}
+_DOUBTFUL_IN_SELECT = RAW | _FOREIGN
+_ALWAYS = _STEERING | {b"a", b"base", b"sup"}
+_COMMENT_END = re.compile(rb"--!?>")
+_SCRIPT = re.compile(rb"<!--|-->|<(/?)script(?=[%s/>])" % SPACE, re.IGNORECASE)
+_RAW_END = {
+    name: re.compile(rb"</%s(?=[%s/>])" % (name, SPACE), re.IGNORECASE) for name in sorted(RAW)
+}
+
+
+class HtmlTag(NamedTuple):
+    """A tag: from `start` up to, and without, `end`; `name` in lower case."""
+
+    start: int
+    end: int
+    name: bytes
+    is_end: bool
+
+
+class HtmlAttribute(NamedTuple):
+    """An attribute as it stands in a tag.
+
+    Attributes:
+        name: in lower case.
+        name_end: where its name ends.
+        start: where its value begins; `name_end` when it has none.
+        end: where its value ends.
+        quote: ``"``, ``'``, or empty for a value without quotes; None without a value.
+    """
+
+    name: bytes
+    name_end: int
+    start: int
+    end: int
+    quote: bytes | None
+
+
+class TagFilter:
+    """Which tags a reader wants to see beside those of links; it may change its mind at each tag.
+
+    Attributes:
+        names: of elements.
+        only_citing: links that lead to the page's own host, as most do, need not be seen.
+    """
+
+    def __init__(self, places: Sequence[int] = (), *, only_citing: bool = False) -> None:
+        """Take places in the page, in order: tags that hold one are wanted, whatever their names."""
+        self.names = frozenset[bytes]()
+        self.only_citing = only_citing
+        self._places = places
+        self._next = 0
+
+    def stop(self, data: bytes, place: int) -> int:
+        """How far tags may be passed over from there."""
+        while self._next < len(self._places) and self._places[self._next] < place:
+            self._next += 1
+        if self._next == len(self._places):
+            return len(data)
+        end = self._places[self._next]
+        while end > place and data[end - 1] in b"<":
+            end -= 1  # what follows it decides what it is
+        return end
+
+
+def iter_tags(data: bytes, watch: TagFilter | None = None) -> Iterator[HtmlTag]:
+    """The tags of a page that a browser makes elements of: all that are wanted, and maybe others.
+
+    Args:
+        data: the page, in an encoding that contains ASCII.
+        watch: which are wanted beside ``a``, ``base`` and ``sup``.
+    """
+    watch = watch or TagFilter()
+    place, templates, in_select = 0, 0, False
+    while True:
+        place = _after_skipped(data, place, watch)
+        tag = tag_at(data, place)
+        if tag is None:
+            place = after_markup(data, place)
+            if place < 0:
+                return
+            continue
+        name = tag.name
+        if name == b"template":
+            templates = max(0, templates + (-1 if tag.is_end else 1))
+        elif name == b"select" and not templates:
+            in_select = not (tag.is_end or in_select)
+        elif not templates and not in_select:
+            yield tag
+        place = tag.end
+        if not tag.is_end and name in _STEERING:
+            if in_select and name in _DOUBTFUL_IN_SELECT:
+                return  # browsers differ in what this is
+            place = _after_content(data, tag)
+            if place < 0:
+                return
+
+
+def _after_skipped(data: bytes, place: int, watch: TagFilter) -> int:
+    """Where the next thing begins that is neither text nor a tag that nobody wants."""
+    stop = watch.stop(data, place)
+    found = _skipped_pattern(watch.names, plain=watch.only_citing).match(data, place, stop)
+    assert found is not None  # it matches nothing, too
+    if found.end() < stop or stop == len(data):
+        return found.end()
+    text = TEXT.match(data, stop)
+    assert text is not None
+    return text.end()
+
+
+# A whole link to a path: nothing in its tag can be, or become, the host of an address.
+_TO_A_PATH = rb"<a(?: ++[a-z-]++(?:=\"(?:[^\"/\\&<>\t\n\r]|/(?!/)|&amp;)*+\")?+)*+ *+>[^<]*+</a>"
+
+
+@lru_cache(maxsize=64)
+def _skipped_pattern(names: frozenset[bytes], *, plain: bool) -> re.Pattern[bytes]:
+    """Text, and tags of all but those names and our own; with `plain` also links to a path."""
+    wanted = b"|".join(map(re.escape, sorted(_ALWAYS | names)))
+    passed = rb"|" + _TO_A_PATH if plain else b""
+    return re.compile(
+        # Names in lower case only, which is twice as fast: others are looked at one by one.
+        rb"(?:[^<]++|<(?![A-Za-z/!?])|</?(?!(?:%s)[%s/>])[a-z][^%s/>A-Z]*+(?=[%s/>])%s%s)*+"
+        % (wanted, SPACE, SPACE, SPACE, _REST, passed)
+    )
+
+
+def tag_attributes(data: bytes, tag: HtmlTag) -> list[HtmlAttribute]:
+    """A tag's attributes; of several with one name only the first counts, the others are left out."""
+    place, seen = tag.start + 1 + tag.is_end + len(tag.name), {}
+    while found := _ATTRIBUTE.match(data, place, tag.end - 1):
+        name = found[1].lower()
+        place = found.end()
+        if name not in seen:
+            group = found.lastindex or 1
+            quote = (None, None, b'"', b"'", b"")[group]
+            start, end = found.span(group) if group > 1 else (found.end(1), found.end(1))
+            seen[name] = HtmlAttribute(name, found.end(1), start, end, quote)
+    return list(seen.values())
+
+
+def is_closed_itself(data: bytes, tag: HtmlTag) -> bool:
+    """Whether the tag ends with a slash that is no part of a value."""
+    if data[tag.end - 2 : tag.end - 1] != b"/":
+        return False
+    return all(each.end < tag.end - 1 for each in tag_attributes(data, tag))
+
+
+def tag_at(data: bytes, place: int) -> HtmlTag | None:
+    """The tag that begins there; None when there is none, or the page ends within it."""
+    found = TAG.match(data, place)
+    if found is None:
+        return None
+    return HtmlTag(place, found.end(), found[2].lower(), bool(found[1]))
+
+
+def after_markup(data: bytes, place: int) -> int:
+    """Where a comment or declaration that begins there ends; -1 when the page ends before.
+
+    So does what is none of these: a tag that never ends.
+    """
+    if data.startswith(b"<!--", place):
+        if data.startswith((b">", b"->"), place + 4):
+            return data.index(b">", place) + 1
+        found = _COMMENT_END.search(data, place + 4)
+        return -1 if found is None else found.end()
+    opener = data[place + 1 : place + 3]
+    if opener[:1] in (b"!", b"?") or (opener[:1] == b"/" and not opener[1:].isalpha()):
+        return data.find(b">", place) + 1 or -1
+    return -1
+
+
+def after_raw(data: bytes, tag: HtmlTag) -> int:
+    """Where the end tag begins of an element whose content is text; -1 when there is none."""
+    if tag.name == b"script":
+        return _after_script(data, tag.end)
+    if tag.name == b"plaintext":
+        return -1
+    found = _RAW_END[tag.name].search(data, tag.end)
+    return -1 if found is None else found.start()
+
+
+def _after_content(data: bytes, tag: HtmlTag) -> int:
+    """Where reading goes on after a start tag whose content is no markup of the page."""
+    if tag.name in RAW or tag.name in (b"script", b"plaintext"):
+        return after_raw(data, tag)
+    if tag.name in _FOREIGN and not is_closed_itself(data, tag):
+        return after_foreign(data, tag)
+    return tag.end
+
+
+def _after_script(data: bytes, place: int) -> int:
+    """Where a script's end tag begins: one in a comment within it may be its text (13.2.5.15)."""
+    depth = 0  # 1: in a comment; 2: in a script that the comment holds
+    while found := _SCRIPT.search(data, place):
+        place = found.end()
+        if found[0] == b"<!--":
+            depth = depth or 1
+            place = found.start() + 2  # its dashes may end it: <!-->
+        elif found[0] == b"-->":
+            depth = 0
+        elif not found[1]:
+            depth = 2 if depth == 1 else depth
+        elif depth < 2:
+            return found.start()
+        else:
+            depth = 1
+    return -1
+
+
+# SVG and MathML: elements that HTML begins within, and those that end both.
+_POINTS = {
+    b"svg": frozenset((b"foreignobject", b"desc", b"title")),
+    b"math": frozenset((b"mi", b"mo", b"mn", b"ms", b"mtext")),
+}
+_VOID = frozenset(
+    b"area base br col embed hr img input link meta source track wbr param keygen image".split()
+)
+_BREAKING_OUT = frozenset(
+    b"b big blockquote body br center code dd div dl dt em embed h1 h2 h3 h4 h5 h6 head hr i img li "
+    b"listing menu meta nobr ol p pre ruby s small span strong strike sub sup table tt u ul var".split()
+)
+_DEPTH = 500
+
+
+class _OpenElement(NamedTuple):
+    name: bytes
+    space: bytes  # svg, math, or html
+    holds_html: bool
+
+
+def after_foreign(data: bytes, root: HtmlTag) -> int:
+    """Where an SVG or MathML element ends; -1 when that cannot be told."""
+    stack = [_OpenElement(root.name, root.name, holds_html=False)]
+    place = root.end
+    while stack:
+        found = TEXT.match(data, place)
+        assert found is not None
+        place = found.end()
+        tag = tag_at(data, place)
+        if tag is None:
+            place = _after_foreign_markup(data, place, stack[-1])
+        elif tag.is_end:
+            place = _closed(tag, stack)
+        else:
+            place = _opened(data, tag, stack)
+        if place < 0 or len(stack) > _DEPTH:
+            return -1
+    return place
+
+
+def _after_foreign_markup(data: bytes, place: int, within: _OpenElement) -> int:
+    if within.space != b"html" and data.startswith(b"<![CDATA[", place):
+        end = data.find(b"]]>", place)
+        return -1 if end < 0 else end + 3
+    return after_markup(data, place)
+
+
+def _closed(tag: HtmlTag, stack: list[_OpenElement]) -> int:
+    """Close what an end tag closes; where reading goes on."""
+    if stack[-1].space != b"html" and tag.name in (b"p", b"br"):
+        return _broken_out(tag, stack)
+    is_html = stack[-1].space == b"html"
+    for depth in range(len(stack) - 1, -1, -1):
+        each = stack[depth]
+        if (each.space == b"html") != is_html:
+            break
+        if each.name == tag.name:
+            del stack[depth:]
+            return tag.end
+    # In SVG and MathML it may close what lies around them, which is not known here (13.2.6.5).
+    is_harmless = is_html and all(each.name != tag.name for each in stack)
+    return tag.end if is_harmless else -1
+
+
+def _broken_out(tag: HtmlTag, stack: list[_OpenElement]) -> int:
+    """Leave SVG and MathML as far as a tag of HTML does."""
+    while stack and stack[-1].space != b"html" and not stack[-1].holds_html:
+        stack.pop()
+    return tag.end if stack else tag.start
+
+
+def _opened(data: bytes, tag: HtmlTag, stack: list[_OpenElement]) -> int:
+    """Open what a start tag opens; where reading goes on."""
+    top = stack[-1]
+    if top.space != b"html" and not top.holds_html:
+        if tag.name in _BREAKING_OUT or (tag.name == b"font" and _is_html_font(data, tag)):
+            if _broken_out(tag, stack) == tag.start:
+                return tag.start
+        else:
+            space = b"svg" if tag.name == b"svg" else top.space
+            if not is_closed_itself(data, tag):
+                stack.append(_OpenElement(tag.name, space, _holds_html(data, tag, space)))
+            return tag.end
+    if tag.name in RAW or tag.name in (b"script", b"plaintext"):
+        return after_raw(data, tag)
+    if tag.name in _FOREIGN:
+        if not is_closed_itself(data, tag):
+            stack.append(_OpenElement(tag.name, tag.name, holds_html=False))
+    elif tag.name not in _VOID:
+        stack.append(_OpenElement(tag.name, b"html", holds_html=True))
+    return tag.end
+
+
+def _holds_html(data: bytes, tag: HtmlTag, space: bytes) -> bool:
+    if space == b"math" and tag.name == b"annotation-xml":
+        kinds = (b"text/html", b"application/xhtml+xml")
+        return any(
+            each.name == b"encoding" and data[each.start : each.end].lower() in kinds
+            for each in tag_attributes(data, tag)
+        )
+    return tag.name in _POINTS[space]
+
+
+def _is_html_font(data: bytes, tag: HtmlTag) -> bool:
+    return any(each.name in (b"color", b"face", b"size") for each in tag_attributes(data, tag))
+
+
+_SELECTOR = re.compile(
+    r"(?P<name>[a-zA-Z][a-zA-Z0-9-]*)?(?:(?P<sign>[.#])(?P<value>[^\s.#,>+~\[\]:]+)|\[(?P<has>[\w-]+)\])?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ElementSelector:
+    """Which elements are meant: by name, and by class, id or attribute; what is empty says nothing."""
+
+    name: bytes = b""
+    sign: str = ""  # ".", "#", or "[" for an attribute
+    value: bytes = b""
+
+    @property
+    def needle(self) -> bytes:
+        """What such an element's tag contains, in any case of letters."""
+        return (self.value or self.name).lower()
+
+    def fits(self, data: bytes, tag: HtmlTag) -> bool:
+        """Whether a start tag makes such an element."""
+        if self.name and self.name != tag.name:
+            return False
+        if not self.sign:
+            return True
+        for each in tag_attributes(data, tag):
+            value = data[each.start : each.end]
+            if self.sign == "[" and each.name == self.value:
+                return value.lower() != b"false"
+            if self.sign == "#" and each.name == b"id":
+                return value == self.value
+            if self.sign == "." and each.name == b"class":
+                return self.value in value.split()
+        return False
+
+
+def parse_selector(text: str) -> ElementSelector:
+    """The selector that a text is.
+
+    Raises:
+        ConfigError: it is none.
+
+    >>> parse_selector("div.box")
+    Selector(name=b'div', sign='.', value=b'box')
+    """
+    found = _SELECTOR.fullmatch(text.strip())
+    if found is None or not text.strip():
+        raise ConfigError(
+            f"{text[:80]!r} is no selector: write an element's name, .class, #id, name.class, or [attribute]."
+        )
+    name = (found["name"] or "").lower().encode()
+    if found["has"]:
+        return ElementSelector(name, "[", found["has"].lower().encode())
+    return ElementSelector(name, found["sign"] or "", (found["value"] or "").encode("utf-8"))
+
+
+# Elements whose end tag may be left out: who may stand beside them, and what encloses them.
+_CELLS = frozenset((b"td", b"th", b"tr", b"tbody", b"thead", b"tfoot"))
+_ROWS = _CELLS - {b"td", b"th"}
+_BLOCKS = frozenset(
+    b"address article aside blockquote body center details dialog dir div dl dd dt fieldset figcaption "
+    b"figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr html li main menu nav ol p pre section "
+    b"summary table td th tr ul".split()
+)
+_ENDED_BY: dict[bytes, tuple[frozenset[bytes], frozenset[bytes]]] = {
+    b"a": (frozenset((b"a",)), frozenset()),
+    b"p": (_BLOCKS, _BLOCKS - {b"p"}),
+    b"li": (frozenset((b"li",)), frozenset((b"ul", b"ol", b"menu"))),
+    b"dt": (frozenset((b"dt", b"dd")), frozenset((b"dl",))),
+    b"dd": (frozenset((b"dt", b"dd")), frozenset((b"dl",))),
+    b"td": (_CELLS, frozenset((b"table",))),
+    b"th": (_CELLS, frozenset((b"table",))),
+    b"tr": (_ROWS, frozenset((b"table",))),
+    b"tbody": (_ROWS - {b"tr"}, frozenset((b"table",))),
+}
+_VOID_ELEMENTS = frozenset(
+    b"area base br col embed hr img input link meta source track wbr param".split()
+)
+
+
+def selector_positions(selectors: Sequence[ElementSelector], lowered: bytes) -> list[int]:
+    """Where a page, in lower case, may have an element that a selector without a name means, in order."""
+    needles = sorted({each.needle for each in selectors if not each.name})
+    if not needles:
+        return []
+    return [found.start() for found in re.finditer(b"|".join(map(re.escape, needles)), lowered)]
+
+
+class SelectedRegion:
+    """Whether we are within an element that one of the selectors means. Shown every tag, in order."""
+
+    def __init__(self, selectors: Sequence[ElementSelector]) -> None:
+        self._selectors = selectors
+        self._named = frozenset(each.name for each in selectors if each.name)
+        self._name = b""
+        self._depth = 0
+        self._around = 0
+
+    @property
+    def wanted(self) -> frozenset[bytes]:
+        """Names of the elements whose tags must be shown; others may be left out."""
+        if not self._name:
+            return self._named
+        beside, around = _ENDED_BY.get(self._name, (frozenset(), frozenset()))
+        return frozenset((self._name, *beside, *around))
+
+    def enter(self, data: bytes, tag: HtmlTag) -> bool:
+        """Take the next tag; whether what is wanted has changed."""
+        before = self._name
+        if before:
+            self._look(tag)
+        # Regions within regions change nothing, so only the outermost is known.
+        is_outside = not self._name and not tag.is_end and tag.name not in _VOID_ELEMENTS
+        if is_outside and any(each.fits(data, tag) for each in self._selectors):
+            self._name, self._depth, self._around = tag.name, 1, 0
+        return self._name != before
+
+    def __bool__(self) -> bool:
+        """Whether we are within."""
+        return bool(self._name)
+
+    def _look(self, tag: HtmlTag) -> None:
+        """Leave the region when the tag ends it."""
+        rule = _ENDED_BY.get(self._name)
+        if rule is None:
+            self._depth += (-1 if tag.is_end else 1) * (tag.name == self._name)
+            if not self._depth:
+                self._name = b""
+            return
+        beside, around = rule
+        if tag.name in around and not (self._name == b"p" and not tag.is_end):
+            self._around += -1 if tag.is_end else 1
+        ends = tag.name == self._name if tag.is_end else tag.name in beside
+        if self._around < 0 or (self._around == 0 and ends):
+            self._name = b""

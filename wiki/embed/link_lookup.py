@@ -1,0 +1,513 @@
+"""Lookup of a page's links at the front: cited addresses, requests, answers.
+
+An answer ends in other people's pages. So nothing of it is taken but texts of known form, and addresses
+at the front's own origins or at a known archive; what is anything else counts as no answer.
+
+    async with HttpLookup("https://archive.example", …) as lookup:
+        answers = await lookup.ask("handbook@me", urls)
+
+A front that is slow or away costs one page its short time-out, and the next ones nothing: it is not
+asked again for half a minute. Answers are kept as long as the front says that they hold.
+"""
+
+import asyncio
+import json
+import re
+import unicodedata
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import StrEnum
+from functools import cached_property, lru_cache
+from html import unescape
+from html.entities import html5
+from types import TracebackType
+from typing import Any, Protocol, Self
+from urllib.parse import urljoin
+
+import httpx
+
+from core.clock import Clock
+from core.errors import BadUrlError, ConfigError
+from core.hosts import HostPatterns
+from core.urls import fetch_key, host_of, identity_key
+from core.web_dates import parse_retry_after
+from links.archives.archive_urls import recognise
+
+LONGEST_CITED_URL = 4_096  # of an address: longer ones are nobody's citation
+_REFERENCE = re.compile(r"&(?:#(?:[0-9]{1,9}|[xX][0-9a-fA-F]{1,8});?|([A-Za-z0-9]{1,40};?))(=?)")
+_TAKEN_OUT = re.compile("[\t\n\r]")
+_AROUND = "".join(map(chr, range(0x21)))  # C0 controls and space (WHATWG URL, 4.4)
+_ABSOLUTE = re.compile(r"https?:[/\\]{2}[^/\\]", re.IGNORECASE)
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE | re.ASCII)
+_BEFORE_QUERY = re.compile(r"[^?#]*")
+
+
+def attribute_text(value: bytes, charset: str) -> str:
+    """An attribute's value, with its character references read as in attributes (13.2.5.73).
+
+    >>> attribute_text(b"/?a=1&amp;b=2&copy=3&eacute", "utf-8")
+    '/?a=1&b=2&copy=3é'
+    """
+    text = value.decode(charset, "replace")
+    return _REFERENCE.sub(_referred, text) if "&" in text else text
+
+
+def _referred(found: re.Match[str]) -> str:
+    name, equals = found[1], found[2]
+    if name is None:
+        return unescape(found[0].removesuffix("=")) + equals
+    if name.endswith(";"):
+        return html5.get(name, f"&{name}") + equals
+    return found[0] if equals else html5.get(name, f"&{name}")
+
+
+@dataclass(frozen=True, slots=True)
+class CitedAddress:
+    """What a link cites.
+
+    Attributes:
+        url: its address, absolute, else as it stands in the page.
+        host: whose it is.
+        page: what tells one page from others; of a copy, that of the original; empty when unknown.
+        is_copy: it is a known archive's, or this one's.
+    """
+
+    url: str
+    host: str
+    page: str
+    is_copy: bool
+
+
+@dataclass(frozen=True)
+class PageLocation:
+    """Where a page lies, and which addresses are not to be marked.
+
+    Attributes:
+        url: the page's own; empty when it is not known.
+        own: hosts whose pages are no citations: ``wiki.example``, ``*.example``.
+        fronts: origins of this archive's front and replay.
+    """
+
+    url: str = ""
+    own: tuple[str, ...] = ()
+    fronts: tuple[str, ...] = ()
+
+    @cached_property
+    def hosts(self) -> HostPatterns[bool]:
+        """All hosts that are not to be marked.
+
+        Raises:
+            ConfigError: one of the patterns is none.
+        """
+        named = [*self.own]
+        try:
+            named += [host_of(url) for url in (self.url, *self.fronts) if url]
+        except BadUrlError as error:
+            raise ConfigError(f"A page or front has no usable address: {error}") from error
+        return HostPatterns(dict.fromkeys(named, True))
+
+    def cited(self, href: str, base: str = "") -> "CitedAddress | None":
+        """What a link cites; None when it is nothing to ask for.
+
+        Args:
+            href: the attribute's text.
+            base: of the page's own ``<base href>``.
+        """
+        text = _TAKEN_OUT.sub("", href.strip(_AROUND))
+        if not text or len(text) > LONGEST_CITED_URL or "\ufffd" in text:
+            return None
+        if not _ABSOLUTE.match(text):
+            text = self._absolute(text, base)
+            if not text:
+                return None
+        cited = _cited_address(text, self.fronts)
+        return cited if cited is not None and not self.hosts.of(cited.host) else None
+
+    def _absolute(self, text: str, base: str) -> str:
+        """What a relative address means; empty when that is unknown, or nothing of the web."""
+        if _SCHEME.match(text):
+            return ""
+        is_of_host = text.replace("\\", "/", 2).startswith("//")
+        if not is_of_host and not base:
+            return ""  # the page's own host
+        try:
+            start = urljoin(self.url, base) if base else self.url
+            start = start or ("https://unknown.invalid/" if is_of_host else "")
+            joined = urljoin(start, text.replace("\\", "/", 2) if is_of_host else text)
+        except ValueError:
+            return ""
+        return joined if _ABSOLUTE.match(joined) else ""
+
+
+@lru_cache(maxsize=8_192)  # a page's links are the same at its next view
+def _cited_address(text: str, fronts: tuple[str, ...]) -> CitedAddress | None:
+    """What an absolute address cites; None for one that nobody can ask for."""
+    try:
+        key = fetch_key(text)
+        archive = recognise(key, own=fronts)
+        is_copy = archive is not None and archive.is_known
+        # Copies of a page stand beside it under either scheme, and with or without a last slash.
+        of = archive.original if archive is not None and is_copy else key
+        page = identity_key(of).partition("://")[2].rstrip("/") if of else ""
+        return CitedAddress(text, host_of(key), page, is_copy=is_copy)
+    except BadUrlError:
+        return None
+
+
+def with_escaped_query(text: str, charset: str) -> str:
+    """The address with its query in the page's own encoding, as browsers send it (WHATWG URL, 4.4).
+
+    >>> with_escaped_query("http://example.org/é?q=é", "cp1252")
+    'http://example.org/é?q=%E9'
+    """
+    if charset == "utf-8" or text.isascii() or "?" not in text:
+        return text
+    before = _BEFORE_QUERY.match(text)
+    assert before is not None
+    query, hash_sign, fragment = text[before.end() :].partition("#")
+    coded = "".join(map(chr, query.encode(charset, "xmlcharrefreplace")))
+    escaped = "".join(char if ord(char) < 0x80 else f"%{ord(char):02X}" for char in coded)
+    return before[0] + escaped + hash_sign + fragment
+
+
+def all_origins(urls: Iterable[str]) -> tuple[str, ...]:
+    """The origins of addresses, each once.
+
+    Raises:
+        ConfigError: one is no http(s) address.
+    """
+    found: dict[str, None] = {}
+    for url in urls:
+        matched = re.match(r"(https?://[^/?#\\@\s]+)(?=[/?#]|$)", url, re.IGNORECASE)
+        if matched is None:
+            raise ConfigError(f"{url[:80]!r} is no address of a front: https://archive.example.")
+        found[matched[1].lower()] = None
+    return tuple(found)
+
+
+URLS_AT_ONCE = 1_000
+_LONGEST_ADDRESS = 8_192
+_LONGEST_WORDS = 300
+_LONGEST_LABEL = 40
+_WORD = re.compile(r"[a-z][a-z0-9-]{0,39}", re.ASCII)
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d{1,9})?Z)?", re.ASCII)
+_FRESH_LIMIT_S = 86_400.0
+_FRESH_DEFAULT_S = 60.0
+
+
+class CopyDisplay(StrEnum):
+    """Beside which links the copy is offered."""
+
+    ALWAYS = "always"
+    DEAD = "dead"
+    NEVER = "never"  # classes and attributes only
+
+
+@dataclass(frozen=True, slots=True)
+class LinkAnswer:
+    """What is known of one link; the fields are those of docs/embedding.md."""
+
+    url: str
+    answer: str = "none"
+    href: str = ""
+    copy: str = ""
+    date: str = ""
+    group: str = "unknown"
+    is_dead: bool = False
+    words: str = ""
+    label: str = ""  # the word beside the link, in the language asked for; empty: ours
+
+    @property
+    def says_something(self) -> bool:
+        """Whether there is anything to show."""
+        return self.answer != "none" or self.group != "unknown"
+
+
+def read_answers(
+    document: Any, urls: Sequence[str], fronts: Iterable[str]
+) -> tuple[dict[str, LinkAnswer], float]:
+    """The answers that can be believed, by the URLs asked for, and for how many seconds they hold.
+
+    Args:
+        document: the front's JSON, parsed; whatever it is.
+        urls: what was asked for, in its order.
+        fronts: origins that a copy may lie at.
+    """
+    links = document.get("links") if isinstance(document, dict) else None
+    if not isinstance(links, list):
+        return {}, _FRESH_DEFAULT_S
+    allowed = tuple(f"{origin.rstrip('/')}/".lower() for origin in fronts)
+    found = {}
+    for url, each in zip(urls, links, strict=False):
+        if isinstance(each, dict) and each.get("url") == url:
+            found[url] = _read_answer(url, each, allowed)
+    fresh = document.get("fresh_s")
+    is_number = isinstance(fresh, (int, float)) and not isinstance(fresh, bool)
+    is_sane = is_number and 0 <= fresh <= _FRESH_LIMIT_S
+    return found, float(fresh) if is_sane else _FRESH_DEFAULT_S
+
+
+def _read_answer(url: str, each: Mapping[str, Any], allowed: tuple[str, ...]) -> LinkAnswer:
+    answer, group, date = _text(each, "answer"), _text(each, "group"), _text(each, "date")
+    href, copy = (_address(each.get(key), allowed) for key in ("href", "copy"))
+    group = group if _WORD.fullmatch(group) else "unknown"
+    known = LinkAnswer(
+        url,
+        group=group,
+        is_dead=each.get("is_dead") is True,
+        words=_plain_line(_text(each, "words")),
+        label=_plain_line(_text(each, "label"))[:_LONGEST_LABEL],
+    )
+    if answer == "none" or not _WORD.fullmatch(answer) or not (href or copy):
+        return known
+    if answer != "copy":
+        return replace(known, answer=answer, href=href)
+    # Copies come from an origin of their own; where that is not known, the page around one does.
+    date = date if _DATE.fullmatch(date) else ""
+    return replace(known, answer=answer, href=href or copy, copy=copy or href, date=date)
+
+
+def _text(each: Mapping[str, Any], key: str) -> str:
+    value = each.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _address(value: Any, allowed: tuple[str, ...]) -> str:
+    """The address, in ASCII; empty when it is none that a reader may be led to."""
+    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_ADDRESS:
+        return ""
+    is_ours = value.lower().startswith(allowed) and "\\" not in value
+    try:
+        key = fetch_key(value, allow_single_label=is_ours)
+    except BadUrlError:
+        return ""
+    if is_ours:
+        # As it is: a copy's address may hold a fragment or user information of what it is a copy of.
+        return "".join(
+            char if 0x20 < ord(char) < 0x7F and char not in "\"'<>" else _escaped(char)
+            for char in value
+        )
+    found = recognise(key)
+    return key if found is not None and found.is_known and found.is_usable else ""
+
+
+def _escaped(char: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "replace"))
+
+
+def _plain_line(text: str) -> str:
+    """The text on one line, without what steers a terminal or turns the direction of letters."""
+    shown = "".join(
+        " " if unicodedata.category(char) in {"Cc", "Zl", "Zp"} else char
+        for char in text[: 2 * _LONGEST_WORDS]
+        if unicodedata.category(char) not in {"Cf", "Cs", "Cn", "Co"}
+    )
+    return " ".join(shown.split())[:_LONGEST_WORDS]
+
+
+LOOKUP_PATH = "/links/api/cached"
+TIMEOUT_S = 1.0
+FAILURE_PAUSE_S = 30.0  # how long a front that failed is left alone
+ANSWERS_KEPT = 20_000  # answers
+ANSWER_LIMIT_BYTES = 8 << 20
+_QUESTION_BYTES = 250_000  # the front reads no more than 300,000
+_PATIENCE = 20  # questions that a patient one repeats
+_WAIT_LIMIT_S = 60
+
+
+class LinkLookup(Protocol):
+    """Whoever knows what became of links.
+
+    Attributes:
+        failure: why the last question had no answer; empty when it had one.
+    """
+
+    failure: str
+
+    async def ask(self, wiki: str, urls: Sequence[str], /) -> Mapping[str, LinkAnswer]:
+        """What is known of the URLs, by URL; nothing of those that nobody knows. Never fails."""
+        ...
+
+
+class _RetryLaterError(Exception):
+    """The front asks to be left alone for a while."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(said)
+        wait = parse_retry_after(said, now=None, limit=timedelta(seconds=_WAIT_LIMIT_S))
+        self.wait_s = 5.0 if wait is None else wait.total_seconds()
+
+
+class EmptyLookup:
+    """Nothing is known of any link: what was marked loses its marks."""
+
+    failure = ""
+
+    async def ask(self, _wiki: str, urls: Sequence[str]) -> Mapping[str, LinkAnswer]:
+        """Of each URL, nothing."""
+        return {url: LinkAnswer(url) for url in urls}
+
+
+class LookupFailedError(Exception):
+    """The front gave no answer; its text says why."""
+
+
+def url_batches(urls: Iterable[str]) -> Iterator[list[str]]:
+    """The URLs in as few questions as the front reads."""
+    batch: list[str] = []
+    size = 0
+    for url in urls:
+        more = len(json.dumps(url, ensure_ascii=False).encode("utf-8", "replace")) + 2
+        if batch and (len(batch) == URLS_AT_ONCE or size + more > _QUESTION_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(url)
+        size += more
+    if batch:
+        yield batch
+
+
+@dataclass(frozen=True, slots=True)
+class LookupOptions:
+    """How a front is asked.
+
+    Attributes:
+        language: of the words that are shown; empty: the front's own.
+        token: that lets us ask as often as we like; empty for none.
+        rest_s: how long a front that failed is not asked.
+        is_patient: a front that says "later" is waited for.
+    """
+
+    language: str = ""
+    token: str = ""
+    rest_s: float = FAILURE_PAUSE_S
+    is_patient: bool = False
+
+
+class HttpLinkLookup:
+    """A front that is asked over HTTP. Close it, or use it as a context."""
+
+    def __init__(
+        self,
+        front: str,
+        *,
+        clock: Clock,
+        origins: Sequence[str] = (),
+        timeout_s: float = TIMEOUT_S,
+        manner: LookupOptions | None = None,
+    ) -> None:
+        """Take the front's address.
+
+        Args:
+            front: its origin, and a path when it lies below one: ``https://wiki.example/archive``.
+            clock: tells how old an answer is.
+            origins: where copies may lie, beside the front's own origin.
+            timeout_s: for a whole question.
+            manner: how else it is asked.
+
+        Raises:
+            ConfigError: an address is none.
+        """
+        self._address = front.rstrip("/") + LOOKUP_PATH
+        self._origins = all_origins((front, *origins))
+        self._clock = clock
+        self._manner = manner or LookupOptions()
+        self._timeout_s = timeout_s
+        self._client = httpx.AsyncClient(
+            timeout=timeout_s,
+            follow_redirects=False,
+            trust_env=False,
+            headers=self._head(),
+        )
+        self._rests_until = float("-inf")
+        self._kept: OrderedDict[tuple[str, str], tuple[float, LinkAnswer]] = OrderedDict()
+        self.failure = ""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._client.aclose()
+
+    async def ask(self, wiki: str, urls: Sequence[str]) -> Mapping[str, LinkAnswer]:
+        """What is known of the URLs; `failure` says whether the front was missed."""
+        now = self._clock.monotonic()
+        found: dict[str, LinkAnswer] = {}
+        missing = []
+        for url in dict.fromkeys(urls):
+            until, answer = self._kept.get((wiki, url), (now, None))
+            if answer is not None and until > now:
+                found[url] = answer
+            else:
+                missing.append(url)
+        for batch in url_batches(missing):
+            if self._clock.monotonic() < self._rests_until:
+                break
+            try:
+                told, fresh_s = await self._asked(wiki, batch)
+            except LookupFailedError as error:
+                self.failure = str(error)
+                self._rests_until = self._clock.monotonic() + self._manner.rest_s
+                break
+            self.failure = ""
+            found |= told
+            self._keep(wiki, told, self._clock.monotonic() + fresh_s)
+        return found
+
+    def _head(self) -> dict[str, str]:
+        head = {"Accept": "application/json", "Content-Type": "application/json"}
+        token = self._manner.token
+        return head | ({"Authorization": f"Bearer {token}"} if token else {})
+
+    async def _asked(self, wiki: str, urls: list[str]) -> tuple[dict[str, LinkAnswer], float]:
+        question = {"wiki": wiki, "urls": urls, "lang": self._manner.language or None}
+        body = json.dumps(question, ensure_ascii=False).encode("utf-8", "replace")
+        for _ in range(_PATIENCE if self._manner.is_patient else 1):
+            try:
+                async with asyncio.timeout(
+                    self._timeout_s
+                ):  # httpx bounds each step, not their sum
+                    document = json.loads(await self._body(body))
+            except _RetryLaterError as error:
+                if self._manner.is_patient:
+                    await asyncio.sleep(error.wait_s)
+                continue
+            except TimeoutError as error:
+                raise LookupFailedError(f"it took longer than {self._timeout_s:g} s") from error
+            except httpx.HTTPError as error:
+                raise LookupFailedError(str(error) or type(error).__name__) from error
+            except (ValueError, RecursionError) as error:
+                raise LookupFailedError("its answer is no JSON") from error
+            return read_answers(document, urls, self._origins)
+        raise LookupFailedError("it was asked too often, and says so")
+
+    async def _body(self, question: bytes) -> bytes:
+        async with self._client.stream("POST", self._address, content=question) as answer:
+            if answer.status_code == 429:
+                raise _RetryLaterError(answer.headers.get("retry-after", ""))
+            if answer.status_code != 200:
+                raise LookupFailedError(f"it answers with status {answer.status_code}")
+            body = bytearray()
+            async for part in answer.aiter_bytes():
+                body += part
+                if len(body) > ANSWER_LIMIT_BYTES:
+                    raise LookupFailedError("its answer is too large")
+        return bytes(body)
+
+    def _keep(self, wiki: str, told: Mapping[str, LinkAnswer], until: float) -> None:
+        for url, answer in told.items():
+            self._kept[wiki, url] = (until, answer)
+            self._kept.move_to_end((wiki, url))
+        while len(self._kept) > ANSWERS_KEPT:
+            self._kept.popitem(last=False)

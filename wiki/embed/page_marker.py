@@ -1,0 +1,492 @@
+"""Marks of archived copies beside a page's links, inserted into its bytes.
+
+Only where a link's address holds bytes beyond ASCII does it matter which of them; but a page whose
+bytes do not contain ASCII cannot be read here, and is left alone.
+
+    page = read_page(html, surroundings)            # which links it cites
+    html = marked(page, answers, Show.ALWAYS)       # classes, attributes, and a copy's link after each
+    unmarked(html) == the page that was read        # for every page, and for garbage
+
+What is inserted is docs/embedding.md's: `weboid embed`, the gadget and the extension show the same.
+Links that somebody has marked already are left alone, so that marking twice changes nothing; `remove_marks`
+first, where what was known has changed. The insertions are ASCII, have no script and no style, and
+stand where a browser's reading of everything else stays the same. Pure; time and memory are linear.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from wiki.embed.html_tags import (
+    ElementSelector,
+    HtmlAttribute,
+    HtmlTag,
+    SelectedRegion,
+    TagFilter,
+    iter_tags,
+    parse_selector,
+    selector_positions,
+    tag_attributes,
+)
+from wiki.embed.link_lookup import (
+    CitedAddress,
+    CopyDisplay,
+    LinkAnswer,
+    PageLocation,
+    attribute_text,
+    with_escaped_query,
+)
+
+_ASCII_WITHIN = re.compile(
+    r"utf-?8|windows-(?:125\d|874|949|31j)|cp(?:125\d|866)|iso-?8859-?\d{1,2}|latin\d|l\d|us-ascii|ascii"
+    r"|koi8-[ru]|macintosh|gbk|gb2312|gb18030|big5(?:-hkscs)?|euc-(?:jp|kr)|shift[-_]jis|sjis"
+    r"|ks_c_5601-1987|tis-620|ibm866"
+)
+# The names that the WHATWG Encoding Standard gives to a larger encoding.
+_LARGER = {
+    "ascii": "windows-1252", "us-ascii": "windows-1252", "iso-8859-1": "windows-1252",
+    "iso8859-1": "windows-1252", "latin1": "windows-1252", "l1": "windows-1252",
+    "iso-8859-9": "windows-1254", "latin5": "windows-1254", "iso-8859-11": "windows-874",
+    "tis-620": "windows-874", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932",
+    "shift-jis": "cp932", "sjis": "cp932", "windows-31j": "cp932", "euc-kr": "cp949",
+    "ks_c_5601-1987": "cp949", "windows-949": "cp949", "windows-874": "cp874",
+    "macintosh": "mac-roman", "big5": "big5hkscs",
+}  # fmt: skip
+_WITHOUT_ASCII = re.compile(r"utf-?(?:16|32|7)|ucs-|iso-2022-|hz-gb|csiso2022|unicode", re.ASCII)
+_META = re.compile(
+    rb"<meta\b[^>]{0,500}?charset\s{0,9}=\s{0,9}[\"']?([\w:.-]{1,40})", re.IGNORECASE
+)
+_PRESCAN_BYTES = 1_024  # how far a browser looks for it (WHATWG HTML, 13.2.3.2)
+
+
+def detect_codec(data: bytes, declared: str = "") -> str | None:
+    r"""The codec of a page's bytes; None when they do not contain ASCII, or cannot be read.
+
+    Args:
+        data: the page, or its beginning.
+        declared: what its server said; empty when it said nothing.
+
+    >>> detect_codec(b"<meta charset=latin1>"), detect_codec(b"\xff\xfe<\0")
+    ('cp1252', None)
+    """
+    if data.startswith(b"\xef\xbb\xbf"):
+        return "utf-8"
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return None
+    for known in (_codec_of_label(declared), _meta_charset(data)):
+        if known != "":
+            return known
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return "cp1252"
+    return "utf-8"
+
+
+def _meta_charset(data: bytes) -> str | None:
+    """What the page itself says; empty when it says nothing."""
+    meta = _META.search(data, 0, _PRESCAN_BYTES)
+    label = "" if meta is None else meta[1].decode("ascii", "replace").lower()
+    # It was read as ASCII, so that is not true (WHATWG HTML, 13.2.3.2).
+    return "utf-8" if label.startswith("utf-16") else _codec_of_label(label)
+
+
+def _codec_of_label(label: str) -> str | None:
+    """The codec that a label names; None for one without ASCII, empty for one that names none."""
+    label = label.strip("\t\n\f\r \"'").lower()
+    if _WITHOUT_ASCII.match(label):
+        return None
+    if not _ASCII_WITHIN.fullmatch(label):
+        return ""
+    codec = _LARGER.get(label, label)
+    codec = codec.replace("windows-", "cp") if codec.startswith("windows-12") else codec
+    try:
+        "a".encode(codec)
+    except LookupError:
+        return ""
+    return codec
+
+
+_NAME_END = len(b"<a")
+_NEARBY_LINKS = 3  # links between a citation's address and its archived copy, at most
+_NAMED = 200  # characters of an address that a link's name for screen readers has
+_MARKS = frozenset((b"data-originalurl", b"data-versionurl", b"data-versiondate"))
+_SPACE_AND_SUP = re.compile(rb"\s*<sup\b[^>]*?\bweboid-cached\b", re.IGNORECASE)
+# What nobody marks: the word of a page's author, what can be edited (it would be saved), our own.
+_ALWAYS_SKIPPED = tuple(
+    map(parse_selector, (".weboid-ignore", ".weboid-cached", "[contenteditable]"))
+)
+# Where engines that say their name have what their authors wrote; around it are menus and notices.
+_CONTENT = {
+    b"mediawiki": (parse_selector("#mw-content-text"),),
+    b"dokuwiki": (parse_selector("#dokuwiki__content"),),
+}
+_GENERATOR = re.compile(rb"<meta name=[\"']?generator[\"']? content=[\"']?(mediawiki|dokuwiki)\b")
+_HEAD = 16_384  # how far its name is looked for
+
+
+@dataclass(frozen=True, slots=True)
+class CopyLabels:
+    """The words beside links, on one line."""
+
+    copy: str = "cached"
+    queued: str = "queued"
+    others: str = "not archived"
+
+    def of(self, answer: str) -> str:
+        """The word for an answer."""
+        return {"copy": self.copy, "queued": self.queued}.get(answer, self.others)
+
+
+COPY_LABELS = {
+    "de": CopyLabels("archiviert", "vorgemerkt", "nicht archiviert")
+}  # of others: English
+
+
+@dataclass(frozen=True)
+class MarkRules:
+    """Which links are marked.
+
+    Attributes:
+        only: links that are one of these, or in one of these; empty: in the content of an engine that
+            is known, else all.
+        skip: never those that are one of these, or in one of these.
+    """
+
+    only: tuple[ElementSelector, ...] = ()
+    skip: tuple[ElementSelector, ...] = ()
+
+
+@dataclass(slots=True)
+class MarkableLink:
+    """A link of a page that can be marked.
+
+    Attributes:
+        url: what it cites, absolute.
+        start: where its tag begins.
+        classes: its attribute `class`, placed from there.
+        page: what tells the cited page from others.
+        is_copy: it leads to an archive.
+        end: where its end tag ends; -1 for one that has none, or is closed by what follows.
+    """
+
+    url: str
+    start: int
+    classes: HtmlAttribute | None
+    page: str
+    is_copy: bool
+    end: int = -1
+
+
+@dataclass(frozen=True)
+class MarkablePage:
+    """A page that was read.
+
+    Attributes:
+        data: its bytes.
+        links: that can be marked, in their order.
+    """
+
+    data: bytes
+    links: tuple[MarkableLink, ...] = ()
+
+    def urls(self, limit: int) -> tuple[str, ...]:
+        """The addresses that its links cite, each once, the first `limit` of them."""
+        return tuple(dict.fromkeys(link.url for link in self.links))[:limit]
+
+
+def read_page(
+    data: bytes, around: PageLocation, *, rules: MarkRules | None = None, charset: str = ""
+) -> MarkablePage:
+    """Find the links of a page.
+
+    Args:
+        data: the page; anything. What cannot be read has no links.
+        around: where it lies.
+        rules: which of its links are marked; None: all.
+        charset: what its server says of its encoding.
+    """
+    codec = detect_codec(data, charset)
+    if codec is None:
+        return MarkablePage(data)
+    return MarkablePage(data, tuple(_LinkReader(data, around, rules or MarkRules(), codec).links()))
+
+
+def _content_of(data: bytes, lowered: bytes) -> tuple[ElementSelector, ...]:
+    """Where the page has its content, when its engine is known and it is there."""
+    found = _GENERATOR.search(lowered, 0, _HEAD)
+    content = () if found is None else _CONTENT[found[1]]
+    return content if any(each.value in data for each in content) else ()
+
+
+class _LinkReader:
+    """Reads one page."""
+
+    def __init__(self, data: bytes, around: PageLocation, rules: MarkRules, codec: str) -> None:
+        self._data = data
+        self._around = around
+        self._codec = codec
+        self._base = ""
+        self._has_base = False
+        self._cited: dict[str, CitedAddress | None] = {}
+        lowered = data.lower()
+        only = rules.only or _content_of(data, lowered)
+        skip = [each for each in (*_ALWAYS_SKIPPED, *rules.skip) if each.needle in lowered]
+        self._only = SelectedRegion(only)
+        self._skip = SelectedRegion(skip)
+        self._has_only, self._has_regions = bool(only), bool(only or skip)
+        self._watch = TagFilter(selector_positions((*only, *skip), lowered))
+        self._none = bool(only) and not any(each.needle in lowered for each in only)
+
+    def links(self) -> Iterator[MarkableLink]:
+        """The links, each when it is closed or can no more be."""
+        if self._none:
+            return
+        found: list[MarkableLink] = []
+        current: MarkableLink | None = None
+        self._want()
+        for tag in iter_tags(self._data, self._watch):
+            if self._has_regions:
+                self._move(tag)
+            if tag.name == b"a":
+                if current is not None and tag.is_end:
+                    current.end = tag.end
+                current = None if tag.is_end or not self._is_within() else self._link(tag)
+                if current is not None:
+                    found.append(current)
+                self._watch.only_citing = current is None and self._may_pass
+            elif tag.name == b"base" and not tag.is_end:
+                self._read_base(tag)
+        has_copy = _beside_copies(found)
+        yield from (
+            link
+            for place, link in enumerate(found)
+            if not (link.is_copy or place in has_copy or self._is_marked(link))
+        )
+
+    def _is_within(self) -> bool:
+        return (not self._has_only or bool(self._only)) and not self._skip
+
+    def _move(self, tag: HtmlTag) -> None:
+        is_turned = self._only.enter(self._data, tag)
+        if self._skip.enter(self._data, tag) or is_turned:
+            self._want()
+
+    def _want(self) -> None:
+        """See to it that nothing is passed over that matters."""
+        self._watch.names = self._only.wanted | self._skip.wanted
+        self._may_pass = not self._base and b"a" not in self._watch.names
+        self._watch.only_citing = False  # until the next link tells that none is open
+
+    def _is_marked(self, link: MarkableLink) -> bool:
+        """Whether a copy's link stands after it already: an extension's, a gadget's, or ours."""
+        return link.end >= 0 and _SPACE_AND_SUP.match(self._data, link.end) is not None
+
+    def _link(self, tag: HtmlTag) -> MarkableLink | None:
+        raw = self._data[tag.start : tag.end]
+        parsed = _parse_link(raw, self._codec)
+        if parsed is None:
+            return None
+        href, classes = parsed
+        if href not in self._cited:
+            self._cited[href] = self._around.cited(href, self._base)
+        cited = self._cited[href]
+        if cited is None:
+            return None
+        return MarkableLink(cited.url, tag.start, classes, cited.page, is_copy=cited.is_copy)
+
+    def _read_base(self, tag: HtmlTag) -> None:
+        for each in tag_attributes(self._data, tag):
+            if each.name == b"href" and not self._has_base:
+                self._has_base = True
+                self._base = attribute_text(self._value(each), self._codec).strip()
+                self._cited.clear()  # relative links after it mean something else
+                self._want()
+
+    def _value(self, attribute: HtmlAttribute) -> bytes:
+        return self._data[attribute.start : attribute.end]
+
+
+@lru_cache(maxsize=8_192)  # a page's links are the same at its next view
+def _parse_link(raw: bytes, codec: str) -> tuple[str, HtmlAttribute | None] | None:
+    """A link's address and its classes, placed from the tag's beginning; None when it is not to be marked."""
+    href = classes = None
+    for each in tag_attributes(raw, HtmlTag(0, len(raw), b"a", is_end=False)):
+        if each.name in _MARKS:
+            return None
+        if each.name == b"href":
+            href = each
+        elif each.name == b"class":
+            classes = each
+    if classes is not None and b"weboid-link" in raw[classes.start : classes.end].split():
+        return None
+    if href is None:
+        return None
+    return with_escaped_query(attribute_text(raw[href.start : href.end], codec), codec), classes
+
+
+def _beside_copies(found: Sequence[MarkableLink]) -> set[int]:
+    """Which links have an archive's copy of the same page near them, as citations do (B13)."""
+    places = set()
+    for place, link in enumerate(found):
+        if link.is_copy and link.page:
+            near = range(max(0, place - _NEARBY_LINKS), min(len(found), place + _NEARBY_LINKS + 1))
+            places |= {each for each in near if found[each].page == link.page}
+    return places
+
+
+def insert_marks(
+    page: MarkablePage,
+    answers: Mapping[str, LinkAnswer],
+    show: CopyDisplay = CopyDisplay.ALWAYS,
+    labels: CopyLabels | None = None,
+) -> bytes:
+    """The page with what is known of its links; the same bytes when nothing is.
+
+    Args:
+        page: the page.
+        answers: by URL; links without one, or of which nothing is known, are left as they are.
+        show: beside which links the copy is offered.
+        labels: the words beside links where the front tells none; None: in English.
+    """
+    insertions: list[tuple[int, bytes]] = []
+    for link in page.links:
+        answer = answers.get(link.url)
+        if answer is not None and answer.says_something:
+            insertions += _insertions(page.data, link, answer)
+            is_shown = show is CopyDisplay.ALWAYS or (show is CopyDisplay.DEAD and answer.is_dead)
+            if is_shown and answer.href and link.end >= 0:
+                insertions.append((link.end, _copy_link(answer, labels or CopyLabels())))
+    if not insertions:
+        return page.data
+    insertions.sort(key=lambda each: each[0])  # stable: of one place in the order they were made
+    parts: list[bytes] = []
+    place = 0
+    for at, text in insertions:
+        parts += (page.data[place:at], text)
+        place = at
+    return b"".join((*parts, page.data[place:]))
+
+
+def _insertions(data: bytes, link: MarkableLink, answer: LinkAnswer) -> Sequence[tuple[int, bytes]]:
+    at = link.start + _NAME_END
+    if link.classes is None:
+        return [(at, _link_attributes(answer, with_class=True))]
+    own = _class_insertions(
+        data[link.start : link.start + link.classes.end], link.classes, answer.group
+    )
+    return [
+        (at, _link_attributes(answer, with_class=False)),
+        *((link.start + to, text) for to, text in own),
+    ]
+
+
+@lru_cache(maxsize=4_096)
+def _link_attributes(answer: LinkAnswer, *, with_class: bool) -> bytes:
+    """The attributes that a link gains."""
+    known = {"originalurl": answer.url, "versionurl": answer.copy, "versiondate": answer.date}
+    given = [(name, text) for name, text in known.items() if text]
+    head = b"".join(b' data-%s="%s"' % (name.encode(), _escaped(text)) for name, text in given)
+    group = answer.group.encode("ascii")
+    return b' class="weboid-link weboid-%s"' % group + head if with_class else head
+
+
+def _class_insertions(raw: bytes, place: HtmlAttribute, group: str) -> list[tuple[int, bytes]]:
+    """The classes into an attribute that is there.
+
+    What had no quotes gets some. The order of the two classes tells `remove_marks` which it was.
+    """
+    own = b"weboid-" + group.encode("ascii")
+    if place.quote is None:
+        return [(place.name_end, b'="weboid-link %s"' % own)]
+    if place.quote:
+        return [(place.end, b" weboid-link " + own)]
+    value = raw[place.start : place.end]
+    quote = b"'" if b'"' in value else b'"'
+    if quote in value:
+        return []
+    gap = b" " if value else b""
+    return [(place.start, quote), (place.end, gap + own + b" weboid-link" + quote)]
+
+
+@lru_cache(maxsize=4_096)
+def _copy_link(answer: LinkAnswer, labels: CopyLabels) -> bytes:
+    """The copy's link."""
+    label = answer.label or labels.of(answer.answer)
+    named = {"title": answer.words, "aria-label": f"{label}: {answer.url[:_NAMED]}"}
+    more = b"".join(
+        b' %s="%s"' % (name.encode(), _escaped(text)) for name, text in named.items() if text
+    )
+    return b'<sup class="weboid-cached weboid-%s"><a href="%s"%s>%s</a></sup>' % (
+        answer.answer.encode("ascii"),
+        _escaped(answer.href),
+        more,
+        _escaped(label),
+    )
+
+
+def _escaped(text: str) -> bytes:
+    """An attribute's value in ASCII, whatever the page's encoding is."""
+    safe = text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+    return safe.replace(">", "&gt;").encode("ascii", "xmlcharrefreplace")
+
+
+_OWN_HEAD = re.compile(
+    rb'( class="weboid-link weboid-[a-z0-9-]++")? data-originalurl="[^"<>]*+"'
+    rb'(?: data-versionurl="[^"<>]*+")?(?: data-versiondate="[^"<>]*+")?'
+)
+_OWN_CLASSES = re.compile(
+    rb" weboid-link weboid-[a-z][a-z0-9-]*+$|^weboid-link weboid-[a-z0-9-]++$"
+)
+_OWN_QUOTED = re.compile(rb" ?weboid-[a-z][a-z0-9-]*+ weboid-link$")
+_OWN_SUP = re.compile(
+    rb'<sup class="weboid-cached weboid-[a-z0-9-]++"><a href="[^"<>]*+"(?: title="[^"<>]*+")?'
+    rb'(?: aria-label="[^"<>]*+")?>[^<>]{1,400}+</a></sup>'
+)
+
+
+def remove_marks(data: bytes) -> bytes:
+    """The page without what `insert_marks` inserts: `unmarked(marked(page)) == page`."""
+    if b"weboid-" not in data:
+        return data
+    gone: list[tuple[int, int]] = []
+    parts: list[bytes] = []
+    for tag in iter_tags(data, TagFilter(only_citing=True)):
+        if tag.is_end or tag.name not in (b"a", b"sup"):
+            continue
+        if tag.name == b"sup":
+            found = _OWN_SUP.match(data, tag.start)
+            if found is not None:
+                gone.append(found.span())
+        else:
+            gone += _own_spans(data, tag)
+    place = 0
+    for start, end in gone:
+        parts.append(data[place:start])
+        place = max(place, end)
+    return b"".join((*parts, data[place:]))
+
+
+def _own_spans(data: bytes, tag: HtmlTag) -> list[tuple[int, int]]:
+    """What `insert_marks` inserted into a link's tag, in order; nothing when another did."""
+    head = _OWN_HEAD.match(data, tag.start + 2)
+    if head is None:
+        return []
+    spans = [head.span()]
+    if head[1]:
+        return spans
+    place = next((each for each in tag_attributes(data, tag) if each.name == b"class"), None)
+    if place is None:
+        return spans
+    value = data[place.start : place.end]
+    quoted = _OWN_QUOTED.search(value)
+    own = _OWN_CLASSES.search(value)
+    if quoted is not None:
+        spans.append((place.start - 1, place.start))
+        spans.append((place.start + quoted.start(), place.end + 1))
+    elif own is not None and own.start() == 0 and not value.startswith(b" "):
+        spans.append((place.name_end, place.end + 1))
+    elif own is not None:
+        spans.append((place.start + own.start(), place.end))
+    return spans

@@ -1,0 +1,443 @@
+"""HTTP heads and bodies of the marking proxy: header rules, buffering, codings.
+
+Pure. Heads are lists of (name in lower case, value), as ASGI and httpcore have them; several fields of
+one name stay several (RFC 9110, 5.3: Set-Cookie cannot be joined).
+"""
+
+import asyncio
+import ipaddress
+import re
+import zlib
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import blake2b
+
+import httpcore
+from isal import igzip
+
+from core.clock import Clock
+
+HeaderList = list[tuple[bytes, bytes]]
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+# RFC 9110, 7.6.1: they concern one connection. Lengths are made anew.
+_ONE_CONNECTION = frozenset(
+    b"connection keep-alive proxy-connection te trailer trailers transfer-encoding upgrade "
+    b"proxy-authenticate proxy-authorization http2-settings".split()
+)
+_FORWARDED = frozenset(
+    (b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"forwarded", b"x-real-ip")
+)
+# What a head says of bytes that are no longer those.
+_BODY_HEADERS = frozenset(
+    b"content-length content-encoding etag last-modified accept-ranges content-md5 digest "
+    b"content-digest repr-digest".split()
+)
+_KEPT_UNCHANGED = frozenset(
+    b"cache-control content-location date expires vary set-cookie etag last-modified".split()
+)
+_PAGES = (b"document", b"iframe", b"frame", b"embed", b"object")
+_OWN_TAG = b'W/"weboid-'
+_TAGS = re.compile(rb'(?:W/)?"[^"]*"')
+CODINGS = frozenset((b"", b"identity", b"gzip", b"x-gzip", b"deflate"))
+
+
+class PrivatePages(StrEnum):
+    """What is done with pages that are made for one reader."""
+
+    SKIP = "skip"  # nothing of them is asked
+    ASK = "ask"
+
+
+def header_values(head: Iterable[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
+    """All values of a field."""
+    return [value for key, value in head if key == name]
+
+
+def header_value(head: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes:
+    """A field's values in one, with commas between; empty when there is none."""
+    return b", ".join(header_values(head, name))
+
+
+def _words(text: bytes) -> set[bytes]:
+    return {word.strip().lower() for word in text.split(b",")} - {b""}
+
+
+def end_to_end_headers(head: Iterable[tuple[bytes, bytes]]) -> HeaderList:
+    """The fields that concern more than one connection."""
+    head = list(head)
+    named = _words(header_value(head, b"connection")) | _ONE_CONNECTION
+    return [(key, text) for key, text in head if key not in named]
+
+
+@dataclass(frozen=True)
+class ProxyCaller:
+    """Who asks, as this connection shows it.
+
+    Attributes:
+        address: of the other side.
+        scheme: that it was reached by here.
+        is_proxy: one that tells who asks, and is believed.
+    """
+
+    address: str
+    scheme: str
+    is_proxy: bool = False
+
+
+def reader_scheme(head: HeaderList, caller: ProxyCaller) -> str:
+    """The scheme that the reader's browser used."""
+    told = header_value(head, b"x-forwarded-proto").split(b",")[0].strip().lower()
+    known = {b"http": "http", b"https": "https"}
+    return known.get(told, caller.scheme) if caller.is_proxy else caller.scheme
+
+
+def request_head(
+    head: HeaderList, caller: ProxyCaller, *, upstream: bytes, keeps_host: bool
+) -> HeaderList:
+    """What the wiki is asked with.
+
+    Args:
+        head: what came.
+        caller: who asks.
+        upstream: the wiki's own host and port.
+        keeps_host: the wiki sees the host that the reader asked for.
+    """
+    host = header_value(head, b"host") or upstream
+    taken = {b"host", b"expect", b"content-length"} | (set() if caller.is_proxy else _FORWARDED)
+    made: HeaderList = [(b"host", host if keeps_host else upstream)]
+    made += [(key, text) for key, text in end_to_end_headers(head) if key not in taken]
+    made += [(b"content-length", text) for text in header_values(head, b"content-length")[:1]]
+    if header_values(head, b"transfer-encoding"):
+        made.append((b"transfer-encoding", b"chunked"))  # anew, of what was understood
+    before = header_value(made, b"x-forwarded-for")
+    address = caller.address.encode("ascii", "replace")
+    if address:
+        made = [each for each in made if each[0] != b"x-forwarded-for"]
+        made.append((b"x-forwarded-for", before + b", " + address if before else address))
+    for key, text in (
+        (b"x-forwarded-host", host),
+        (b"x-forwarded-proto", reader_scheme(head, caller).encode()),
+    ):
+        if not header_values(made, key):
+            made.append((key, text))
+    return made
+
+
+def may_be_page(method: str, head: HeaderList) -> bool:
+    """Whether the request may be for a page that a reader will see.
+
+    What a script fetches is not: an editor would save the marks. Browsers say what they fetch for
+    (Sec-Fetch-Dest); of others the accepted types tell.
+    """
+    if method not in ("GET", "HEAD"):
+        return False
+    purpose = header_value(head, b"sec-fetch-dest").lower()
+    if purpose:
+        return purpose in _PAGES
+    if header_value(head, b"x-requested-with").lower() == b"xmlhttprequest":
+        return False
+    accepted = header_value(head, b"accept").lower().strip()
+    return not accepted or accepted == b"*/*" or b"text/html" in accepted
+
+
+def page_request_head(head: HeaderList) -> HeaderList:
+    """The head with which a page is asked for: whole, unconditionally, in a coding that can be read."""
+    taken = (b"if-none-match", b"if-modified-since", b"accept-encoding", b"if-range")
+    made = [each for each in head if each[0] not in taken]
+    coding = b"gzip" if accepts_gzip(head) else b"identity"
+    return [*made, (b"accept-encoding", coding)]
+
+
+def accepts_gzip(head: HeaderList) -> bool:
+    """Whether the other side reads gzip (RFC 9110, 12.5.3)."""
+    for word in _words(header_value(head, b"accept-encoding")):
+        name, _, quality = word.partition(b";")
+        if name.strip() in (b"gzip", b"x-gzip", b"*"):
+            return not re.fullmatch(rb"\s*q\s*=\s*0(?:\.0*)?\s*", quality)
+    return False
+
+
+def is_html(head: HeaderList) -> bool:
+    """Whether the answer is HTML."""
+    return header_value(head, b"content-type").split(b";")[0].strip().lower() == b"text/html"
+
+
+def declared_charset(head: HeaderList) -> str:
+    """The encoding that the answer's head names; empty when it names none."""
+    found = re.search(
+        rb"charset\s*=\s*\"?([\w:.-]{1,40})", header_value(head, b"content-type"), re.IGNORECASE
+    )
+    return "" if found is None else found[1].decode("ascii", "replace")
+
+
+def unmarked_reason(
+    request: HeaderList, status: int, answer: HeaderList, private: PrivatePages
+) -> str:
+    """Why an answer is passed on as it is; empty for a page that is to be marked."""
+    caching = _words(header_value(answer, b"cache-control"))
+    is_private = header_values(request, b"authorization") or header_values(answer, b"set-cookie")
+    reasons = (
+        (not is_html(answer), "no-html"),
+        (status < 200 or status in (204, 205, 206, 304), "no-page"),
+        (header_value(answer, b"content-encoding").lower() not in CODINGS, "coding"),
+        (b"no-transform" in caching, "no-transform"),  # RFC 9111, 5.2.2.6
+        (
+            header_value(answer, b"content-disposition").lower().startswith(b"attachment"),
+            "download",
+        ),
+        (private is PrivatePages.SKIP and bool(is_private), "private"),
+    )
+    return next((reason for holds, reason in reasons if holds), "")
+
+
+def page_tag(body: bytes) -> bytes:
+    """The validator of a marked page: another one whenever what is known of its links is."""
+    return _OWN_TAG + blake2b(body, digest_size=16).hexdigest().encode() + b'"'
+
+
+def marked_head(answer: HeaderList, *, length: int | None, tag: bytes, coding: bytes) -> HeaderList:
+    """The head of a marked page.
+
+    Args:
+        answer: the wiki's.
+        length: in bytes; None for HEAD, where nobody knows.
+        tag: its validator; empty for none.
+        coding: in which it is sent.
+    """
+    made = [each for each in end_to_end_headers(answer) if each[0] not in _BODY_HEADERS]
+    if tag:
+        made.append((b"etag", tag))
+    if coding:
+        made.append((b"content-encoding", coding))
+    varies = _words(header_value(made, b"vary"))
+    if not varies & {b"accept-encoding", b"*"}:
+        made.append((b"vary", b"Accept-Encoding"))
+    if length is not None:
+        made.append((b"content-length", b"%d" % length))
+    return made
+
+
+def is_unchanged(request: HeaderList, answer: HeaderList) -> bool:
+    """Whether the reader has what the answer is of (RFC 9110, 13.1)."""
+    asked = header_value(request, b"if-none-match")
+    if asked:
+        tag = header_value(answer, b"etag").removeprefix(b"W/")
+        if asked.strip() == b"*":
+            return True
+        return bool(tag) and any(each.removeprefix(b"W/") == tag for each in _TAGS.findall(asked))
+    since = header_value(request, b"if-modified-since")
+    return bool(since) and since == header_value(answer, b"last-modified")
+
+
+def unchanged_head(answer: HeaderList) -> HeaderList:
+    """The head of a 304 instead of the answer (RFC 9110, 15.4.5)."""
+    return [each for each in answer if each[0] in _KEPT_UNCHANGED]
+
+
+def mapped_location(answer: HeaderList, *, upstream: str, seen: str) -> HeaderList:
+    """The head with an address of the wiki's own origin as readers reach it.
+
+    Args:
+        answer: the head.
+        upstream: the wiki's origin: ``http://127.0.0.1:8080``.
+        seen: the origin that the reader asked.
+    """
+    start = upstream.encode()
+    made = []
+    for key, text in answer:
+        is_own = text.lower().startswith(start.lower()) and text[len(start) :][:1] in (
+            b"",
+            b"/",
+            b"?",
+            b"#",
+        )
+        is_mapped = key in (b"location", b"content-location") and is_own and upstream != seen
+        made.append((key, seen.encode() + text[len(start) :] if is_mapped else text))
+    return made
+
+
+def request_fault(method: str, target: bytes, head: HeaderList) -> tuple[int, str] | None:
+    """The status and sentence for a request that is not sent on; None for all others."""
+    if method in ("CONNECT", "TRACE"):
+        return 405, f"{method} is not passed on."
+    if not target.startswith(b"/") and not (method == "OPTIONS" and target == b"*"):
+        return 400, "The address asked for is no path."
+    if header_values(head, b"transfer-encoding") and header_values(head, b"content-length"):
+        return 400, "The request says twice how long it is."  # RFC 9112, 6.1: a smuggler's
+    if (
+        len(set(header_values(head, b"content-length"))) > 1
+        or len(header_values(head, b"host")) > 1
+    ):
+        return 400, "The request contradicts itself."
+    if b"upgrade" in _words(header_value(head, b"connection")) and _words(
+        header_value(head, b"upgrade")
+    ) - {b"h2c"}:
+        return 501, "Other protocols, such as WebSocket, are not passed on here."
+    return None
+
+
+def is_in_networks(address: str, networks: Sequence[Network]) -> bool:
+    """Whether an address lies in one of the networks."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return any(found.version == each.version and found in each for each in networks)
+
+
+def host_header(url: httpcore.URL) -> bytes:
+    """The host and port as a request names them."""
+    host = b"[" + url.host + b"]" if b":" in url.host else url.host
+    return host if url.port is None else b"%s:%d" % (host, url.port)
+
+
+_GZIP_LEVEL = 2
+_MEMBERS = 16  # each costs a copy of what follows
+
+
+@dataclass(slots=True)
+class BodyMemory:
+    """Memory for all pages that are held at once, in bytes."""
+
+    limit: int
+    used: int = 0
+
+
+@dataclass(slots=True)
+class BufferedBody:
+    """What was read of a body.
+
+    Attributes:
+        parts: all of it so far, as it came.
+        is_whole: it has ended.
+        pending: the read that was going on when patience ended; None otherwise.
+        size: of the parts.
+        is_crowded: there was no room for more.
+    """
+
+    parts: list[bytes]
+    is_whole: bool
+    pending: "asyncio.Future[bytes] | None" = None
+    size: int = 0
+    is_crowded: bool = False
+
+    async def rest(self, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """All of the body: what was read, then what comes."""
+        for part in self.parts:
+            yield part
+        self.parts.clear()
+        if self.is_whole:
+            return
+        if self.pending is not None:
+            try:
+                yield await self.pending
+            except _EndOfBody:
+                return
+        async for part in body:
+            yield part
+
+
+@asynccontextmanager
+async def buffer_body(
+    body: AsyncIterator[bytes], *, limit: int, patience_s: float, clock: Clock, room: BodyMemory
+) -> AsyncIterator[BufferedBody]:
+    """Read a body to its end, or until it is too large or too slow; it is held as long as the block runs.
+
+    Args:
+        body: its parts.
+        limit: bytes that are held at most.
+        patience_s: how long it may take.
+        clock: tells how long it took.
+        room: shared by all that are held.
+    """
+    held = BufferedBody([], is_whole=False)
+    try:
+        await _fill(held, body, limit, clock.monotonic() + patience_s, clock, room)
+        yield held
+    finally:
+        room.used -= held.size
+        if held.pending is not None:
+            held.pending.cancel()
+
+
+async def _fill(
+    held: BufferedBody,
+    body: AsyncIterator[bytes],
+    limit: int,
+    until: float,
+    clock: Clock,
+    room: BodyMemory,
+) -> None:
+    while held.size <= limit:
+        if room.used > room.limit:
+            held.is_crowded = True
+            return
+        pending = asyncio.ensure_future(_next_chunk(body))
+        try:
+            done, _ = await asyncio.wait({pending}, timeout=max(0.0, until - clock.monotonic()))
+        except asyncio.CancelledError:
+            pending.cancel()
+            raise
+        if not done:
+            held.pending = pending
+            return
+        try:
+            part = pending.result()
+        except _EndOfBody:
+            held.is_whole = True
+            return
+        held.parts.append(part)
+        held.size += len(part)
+        room.used += len(part)
+
+
+class _EndOfBody(Exception):  # noqa: N818 a future cannot carry StopAsyncIteration
+    pass
+
+
+async def _next_chunk(body: AsyncIterator[bytes]) -> bytes:
+    try:
+        return await anext(body)
+    except StopAsyncIteration as error:
+        raise _EndOfBody from error
+
+
+def decode_body(body: bytes, coding: bytes, *, limit: int) -> bytes | None:
+    """The body without its content coding; None when it is damaged, unknown or larger than `limit`."""
+    coding = coding.strip().lower()
+    if coding in (b"", b"identity"):
+        return body
+    if coding in (b"gzip", b"x-gzip"):
+        return _inflated(body, 16 + zlib.MAX_WBITS, limit)
+    if coding == b"deflate":
+        # RFC 9110, 8.4.1.2 means zlib's format; some servers send the bare one.
+        found = _inflated(body, zlib.MAX_WBITS, limit)
+        return _inflated(body, -zlib.MAX_WBITS, limit) if found is None else found
+    return None
+
+
+def _inflated(body: bytes, bits: int, limit: int) -> bytes | None:
+    parts: list[bytes] = []
+    size = 0
+    for _ in range(_MEMBERS):
+        stream = zlib.decompressobj(bits)
+        try:
+            part = stream.decompress(body, limit + 1 - size)
+        except zlib.error:
+            return None
+        size += len(part)
+        if size > limit or not stream.eof:
+            return None
+        parts.append(part)
+        body = stream.unused_data if bits > zlib.MAX_WBITS else b""  # gzip may have members
+        if not body:
+            return b"".join(parts)
+    return None
+
+
+def gzip_body(body: bytes) -> bytes:
+    """The body in gzip; the same bytes for the same body."""
+    return bytes(igzip.compress(body, _GZIP_LEVEL, mtime=0))

@@ -1,0 +1,483 @@
+"""Reverse proxy before a wiki of any engine that marks links in its pages.
+
+    proxy = EmbeddingProxy("http://127.0.0.1:8080", lookup, marking, …)     # an ASGI application
+
+A page is asked for whole, held until it has ended, marked, and given a validator of its own: what is
+known of links changes while the page does not. Everything else streams both ways as it comes. Where a
+page cannot be marked (too large, too slow, the front away, a coding that is not known here) the reader
+gets it as it was; the field `Weboid-Embed` of each page's answer tells which.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpcore
+
+from core.clock import Clock
+from core.errors import BadUrlError, ConfigError
+from core.urls import host_of
+from net.http_server import ConnectionLimits, HttpServer, connection_limit
+from wiki.embed import proxy_message
+from wiki.embed.link_lookup import URLS_AT_ONCE, HttpLinkLookup, LinkLookup, PageLocation
+from wiki.embed.page_marker import MarkablePage, insert_marks, read_page, remove_marks
+from wiki.embed.proxy_message import (
+    BodyMemory,
+    BufferedBody,
+    HeaderList,
+    Network,
+    PrivatePages,
+    ProxyCaller,
+    buffer_body,
+    decode_body,
+    gzip_body,
+)
+from wiki.embed.static_site import MarkOptions
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+_LOG = logging.getLogger(__name__)
+_PSEUDONYM = b"weboid-embed"
+_ERROR_PAGE = (
+    '<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
+    "<h1>{title}</h1><p>{said}</p><p>This was said by the proxy before the wiki.</p></html>"
+)
+_TITLES = {
+    400: "That request cannot be answered",
+    405: "That request cannot be answered",
+    501: "That is not supported here",
+    502: "The wiki does not answer",
+    504: "The wiki takes too long to answer",
+}
+
+
+class EmbedExchange:
+    """One request and its answer."""
+
+    def __init__(self, proxy: "EmbeddingProxy", scope: Scope, receive: Receive, send: Send) -> None:
+        self._proxy = proxy
+        self._receive = receive
+        self._send = send
+        self._method: str = scope["method"]
+        self._head: HeaderList = [(key.lower(), text) for key, text in scope["headers"]]
+        query: bytes = scope.get("query_string", b"")
+        self._path: bytes = scope.get("raw_path") or scope["path"].encode()
+        self._target = self._path + (b"?" + query if query else b"")
+        address = (scope.get("client") or ("",))[0]
+        behind = proxy.settings.behind
+        self._caller = ProxyCaller(
+            address, scope["scheme"], proxy_message.is_in_networks(address, behind)
+        )
+        self._is_started = False
+        self._body_read = asyncio.Event()
+
+    async def run(self) -> None:
+        """Answer; whoever goes away is not waited for."""
+        fault = proxy_message.request_fault(self._method, self._target, self._head)
+        if fault is not None:
+            await self._say(*fault)
+            return
+        try:
+            await self._until_gone(self._answer())
+        except httpcore.TimeoutException as error:
+            await self._failed(504, "It was waited for too long. Try again later.", error)
+        except (httpcore.NetworkError, httpcore.RemoteProtocolError) as error:
+            await self._failed(502, "It may be starting anew. Try again in a minute.", error)
+        except httpcore.LocalProtocolError as error:
+            await self._failed(400, "The request is not as HTTP asks for.", error)
+
+    async def _failed(self, status: int, said: str, error: Exception) -> None:
+        _LOG.warning("%s: %s", self._proxy.settings.upstream, str(error) or type(error).__name__)
+        if self._is_started:
+            return  # the server closes a connection whose answer was cut short
+        await self._say(status, said)
+
+    async def _until_gone(self, answering: Coroutine[Any, Any, None]) -> None:
+        """Answer, unless the reader goes away."""
+        task = asyncio.ensure_future(answering)
+        try:
+            gone = asyncio.ensure_future(self._gone())
+            await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+            gone.cancel()
+        finally:
+            if not task.done():
+                task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError:
+            if not task.cancelled():
+                raise
+
+    async def _gone(self) -> None:
+        """Return when the reader has gone; only after the request's body was read."""
+        await self._body_read.wait()
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def _body(self) -> AsyncIterator[bytes]:
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise httpcore.ReadError("the reader went away")
+            if message.get("body"):
+                yield message["body"]
+            if not message.get("more_body"):
+                self._body_read.set()
+                return
+
+    async def _answer(self) -> None:
+        settings = self._proxy.settings
+        upstream = proxy_message.host_header(self._proxy.upstream)
+        head = proxy_message.request_head(
+            self._head, self._caller, upstream=upstream, keeps_host=settings.keeps_host
+        )
+        path = self._path.decode("latin-1")
+        is_page = proxy_message.may_be_page(self._method, self._head)
+        is_page = is_page and not path.startswith(settings.skip_paths)
+        has_body = bool(
+            proxy_message.header_values(self._head, b"content-length")
+            or proxy_message.header_values(self._head, b"transfer-encoding")
+        )
+        body = self._body() if has_body else None
+        if not has_body:
+            self._body_read.set()
+        if is_page and not has_body:
+            head = proxy_message.page_request_head(head)
+        async with self._proxy.asked(self._method, self._target, head, body) as answer:
+            if is_page and answer.status == 206 and proxy_message.is_html(_lowered(answer)):
+                head = [each for each in head if each[0] != b"range"]
+            else:
+                await self._pass(answer, is_page=is_page and not has_body)
+                return
+        async with self._proxy.asked(self._method, self._target, head, None) as answer:
+            await self._pass(answer, is_page=True)
+
+    async def _pass(self, answer: httpcore.Response, *, is_page: bool) -> None:
+        """Send the wiki's answer on, marked where it is a page."""
+        head = proxy_message.end_to_end_headers(_lowered(answer))
+        head = proxy_message.mapped_location(
+            head, upstream=self._proxy.settings.upstream, seen=self._origin()
+        )
+        if not is_page:
+            await self._stream(answer.status, head, _parts(answer))
+            return
+        private = self._proxy.settings.private
+        why = proxy_message.unmarked_reason(self._head, answer.status, head, private)
+        if not why:
+            await self._page(answer, head)
+            return
+        if proxy_message.is_html(head):
+            head = [*head, (_PSEUDONYM, f"passed; why={why}".encode())]
+        if answer.status == 200 and proxy_message.is_unchanged(self._head, head):
+            await self._whole(304, proxy_message.unchanged_head(head), b"")
+        else:
+            await self._stream(answer.status, head, _parts(answer))
+
+    async def _page(self, answer: httpcore.Response, head: HeaderList) -> None:
+        if self._method == "HEAD":
+            await self._whole(
+                answer.status,
+                proxy_message.marked_head(head, length=None, tag=b"", coding=b""),
+                b"",
+            )
+            return
+        settings = self._proxy.settings
+        body = _parts(answer)
+        async with buffer_body(
+            body,
+            limit=settings.page_limit,
+            patience_s=settings.patience_s,
+            clock=self._proxy.clock,
+            room=self._proxy.room,
+        ) as held:
+            data = None
+            if held.is_whole:
+                coding = proxy_message.header_value(head, b"content-encoding")
+                data = decode_body(b"".join(held.parts), coding, limit=settings.page_limit)
+            if data is None:
+                told = (_PSEUDONYM, b"passed; why=" + _release_reason(held))
+                await self._stream(answer.status, [*head, told], held.rest(body))
+                return
+            around = self._proxy.around(self._origin() + self._target.decode("latin-1"))
+            try:
+                made, said = await self._proxy.marked(
+                    data, around, proxy_message.declared_charset(head)
+                )
+            except Exception:  # noqa: BLE001 a mistake of ours; the page is still the wiki's
+                _LOG.exception("A page could not be marked.")
+                made, said = data, "passed; why=mistake"
+            await self._send_page(answer.status, head, made, said)
+
+    async def _send_page(self, status: int, head: HeaderList, made: bytes, told: str) -> None:
+        tag = proxy_message.page_tag(made) if status == 200 else b""
+        is_packed = bool(
+            proxy_message.header_value(head, b"content-encoding")
+        ) and proxy_message.accepts_gzip(self._head)
+        body = gzip_body(made) if is_packed else made
+        coding = b"gzip" if is_packed else b""
+        new = proxy_message.marked_head(head, length=len(body), tag=tag, coding=coding)
+        new.append((_PSEUDONYM, told.encode()))
+        if tag and proxy_message.is_unchanged(self._head, new):
+            await self._whole(304, proxy_message.unchanged_head(new), b"")
+        else:
+            await self._whole(status, new, body)
+
+    async def _whole(self, status: int, head: HeaderList, body: bytes) -> None:
+        self._is_started = True
+        await self._send({"type": "http.response.start", "status": status, "headers": head})
+        await self._send({"type": "http.response.body", "body": body})
+
+    async def _stream(self, status: int, head: HeaderList, body: AsyncIterator[bytes]) -> None:
+        self._is_started = True
+        await self._send({"type": "http.response.start", "status": status, "headers": head})
+        async for part in body:
+            await self._send({"type": "http.response.body", "body": part, "more_body": True})
+        await self._send({"type": "http.response.body", "body": b""})
+
+    async def _say(self, status: int, said: str) -> None:
+        text = _ERROR_PAGE.format(status=status, title=_TITLES[status], said=said).encode()
+        head = [
+            (b"content-type", b"text/html; charset=utf-8"),
+            (b"content-length", b"%d" % len(text)),
+            (b"cache-control", b"no-store"),
+            (b"content-security-policy", b"default-src 'none'"),
+        ]
+        await self._whole(status, head, b"" if self._method == "HEAD" else text)
+
+    def _origin(self) -> str:
+        """The origin that the reader asked."""
+        host = proxy_message.header_value(self._head, b"host") or proxy_message.host_header(
+            self._proxy.upstream
+        )
+        if self._caller.is_proxy:
+            host = (
+                proxy_message.header_value(self._head, b"x-forwarded-host").split(b",")[0].strip()
+                or host
+            )
+        return f"{proxy_message.reader_scheme(self._head, self._caller)}://{host.decode('latin-1')}"
+
+
+def _release_reason(held: BufferedBody) -> bytes:
+    if held.is_whole:
+        return b"damaged"
+    if held.is_crowded:
+        return b"crowded"
+    return b"too-large" if held.pending is None else b"too-slow"
+
+
+def _lowered(answer: httpcore.Response) -> HeaderList:
+    return [(key.lower(), text) for key, text in answer.headers]
+
+
+async def _parts(answer: httpcore.Response) -> AsyncIterator[bytes]:
+    async for part in answer.aiter_stream():
+        yield part
+
+
+PAGE_LIMIT_BYTES = 8 << 20
+BODY_WAIT_S = 10.0  # how long a page is held back before it streams as it comes
+_IN_A_THREAD = 256 << 10  # larger pages do not keep the others waiting
+_CONNECTIONS = 200
+_BODY_MEMORY_BYTES = 256 << 20  # for all pages that are held at once
+# Asked again on a new connection when the wiki closed the kept one meanwhile (RFC 9110, 9.2.2).
+_REPEATABLE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
+# What programs read and write back: marks would be saved. MediaWiki's, and those like it.
+NEVER_MARKED = ("/rest.php/", "/api.php", "/api/rest_v1/", "/w/rest.php/", "/w/api.php")
+
+
+@dataclass(frozen=True)
+class EmbedProxySettings:
+    """How the proxy behaves.
+
+    Attributes:
+        upstream: the wiki's origin as it is reached from here: ``http://127.0.0.1:8080``.
+        keeps_host: the wiki sees the host that readers ask for; else its own.
+        private: what is done with pages that are made for one reader.
+        behind: networks of proxies that are believed about who asks.
+        skip_paths: paths that begin so are never marked.
+        page_limit: pages with more bytes pass as they are.
+        patience_s: pages that take longer to come pass as they are.
+        timeout_s: how long the wiki may be silent.
+    """
+
+    upstream: str
+    keeps_host: bool = True
+    private: PrivatePages = PrivatePages.SKIP
+    behind: Sequence[Network] = ()
+    skip_paths: tuple[str, ...] = NEVER_MARKED
+    page_limit: int = PAGE_LIMIT_BYTES
+    patience_s: float = BODY_WAIT_S
+    timeout_s: float = 300.0
+
+
+class EmbeddingProxy:
+    """The proxy as an ASGI application. Close it, or let its server's lifespan do so."""
+
+    def __init__(
+        self,
+        settings: EmbedProxySettings,
+        marking: MarkOptions,
+        lookup: LinkLookup,
+        *,
+        clock: Clock,
+    ) -> None:
+        """Take what to ask, how to mark, and whom to ask about links.
+
+        Raises:
+            ConfigError: the wiki's address is no origin.
+        """
+        self.settings = settings
+        self._marking = marking
+        self._lookup = lookup
+        self.clock = clock
+        self.room = BodyMemory(max(_BODY_MEMORY_BYTES, settings.page_limit))
+        self.upstream = parse_upstream(settings.upstream)
+        self._pool = httpcore.AsyncConnectionPool(
+            max_connections=_CONNECTIONS, max_keepalive_connections=50, keepalive_expiry=20.0
+        )
+
+    async def close(self) -> None:
+        """Close the connections to the wiki."""
+        await self._pool.aclose()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            await EmbedExchange(self, scope, receive, send).run()
+        else:
+            await receive()
+            await send({"type": "websocket.close", "code": 1003})
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    @asynccontextmanager
+    async def asked(
+        self, method: str, target: bytes, head: HeaderList, body: AsyncIterator[bytes] | None
+    ) -> AsyncIterator[httpcore.Response]:
+        """The wiki's answer to a request; its body is read within the block.
+
+        Raises:
+            httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError: there is none.
+        """
+        origin = self.upstream
+        url = httpcore.URL(scheme=origin.scheme, host=origin.host, port=origin.port, target=target)
+        limits = {"connect": 10.0, "pool": 30.0}
+        limits |= dict.fromkeys(("read", "write"), self.settings.timeout_s)
+        request = httpcore.Request(
+            method, url, headers=head, content=body, extensions={"timeout": limits}
+        )
+        try:
+            answer = await self._pool.handle_async_request(request)
+        except (httpcore.ReadError, httpcore.WriteError, httpcore.RemoteProtocolError):
+            if body is not None or method not in _REPEATABLE_METHODS:
+                raise
+            answer = await self._pool.handle_async_request(request)
+        try:
+            yield answer
+        finally:
+            await answer.aclose()
+
+    async def marked(self, data: bytes, around: PageLocation, charset: str) -> tuple[bytes, str]:
+        """A page marked, and what was done, in words for machines."""
+        if len(data) > _IN_A_THREAD:
+            page = await asyncio.to_thread(self._read, data, around, charset)
+        else:
+            page = self._read(data, around, charset)
+        urls = page.urls(URLS_AT_ONCE)
+        answers = await self._lookup.ask(self._marking.wiki, urls) if urls else {}
+        told = f"marked; links={len(page.links)}; answers={len(answers)}"
+        made = insert_marks(page, answers, self._marking.show, self._marking.labels)
+        return made, told
+
+    def _read(self, data: bytes, around: PageLocation, charset: str) -> MarkablePage:
+        plain = remove_marks(data) if self._marking.anew else data
+        return read_page(plain, around, rules=self._marking.rules, charset=charset)
+
+    def around(self, url: str) -> PageLocation:
+        """Where a page lies that was asked for; nowhere, when the reader names a host that is none."""
+        try:
+            host_of(url)
+        except BadUrlError:
+            url = ""
+        return replace(self._marking.around(), url=url)
+
+
+def parse_upstream(text: str) -> httpcore.URL:
+    """The wiki's origin.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    is_origin = parts.scheme in ("http", "https") and parts.hostname and not parts.username
+    if not is_origin or parts.path not in ("", "/") or parts.query or parts.fragment:
+        raise ConfigError(
+            f"{text[:80]!r} is no address of a wiki: write scheme, host and port, http://127.0.0.1:8080."
+        )
+    return httpcore.URL(scheme=parts.scheme, host=parts.hostname or "", port=port, target="/")
+
+
+_MOST_CONNECTIONS = 1_000  # at once; beyond that readers are told to come back
+_HEAD_LIMIT_BYTES = 64 << 10
+
+
+async def serve_proxy(
+    settings: EmbedProxySettings,
+    marking: MarkOptions,
+    lookup: HttpLinkLookup,
+    *,
+    clock: Clock,
+    listener: socket.socket,
+    on_ready: Callable[[], object],
+) -> None:
+    """Answer until the process is asked to end.
+
+    Args:
+        settings: how the proxy behaves.
+        marking: how pages are marked.
+        lookup: who is asked; closed at the end.
+        clock: tells how long a page takes.
+        listener: where to listen.
+        on_ready: called when it does.
+
+    Raises:
+        ConfigError: the wiki's address is none.
+    """
+    proxy = EmbeddingProxy(settings, marking, lookup, clock=clock)
+    # A page being passed on takes a second descriptor, to the wiki.
+    limits = ConnectionLimits(connection_limit(_MOST_CONNECTIONS, files_each=2))
+    server = HttpServer(
+        proxy,
+        limits,
+        on_ready=on_ready,
+        signals=True,
+        date_header=False,
+        h11_max_incomplete_event_size=_HEAD_LIMIT_BYTES,
+        timeout_graceful_shutdown=5,
+    )
+    try:
+        await server.serve(sockets=[listener])
+    except asyncio.CancelledError:
+        server.force_exit = True
+        await server.shutdown([listener])  # it closes its connections only when it ends by itself
+        raise
+    finally:
+        await asyncio.gather(proxy.close(), lookup.close())

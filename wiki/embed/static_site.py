@@ -1,0 +1,334 @@
+"""Static site: a folder of HTML files, marked in place or into another folder.
+
+Only what changes is written, each file at once or not at all: whoever reads meanwhile sees the old file
+or the new one, several runs may meet, and one that was stopped goes on when it is started again. A link
+in the folder that leads elsewhere is never followed.
+"""
+
+import os
+import shutil
+import stat
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from tempfile import mkstemp
+from urllib.parse import quote
+
+from core.errors import InputError
+from wiki.embed.link_lookup import URLS_AT_ONCE, CopyDisplay, LinkLookup, PageLocation
+from wiki.embed.page_marker import (
+    CopyLabels,
+    MarkablePage,
+    MarkRules,
+    insert_marks,
+    read_page,
+    remove_marks,
+)
+
+HTML_SUFFIXES = frozenset((".html", ".htm"))
+FILE_LIMIT_BYTES = 64 << 20
+_SCRATCH = ".weboid"
+_BATCH_BYTES = 32 << 20
+_BATCH_FILES = 200
+_INDEX = ("index.html", "index.htm")
+
+
+@dataclass(frozen=True)
+class MarkOptions:
+    """How pages are marked.
+
+    Attributes:
+        wiki: as whose pages the front knows them: ``handbook@me``.
+        show: beside which links the copy is offered.
+        rules: which links are marked.
+        base: address of the site's root folder; empty when it is not known.
+        own: hosts whose pages are no citations.
+        fronts: origins of this archive.
+        anew: what was marked before is marked by what is known now; else it stays.
+        labels: the words beside links.
+    """
+
+    wiki: str
+    show: CopyDisplay = CopyDisplay.ALWAYS
+    rules: MarkRules = field(default_factory=MarkRules)
+    base: str = ""
+    own: tuple[str, ...] = ()
+    fronts: tuple[str, ...] = ()
+    anew: bool = True
+    labels: CopyLabels = field(default_factory=CopyLabels)
+
+    def around(self, name: str = "") -> PageLocation:
+        """Where the page of that name lies: its path below the root, with slashes."""
+        url = f"{self.base.rstrip('/')}/{site_path(name)}" if self.base else ""
+        return PageLocation(url, self.own, self.fronts)
+
+
+def site_path(name: str) -> str:
+    """The path that a file is served at, below its site's root.
+
+    >>> site_path("guide/first steps/index.html")
+    'guide/first%20steps/'
+    """
+    folder, slash, last = name.rpartition("/")
+    return quote(folder + slash if last in _INDEX else name, safe="/", errors="surrogateescape")
+
+
+def site_title(name: str) -> str:
+    """What a file is called for people: its path, and a folder's page by its folder.
+
+    >>> site_title("guide/first steps/index.html"), site_title("index.html")
+    ('guide/first steps/', '/')
+    """
+    folder, slash, last = name.rpartition("/")
+    title = folder + slash if last in _INDEX else name
+    return title.encode("utf-8", "surrogateescape").decode("utf-8", "replace") or "/"
+
+
+async def mark_page(
+    data: bytes, marking: MarkOptions, lookup: LinkLookup, *, name: str = ""
+) -> tuple[bytes, bool]:
+    """One page marked, and whether all that was asked was answered; else it is as it was."""
+    plain = remove_marks(data) if marking.anew else data
+    page = read_page(plain, marking.around(name), rules=marking.rules)
+    urls = page.urls(len(page.links))
+    answers = await lookup.ask(marking.wiki, urls)
+    if len(answers) < len(urls):
+        return data, False
+    return insert_marks(page, answers, marking.show, marking.labels), True
+
+
+@dataclass(slots=True)
+class SiteMarkResult:
+    """What became of a folder.
+
+    Attributes:
+        pages: HTML files that were read.
+        links: links that can be marked, on all of them.
+        changed: names of pages that were, or with `--check` would be, written.
+        copied: other files that were written into the other folder.
+        unanswered: pages left as they were, because the front did not answer.
+        passed_over: files that could not be read, are too large, or changed meanwhile; with reasons.
+    """
+
+    pages: int = 0
+    links: int = 0
+    changed: list[str] = field(default_factory=list)
+    copied: int = 0
+    unanswered: int = 0
+    passed_over: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _SiteFile:
+    name: str
+    path: Path
+    facts: os.stat_result
+    data: bytes
+    page: MarkablePage
+
+
+class StaticSite:
+    """A folder of HTML files."""
+
+    def __init__(self, root: Path, marking: MarkOptions) -> None:
+        """Take the folder, or one file.
+
+        Raises:
+            InputError: there is none.
+        """
+        if not root.exists():
+            raise InputError(f"{root} is not there.")
+        self._root = root if root.is_dir() else root.resolve()
+        self._marking = marking
+
+    def names(self) -> list[str]:
+        """All files and links to files, as paths below the folder, in order."""
+        if not self._root.is_dir():
+            return [""]
+        found = []
+        for folder, below, files in os.walk(self._root):
+            below.sort()
+            links = [each for each in below if Path(folder, each).is_symlink()]
+            found += [os.path.relpath(Path(folder, each), self._root) for each in (*files, *links)]
+        return sorted(name.replace(os.sep, "/") for name in found if not name.endswith(_SCRATCH))
+
+    async def mark(
+        self, names: list[str], lookup: LinkLookup, *, target: Path | None, write: bool
+    ) -> AsyncIterator[SiteMarkResult]:
+        """Mark the pages among the files; what was done, anew after each batch.
+
+        Args:
+            names: of the files.
+            lookup: whoever knows of links.
+            target: the folder that a marked copy of all goes to; None: the files themselves.
+            write: change anything; else only tell what would be changed.
+        """
+        done = SiteMarkResult()
+        for batch in self._batches(names, done, target if write else None):
+            urls = list(dict.fromkeys(url for each in batch for url in _urls(each.page)))
+            answers = await lookup.ask(self._marking.wiki, urls)
+            for each in batch:
+                done.pages += 1
+                done.links += len(each.page.links)
+                data = each.data
+                if all(url in answers for url in _urls(each.page)):
+                    data = insert_marks(
+                        each.page, answers, self._marking.show, self._marking.labels
+                    )
+                else:
+                    done.unanswered += 1
+                self._put(each, data, target, done, write=write)
+            yield done
+        yield done
+
+    def pages(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Each page's name and the addresses that it cites, each once."""
+        done = SiteMarkResult()
+        for name in self.names():
+            found = self._read(name, done)
+            if found is not None:
+                yield name, _urls(found.page)
+        self.passed_over = done.passed_over
+
+    def _batches(
+        self, names: list[str], done: SiteMarkResult, target: Path | None
+    ) -> Iterator[list[_SiteFile]]:
+        batch: list[_SiteFile] = []
+        size = urls = 0
+        for name in names:
+            found = self._read(name, done)
+            if found is None:
+                if target is not None and _copied(self._root / name, target / name, self._root):
+                    done.copied += 1
+                continue
+            batch.append(found)
+            size += len(found.data)
+            urls += len(_urls(found.page))
+            if urls >= URLS_AT_ONCE or size >= _BATCH_BYTES or len(batch) >= _BATCH_FILES:
+                yield batch
+                batch, size, urls = [], 0, 0
+        if batch:
+            yield batch
+
+    def _read(self, name: str, done: SiteMarkResult) -> _SiteFile | None:
+        """A page; None for what is none, or is passed over."""
+        path = self._root / name if name else self._root
+        if path.suffix.lower() not in HTML_SUFFIXES or path.is_symlink():
+            return None
+        try:
+            facts = path.stat()
+            if not stat.S_ISREG(facts.st_mode):
+                return None
+            if facts.st_size > FILE_LIMIT_BYTES:
+                done.passed_over[name] = f"it is larger than {FILE_LIMIT_BYTES >> 20} MB"
+                return None
+            data = path.read_bytes()
+        except OSError as error:
+            done.passed_over[name] = str(error.strerror)
+            return None
+        plain = remove_marks(data) if self._marking.anew else data
+        around = self._marking.around(name or path.name)
+        return _SiteFile(
+            name, path, facts, data, read_page(plain, around, rules=self._marking.rules)
+        )
+
+    def _put(
+        self,
+        each: _SiteFile,
+        data: bytes,
+        target: Path | None,
+        done: SiteMarkResult,
+        *,
+        write: bool,
+    ) -> None:
+        path = each.path if target is None else target / (each.name or each.path.name)
+        if data == (each.data if target is None else _stat_or_none(path)):
+            return
+        try:
+            if write and target is None and _moment(each.path.stat()) != _moment(each.facts):
+                done.passed_over[each.name] = "somebody else wrote it meanwhile; run this again"
+                return
+            if write:
+                _replace(path, data, each)
+        except OSError as error:
+            done.passed_over[each.name] = str(error.strerror)
+        else:
+            done.changed.append(each.name or each.path.name)
+
+
+def page_number(name: str) -> int:
+    """A number for a page that has none but its name: the same for the same name, in every run.
+
+    >>> page_number("guide/index.html") == page_number("guide/index.html") > 0
+    True
+    """
+    digest = blake2b(name.encode("utf-8", "surrogateescape"), digest_size=5).digest()
+    return int.from_bytes(digest, "big") or 1  # as large as the registry's numbers may be
+
+
+def _urls(page: MarkablePage) -> tuple[str, ...]:
+    return page.urls(len(page.links))
+
+
+def _stat_or_none(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def _moment(facts: os.stat_result) -> tuple[int, int, int]:
+    return facts.st_mtime_ns, facts.st_size, facts.st_ino
+
+
+def _replace(path: Path, data: bytes, of: _SiteFile) -> None:
+    """Put the bytes there at once, with the mode and moment of the page that they are of.
+
+    Servers tell a file's versions by its moment and size: of one that keeps its size the moment changes.
+    """
+    before = path.stat().st_size if path.exists() else -1
+    with _scratch(path) as scratch:
+        scratch.write_bytes(data)
+        scratch.chmod(stat.S_IMODE(of.facts.st_mode))
+        if before != len(data):
+            os.utime(scratch, ns=(of.facts.st_atime_ns, of.facts.st_mtime_ns))
+
+
+@contextmanager
+def _scratch(path: Path) -> Iterator[Path]:
+    """An empty file beside the path, which takes its place when the block ends well."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    number, name = mkstemp(_SCRATCH, ".", path.parent)
+    os.close(number)
+    scratch = Path(name)
+    try:
+        yield scratch
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def _copied(source: Path, path: Path, root: Path) -> bool:
+    """Copy a file that is no page, unless it is there; whether it was written.
+
+    A link stays a link where it leads into the folder; one that leads out of it is left out.
+    """
+    if source.is_symlink():
+        inside = source.resolve().is_relative_to(root.resolve())
+        if not inside or source.readlink().is_absolute() or path.is_symlink():
+            return False
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(source.readlink())
+        return True
+    facts = source.stat()
+    if not stat.S_ISREG(facts.st_mode):
+        return False
+    if path.exists():
+        there = path.stat()
+        if (there.st_size, there.st_mtime_ns) == (facts.st_size, facts.st_mtime_ns):
+            return False
+    with _scratch(path) as scratch:
+        shutil.copy2(source, scratch)
+    return True

@@ -1,1 +1,0 @@
-"""Cached copies beside the links of any HTML page."""

@@ -1,0 +1,302 @@
+"""Queue of links due for archiving, checked again and handed over at least once.
+
+Whoever archives is an `LinkArchiver`; it may be given a link twice, so it must know what waits there already.
+Of a link to a copy in an archive what that copy is of is archived, not the copy (`archivable_url`).
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection, Sequence
+from dataclasses import astuple, dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+from core.errors import WeboidError
+from links.archives.archive_services import WEBOID
+from links.archives.archive_urls import recognise
+from links.check_history import day_of
+from links.registry.archive_backlog import (
+    IF_LACKING,
+    ArchivePriority,
+    BacklogRow,
+    due_links,
+    forget_links,
+    postpone_links,
+    standing_links,
+    want_links,
+)
+from links.registry.database import RegistryStore
+from links.registry.pages import MAX_PAGE_ID, LinkRef, number_of
+from links.registry.urls import urls_by_id
+from links.registry.wikis import WikiName, wiki_of
+from links.rules.link_class import WikiRules, classify_link
+from links.rules.wiki_rules import RuleBook
+from links.states import LinkState
+
+BATCH = 500
+_FIRST_PAUSE = timedelta(seconds=30)
+_LONGEST_PAUSE = timedelta(hours=1)
+_EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+_LIVING = frozenset(
+    {LinkState.UNKNOWN, LinkState.ALIVE, LinkState.PERMALIVE, LinkState.BLOCKED, LinkState.DEVIATED}
+)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DueLink:
+    """A link that is to be archived.
+
+    Attributes:
+        url: as it is spelled on the page; of a copy in an archive the identity key of what it is of.
+        wiki: whose page has it.
+        page_id: that page's number there.
+        title: that page's name.
+        since: when it was found there.
+        priority: who waits for it.
+        archived_days: what was archived so lately need not be again.
+        page_url: the page's address; empty when nobody knows how the wiki makes them.
+        pages_url: how the wiki makes addresses of pages, with ``$1`` for the title; likewise.
+    """
+
+    url: str
+    wiki: WikiName
+    page_id: int
+    title: str
+    since: datetime
+    priority: ArchivePriority
+    archived_days: int = 30
+    page_url: str = ""
+    pages_url: str = ""
+
+
+class LinkArchiver(Protocol):
+    """Who archives links."""
+
+    async def archived(self, urls: Sequence[str], since: datetime) -> Collection[str]:
+        """Those of the URLs of which there is a good capture of that moment or later (A02)."""
+        ...
+
+    async def take(self, urls: Sequence[DueLink]) -> None:
+        """Keep that these are to be archived; when it returns, they will not be forgotten.
+
+        What waits already or may not be archived is taken like all else, and left at that.
+
+        Raises:
+            WeboidError: nothing is known to be kept; the same links come again later.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class HandOverResult:
+    """What became of links that were due."""
+
+    taken: int = 0
+    fresh: int = 0  # archived so lately that nothing is to be done
+    gone: int = 0  # not on their pages any more
+    copies: int = 0  # of what is not to be archived, or of ours
+    put_off: int = 0  # the archive could not take them
+
+
+def archivable_url(url: str, rules: WikiRules, own: Collection[str] = ()) -> str:
+    """What is archived of a link: itself; of a copy in a known archive what that is of; of ours nothing.
+
+    A copy whose address does not say what it is of is archived like any other page.
+
+    Args:
+        url: the link.
+        rules: of its wiki; they hold for what a copy is of, too.
+        own: origins of this archive's own pages.
+    """
+    found = recognise(url, own=own)
+    if found is None or not found.is_known:
+        return url
+    if found.service == WEBOID:
+        return ""
+    if not found.original:
+        return url
+    link = classify_link(found.original, rules)
+    return link.identity if link.is_watched else ""
+
+
+class HandOver:
+    """Hands one wiki's links on."""
+
+    def __init__(
+        self,
+        store: RegistryStore,
+        wiki_id: int,
+        name: WikiName,
+        archive: LinkArchiver,
+        rules: RuleBook,
+    ) -> None:
+        """Take the registry, the wiki, who archives, and what wikis say of URLs."""
+        self._store = store
+        self._rules = rules
+        self._wiki_id = wiki_id
+        self._name = name
+        self._archive = archive
+
+    def due(self, now: datetime, *, limit: int = BATCH) -> list[BacklogRow]:
+        """What is due now, as the registry knows it."""
+        with self._store.snapshot() as reader:
+            return due_links(reader, self._wiki_id, now=now, limit=limit)
+
+    async def hand_on(
+        self,
+        rows: Sequence[BacklogRow],
+        *,
+        now: datetime,
+        days: int,
+        own: Collection[str] = (),
+    ) -> HandOverResult:
+        """Hand links on that were looked at once more.
+
+        A link that cannot be handed on by an internal error is put off; the others are handed on.
+
+        Args:
+            rows: what `due` told after the second look.
+            now: the moment.
+            days: what was archived so lately is not archived again.
+            own: origins of this archive's own pages.
+
+        Raises:
+            TransientError: the registry does not answer; the links come again.
+        """
+        try:
+            return await self._hand_on(rows, now, days, own)
+        except WeboidError:
+            raise
+        except Exception:
+            if len(rows) <= 1:
+                log.exception("%s: links cannot be handed on", self._name)
+                await asyncio.to_thread(self._put_off, rows, [], now)
+                return HandOverResult(put_off=len(rows))
+        parts = [await self.hand_on([row], now=now, days=days, own=own) for row in rows]
+        return HandOverResult(*map(sum, zip(*map(astuple, parts), strict=True)))
+
+    async def _hand_on(
+        self, rows: Sequence[BacklogRow], now: datetime, days: int, own: Collection[str]
+    ) -> HandOverResult:
+        gone = [row for row in rows if not row.is_there or row.gone_day is not None]
+        there = [row for row in rows if row.is_there and row.gone_day is None]
+        wanted = await asyncio.to_thread(self._named, there, days, own)
+        try:
+            fresh = await self._fresh(wanted, now - timedelta(days=days))
+            asked = [each for _, each in wanted if each.url not in fresh]
+            if asked:
+                await self._archive.take(asked)
+        except WeboidError as error:
+            log.warning("%s: the archive does not take %s links: %s", self._name, len(there), error)
+            await asyncio.to_thread(self._put_off, there, gone, now)
+            return HandOverResult(gone=len(gone), put_off=len(there))
+        await asyncio.to_thread(self._forget, rows)
+        copies = len(there) - len(wanted)
+        return HandOverResult(len(asked), len(wanted) - len(asked), len(gone), copies)
+
+    async def offer_again(
+        self, page_ids: Sequence[int], *, now: datetime, own: Collection[str] = ()
+    ) -> int:
+        """Want those links of swept pages again that have no good copy; return how many.
+
+        Dead ones are left out: there is nothing to archive.
+
+        Raises:
+            WeboidError: the registry or the archive cannot be asked.
+        """
+        links = await asyncio.to_thread(self._living, page_ids, day_of(now), own)
+        if not links:
+            return 0
+        there = set(await self._archive.archived(list(dict.fromkeys(links.values())), _EARLIEST))
+        lacking = [link for link, url in links.items() if url not in there]
+
+        def write() -> None:
+            with self._store.writing() as connection:
+                want_links(connection, lacking, priority=ArchivePriority.LACKING, now=now)
+
+        if lacking:
+            await asyncio.to_thread(write)
+        return len(lacking)
+
+    def _living(
+        self, page_ids: Sequence[int], day: int, own: Collection[str]
+    ) -> dict[LinkRef, str]:
+        """Return the pages' links that may be archived, and what is archived of each.
+
+        New ones are on their way: those of today are left out.
+        """
+        numbers = [
+            number_of(self._wiki_id, page_id) for page_id in page_ids if 0 < page_id <= MAX_PAGE_ID
+        ]
+        with self._store.snapshot() as reader:
+            links = standing_links(reader, numbers, before=day)
+            urls = urls_by_id(reader, [link.url_id for link in links])
+        with self._store.reading() as connection:
+            rules = self._rules.rules_of(connection, self._wiki_id)
+        found = {
+            link: archivable_url(urls[link.url_id].url, rules, own)
+            for link in links
+            if link.url_id in urls and urls[link.url_id].state in _LIVING
+        }
+        return {link: url for link, url in found.items() if url}
+
+    async def _fresh(
+        self, wanted: Sequence[tuple[BacklogRow, DueLink]], since: datetime
+    ) -> set[str]:
+        """Return the URLs that are archived: lately, or at all where only that was asked for."""
+        found: set[str] = set()
+        for is_lacking, moment in ((False, since), (True, _EARLIEST)):
+            urls = dict.fromkeys(
+                each.url
+                for _, each in wanted
+                if (each.priority in IF_LACKING) is is_lacking
+                and (is_lacking or each.archived_days)
+            )
+            if urls:
+                found |= set(await self._archive.archived(list(urls), moment))
+        return found
+
+    def _named(
+        self, rows: Sequence[BacklogRow], days: int, own: Collection[str]
+    ) -> list[tuple[BacklogRow, DueLink]]:
+        with self._store.snapshot() as reader:
+            urls = urls_by_id(reader, [row.url_id for row in rows])
+        with self._store.reading() as connection:
+            rules = self._rules.rules_of(connection, self._wiki_id)
+            wiki = wiki_of(connection, self._wiki_id)
+        asked = {number: archivable_url(each.url, rules, own) for number, each in urls.items()}
+        return [
+            (
+                row,
+                DueLink(
+                    (row.spelling or asked[row.url_id])
+                    if asked[row.url_id] == urls[row.url_id].url
+                    else asked[row.url_id],
+                    self._name,
+                    row.page_id,
+                    row.title,
+                    row.since,
+                    row.priority,
+                    days,
+                    wiki.page_address(row.title),
+                    wiki.pages_url,
+                ),
+            )
+            for row in rows
+            if asked.get(row.url_id)
+        ]
+
+    def _forget(self, rows: Sequence[BacklogRow]) -> None:
+        with self._store.writing() as connection:
+            forget_links(connection, [LinkRef(row.page, row.url_id) for row in rows])
+
+    def _put_off(
+        self, there: Sequence[BacklogRow], gone: Sequence[BacklogRow], now: datetime
+    ) -> None:
+        with self._store.writing() as connection:
+            forget_links(connection, [LinkRef(row.page, row.url_id) for row in gone])
+            for row in there:
+                pause = min(_FIRST_PAUSE * 2 ** min(row.attempts, 10), _LONGEST_PAUSE)
+                postpone_links(connection, [row], until=now + pause)

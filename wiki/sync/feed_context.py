@@ -1,0 +1,471 @@
+"""Context of one wiki's sync: registry access, settings, site facts, spam lists.
+
+Everything that is asked of the wiki or written to the registry goes through here: reading pages a few at
+a time, writing them with the cursors that tell of it, and the lease that keeps others away.
+
+The wiki's own lists are pages of it, such as MediaWiki:Spam-blacklist; a farm keeps one for all its wikis,
+as Wikimedia does on Meta-Wiki. A list that has changed takes the place of the one that the registry has
+under the page's title; it counts for links that are written from then on, so for every page within a sweep.
+A list that is no more is forgotten. What cannot be fetched stays as it is, and is tried again.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from core.clock import Clock
+from core.errors import ConfigError, InputError, WeboidError
+from links.check_history import day_of
+from links.registry.archive_backlog import ArchivePriority
+from links.registry.database import RegistryStore
+from links.registry.sync_state import feeds_of, put_cursor, release_feed_lease, take_feed_lease
+from links.registry.wikis import Wiki, all_wikis, wiki_of
+from links.rules.spam_list import SpamList, list_kind
+from links.rules.wiki_rules import FARM_WIDE, RuleBook, has_list, put_list, remove_list
+from wiki.api.models import SiteFacts
+from wiki.settings import FeedSettings, WikiSettings
+from wiki.sync import page_criteria
+from wiki.sync.archive_queue import LinkArchiver
+from wiki.sync.page_criteria import (
+    CategoryTrees,
+    ListTask,
+    PageCriteria,
+    are_trees_due,
+    category_title,
+    compile_criteria,
+    read_trees,
+)
+from wiki.sync.page_import import (
+    Cite,
+    ImportOptions,
+    ImportResult,
+    PageBatch,
+    PageImporter,
+    no_citations,
+    read_page_batch,
+)
+from wiki.sync.wiki_source import FarmPages, WikiSource, missing_targets
+from wiki.wikitext.citation_model import Citation
+from wiki.wikitext.citation_reader import read_citations
+from wiki.wikitext.template_map import rules_for
+
+CHANGES = "changes"
+SETTLING = "settling"
+SPREAD_TASKS = "spread"
+SWEEP = "sweep"
+SITE = "site"
+TREE = "tree"
+ORDERED_LISTS = "ordered"  # lists of pages that somebody wants read now: `order_lists`
+
+LEASE_LENGTH = timedelta(seconds=90)
+LISTS_MOST = 500
+_FACTS_KEPT = timedelta(hours=1)
+
+log = logging.getLogger(__name__)
+
+
+class WikiRenamedError(InputError):
+    """The wiki at that address is another one than before: nothing is changed until somebody says so."""
+
+
+# Gives what reads the wikitext of a wiki.
+CitingFactory = Callable[[SiteFacts, WikiSettings], Cite]
+
+
+def no_citing(_facts: SiteFacts, _settings: WikiSettings) -> Cite:
+    """Reads no wikitext: links come from the wiki's own table in any case."""
+    return no_citations
+
+
+@dataclass(frozen=True)
+class SyncServices:
+    """What the feeders of several wikis share.
+
+    Attributes:
+        store: the registry.
+        archive: who archives links.
+        clock: what tells the time.
+        holder: this process's name, which no other has.
+        citing: what reads wikitext.
+        rules: what wikis say of URLs.
+        is_gone: tells of a process, by its name, whether it has certainly ended.
+    """
+
+    store: RegistryStore
+    archive: LinkArchiver
+    clock: Clock
+    holder: str
+    citing: CitingFactory = no_citing
+    rules: RuleBook = field(default_factory=RuleBook)
+    is_gone: Callable[[str], bool] = lambda _holder: False
+
+
+class FeedContext:
+    """One wiki's books and facts. One task at a time works at it.
+
+    Attributes:
+        wiki: as the registry has it.
+        source: who asks the wiki.
+        shared: what all feeders share.
+    """
+
+    def __init__(self, wiki: Wiki, source: WikiSource, shared: SyncServices) -> None:
+        """Take the wiki, who asks it, and what feeders share."""
+        self.wiki = wiki
+        self.source = source
+        self.shared = shared
+        self._books = PageImporter(shared.store, wiki.id, holder=shared.holder, rules=shared.rules)
+        self._settings = WikiSettings()
+        self._facts: SiteFacts | None = None
+        self._facts_at: datetime | None = None
+        self._trees: CategoryTrees | None = None
+        self._tree_is_changed = False
+        self._cite: Cite | None = None
+        self._cursors: dict[str, str] = {}
+        self._farm: list[Wiki] = []
+        self._criteria: PageCriteria | None = None
+        self._criteria_of: tuple[object, ...] = (None, None, None)
+
+    @property
+    def feed(self) -> FeedSettings:
+        """What the operator says, as it was read last."""
+        return self._settings.feed
+
+    @property
+    def own_origins(self) -> tuple[str, ...]:
+        """Where readers find our own copies, as the bot cites them."""
+        return (self._settings.bot.front,) if self._settings.bot.front else ()
+
+    @property
+    def facts(self) -> SiteFacts:
+        """The wiki as it described itself last."""
+        assert self._facts is not None, "refresh first"
+        return self._facts
+
+    @property
+    def store(self) -> RegistryStore:
+        """The registry."""
+        return self.shared.store
+
+    def now(self) -> datetime:
+        """The moment."""
+        return self.shared.clock.now()
+
+    def cursor(self, kind: str) -> str:
+        """How far a feed has come; empty: it has not begun."""
+        return self._cursors.get(kind, "")
+
+    def criteria(self) -> PageCriteria:
+        """Which pages are observed; made anew when what is known has changed."""
+        known = (self.feed, self.facts, self._trees)
+        if self._criteria is None or any(
+            one is not other for one, other in zip(known, self._criteria_of, strict=True)
+        ):
+            trees = self._trees
+            self._criteria_of = known
+            self._criteria = compile_criteria(
+                self.feed,
+                self.facts,
+                inside=trees.inside if trees else None,
+                outside=trees.outside if trees else frozenset(),
+            )
+        return self._criteria
+
+    def tasks(self) -> tuple[ListTask, ...]:
+        """The lists of pages that are to be read because of what spreads."""
+        return page_criteria.read_tasks(self.cursor(SPREAD_TASKS))
+
+    def doubt_trees(self) -> None:
+        """Read the categories anew soon: one of them was changed."""
+        self._tree_is_changed = True
+
+    async def refresh(self) -> None:
+        """Take the lease, and read what may have changed: settings, the wiki's facts, its categories.
+
+        Raises:
+            FeedHeldError: another process feeds the wiki.
+            ConfigError: the settings cannot be used.
+            WikiRenamedError: there is another wiki than before.
+            WeboidError: the wiki or the registry cannot be asked.
+        """
+        now = self.now()
+        await asyncio.to_thread(self._refresh_books, now)
+        if self._facts is None or self._facts_at is None or now - self._facts_at >= _FACTS_KEPT:
+            facts = await self.source.facts()
+            await self._check_site(facts)
+            self._facts, self._facts_at, self._cite = facts, now, None
+        if self._cite is None:
+            self._cite = self.shared.citing(self._facts, self._settings)
+        await self._refresh_trees(now)
+
+    def give_back(self) -> None:
+        """Let another process feed the wiki at once."""
+        with self.store.writing() as connection:
+            release_feed_lease(connection, self.wiki.id, self.shared.holder, now=self.now())
+
+    async def read(self, *, ids: Collection[int] = (), titles: Collection[str] = ()) -> PageBatch:
+        """What the wiki tells of a few pages."""
+        assert self._cite is not None, "refresh first"
+        criteria = self.criteria()
+        read = await read_page_batch(
+            self.source,
+            self._cite,
+            ids=ids,
+            titles=titles,
+            is_classed=criteria.is_classed,
+            items_at=criteria.items_at,
+        )
+        farm = FarmPages(self._farm, self.wiki, self.facts.pages_url)
+        missing = await missing_targets(self.source, read.pages, self.facts.interwikis, farm)
+        return replace(read, missing_targets=missing)
+
+    async def write(
+        self,
+        read: PageBatch,
+        cursors: Mapping[str, str],
+        *,
+        priority: ArchivePriority = ArchivePriority.SAVED,
+        is_first: bool = False,
+    ) -> ImportResult:
+        """Write what was read, and how far the feeds have come with it, or nothing of it.
+
+        A page that cannot be written by an internal error is passed over, and read again with the next
+        sweep; the others are written.
+
+        Raises:
+            FeedHeldError: another process feeds the wiki by now.
+            TransientError: the registry does not answer.
+        """
+        order = ImportOptions(
+            self.criteria(),
+            self.facts.interwikis,
+            priority if self.feed.archive else None,
+            timedelta(hours=self.feed.grace_h),
+            is_first,
+        )
+        outcome = await asyncio.to_thread(self._write, read, order, cursors)
+        self._cursors.update(cursors)
+        return outcome
+
+    def _write(
+        self, read: PageBatch, order: ImportOptions, cursors: Mapping[str, str]
+    ) -> ImportResult:
+        try:
+            return self._books.write(read, order, now=self.now(), cursors=cursors)
+        except WeboidError:
+            raise
+        except Exception:
+            if not read.pages:
+                raise
+            if len(read.pages) == 1:
+                log.exception(
+                    "%s: page %s cannot be written", self.wiki.name, read.pages[0].page_id
+                )
+        outcome = ImportResult()
+        for page in read.pages if len(read.pages) > 1 else ():
+            one = PageBatch((page,), citations=read.citations)
+            outcome = outcome.plus(self._write(one, order, {}))
+        return outcome.plus(self._write(replace(read, pages=()), order, cursors))
+
+    async def note(self, cursors: Mapping[str, str], *, stale: Sequence[int] = ()) -> None:
+        """Write how far feeds have come, and which pages must be read because of it."""
+        await asyncio.to_thread(self._books.note, cursors, now=self.now(), stale=stale)
+        self._cursors.update(cursors)
+
+    def _refresh_books(self, now: datetime) -> None:
+        with self.store.writing() as connection:
+            take_feed_lease(
+                connection,
+                self.wiki.id,
+                self.shared.holder,
+                now=now,
+                length=LEASE_LENGTH,
+                is_gone=self.shared.is_gone,
+            )
+            self.wiki = wiki_of(connection, self.wiki.id)
+            self._farm = [
+                each for each in all_wikis(connection) if each.farm_id == self.wiki.farm_id
+            ]
+            found = feeds_of(connection, self.wiki.id)
+            self._cursors = {kind: feed.cursor for kind, feed in found.items()}
+            lists = read_lists(self._cursors.get(ORDERED_LISTS, ""))
+            if lists:
+                tasks = page_criteria.add_ordered_tasks(self.tasks(), lists, now=now)
+                taken = {SPREAD_TASKS: page_criteria.tasks_text(tasks), ORDERED_LISTS: ""}
+                for kind, cursor in taken.items():
+                    put_cursor(connection, self.wiki.id, kind, cursor, now=now)
+                self._cursors.update(taken)
+        settings = parse_settings(self.wiki.settings)
+        if settings != self._settings:
+            self._settings, self._cite = settings, None
+
+    async def _check_site(self, facts: SiteFacts) -> None:
+        site, known = site_identity(facts), self.cursor(SITE)
+        if known and known != site:
+            raise WikiRenamedError(
+                f"At the address of {self.wiki.name} there is another wiki now: {site}, where {known} "
+                "was. Nothing is changed. If it is the same wiki under another name, say so: "
+                f"`weboid wiki add {self.wiki.url}`."
+            )
+        if not known:
+            await self.note({SITE: site})
+
+    async def _refresh_trees(self, now: datetime) -> None:
+        if not are_trees_due(self._trees, self.feed, now=now, is_changed=self._tree_is_changed):
+            return
+        before = _names_in(self.cursor(TREE))
+        trees = await read_trees(self.source, self.feed, self.facts, now=now)
+        if not trees.is_whole:
+            log.warning("%s: the categories are too many; the rest is not observed", self.wiki.name)
+        self._trees, self._tree_is_changed = trees, False
+        if trees.inside is None or trees.inside == before:
+            return
+        new = [] if before is None else sorted(trees.inside - before)
+        titles = [category_title(name, self.facts) for name in new]
+        tasks = page_criteria.begin_tasks(self.tasks(), (), titles, now=now)
+        text = json.dumps(sorted(trees.inside))
+        await self.note({TREE: text, SPREAD_TASKS: page_criteria.tasks_text(tasks)})
+
+
+def site_identity(facts: SiteFacts) -> str:
+    """What tells a wiki from all others: its database and its server."""
+    text = f"{facts.dbname} {facts.server}"
+    return text.encode("ascii", "backslashreplace").decode().replace("\0", "")
+
+
+def order_lists(
+    store: RegistryStore, wiki_id: int, lists: Sequence[tuple[str, str]], *, now: datetime
+) -> None:
+    """Let whoever feeds the wiki read the pages of these lists soon: each a kind and a title.
+
+    Raises:
+        InputError: they are too many.
+    """
+    if len(lists) > LISTS_MOST:
+        raise InputError(
+            f"These are {len(lists):,} lists of pages, and {LISTS_MOST:,} can be ordered at a time: name a "
+            "smaller category."
+        )
+    with store.writing() as connection:
+        there = feeds_of(connection, wiki_id).get(ORDERED_LISTS)
+        waiting = read_lists(there.cursor) if there is not None else []
+        text = json.dumps([*dict.fromkeys([*waiting, *lists])][-LISTS_MOST:])
+        put_cursor(connection, wiki_id, ORDERED_LISTS, text, now=now)
+
+
+def read_lists(text: str) -> list[tuple[str, str]]:
+    """Return the lists in the cursor of `ORDERED_LISTS`; none when it cannot be read."""
+    try:
+        return [(str(kind), str(title)) for kind, title in json.loads(text or "[]")]
+    except (ValueError, TypeError):
+        return []
+
+
+def parse_settings(text: str) -> WikiSettings:
+    """The settings in the registry's JSON.
+
+    Raises:
+        ConfigError: they cannot be used.
+    """
+    try:
+        return WikiSettings.parse(text)
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ConfigError(f"The wiki's settings are no JSON object: {error}.") from error
+
+
+def _names_in(text: str) -> frozenset[str] | None:
+    try:
+        return frozenset(json.loads(text))
+    except (ValueError, TypeError):
+        return None
+
+
+SPAM_CURSOR = "spam"
+SPAM_INTERVAL = timedelta(hours=1)
+
+
+class SpamListFetcher:
+    """Keeps the spam lists of one wiki up to date."""
+
+    def __init__(self, desk: FeedContext) -> None:
+        """Take the wiki's desk."""
+        self._desk = desk
+
+    async def refresh(self) -> int:
+        """Fetch the lists when that is due; return how many changed.
+
+        Raises:
+            FeedHeldError: another process feeds the wiki.
+            TransientError: the registry does not answer.
+        """
+        desk = self._desk
+        now = desk.now()
+        if now.timestamp() - _fetched_at(desk.cursor(SPAM_CURSOR)) < SPAM_INTERVAL.total_seconds():
+            return 0
+        changed = await self._refresh(desk.feed.spam_lists, "", desk.wiki.id)
+        if desk.feed.farm_spam_api:
+            changed += await self._refresh(
+                desk.feed.farm_spam_lists, desk.feed.farm_spam_api, FARM_WIDE
+            )
+        await desk.note({SPAM_CURSOR: json.dumps({"at": int(now.timestamp())})})
+        return changed
+
+    async def _refresh(self, titles: tuple[str, ...], address: str, wiki_id: int) -> int:
+        if not titles:
+            return 0
+        try:
+            texts = await self._desk.source.texts(titles, address)
+        except WeboidError as error:
+            log.warning(
+                "%s: its spam lists cannot be fetched, and stay as they are: %s",
+                self._desk.wiki.name,
+                error,
+            )
+            return 0
+        return await asyncio.to_thread(self._put, texts, wiki_id)
+
+    def _put(self, texts: Mapping[str, str | None], wiki_id: int) -> int:
+        changed = 0
+        for title, text in texts.items():
+            with self._desk.store.writing() as rows:
+                farm_id = self._desk.wiki.farm_id
+                if not (text or "").strip():
+                    changed += remove_list(rows, farm_id, title, wiki_id=wiki_id)
+                    continue
+                found = SpamList(title, list_kind(title), text or "")
+                if has_list(rows, farm_id, found, wiki_id=wiki_id):
+                    continue
+                try:
+                    put_list(rows, farm_id, found, wiki_id=wiki_id, today=day_of(self._desk.now()))
+                    changed += 1
+                except InputError as error:
+                    log.warning("%s: %s", self._desk.wiki.name, error)
+        return changed
+
+
+def _fetched_at(cursor: str) -> float:
+    try:
+        return float(json.loads(cursor or "{}").get("at", 0))
+    except (ValueError, TypeError, AttributeError):
+        return 0.0
+
+
+def citation_readers(clock: Clock) -> CitingFactory:
+    """Reads each wiki's wikitext as its language and its settings say.
+
+    Args:
+        clock: no access date is later than its today.
+    """
+
+    def of_wiki(facts: SiteFacts, settings: WikiSettings) -> Cite:
+        rules = rules_for(facts.language, settings.templates)
+
+        def cite(text: str) -> Sequence[Citation]:
+            return read_citations(text, rules, today=clock.now().date())
+
+        return cite
+
+    return of_wiki

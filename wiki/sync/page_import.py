@@ -1,0 +1,539 @@
+"""Import of pages into the registry: reading, links, citations, citation dates.
+
+One transaction takes all of a batch, or nothing. So a process that is killed at any moment loses
+nothing: the next one asks from the cursor on, and finds what is written already as it is.
+
+The registry knows the day on which a page was first seen with a link. For a page that had its links
+before anybody looked that says nothing, so its history is asked: only when somebody needs the day, since
+that takes a few questions for each link.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from functools import partial
+from itertools import islice
+
+from sqlalchemy import Connection
+
+from core.errors import BodyTooLargeError
+from links.check_history import day_of, day_of_date
+from links.registry.archive_backlog import (
+    ArchivePriority,
+    current_links,
+    hold_back_pages,
+    release_pages,
+    want_links,
+)
+from links.registry.citations import (
+    CitationFlag,
+    CitationRow,
+    citations_of,
+    days_cited,
+    put_citations,
+)
+from links.registry.database import RegistryStore
+from links.registry.link_additions import PageRevision, note_additions
+from links.registry.link_import import sorted_links
+from links.registry.pages import (
+    MAX_PAGE_ID,
+    LinkRef,
+    PageName,
+    PutPage,
+    WrittenLinks,
+    clear_stale,
+    drop_pages,
+    find_pages,
+    mark_stale,
+    move_page,
+    number_of,
+    plain_title,
+    write_pages,
+)
+from links.registry.sync_state import hold_feed_lease, put_cursor
+from links.registry.urls import urls_by_id
+from links.registry.wikis import InterwikiMap
+from links.rules.link_class import (
+    MISSING_TARGET,
+    ClassifiedLink,
+    LinkClass,
+    WikiRules,
+    classify_link,
+)
+from links.rules.wiki_rules import RuleBook
+from wiki.api.client import WikiApi
+from wiki.api.models import WikiPage
+from wiki.api.revisions import first_revision_with
+from wiki.sync.page_criteria import ExclusionReason, PageCriteria
+from wiki.sync.wiki_source import PAGES_AT_ONCE, WikiSource
+from wiki.wikitext.citation_model import Citation
+
+LINKS_LIMIT = 50_000  # of one page; MediaWiki's own limits make that a page of some megabytes
+FIRST_ACCESS = 1996  # no archive has older copies
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PageBatch:
+    """What the wiki told of pages.
+
+    Attributes:
+        pages: those that are there.
+        missing: numbers of those that are not.
+        citations: of the pages, by their numbers; of pages without there are none to be known.
+        asked: all numbers that were asked for.
+        missing_targets: links to pages of the farm that are not there (W50).
+    """
+
+    pages: tuple[WikiPage, ...] = ()
+    missing: frozenset[int] = frozenset()
+    citations: Mapping[int, Sequence[Citation]] = field(default_factory=dict)
+    asked: frozenset[int] = frozenset()
+    missing_targets: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """What becomes of the links that are found.
+
+    Attributes:
+        criteria: which pages are observed.
+        interwikis: where interwiki links lead (W49).
+        priority: who waits for the links; None: they are watched, not archived.
+        grace: how long they must stand there before they are archived.
+        is_first: all links are new to the archive, those that the registry had already among them.
+    """
+
+    criteria: PageCriteria
+    interwikis: InterwikiMap
+    priority: ArchivePriority | None = None
+    grace: timedelta = timedelta(0)
+    is_first: bool = False
+
+
+@dataclass(frozen=True)
+class ImportResult:
+    """What was written.
+
+    Attributes:
+        pages: that are observed and were put.
+        links: that they have.
+        added: links that are new or back.
+        gone: links that are no more.
+        dropped: pages that are no more.
+        refused: pages that are there and not observed, by the reason.
+    """
+
+    pages: int = 0
+    links: int = 0
+    added: int = 0
+    gone: int = 0
+    dropped: int = 0
+    refused: Mapping[ExclusionReason, int] = field(default_factory=dict)
+
+    def plus(self, other: "ImportResult") -> "ImportResult":
+        """Both together."""
+        kinds = self.refused.keys() | other.refused.keys()
+        return ImportResult(
+            self.pages + other.pages,
+            self.links + other.links,
+            self.added + other.added,
+            self.gone + other.gone,
+            self.dropped + other.dropped,
+            {kind: self.refused.get(kind, 0) + other.refused.get(kind, 0) for kind in kinds},
+        )
+
+
+class PageImporter:
+    """Writes what one wiki's feeder reads. From one thread at a time.
+
+    Attributes:
+        wiki_id: whose.
+        store: the registry.
+    """
+
+    def __init__(self, store: RegistryStore, wiki_id: int, *, holder: str, rules: RuleBook) -> None:
+        """Take the registry, the wiki, and the holder of its lease (`links.registry.sync_state`)."""
+        self.store = store
+        self.wiki_id = wiki_id
+        self._holder = holder
+        self._rules = rules
+
+    def write(
+        self,
+        read: PageBatch,
+        order: ImportOptions,
+        *,
+        now: datetime,
+        cursors: Mapping[str, str],
+    ) -> ImportResult:
+        """Write all that was read, and how far the feeds have come with it.
+
+        Args:
+            read: the pages.
+            order: what becomes of them.
+            now: the moment.
+            cursors: of the feeds that came further, by their kinds.
+
+        Raises:
+            FeedHeldError: another process feeds the wiki by now; nothing was written.
+            TransientError: the database does not answer; nothing was written.
+        """
+        with self.store.writing() as connection:
+            hold_feed_lease(connection, self.wiki_id, self._holder)
+            outcome = self._write(connection, read, order, now)
+            for kind, cursor in cursors.items():
+                put_cursor(connection, self.wiki_id, kind, cursor, now=now)
+        return outcome
+
+    def note(
+        self, cursors: Mapping[str, str], *, now: datetime, stale: Collection[int] = ()
+    ) -> None:
+        """Write how far feeds have come, and which pages are to be read because of it.
+
+        Raises:
+            as `write`.
+        """
+        with self.store.writing() as connection:
+            hold_feed_lease(connection, self.wiki_id, self._holder)
+            mark_stale(connection, self.wiki_id, stale)
+            for kind, cursor in cursors.items():
+                put_cursor(connection, self.wiki_id, kind, cursor, now=now)
+
+    def _write(
+        self, connection: Connection, read: PageBatch, order: ImportOptions, now: datetime
+    ) -> ImportResult:
+        day = day_of(now)
+        dropped = drop_pages(connection, self.wiki_id, read.missing, day=day)
+        known = find_pages(connection, self.wiki_id, [page.page_id for page in read.pages])
+        observed, refused = _split_observed(read.pages, order.criteria, known)
+        rules = self._rules.rules_of(connection, self.wiki_id)
+        put = [_put_page(page, order.interwikis, rules, read.missing_targets) for page in observed]
+        written = write_pages(connection, self.wiki_id, put, day=day)
+        note_additions(connection, self._revisions(observed, day), written.new, day=day)
+        self._want(connection, observed, written, order, now)
+        self._cite(connection, observed, read, written, rules, day)
+        self._release(connection, [page for page, _ in refused], now)
+        put_ids = {page.page_id for page in observed}
+        clear_stale(connection, self.wiki_id, read.asked - put_ids)
+        reasons = [reason for _, reason in refused]
+        return ImportResult(
+            pages=written.put.pages,
+            links=written.put.urls,
+            added=written.put.added,
+            gone=written.put.gone,
+            dropped=dropped,
+            refused={reason: reasons.count(reason) for reason in set(reasons)},
+        )
+
+    def _revisions(self, observed: Sequence[WikiPage], day: int) -> list[PageRevision]:
+        return [
+            PageRevision(
+                number_of(self.wiki_id, page.page_id),
+                page.rev_id,
+                page.parent_id,
+                page.account,
+                day_of(page.touched) if page.touched is not None else day,
+            )
+            for page in observed
+        ]
+
+    def _want(
+        self,
+        connection: Connection,
+        observed: Sequence[WikiPage],
+        written: WrittenLinks,
+        order: ImportOptions,
+        now: datetime,
+    ) -> None:
+        # What is gone stays wanted until it is due: it may be back by then, with its grace begun.
+        if order.priority is None:
+            return
+        links: Iterable[LinkRef] = written.added
+        numbers = [number_of(self.wiki_id, page.page_id) for page in observed]
+        release_pages(connection, numbers, now=now, grace=order.grace)
+        if order.is_first:
+            links = current_links(connection, numbers)
+        want_links(connection, links, priority=order.priority, now=now, grace=order.grace)
+
+    def _cite(
+        self,
+        connection: Connection,
+        observed: Sequence[WikiPage],
+        read: PageBatch,
+        written: WrittenLinks,
+        rules: WikiRules,
+        day: int,
+    ) -> None:
+        rows = [
+            row
+            for page in observed
+            for citation in read.citations.get(page.page_id, ())
+            if (row := self._citing_row(page, citation, written, rules)) is not None
+        ]
+        numbers = [number_of(self.wiki_id, page.page_id) for page in observed]
+        put_citations(connection, numbers, _rows_with_links(connection, rows, numbers), day=day)
+
+    def _citing_row(
+        self, page: WikiPage, citation: Citation, written: WrittenLinks, rules: WikiRules
+    ) -> CitationRow | None:
+        found = classify_link(citation.url, rules)
+        url_id = written.ids.get(found.identity) if found.is_watched else None
+        if url_id is None:
+            return None
+        access = citation.access_date
+        return CitationRow(
+            LinkRef(number_of(self.wiki_id, page.page_id), url_id),
+            str(citation.way),
+            None if access is None or access.year < FIRST_ACCESS else day_of_date(access),
+            citation.archive_url,
+            f"{citation.archive_date:%Y%m%d}" if citation.archive_date else "",
+            _citation_fields(citation),
+        )
+
+    def _release(self, connection: Connection, released: Sequence[WikiPage], now: datetime) -> None:
+        """Let go of pages that do not meet the criteria: they keep their rows for months (W37).
+
+        Their links stay known, and watched, so that a short absence costs nothing; what waits to be
+        archived is held back until the page is observed again.
+        """
+        known = find_pages(connection, self.wiki_id, [page.page_id for page in released])
+        if not known:
+            return
+        for page in released:
+            if page.page_id in known and plain_title(page.title):
+                name = PageName(page.page_id, page.title, page.namespace)
+                move_page(connection, self.wiki_id, name)
+        clear_stale(connection, self.wiki_id, known)
+        hold_back_pages(connection, [row.id for row in known.values()], now=now)
+
+
+def _split_observed(
+    pages: Iterable[WikiPage], criteria: PageCriteria, known: Collection[int]
+) -> tuple[list[WikiPage], list[tuple[WikiPage, ExclusionReason]]]:
+    """The pages that are observed, and the others with the reason; odd ones are in neither.
+
+    Args:
+        pages: as the wiki has them.
+        criteria: which are observed.
+        known: those that the registry has. One that has become a redirect is put: its links are gone.
+    """
+    observed: dict[int, WikiPage] = {}
+    refused = []
+    for page in pages:
+        is_page = 0 < page.page_id <= MAX_PAGE_ID and abs(page.namespace) < 1 << 31
+        if not is_page or not plain_title(page.title):
+            log.warning("page %r, number %s, is passed over", page.title[:80], page.page_id)
+            continue
+        reason = criteria.refusal(page, is_known=page.page_id in known)
+        if reason is ExclusionReason.REDIRECT and page.page_id in known:
+            reason = None
+        if reason is not None:
+            refused.append((page, reason))
+            continue
+        there = observed.get(page.page_id)
+        if there is None or page.rev_id >= there.rev_id:
+            observed[page.page_id] = page
+    return list(observed.values()), refused
+
+
+def page_urls(page: WikiPage, interwikis: InterwikiMap) -> list[str]:
+    """The page's external links and interwiki links as URLs (W49), each once, not too many."""
+    urls = list(dict.fromkeys([*page.links, *interwikis.urls(page.interwiki_links)]))
+    if len(urls) > LINKS_LIMIT:
+        log.warning("page %s: of %s links %s are kept", page.page_id, len(urls), LINKS_LIMIT)
+    return urls[:LINKS_LIMIT]
+
+
+def _put_page(
+    page: WikiPage, interwikis: InterwikiMap, rules: WikiRules, missing: Collection[str]
+) -> PutPage:
+    name = PageName(page.page_id, page.title, page.namespace)
+    links = sorted_links(page_urls(page, interwikis), rules)
+    own = [link.text for link in links if link.sort is LinkClass.INTERNAL]
+    lost = [
+        ClassifiedLink(url, LinkClass.MISSING, note=MISSING_TARGET)
+        for url in dict.fromkeys([*own, *interwikis.local_urls(page.interwiki_links)])
+        if url in missing
+    ]
+    return PutPage(name, (*links, *lost))
+
+
+def _rows_with_links(
+    connection: Connection, rows: Sequence[CitationRow], numbers: Sequence[int]
+) -> list[CitationRow]:
+    """Those of the rows whose pages have the link: wikitext may hold URLs that are none there."""
+    has = set(current_links(connection, numbers)) if rows else set()
+    return [row for row in rows if row.link in has]
+
+
+def _citation_fields(citation: Citation) -> CitationFlag:
+    bits = (
+        (citation.is_said_dead, CitationFlag.DEAD),
+        (citation.is_paywalled, CitationFlag.PAYWALL),
+        (citation.is_malformed, CitationFlag.MALFORMED),
+        (citation.reference is not None, CitationFlag.REFERENCE),
+        (citation.is_held, CitationFlag.HELD),
+        (citation.status == "live", CitationFlag.LIVE),
+    )
+    said = CitationFlag(0)
+    for is_so, bit in bits:
+        said |= bit if is_so else CitationFlag(0)
+    return said
+
+
+Cite = Callable[[str], Sequence[Citation]]
+
+
+def no_citations(_text: str) -> Sequence[Citation]:
+    """No citations: for whoever wants links alone."""
+    return ()
+
+
+async def read_page_batch(
+    source: WikiSource,
+    cite: Cite,
+    *,
+    ids: Collection[int] = (),
+    titles: Collection[str] = (),
+    is_classed: bool = False,
+    items_at: str | None = None,
+) -> PageBatch:
+    """What the wiki tells of pages, of at most `PAGES_AT_ONCE` ids or titles.
+
+    What is too large to be read at once is read page by page; a page that alone is too large is passed
+    over, and read again with the next sweep.
+
+    Args:
+        source: the wiki.
+        cite: reads its wikitext.
+        ids: of pages.
+        titles: instead of ids.
+        is_classed: with categories and templates.
+        items_at: as in `Source.pages`.
+
+    Raises:
+        WeboidError: the wiki, or the repository of its items, could not be asked.
+    """
+    try:
+        pages = await source.pages(ids, titles, is_classed=is_classed, items_at=items_at)
+    except BodyTooLargeError:
+        if len(ids) + len(titles) <= 1:
+            log.warning("page %s is too large to be read", next(iter([*ids, *titles]), "?"))
+            return PageBatch(asked=frozenset(ids))
+        again = partial(read_page_batch, source, cite, is_classed=is_classed, items_at=items_at)
+        halves = _halves(list(ids), list(titles))
+        return join_batches([await again(ids=some, titles=named) for some, named in halves])
+    there = tuple(page for page in pages if not page.is_missing and page.page_id)
+    missing = {page.page_id for page in pages if page.is_missing and page.page_id}
+    citations = await asyncio.to_thread(_cite_pages, there, cite)
+    return PageBatch(there, frozenset(missing), citations, frozenset(ids))
+
+
+def join_batches(parts: Iterable[PageBatch]) -> PageBatch:
+    """All of what was read, together."""
+    found = list(parts)
+    citations: dict[int, Sequence[Citation]] = {}
+    for each in found:
+        citations |= each.citations
+    pages = tuple(page for each in found for page in each.pages)
+    there = {page.page_id for page in pages}
+    return PageBatch(
+        pages,
+        frozenset().union(*(each.missing for each in found)) - there,
+        citations,
+        frozenset().union(*(each.asked for each in found)),
+    )
+
+
+def split_ids(values: Iterable[int], size: int = PAGES_AT_ONCE) -> Iterator[list[int]]:
+    """The numbers in lists that one question may have."""
+    rest = iter(values)
+    while part := list(islice(rest, size)):
+        yield part
+
+
+def split_titles(values: Iterable[str], size: int = PAGES_AT_ONCE) -> Iterator[list[str]]:
+    """The titles in lists that one question may have."""
+    rest = iter(values)
+    while part := list(islice(rest, size)):
+        yield part
+
+
+def _halves(ids: list[int], titles: list[str]) -> list[tuple[list[int], list[str]]]:
+    if titles:
+        middle = (len(titles) + 1) // 2
+        return [(ids, titles[:middle]), ([], titles[middle:])]
+    middle = (len(ids) + 1) // 2
+    return [(ids[:middle], []), (ids[middle:], [])]
+
+
+def _cite_pages(pages: Sequence[WikiPage], cite: Cite) -> dict[int, Sequence[Citation]]:
+    found = {}
+    for page in pages:
+        if page.text is not None and page.model == "wikitext":
+            try:
+                found[page.page_id] = cite(page.text)
+            except RecursionError:
+                log.warning("the citations of page %s cannot be read", page.page_id)
+            except Exception:
+                log.exception("the citations of page %s cannot be read", page.page_id)
+    return found
+
+
+class CitedDaySource(StrEnum):
+    """How the day is known."""
+
+    WRITTEN = "access-date"
+    REVISION = "revision"
+    SEEN = "first-seen"
+
+
+@dataclass(frozen=True, slots=True)
+class CitedDay:
+    """The day on which a link was cited (a number of `links.check_history`), and how it is known."""
+
+    day: int
+    how: CitedDaySource
+
+
+async def find_cited_day(
+    api: WikiApi, store: RegistryStore, link: LinkRef, page_id: int
+) -> CitedDay | None:
+    """When the link was cited; None when the page never had it.
+
+    Args:
+        api: the wiki's.
+        store: the registry.
+        link: by the registry's numbers.
+        page_id: the wiki's number for the page.
+
+    Raises:
+        WeboidError: the wiki or the registry cannot be asked.
+    """
+    found = await asyncio.to_thread(_registered_day, store, link)
+    if found is None or found[0].how is CitedDaySource.WRITTEN:
+        return found and found[0]
+    seen, url = found
+    revision = await first_revision_with(api, page_id, url)
+    if revision is None:  # it comes from a template
+        return seen
+    day = day_of(revision.moment)
+    return CitedDay(day, CitedDaySource.REVISION) if day <= seen.day else seen
+
+
+def _registered_day(store: RegistryStore, link: LinkRef) -> tuple[CitedDay, str] | None:
+    with store.reading() as reader:
+        day = days_cited(reader, link.page).get(link.url_id)
+        urls = urls_by_id(reader, [link.url_id])
+        row = citations_of(reader, [link.page]).get(link)
+    if day is None or link.url_id not in urls:
+        return None
+    is_written = row is not None and row.access_day is not None
+    return CitedDay(day, CitedDaySource.WRITTEN if is_written else CitedDaySource.SEEN), urls[
+        link.url_id
+    ].url

@@ -1,0 +1,199 @@
+"""Registration of a wiki in the registry: its name, farm and namespaces.
+
+A small wiki's operator need not know what a farm is: a wiki whose host no farm calls its own gets one
+of its own, named after the host.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import Connection
+
+from core.errors import ConfigError, InputError
+from core.urls import host_of
+from links.registry.sync_state import forget_feed
+from links.registry.wikis import (
+    Wiki,
+    WikiFarm,
+    WikiName,
+    all_farms,
+    all_wikis,
+    change_wiki,
+    ensure_wiki,
+    find_farm,
+    find_wiki,
+    parse_wiki,
+    put_farm,
+)
+from links.rules.link_class import OwnHosts
+from wiki.api.models import SiteFacts, WikiNamespace
+from wiki.settings import FeedSettings, WikiSettings, replace_settings
+from wiki.sync.feed_context import SITE
+
+FARM_CHARS: Final = 40
+CLEARED: Final = "-"  # in the place of a list: it is emptied
+_FARM_OTHERS = re.compile(r"[^A-Za-z0-9_.-]+", re.ASCII)
+
+
+@dataclass(frozen=True)
+class WikiRegistration:
+    """What is to be known of a wiki.
+
+    Attributes:
+        address: of its API.
+        facts: what it says of itself.
+        name: ``dbname@farm`` or ``dbname``; empty: its own, in the farm that is found.
+        farm: empty: the one that calls the wiki's host its own, or a new one.
+        feed: by the names of `wiki.settings.FeedSettings`; what is None stays.
+    """
+
+    address: str
+    facts: SiteFacts
+    name: str = ""
+    farm: str = ""
+    feed: Mapping[str, Any] | None = None
+
+
+def put_wiki(connection: Connection, wanted: WikiRegistration, *, day: int) -> Wiki:
+    """Add the wiki, with its farm when that is new, or change what is known of it.
+
+    Raises:
+        InputError: another wiki has its name, or it has another name.
+        ConfigError: a setting cannot be used.
+    """
+    host = host_of(wanted.facts.server)
+    known = find_registered(all_wikis(connection), wanted)
+    name = known.name if known is not None else name_for(wanted, all_farms(connection))
+    if find_farm(connection, name.farm) is None:
+        put_farm(connection, name.farm, address=wanted.facts.server, internal=host_pattern(host))
+    there = known or find_wiki(connection, name)
+    if there is not None and _is_other(there, wanted):
+        raise InputError(
+            f"{name} is known as the wiki at {there.url}. If this is another one, give it a name: "
+            f"--name SOMETHING@{name.farm}. If it has moved, say so first: `weboid links wiki {name} "
+            f"--url {wanted.address}`."
+        )
+    wiki = there or ensure_wiki(connection, name, day=day)
+    forget_feed(connection, wiki.id, SITE)  # whoever adds a wiki again says that it is the same
+    settings = WikiSettings.parse(wiki.settings)
+    feed = replace_settings(settings.feed, "feed", **(wanted.feed or {}))
+    check_feed(feed)
+    merged = WikiSettings(feed, settings.bot, settings.templates).merged_into(wiki.settings)
+    pages_url = wanted.facts.pages_url or None
+    return change_wiki(connection, wiki, url=wanted.address, pages_url=pages_url, settings=merged)
+
+
+def find_registered(wikis: Iterable[Wiki], wanted: WikiRegistration) -> Wiki | None:
+    """The wiki that has this address already, whatever its database is called by now; or is named.
+
+    Raises:
+        InputError: that name is none, or the wiki is known under another one: its pages would be
+            observed twice.
+    """
+    given = list(wikis)
+    at = comparable_address(wanted.address)
+    found = next((each for each in given if each.url and comparable_address(each.url) == at), None)
+    if found is None:
+        name = parse_wiki(wanted.name) if "@" in wanted.name else None
+        return next((each for each in given if each.name == name), None)
+    dbname, _, farm = wanted.name.partition("@")
+    others = (dbname, found.name.dbname), (farm, found.name.farm), (wanted.farm, found.name.farm)
+    if any(said and said != known for said, known in others):
+        raise InputError(
+            f"The wiki at {found.url} is known as {found.name} and stays that: leave out --name and "
+            "--farm."
+        )
+    return found
+
+
+def name_for(wanted: WikiRegistration, farms: Iterable[WikiFarm]) -> WikiName:
+    """The name of a wiki that is new.
+
+    Raises:
+        InputError: it is none.
+    """
+    dbname, at, farm = (wanted.name or wanted.facts.dbname).partition("@")
+    host = host_of(wanted.facts.server)
+    found = farm if at else wanted.farm or farm_for(host, farms)
+    return parse_wiki(f"{dbname}@{found}")
+
+
+def farm_for(host: str, farms: Iterable[WikiFarm]) -> str:
+    r"""The farm that calls the host its own; else a name for one of the host's own.
+
+    >>> farm_for("de.wikipedia.org", [Farm(1, "WMF", "", r"\.wikipedia\.org$")])
+    'WMF'
+    >>> farm_for("[2001:db8::1]", [])
+    '2001-db8-1'
+    """
+    for each in farms:
+        try:
+            if each.internal and OwnHosts(each.internal).has(host):
+                return each.name
+        except InputError:  # an expression that cannot be run is nobody's
+            continue
+    plain = _FARM_OTHERS.sub("-", host).strip("-._")
+    if len(plain) > FARM_CHARS:  # what tells hosts of one domain apart stands at the left
+        plain = plain[:FARM_CHARS].strip("-._")
+    return plain or "wiki"
+
+
+def host_pattern(host: str) -> str:
+    r"""An expression (RE2) that is found in that host alone.
+
+    >>> host_pattern("wiki.example.org")
+    '^wiki\\.example\\.org$'
+    """
+    return "^" + re.sub(r"([^A-Za-z0-9_-])", r"\\\1", host) + "$"
+
+
+def comparable_address(url: str) -> str:
+    """The address as two of one API are compared: http and https are one."""
+    return url.partition("://")[2].rstrip("/")
+
+
+def namespace_ids(words: Iterable[str], known: Mapping[int, WikiNamespace]) -> tuple[int, ...]:
+    """The namespaces that are named, by their numbers, or by names in the wiki's language or English.
+
+    Raises:
+        InputError: the wiki has none of that name; the text lists those it has.
+    """
+    names = {"main": 0, "(main)": 0, "article": 0}
+    for each in sorted(known.values(), key=lambda each: -each.id):
+        names[normalized_name(each.canonical)] = each.id
+        names[normalized_name(each.name)] = each.id
+    names.pop("", None)  # the articles' own
+    found: dict[int, None] = {}
+    for word in words:
+        is_number = word.isascii() and word.isdigit() and len(word) < 7
+        number = int(word) if is_number else names.get(normalized_name(word), -1)
+        if number < 0 or number not in known:
+            listed = ", ".join(
+                f"{each.id} {each.name or '(main)'}"
+                for each in sorted(known.values(), key=lambda each: each.id)
+                if each.id >= 0
+            )
+            raise InputError(f"The wiki has no namespace {word[:80]!r}; it has {listed}.")
+        found[number] = None
+    return tuple(found)
+
+
+def normalized_name(name: str) -> str:
+    """A namespace's name as two are compared."""
+    return " ".join(name.replace("_", " ").split()).casefold().rstrip(":")
+
+
+def check_feed(feed: FeedSettings) -> None:
+    """See that what is said of the reading goes together.
+
+    Raises:
+        ConfigError: an account without its password: it would never log in.
+    """
+    if feed.account and not feed.password_file:
+        raise ConfigError(f"The account {feed.account} needs its password: --password-file FILE.")
+
+
+def _is_other(there: Wiki, wanted: WikiRegistration) -> bool:
+    return bool(there.url) and comparable_address(there.url) != comparable_address(wanted.address)

@@ -1,0 +1,412 @@
+"""Full sweep over a wiki's pages: cursor, execution in parts, dry run.
+
+A sweep goes through lists: the namespaces, or the categories or templates when these choose the pages. Then, in its
+rest, it looks at the pages that the registry has and no list did: they are gone, or not observed. Its
+cursor is a text that survives restarts and changed settings: a list that is no more is passed by.
+
+Nothing is written, so no lease is needed, and it may run beside a watch.
+"""
+
+import asyncio
+import json
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Collection, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+from core.clock import Clock
+from core.errors import WeboidError
+from links.check_history import day_of
+from links.registry.archive_backlog import ArchivePriority
+from links.registry.database import RegistryStore
+from links.registry.link_import import sorted_links
+from links.registry.pages import WikiPageRow, untouched
+from links.registry.wikis import Wiki
+from links.rules.link_class import LinkClass, WikiRules
+from links.rules.wiki_rules import RuleBook
+from wiki.api.models import SiteFacts
+from wiki.sync.feed_context import SWEEP, FeedContext, parse_settings
+from wiki.sync.page_criteria import (
+    ExclusionReason,
+    PageCriteria,
+    category_title,
+    compile_criteria,
+    read_trees,
+)
+from wiki.sync.page_import import ImportResult, no_citations, page_urls, read_page_batch, split_ids
+from wiki.sync.wiki_source import PAGES_AT_ONCE, ListingPage, ListingPart, WikiSource
+
+REST = "rest"
+DONE = "done"
+LONGEST_DAYS = 28
+NAMESPACE = "namespace"
+CATEGORY = "category"
+TEMPLATE = "template"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SweepList:
+    """A list of pages: those of a namespace, in a category, or using a template."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SweepCursor:
+    """A sweep's cursor.
+
+    Attributes:
+        round: 1 is the first sweep of the wiki, which is its import.
+        began: seconds since 1970.
+        began_day: a number of `links.check_history`.
+        kind: of the list that is gone through; `REST`, `DONE`.
+        name: of that list.
+        resume: where it goes on.
+        pages: that were looked at.
+        links: that were found.
+        after: in the rest, the registry's number of the last page.
+    """
+
+    round: int
+    began: int
+    began_day: int
+    kind: str = ""
+    name: str = ""
+    resume: str = ""
+    pages: int = 0
+    links: int = 0
+    after: int = 0
+
+    @property
+    def is_first(self) -> bool:
+        """Whether the archive has seen nothing of the wiki before."""
+        return self.round == 1
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is over."""
+        return self.kind == DONE
+
+    def text(self) -> str:
+        """As the registry keeps it."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def parse(cls, text: str) -> "SweepCursor | None":
+        """The sweep in that text; None when there is none."""
+        try:
+            return cls(**json.loads(text))
+        except (ValueError, TypeError):
+            return None
+
+
+def is_sweep_due(sweep: SweepCursor | None, *, now: datetime, days: float) -> bool:
+    """Whether a new sweep is to begin: there was none, or the last began so long ago."""
+    if sweep is None:
+        return True
+    if not sweep.is_done:
+        return False
+    return now >= datetime.fromtimestamp(sweep.began, UTC) + timedelta(days=days)
+
+
+def late_warning(sweep: SweepCursor | None, *, now: datetime) -> str:
+    """Return what is to be said of a sweep that takes over four weeks; empty when it does not (W38)."""
+    if sweep is None or sweep.is_done:
+        return ""
+    days = (now - datetime.fromtimestamp(sweep.began, UTC)).days
+    if days <= LONGEST_DAYS:
+        return ""
+    return (
+        f"A sweep has been at work for {days} days and has read {sweep.pages:,} pages; all pages should be "
+        f"read within {LONGEST_DAYS}: observe fewer pages, or use an account with higher limits."
+    )
+
+
+def begin_sweep(last: SweepCursor | None, *, now: datetime, day: int) -> SweepCursor:
+    """A new sweep; the first is the first until it was once done."""
+    is_first = last is None or (last.is_first and not last.is_done)
+    number = 1 if last is None or is_first else last.round + 1
+    return SweepCursor(number, int(now.timestamp()), day)
+
+
+def sweep_lists(criteria: PageCriteria, facts: SiteFacts) -> list[SweepList]:
+    """The lists that have all pages which may be observed."""
+    if criteria.inside is not None:
+        return sorted(SweepList(CATEGORY, category_title(name, facts)) for name in criteria.listed)
+    if criteria.using is not None:
+        return sorted(SweepList(TEMPLATE, title) for title in criteria.listed)
+    return [SweepList(NAMESPACE, str(number)) for number in sorted(criteria.namespaces)]
+
+
+def current_list(sweep: SweepCursor, lists: Sequence[SweepList]) -> tuple[SweepList, str] | None:
+    """The list that the sweep is at, and where in it; None: the rest.
+
+    Settings may have changed since: then it goes on with the next list that there is.
+    """
+    if sweep.kind in (REST, DONE):
+        return None
+    if not sweep.kind:
+        return (lists[0], "") if lists else None
+    at = SweepList(sweep.kind, sweep.name)
+    if at in lists:
+        return at, sweep.resume
+    place = _place(at)
+    later = [each for each in lists if _place(each) > place]
+    return (later[0], "") if later else None
+
+
+def after_part(
+    sweep: SweepCursor, at: SweepList, resume: str, lists: Sequence[SweepList]
+) -> SweepCursor:
+    """The sweep when a part of the list was written, which goes on at `resume`; empty: at its end."""
+    if resume:
+        return replace(sweep, kind=at.kind, name=at.name, resume=resume)
+    place = _place(at)
+    later = [each for each in lists if _place(each) > place]
+    if later:
+        return replace(sweep, kind=later[0].kind, name=later[0].name, resume="")
+    return replace(sweep, kind=REST, name="", resume="", after=0)
+
+
+def _place(each: SweepList) -> tuple[str, int, str]:
+    number = int(each.name) if each.kind == NAMESPACE and each.name.lstrip("-").isdigit() else 0
+    return each.kind, number, each.name
+
+
+log = logging.getLogger(__name__)
+
+
+class OfferCallback(Protocol):
+    """`wiki.sync.archive_queue.HandOver.offer_again`."""
+
+    async def __call__(
+        self, page_ids: Sequence[int], *, now: datetime, own: Collection[str] = ()
+    ) -> int:
+        """Want again those links of the pages that have no good copy."""
+        ...
+
+
+class PageSweeper:
+    """Sweeps one wiki; it remembers the part of a list that it is at."""
+
+    def __init__(self, desk: FeedContext, offer_again: OfferCallback) -> None:
+        """Take the wiki's desk, and who wants again what has no good copy."""
+        self._desk = desk
+        self._offer_again = offer_again
+        self._at: tuple[SweepList, str] | None = None
+        self._waiting: list[ListingPage] = []
+        self._resume = ""
+        self._told_day: int | None = None
+        self._gone_through = ImportResult()  # since the cursor was written
+
+    def sweep(self) -> SweepCursor | None:
+        """The sweep as it stands, what is not yet noted included."""
+        sweep = SweepCursor.parse(self._desk.cursor(SWEEP))
+        return sweep and self._counted(sweep)
+
+    async def begin(self) -> SweepCursor:
+        """A new sweep now; one that is at work goes on."""
+        there = SweepCursor.parse(self._desk.cursor(SWEEP))
+        if there is not None and not there.is_done:
+            return there
+        now = self._desk.now()
+        begun = begin_sweep(there, now=now, day=day_of(now))
+        await self._desk.note({SWEEP: begun.text()})
+        return begun
+
+    async def go_on(self) -> ImportResult:
+        """Sweep a part, when a sweep is at work or due.
+
+        Raises:
+            WeboidError: the wiki or the registry cannot be asked; that part comes again.
+        """
+        desk = self._desk
+        sweep = SweepCursor.parse(desk.cursor(SWEEP))
+        if is_sweep_due(sweep, now=desk.now(), days=desk.feed.sweep_days):
+            sweep = await self.begin()
+        if sweep is None or sweep.is_done:
+            return ImportResult()
+        self._tell_late(sweep)
+        lists = sweep_lists(desk.criteria(), desk.facts)
+        at = current_list(sweep, lists)
+        if at is None:
+            return await self._rest(sweep)
+        if at != self._at:
+            listing = await list_part(desk.source, *at)
+            self._at, self._waiting, self._resume = at, list(listing.pages), listing.resume
+            self._gone_through = ImportResult()
+        part, self._waiting = self._waiting[:PAGES_AT_ONCE], self._waiting[PAGES_AT_ONCE:]
+        try:
+            return await self._part(sweep, at[0], part, lists)
+        except BaseException:
+            self._at = None  # that part of the list comes again
+            raise
+
+    def _tell_late(self, sweep: SweepCursor) -> None:
+        now = self._desk.now()
+        sentence = late_warning(sweep, now=now)
+        if sentence and self._told_day != day_of(now):
+            self._told_day = day_of(now)
+            log.warning("%s: %s", self._desk.wiki.name, sentence)
+
+    async def _part(
+        self, sweep: SweepCursor, at: SweepList, part: list[ListingPage], lists: list[SweepList]
+    ) -> ImportResult:
+        desk = self._desk
+        namespaces = desk.criteria().namespaces
+        ids = [each.page_id for each in part if each.namespace in namespaces and each.page_id]
+        outcome = ImportResult()
+        if ids:
+            read = await desk.read(ids=ids)
+            outcome = await desk.write(
+                read, {}, priority=ArchivePriority.SWEPT, is_first=sweep.is_first
+            )
+            if not sweep.is_first and desk.feed.archive:
+                await self._offer(ids)
+        self._gone_through = self._gone_through.plus(outcome)
+        if not self._waiting:
+            after = after_part(self._counted(sweep), at, self._resume, lists)
+            await desk.note({SWEEP: after.text()})
+            self._at, self._gone_through = None, ImportResult()
+        return outcome
+
+    async def _offer(self, ids: list[int]) -> None:
+        """Offer the pages' links to the archive again; an internal error leaves that to the next sweep."""
+        try:
+            await self._offer_again(ids, now=self._desk.now(), own=self._desk.own_origins)
+        except WeboidError:
+            raise
+        except Exception:
+            log.exception("%s: the links of pages %s cannot be offered", self._desk.wiki.name, ids)
+
+    async def _rest(self, sweep: SweepCursor) -> ImportResult:
+        """Look at pages that no list had: gone, or not observed any more (W27, W37)."""
+        rows = await asyncio.to_thread(self._untouched, sweep)
+        outcome = ImportResult()
+        if rows:
+            read = await self._desk.read(ids=[row.page_id for row in rows])
+            after = replace(sweep, kind=REST, after=rows[-1].id)
+            outcome = await self._desk.write(
+                read, {SWEEP: after.text()}, priority=ArchivePriority.SWEPT, is_first=sweep.is_first
+            )
+            sweep = after
+        if len(rows) < PAGES_AT_ONCE:
+            await self._desk.note({SWEEP: replace(sweep, kind=DONE, name="", resume="").text()})
+            log.info("%s: swept, %s pages", self._desk.wiki.name, sweep.pages)
+        return outcome
+
+    def _untouched(self, sweep: SweepCursor) -> list[WikiPageRow]:
+        desk = self._desk
+        with desk.store.snapshot() as reader:
+            return untouched(
+                reader,
+                desk.wiki.id,
+                before=sweep.began_day,
+                after=sweep.after,
+                limit=PAGES_AT_ONCE,
+            )
+
+    def _counted(self, sweep: SweepCursor) -> SweepCursor:
+        done = self._gone_through
+        return replace(sweep, pages=sweep.pages + done.pages, links=sweep.links + done.links)
+
+
+async def list_part(source: WikiSource, at: SweepList, resume: str) -> ListingPart:
+    """A part of one of the lists that a sweep goes through.
+
+    Raises:
+        WeboidError: the wiki cannot be asked.
+    """
+    if at.kind == NAMESPACE:
+        return await source.listed(int(at.name), resume)
+    if at.kind == TEMPLATE:
+        return await source.using(at.name, resume)
+    return await source.members(at.name, resume, are_categories=False)
+
+
+@dataclass(frozen=True)
+class SurveyRules:
+    """What decides on pages and links."""
+
+    criteria: PageCriteria
+    facts: SiteFacts
+    links: WikiRules
+
+
+@dataclass
+class SweepSurvey:
+    """What was found so far.
+
+    Attributes:
+        expected: how many pages there are, about.
+        pages: that would be observed.
+        links: on them, by what they are to the registry.
+        refused: pages that would not be, by the reason.
+    """
+
+    expected: int = 0
+    pages: int = 0
+    links: Counter[LinkClass] = field(default_factory=Counter)
+    refused: Counter[ExclusionReason] = field(default_factory=Counter)
+
+    @property
+    def looked_at(self) -> int:
+        """How many pages were read."""
+        return self.pages + sum(self.refused.values())
+
+
+async def survey_wiki(
+    wiki: Wiki, source: WikiSource, store: RegistryStore, clock: Clock
+) -> AsyncIterator[SweepSurvey]:
+    """Read all pages that a sweep would; what was found, again and again while it grows.
+
+    Raises:
+        ConfigError: the wiki's settings cannot be used.
+        WeboidError: the wiki or the registry cannot be asked.
+    """
+    settings = parse_settings(wiki.settings).feed
+    facts = await source.facts()
+    trees = await read_trees(source, settings, facts, now=clock.now())
+    criteria = compile_criteria(settings, facts, inside=trees.inside, outside=trees.outside)
+    rules = await asyncio.to_thread(_rules, store, wiki)
+    found = SweepSurvey(expected=await source.size(criteria.namespaces))
+    yield found
+    for at in sweep_lists(criteria, facts):
+        resume = ""
+        while True:
+            listing = await list_part(source, at, resume)
+            ids = [each.page_id for each in listing.pages if each.namespace in criteria.namespaces]
+            for some in split_ids(ids):
+                await _survey_pages(source, some, SurveyRules(criteria, facts, rules), found)
+                yield found
+            resume = listing.resume
+            if not resume:
+                break
+
+
+async def _survey_pages(
+    source: WikiSource, ids: list[int], by: SurveyRules, found: SweepSurvey
+) -> None:
+    read = await read_page_batch(
+        source,
+        no_citations,
+        ids=ids,
+        is_classed=by.criteria.is_classed,
+        items_at=by.criteria.items_at,
+    )
+    for page in read.pages:
+        reason = by.criteria.refusal(page)
+        if reason is not None:
+            found.refused[reason] += 1
+            continue
+        found.pages += 1
+        urls = page_urls(page, by.facts.interwikis)
+        found.links.update(link.sort for link in sorted_links(urls, by.links))
+
+
+def _rules(store: RegistryStore, wiki: Wiki) -> WikiRules:
+    with store.reading() as connection:
+        return RuleBook().rules_of(connection, wiki.id)

@@ -1,0 +1,447 @@
+"""Webhook for change notifications and stored-level requests: signatures, HTTP, UDP.
+
+It listens at one port, for two kinds of ringing:
+
+- UDP: MediaWiki's own ``$wgRCFeeds`` in JSON, a datagram for each change. Anybody can send one, so all
+  that it does is let the wiki be asked a little earlier.
+- HTTP: ``POST /changes`` names pages, also those that a template has changed; ``POST /level`` asks for
+  a level of playback for a link, in the name of a wiki's user, ``POST /stored-level`` for how much of
+  it is recorded; ``POST /test`` does nothing. With the
+  changes come the levels that the wiki's LocalSettings.php sets for all copies. All are
+  signed: ``X-Weboid-Signature: t=UNIXSECONDS,n=NONCE,v2=HEX``, HEX = HMAC-SHA256(secret, lines), the
+  lines being "v2", T, NONCE, METHOD, PATH and the SHA-256 of the body in hexadecimal digits.
+
+Each wiki has a secret of its own, which signs for that wiki alone. Nothing that rings is believed to say
+what is on a page. Requests and datagrams are bounded in length, number and age; a signature counts once,
+also after a restart. A connection serves one request, whose head must come soon (`net.http_server`).
+"""
+
+import asyncio
+import hashlib
+import hmac
+import json
+import logging
+import re
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from core.clock import Clock
+from core.errors import (
+    InputError,
+    TransientError,
+    UnavailableError,
+    WeboidError,
+)
+from links.registry.wikis import WikiName, parse_wiki
+from net.http_server import ConnectionLimits, HttpServer, open_listener, running
+
+BODY_LIMIT_BYTES = 1 << 20
+BODY_LIMIT_S = 10.0
+PAGES_LIMIT = 10_000  # in one request
+AGE_LIMIT_S = 300
+SECRET_LEAST_CHARS = 32
+SECRET_MOST_CHARS = 4_096
+ANY_WIKI = ""  # whose secret signs for the only wiki that is watched
+_LIMITS = ConnectionLimits(50, per_peer=20, head_s=5)
+_SIGNATURE = re.compile(
+    r"t=(?P<at>[0-9]{1,12}),n=(?P<nonce>[0-9a-f]{16,64}),v2=(?P<mac>[0-9a-f]{64})", re.ASCII
+)
+_OLD_SIGNATURE = re.compile(r"t=[0-9]{1,12},v1=", re.ASCII)
+_TEXT_LIMIT = 8_192
+_CLOSE = {"Connection": "close"}
+_STORED_LEVEL = (
+    "/stored-level"  # a path of its own: an older release does not take it for the other
+)
+
+log = logging.getLogger(__name__)
+
+
+class RefusedRequestError(InputError):
+    """The request is not signed as it must be, or the user may not set that level for that link."""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelRequest:
+    """A user asks for a level of a link.
+
+    Attributes:
+        level: of playback, or of what is recorded; None: what was said before is taken back.
+        is_stored: it is about what is recorded.
+    """
+
+    wiki: WikiName
+    user: str
+    url: str
+    level: str | None
+    reason: str
+    is_stored: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WikiLevelsRequest:
+    """Levels that a wiki's LocalSettings.php sets for all copies.
+
+    Attributes:
+        shown: the level of playback; None: it says nothing, what it said before is taken back.
+        stored: how much is recorded of what its pages cite; likewise.
+    """
+
+    wiki: WikiName
+    shown: str | None
+    stored: str | None
+
+
+# What sets the levels of a wiki. InputError: why they do not hold.
+SetWikiLevels = Callable[[WikiLevelsRequest], Awaitable[None]]
+# What sets a level: gives the level that holds then. RefusedRequestError: 403; InputError: 400.
+SetLevel = Callable[[LevelRequest], Awaitable[str | None]]
+# What is rung: a wiki's database, its farm if that is known, and pages that changed, if they are named.
+NotifyWiki = Callable[[str, str | None, tuple[int, ...]], bool]
+# Notes a signature (32 bytes) of that moment as used; False: it was used before.
+UseSignature = Callable[[bytes, datetime], Awaitable[bool]]
+
+
+@dataclass(frozen=True)
+class WebhookOptions:
+    """What the bell does.
+
+    Attributes:
+        ring: rings for a wiki; False: nobody watches it.
+        secrets: what signatures are made with, by the wiki that each signs for; `ANY_WIKI`: the only one
+            that is watched. Empty: only datagrams ring.
+        clock: for the age of signatures.
+        use_signature: notes which signatures were used.
+        watched: the wikis that are watched, for the secret of `ANY_WIKI`.
+        set_level: None: levels cannot be set here.
+        set_wiki_levels: likewise.
+    """
+
+    ring: NotifyWiki
+    secrets: Mapping[str, bytes]
+    clock: Clock
+    use_signature: UseSignature
+    watched: Callable[[], frozenset[str]] = frozenset
+    set_level: SetLevel | None = None
+    set_wiki_levels: SetWikiLevels | None = None
+
+    def may_sign(self, owner: str, wiki: WikiName) -> bool:
+        """Return whether the secret of `owner` signs for the wiki."""
+        if owner != ANY_WIKI:
+            return owner == str(wiki)
+        return str(wiki) not in self.secrets and self.watched() <= {str(wiki)}
+
+
+def check_secret(text: str) -> bytes:
+    """The secret in a file's text.
+
+    Raises:
+        InputError: it is too short, or far too long.
+    """
+    text = text.strip()
+    if not SECRET_LEAST_CHARS <= len(text) <= SECRET_MOST_CHARS:
+        raise InputError(
+            f"The bell's secret must have {SECRET_LEAST_CHARS} to {SECRET_MOST_CHARS} characters: "
+            "make one with `openssl rand -hex 32`."
+        )
+    return text.encode()
+
+
+def sign_request(
+    secret: bytes, body: bytes, *, at: int, nonce: str, path: str, method: str = "POST"
+) -> str:
+    """Return the header that signs a request at that moment (seconds since 1970)."""
+    digest = hashlib.sha256(body).hexdigest()
+    return f"t={at},n={nonce},v2={_mac(secret, digest, at, nonce, method, path)}"
+
+
+def find_signer(
+    secrets: Mapping[str, bytes], header: str, body: bytes, *, now: float, path: str
+) -> str | None:
+    """Return whose secret signed the POST, within `AGE_LIMIT_S` of now; None: nobody's did."""
+    found = _SIGNATURE.fullmatch(header)
+    if found is None or abs(now - int(found["at"])) > AGE_LIMIT_S:
+        return None
+    digest = hashlib.sha256(body).hexdigest()
+    for owner, secret in secrets.items():
+        made = _mac(secret, digest, int(found["at"]), found["nonce"], "POST", path)
+        if secret and hmac.compare_digest(made, found["mac"]):
+            return owner
+    return None
+
+
+def _mac(secret: bytes, digest: str, at: int, nonce: str, method: str, path: str) -> str:
+    text = "\n".join(("v2", str(at), nonce, method, path, digest))
+    return hmac.digest(secret, text.encode(), "sha256").hex()
+
+
+def parse_datagram(datagram: bytes) -> str:
+    """The database of the wiki that a datagram tells of; empty: of none.
+
+    >>> parse_datagram(b'{"id": 7, "type": "edit", "title": "Foo", "wiki": "dewiki"}')
+    'dewiki'
+    """
+    try:
+        found = json.loads(datagram)
+    except (ValueError, RecursionError):
+        return ""
+    name = found.get("wiki") if isinstance(found, dict) else None
+    return name if isinstance(name, str) and len(name) <= 100 else ""
+
+
+def parse_changes(document: Any) -> tuple[WikiName, tuple[int, ...]]:
+    """The wiki and the pages that ``POST /changes`` tells of.
+
+    Raises:
+        InputError: it tells of none.
+    """
+    if not isinstance(document, dict) or not isinstance(document.get("wiki"), str):
+        raise InputError("wiki is missing: the name of the wiki, such as dewiki@WMF.")
+    pages = document.get("pages")
+    if not isinstance(pages, list) or len(pages) > PAGES_LIMIT:
+        raise InputError(f"pages is missing: a list of at most {PAGES_LIMIT} objects.")
+    ids = [id_ for each in pages if (id_ := _page_id(each))]
+    if len(ids) < len(pages):
+        raise InputError("Each page needs page_id, a number above 0.")
+    return parse_wiki(document["wiki"]), tuple(dict.fromkeys(ids))
+
+
+def _page_id(given: Any) -> int:
+    found = given.get("page_id") if isinstance(given, dict) else None
+    return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else 0
+
+
+def parse_level(document: Any) -> LevelRequest:
+    """What ``POST /level`` asks for.
+
+    Raises:
+        InputError: something is missing or of another kind.
+    """
+    if not isinstance(document, dict):
+        raise InputError("An object is needed.")
+    texts = [document.get(name) for name in ("wiki", "user", "url", "reason")]
+    level = document.get("level")
+    are_texts = all(isinstance(each, str) and len(each) <= _TEXT_LIMIT for each in texts)
+    if not are_texts or not (level is None or (isinstance(level, str) and len(level) <= 100)):
+        raise InputError("wiki, user, url and reason are texts, level is one or null.")
+    wiki, user, url, reason = (str(each) for each in texts)
+    if not user.strip() or not url.strip():
+        raise InputError("user and url must be said.")
+    return LevelRequest(parse_wiki(wiki), user, url, level, reason)
+
+
+def parse_wiki_levels(document: Any, wiki: WikiName) -> WikiLevelsRequest | None:
+    """Return what ``POST /changes`` says of the wiki's levels; None when it says nothing of them.
+
+    Raises:
+        InputError: they are no texts.
+    """
+    levels = document.get("wiki_levels")
+    if levels is None:
+        return None
+    if not isinstance(levels, dict):
+        raise InputError("wiki_levels is an object.")
+    shown, stored = levels.get("shown"), levels.get("stored")
+    for each in (shown, stored):
+        if each is not None and not (isinstance(each, str) and len(each) <= 100):
+            raise InputError("wiki_levels: shown and stored are levels or null.")
+    return WikiLevelsRequest(wiki, shown, stored)
+
+
+def create_app(ringing: WebhookOptions) -> Starlette:
+    """The bell's side of HTTP."""
+    webhook = _WebhookRoutes(ringing)
+    return Starlette(
+        routes=[
+            Route(path, _with_error_responses(handler), methods=["POST"])
+            for path, handler in (
+                ("/changes", webhook.changes),
+                ("/level", webhook.level),
+                (_STORED_LEVEL, webhook.level),
+                ("/test", webhook.test),
+            )
+        ]
+    )
+
+
+class _WebhookRoutes:
+    """Takes signed requests."""
+
+    def __init__(self, ringing: WebhookOptions) -> None:
+        self._ringing = ringing
+
+    async def changes(self, request: Request) -> Response:
+        """Let pages be read at once."""
+        owner, document = await self._signed(request)
+        wiki, ids = parse_changes(document)
+        self._check_signer(owner, wiki)
+        if not self._ringing.ring(wiki.dbname, wiki.farm, ids):
+            return _error(404, f"Nobody watches {wiki} here.")
+        refused = await self._set_wiki_levels(document, wiki)
+        if refused:  # the pages are heard all the same
+            return JSONResponse({"error": refused}, headers=_CLOSE)
+        return Response(status_code=204, headers=_CLOSE)
+
+    async def _set_wiki_levels(self, document: Any, wiki: WikiName) -> str:
+        """Set what the wiki's LocalSettings.php says; return why it does not hold, empty when it does."""
+        if self._ringing.set_wiki_levels is None:
+            return ""
+        try:
+            asked = parse_wiki_levels(document, wiki)
+            if asked is not None:
+                await self._ringing.set_wiki_levels(asked)
+        except WeboidError as error:
+            log.warning("%s: its levels do not hold: %s", wiki, error)
+            return str(error)
+        return ""
+
+    async def level(self, request: Request) -> Response:
+        """Set a level, of the kind that the path says."""
+        owner, document = await self._signed(request)
+        asked = replace(parse_level(document), is_stored=request.url.path == _STORED_LEVEL)
+        self._check_signer(owner, asked.wiki)
+        if self._ringing.set_level is None:
+            return _error(404, "Levels cannot be set here.")
+        held = await self._ringing.set_level(asked)
+        return JSONResponse({"url": asked.url, "level": held}, headers=_CLOSE)
+
+    async def test(self, request: Request) -> Response:
+        """Answer as `changes` would, and do nothing."""
+        owner, document = await self._signed(request)
+        wiki, _ = parse_changes(document)
+        self._check_signer(owner, wiki)
+        if str(wiki) not in self._ringing.watched():
+            return _error(404, f"Nobody watches {wiki} here.")
+        return Response(status_code=204, headers=_CLOSE)
+
+    async def _signed(self, request: Request) -> tuple[str, Any]:
+        """Return whose secret signed the request, and its document."""
+        body = await _body(request)
+        header = request.headers.get("x-weboid-signature", "")
+        now = self._ringing.clock.now().timestamp()
+        owner = find_signer(self._ringing.secrets, header, body, now=now, path=request.url.path)
+        found = _SIGNATURE.fullmatch(header)
+        if owner is None or found is None:
+            raise RefusedRequestError(_unsigned_reason(header, now))
+        moment = datetime.fromtimestamp(int(found["at"]), UTC)
+        if not await self._ringing.use_signature(bytes.fromhex(found["mac"]), moment):
+            raise RefusedRequestError("This request was sent before: each needs its own nonce.")
+        try:
+            return owner, json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise InputError("The body is no JSON.") from error
+
+    def _check_signer(self, owner: str, wiki: WikiName) -> None:
+        if not self._ringing.may_sign(owner, wiki):
+            raise RefusedRequestError(
+                f"The secret does not sign for {wiki}: give each wiki its own, "
+                f"--secret-file {wiki}=FILE."
+            )
+
+
+@asynccontextmanager
+async def serve_webhook(
+    host: str, port: int, ringing: WebhookOptions
+) -> AsyncIterator[tuple[str, int]]:
+    """A bell at that address until the end of the block; port 0 takes a free one.
+
+    Yields:
+        Host and port.
+
+    Raises:
+        UnavailableError: nothing can listen there.
+    """
+    listener, datagrams = _sockets(host, port)
+    loop = asyncio.get_running_loop()
+    server = HttpServer(
+        create_app(ringing), _LIMITS, timeout_keep_alive=1, timeout_graceful_shutdown=1
+    )
+    transport, _ = await loop.create_datagram_endpoint(
+        lambda: _DatagramProtocol(ringing.ring), sock=datagrams
+    )
+    try:
+        async with running(server, listener):
+            yield listener.getsockname()[:2]
+    finally:
+        transport.close()
+
+
+def _unsigned_reason(header: str, now: float) -> str:
+    """Return why a request is not taken as signed."""
+    if _OLD_SIGNATURE.match(header):
+        return "The signature has the form of an older release: update the wiki's extension."
+    found = _SIGNATURE.fullmatch(header)
+    if found is not None and abs(now - int(found["at"])) > AGE_LIMIT_S:
+        return (
+            f"The signature is {now - int(found['at']):.0f} s old: set the clocks of both machines, which "
+            f"may differ by {AGE_LIMIT_S} s."
+        )
+    return "The signature is missing or wrong: both sides need the same secret."
+
+
+class _DatagramProtocol(asyncio.DatagramProtocol):
+    def __init__(self, ring: NotifyWiki) -> None:
+        self._ring = ring
+
+    def datagram_received(self, data: bytes, _addr: object) -> None:
+        name = parse_datagram(data)
+        if name:
+            self._ring(name, None, ())
+
+
+def _sockets(host: str, port: int) -> tuple[socket.socket, socket.socket]:
+    """A listener for HTTP and one for datagrams, at the same port."""
+    listener = open_listener(host, port)
+    try:
+        datagrams = socket.socket(listener.family, socket.SOCK_DGRAM)
+        datagrams.setblocking(False)  # noqa: FBT003 the library's own
+        datagrams.bind(listener.getsockname()[:2])
+    except OSError as error:
+        listener.close()
+        raise UnavailableError(
+            f"The bell cannot listen at {host}:{port}: {error}. Free the port, or name another."
+        ) from error
+    return listener, datagrams
+
+
+async def _body(request: Request) -> bytes:
+    kept = bytearray()
+    try:
+        async with asyncio.timeout(BODY_LIMIT_S):
+            async for piece in request.stream():
+                kept += piece
+                if len(kept) > BODY_LIMIT_BYTES:
+                    raise InputError(f"A body has at most {BODY_LIMIT_BYTES} bytes.")
+    except (ClientDisconnect, TimeoutError) as error:
+        raise InputError("The body did not come.") from error
+    return bytes(kept)
+
+
+def _with_error_responses(
+    handler: Callable[[Request], Awaitable[Response]],
+) -> Callable[[Request], Awaitable[Response]]:
+    """The handler with our errors as answers."""
+
+    async def handle(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except RefusedRequestError as error:
+            return _error(403, str(error))
+        except InputError as error:
+            return _error(400, str(error))
+        except TransientError as error:
+            return _error(503, str(error))
+
+    return handle
+
+
+def _error(status: int, said: str) -> JSONResponse:
+    return JSONResponse({"error": said}, status_code=status, headers=_CLOSE)

@@ -1,0 +1,488 @@
+"""Feed of one wiki: rounds that follow changes, sweep, and hand links over.
+
+A change says where to look, never what is there. A page that was just saved is looked at twice: at once,
+and after `SETTLING_DELAY`, because a wiki writes its table of links a moment after it notes the change. The list
+of second looks is kept in the registry, as a feed: whoever begins anew has it.
+
+    feed = WikiFeed(wiki, source, shared)
+    while …: done = await feed.round(is_rung=…)       # a bounded piece of work
+
+A round does first what somebody waits for: changes, pages that were asked for, links that are due; then
+what spreads from templates and categories; then a part of the sweep. All is written with the cursor
+that tells of it (`wiki.sync.page_import`), so a round may end anywhere. One round at a time.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from links.check_history import day_of
+from links.feedback import page_requests
+from links.feedback.page_requests import RequestedPage
+from links.registry.archive_backlog import ArchivePriority, BacklogRow, next_due
+from links.registry.link_import import sorted_links
+from links.registry.pages import WikiPageRow, find_pages, find_titled, next_stale
+from links.registry.wikis import Wiki
+from links.url_parts import key_of
+from wiki.api.models import ChangeKind, PageChange, WikiPage
+from wiki.api.recent_changes import ChangeBatch
+from wiki.sync import page_criteria, sweep
+from wiki.sync.archive_queue import BATCH, HandOver, HandOverResult
+from wiki.sync.feed_context import (
+    CHANGES,
+    LEASE_LENGTH,
+    SETTLING,
+    SPREAD_TASKS,
+    SWEEP,
+    FeedContext,
+    SpamListFetcher,
+    SyncServices,
+)
+from wiki.sync.page_criteria import CATEGORIES, TEMPLATES
+from wiki.sync.page_import import ImportResult, PageBatch, page_urls, split_ids, split_titles
+from wiki.sync.sweep import PageSweeper, SweepCursor
+from wiki.sync.wiki_source import PAGES_AT_ONCE, WikiSource
+
+SETTLING_DELAY = timedelta(seconds=20)
+YOUNG_AGE = timedelta(minutes=10)  # what changed before that has settled
+SETTLING_LIMIT = 10_000
+
+
+@dataclass(frozen=True)
+class ChangedPages:
+    """Where to look.
+
+    Attributes:
+        ids: pages by their numbers.
+        titles: pages by their names: under which nothing need be.
+        templates: whose users have other links now, perhaps.
+        has_categories: the tree of categories may have changed.
+    """
+
+    ids: frozenset[int] = frozenset()
+    titles: frozenset[str] = frozenset()
+    templates: tuple[str, ...] = ()
+    has_categories: bool = False
+
+    def __bool__(self) -> bool:
+        """Whether there is anywhere to look."""
+        return bool(self.ids or self.titles or self.templates or self.has_categories)
+
+
+def pages_changed(changes: Iterable[PageChange], namespaces: frozenset[int]) -> ChangedPages:
+    """Where these changes say to look; pages outside of the namespaces are passed over.
+
+    A page that is moved out of them is looked at: its old name was within.
+    """
+    ids: set[int] = set()
+    titles: set[str] = set()
+    templates: dict[str, None] = {}
+    has_categories = False
+    for change in changes:
+        if change.kind is ChangeKind.OTHER:
+            continue
+        named = [(change.namespace, change.title)]
+        if change.target_title:
+            named.append((change.target_namespace, change.target_title))
+        for namespace, title in named:
+            if namespace in TEMPLATES:
+                templates[title] = None
+            has_categories |= namespace == CATEGORIES
+        if not any(namespace in namespaces for namespace, _ in named):
+            continue
+        if change.page_id:
+            ids.add(change.page_id)
+        if not change.page_id or change.kind not in (ChangeKind.EDIT, ChangeKind.NEW):
+            titles.update(title for _, title in named if title)
+    return ChangedPages(frozenset(ids), frozenset(titles), tuple(templates), has_categories)
+
+
+def young_changes(changes: Iterable[PageChange], *, now: datetime) -> list[PageChange]:
+    """Those of the changes whose links the wiki may not have noted yet, by the wiki's own clock."""
+    return [change for change in changes if now - change.moment < YOUNG_AGE]
+
+
+def read_settling(text: str) -> dict[int, int]:
+    """Pages that are to be looked at once more, and when (seconds since 1970); the cursor's form."""
+    try:
+        found = json.loads(text or "{}")
+        return {int(page): int(due) for page, due in found.items()}
+    except (ValueError, TypeError, AttributeError):
+        return {}
+
+
+def settling_text(settling: Mapping[int, int]) -> str:
+    """The list as a cursor."""
+    return json.dumps({str(page): due for page, due in settling.items()})
+
+
+def with_settling(
+    settling: Mapping[int, int], page_ids: Iterable[int], *, now: datetime
+) -> dict[int, int]:
+    """The list with these pages; what is looked at again in any case waits no longer for that."""
+    due = int((now + SETTLING_DELAY).timestamp())
+    found = {**settling, **dict.fromkeys(page_ids, due)}
+    return dict(list(found.items())[-SETTLING_LIMIT:])
+
+
+def settled_pages(settling: Mapping[int, int], *, now: datetime) -> list[int]:
+    """The pages whose second look is due."""
+    return [page for page, due in settling.items() if due <= now.timestamp()]
+
+
+BATCHES = 10  # of changes in one round
+STALE_AT_ONCE = 2 * PAGES_AT_ONCE  # pages in one round
+TASKS = 4  # parts of lists in one round
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class FollowResult:
+    """What following did.
+
+    Attributes:
+        changes: entries of the wiki's list that were dealt with.
+        pages: what was written.
+        is_gap: the wiki had forgotten changes, so a sweep was begun.
+        is_more: there are more at once.
+    """
+
+    changes: int = 0
+    pages: ImportResult = field(default_factory=ImportResult)
+    is_gap: bool = False
+    is_more: bool = False
+
+
+async def follow_changes(desk: FeedContext, hinted: Collection[int] = ()) -> FollowResult:
+    """Deal with the changes since the cursor, and with pages that somebody says have changed.
+
+    Raises:
+        WeboidError: the wiki or the registry cannot be asked; what was not written comes again.
+    """
+    count, outcome, is_gap = 0, ImportResult(), False
+    for _ in range(BATCHES):
+        before = desk.cursor(CHANGES)
+        batch = await desk.source.changes(before)
+        has_gap = batch.is_gap and bool(before)
+        outcome = outcome.plus(await _take(desk, batch, hinted, has_gap=has_gap))
+        count, is_gap, hinted = count + len(batch.changes), is_gap or has_gap, ()
+        if batch.is_end:
+            return FollowResult(count, outcome, is_gap)
+    return FollowResult(count, outcome, is_gap, is_more=True)
+
+
+async def read_settling_pages(desk: FeedContext) -> ImportResult:
+    """Look once more at pages that were saved a moment ago: their links may have come only now."""
+    settling = read_settling(desk.cursor(SETTLING))
+    due = settled_pages(settling, now=desk.now())[: 4 * PAGES_AT_ONCE]
+    outcome = ImportResult()
+    for some in split_ids(due):
+        read = await desk.read(ids=some)
+        for page_id in some:
+            settling.pop(page_id, None)
+        outcome = outcome.plus(await desk.write(read, {SETTLING: settling_text(settling)}))
+    return outcome
+
+
+async def read_stale_pages(desk: FeedContext) -> tuple[ImportResult, bool]:
+    """Read pages that are marked: somebody asked for them (W34), or a template of theirs changed.
+
+    Returns:
+        What was written, and whether there may be more.
+    """
+    rows = await asyncio.to_thread(_stale, desk)
+    outcome = ImportResult()
+    for some in split_ids(row.page_id for row in rows):
+        outcome = outcome.plus(await desk.write(await desk.read(ids=some), {}))
+    return outcome, len(rows) == STALE_AT_ONCE
+
+
+async def read_requested_pages(desk: FeedContext) -> tuple[ImportResult, bool]:
+    """Read pages that somebody asked for and that are not observed; adopt those that should be (W10, W34).
+
+    Returns:
+        What was written, and whether there may be more.
+    """
+    rows = await asyncio.to_thread(_requested_pages, desk)
+    outcome, pages = ImportResult(), list[WikiPage]()
+    for some in split_ids(row.page_id for row in rows if row.page_id):
+        read = await desk.read(ids=some)
+        outcome, pages = outcome.plus(await desk.write(read, {})), [*pages, *read.pages]
+    for titles in split_titles(row.title for row in rows if not row.page_id):
+        read = await desk.read(titles=titles)
+        outcome, pages = outcome.plus(await desk.write(read, {})), [*pages, *read.pages]
+    if rows:
+        await asyncio.to_thread(_finish_requested, desk, rows, pages)
+    return outcome, len(rows) == STALE_AT_ONCE
+
+
+async def read_list_tasks(desk: FeedContext) -> tuple[ImportResult, bool]:
+    """Go on with the lists of pages that templates and categories bring.
+
+    Returns:
+        What was written, and whether more is due.
+    """
+    outcome = ImportResult()
+    for _ in range(TASKS):
+        task = page_criteria.next_task(desk.tasks(), now=desk.now())
+        if task is None:
+            return outcome, False
+        if task.kind == "template":
+            listing = await desk.source.using(task.title, task.resume)
+        elif task.kind == "namespace":
+            listing = await desk.source.listed(int(task.title), task.resume)
+        else:
+            listing = await desk.source.members(task.title, task.resume, are_categories=False)
+        namespaces = desk.criteria().namespaces
+        ids = [each.page_id for each in listing.pages if each.namespace in namespaces]
+        tasks = page_criteria.advance_task(desk.tasks(), task, listing.resume, len(listing.pages))
+        cursors = {SPREAD_TASKS: page_criteria.tasks_text(tasks)}
+        if task.kind == "template":
+            await desk.note(cursors, stale=ids)
+            continue
+        # A whole namespace must not go before what people save.
+        priority = ArchivePriority.SWEPT if task.kind == "namespace" else ArchivePriority.SAVED
+        for some in split_ids(ids):  # pages that nobody knew are among them
+            read = await desk.read(ids=some)
+            outcome = outcome.plus(await desk.write(read, {}, priority=priority))
+        await desk.note(cursors)
+    return outcome, True
+
+
+async def _take(
+    desk: FeedContext, batch: ChangeBatch, hinted: Collection[int], *, has_gap: bool
+) -> ImportResult:
+    """Look where the changes of a batch say, and write its cursor with the last of it."""
+    now, namespaces = desk.now(), desk.criteria().namespaces
+    looks = pages_changed(batch.changes, namespaces)
+    recent = pages_changed(young_changes(batch.changes, now=batch.now), namespaces)
+    ids, titles = await asyncio.to_thread(_places, desk, looks)
+    cursors = {CHANGES: batch.cursor, **_spreading(desk, looks, now)}
+    if has_gap:
+        cursors[SWEEP] = _sweep_anew(desk, now)
+    outcome, again = ImportResult(), set[int]()
+    read = PageBatch()
+    for some_titles in split_titles(sorted(titles)):
+        outcome = outcome.plus(await desk.write(read, {}))
+        read = await desk.read(titles=some_titles)
+        again.update(page.page_id for page in read.pages if page.title in recent.titles)
+    for some_ids in split_ids(sorted({*ids, *hinted})):
+        outcome = outcome.plus(await desk.write(read, {}))
+        read = await desk.read(ids=some_ids)
+    again |= recent.ids | set(hinted)
+    if again:
+        settling = with_settling(read_settling(desk.cursor(SETTLING)), again, now=now)
+        cursors[SETTLING] = settling_text(settling)
+    if looks.has_categories:
+        desk.doubt_trees()
+    return outcome.plus(await desk.write(read, cursors))
+
+
+def _places(desk: FeedContext, looks: ChangedPages) -> tuple[set[int], frozenset[str]]:
+    """Pages by their numbers and by their names; whoever bore a name is looked at, too."""
+    with desk.store.snapshot() as reader:
+        named = find_titled(reader, desk.wiki.id, looks.titles)
+    return {*looks.ids, *(row.page_id for row in named)}, looks.titles
+
+
+def _requested_pages(desk: FeedContext) -> list[RequestedPage]:
+    with desk.store.reading() as connection:
+        return page_requests.waiting_pages(connection, desk.wiki.id, limit=STALE_AT_ONCE)
+
+
+def _finish_requested(
+    desk: FeedContext, rows: Sequence[RequestedPage], pages: Sequence[WikiPage]
+) -> None:
+    """Note that the pages were read, with the links of those that are not observed."""
+    by_id = {page.page_id: page for page in pages}
+    by_title = {page.title: page for page in pages}
+    keys: dict[RequestedPage, list[bytes]] = {}
+    with desk.store.writing() as connection:
+        rules = desk.shared.rules.rules_of(connection, desk.wiki.id)
+        observed = find_pages(connection, desk.wiki.id, by_id)
+        for row in rows:
+            capital = row.title[:1].upper() + row.title[1:]
+            named = by_title.get(row.title) or by_title.get(capital)
+            page = by_id.get(row.page_id) if row.page_id else named
+            if page is not None and page.page_id not in observed:
+                links = sorted_links(page_urls(page, desk.facts.interwikis), rules)
+                keys[row] = [key_of(link.identity) for link in links if link.is_watched]
+        day = day_of(desk.now())
+        page_requests.finish_page_requests(connection, desk.wiki.id, rows, day=day, keys=keys)
+
+
+def _stale(desk: FeedContext) -> list[WikiPageRow]:
+    with desk.store.snapshot() as reader:
+        return next_stale(reader, desk.wiki.id, limit=STALE_AT_ONCE)
+
+
+def _spreading(desk: FeedContext, looks: ChangedPages, now: datetime) -> Mapping[str, str]:
+    if not looks.templates:
+        return {}
+    tasks = page_criteria.begin_tasks(desk.tasks(), looks.templates, (), now=now)
+    return {SPREAD_TASKS: page_criteria.tasks_text(tasks)}
+
+
+def _sweep_anew(desk: FeedContext, now: datetime) -> str:
+    """The wiki has forgotten changes: all of its pages must be read."""
+    log.warning("%s: the wiki has forgotten changes since we asked last; sweeping", desk.wiki.name)
+    return sweep.begin_sweep(SweepCursor.parse(desk.cursor(SWEEP)), now=now, day=day_of(now)).text()
+
+
+HINTS_LIMIT = 10_000
+SECOND_READS = 200  # pages in one round
+
+
+@dataclass(frozen=True)
+class FeedRound:
+    """What a round did.
+
+    Attributes:
+        followed: changes that were dealt with.
+        pages: what was written of pages that changed, were asked for, or use what changed.
+        handed: what became of links that were due.
+        swept: what was written of pages that were swept.
+        sweep: the sweep as it stands; None: there is none yet.
+        is_busy: there is more to do at once.
+    """
+
+    followed: FollowResult = field(default_factory=FollowResult)
+    pages: ImportResult = field(default_factory=ImportResult)
+    handed: HandOverResult = field(default_factory=HandOverResult)
+    swept: ImportResult = field(default_factory=ImportResult)
+    sweep: SweepCursor | None = None
+    is_busy: bool = False
+
+
+class WikiFeed:
+    """The feeder of one wiki.
+
+    Attributes:
+        desk: its books and facts.
+        sweeper: its sweeps.
+    """
+
+    def __init__(self, wiki: Wiki, source: WikiSource, shared: SyncServices) -> None:
+        """Take the wiki, who asks it, and what feeders share."""
+        self.desk = FeedContext(wiki, source, shared)
+        self._spam_lists = SpamListFetcher(self.desk)
+        self._hand_over = HandOver(shared.store, wiki.id, wiki.name, shared.archive, shared.rules)
+        self.sweeper = PageSweeper(self.desk, self._hand_over.offer_again)
+        self._hints: set[int] = set()
+        self._polled_at: datetime | None = None
+        self._has_more = False
+
+    @property
+    def wiki(self) -> Wiki:
+        """The wiki as the registry has it."""
+        return self.desk.wiki
+
+    def hint(self, page_ids: Iterable[int]) -> None:
+        """Look at these pages with the next poll: somebody says that they changed."""
+        for page_id in page_ids:
+            if len(self._hints) < HINTS_LIMIT:
+                self._hints.add(page_id)
+
+    async def round(self, *, is_rung: bool = False, sweeps: bool = True) -> FeedRound:
+        """A bounded piece of work.
+
+        Args:
+            is_rung: the wiki is asked for changes although it was a moment ago.
+            sweeps: a sweep that is due or at work goes on.
+
+        Raises:
+            FeedHeldError: another process feeds the wiki.
+            ConfigError: the settings cannot be used.
+            WikiRenamedError: there is another wiki than before.
+            WeboidError: the wiki or the registry cannot be asked. What was not written comes again.
+        """
+        await self.desk.refresh()
+        await self._spam_lists.refresh()
+        followed = await self._follow(is_rung=is_rung)
+        pages = followed.pages.plus(await read_settling_pages(self.desk))
+        handed, is_more_due = await self._hand_on()
+        stale, is_more_stale = await read_stale_pages(self.desk)
+        asked, is_more_asked = await read_requested_pages(self.desk)
+        stale, is_more_stale = stale.plus(asked), is_more_stale or is_more_asked
+        spread_to, is_more_spread = await read_list_tasks(self.desk)
+        swept = await self.sweeper.go_on() if sweeps and not followed.is_more else ImportResult()
+        sweep = self.sweeper.sweep()
+        is_sweeping = sweeps and sweep is not None and not sweep.is_done
+        later = stale.plus(spread_to).plus(swept)
+        is_busy = followed.is_more or is_more_due or is_more_stale or is_more_spread or is_sweeping
+        is_busy = is_busy or bool(later.added)  # which nobody has handed on yet
+        return FeedRound(
+            followed, pages.plus(stale).plus(spread_to), handed, swept, sweep, is_busy=is_busy
+        )
+
+    async def rest_s(self) -> float:
+        """How long there is nothing to do, unless somebody rings: seconds.
+
+        Never so long that the lease would end, nor because the clock was put back.
+        """
+        now = self.desk.now()
+        poll = timedelta(seconds=max(self.desk.feed.poll_s, 1.0))
+        moments = [(self._polled_at or now - poll) + poll]
+        settling = read_settling(self.desk.cursor(SETTLING))
+        if settling:
+            first = min(settling.values()) - now.timestamp()
+            moments.append(now + timedelta(seconds=max(first, 0.0)))
+        due = await asyncio.to_thread(self._next_due) if self.desk.feed.archive else None
+        if due is not None:
+            moments.append(due)
+        longest = min(poll, LEASE_LENGTH / 2)
+        return max(min(min(moments) - now, longest).total_seconds(), 0.0)
+
+    async def _follow(self, *, is_rung: bool) -> FollowResult:
+        now = self.desk.now()
+        poll = timedelta(seconds=self.desk.feed.poll_s)
+        is_due = self._polled_at is None or not timedelta(0) <= now - self._polled_at < poll
+        if not (is_due or is_rung or self._hints or self._has_more):
+            return FollowResult()
+        hinted, self._hints = self._hints, set()
+        try:
+            followed = await follow_changes(self.desk, hinted)
+        except BaseException:
+            self._hints |= hinted
+            raise
+        self._polled_at, self._has_more = now, followed.is_more
+        return followed
+
+    async def _hand_on(self) -> tuple[HandOverResult, bool]:
+        """Hand on what is due; what had to wait is looked at once more before."""
+        if not self.desk.feed.archive:
+            return HandOverResult(), False
+        now = self.desk.now()
+        rows = await asyncio.to_thread(self._hand_over.due, now)
+        if not rows:
+            return HandOverResult(), False
+        is_full = len(rows) == BATCH
+        if self.desk.feed.grace_h > 0:
+            rows, is_cut = await self._second_look(rows, now)
+            is_full = is_full or is_cut
+        handed = await self._hand_over.hand_on(
+            rows, now=now, days=self.desk.feed.archived_days, own=self.desk.own_origins
+        )
+        return handed, is_full and not handed.put_off
+
+    async def _second_look(
+        self, rows: list[BacklogRow], now: datetime
+    ) -> tuple[list[BacklogRow], bool]:
+        """Those of the links that their pages still have, read just now; and whether others wait."""
+        page_ids = list(dict.fromkeys(row.page_id for row in rows))
+        looked = page_ids[:SECOND_READS]
+        for some in split_ids(looked):
+            await self.desk.write(await self.desk.read(ids=some), {})
+        chosen = {(row.page, row.url_id) for row in rows if row.page_id in set(looked)}
+        there = await asyncio.to_thread(self._hand_over.due, now)
+        return [row for row in there if (row.page, row.url_id) in chosen], len(page_ids) > len(
+            looked
+        )
+
+    def _next_due(self) -> datetime | None:
+        with self.desk.store.snapshot() as reader:
+            return next_due(reader, self.wiki.id)

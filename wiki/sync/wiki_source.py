@@ -1,0 +1,321 @@
+"""Source of a wiki's pages for the sync, through its API; missing pages of its farm.
+
+`ApiSource` (`wiki.sync.wiki_source`) asks the action API. Whoever asks twice with the same token is
+told of the same place, so a token may be kept for weeks.
+
+Links to the farm's own wikis are not watched. When a page is read, the wikis that they lead to are asked
+whether the pages are there; those that are not become hints of the page that links to them, until it is read
+again. Asked about are a page's external links and its interwiki links to wikis of the farm that the registry
+knows, as plain addresses of pages (`link_wikis.pages_url`), at most `TARGETS_LIMIT` of one reading.
+"""
+
+import logging
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+from urllib.parse import unquote
+
+from core.errors import BadUrlError, WeboidError
+from core.urls import fetch_key, identity_key
+from links.registry.wikis import InterwikiMap, Wiki
+from wiki.api.client import ParamValue, WikiApi
+from wiki.api.models import SiteFacts, WikiPage, count_field, json_rows, query_result, text_field
+from wiki.api.page_query import all_pages, missing_titles, read_pages
+from wiki.api.recent_changes import ChangeBatch, changes_since
+from wiki.api.revisions import read_text
+from wiki.api.site_info import read_site_facts
+from wiki.api.wikidata import WikibaseRepository
+
+PAGES_AT_ONCE = 50  # what every account may ask for in one question
+
+
+@dataclass(frozen=True, slots=True)
+class ListingPage:
+    """A page of a list."""
+
+    page_id: int
+    title: str
+    namespace: int
+
+
+@dataclass(frozen=True)
+class ListingPart:
+    """A part of a list of pages; `resume` says where it goes on, and is empty at its end."""
+
+    pages: tuple[ListingPage, ...]
+    resume: str = ""
+
+
+class WikiSource(Protocol):
+    """A wiki. All may raise what `wiki.api.errors` has."""
+
+    async def facts(self) -> SiteFacts:
+        """The wiki as it describes itself now."""
+        ...
+
+    async def changes(self, cursor: str) -> ChangeBatch:
+        """What changed since that cursor was told; without one, a cursor for now."""
+        ...
+
+    async def pages(
+        self,
+        ids: Collection[int] = (),
+        titles: Collection[str] = (),
+        *,
+        is_classed: bool = False,
+        items_at: str | None = None,
+    ) -> Sequence[WikiPage]:
+        """Pages as they are now, with links and text; those that are not there as missing.
+
+        Args:
+            ids: up to `PAGES_AT_ONCE`.
+            titles: instead of ids; redirects are not followed.
+            is_classed: with categories and templates.
+            items_at: with what the pages' Wikidata items say, by the repository whose api.php that is;
+                empty: the wiki says where it is. None: without.
+        """
+        ...
+
+    async def texts(self, titles: Sequence[str], address: str = "") -> Mapping[str, str | None]:
+        """The texts of pages of the wiki, or of the one whose api.php is at that address; None: no page."""
+        ...
+
+    async def missing(self, titles: Sequence[str], address: str = "") -> frozenset[str]:
+        """Those of the titles that have no page, as they were given.
+
+        Args:
+            titles: any number of them.
+            address: the api.php of another wiki of the farm; empty: this one's.
+        """
+        ...
+
+    async def size(self, namespaces: Collection[int]) -> int:
+        """How many pages these namespaces have, about; for people who wait."""
+        ...
+
+    async def listed(self, namespace: int, start: str = "") -> ListingPart:
+        """Pages of a namespace by their titles, from that token or title on."""
+        ...
+
+    async def using(self, title: str, resume: str = "") -> ListingPart:
+        """Pages that use a template."""
+        ...
+
+    async def members(
+        self, category: str, resume: str = "", *, are_categories: bool
+    ) -> ListingPart:
+        """What is in a category itself: pages, or categories."""
+        ...
+
+
+_ITEM: Final = re.compile(r"Q[1-9][0-9]{0,9}")
+
+
+class ApiSource:
+    """A wiki by its API, which its opener closes, as that of its items."""
+
+    def __init__(self, api: WikiApi, items: WikibaseRepository) -> None:
+        """Take the API, and who asks what Wikidata items say, and opens other wikis."""
+        self._api = api
+        self._items = items
+
+    async def facts(self) -> SiteFacts:
+        """The wiki as it describes itself now."""
+        return await read_site_facts(self._api)
+
+    async def changes(self, cursor: str) -> ChangeBatch:
+        """What changed since that cursor was told."""
+        return await changes_since(self._api, cursor, most=500)
+
+    async def pages(
+        self,
+        ids: Collection[int] = (),
+        titles: Collection[str] = (),
+        *,
+        is_classed: bool = False,
+        items_at: str | None = None,
+    ) -> Sequence[WikiPage]:
+        """Pages as they are now, by their numbers or by their titles."""
+        pages = await read_pages(
+            self._api,
+            page_ids=sorted(ids),
+            titles=sorted(titles),
+            with_text=True,
+            with_categories=is_classed,
+            with_templates=is_classed,
+            with_item=items_at is not None,
+        )
+        return pages if items_at is None else await self._with_statements(pages, items_at)
+
+    async def _with_statements(self, pages: Sequence[WikiPage], said: str) -> list[WikiPage]:
+        """The pages with what their items say; what is no item's number is not asked for."""
+        asked = {page.item for page in pages if page.item and _ITEM.fullmatch(page.item)}
+        told = await self._items.statements(sorted(asked), said) if asked else {}
+        return [
+            replace(page, statements=told.get(page.item) if page.item else frozenset())
+            for page in pages
+        ]
+
+    async def texts(self, titles: Sequence[str], address: str = "") -> Mapping[str, str | None]:
+        """The texts of pages of the wiki, or of the one whose api.php is at that address."""
+        if not address or address == self._api.address:
+            return {title: await read_text(self._api, title) for title in titles}
+        async with self._items.opened(address) as other:
+            return {title: await read_text(other, title) for title in titles}
+
+    async def missing(self, titles: Sequence[str], address: str = "") -> frozenset[str]:
+        """Those of the titles that have no page: of the wiki, or of the one at that address."""
+        if not address or address == self._api.address:
+            return await missing_titles(self._api, titles)
+        async with self._items.opened(address) as other:
+            return await missing_titles(other, titles)
+
+    async def size(self, namespaces: Collection[int]) -> int:
+        """How many pages these namespaces have, about: articles, or all pages of the wiki."""
+        told = await self._api.get(action="query", meta="siteinfo", siprop="statistics")
+        found = query_result(told).get("statistics")
+        counts = found if isinstance(found, dict) else {}
+        return count_field(counts, "articles" if set(namespaces) <= {0} else "pages")
+
+    async def listed(self, namespace: int, start: str = "") -> ListingPart:
+        """Pages of a namespace that are no redirects, by their titles."""
+        async for part in all_pages(self._api, namespace, start, with_redirects=False):
+            pages = tuple(
+                ListingPage(each.page_id, each.title, each.namespace) for each in part.pages
+            )
+            return ListingPart(pages, part.go_on)
+        return ListingPart(())
+
+    async def using(self, title: str, resume: str = "") -> ListingPart:
+        """Pages that use a template."""
+        params: dict[str, ParamValue] = {"eititle": title, "eilimit": "max"}
+        return await self._list("embeddedin", "eicontinue", params, resume)
+
+    async def members(
+        self, category: str, resume: str = "", *, are_categories: bool
+    ) -> ListingPart:
+        """What is in a category itself: pages, or categories."""
+        params: dict[str, ParamValue] = {
+            "cmtitle": category,
+            "cmtype": "subcat" if are_categories else "page",
+            "cmlimit": "max",
+            "cmprop": "ids|title",
+        }
+        return await self._list("categorymembers", "cmcontinue", params, resume)
+
+    async def _list(
+        self, name: str, key: str, params: dict[str, ParamValue], resume: str
+    ) -> ListingPart:
+        further: dict[str, ParamValue] = {key: resume, "continue": "-||"} if resume else {}
+        told = await self._api.get(action="query", list=name, **{**params, **further})
+        pages = tuple(
+            ListingPage(
+                count_field(row, "pageid"), text_field(row, "title"), count_field(row, "ns")
+            )
+            for row in json_rows(query_result(told), name)
+        )
+        found = told.get("continue")
+        go_on = text_field(found, key) if isinstance(found, dict) else ""
+        return ListingPart(pages, go_on if go_on != resume else "")
+
+
+TARGETS_LIMIT = 4 * PAGES_AT_ONCE
+
+log = logging.getLogger(__name__)
+
+
+class FarmPages:
+    """Addresses of pages of a farm's wikis."""
+
+    def __init__(self, wikis: Iterable[Wiki], own: Wiki, own_pages_url: str) -> None:
+        """Take the farm's wikis.
+
+        Args:
+            wikis: of the farm.
+            own: the wiki whose pages are read; it is asked by its own API.
+            own_pages_url: of its pages, as it says itself.
+        """
+        found: dict[str, str] = {}
+        for wiki in wikis:
+            is_own = wiki.id == own.id
+            prefix = _prefix(wiki.pages_url or (own_pages_url if is_own else ""))
+            if prefix and (wiki.url or is_own):
+                found.setdefault(prefix, "" if is_own else wiki.url)
+        # The longest first: one wiki may lie below another.
+        self._apis = sorted(found.items(), key=lambda item: len(item[0]), reverse=True)
+
+    def target(self, url: str) -> tuple[str, str] | None:
+        """Return the api.php (empty: the own wiki's) and the title that the URL leads to; None for others."""
+        if not self._apis:
+            return None
+        try:
+            address = _without_scheme(identity_key(fetch_key(url, allow_single_label=True)))
+        except BadUrlError:
+            return None
+        for prefix, api in self._apis:
+            rest = address.removeprefix(prefix)
+            is_query = "?" in prefix
+            if (
+                address.startswith(prefix)
+                and rest
+                and not set(rest) & set("&#|" if is_query else "?#|")
+            ):
+                title = unquote(rest.replace("+", " ") if is_query else rest)
+                title = " ".join(title.replace("_", " ").split())
+                return (api, title) if title and "|" not in title else None
+        return None
+
+
+async def missing_targets(
+    source: WikiSource, pages: Sequence[WikiPage], interwikis: InterwikiMap, farm: FarmPages
+) -> frozenset[str]:
+    """Return those of the pages' links that lead to pages of the farm which are not there.
+
+    Of a wiki that does not answer nothing is said.
+    """
+    urls = dict.fromkeys(
+        url for page in pages for url in (*interwikis.local_urls(page.interwiki_links), *page.links)
+    )
+    asked: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    count = 0
+    for url in urls:
+        found = farm.target(url)
+        if found is not None and count < TARGETS_LIMIT:
+            api, title = found
+            count += title not in asked[api]
+            asked[api][title].append(url)
+    return frozenset(
+        [
+            url
+            for api, titles in asked.items()
+            for title in await _missing(source, titles, api)
+            for url in titles[title]
+        ]
+    )
+
+
+async def _missing(source: WikiSource, titles: Mapping[str, object], api: str) -> frozenset[str]:
+    try:
+        return await source.missing(list(titles), api)
+    except WeboidError as error:
+        if not api:
+            raise
+        log.warning("%s is not asked whether pages are there: %s", api, error)
+        return frozenset()
+
+
+def _prefix(pages_url: str) -> str:
+    """Return what the addresses of a wiki's pages begin with, without a scheme; empty: nobody can say."""
+    start, mark, end = pages_url.partition("$1")
+    if not mark or end:
+        return ""
+    try:
+        return _without_scheme(identity_key(fetch_key(start, allow_single_label=True)))
+    except BadUrlError:
+        return ""
+
+
+def _without_scheme(url: str) -> str:
+    return url.partition("://")[2]

@@ -1,0 +1,454 @@
+"""Watcher of several wikis in one process, woken by notifications and event streams.
+
+It rings for wikis that are watched, and names pages where it knows them (``page-links-change`` does,
+also those that a template has changed). What it tells is not needed: a feed goes on at its own cursor,
+so a stream that ends, lies or skips costs nothing but time.
+
+    async with hanging(host, port, Ringing(watch.ring, …)):
+        await watch.run(stop)
+
+A wiki that is away, read-only, throttling, renamed or badly set up waits and is tried again; its trouble
+stands in the registry, and the other wikis go on. Nothing is lost meanwhile: each goes on at its cursor.
+A process that feeds a wiki already keeps it: then this one waits for that one to end.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from core.errors import InputError, TransientError, WeboidError
+from links.check_history import day_of
+from links.registry.database import RegistryStore
+from links.registry.sync_state import FeedHeldError, feeds_of, put_cursor, put_trouble
+from links.registry.wikis import Wiki, WikiName, all_wikis, wiki_of
+from wiki.api.client import ApiTiming
+from wiki.api.errors import WikiAwayError
+from wiki.api.event_streams import listen_to_stream
+from wiki.api.transport import ApiTransport
+from wiki.sync.feed_context import CHANGES, SWEEP, SyncServices
+from wiki.sync.sweep import SweepCursor, begin_sweep
+from wiki.sync.webhook import NotifyWiki
+from wiki.sync.wiki_feed import FeedRound, WikiFeed
+from wiki.sync.wiki_source import WikiSource
+
+STREAM_RETRY_S = 300.0  # after a stream that would not have us
+
+log = logging.getLogger(__name__)
+
+
+async def notify_from_stream(
+    wire: ApiTransport,
+    url: str,
+    *,
+    ring: NotifyWiki,
+    watched: Callable[[], Collection[str]],
+    stop: asyncio.Event,
+    timing: ApiTiming | None = None,
+) -> None:
+    """Ring for what the stream tells, until `stop` is set.
+
+    Args:
+        wire: to its server; its owner closes it.
+        url: of the stream.
+        ring: rings for a wiki.
+        watched: tells the databases of the wikis that are watched now.
+        stop: ends it.
+        timing: what passes the time between attempts.
+    """
+    timing = timing or ApiTiming()
+    hearing = asyncio.create_task(_notify_until_stopped(wire, url, ring, watched, timing))
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait([hearing, stopping], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        hearing.cancel()
+        stopping.cancel()
+        await asyncio.gather(hearing, stopping, return_exceptions=True)
+
+
+async def _notify_until_stopped(
+    wire: ApiTransport,
+    url: str,
+    ring: NotifyWiki,
+    watched: Callable[[], Collection[str]],
+    timing: ApiTiming,
+) -> None:
+    last_id = ""
+    while True:
+        try:
+            async for told in listen_to_stream(
+                wire, url, wikis=_WatchedDatabases(watched), last_id=last_id, timing=timing
+            ):
+                last_id = told.last_id
+                if told.links is not None and told.links.page_id > 0:
+                    ring(told.wiki, None, (told.links.page_id,))
+                elif told.wiki:
+                    ring(told.wiki, None, ())
+        except WeboidError as error:
+            log.warning("the stream %s: %s It is tried again in %s s.", url, error, STREAM_RETRY_S)
+        await timing.sleep(STREAM_RETRY_S)
+
+
+class _WatchedDatabases(Collection[str]):
+    """The databases of the wikis that are watched at each moment."""
+
+    def __init__(self, watched: Callable[[], Collection[str]]) -> None:
+        self._watched = watched
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._watched()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._watched())
+
+    def __len__(self) -> int:
+        return len(self._watched())
+
+
+LEAST_PAUSE_S = 1.0  # between two rounds of one wiki that is rung for all the time
+FIRST_BACK_OFF_S = 5.0
+LONGEST_BACK_OFF_S = 300.0
+TROUBLE_RETRY_S = 60.0  # until what a person must mend is looked at again
+NEW_WIKIS_S = 30.0  # between two looks for wikis that were added
+RING_LIMIT = 10_000  # pages that are remembered for a wiki until it is asked
+
+
+# Opens the source of a wiki, as its settings say now.
+Opener = Callable[[Wiki], AbstractAsyncContextManager[WikiSource]]
+
+
+@dataclass(frozen=True)
+class WatcherReport:
+    """What a watcher tells.
+
+    Attributes:
+        wiki: of which.
+        done: what a round did; None: it failed.
+        trouble: why it failed; empty: it did not.
+    """
+
+    wiki: WikiName
+    done: FeedRound | None = None
+    trouble: str = ""
+
+
+OnReport = Callable[[WatcherReport], None]
+
+
+@dataclass
+class _WikiSignal:
+    event: asyncio.Event = field(default_factory=asyncio.Event)
+    pages: dict[int, None] = field(default_factory=dict)
+
+    def ring(self, pages: Collection[int]) -> None:
+        for page in pages:
+            if len(self.pages) < RING_LIMIT:
+                self.pages[page] = None
+        self.event.set()
+
+    def answer(self) -> tuple[int, ...]:
+        self.event.clear()
+        pages, self.pages = tuple(self.pages), {}
+        return pages
+
+
+class WikiWatcher:
+    """Watches wikis until it is told to stop. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        shared: SyncServices,
+        opener: Opener,
+        *,
+        names: Sequence[WikiName] = (),
+        tell: OnReport = lambda _said: None,
+        chance: random.Random | None = None,
+    ) -> None:
+        """Take what feeders share and how wikis are opened.
+
+        Args:
+            shared: the registry, the archive, the clock.
+            opener: opens a wiki's source.
+            names: which wikis; none: all that have an address, also those that are added later.
+            tell: told of each round that did something, and of troubles.
+            chance: spreads repetitions.
+        """
+        self._shared = shared
+        self._open = opener
+        self._names = tuple(names)
+        self._tell = tell
+        self._chance = chance or random.Random()  # noqa: S311 no secret
+        self._bells: dict[int, _WikiSignal] = {}
+        self._wikis: dict[int, Wiki] = {}
+
+    def ring(self, dbname: str, farm: str | None, pages: tuple[int, ...] = ()) -> bool:
+        """Let a wiki be asked at once; whether it is watched.
+
+        Args:
+            dbname: the wiki's database.
+            farm: its farm; None: every wiki of that name.
+            pages: pages that changed, by their numbers.
+        """
+        found = [
+            number
+            for number, wiki in self._wikis.items()
+            if wiki.name.dbname == dbname and farm in (None, wiki.name.farm)
+        ]
+        for number in found:
+            self._bells[number].ring(pages)
+        return bool(found)
+
+    def names(self) -> frozenset[str]:
+        """Return the names of the wikis that are watched now."""
+        return frozenset(str(wiki.name) for wiki in self._wikis.values())
+
+    def databases(self) -> frozenset[str]:
+        """Of the wikis that are watched now."""
+        return frozenset(wiki.name.dbname for wiki in self._wikis.values())
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Watch until `stop` is set; what was begun is written, or comes again.
+
+        Raises:
+            InputError: a wiki that was named is not known.
+            TransientError: the registry did not answer at the start.
+        """
+        tasks: dict[int, asyncio.Task[None]] = {}
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            await self._begin(tasks, stop)
+            while not stop.is_set():
+                await asyncio.wait([stopping], timeout=NEW_WIKIS_S)
+                if not stop.is_set() and not self._names:
+                    try:
+                        await self._begin(tasks, stop)
+                    except TransientError as error:
+                        log.warning("%s", error)
+                    except Exception:
+                        log.exception("no look for new wikis")
+        except asyncio.CancelledError:
+            for task in tasks.values():
+                task.cancel()
+            raise
+        finally:
+            stop.set()
+            stopping.cancel()
+            for bell in self._bells.values():
+                bell.event.set()
+            await asyncio.gather(*tasks.values(), return_exceptions=True)
+
+    async def once(self, *, sweeps: bool = True) -> bool:
+        """Do all that there is to do now, wiki after wiki; whether none had trouble.
+
+        Raises:
+            as `run`.
+        """
+        is_well = True
+        for wiki in await asyncio.to_thread(select_wikis, self._shared.store, self._names):
+            try:
+                async with self._open(wiki) as source:
+                    feed = WikiFeed(wiki, source, self._shared)
+                    try:
+                        done = await feed.round(is_rung=True, sweeps=sweeps)
+                        self._tell(WatcherReport(wiki.name, done))
+                        while done.is_busy:
+                            done = await feed.round(sweeps=sweeps)
+                            self._tell(WatcherReport(wiki.name, done))
+                    finally:
+                        await asyncio.to_thread(feed.desk.give_back)
+            except WeboidError as error:
+                is_well = False
+                await self._note(wiki, error)
+            except Exception as error:  # noqa: BLE001 one wiki must not end the others' turns
+                is_well = False
+                await self._note(wiki, _internal(wiki, error))
+            else:
+                await self._clear(wiki)
+        return is_well
+
+    async def _begin(self, tasks: dict[int, asyncio.Task[None]], stop: asyncio.Event) -> None:
+        """Begin to watch the wikis that are not watched yet."""
+        for wiki in await asyncio.to_thread(select_wikis, self._shared.store, self._names):
+            if wiki.id not in tasks:
+                self._bells[wiki.id] = _WikiSignal()
+                self._wikis[wiki.id] = wiki
+                tasks[wiki.id] = asyncio.create_task(self._watch(wiki, stop))
+
+    async def _watch(self, wiki: Wiki, stop: asyncio.Event) -> None:
+        """Watch one wiki, whatever happens."""
+        failures = 0
+        while not stop.is_set():
+            try:
+                wiki = await asyncio.to_thread(_reload_wiki, self._shared.store, wiki)
+                async with self._open(wiki) as source:
+                    feed = WikiFeed(wiki, source, self._shared)
+                    try:
+                        async for _ in self._rounds(feed, stop):
+                            if failures:
+                                await self._clear(wiki)
+                            failures = 0
+                    finally:
+                        await asyncio.to_thread(feed.desk.give_back)
+            except WeboidError as error:
+                failures += 1
+                await self._note(wiki, error)
+                await self._wait(stop, failures, error)
+            except Exception as error:  # noqa: BLE001 the other wikis go on, and this one later
+                failures += 1
+                why = _internal(wiki, error)
+                await self._note(wiki, why)
+                await self._wait(stop, failures, why)
+
+    async def _rounds(self, feed: WikiFeed, stop: asyncio.Event) -> AsyncIterator[FeedRound]:
+        """Rounds of a wiki until it must be opened anew, or all is to stop."""
+        bell, opened = self._bells[feed.wiki.id], None
+        bell.event.set()  # at first the wiki is asked at once
+        while not stop.is_set():
+            is_rung = bell.event.is_set()
+            feed.hint(bell.answer())
+            done = await feed.round(is_rung=is_rung)
+            self._tell(WatcherReport(feed.wiki.name, done))
+            yield done
+            if opened is not None and opened != _opening_settings(feed):
+                return
+            opened = _opening_settings(feed)
+            if done.is_busy:
+                await asyncio.sleep(0)
+                continue
+            began = self._shared.clock.monotonic()
+            await _wait_for_event(bell.event, await feed.rest_s())
+            if bell.event.is_set() and self._shared.clock.monotonic() - began < LEAST_PAUSE_S:
+                await _wait_for_event(stop, LEAST_PAUSE_S)
+
+    async def _note(self, wiki: Wiki, error: WeboidError) -> None:
+        """Tell people of a trouble."""
+        why = str(error)
+        log.warning("%s: %s", wiki.name, why)
+        self._tell(WatcherReport(wiki.name, trouble=why))
+        if not isinstance(error, FeedHeldError):  # then the feed goes on
+            await asyncio.to_thread(self._put_trouble, wiki, why)
+
+    async def _clear(self, wiki: Wiki) -> None:
+        await asyncio.to_thread(self._put_trouble, wiki, "")
+
+    def _put_trouble(self, wiki: Wiki, why: str) -> None:
+        try:
+            with self._shared.store.writing() as connection:
+                put_trouble(connection, wiki.id, [CHANGES], why, now=self._shared.clock.now())
+        except TransientError as error:
+            log.warning("%s", error)
+
+    async def _wait(self, stop: asyncio.Event, failures: int, error: WeboidError) -> None:
+        """Wait until it is worth trying again. A bell does not shorten that."""
+        if isinstance(error, InputError):
+            pause = TROUBLE_RETRY_S
+        else:
+            pause = min(FIRST_BACK_OFF_S * 2 ** min(failures - 1, 10), LONGEST_BACK_OFF_S)
+            pause *= 1 + self._chance.random() / 4
+        if isinstance(error, WikiAwayError):
+            pause = max(pause, min(error.retry_s, 3_600.0))
+        await _wait_for_event(stop, pause)
+
+
+def _internal(wiki: Wiki, error: Exception) -> TransientError:
+    """Return what people are told of an internal error, whose traceback goes into the log."""
+    log.error("%s: the round failed", wiki.name, exc_info=error)
+    return TransientError(
+        f"Internal error of Weboid ({type(error).__name__}); the log has its traceback. The wiki is asked "
+        "again later."
+    )
+
+
+async def sweep_wiki(
+    wiki: Wiki,
+    opener: Opener,
+    shared: SyncServices,
+    *,
+    is_now: bool,
+    progress: Callable[[FeedRound], None],
+    sweeps: bool = True,
+) -> FeedRound:
+    """Sweep a wiki until that is done, and follow its changes meanwhile; what the last round did.
+
+    Args:
+        wiki: which.
+        opener: opens its source.
+        shared: the registry, the archive, the clock.
+        is_now: begin a sweep though none is due.
+        progress: told of each round.
+        sweeps: a sweep that is due or at work goes on; else only lists that were ordered are read.
+
+    Raises:
+        FeedHeldError: another process feeds the wiki; `order_sweep` asks that one.
+        WeboidError: the wiki or the registry cannot be asked; the next run goes on.
+    """
+    async with opener(wiki) as source:
+        feed = WikiFeed(wiki, source, shared)
+        try:
+            if is_now:
+                await feed.desk.refresh()
+                await feed.sweeper.begin()
+            done = await feed.round(is_rung=True, sweeps=sweeps)
+            progress(done)
+            while done.is_busy:
+                done = await feed.round(sweeps=sweeps)
+                progress(done)
+        finally:
+            await asyncio.to_thread(feed.desk.give_back)
+    return done
+
+
+def order_sweep(store: RegistryStore, wiki: Wiki, *, now: datetime) -> bool:
+    """Let whoever feeds the wiki sweep it now; False when a sweep is at work already."""
+    with store.writing() as connection:
+        feed = feeds_of(connection, wiki.id).get(SWEEP)
+        last = SweepCursor.parse(feed.cursor) if feed else None
+        if last is not None and not last.is_done:
+            return False
+        begun_now = begin_sweep(last, now=now, day=day_of(now))
+        put_cursor(connection, wiki.id, SWEEP, begun_now.text(), now=now)
+    return True
+
+
+def select_wikis(store: RegistryStore, names: Sequence[WikiName]) -> list[Wiki]:
+    """The wikis that are named, or all that have an address.
+
+    Raises:
+        InputError: one is not known, or nobody said where it is.
+        TransientError: the registry does not answer.
+    """
+    with store.snapshot() as reader:
+        wikis = all_wikis(reader)
+    known = {wiki.name: wiki for wiki in wikis}
+    for name in names:
+        if name not in known or not known[name].url:
+            listed = ", ".join(str(wiki.name) for wiki in wikis if wiki.url) or "none"
+            raise InputError(
+                f"{name} cannot be watched: it is not known, or nobody said where it is (known: "
+                f"{listed}). `weboid wiki add URL` adds a wiki."
+            )
+    return [known[name] for name in names] if names else [wiki for wiki in wikis if wiki.url]
+
+
+def _reload_wiki(store: RegistryStore, wiki: Wiki) -> Wiki:
+    with store.snapshot() as reader:
+        return wiki_of(reader, wiki.id)
+
+
+def _opening_settings(feed: WikiFeed) -> tuple[str, ...]:
+    """What decides how a wiki is opened."""
+    said = feed.desk.feed
+    return feed.wiki.url, said.account, said.password_file, said.basic_file
+
+
+async def _wait_for_event(event: asyncio.Event, limit_s: float) -> None:
+    """Wait for the event, but not for longer."""
+    try:
+        async with asyncio.timeout(limit_s):
+            await event.wait()
+    except TimeoutError:
+        pass

@@ -1,0 +1,445 @@
+"""Citation drafts: links found so far, stretches of text, dates, and their completion.
+
+What could mean two days is no date: 05/03/2020 is one here and another there; 25/03/2020 is not. Nobody
+saw a web page before 2001 on a wiki, nor after today.
+"""
+
+import re
+from calendar import monthrange
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from functools import cache, lru_cache
+from html.entities import html5
+from typing import Final
+
+from core.errors import BadUrlError, InputError
+from core.urls import fetch_key
+from links.archives.archive_services import SERVICES
+from links.archives.archive_urls import ArchiveUrl, is_same_page, make_archive_url, recognise
+from wiki.wikitext.citation_model import (
+    Citation,
+    CitationForm,
+    CitationTag,
+    ParameterRole,
+    TemplateParameter,
+    TextSpan,
+)
+from wiki.wikitext.link_parser import is_url
+from wiki.wikitext.parser import WikitextNode
+from wiki.wikitext.template_map import ArchiveTemplate, TemplateRules, fold_name
+
+FIRST_ACCESS_DAY: Final = date(2001, 1, 1)  # the first wiki with citations began in that month
+FIRST_ARCHIVED_DAY: Final = date(1996, 1, 1)  # no archive is older
+_LONGEST: Final = 200  # characters that are looked at
+_NAMES: Final = (
+    ("january", "jan", "januar", "jänner", "jaenner", "jän", "janvier", "enero", "gennaio", "gen"),
+    ("february", "feb", "februar", "feber", "février", "febrero", "febbraio", "febr", "fév"),
+    ("march", "mar", "märz", "maerz", "mär", "mrz", "mars", "marzo", "março", "maart"),
+    ("april", "apr", "avril", "abril", "aprile", "avr", "abr", "april"),
+    ("may", "mai", "mayo", "maggio", "maio", "mei", "maj", "maja", "mag"),
+    ("june", "jun", "juni", "juin", "junio", "giugno", "junho", "giu"),
+    ("july", "jul", "juli", "juillet", "julio", "luglio", "julho", "lug"),
+    ("august", "aug", "août", "aout", "agosto", "augusti", "augustus", "ago"),
+    ("september", "sep", "sept", "septembre", "septiembre", "settembre", "setembro", "set"),
+    ("october", "oct", "oktober", "okt", "octobre", "octubre", "ottobre", "outubro", "out", "ott"),
+    ("november", "nov", "novembre", "noviembre", "novembro"),
+    ("december", "dec", "dezember", "dez", "décembre", "diciembre", "dicembre", "dezembro", "dic"),
+)
+_MORE: Final = {
+    "januari": 1, "janeiro": 1, "stycznia": 1, "fevereiro": 2, "februari": 2, "lutego": 2,
+    "marca": 3, "kwietnia": 4, "czerwca": 6, "lipca": 7, "sierpnia": 8, "września": 9,
+    "października": 10, "listopada": 11, "grudnia": 12, "desember": 12, "des": 12, "déc": 12,
+}  # fmt: skip
+MONTHS: Final = {
+    **{name: number for number, names in enumerate(_NAMES, 1) for name in names},
+    **_MORE,
+}
+_MONTH = rf"(?P<month>{'|'.join(sorted(MONTHS, key=len, reverse=True))})\.?"
+_YEAR = r"(?P<year>\d{4})(?!\d)"
+_DAY = r"(?<!\d)(?P<day>\d{1,2})(?:st|nd|rd|th|er|º|\.)?"
+_GAP = r"(?:[\s,/-]|of\s|de\s|del\s){0,3}"
+_FORMS: Final = tuple(
+    re.compile(form, re.IGNORECASE)
+    for form in (
+        r"(?<!\d)(?P<year>\d{4})[-\u2010\u2011\u2012\u2013](?P<number>\d{1,2})[-\u2010\u2011\u2012\u2013](?P<day>\d{1,2})(?!\d)",
+        rf"{_DAY}{_GAP}\b{_MONTH}{_GAP}{_YEAR}",
+        rf"\b{_MONTH}\s{{0,3}}{_DAY}{_GAP}(?<!\d){_YEAR}",
+        rf"(?<!\d){_YEAR}{_GAP}\b{_MONTH}\s{{0,3}}{_DAY}(?!\d)",
+        r"(?<!\d)(?P<day>\d{1,2})\.\s?(?P<number>\d{1,2})\.\s?(?P<year>\d{4})(?!\d)",
+        r"(?<!\d)(?P<year>\d{4})[/.](?P<number>\d{1,2})[/.](?P<day>\d{1,2})(?!\d)",
+        r"(?<!\d)(?P<either>\d{1,2})[/-](?P<or>\d{1,2})[/-](?P<year>\d{4})(?!\d)",
+        r"(?<!\d)(?P<year>\d{4})\|(?P<number>\d{1,2})\|(?P<day>\d{1,2})(?!\d)",
+        r"(?<!\d)(?P<year>\d{4})(?P<number>\d\d)(?P<day>\d\d)(?:\d{6}|\d{4})?(?!\d)",
+        r"(?<!\d)(?P<year>\d{4})年(?P<number>\d{1,2})月(?P<day>\d{1,2})日",
+        rf"\b{_MONTH}{_GAP}(?<!\d){_YEAR}",
+        r"(?<![\d-])(?P<year>\d{4})-(?P<number>\d\d)(?![\d-])",
+    )
+)
+_MARKUP = re.compile(r"\[\[|\]\]|'{2,}|&nbsp;|&#160;|[\xa0\u2009\u202f\u200e\u200f]|\{\{0\}\}")
+
+
+def read_date(text: str, *, today: date, first: date = FIRST_ACCESS_DAY) -> date | None:
+    """The day that the text names first; None when it names none, or no possible one.
+
+    Args:
+        text: a parameter's value, or running text that begins with a date.
+        today: nothing later counts; a day of grace is given, since days end at different moments.
+        first: nothing earlier counts.
+
+    >>> read_date("5. März 2020", today=date(2026, 1, 1))
+    datetime.date(2020, 3, 5)
+    """
+    day = _named(text[:_LONGEST]) if text else None
+    in_time = day is not None and first <= day and day.toordinal() <= today.toordinal() + 1
+    return day if in_time else None
+
+
+@lru_cache(maxsize=8_192)  # a page's dates are mostly few, each many times
+def _named(text: str) -> date | None:
+    if not any(map(str.isdigit, text)):
+        return None
+    text = _MARKUP.sub(_without, text)
+    for form in _FORMS:
+        found = form.search(text)
+        if found is not None:
+            return _day_of(found.groupdict())
+    return None
+
+
+def _without(found: re.Match[str]) -> str:
+    return " " if found[0][0] in "&\xa0\u2009\u202f" else ""
+
+
+def _day_of(parts: dict[str, str]) -> date | None:
+    year = int(parts["year"])
+    if "either" in parts:
+        one, other = int(parts["either"]), int(parts["or"])
+        if one == other or one > 12 >= other:
+            return _date(year, other, one)
+        return _date(year, one, other) if other > 12 else None
+    number = int(parts["number"]) if "number" in parts else MONTHS[parts["month"].casefold()]
+    return _date(year, number, int(parts.get("day", "1")))
+
+
+def _date(year: int, month: int, day: int) -> date | None:
+    if not 1 <= month <= 12 or not 1900 <= year <= 2_999:
+        return None
+    return date(year, month, day) if 1 <= day <= monthrange(year, month)[1] else None
+
+
+LONGEST_URL: Final = 65_536  # as in core.urls: more is no URL that anybody can fetch
+_ENTITY = re.compile(
+    r"&(#x[0-9a-f]{1,6}|#[0-9]{1,7}|[a-z][a-z0-9]{1,31});", re.IGNORECASE | re.ASCII
+)
+_HOST = re.compile(r"(?:https?:)?//([a-z0-9.-]+)(?=[/:?#]|\Z)", re.IGNORECASE | re.ASCII)
+_STAMP = re.compile(r"\d{4,14}", re.ASCII)
+_SHORT = re.compile(r"[A-Za-z0-9]{4,6}", re.ASCII)  # archive.today's own names of copies
+
+
+@dataclass(slots=True)
+class CitationDraft:
+    """A link that was found. The attributes are those of `Citation`, where they have its names.
+
+    Attributes:
+        written: the URL as it stands at `url_span`, comments taken out.
+        scheme: what a template puts in front of it.
+        archived: an archive's address that stands with it.
+        dated: what the text says of when that was taken.
+        accessed: words that name the access date, when no parameter does.
+        tags: templates beside it.
+        is_alone: nothing else stands in its reference.
+    """
+
+    way: CitationForm
+    span: TextSpan
+    url_span: TextSpan
+    written: str
+    scheme: str = ""
+    template: str = ""
+    within: str = ""
+    parameters: Mapping[ParameterRole, TemplateParameter] = field(default_factory=dict)
+    title: str = ""
+    reference: TextSpan | None = None
+    archived: str = ""
+    dated: str = ""
+    accessed: str = ""
+    dead_tag: CitationTag | None = None
+    dead_says: str = ""
+    archive_tag: CitationTag | None = None
+    is_paywalled: bool = False
+    is_malformed: bool = False
+    is_held: bool = False
+    is_alone: bool = False
+
+
+@dataclass(frozen=True)
+class CitationBuilder:
+    """What is the same for all citations of a page."""
+
+    rules: TemplateRules
+    today: date
+    own: tuple[str, ...] = ()
+
+    def finished(self, draft: CitationDraft) -> Citation:
+        """The citation."""
+        address = draft_address(draft)
+        url, archived = address, draft.archived
+        found = None if draft.is_malformed else self.archive(address)
+        if found is not None:
+            url, archived = found.original or address, draft.archived or address
+        parameters = draft.parameters
+        status = self._status(parameters, draft)
+        return Citation(
+            url=url,
+            way=draft.way,
+            span=draft.span,
+            url_span=draft.url_span,
+            template=draft.template,
+            parameters=parameters,
+            title=draft.title,
+            reference=draft.reference,
+            access_date=self._access_date(draft),
+            archive_url=archived,
+            archive_date=self._archive_date(draft, archived, found),
+            status=status,
+            dead_tag=draft.dead_tag,
+            archive_tag=draft.archive_tag,
+            is_paywalled=draft.is_paywalled or self._is_paywalled(parameters),
+            is_malformed=draft.is_malformed or not is_fetchable(url),
+            is_convertible=draft.is_alone and not draft.is_malformed,
+            is_held=draft.is_held,
+            address=address,
+            within=draft.within,
+            is_treated_dead=bool(
+                draft.dead_tag
+                or status in ("dead", "unfit", "usurped")
+                or (
+                    archived
+                    and not status
+                    and draft.way is CitationForm.CITATION
+                    and self.rules.archive_implies_dead
+                )
+            ),
+        )
+
+    def archive(self, address: str) -> ArchiveUrl | None:
+        """The known archive's address that it is; None when it is none."""
+        if not self.own and not may_be_archive(address):
+            return None
+        found = recognise(address, own=self.own)
+        return found if found is not None and found.is_known else None
+
+    def copy_of(
+        self, template: ArchiveTemplate, given: Mapping[str, TemplateParameter]
+    ) -> "tuple[str, str, TemplateParameter] | None":
+        """The address, the original (empty: unknown) and where it stands, of an archive template.
+
+        The address is empty when the template names an original, and no copy that is known.
+        """
+        for name in template.address:
+            value = given.get(name)
+            if value is not None and is_url(value.value):
+                address = decode_entities(value.value)
+                found = self.archive(address)
+                if found is not None:
+                    return address, found.original, value
+                if name not in template.original:
+                    return address, "", value
+        named = None
+        for name in template.original:
+            value = given.get(name)
+            if value is None or not value.value:
+                continue
+            original = decode_entities(value.value)
+            original = original if "//" in original else f"http://{original}"
+            for parameter, service in template.stamps.items():
+                stamp = given.get(parameter)
+                if stamp is not None and is_url(stamp.value):
+                    return decode_entities(stamp.value), original, value
+                made = self._made(service, original, stamp)
+                if made:
+                    return made, original, value
+            named = named or ("", original, value)
+        return named if named is not None and is_fetchable(named[1]) else None
+
+    def _made(self, service: str, original: str, stamp: TemplateParameter | None) -> str:
+        if stamp is None:
+            return ""
+        digits = stamp.value.replace("-", "")
+        if not _STAMP.fullmatch(digits):
+            day = read_date(stamp.value, today=self.today, first=FIRST_ARCHIVED_DAY)
+            digits = f"{day:%Y%m%d}" if day is not None else ""
+            if not digits and service == "archive-today" and _SHORT.fullmatch(stamp.value):
+                return f"https://{SERVICES[service].hosts[0]}/{stamp.value}"
+        try:
+            return make_archive_url(service, original, digits) if digits else ""
+        except InputError:
+            return ""
+
+    def _status(
+        self, parameters: Mapping[ParameterRole, TemplateParameter], draft: CitationDraft
+    ) -> str:
+        said = parameters.get(ParameterRole.STATUS)
+        if said is not None and said.value:
+            values = self.rules.status.get(fold_name(said.name), {})
+            found = values.get(said.value.casefold(), values.get("*", ""))
+            if found:
+                return found
+        return draft.dead_says if draft.dead_says == "usurped" else ""
+
+    def _is_paywalled(self, parameters: Mapping[ParameterRole, TemplateParameter]) -> bool:
+        said = parameters.get(ParameterRole.ACCESS)
+        if said is None or not said.value:
+            return False
+        return said.value.casefold() in self.rules.access.get(fold_name(said.name), ())
+
+    def _access_date(self, draft: CitationDraft) -> date | None:
+        said = draft.parameters.get(ParameterRole.ACCESS_DATE)
+        text = said.value if said is not None and said.value else draft.accessed
+        return read_date(text, today=self.today)
+
+    def _archive_date(
+        self, draft: CitationDraft, archived: str, found: ArchiveUrl | None
+    ) -> date | None:
+        said = draft.parameters.get(ParameterRole.ARCHIVE_DATE)
+        text = said.value if said is not None and said.value else draft.dated
+        day = read_date(text, today=self.today, first=FIRST_ARCHIVED_DAY)
+        if day is not None or not archived:
+            return day
+        if found is None or archived != draft.written:
+            found = self.archive(decode_entities(archived))
+        moment = found.moment if found is not None else None
+        return moment.date() if moment is not None else None
+
+
+def draft_address(draft: CitationDraft) -> str:
+    """What the link leads to: entities replaced, with the scheme that it goes without in the text."""
+    address = draft.scheme + decode_entities(draft.written)[:LONGEST_URL]
+    return "https:" + address if address.startswith("//") else address
+
+
+def is_copy_of(archived_original: str, url: str) -> bool:
+    """Whether an archive template's copy is one of the link beside it; when nobody can say, it is."""
+    return not archived_original or is_same_page(archived_original, url)
+
+
+def decode_entities(text: str) -> str:
+    """The text with HTML's character references, of which only those with a ``;`` count, replaced.
+
+    >>> decode_entities("http://a.test/?x=1&amp;copy=2")
+    'http://a.test/?x=1&copy=2'
+    """
+    return _ENTITY.sub(_character, text) if "&" in text else text
+
+
+def is_fetchable(url: str) -> bool:
+    """Whether somebody can fetch that; a scheme of the web or not."""
+    if url[:6].lower() in ("ftp://", "ftps:/"):
+        return len(url) > 6
+    try:
+        fetch_key(url)
+    except BadUrlError:
+        return False
+    return True
+
+
+def may_be_archive(address: str) -> bool:
+    """Whether it is worth to ask `recognise`: false only where its answer is none, or no known archive."""
+    host = _HOST.match(address)
+    if host is None:
+        return True
+    return ".".join(host[1].lower().rstrip(".").rsplit(".", 2)[-2:]) in _ends_of_hosts()
+
+
+@cache
+def _ends_of_hosts() -> frozenset[str]:
+    """The last two labels of all archives' hosts."""
+    hosts: Iterable[str] = (
+        host
+        for service in SERVICES.values()
+        for host in (*service.hosts, *(each for form in service.forms for each in form.hosts))
+    )
+    return frozenset(".".join(host.partition(":")[0].rsplit(".", 2)[-2:]) for host in hosts)
+
+
+def _character(found: re.Match[str]) -> str:
+    name = found[1]
+    if name[0] != "#":
+        return html5.get(name + ";", found[0])
+    number = int(name[2:], 16) if name[1] in "xX" else int(name[1:])  # noqa: FURB166 - "#x"
+    if number < 0x20 or 0xD800 <= number <= 0xDFFF or number > 0x10FFFF:
+        return found[0]
+    return chr(number)
+
+
+@dataclass(slots=True)
+class AdjacentItem:
+    """Something in a stretch that matters to what stands beside it; one of `draft`, `inner`, `tag`.
+
+    Attributes:
+        start: where it begins.
+        end: where it ends.
+        draft: a link.
+        inner: the content of a tag.
+        name: of a reference, when it has one.
+        tag: a template that speaks of a link.
+        copy: of an archive template: the copy's address, its original, and where that stands.
+        is_original: whether that is the original rather than the address.
+        dated: when the copy was taken, as written.
+        dead: of a dead-link tag: what it says.
+        url: the link that it names.
+        title: the title that it has.
+        is_paywall: it says that the link takes a login.
+        is_hold: it asks bots to leave the link alone.
+    """
+
+    start: int
+    end: int
+    draft: CitationDraft | None = None
+    inner: "TextStretch | None" = None
+    name: str = ""
+    tag: CitationTag | None = None
+    copy: tuple[str, str, TemplateParameter] | None = None
+    is_original: bool = False
+    dated: str = ""
+    dead: str | None = None
+    url: TemplateParameter | None = None
+    title: TemplateParameter | None = None
+    is_paywall: bool = False
+    is_hold: bool = False
+
+
+@dataclass(slots=True)
+class TextStretch:
+    """A piece of the page that is read in one go: all of it, a tag's content, a parameter's value.
+
+    Attributes:
+        start: where it begins.
+        end: where it ends.
+        children: its nodes.
+        reference: the reference around it.
+        within: the name of the template around it.
+        owner: that template's place.
+        cited: that template's own link, when it is a citation.
+        is_value: whether it is a parameter's value.
+        is_ref: whether it is all the content of its reference.
+        depth: how many templates and tags are around it.
+        items: what was found, in its order.
+    """
+
+    start: int
+    end: int
+    children: list[WikitextNode]
+    reference: TextSpan | None = None
+    within: str = ""
+    owner: TextSpan | None = None
+    cited: CitationDraft | None = None
+    is_value: bool = False
+    is_ref: bool = False
+    depth: int = 0
+    items: list[AdjacentItem] = field(default_factory=list)
+
+    def inner(self, start: int, end: int, children: list[WikitextNode]) -> "TextStretch":
+        """A stretch within this one, with the same around it."""
+        return TextStretch(start, end, children, self.reference, self.within, depth=self.depth + 1)

@@ -1,0 +1,429 @@
+"""Reader of a page's citations, with the tags and archive links beside them.
+
+A tag speaks of the last link before it: in the same reference, or the same parameter, however far; in
+a line of a list; directly behind a reference; in running text when it is near. An archive template whose
+copy is of another page is a citation of its own, and so is a dead-link tag that names a link when there
+is none before it.
+
+    citations = read_citations(text, rules_for("en"), today=today)
+    text[c.url_span.start : c.url_span.end]     # the URL as it stands there
+
+A pure function, linear in the text, which never fails: text that is broken is read as MediaWiki reads
+it. What is found: URLs in parameters of citation templates and of other ones, in brackets and bare; in
+references, tables, captions, wherever they stand. What is not: anything within tags whose content is no
+wikitext (`wiki.wikitext.parser.VERBATIM`), and comments. The order is that of the text.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from functools import lru_cache
+from typing import Final
+
+from links.archives.archive_urls import is_same_page
+from wiki.wikitext.citation_draft import (
+    AdjacentItem,
+    CitationBuilder,
+    CitationDraft,
+    TextStretch,
+    decode_entities,
+    draft_address,
+    is_copy_of,
+)
+from wiki.wikitext.citation_model import (
+    Citation,
+    CitationForm,
+    CitationTag,
+    ParameterRole,
+    TemplateParameter,
+    TextSpan,
+)
+from wiki.wikitext.link_parser import ExternalLink, find_links, is_url
+from wiki.wikitext.parser import HOLE, FlatText, NodeKind, WikitextNode, flatten, parse
+from wiki.wikitext.template_map import TemplateRules
+from wiki.wikitext.template_reader import LONGEST_NAME, TemplateReader, written_name
+
+_NEAR: Final = 80  # characters of running text between a link and its tag
+_IN_LINE: Final = 500  # the same in a line of a list
+_AFTER: Final = 160  # in which an access date is looked for
+_JOINTS = re.compile(r"[\s.,;:)\]'\"*\u2013-]*")
+_STOPS = re.compile(r"[\s.,;]*")
+_UNSAFE = re.compile(r"\{\{|\}\}|\[\[|\]\]|[|<>\n\x00-\x08\x7f]")
+_PLAIN_WAYS: Final = (CitationForm.BARE, CitationForm.BRACKETS, CitationForm.TEMPLATE)
+
+
+def join_adjacent(
+    stretches: Sequence[TextStretch],
+    text: str,
+    reader: CitationBuilder,
+    drafts: list[CitationDraft],
+) -> None:
+    """Give each draft what stands beside it; drafts of what stands alone are added."""
+    by_reference = _by_reference(drafts)
+    named = {
+        item.name: item.start
+        for stretch in stretches
+        for item in stretch.items
+        if item.name and item.start in by_reference
+    }
+    for stretch in stretches:
+        if stretch.items:
+            _MarkJoiner(text, reader, drafts, by_reference, named).join(stretch)
+
+
+def _by_reference(drafts: Iterable[CitationDraft]) -> dict[int, list[CitationDraft]]:
+    found: dict[int, list[CitationDraft]] = {}
+    for draft in drafts:
+        if draft.reference is not None:
+            found.setdefault(draft.reference.start, []).append(draft)
+    for each in found.values():
+        each.sort(key=lambda draft: draft.span.end)
+    return found
+
+
+@dataclass(slots=True)
+class _MarkJoiner:
+    text: str
+    reader: CitationBuilder
+    drafts: list[CitationDraft]
+    by_reference: dict[int, list[CitationDraft]]
+    named: dict[str, int]  # where the reference of that name is
+    last: CitationDraft | None = None  # the link before
+    last_end: int = 0  # where it, or what already speaks of it, ends
+    is_behind_reference: bool = False
+
+    def join(self, stretch: TextStretch) -> None:
+        for number, item in enumerate(stretch.items):
+            if item.draft is not None:
+                self._seen(item.draft, item.end)
+                self._accessed(stretch, number)
+            elif item.inner is not None:
+                self._reference(item)
+            elif item.tag is not None:
+                self._tag(stretch, item, item.tag)
+        if stretch.is_ref and self.reader.rules.writing.citation:
+            _judge_alone(stretch, self.text)
+
+    def _seen(self, draft: CitationDraft, end: int) -> None:
+        self.last = draft
+        self.last_end = end
+        self.is_behind_reference = False
+
+    def _reference(self, item: AdjacentItem) -> None:
+        if item.inner is None or not item.inner.is_ref:
+            return
+        within = self.by_reference.get(item.start)
+        if not within and item.name in self.named:
+            within = self.by_reference[self.named[item.name]]
+        self.last = within[-1] if within else None
+        self.last_end = item.end
+        self.is_behind_reference = True
+
+    def _tag(self, stretch: TextStretch, item: AdjacentItem, tag: CitationTag) -> None:
+        target = self._target(stretch, item)
+        if item.copy is not None:
+            address, original, _place = item.copy
+            if target is None or not is_copy_of(original, _url_of(target, self.reader)):
+                self._own_archive(stretch, item, tag)
+                return
+            if not target.archived:
+                target.archived = address
+                target.dated = item.dated
+            target.archive_tag = target.archive_tag or tag
+        elif item.dead is not None:
+            if target is None or self._is_other(item, target):
+                self._own_dead(stretch, item, tag)
+                return
+            if target.dead_tag is None:
+                target.dead_tag = tag
+                target.dead_says = item.dead
+        elif target is not None:
+            target.is_held = target.is_held or item.is_hold
+            target.is_paywalled = target.is_paywalled or item.is_paywall
+        if target is not None and target is self.last:
+            self.last_end = item.end
+
+    def _target(self, stretch: TextStretch, item: AdjacentItem) -> CitationDraft | None:
+        if stretch.is_ref and stretch.reference is not None:
+            within = self.by_reference.get(stretch.reference.start, ())
+            place = bisect_left(within, item.start + 1, key=lambda draft: draft.span.end)
+            if place:
+                return within[place - 1]
+        if self.last is None:
+            return stretch.cited
+        if stretch.is_value:
+            return self.last
+        gap = item.start - self.last_end
+        if gap < 0:
+            return self.last  # in its label
+        if self.is_behind_reference:
+            near = gap <= _NEAR and _JOINTS.fullmatch(self.text, self.last_end, item.start)
+            return self.last if near and not self._breaks(item.start) else None
+        limit = _IN_LINE if self._is_listed(item.start) else _NEAR
+        return self.last if gap <= limit and not self._breaks(item.start) else None
+
+    def _is_other(self, item: AdjacentItem, target: CitationDraft) -> bool:
+        """Whether a dead-link tag names another link than the one before it."""
+        if item.url is None or not is_url(item.url.value):
+            return False
+        return not is_same_page(decode_entities(item.url.value), _url_of(target, self.reader))
+
+    def _breaks(self, end: int) -> bool:
+        return self.text.find("\n", self.last_end, end) >= 0
+
+    def _is_listed(self, place: int) -> bool:
+        return _line_sign(self.text, place) in ("*", "#", ":", ";", "|")
+
+    def _own_archive(self, stretch: TextStretch, item: AdjacentItem, tag: CitationTag) -> None:
+        if item.copy is None:
+            return
+        address, _original, place = item.copy
+        roles = {ParameterRole.URL if item.is_original else ParameterRole.ARCHIVE_URL: place}
+        _add_role(roles, ParameterRole.TITLE, item.title)
+        draft = CitationDraft(CitationForm.ARCHIVE_TEMPLATE, tag.span, place.inner, place.value)
+        draft.archived, draft.dated = address, item.dated
+        self._own(stretch, tag, draft, roles)
+
+    def _own_dead(self, stretch: TextStretch, item: AdjacentItem, tag: CitationTag) -> None:
+        place = item.url
+        if place is None or not is_url(place.value):
+            return
+        roles = {ParameterRole.URL: place}
+        _add_role(roles, ParameterRole.TITLE, item.title)
+        draft = CitationDraft(CitationForm.TEMPLATE, tag.span, place.inner, place.value)
+        draft.dead_tag, draft.dead_says = tag, item.dead or ""
+        self._own(stretch, tag, draft, roles)
+
+    def _own(
+        self,
+        stretch: TextStretch,
+        tag: CitationTag,
+        draft: CitationDraft,
+        roles: dict[ParameterRole, TemplateParameter],
+    ) -> None:
+        draft.template = tag.name
+        draft.parameters = roles
+        draft.reference = stretch.reference
+        draft.within = stretch.within
+        draft.title = roles[ParameterRole.TITLE].value if ParameterRole.TITLE in roles else ""
+        self.drafts.append(draft)
+        self._seen(draft, tag.span.end)
+
+    def _accessed(self, stretch: TextStretch, number: int) -> None:
+        """Words such as "Retrieved 5 March 2020" behind a link that has no parameter for that."""
+        item = stretch.items[number]
+        draft = item.draft
+        if draft is None or draft.way not in _PLAIN_WAYS or draft.accessed:
+            return
+        if not stretch.is_ref and not stretch.is_value and not self._is_listed(item.start):
+            return
+        end = min(stretch.end, item.end + _AFTER)
+        for other in stretch.items[number + 1 : number + 4]:
+            if other.draft is not None:
+                end = min(end, other.start)
+                break
+        found = _retrieved_pattern(self.reader.rules).search(self.text, item.end, end)
+        if found is not None:
+            draft.accessed = self.text[found.end() : end].partition("\n")[0][:60]
+
+
+def _judge_alone(stretch: TextStretch, text: str) -> None:
+    """Note a link that is all of its reference, so that a template can take its place (B15)."""
+    drafts = [item for item in stretch.items if item.draft is not None]
+    if len(drafts) != 1 or stretch.owner is not None:
+        return
+    draft = drafts[0].draft
+    if (
+        draft is None
+        or draft.way not in (CitationForm.BARE, CitationForm.BRACKETS)
+        or _UNSAFE.search(draft.title)
+    ):
+        return
+    at = stretch.start
+    for item in stretch.items:
+        if item.inner is not None or not _STOPS.fullmatch(text, at, max(at, item.start)):
+            return
+        at = max(at, item.end)
+    draft.is_alone = _STOPS.fullmatch(text, at, stretch.end) is not None
+
+
+def _url_of(draft: CitationDraft, reader: CitationBuilder) -> str:
+    address = draft_address(draft)
+    found = reader.archive(address)
+    return found.original if found is not None and found.original else address
+
+
+def _add_role(
+    roles: dict[ParameterRole, TemplateParameter],
+    role: ParameterRole,
+    value: TemplateParameter | None,
+) -> None:
+    if value is not None:
+        roles[role] = value
+
+
+def _line_sign(text: str, place: int) -> str:
+    start = text.rfind("\n", max(0, place - 2_000), place) + 1
+    return text[start : start + 1]
+
+
+@lru_cache(maxsize=64)
+def _phrase_pattern(words: tuple[str, ...]) -> re.Pattern[str]:
+    known = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+    return re.compile(rf"\b(?:{known})\b[\s:=]{{0,3}}" if known else r"(?!)", re.IGNORECASE)
+
+
+def _retrieved_pattern(rules: TemplateRules) -> re.Pattern[str]:
+    return _phrase_pattern(rules.retrieved)
+
+
+_NAME = re.compile(r"\bname\s*=\s*(\"[^\"]*\"|'[^']*'|[^\s/>\"']+)", re.IGNORECASE)
+DEEPEST: Final = 100  # templates within templates; MediaWiki expands no more
+
+
+def read_citations(
+    text: str, rules: TemplateRules, *, today: date, own: Sequence[str] = ()
+) -> tuple[Citation, ...]:
+    """The citations of a page.
+
+    Args:
+        text: its wikitext.
+        rules: of its wiki.
+        today: no access date is later.
+        own: origins of this archive's own pages, whose addresses are then known as copies.
+    """
+    walk = _PageWalk(text, CitationBuilder(rules, today, tuple(own)))
+    walk.all()
+    finished = [walk.reader.finished(draft) for draft in walk.drafts]
+    finished.sort(key=lambda each: (each.span.start, -each.span.end, each.url_span.start))
+    return tuple(finished)
+
+
+@dataclass(slots=True)
+class _PageWalk:
+    """Goes through a page, stretch by stretch."""
+
+    text: str
+    reader: CitationBuilder
+    drafts: list[CitationDraft] = field(default_factory=list)
+    _slashes: list[int] = field(default_factory=list)
+    _due: list[TextStretch] = field(default_factory=list)
+
+    def all(self) -> None:
+        """Read everything, then join what stands beside each other."""
+        self._slashes = [each.start() for each in _hints(self.reader.rules).finditer(self.text)]
+        templates = TemplateReader(
+            self.text, self.reader, self.add, self.later, self._due.append, self.has_slashes
+        )
+        read: list[TextStretch] = []
+        self._due.append(TextStretch(0, len(self.text), parse(self.text).children))
+        while self._due:
+            stretch = self._due.pop()
+            self._read(stretch, templates)
+            read.append(stretch)
+        join_adjacent(read, self.text, self.reader, self.drafts)
+
+    def has_slashes(self, start: int, end: int) -> bool:
+        """Whether there may be a link from `start` to `end`."""
+        at = bisect_left(self._slashes, start)
+        return at < len(self._slashes) and self._slashes[at] < end
+
+    def add(self, stretch: TextStretch, draft: CitationDraft) -> None:
+        """Keep a link that stands in the stretch."""
+        draft.reference = stretch.reference
+        self.drafts.append(draft)
+        stretch.items.append(AdjacentItem(draft.span.start, draft.span.end, draft=draft))
+
+    def later(self, stretch: TextStretch) -> None:
+        """Read a stretch, when there may be a link in it."""
+        if self.has_slashes(stretch.start, stretch.end):
+            self._due.append(stretch)
+
+    def _read(self, stretch: TextStretch, templates: TemplateReader) -> None:
+        flat = flatten(self.text, stretch.start, stretch.end, stretch.children)
+        if stretch.is_value and self._is_whole(stretch, flat):
+            return
+        links = find_links(flat.text) if "//" in flat.text else ()
+        pending = iter(links)
+        link = next(pending, None)
+        for node in stretch.children:
+            if node.kind is NodeKind.COMMENT:
+                continue
+            while link is not None and flat.source(link.start) < node.start:
+                self._link(stretch, flat, link)
+                link = next(pending, None)
+            self._node(stretch, node, templates)
+        while link is not None:
+            self._link(stretch, flat, link)
+            link = next(pending, None)
+
+    def _is_whole(self, stretch: TextStretch, flat: FlatText) -> bool:
+        """Whether the value of a parameter is one URL, and nothing else; it is noted then."""
+        value = flat.text.strip()
+        if not is_url(value):
+            return False
+        start = flat.text.index(value)
+        url = TextSpan(flat.source(start), flat.source_end(start + len(value)))
+        draft = CitationDraft(CitationForm.TEMPLATE, stretch.owner or url, url, value)
+        draft.template = stretch.within
+        self.add(stretch, draft)
+        return True
+
+    def _link(self, stretch: TextStretch, flat: FlatText, link: ExternalLink) -> None:
+        url = TextSpan(flat.source(link.url_start), flat.source_end(link.url_end))
+        span = TextSpan(flat.source(link.start), flat.source_end(link.end))
+        written = flat.text[link.url_start : link.url_end]
+        draft = CitationDraft(
+            CitationForm.BRACKETS if link.is_bracketed else CitationForm.BARE, span, url, written
+        )
+        draft.within = stretch.within
+        if link.is_bracketed and link.label_start < link.end - 1:
+            label = TextSpan(flat.source(link.label_start), flat.source_end(link.end - 1))
+            draft.title = self.text[label.start : label.end].strip()
+        if flat.text.startswith(HOLE, link.url_end):
+            draft.is_malformed = self._goes_on(flat.node_at(link.url_end))
+        self.add(stretch, draft)
+
+    def _goes_on(self, node: WikitextNode | None) -> bool:
+        """Whether what stands directly behind a URL is a part of it, so that nobody knows it."""
+        if node is None or node.kind is NodeKind.ARGUMENT:
+            return node is not None
+        if node.kind is not NodeKind.TEMPLATE:
+            return False
+        rules = self.reader.rules
+        return not rules.is_tag(rules.name_of(written_name(self.text, node)))
+
+    def _node(self, stretch: TextStretch, node: WikitextNode, templates: TemplateReader) -> None:
+        if stretch.depth > DEEPEST:
+            return
+        if node.kind is NodeKind.TEMPLATE:
+            templates.read(stretch, node)
+        elif node.kind is NodeKind.CONTENT:
+            self._content(stretch, node)
+        elif node.kind is NodeKind.ARGUMENT:
+            for part in node.parts[1:]:
+                self.later(stretch.inner(part.start, part.end, part.children))
+
+    def _content(self, stretch: TextStretch, node: WikitextNode) -> None:
+        inner = stretch.inner(*node.inner, node.children)
+        inner.within = ""
+        if node.name == "ref":
+            inner.reference, inner.is_ref = TextSpan(node.start, node.end), True
+        item = AdjacentItem(node.start, node.end, inner=inner)
+        named = _NAME.search(self.text, node.start, min(node.inner[0], node.start + LONGEST_NAME))
+        if named is not None:
+            item.name = named[1].strip("\"' ")
+        stretch.items.append(item)
+        self.later(inner)
+
+
+@lru_cache(maxsize=64)
+def _hints(rules: TemplateRules) -> re.Pattern[str]:
+    """What every link has: two slashes, or a template that supplies them."""
+    names = (re.escape(name).replace(r"\ ", r"[\s_]+") for name in rules.links)
+    known = "|".join(sorted(names, key=len, reverse=True))
+    return re.compile(
+        rf"//|\{{\{{\s*(?:[^{{}}|:]{{1,30}}:)?(?:{known})\s*\|" if known else "//", re.IGNORECASE
+    )

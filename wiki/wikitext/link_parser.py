@@ -1,0 +1,316 @@
+"""External links in flat wikitext, bracketed and bare, by MediaWiki's rules.
+
+What stands in the label of such a link is no link of its own, unless the link is a picture with a caption;
+and letters directly behind one are a part of it. The rules of what is one are MediaWiki's: a title of
+legal characters, which begins with no scheme, and ``]]`` before another ``[[``.
+
+A bare URL begins at a word's edge and ends before white space (any of Unicode's), ``[ ] < > "`` and
+controls, two apostrophes, an escaped ``<``, ``>`` or no-break space; and ``, ; . : ! ?`` at its end are the
+sentence's, as is ``)`` when it has no ``(``. In brackets only the first of these rules hold, and a URL
+without a scheme (``//host``) is one, too. In the label of a link to a page there is none
+(`wiki.wikitext.link_parser`), nor in a URL of another scheme.
+
+Held to a real MediaWiki by tests/wiki/wikitext/test_reading_mediawiki.py.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+NEAR: Final = 2_000  # characters in which the beginning and the end of a link are looked for
+_TITLE = re.compile(r"""[-\x20%!"$&'()*,./0-9:;=?@A-Z\\^_`a-z~+#\x7f-\U0010ffff]+""")
+# Schemes that MediaWiki makes links of, besides the web's own: before ``//``, and before anything.
+SLASHED: Final = "ftps|ircs?|gopher|telnet|nntp|svn|git|ssh|sftp|mms|worldwind"
+UNSLASHED: Final = "mailto|news|tel|sms|sips?|xmpp|urn|geo|magnet|bitcoin"
+_NO_TITLE = re.compile(
+    rf"\s*(?:(?:https?|ftp|{SLASHED}):)?//"
+    rf"|\s*(?:{UNSLASHED}):"
+    r"|\s*:?\s*(?:(?:file|image|media|category)\s*:)?\s*\Z",
+    re.IGNORECASE | re.ASCII,
+)
+_PICTURES: Final = frozenset(("file", "image", "datei", "bild", "media"))
+_ALONE: Final = _PICTURES | {"category", "kategorie"}
+
+
+class TextPlace(IntEnum):
+    """Where a piece of text is."""
+
+    OUTSIDE = 0
+    LABEL = 1  # within a link to a page, all of which is one link
+    CAPTION = 2  # within a picture's parameters
+
+
+def place_of(text: str, start: int, end: int) -> TextPlace:
+    """Where the piece from `start` to `end` is."""
+    opened = text.rfind("[[", max(0, start - NEAR), start)
+    if opened < 0 or text.find("]]", opened, start) >= 0:
+        return TextPlace.OUTSIDE
+    title = _titled(text, opened)
+    close = text.find("]]", end, end + NEAR)
+    if title is None or close < 0:
+        return TextPlace.OUTSIDE
+    if not text.startswith("|", title.end()):
+        return TextPlace.LABEL if title.end() >= close else TextPlace.OUTSIDE
+    if _namespace(title[0]) in _PICTURES:
+        return TextPlace.CAPTION
+    return TextPlace.OUTSIDE if text.find("[[", end, close) >= 0 else TextPlace.LABEL
+
+
+def takes_letters(text: str, at: int) -> bool:
+    """Whether a link to a page ends there that takes the letters behind it to itself."""
+    if not text.startswith("]]", at - 2) or not text[at : at + 1].islower():
+        return False
+    opened = text.rfind("[[", max(0, at - NEAR), at)
+    if opened < 0 or 0 <= text.find("]]", opened) < at - 2:
+        return False
+    title = _titled(text, opened)
+    if title is None or text.startswith("|]]", title.end()):
+        return False
+    is_one = title.end() == at - 2 or text[title.end()] == "|"
+    return is_one and _namespace(title[0]) not in _ALONE
+
+
+def _titled(text: str, opened: int) -> re.Match[str] | None:
+    """The title of a link that opens there; None: it has none."""
+    before = text[max(0, opened - NEAR) : opened]
+    is_second = (len(before) - len(before.rstrip("["))) % 2  # the two before are one link's
+    title = None if is_second else _TITLE.match(text, opened + 2)
+    if title is None or _NO_TITLE.match(title[0]) or "~~~" in title[0]:
+        return None
+    return title
+
+
+def _namespace(title: str) -> str:
+    return title.partition(":")[0].strip().casefold() if ":" in title else ""
+
+
+_SPACES = "\xa0\u1680\u2000-\u200a\u202f\u205f\u3000"
+_CHAR = rf'[^\]\[<>"\x00-\x20\x7f{_SPACES}\ufffd]'
+_ADDRESS = rf"(?:\[[0-9a-f:.]+\]|{_CHAR}){_CHAR}*"
+_SCHEMES = r"(?:https?|ftp)://"
+_FLAGS = re.IGNORECASE
+_BEGIN = re.compile(rf"\[//|{_SCHEMES}", _FLAGS)
+_REST = re.compile(_ADDRESS, _FLAGS)
+_RUN = re.compile(rf"{_CHAR}*")
+_WHOLE = re.compile(rf"(?:{_SCHEMES}|//){_ADDRESS}", _FLAGS)
+# A label may hold links to pages, whose brackets are not the end.
+_LABEL = re.compile(r"(?>\[\[[^\[\]\n]*\]\]|[^\]\x00-\x08\n-\x1f\ufffd])*+")
+_BLANKS = re.compile(rf"[ {_SPACES}]*")
+_QUOTES = re.compile(r"'{2,}")
+_CUT = re.compile(r"&[lg]t;")
+_CUT_BARE = re.compile(r"&(?:[lg]t|nbsp|#x0*(?:3[CEce]|[Aa]0)|#0*(?:60|62|160));")
+_ENTITY_END = re.compile(r"&(?:[a-z]+|#x[\da-f]+|#\d+);\Z", re.IGNORECASE | re.ASCII)
+_LONGEST_ENTITY: Final = 40
+_TAG_NAMES = (
+    "abbr|b|bdi|bdo|big|blockquote|br|caption|center|cite|code|col|colgroup|data|dd|del|dfn|div|dl|dt|em"
+    "|font|h[1-6]|hr|i|ins|kbd|li|link|mark|meta|ol|p|pre|q|rb|rp|rt|rtc|ruby|s|samp|small|span|strike"
+    "|strong|sub|sup|table|td|th|time|tr|tt|u|ul|var|wbr"
+)
+_TAG = re.compile(rf"</?(?:{_TAG_NAMES})(?=[\s/>])[^<>]*>", re.IGNORECASE | re.ASCII)
+_CELL_END = re.compile(r"\n|\|\|?|\[\[")
+_TAG_END = re.compile(r"[<>]")
+# A URL of another scheme takes in what stands behind it.
+_OTHER = re.compile(rf"\b(?:(?:{SLASHED})://|(?:{UNSLASHED}):){_CHAR}*\Z", re.IGNORECASE)
+_HTML = re.compile(rf"</?(?:{_TAG_NAMES})[\s/][^<>]*\Z", re.IGNORECASE | re.ASCII)
+
+
+@dataclass(slots=True)
+class ExternalLink:
+    """An external link; places are in the flat text.
+
+    Attributes:
+        start: of all of it.
+        end: of all of it.
+        url_start: of the URL.
+        url_end: of the URL.
+        label_start: of a bracketed link's text; equal to its end where there is none.
+        is_bracketed: whether it stands in brackets.
+    """
+
+    start: int
+    end: int
+    url_start: int
+    url_end: int
+    label_start: int = 0
+    is_bracketed: bool = False
+
+
+def is_url(text: str) -> bool:
+    """Whether the text is a URL from its first to its last character.
+
+    >>> is_url("https://a.test/x"), is_url("a.test/x")
+    (True, False)
+    """
+    return _WHOLE.fullmatch(text) is not None
+
+
+def find_links(text: str) -> list[ExternalLink]:
+    """The external links of a flat text, in their order."""
+    found: list[ExternalLink] = []
+    at = 0
+    run = -1  # where the signs end of which a URL may be made
+    hopeless = -1  # up to here nothing closes a bracket
+    for begin in _BEGIN.finditer(text):
+        start = begin.start()
+        if start < at:
+            continue
+        is_relative = text[start] == "["
+        before = text[start - 1 : start]
+        run = run if begin.end() < run else _run_from(text, begin.end())
+        if run < 0 or (not is_relative and _is_in_word(before)):
+            continue
+        end = _end_before_quotes(text, begin.end(), run)
+        if is_relative or before == "[":
+            if run > hopeless:
+                link = _bracketed(text, start + is_relative, begin.end(), end)
+                if isinstance(link, ExternalLink):
+                    if place_of(text, link.start, link.end) is not TextPlace.LABEL:
+                        found.append(link)
+                    at = link.end
+                    continue
+                hopeless = link
+            if is_relative:
+                continue
+        bare = _bare(text, start, begin.end(), end)
+        at = end if bare is not None or not takes_letters(text, start) else at
+        if bare is not None:
+            found.append(bare)
+            at = _swallowed(text, end) if "|" not in text[bare.end : end] else bare.end
+    return found
+
+
+def _is_in_word(before: str) -> bool:
+    return before.isalnum() or before == "_"
+
+
+def _run_from(text: str, address: int) -> int:
+    """Where the signs end of which an address may be made; -1: none begins there."""
+    rest = _REST.match(text, address)
+    return -1 if rest is None else rest.end()
+
+
+def opens_tag(text: str, at: int) -> bool:
+    """Whether an HTML tag that MediaWiki lets pass begins or ends there."""
+    return _TAG.match(text, at) is not None
+
+
+def _swallowed(text: str, end: int) -> int:
+    """Where the next link may begin: a sign that opens no tag is shown escaped, and goes on the URL."""
+    while text.startswith(("<", ">"), end) and not opens_tag(text, end):
+        rest = _RUN.match(text, end + 1)
+        end = rest.end() if rest is not None else end + 1
+    return end
+
+
+def _end_before_quotes(text: str, address: int, end: int) -> int:
+    """Where the URL ends when italics or bold begin in it; of four quotes the first is a letter."""
+    quotes = _QUOTES.search(text, address, end)
+    if quotes is None:
+        return end
+    count = len(quotes[0])
+    return quotes.start() + (1 if count == 4 else max(count - 5, 0))
+
+
+def _bracketed(text: str, url_start: int, address: int, end: int) -> ExternalLink | int:
+    """The link, or the place up to which nothing closes its bracket."""
+    if end <= address:
+        return end
+    blanks = _BLANKS.match(text, end)
+    label_start = blanks.end() if blanks is not None else end
+    label = _LABEL.match(text, label_start)
+    close = label.end() if label is not None else label_start
+    if not text.startswith("]", close):
+        return close
+    cut = _CUT.search(text, address, end)
+    url_end = end
+    if cut is not None:
+        url_end = label_start = cut.start()
+        if url_end == address:
+            return close
+    return ExternalLink(
+        url_start - 1, close + 1, url_start, url_end, label_start, is_bracketed=True
+    )
+
+
+def _bare(text: str, start: int, address: int, end: int) -> ExternalLink | None:
+    cut = _CUT_BARE.search(text, address, end)
+    if cut is not None:
+        end = cut.start()
+    near = text[max(0, start - NEAR) : start]
+    line = near[near.rfind("\n") + 1 :].lstrip()
+    if line.startswith(("{|", "|-")):
+        return None
+    if line[:1] in ("|", "!"):
+        end = _before_cell(text, line, address, end)
+        if end < 0:
+            return None
+    elif line[:1] == "=":
+        end = _in_heading(text, line, end)
+    if takes_letters(text, start) or _is_in_tag(text, near, end) or _is_in_other(near):
+        return None
+    end = _without_stops(text, start, _within_link(text, start, address, end))
+    if end <= address:
+        return None
+    return ExternalLink(start, end, start, end, end)
+
+
+def _without_stops(text: str, start: int, end: int) -> int:
+    """Where the URL ends when the punctuation behind it is the sentence's."""
+    stops = ",;.:!?" if "(" in text[start:end] else ",;.:!?)"
+    cut = end
+    while cut > start and text[cut - 1] in stops:
+        cut -= 1
+    if cut < end and text[cut] == ";":
+        near = text[max(start, cut - _LONGEST_ENTITY) : cut + 1]
+        if _ENTITY_END.search(near):
+            cut += 1
+    return cut
+
+
+def _before_cell(text: str, line: str, address: int, end: int) -> int:
+    """Where the URL ends in a table's row, whose next cell may follow directly; -1 in attributes."""
+    for mark in ("||", "!!") if line[0] == "!" else ("||",):
+        cell = text.find(mark, address, end)
+        end = end if cell < 0 else cell
+    rest = _CELL_END.search(text, end, end + NEAR)
+    before = line[max(line.rfind("||") + 2, line.rfind("!!") + 2, 1) :]
+    if "|" not in before and "[[" not in before and "|" in text[address:end]:
+        return -1  # what stands before a cell's own bar are its attributes
+    is_open = before.count('"') % 2 == 1 and "=" in before and "|" not in before
+    return -1 if is_open and rest is not None and rest[0] == "|" else end
+
+
+def _in_heading(text: str, line: str, end: int) -> int:
+    """Where the URL ends in a heading, whose closing signs may follow directly."""
+    if text[end : end + 1] not in ("", "\n"):
+        return end
+    level = len(line) - len(line.lstrip("="))
+    while level and text[end - 1] == "=":
+        end -= 1
+        level -= 1
+    return end
+
+
+def _within_link(text: str, start: int, address: int, end: int) -> int:
+    """Where the URL ends in a picture's caption; -1 in a link to a page, which is all one link."""
+    place = place_of(text, start, end)
+    if place is TextPlace.LABEL:
+        return -1
+    bar = text.find("|", address, end) if place is TextPlace.CAPTION else -1
+    return end if bar < 0 else bar
+
+
+def _is_in_tag(text: str, near: str, end: int) -> bool:
+    tag = near.rfind("<")
+    if tag < 0 or _HTML.match(near, tag) is None:
+        return False
+    close = _TAG_END.search(text, end, end + NEAR)
+    return close is not None and close[0] == ">"
+
+
+def _is_in_other(near: str) -> bool:
+    """Whether a URL of another scheme goes on up to there."""
+    if not near or near[-1].isspace() or ":" not in (word := near.split()[-1]):
+        return False
+    return _OTHER.search(word.rpartition("||")[2]) is not None

@@ -1,0 +1,354 @@
+"""Repair of bracketed and bare links, their tags and references."""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from wiki.wikitext.citation_model import (
+    ArchivedCopy,
+    CannotRepairError,
+    Citation,
+    CitationForm,
+    CitationTag,
+    LinkCondition,
+    LinkRemedy,
+    NoRepairReason,
+    RepairDraft,
+    RepairKind,
+    SpanEdit,
+    TextSpan,
+)
+from wiki.wikitext.repair_markup import (
+    CopyWorth,
+    ExistingCopy,
+    PageRepairContext,
+    archive_tag,
+    assess_copy,
+    citation_text,
+    dead_tag,
+    escape_value,
+    is_obsolete,
+    is_title,
+    is_url_safe,
+    usable_copy,
+)
+
+_OPENED = re.compile(r"<ref(?:\s[^<>]*)?>\s*", re.IGNORECASE)
+_CLOSED = re.compile(r"\s*\.?\s*</ref\s*>", re.IGNORECASE)
+# Comments and such tags vanish: what stands behind them would be a part of the URL.
+_URL_ENDS = re.compile(
+    r"[.,;:!?]*(?:[\s\[]|<(?!!--|/?(?:noinclude|onlyinclude|includeonly)\b)|\Z)", re.IGNORECASE
+)
+_LEFT_OVER = re.compile(r"[\s<.,;:!?)|}]|\Z")
+_MARKUP: Final = frozenset("[]{}|<>\n")
+_NEAR: Final = 30  # characters between a link and the plain link to its copy
+TakesTemplate = Callable[[int], bool]
+
+
+def repair_link(
+    page: PageRepairContext,
+    citation: Citation,
+    remedy: LinkRemedy,
+    draft: RepairDraft,
+    fits: TakesTemplate,
+) -> None:
+    """Put into the draft what is to be changed at a bracketed or bare link.
+
+    Args:
+        page: that it stands on.
+        citation: the link.
+        remedy: what is known of it.
+        draft: takes the edits.
+        fits: whether a template may be put in at that place of the text.
+
+    Raises:
+        CannotRepairError: it is left as it is.
+    """
+    if citation.dead_tag is not None and citation.dead_tag.span == citation.span:
+        _repair_lone_tag(page, citation, remedy, draft)
+        return
+    if remedy.condition is LinkCondition.ALIVE:
+        _revive(page, citation, remedy, draft)
+        return
+    raw = page.text[citation.url_span.start : citation.url_span.end]
+    own = page.options.own
+    in_place = assess_copy(raw, citation.url, remedy, own)
+    copy = usable_copy(remedy.copy, citation.url, own)
+    if in_place.found is not None and in_place.found.is_known:
+        _in_place(citation, in_place.worth, in_place.secure, copy, draft)
+        return
+    beside = assess_copy(citation.archive_url, citation.url, remedy, own)
+    if beside.worth is CopyWorth.GOOD:
+        draft.archive_url = beside.secure
+        _tidy_tag(page, citation, beside, draft)
+        return
+    if copy is None:
+        raise CannotRepairError(NoRepairReason.NO_COPY)
+    if citation.archive_tag is not None:
+        _replace_tag(page, citation.archive_tag, citation, copy, draft)
+        return
+    if remedy.condition is LinkCondition.USURPED and citation.way is not CitationForm.TEMPLATE:
+        _put_in_place(citation, copy, draft)
+    elif not _convert(page, citation, remedy, copy, draft):
+        _put_beside(page, citation, copy, draft, fits)
+
+
+def _repair_lone_tag(
+    page: PageRepairContext, citation: Citation, remedy: LinkRemedy, draft: RepairDraft
+) -> None:
+    """A dead-link tag that is the link itself: ``{{Toter Link|url=…|text=…}}``."""
+    copy = usable_copy(remedy.copy, citation.url, page.options.own)
+    if remedy.condition is LinkCondition.ALIVE or copy is None:
+        return  # we write no such tags, and it says already what there is to say
+    if "{title}" not in page.rules.writing.archive:
+        raise CannotRepairError(NoRepairReason.OTHER_TEMPLATE)
+    _write_tag(page, citation.span, citation, copy, draft)
+    draft.note(RepairKind.ARCHIVED)
+
+
+def repair_archive_template(
+    page: PageRepairContext, citation: Citation, remedy: LinkRemedy, draft: RepairDraft
+) -> None:
+    """An archive template that stands for its link: replaced when it shows no copy (B13).
+
+    Raises:
+        CannotRepairError: it is left as it is.
+    """
+    if remedy.condition is LinkCondition.ALIVE:
+        return
+    there = assess_copy(citation.archive_url, citation.url, remedy, page.options.own)
+    if there.worth is CopyWorth.GOOD:
+        return
+    copy = usable_copy(remedy.copy, citation.url, page.options.own)
+    if copy is None:
+        raise CannotRepairError(NoRepairReason.NO_COPY)
+    _write_tag(page, citation.span, citation, copy, draft)
+    draft.note(RepairKind.REPLACED)
+
+
+def copy_follows(page: PageRepairContext, citation: Citation, following: Citation | None) -> bool:
+    """Whether a plain link to a copy of it stands right behind the link: ``([https://… archived])``."""
+    if following is None or following.url != citation.url or citation.way is CitationForm.CITATION:
+        return False
+    if following.way not in (CitationForm.BRACKETS, CitationForm.BARE):
+        return False
+    between = page.text[citation.span.end : following.span.start]
+    raw = page.text[following.url_span.start : following.url_span.end]
+    found = assess_copy(raw, citation.url, LinkRemedy(LinkCondition.DEAD), page.options.own)
+    return (
+        len(between) <= _NEAR
+        and not set(between) & {"\n", "<", "*"}
+        and found.found is not None
+        and found.found.is_known
+    )
+
+
+def tag_dead(
+    page: PageRepairContext,
+    citation: Citation,
+    draft: RepairDraft,
+    fits: TakesTemplate,
+    *,
+    is_sought: bool = True,
+) -> None:
+    """Put a dead-link tag behind the link or citation, once.
+
+    Raises:
+        CannotRepairError: the wiki has none, none is wanted, or there is no room for it.
+    """
+    if citation.is_said_dead:
+        return
+    new = dead_tag(page, citation.url, is_sought=is_sought)
+    if not new or not page.options.tag_dead:
+        raise CannotRepairError(NoRepairReason.NO_COPY)
+    if not is_text_place(page, citation) or not fits(citation.span.end):
+        raise CannotRepairError(NoRepairReason.PLACE)
+    draft.edits.append(SpanEdit(citation.span.end, citation.span.end, f" {new}"))
+    draft.note(RepairKind.TAGGED)
+
+
+def is_text_place(page: PageRepairContext, citation: Citation) -> bool:
+    """Whether what is put behind it stands beside the link.
+
+    Not behind an infobox; but behind a template that is a link, and behind one in a reference: that is
+    somebody's own citation template.
+    """
+    is_link = page.rules.name_of(citation.template) in page.rules.links
+    return citation.way is not CitationForm.TEMPLATE or is_link or citation.reference is not None
+
+
+def remove_own_tag(
+    page: PageRepairContext, citation: Citation, remedy: LinkRemedy, draft: RepairDraft
+) -> None:
+    """Our own dead-link tag, taken back; where tags tell which bot wrote them, only one that does."""
+    tag, bot = citation.dead_tag, page.options.bot
+    if not remedy.is_ours or tag is None:
+        return
+    told = (each.value for each in tag.parameters.values())
+    if bot and "{bot}" in page.rules.writing.dead_tag and not any(bot in each for each in told):
+        return
+    draft.edits.append(remove_tag(page.text, tag, is_bare=citation.way is CitationForm.BARE))
+    draft.note(RepairKind.REVIVED)
+
+
+def remove_tag(text: str, tag: CitationTag, *, is_bare: bool) -> SpanEdit:
+    """A tag taken out, with the spaces before it where they would be left over.
+
+    Args:
+        text: the page's.
+        tag: what is taken out.
+        is_bare: it stands behind a bare URL, which must end where it ended.
+    """
+    start, end = tag.span.start, tag.span.end
+    if is_bare and not _URL_ENDS.match(text, end):
+        return SpanEdit(start, end, "" if text[start - 1 : start].isspace() else " ")
+    if _LEFT_OVER.match(text, end):
+        blank = start
+        while blank > 0 and text[blank - 1] in " \t":
+            blank -= 1
+        if blank > 0 and text[blank - 1] != "\n":
+            start = blank
+    return SpanEdit(start, end, "")
+
+
+def _revive(
+    page: PageRepairContext, citation: Citation, remedy: LinkRemedy, draft: RepairDraft
+) -> None:
+    remove_own_tag(page, citation, remedy, draft)
+    span = citation.url_span
+    raw = page.text[span.start : span.end]
+    there = assess_copy(raw, citation.url, remedy, page.options.own)
+    if remedy.is_ours and there.found is not None and there.found.is_known:
+        if not is_url_safe(citation.url):
+            raise CannotRepairError(NoRepairReason.UNSAFE)
+        draft.edits.append(SpanEdit(span.start, span.end, citation.url))
+        draft.note(RepairKind.REVIVED)
+
+
+def _in_place(
+    citation: Citation, worth: CopyWorth, secure: str, copy: ArchivedCopy | None, draft: RepairDraft
+) -> None:
+    """The link is an archive's address already: it stays, unless it shows nothing (B13)."""
+    span = citation.url_span
+    if worth is CopyWorth.GOOD:
+        draft.archive_url = secure
+        return
+    if copy is None:
+        raise CannotRepairError(NoRepairReason.NO_COPY)
+    draft.edits.append(SpanEdit(span.start, span.end, copy.address))
+    draft.archive_url = copy.address
+    draft.note(RepairKind.REPLACED)
+
+
+def _put_in_place(citation: Citation, copy: ArchivedCopy, draft: RepairDraft) -> None:
+    """The copy in the link's place: where nobody should be led there, or nothing else can name it."""
+    if citation.way is CitationForm.TEMPLATE:
+        raise CannotRepairError(NoRepairReason.OTHER_TEMPLATE)
+    draft.edits.append(SpanEdit(citation.url_span.start, citation.url_span.end, copy.address))
+    draft.archive_url = copy.address
+    draft.note(RepairKind.ARCHIVED)
+
+
+def _tidy_tag(
+    page: PageRepairContext, citation: Citation, there: ExistingCopy, draft: RepairDraft
+) -> None:
+    """An archive template that is right is written anew where the wiki prefers another one (B15)."""
+    tag, found = citation.archive_tag, there.found
+    if tag is None or found is None or not is_obsolete(page, tag):
+        return
+    copy = ArchivedCopy(there.secure, found.timestamp, found.service)
+    _write_tag(page, tag.span, citation, copy, draft)
+    draft.note(RepairKind.TIDIED)
+
+
+def _replace_tag(
+    page: PageRepairContext,
+    tag: CitationTag,
+    citation: Citation,
+    copy: ArchivedCopy,
+    draft: RepairDraft,
+) -> None:
+    """An archive template that shows no copy gives way to one that does, in the preferred form."""
+    _write_tag(page, tag.span, citation, copy, draft)
+    draft.note(RepairKind.REPLACED)
+
+
+def _write_tag(
+    page: PageRepairContext,
+    span: TextSpan,
+    citation: Citation,
+    copy: ArchivedCopy,
+    draft: RepairDraft,
+) -> None:
+    """The copy's archive template, in the place of what stands there."""
+    is_link = span == citation.span  # it shows the link's own words, too
+    new = archive_tag(page, citation.url, copy, _title(citation, copy) if is_link else "")
+    if not new:
+        raise CannotRepairError(NoRepairReason.OTHER_TEMPLATE)
+    draft.edits.append(SpanEdit(span.start, span.end, new))
+    draft.archive_url = copy.address
+
+
+def _convert(
+    page: PageRepairContext,
+    citation: Citation,
+    remedy: LinkRemedy,
+    copy: ArchivedCopy,
+    draft: RepairDraft,
+) -> bool:
+    """Make a bare reference a citation template (B15); whether that was safe."""
+    text, reference = page.text, citation.reference
+    if not (page.options.convert_bare and citation.is_convertible and reference):
+        return False
+    title = _title(citation, copy)
+    end = citation.dead_tag.span.end if citation.dead_tag is not None else citation.span.end
+    opened = _OPENED.fullmatch(text, reference.start, citation.span.start)
+    closed = _CLOSED.fullmatch(text, end, reference.end)
+    between = text[citation.span.end : citation.dead_tag.span.start] if citation.dead_tag else ""
+    raw = text[citation.url_span.start : citation.url_span.end]
+    is_exact = opened is not None and closed is not None and not between.strip()
+    if not (is_exact and title and is_url_safe(raw)):
+        return False
+    new = citation_text(page, raw, title, copy, remedy.condition.value)
+    if not new:
+        return False
+    draft.edits.append(SpanEdit(citation.span.start, end, new))
+    draft.archive_url = copy.address
+    draft.note(RepairKind.CONVERTED)
+    return True
+
+
+def _title(citation: Citation, copy: ArchivedCopy) -> str:
+    """The link's own title as it stands, when it is plain; else the archived page's, made harmless."""
+    own = citation.title.strip()
+    if own and "://" not in own:
+        is_plain = not (_MARKUP & set(own)) and "''" not in own and "~~~" not in own
+        return own if is_plain else ""
+    return escape_value(copy.title) if is_title(copy.title) else ""
+
+
+def _put_beside(
+    page: PageRepairContext,
+    citation: Citation,
+    copy: ArchivedCopy,
+    draft: RepairDraft,
+    fits: TakesTemplate,
+) -> None:
+    """The copy behind the link; a dead-link tag gives way to it.
+
+    On a wiki without an archive template it takes the link's place.
+    """
+    new = archive_tag(page, citation.url, copy)
+    if not new:
+        _put_in_place(citation, copy, draft)
+        return
+    if not is_text_place(page, citation) or not fits(citation.span.end):
+        raise CannotRepairError(NoRepairReason.PLACE)
+    new = f" {new}"
+    tag = citation.dead_tag
+    if tag is not None and not page.text[citation.span.end : tag.span.start].strip(" "):
+        draft.edits.append(SpanEdit(citation.span.end, tag.span.end, new))
+    else:
+        draft.edits.append(SpanEdit(citation.span.end, citation.span.end, new))
+    draft.archive_url = copy.address
+    draft.note(RepairKind.ARCHIVED)

@@ -1,0 +1,346 @@
+"""Repair of a page's lost links, with every other byte unchanged.
+
+fits(text, [offsets], rules.references)    # those where it may
+
+    done = repair(text, citations, {url: Remedy(Condition.DEAD, Archived(address, stamp))}, rules, options)
+    done.text, done.changes, done.refused
+    assert undone(done.text, done.changes) == text
+
+Pure. Only citations whose URL has a remedy are looked at; what cannot be done with certainty is refused,
+with its reason. Repairing what is repaired changes nothing. Whoever saves the text reads it again
+first, and holds both against each other (`wiki.bot.wikitext_adapter`).
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Final
+
+from wiki.wikitext.citation_model import (
+    CannotRepairError,
+    Citation,
+    CitationForm,
+    CitationRepair,
+    CitationTag,
+    LinkCondition,
+    LinkRemedy,
+    NoRepairReason,
+    ParameterRole,
+    Remedies,
+    RepairDraft,
+    RepairedText,
+    RepairKind,
+    RepairOptions,
+    ReplacedSpan,
+    SpanEdit,
+    TextSpan,
+    UnrepairedCitation,
+)
+from wiki.wikitext.link_parser import opens_tag
+from wiki.wikitext.link_repair import (
+    copy_follows,
+    remove_own_tag,
+    remove_tag,
+    repair_archive_template,
+    repair_link,
+    tag_dead,
+)
+from wiki.wikitext.page_style import page_style
+from wiki.wikitext.parser import NodeKind, WikitextNode, parse
+from wiki.wikitext.repair_markup import PageRepairContext, usual_dates
+from wiki.wikitext.template_map import TemplateRules, fold_name
+from wiki.wikitext.template_repair import repair_template
+
+# Beside those of the template map, templates whose parameters are running text.
+_TEXT_TEMPLATES: Final = frozenset({"plainlist", "unbulleted list", "ubl", "reflist"})
+_TEXT_TAGS: Final = frozenset({"references", "poem"})  # where the text around them is running text
+_LONGEST_NAME: Final = 200
+_Piece = tuple[
+    int, int, Sequence[WikitextNode], bool
+]  # from, to, nodes within, whether it is running text
+
+
+def insertion_places(
+    text: str, offsets: Iterable[int], references: frozenset[str]
+) -> frozenset[int]:
+    """Of these places, ends of links, those where a template may be put in.
+
+    Not within another template's parameters, unless they are in a reference; not in headings, galleries,
+    code and comments; not before a ``<`` or ``>`` that opens nothing: MediaWiki shows it as a part of what
+    a bare URL is followed by, and a URL behind it as text, which would become a link. Linear in the text.
+
+    Args:
+        text: a page's.
+        offsets: places in it.
+        references: folded names of templates whose content is a reference.
+    """
+    wanted = sorted({each for each in offsets if 0 <= each <= len(text)})
+    if not wanted:
+        return frozenset()
+    state = dict.fromkeys(wanted, True)
+    due: list[_Piece] = [(0, len(text), parse(text).children, True)]
+    while due:
+        start, end, nodes, is_text = due.pop()
+        state.update((each, is_text) for each in _within(wanted, start, end))
+        begins = {node.start for node in nodes}
+        for at in _within(wanted, start, end):
+            if text[at : at + 1] in ("<", ">") and at < end and at not in begins:
+                state[at] = state[at] and opens_tag(text, at)
+        for node in nodes:
+            inside = _within(wanted, node.start + 1, node.end - 1)
+            if inside:
+                state.update((each, False) for each in inside)
+                due += _pieces(text, node, references, is_text=is_text)
+    return frozenset(each for each in wanted if state[each]) - _in_headings(text, wanted)
+
+
+def _within(wanted: Sequence[int], start: int, end: int) -> Sequence[int]:
+    """The places from start up to and with end."""
+    first = bisect_left(wanted, start)
+    return wanted[first : bisect_right(wanted, end, lo=first)]
+
+
+def _pieces(
+    text: str, node: WikitextNode, references: frozenset[str], *, is_text: bool
+) -> Iterator[_Piece]:
+    """The pieces of a node that hold wikitext."""
+    if node.kind is NodeKind.CONTENT:
+        is_inner = node.name == "ref" or (is_text and node.name in _TEXT_TAGS)
+        yield (*node.inner, node.children, is_inner)
+    elif node.kind is NodeKind.TEMPLATE:
+        name = fold_name(text[node.parts[0].start : node.parts[0].end][:_LONGEST_NAME])
+        is_inner = is_text and (
+            name in references or name in _TEXT_TEMPLATES or name.startswith("#tag:ref")
+        )
+        for part in node.parts[1:]:
+            yield (max(part.start, part.equals + 1), part.end, part.children, is_inner)
+
+
+def _in_headings(text: str, wanted: Sequence[int]) -> frozenset[int]:
+    """The places that are in headings; every line is looked at once."""
+    found = set()
+    end = -1
+    is_heading = False
+    for at in wanted:
+        if at > end:
+            start = text.rfind("\n", max(end, 0), at) + 1 or max(end + 1, 0)
+            end = text.find("\n", at)
+            end = end if end >= 0 else len(text)
+            is_heading = text.startswith("=", start) and text[start:end].rstrip().endswith("=")
+        if is_heading:
+            found.add(at)
+    return frozenset(found)
+
+
+def repair_page(
+    text: str,
+    citations: Sequence[Citation],
+    remedies: Remedies,
+    rules: TemplateRules,
+    options: RepairOptions,
+) -> RepairedText:
+    """The text with every citation mended whose URL has a remedy.
+
+    Args:
+        text: the page's.
+        citations: those of this very text, in order.
+        remedies: by `Citation.url`.
+        rules: the wiki's template map; without templates that it does not have (`limited`).
+        options: how repairs are made.
+    """
+    asked = [each for each in citations if each.url in remedies]
+    if not asked:
+        return RepairedText(text)
+    dates = (
+        parameter.value
+        for each in citations
+        for role, parameter in each.parameters.items()
+        if role in (ParameterRole.ACCESS_DATE, ParameterRole.ARCHIVE_DATE)
+    )
+    page = PageRepairContext(text, rules, options, page_style(text, dates, usual_dates(rules)))
+    places = _InsertionPlaces(page, citations)
+    following = dict(zip(map(id, citations), citations[1:], strict=False))
+    drafts: list[tuple[Citation, RepairDraft]] = []
+    refused: list[UnrepairedCitation] = []
+    for citation in asked:
+        if copy_follows(page, citation, following.get(id(citation))):
+            continue
+        try:
+            drafts.append((citation, _draft(page, citation, remedies[citation.url], places)))
+        except CannotRepairError as error:
+            refused.append(UnrepairedCitation(citation, error.reason))
+    _remove_tags(page, citations, drafts)
+    kept = _without_overlaps(drafts, refused)
+    new, changes = _apply_drafts(text, kept)
+    refused.sort(key=lambda each: each.citation.span.start)
+    return RepairedText(new, changes, tuple(refused))
+
+
+def revert_changes(text: str, changes: Iterable[CitationRepair]) -> str:
+    """The repaired text without these changes: all of them give the original."""
+    pieces = sorted(
+        (piece for each in changes for piece in each.replacements),
+        key=lambda each: each.new_span.start,
+    )
+    parts: list[str] = []
+    at = 0
+    for piece in pieces:
+        parts += [text[at : piece.new_span.start], piece.before]
+        at = piece.new_span.end
+    return "".join([*parts, text[at:]])
+
+
+class _InsertionPlaces:
+    """Where templates may be put in; the text is only read when that is asked.
+
+    Not behind a template that holds several links: nobody would know of which of them it speaks.
+    """
+
+    def __init__(self, page: PageRepairContext, citations: Sequence[Citation]) -> None:
+        self._page = page
+        ends = Counter(each.span.end for each in citations)
+        self._asked = [end for end, count in ends.items() if count == 1]
+
+    def __call__(self, offset: int) -> bool:
+        return offset in self._fitting
+
+    @cached_property
+    def _fitting(self) -> frozenset[int]:
+        return insertion_places(self._page.text, self._asked, self._page.rules.references)
+
+
+def _draft(
+    page: PageRepairContext, citation: Citation, remedy: LinkRemedy, places: _InsertionPlaces
+) -> RepairDraft:
+    """What is to be done to one citation.
+
+    Raises:
+        CannotRepairError: it is left as it is.
+    """
+    if citation.is_held:
+        raise CannotRepairError(NoRepairReason.HELD)
+    if citation.is_malformed:
+        raise CannotRepairError(NoRepairReason.MALFORMED)
+    draft = RepairDraft()
+    try:
+        match citation.way:
+            case CitationForm.CITATION:
+                repair_template(page, citation, remedy, draft)
+            case CitationForm.BRACKETS | CitationForm.BARE | CitationForm.TEMPLATE:
+                repair_link(page, citation, remedy, draft, places)
+            case CitationForm.ARCHIVE_TEMPLATE:
+                repair_archive_template(page, citation, remedy, draft)
+    except CannotRepairError as error:
+        if error.reason is not NoRepairReason.NO_COPY:
+            raise
+        draft = RepairDraft()
+        tag_dead(page, citation, draft, places, is_sought=remedy.is_sought)
+    if remedy.condition is LinkCondition.ALIVE and citation.way is CitationForm.CITATION:
+        remove_own_tag(page, citation, remedy, draft)
+    return draft
+
+
+def _remove_tags(
+    page: PageRepairContext,
+    citations: Sequence[Citation],
+    drafts: Sequence[tuple[Citation, RepairDraft]],
+) -> None:
+    """Dead-link tags go where a copy was put; one beside several links only when all of them have one."""
+    helped = {
+        id(citation)
+        for citation, draft in drafts
+        if draft.archive_url and draft.kind not in (None, RepairKind.TIDIED)
+    }
+    left = {
+        _place(each.dead_tag)
+        for each in citations
+        if each.dead_tag is not None and id(each) not in helped
+    }
+    done: set[tuple[int, int]] = set()
+    for citation, draft in drafts:
+        tag = citation.dead_tag
+        if tag is None or id(citation) not in helped or _place(tag) in left | done:
+            continue
+        done.add(_place(tag))
+        if not any(each.start < tag.span.end and tag.span.start < each.end for each in draft.edits):
+            draft.edits.append(
+                remove_tag(page.text, tag, is_bare=citation.way is CitationForm.BARE)
+            )
+
+
+def _place(tag: CitationTag) -> tuple[int, int]:
+    return tag.span.start, tag.span.end
+
+
+def _without_overlaps(
+    drafts: Sequence[tuple[Citation, RepairDraft]], refused: list[UnrepairedCitation]
+) -> list[tuple[Citation, RepairDraft]]:
+    """Drafts that change something; of two that change the same piece the first."""
+    kept: list[tuple[Citation, RepairDraft]] = []
+    taken: list[SpanEdit] = []
+    for citation, draft in sorted(drafts, key=lambda each: each[0].span.start):
+        if not draft.edits or draft.kind is None:
+            continue
+        if any(_overlap(a, b) for a in draft.edits for b in _near(taken, a)):
+            refused.append(UnrepairedCitation(citation, NoRepairReason.LATER))
+            continue
+        taken = [*taken[-64:], *draft.edits]
+        kept.append((citation, draft))
+    return kept
+
+
+def _near(taken: Sequence[SpanEdit], edit: SpanEdit) -> Iterable[SpanEdit]:
+    return (each for each in taken if each.end >= edit.start)
+
+
+def _overlap(a: SpanEdit, b: SpanEdit) -> bool:
+    """Whether both are about the same piece; what is put in before a piece is not about it."""
+    is_one_place = a.start == a.end == b.start == b.end
+    return is_one_place or (a.start < b.end and b.start < a.end)
+
+
+def _apply_drafts(
+    text: str, drafts: Sequence[tuple[Citation, RepairDraft]]
+) -> tuple[str, tuple[CitationRepair, ...]]:
+    """The text with all edits made, and each change told."""
+    flat = sorted(
+        ((edit, number) for number, (_, draft) in enumerate(drafts) for edit in draft.edits),
+        key=lambda each: (each[0].start, each[0].end),
+    )
+    parts: list[str] = []
+    pieces: dict[int, list[ReplacedSpan]] = {}
+    at = length = 0
+    for edit, number in flat:
+        parts += [text[at : edit.start], edit.new]
+        length += edit.start - at
+        new_span = TextSpan(length, length + len(edit.new))
+        length += len(edit.new)
+        at = edit.end
+        piece = ReplacedSpan(
+            TextSpan(edit.start, edit.end), new_span, text[edit.start : edit.end], edit.new
+        )
+        pieces.setdefault(number, []).append(piece)
+    new = "".join([*parts, text[at:]])
+    return new, tuple(
+        _citation_repair(text, new, citation, draft, pieces[number])
+        for number, (citation, draft) in enumerate(drafts)
+    )
+
+
+def _citation_repair(
+    text: str, new: str, citation: Citation, draft: RepairDraft, pieces: Sequence[ReplacedSpan]
+) -> CitationRepair:
+    first, last = pieces[0], pieces[-1]
+    before = TextSpan(
+        min(first.span.start, citation.span.start), max(last.span.end, citation.span.end)
+    )
+    lead, tail = first.span.start - before.start, before.end - last.span.end
+    return CitationRepair(
+        kind=draft.kind or RepairKind.TIDIED,
+        url=citation.url,
+        archive_url=draft.archive_url,
+        before=text[before.start : before.end],
+        after=new[first.new_span.start - lead : last.new_span.end + tail],
+        replacements=tuple(pieces),
+    )

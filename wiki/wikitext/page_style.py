@@ -1,0 +1,307 @@
+"""Writing style of a page: its date formats, and the layout of a template's parameters.
+
+style = style_of("5 March 2020")          # DateStyle.DMY
+written(date(2021, 2, 3), style, "en")    # 3 February 2021
+
+    template = dissect(text, span)         # None: not one template from end to end, or not certain
+    style = Style.of(template)
+    style.parameter("archive-url", "https://…", template.fields[1])    # "|archive-url=https://…"
+
+Every part is a position in the text, so that a part can be replaced and nothing beside it.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+from functools import cached_property
+from typing import Final
+
+from wiki.wikitext.citation_model import TextSpan
+from wiki.wikitext.parser import NodeKind, TemplatePart, parse
+from wiki.wikitext.template_map import fold_name
+
+MONTHS: Final = {
+    "en": [
+        "January",
+        "February",
+        "March",
+        "April",
+        "May",
+        "June",
+        "July",
+        "August",
+        "September",
+        "October",
+        "November",
+        "December",
+    ],
+    "de": [
+        "Januar",
+        "Februar",
+        "März",
+        "April",
+        "Mai",
+        "Juni",
+        "Juli",
+        "August",
+        "September",
+        "Oktober",
+        "November",
+        "Dezember",
+    ],
+}
+_LONGEST: Final = 40  # characters a date may have
+_USE: Final = re.compile(r"\{\{\s*use[ _](dmy|mdy)[ _]dates\s*[|}]", re.IGNORECASE)
+
+
+class DateStyle(StrEnum):
+    """How a date is written."""
+
+    ISO = "iso"  # 2020-03-05
+    DMY = "dmy"  # 5 March 2020; 5. März 2020
+    MDY = "mdy"  # March 5, 2020
+    YMD = "ymd"  # 2020 March 5
+    DOTS = "dots"  # 05.03.2020
+
+
+_STYLE_FORMS: Final = (
+    (DateStyle.ISO, re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)),
+    (DateStyle.DOTS, re.compile(r"\d{1,2}\. ?\d{1,2}\. ?\d{4}", re.ASCII)),
+    (DateStyle.DMY, re.compile(r"[0-9]{1,2}\.? [^\W\d_]{3,12}\.?,? [0-9]{4}")),
+    (DateStyle.YMD, re.compile(r"[0-9]{4} [^\W\d_]{3,12} [0-9]{1,2}")),
+    (DateStyle.MDY, re.compile(r"[^\W\d_]{3,12}\.? [0-9]{1,2}, ?[0-9]{4}")),
+)
+
+
+def date_style(text: str) -> DateStyle | None:
+    """How this date is written; None when it is none that says its day."""
+    text = text.strip()
+    if len(text) > _LONGEST:
+        return None
+    return next((style for style, form in _STYLE_FORMS if form.fullmatch(text)), None)
+
+
+def page_style(text: str, dates: Iterable[str], usual: DateStyle) -> DateStyle:
+    """The page's style: what it says itself ({{use dmy dates}}), else what most of its dates have."""
+    said = _USE.search(text)
+    if said is not None:
+        return DateStyle(said[1].lower())
+    votes = Counter(style for style in map(date_style, dates) if style is not None)
+    return votes.most_common(1)[0][0] if votes else usual
+
+
+def format_day(day: date, style: DateStyle, language: str) -> str:
+    """The day in that style; in ISO where the language's months are not known here."""
+    months = MONTHS.get(language.partition("-")[0])
+    if style is DateStyle.DOTS:
+        return f"{day.day:02}.{day.month:02}.{day.year:04}"
+    if style is DateStyle.ISO or months is None:
+        return day.isoformat()
+    month = months[day.month - 1]
+    if style is DateStyle.MDY:
+        return f"{month} {day.day}, {day.year:04}"
+    if style is DateStyle.YMD:
+        return f"{day.year:04} {month} {day.day}"
+    return f"{day.day}{'.' if language.startswith('de') else ''} {month} {day.year:04}"
+
+
+def month_name(day: date, language: str) -> str:
+    """The month in words of that language, else in English: ``November``."""
+    return MONTHS.get(language.partition("-")[0], MONTHS["en"])[day.month - 1]
+
+
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_MARKUP = re.compile(r"[\[\]{}<>]|''")
+_TRAILING = re.compile(r"[^\S\r\n]+(?=\r?\n)")  # blanks at the end of a line
+LONGEST_TEMPLATE: Final = 65_536  # characters a template may have to be taken apart
+_ALIGNED: Final = 3  # so many names of different lengths, padded to one width, are a column
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateField:
+    """A parameter.
+
+    Attributes:
+        name: without spaces; empty for one without a name, or whose name is not plain text.
+        start: of its ``|``.
+        name_span: of the name without spaces.
+        end: of it all: the next ``|``, or the template's ``}}``.
+        inner: the value without the white space around it; empty at the end of what is white space.
+        value: what stands in `inner`.
+        value_start: behind ``=``.
+        is_commented: the value holds nothing but such text and comments.
+        is_plain: the value holds nothing but text, entities and URLs: no comment, no markup, no other
+            template.
+    """
+
+    name: str
+    start: int
+    name_span: TextSpan
+    end: int
+    inner: TextSpan
+    value: str
+    value_start: int
+    is_commented: bool
+    is_plain: bool
+
+
+@dataclass(frozen=True)
+class TemplateLayout:
+    """A template.
+
+    Attributes:
+        text: the page's.
+        span: the template's.
+        name: as written, without spaces.
+        name_end: where its name ends, white space included.
+        fields: its parameters in order.
+    """
+
+    text: str
+    span: TextSpan
+    name: str
+    name_end: int
+    fields: tuple[TemplateField, ...]
+
+    def named(self, names: Iterable[str]) -> list[TemplateField]:
+        """The parameters that have one of the names (folded), in order."""
+        wanted = frozenset(names)
+        return [field for field in self.fields if field.name and fold_name(field.name) in wanted]
+
+    def at(self, span: TextSpan) -> TemplateField | None:
+        """The parameter whose value the span lies in."""
+        return next(
+            (
+                each
+                for each in self.fields
+                if each.value_start <= span.start and span.end <= each.end
+            ),
+            None,
+        )
+
+    def behind(self, each: TemplateField, lead: str) -> int:
+        """Where a parameter with that white space before it is put in behind this one.
+
+        Behind blanks at the end of a line, so that the line stays as it is.
+        """
+        end = each.inner.end
+        blanks = _TRAILING.match(self.text, end, each.end) if "\n" in lead else None
+        return blanks.end() if blanks is not None else end
+
+    def lead_of(self, index: int) -> str:
+        """The white space before the ``|`` of the parameter with that number."""
+        start = self.name_end if index == 0 else self.fields[index - 1].end
+        before = self.text[self.span.start : start]
+        return before[len(before.rstrip()) :]
+
+
+def template_layout(text: str, span: TextSpan) -> TemplateLayout | None:
+    """The template that is exactly this piece of the text; None when that is not certain."""
+    piece = text[span.start : span.end]
+    if len(piece) > LONGEST_TEMPLATE or not (piece.startswith("{{") and piece.endswith("}}")):
+        return None
+    found = parse(piece).children
+    if len(found) != 1 or found[0].kind is not NodeKind.TEMPLATE or found[0].end != len(piece):
+        return None
+    name, *parts = found[0].parts
+    if found[0].start or any(each.kind is not NodeKind.COMMENT for each in name.children):
+        return None
+    fields = tuple(_field(text, span.start, part) for part in parts)
+    written = piece[name.start : name.end].strip()
+    return TemplateLayout(text, span, written, span.start + name.end, fields)
+
+
+def _field(text: str, base: int, part: TemplatePart) -> TemplateField:
+    start, end = base + part.start - 1, base + part.end
+    has_name = part.equals >= 0
+    value_start = base + part.equals + 1 if has_name else start + 1
+    written = text[start + 1 : value_start - 1] if has_name else ""
+    name_start = start + 1 + len(written) - len(written.lstrip())
+    is_named = has_name and not any(base + each.start < value_start for each in part.children)
+    value = text[value_start:end]
+    has_comments = all(each.kind is NodeKind.COMMENT for each in part.children)
+    without = _COMMENT.sub("", value)
+    inner_end = value_start + len(value.rstrip())
+    inner_start = min(value_start + len(value) - len(value.lstrip()), inner_end)
+    return TemplateField(
+        name=written.strip() if is_named else "",
+        start=start,
+        name_span=TextSpan(name_start, name_start + len(written.strip())),
+        end=end,
+        inner=TextSpan(inner_start, inner_end),
+        value=text[inner_start:inner_end],
+        value_start=value_start,
+        is_commented=has_comments and _MARKUP.search(without) is None,
+        is_plain=not part.children and _MARKUP.search(value) is None,
+    )
+
+
+@dataclass(frozen=True)
+class TemplateStyle:
+    """How a template's author writes parameters.
+
+    Attributes:
+        lead: white space before ``|``; without what an author left at the end of a line.
+        after_bar: between ``|`` and the name.
+        before_equals: between the name and ``=``.
+        after_equals: between ``=`` and the value.
+        column: width of the names, filled up with spaces to a column; 0: they are not.
+    """
+
+    lead: str
+    after_bar: str
+    before_equals: str
+    after_equals: str
+    column: int = 0
+
+    @classmethod
+    def of(cls, template: TemplateLayout, anchor: TemplateField) -> "TemplateStyle":
+        """The template's style; where its parameters differ, most of them, then the anchor decide."""
+        text = template.text
+        named = [(i, each) for i, each in enumerate(template.fields) if each.name]
+        leads = {each.start: _TRAILING.sub("", template.lead_of(i)) for i, each in named}
+        others = [leads[each.start] for i, each in named if i > 0]
+        bars = {each.start: text[each.start + 1 : each.name_span.start] for _, each in named}
+        gaps = {each.start: _gap(text, each) for _, each in named}
+        values = {
+            each.start: text[each.value_start : each.inner.start] for _, each in named if each.value
+        }
+        widths = [
+            each.name_span.end - each.name_span.start + len(gaps[each.start]) for _, each in named
+        ]
+        lengths = {each.name_span.end - each.name_span.start for _, each in named}
+        width = Counter(widths).most_common(1)[0] if widths else (0, 0)
+        is_column = (
+            len(lengths) >= _ALIGNED and len(set(gaps.values())) > 1 and 2 * width[1] > len(widths)
+        )
+        return cls(
+            _most(others or list(leads.values()), leads.get(anchor.start, "")),
+            _most(list(bars.values()), bars.get(anchor.start, "")),
+            _most(list(gaps.values()), gaps.get(anchor.start, "")),
+            _most(list(values.values()), values.get(anchor.start, "")),
+            width[0] if is_column else 0,
+        )
+
+    @cached_property
+    def is_blank_before_bar(self) -> bool:
+        """Whether parameters are parted by spaces within a line."""
+        return bool(self.lead) and not self.lead.strip(" ")
+
+    def parameter(self, name: str, value: str) -> str:
+        """A parameter in that style, with what comes before its ``|``."""
+        gap = " " * max(self.column - len(name), 1) if self.column else self.before_equals
+        return f"{self.lead}|{self.after_bar}{name}{gap}={self.after_equals}{value}"
+
+
+def _gap(text: str, each: TemplateField) -> str:
+    return text[each.name_span.end : each.value_start - 1]
+
+
+def _most(found: Sequence[str], own: str) -> str:
+    """The most frequent; of equals the anchor's own."""
+    votes = Counter(found)
+    top = max(votes.values(), default=0)
+    return own if not votes or votes[own] == top else next(k for k, v in votes.items() if v == top)

@@ -1,0 +1,398 @@
+r"""Wikitext parser: tree of templates, tags, comments, and flat text with offsets.
+
+    page = parse(text)
+    page.children        # nodes in the order of the text; what lies between them is plain text
+
+The rules are those of MediaWiki's preprocessor, for a page that is looked at (not one that is transcluded):
+braces match from the inside out, three before two; an open ``[[`` or heading hides the braces that
+would close what is around it; a tag without its end, and a brace without its partner, are plain text; an
+open comment runs to the end. Two tags are verbatim here that are not there: ``<code>`` and ``<source>``,
+since nothing in them is meant as a link (B03).
+
+One pass over the text, with a stack of what is open: the time is linear in its length, whatever it
+contains. Nothing recurses but the contents of tags, and no tag's content holds the same tag.
+
+    flat = flatten(text, start, end, children)
+    flat.text                  # "http://a.test/x \x7f"
+    flat.source(0)             # where that character stands in `text`
+
+Every character of a page is in one flat stretch at most, so that making them all is linear.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
+
+VERBATIM: Final = (
+    *("nowiki", "pre", "code", "syntaxhighlight", "source", "math", "chem", "ce", "templatedata"),
+    *("templatestyles", "timeline", "score", "graph", "mapframe", "maplink", "hiero", "inputbox"),
+    *("charinsert", "categorytree", "dynamicpagelist", "ask"),
+)
+CONTENT: Final = ("ref", "references", "gallery", "poem", "indicator", "imagemap", "tabber")
+_SHOWN: Final = ("noinclude", "onlyinclude")  # the tags vanish, their content stays
+_HIDDEN: Final = "includeonly"
+
+
+class NodeKind(IntEnum):
+    """What a node is."""
+
+    TEMPLATE = 0  # {{name|…}}, parser functions too
+    ARGUMENT = 1  # {{{name|default}}}
+    CONTENT = 2  # a tag whose content is wikitext
+    VERBATIM = 3  # a tag whose content is none
+    COMMENT = 4  # what vanishes: comments, <noinclude> tags, <includeonly> with its content
+
+
+@dataclass(slots=True)
+class TemplatePart:
+    """A piece of a template between its ``|``; the first is its name.
+
+    Attributes:
+        start: behind the ``|``.
+        equals: where its ``=`` stands; -1 without one.
+        end: where the next ``|``, or the template's end, begins.
+        children: nodes within.
+    """
+
+    start: int
+    equals: int = -1
+    end: int = -1
+    children: list["WikitextNode"] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class WikitextNode:
+    """A piece of the text that is no plain text.
+
+    Attributes:
+        kind: what it is.
+        start: where it begins.
+        end: where it ends, exclusive.
+        name: of a tag, in lower case.
+        parts: of a template or argument.
+        inner: from where to where a tag's content is.
+        children: within a tag's content.
+    """
+
+    kind: NodeKind
+    start: int
+    end: int
+    name: str = ""
+    parts: list[TemplatePart] = field(default_factory=list)
+    inner: tuple[int, int] = (0, 0)
+    children: list["WikitextNode"] = field(default_factory=list)
+
+
+_TAGS = "|".join((*VERBATIM, *CONTENT, *(f"/?{name}" for name in _SHOWN), _HIDDEN))
+# A link to a page with nothing in it that opens changes nothing: it is passed over as one.
+_OPENERS = rf"\{{\{{+|\[\[(?:[^\[\]{{}}<\n]*\]\]|\[*)|<(?:!--|(?:{_TAGS})(?=[\s>]|/>))"
+_LINE = r"|\n=+"
+_FLAGS = re.IGNORECASE | re.ASCII
+_TOP = re.compile(_OPENERS + _LINE, _FLAGS)
+_IN_NAME = re.compile(_OPENERS + _LINE + r"|\}{2,3}|\|", _FLAGS)
+_IN_PART = re.compile(_OPENERS + _LINE + r"|\}{2,3}|\||=", _FLAGS)
+_IN_LINK = re.compile(_OPENERS + _LINE + r"|\]\]", _FLAGS)
+_IN_HEADING = re.compile(_OPENERS + r"|\n", _FLAGS)
+_TAG_NAME = re.compile(r"/?[a-z]+", _FLAGS)
+_ENDS: Final = {
+    name: re.compile(rf"</{name}\s*>", _FLAGS) for name in (*VERBATIM, *CONTENT, _HIDDEN)
+}
+
+
+@dataclass(slots=True)
+class _OpenNode:
+    """What is open: a run of ``{`` or ``[``, or a heading (``=``)."""
+
+    kind: str
+    start: int
+    count: int
+    parts: list[TemplatePart]
+    children: list[WikitextNode]  # where a node that closes now belongs
+
+
+def parse(text: str) -> WikitextNode:
+    """The tree of a page's text; it never fails, since any text is wikitext."""
+    return WikitextNode(
+        NodeKind.CONTENT,
+        0,
+        len(text),
+        inner=(0, len(text)),
+        children=_ParserPass(text, 0, len(text)).children,
+    )
+
+
+class _ParserPass:
+    """One pass over one piece of text."""
+
+    def __init__(self, text: str, start: int, end: int) -> None:
+        self.children: list[WikitextNode] = []
+        self._text = text
+        self._at = start
+        self._end = end
+        self._stack: list[_OpenNode] = []
+        self._pattern = _TOP
+        self._no_more: set[str] = set()  # tags whose end is not to be found any more
+        if text.startswith("=", start, end):
+            self._open_heading(start)
+        self._run()
+        self._give_up()
+
+    def _run(self) -> None:
+        text, end = self._text, self._end
+        while True:
+            found = self._pattern.search(text, self._at, end)
+            if found is None:
+                return
+            at = found.start()
+            sign = text[at]
+            if sign == "|":
+                self._next_part(at)
+            elif sign == "=":
+                self._stack[-1].parts[-1].equals = at
+                self._pattern = _IN_NAME
+                self._at = at + 1
+            elif sign == "}":
+                self._close_braces(at, found.end() - at)
+            elif sign == "{":
+                self._open_braces(at, found.end() - at)
+            elif sign == "[":
+                self._brackets(at, found.end())
+            elif sign == "]":
+                self._close_brackets(at)
+            elif sign == "\n":
+                self._line(at, found.end())
+            else:
+                self._tag(at)
+
+    def _next_part(self, at: int) -> None:
+        top = self._stack[-1]
+        top.parts[-1].end = at
+        part = TemplatePart(at + 1)
+        top.parts.append(part)
+        top.children = part.children
+        self._pattern = _IN_PART
+        self._at = at + 1
+
+    def _open_braces(self, at: int, count: int) -> None:
+        part = TemplatePart(at + count)
+        self._stack.append(_OpenNode("{", at, count, [part], part.children))
+        self._pattern = _IN_NAME
+        self._at = at + count
+
+    def _close_braces(self, at: int, run: int) -> None:
+        top = self._stack[-1]
+        used = min(run, top.count, 3)
+        start = top.start + top.count - used
+        top.parts[-1].end = at
+        self._at = at + used
+        kind = NodeKind.TEMPLATE if used == 2 else NodeKind.ARGUMENT
+        node = WikitextNode(kind, start, self._at, parts=top.parts)
+        top.count -= used
+        if top.count >= 2:
+            part = TemplatePart(start)
+            top.parts = [part]
+            top.children = part.children
+        else:
+            self._stack.pop()
+        self._here().append(node)
+        self._choose()
+
+    def _brackets(self, at: int, end: int) -> None:
+        # An internal link is no node: what is in it belongs to what is around it.
+        self._at = end
+        if self._text[end - 1] == "[":
+            self._stack.append(_OpenNode("[", at, end - at, [], self._here()))
+            self._pattern = _IN_LINK
+
+    def _close_brackets(self, at: int) -> None:
+        top = self._stack[-1]
+        top.count -= 2
+        if top.count < 2:
+            self._stack.pop()
+        self._at = at + 2
+        self._choose()
+
+    def _line(self, at: int, end: int) -> None:
+        if self._stack and self._stack[-1].kind == "=":
+            self._stack.pop()
+            self._at = at  # the same line break may begin the next heading
+            self._choose()
+        elif end - at == 2 and self._pattern is _IN_PART:
+            # A single sign is a parameter's, not a heading's.
+            self._stack[-1].parts[-1].equals = at + 1
+            self._pattern = _IN_NAME
+            self._at = end
+        else:
+            self._open_heading(at + 1)
+
+    def _open_heading(self, at: int) -> None:
+        count = 1
+        while count < 6 and self._text.startswith("=", at + count, self._end):
+            count += 1
+        self._stack.append(_OpenNode("=", at, count, [], self._here()))
+        self._pattern = _IN_HEADING
+        self._at = at + count
+
+    def _here(self) -> list[WikitextNode]:
+        return self._stack[-1].children if self._stack else self.children
+
+    def _choose(self) -> None:
+        """What to look for depends on what is open."""
+        if not self._stack:
+            self._pattern = _TOP
+            return
+        top = self._stack[-1]
+        if top.kind == "{":
+            is_named = len(top.parts) == 1 or top.parts[-1].equals >= 0
+            self._pattern = _IN_NAME if is_named else _IN_PART
+        else:
+            self._pattern = _IN_LINK if top.kind == "[" else _IN_HEADING
+
+    def _tag(self, at: int) -> None:
+        text, end = self._text, self._end
+        if text.startswith("<!--", at):
+            close = text.find("-->", at + 4, end)
+            self._at = end if close < 0 else close + 3
+            self._here().append(WikitextNode(NodeKind.COMMENT, at, self._at))
+            return
+        named = _TAG_NAME.match(text, at + 1, end)
+        assert named is not None  # the pattern found one
+        name = named[0].lower()
+        close = -1 if ">" in self._no_more else text.find(">", named.end(), end)
+        if close < 0:
+            self._no_more.add(">")
+            self._at = at + 1
+        elif name.lstrip("/") in _SHOWN:
+            self._at = close + 1
+            self._here().append(WikitextNode(NodeKind.COMMENT, at, self._at))
+        elif text[close - 1] == "/":
+            self._at = close + 1
+            self._add_tag(name, at, (self._at, self._at))
+        else:
+            self._paired(name, at, close + 1)
+
+    def _paired(self, name: str, at: int, inside: int) -> None:
+        found = None
+        if name not in self._no_more:
+            found = _ENDS[name].search(self._text, inside, self._end)
+        if found is not None:
+            self._at = found.end()
+            self._add_tag(name, at, (inside, found.start()))
+        elif name == _HIDDEN:
+            self._at = self._end
+            self._add_tag(name, at, (inside, self._end))
+        else:
+            self._no_more.add(name)
+            self._at = inside
+
+    def _add_tag(self, name: str, at: int, inner: tuple[int, int]) -> None:
+        if name == _HIDDEN:
+            self._here().append(WikitextNode(NodeKind.COMMENT, at, self._at))
+            return
+        is_read = name in CONTENT
+        children = (
+            _ParserPass(self._text, *inner).children if is_read and inner[0] < inner[1] else []
+        )
+        kind = NodeKind.CONTENT if is_read else NodeKind.VERBATIM
+        self._here().append(WikitextNode(kind, at, self._at, name, inner=inner, children=children))
+
+    def _give_up(self) -> None:
+        """What is still open is plain text; what was closed within stays."""
+        for each in self._stack:
+            if each.kind == "{":
+                for part in each.parts:
+                    self.children.extend(part.children)
+        self._stack.clear()
+
+
+HOLE: Final = "\x7f"  # stands for a node; no URL goes on across it
+_SIGNS: Final = {"!": "|", "=": "="}  # core's magic words for signs that would divide
+
+
+@dataclass(slots=True)
+class FlatText:
+    """Flat text.
+
+    Attributes:
+        text: with a `HOLE` for each template or tag.
+        start: where it begins in the page.
+        starts: of each piece in `text`; empty when nothing was changed.
+        sources: where each piece stands in the page.
+        nodes: what each piece stands for; None: plain text.
+    """
+
+    text: str
+    start: int
+    starts: list[int] = field(default_factory=list)
+    sources: list[int] = field(default_factory=list)
+    nodes: list[WikitextNode | None] = field(default_factory=list)
+
+    def source(self, place: int) -> int:
+        """Where the character stands in the page."""
+        if not self.starts:
+            return self.start + place
+        piece = bisect_right(self.starts, place) - 1
+        if self.nodes[piece] is not None:
+            return self.sources[piece]
+        return self.sources[piece] + place - self.starts[piece]
+
+    def source_end(self, place: int) -> int:
+        """Where what ends before `place` ends in the page."""
+        if not self.starts or not place:
+            return self.start + place
+        piece = bisect_right(self.starts, place - 1) - 1
+        node = self.nodes[piece]
+        return node.end if node is not None else self.sources[piece] + place - self.starts[piece]
+
+    def node_at(self, place: int) -> WikitextNode | None:
+        """What the character stands for, when it is a `HOLE`, or a sign that a template made."""
+        if not self.starts or not 0 <= place < len(self.text):
+            return None
+        return self.nodes[bisect_right(self.starts, place) - 1]
+
+
+def flatten(text: str, start: int, end: int, children: Sequence[WikitextNode]) -> FlatText:
+    """The stretch of `text` made flat.
+
+    Args:
+        text: the page's.
+        start: of the stretch.
+        end: of the stretch.
+        children: all nodes of the stretch, in their order.
+    """
+    if not children:
+        return FlatText(text[start:end], start)
+    flat = FlatText("", start)
+    pieces: list[str] = []
+    length = 0
+
+    def add(piece: str, source: int, node: WikitextNode | None) -> None:
+        nonlocal length
+        flat.starts.append(length)
+        flat.sources.append(source)
+        flat.nodes.append(node)
+        pieces.append(piece)
+        length += len(piece)
+
+    at = start
+    for node in children:
+        if node.start > at:
+            add(text[at : node.start], at, None)
+        if node.kind is not NodeKind.COMMENT:
+            add(_substituted_sign(text, node), node.start, node)
+        at = node.end
+    if at < end:
+        add(text[at:end], at, None)
+    flat.text = "".join(pieces)
+    if not flat.starts:  # nothing but comments
+        add("", start, None)
+    return flat
+
+
+def _substituted_sign(text: str, node: WikitextNode) -> str:
+    if node.end - node.start == 5 and node.kind is NodeKind.TEMPLATE:
+        return _SIGNS.get(text[node.start + 2], HOLE)
+    return HOLE

@@ -1,0 +1,460 @@
+"""Template map of a wiki: its file format, overlays, and the rules compiled from it.
+
+    rules = rules_for("de", settings.templates)
+    rules.citations["internetquelle"].roles["abruf"]     # Role.ACCESS_DATE
+
+The maps are the files ``templates/*.toml``. A map may extend another one, and a wiki's own settings are
+laid over all of them in the same form (docs/wikitext.md). A language without a map has the English one,
+whose templates are the ones most often copied.
+
+Names of templates and parameters are compared folded (`fold_name`), so no redirect that differs only in letter
+case or underscores needs to be named.
+"""
+
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+from typing import Any, Final
+
+from core.errors import ConfigError
+from links.archives.archive_services import SERVICES
+from wiki.wikitext.citation_model import ParameterRole
+
+STATUSES: Final = ("live", "dead", "unfit", "usurped")
+DATE_STYLES: Final = ("dmy", "mdy", "ymd", "iso", "de")
+LONGEST_ENTRY: Final = 2_000  # characters of one text, and entries of one list
+_ROLES: Final = (*(role.value for role in ParameterRole), "text-urls", "more-urls")
+
+_TEXT = "a text"
+_FLAG = "true or false"
+_NAMES = "a list of texts"
+_ENTRIES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "citation": {"names": _NAMES, "parameters": dict.fromkeys(_ROLES, _NAMES)},
+    "dead_tag": {"names": _NAMES, "status": STATUSES, "url": _NAMES, "title": _NAMES},
+    "archive": {
+        "names": _NAMES,
+        "address": _NAMES,
+        "original": _NAMES,
+        "stamps": {"*": tuple(SERVICES)},
+        "date": _NAMES,
+        "title": _NAMES,
+    },
+    "link": {"names": _NAMES, "parameters": _NAMES},
+}
+_MAP_FORM: Final[Mapping[str, Any]] = {
+    "language": _TEXT,
+    "extends": _TEXT,
+    "namespaces": _NAMES,
+    "retrieved": _NAMES,
+    "archive_implies_dead": _FLAG,
+    "without": _NAMES,
+    "parameters": dict.fromkeys(_ROLES, _NAMES),
+    "status": {"*": dict.fromkeys(STATUSES, _NAMES)},
+    "access": {"*": _NAMES},
+    "tags": dict.fromkeys(("paywall", "hold", "inline", "reference"), _NAMES),
+    "write": {
+        "citation": _TEXT,
+        "dates": DATE_STYLES,
+        "dead_tag": _TEXT,
+        "archive": _TEXT,
+        "status": dict.fromkeys(STATUSES, _TEXT),
+    },
+}
+
+
+def check_map(given: Any, place: str) -> Mapping[str, Any]:
+    """The same map, when its form is right.
+
+    Args:
+        given: what was read.
+        place: what to call it in an error.
+
+    Raises:
+        ConfigError: a key is unknown, a value of the wrong kind, or an entry has no name.
+    """
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"{place} must be a table.")
+    for key, value in given.items():
+        if key in _ENTRIES:
+            _check_entries(value, _ENTRIES[key], f"{place}.{key}")
+        else:
+            _check(value, _within(_MAP_FORM, key, place), f"{place}.{key}")
+    return given
+
+
+def overlay_map(base: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """One map over another: tables key by key, entries behind the others, all else replaced.
+
+    Names of tags and namespaces are added to those that are there; `without` takes names away.
+    """
+    found = dict(base)
+    for key, value in given.items():
+        before = base.get(key)
+        if key in _ENTRIES:
+            found[key] = [*(before or ()), *value]
+        elif key in ("tags", "namespaces"):
+            found[key] = _joined(before, value)
+        elif isinstance(value, Mapping) and isinstance(before, Mapping):
+            found[key] = {**before, **value}
+            if key == "write" and "status" in value:
+                found[key]["status"] = {**before.get("status", {}), **value["status"]}
+        else:
+            found[key] = value
+    return found
+
+
+def _joined(before: Any, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        before = before or {}
+        more = {key: [*before.get(key, ()), *names] for key, names in value.items()}
+        return {**before, **more}
+    return [*(before or ()), *value]
+
+
+def _check_entries(value: Any, form: Mapping[str, Any], place: str) -> None:
+    if not isinstance(value, list):
+        raise ConfigError(f"{place} must be a list of tables.")
+    for number, entry in enumerate(value[:LONGEST_ENTRY], 1):
+        _check(entry, form, f"{place}[{number}]")
+        if not entry.get("names"):
+            raise ConfigError(f"{place}[{number}] names no template: give it names = [\u2026].")
+
+
+def _check(value: Any, form: Any, place: str) -> None:
+    if isinstance(form, Mapping):
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{place} must be a table.")
+        for key, each in value.items():
+            _check(each, _within(form, key, place), f"{place}.{key}")
+    elif isinstance(form, tuple):
+        if value not in form:
+            raise ConfigError(f"{place} must be one of {', '.join(form)}; it is {value!r:.80}.")
+    elif not _IS_OF[form](value):
+        raise ConfigError(f"{place} must be {form}.")
+
+
+def _within(form: Mapping[str, Any], key: Any, place: str) -> Any:
+    found = form.get(key, form.get("*"))
+    if found is None or not isinstance(key, str):
+        known = ", ".join(sorted({*form, *(_ENTRIES if form is _MAP_FORM else ())}))
+        raise ConfigError(f"There is no {place}.{key!s:.80}; known: {known}.")
+    return found
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= LONGEST_ENTRY
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and len(value) <= LONGEST_ENTRY and all(map(_is_text, value))
+
+
+_IS_OF: Final[Mapping[str, Callable[[Any], bool]]] = {
+    _TEXT: _is_text,
+    _NAMES: _is_names,
+    _FLAG: lambda value: isinstance(value, bool),
+}
+
+
+FALLBACK: Final = "en"
+_SPACES = re.compile(r"[\s_]+")
+_SUBSTITUTION = re.compile(r"(?:safe)?subst:", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class CitationTemplate:
+    """A citation template.
+
+    Attributes:
+        name: as it is written on the wiki.
+        roles: of its parameters, by their folded names.
+        names: of its parameters, by role: as they are written, the preferred one first.
+        text_urls: parameters for the URL whose value may as well be wikitext with links, folded.
+        more_urls: further parameters that hold URLs, folded, in the order in which they stand in for a
+            missing URL.
+    """
+
+    name: str
+    roles: Mapping[str, ParameterRole]
+    names: Mapping[ParameterRole, tuple[str, ...]]
+    text_urls: frozenset[str] = frozenset()
+    more_urls: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveTemplate:
+    """A template that leads to a copy. Parameters are folded.
+
+    Attributes:
+        name: as it is written on the wiki.
+        address: may hold the copy's address.
+        original: may hold what was archived.
+        stamps: hold a moment of a copy that this service has of the original.
+        date: say when the copy was taken.
+        title: hold a title.
+    """
+
+    name: str
+    address: tuple[str, ...] = ()
+    original: tuple[str, ...] = ()
+    stamps: Mapping[str, str] = field(default_factory=dict)
+    date: tuple[str, ...] = ()
+    title: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeadTag:
+    """A template that says that a link is dead.
+
+    Attributes:
+        name: as it is written on the wiki.
+        status: what it says: ``dead`` or ``usurped``.
+        url: parameters in which it may hold the link itself, folded.
+        title: parameters for a title, folded.
+    """
+
+    name: str
+    status: str = "dead"
+    url: tuple[str, ...] = ()
+    title: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WritingRules:
+    """How an edit writes what it adds.
+
+    Attributes:
+        citation: the template that a bare reference becomes; empty: none.
+        dates: ``dmy``, ``mdy``, ``ymd`` (2020 March 5), ``iso`` or ``de`` (5. März 2020), where neither
+            the citation nor its page shows a style.
+        dead_tag: with ``{url}``, ``{title}``, ``{iso}``, ``{month}``, ``{year}``, ``{bot}`` for what
+            stands there, ``{attempted}`` for yes where copies were looked for; empty: the wiki has none.
+        archive: what is put behind a link outside of templates, with ``{address}``, ``{url}``,
+            ``{stamp}``, ``{date}``, ``{title}``; empty: none.
+        status: how a status is written; empty: its parameter is left out.
+    """
+
+    citation: str = ""
+    dates: str = "dmy"
+    dead_tag: str = ""
+    archive: str = ""
+    status: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class TemplateRules:
+    """A template map, ready for use. All keys are folded names.
+
+    Attributes:
+        language: of the map.
+        namespaces: prefixes of templates' names.
+        citations: the citation templates.
+        dead_tags: what says that a link is dead.
+        archives: what leads to copies.
+        links: templates of which a parameter is a link, perhaps without its scheme, with these parameters.
+        references: templates whose content is a reference as in ``<ref>``.
+        paywall_tags: say that a link takes a login.
+        hold_tags: ask bots to leave a link alone.
+        inline_tags: templates that may stand directly behind a URL, and end it.
+        status: what a parameter's value says, by the value in lower case; ``*`` is any other.
+        access: a parameter's values that mean a login.
+        archive_implies_dead: a citation with an archive URL and no status leads readers to the copy.
+        retrieved: words in front of an access date in running text, in lower case.
+        writing: how an edit writes.
+    """
+
+    language: str
+    namespaces: frozenset[str]
+    citations: Mapping[str, CitationTemplate]
+    dead_tags: Mapping[str, DeadTag]
+    archives: Mapping[str, ArchiveTemplate]
+    links: Mapping[str, tuple[str, ...]]
+    references: frozenset[str]
+    paywall_tags: frozenset[str]
+    hold_tags: frozenset[str]
+    inline_tags: frozenset[str]
+    status: Mapping[str, Mapping[str, str]]
+    access: Mapping[str, frozenset[str]]
+    archive_implies_dead: bool
+    retrieved: tuple[str, ...]
+    writing: WritingRules
+
+    def name_of(self, written: str) -> str:
+        """A template's name as it is looked up: no namespace, no ``subst:``, folded.
+
+        >>> rules_for("en").name_of(" template:Cite_web ")
+        'cite web'
+        """
+        name = fold_name(written)
+        if ":" in name:
+            name = _SUBSTITUTION.sub("", name.removeprefix(":"), count=1).strip()
+            head, colon, rest = name.partition(":")
+            if colon and head.strip() in self.namespaces:
+                return rest.strip()
+        return name
+
+    def is_tag(self, name: str) -> bool:
+        """Whether the template (folded) stands beside a link, and is no part of its URL."""
+        return name in self.inline_tags or name in self.references or self.is_speaking(name)
+
+    def is_speaking(self, name: str) -> bool:
+        """Whether the template (folded) says something of the link before it."""
+        return (
+            name in self.dead_tags
+            or name in self.archives
+            or name in self.hold_tags
+            or name in self.paywall_tags
+        )
+
+
+def fold_name(name: str) -> str:
+    """A name of a template or parameter as it is compared.
+
+    >>> fold_name(" Cite__Web ")
+    'cite web'
+    """
+    return _SPACES.sub(" ", name).strip().casefold()
+
+
+def rules_for(language: str, own: Mapping[str, Any] | None = None) -> TemplateRules:
+    """The rules of a wiki.
+
+    Args:
+        language: of its content, ``de`` or ``de-at``.
+        own: its settings' ``templates``, in the form of the map files.
+
+    Raises:
+        ConfigError: `own` has unknown keys, or values of the wrong kind.
+    """
+    if not own:
+        return _check_language(_map_of(language))
+    given = check_map(own, "templates")
+    base = str(given.get("extends") or _map_of(language))
+    if base not in languages():
+        raise ConfigError(
+            f"templates.extends names no map: {base!r}; known are {', '.join(languages())}."
+        )
+    return _compile_rules(overlay_map(_document(base), given))
+
+
+@cache
+def languages() -> tuple[str, ...]:
+    """The languages that have a map of their own."""
+    folder = resources.files("wiki.wikitext") / "templates"
+    names = (each.name for each in folder.iterdir())
+    return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
+
+
+def _map_of(language: str) -> str:
+    base = language.casefold().partition("-")[0]
+    return base if base in languages() else FALLBACK
+
+
+@cache
+def _check_language(language: str) -> TemplateRules:
+    return _compile_rules(_document(language))
+
+
+@cache
+def _document(language: str) -> Mapping[str, Any]:
+    path = resources.files("wiki.wikitext") / "templates" / f"{language}.toml"
+    found = check_map(tomllib.loads(path.read_text("utf-8")), path.name)
+    base = found.get("extends")
+    return overlay_map(_document(base), found) if base else found
+
+
+def _compile_rules(found: Mapping[str, Any]) -> TemplateRules:
+    tags = found.get("tags", {})
+    write = found.get("write", {})
+    common = found.get("parameters", {})
+    without = _names(found.get("without", ()))
+    return TemplateRules(
+        language=found.get("language", FALLBACK),
+        namespaces=_names(found.get("namespaces", ())),
+        citations=_by_name(found, "citation", without, lambda e: _citation(e, common)),
+        dead_tags=_by_name(found, "dead_tag", without, _dead_tag),
+        archives=_by_name(found, "archive", without, _archive),
+        links=_by_name(found, "link", without, lambda e: _folded(e.get("parameters", ()))),
+        references=_names(tags.get("reference", ())) - without,
+        paywall_tags=_names(tags.get("paywall", ())) - without,
+        hold_tags=_names(tags.get("hold", ())) - without,
+        inline_tags=_names(tags.get("inline", ())) - without,
+        status=_statuses(found.get("status", {})),
+        access={fold_name(k): frozenset(map(str.casefold, v)) for k, v in found["access"].items()},
+        archive_implies_dead=found.get("archive_implies_dead", False),
+        retrieved=tuple(word.casefold() for word in found.get("retrieved", ())),
+        writing=WritingRules(
+            write.get("citation", ""),
+            write.get("dates", "dmy"),
+            write.get("dead_tag", ""),
+            write.get("archive", ""),
+            MappingProxyType(dict(write.get("status", {}))),
+        ),
+    )
+
+
+def _by_name(found: Mapping[str, Any], key: str, without: frozenset[str], made: Any) -> Any:
+    """What each name means; the last entry that names it counts."""
+    known: dict[str, Any] = {}
+    for entry in found.get(key, ()):
+        each = made(entry)
+        known.update(dict.fromkeys(map(fold_name, entry["names"]), each))
+    return MappingProxyType({k: v for k, v in known.items() if k not in without})
+
+
+def _citation(entry: Mapping[str, Any], common: Mapping[str, Sequence[str]]) -> CitationTemplate:
+    given = {**common, **entry.get("parameters", {})}
+    names = {role: tuple(given.get(role.value, ())) for role in ParameterRole}
+    roles: dict[str, ParameterRole] = {}
+    for role, written in names.items():
+        for name in written:
+            roles.setdefault(fold_name(name), role)
+    return CitationTemplate(
+        name=entry["names"][0],
+        roles=MappingProxyType(roles),
+        names=MappingProxyType({role: written for role, written in names.items() if written}),
+        text_urls=_names(given.get("text-urls", ())),
+        more_urls=_folded(given.get("more-urls", ())),
+    )
+
+
+def _dead_tag(entry: Mapping[str, Any]) -> DeadTag:
+    return DeadTag(
+        entry["names"][0],
+        entry.get("status", "dead"),
+        _folded(entry.get("url", ())),
+        _folded(entry.get("title", ())),
+    )
+
+
+def _archive(entry: Mapping[str, Any]) -> ArchiveTemplate:
+    return ArchiveTemplate(
+        entry["names"][0],
+        _folded(entry.get("address", ())),
+        _folded(entry.get("original", ())),
+        MappingProxyType({fold_name(k): v for k, v in entry.get("stamps", {}).items()}),
+        _folded(entry.get("date", ())),
+        _folded(entry.get("title", ())),
+    )
+
+
+def _statuses(given: Mapping[str, Mapping[str, Sequence[str]]]) -> Mapping[str, Mapping[str, str]]:
+    found = {
+        fold_name(parameter): {
+            value.casefold(): status for status, values in each.items() for value in values
+        }
+        for parameter, each in given.items()
+    }
+    return MappingProxyType(found)
+
+
+def _folded(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(map(fold_name, names)))
+
+
+def _names(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(map(fold_name, names))

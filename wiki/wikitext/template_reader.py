@@ -1,0 +1,408 @@
+"""Reader of templates: parameters, citations, link templates, tags, functions."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from wiki.wikitext.citation_draft import AdjacentItem, CitationBuilder, CitationDraft, TextStretch
+from wiki.wikitext.citation_model import (
+    CitationForm,
+    CitationTag,
+    ParameterRole,
+    TemplateParameter,
+    TextSpan,
+)
+from wiki.wikitext.link_parser import is_url
+from wiki.wikitext.parser import HOLE, NodeKind, TemplatePart, WikitextNode, flatten
+from wiki.wikitext.template_map import CitationTemplate, fold_name
+
+LONGEST_NAME: Final = 200  # characters of a name that anybody has
+LONGEST_VALUE: Final = (
+    65_536  # characters of a value; nested citations would hold each other's texts
+)
+_folded = lru_cache(maxsize=4_096)(fold_name)
+
+
+@dataclass(slots=True, eq=False)
+class GivenParameter:
+    """A parameter that was given.
+
+    Attributes:
+        name: folded.
+        written: its name as written.
+        value: as in `Parameter`.
+        start: where its value begins, spaces included.
+        inner: where it begins without them.
+        end: where it ends without them.
+        part: its place in the tree.
+    """
+
+    name: str
+    written: str
+    value: str
+    start: int
+    inner: int
+    end: int
+    part: TemplatePart
+
+    @property
+    def parameter(self) -> TemplateParameter:
+        """The same as it is told."""
+        whole = TextSpan(self.part.start - 1, self.part.end)
+        return TemplateParameter(self.written, self.value, whole, TextSpan(self.inner, self.end))
+
+    def children(self) -> list[WikitextNode]:
+        """Nodes within the value."""
+        if self.start == self.part.start or not self.part.children:
+            return self.part.children
+        return [node for node in self.part.children if node.start >= self.start]
+
+
+def written_name(text: str, node: WikitextNode) -> str:
+    """A template's name as written, comments taken out; empty when templates make it."""
+    part = node.parts[0]
+    if not part.children:
+        return text[part.start : min(part.end, part.start + LONGEST_NAME)].strip()
+    name = flatten(text, part.start, part.end, part.children).text
+    return "" if HOLE in name else name[:LONGEST_NAME].strip()
+
+
+def parameters_of(text: str, node: WikitextNode) -> list[GivenParameter]:
+    """A template's parameters, in their order."""
+    found = []
+    unnamed = 0
+    for part in node.parts[1:]:
+        start = part.start
+        if part.equals >= 0:
+            name = text[start : part.equals]
+            if part.children:
+                name = _plain(text, start, part.equals, part.children)
+            name = name.strip()[:LONGEST_NAME]
+            start = part.equals + 1
+        else:
+            unnamed += 1
+            name = str(unnamed)
+        raw = text[start : part.end]
+        left = raw.lstrip()
+        inner = part.end - len(left)
+        value = left.rstrip()
+        end = inner + len(value)
+        if part.children:
+            value = _plain(text, inner, end, part.children).strip()
+        if len(value) > LONGEST_VALUE:
+            value = value[:LONGEST_VALUE]
+        found.append(GivenParameter(_folded(name), name, value, start, inner, end, part))
+    return found
+
+
+def _plain(text: str, start: int, end: int, children: Sequence[WikitextNode]) -> str:
+    """The text as it stands, comments taken out."""
+    pieces = []
+    at = start
+    for node in children:
+        if node.kind is NodeKind.COMMENT and start <= node.start and node.end <= end:
+            pieces.append(text[at : node.start])
+            at = node.end
+    return "".join(pieces) + text[at:end] if pieces else text[start:end]
+
+
+_FUNCTION = re.compile(r"\s*(?:(?:safe)?subst:)?\s*(#?)([^:|{}\n]{1,40}):", re.IGNORECASE)
+# Functions that show what they are given; what is given to the others, nobody sees as it stands.
+_SHOWING_FUNCTIONS: Final = frozenset(
+    ("lc", "uc", "lcfirst", "ucfirst", "int", "gender", "plural", "formatnum")
+)
+_SILENT_FUNCTIONS: Final = frozenset(
+    (
+        *(
+            "fullurl",
+            "fullurle",
+            "canonicalurl",
+            "canonicalurle",
+            "localurl",
+            "localurle",
+            "urlencode",
+        ),
+        *("anchorencode", "defaultsort", "defaultsortkey", "defaultcategorysort", "displaytitle"),
+        *("padleft", "padright", "ns", "nse", "filepath", "pagesincategory"),
+    )
+)
+_HOST = re.compile(
+    r"[^\s/?#|\[\]<>\"\x7f:@]+\.[^\s/?#|\[\]<>\"\x7f.:@]{2,}(?::\d+)?(?:[/?#][^\s\x7f]*)?"
+)
+
+
+@dataclass(slots=True)
+class TemplateReader:
+    """Reads templates.
+
+    Attributes:
+        text: of the page.
+        reader: its rules.
+        add: keeps a link.
+        later: has a stretch read, when there may be a link in it.
+        surely: has it read in any case.
+        has_slashes: tells whether there may be a URL.
+    """
+
+    text: str
+    reader: CitationBuilder
+    add: Callable[[TextStretch, CitationDraft], None]
+    later: Callable[[TextStretch], None]
+    surely: Callable[[TextStretch], None]
+    has_slashes: Callable[[int, int], bool]
+
+    def read(self, stretch: TextStretch, node: WikitextNode) -> None:
+        """Read a template of the stretch."""
+        rules = self.reader.rules
+        written = written_name(self.text, node)
+        name = rules.name_of(written)
+        may_link = self.has_slashes(node.start, node.end)
+        if name in rules.citations:
+            self._citation(stretch, node, written, rules.citations[name])
+        elif name in rules.links:
+            self._link(stretch, node, written, rules.links[name])
+        elif rules.is_speaking(name):
+            self._tag(stretch, node, written, name)
+        elif may_link and not self._function(stretch, node):
+            span = TextSpan(node.start, node.end)
+            is_ref = name in rules.references
+            for each in _last_of_each(parameters_of(self.text, node)):
+                inner = stretch.inner(each.start, each.part.end, each.children())
+                inner.within, inner.owner, inner.is_value = written, span, True
+                if is_ref:
+                    inner.reference, inner.is_ref = span, True
+                self.later(inner)
+
+    def _values(
+        self,
+        stretch: TextStretch,
+        node: WikitextNode,
+        written: str,
+        given: list[GivenParameter],
+        draft: CitationDraft | None,
+    ) -> None:
+        """Have the values of a known template's other parameters read."""
+        owner = TextSpan(node.start, node.end)
+        for each in given:
+            if self.has_slashes(each.start, each.part.end) or (draft and each.part.children):
+                inner = stretch.inner(each.start, each.part.end, each.children())
+                inner.within, inner.owner = written, owner
+                inner.cited, inner.is_value = draft, True
+                self.surely(inner)
+
+    def _citation(
+        self, stretch: TextStretch, node: WikitextNode, written: str, template: CitationTemplate
+    ) -> None:
+        given = _last_of_each(parameters_of(self.text, node))
+        roles: dict[ParameterRole, GivenParameter] = {}
+        for each in given:
+            role = template.roles.get(each.name)
+            if role is not None and (role not in roles or not roles[role].value):
+                roles[role] = each
+        place = roles.get(ParameterRole.URL)
+        if place is None or not place.value:
+            place = _stand_in(_by_name(given), template)
+        archive = roles.get(ParameterRole.ARCHIVE_URL)
+        if archive is not None and not is_url(archive.value):
+            archive = None
+        if place is None:
+            place = archive
+        draft = None if place is None else self._cited(node, place, template)
+        told = [archive] if archive is not None else []
+        if draft is not None and place is not None:
+            draft.template = written
+            draft.parameters = {role: each.parameter for role, each in roles.items()}
+            if place is not archive:
+                draft.parameters[ParameterRole.URL] = place.parameter
+            if ParameterRole.TITLE in draft.parameters:
+                draft.title = draft.parameters[ParameterRole.TITLE].value
+            draft.archived = archive.value if archive is not None else ""
+            draft.within = stretch.within
+            self.add(stretch, draft)
+            told.append(place)
+            self._behind(stretch, place, draft)
+        left = [each for each in given if each not in told]
+        self._values(stretch, node, written, left, draft)
+
+    def _cited(
+        self, node: WikitextNode, place: GivenParameter, template: CitationTemplate
+    ) -> CitationDraft | None:
+        """The link of a citation template; None when its parameter holds wikitext, as it may there."""
+        inner = place.parameter.inner
+        span = TextSpan(node.start, node.end)
+        children = place.children()
+        value = place.value
+        if any(each.kind is not NodeKind.COMMENT for each in children):
+            flat = flatten(self.text, place.start, place.part.end, children)
+            value = flat.text.strip()
+            bare = self._without_tags(value, children)
+            if bare and bare != value:
+                start = flat.text.index(bare)
+                inner = TextSpan(flat.source(start), flat.source_end(start + len(bare)))
+                value = bare
+        if is_url(value):
+            return CitationDraft(CitationForm.CITATION, span, inner, value)
+        if place.name in template.text_urls or self._holds_link(value, children):
+            return None
+        draft = CitationDraft(CitationForm.CITATION, span, place.parameter.inner, place.value)
+        draft.is_malformed = True
+        return draft
+
+    def _holds_link(self, value: str, children: list[WikitextNode]) -> bool:
+        """Whether a value is, by mistake, a link rather than a URL: it is read as one then."""
+        if value.startswith(("[http", "[//")):
+            return True
+        first = next((each for each in children if each.kind is not NodeKind.COMMENT), None)
+        if not value.startswith(HOLE) or first is None or first.kind is not NodeKind.TEMPLATE:
+            return False
+        rules = self.reader.rules
+        return rules.name_of(written_name(self.text, first)) in rules.links
+
+    def _behind(self, stretch: TextStretch, place: GivenParameter, draft: CitationDraft) -> None:
+        """Have the tags read that stand behind a URL in its own parameter."""
+        end = draft.url_span.end
+        children = [each for each in place.part.children if each.start >= end]
+        if children and not draft.is_malformed:
+            inner = stretch.inner(end, place.part.end, children)
+            inner.within, inner.cited, inner.is_value = draft.template, draft, True
+            self.surely(inner)
+
+    def _without_tags(self, value: str, children: list[WikitextNode]) -> str:
+        """A value without the tags that stand behind the URL in it."""
+        rules = self.reader.rules
+        holes = [each for each in children if each.kind is not NodeKind.COMMENT]
+        while value.endswith(HOLE) and holes:
+            node = holes.pop()
+            if node.kind is not NodeKind.TEMPLATE:
+                break
+            if not rules.is_tag(rules.name_of(written_name(self.text, node))):
+                break
+            value = value[:-1].rstrip()
+        return value
+
+    def _link(
+        self, stretch: TextStretch, node: WikitextNode, written: str, parameters: tuple[str, ...]
+    ) -> None:
+        given = _last_of_each(parameters_of(self.text, node))
+        by_name = _by_name(given)
+        chosen = next((by_name[name] for name in parameters if name in by_name), None)
+        if chosen is not None:
+            parameter = chosen.parameter
+            is_whole = is_url(parameter.value)
+            if is_whole or _HOST.fullmatch(parameter.value):
+                span = TextSpan(node.start, node.end)
+                draft = CitationDraft(CitationForm.TEMPLATE, span, parameter.inner, parameter.value)
+                draft.scheme = "" if is_whole else "http://"
+                draft.template, draft.within = written, stretch.within
+                draft.parameters = {ParameterRole.URL: parameter}
+                self.add(stretch, draft)
+                given = [each for each in given if each is not chosen]
+        self._values(stretch, node, written, given, None)
+
+    def _tag(self, stretch: TextStretch, node: WikitextNode, written: str, name: str) -> None:
+        rules = self.reader.rules
+        given = _last_of_each(parameters_of(self.text, node))
+        by_name = {name: each.parameter for name, each in _by_name(given).items()}
+        shown = {each.written: each.parameter for each in given}
+        tag = CitationTag(written, TextSpan(node.start, node.end), shown)
+        item = AdjacentItem(node.start, node.end, tag=tag)
+        archive = rules.archives.get(name)
+        dead = rules.dead_tags.get(name)
+        if archive is not None:
+            item.copy = self.reader.copy_of(archive, by_name)
+            if item.copy is None:
+                return
+            found = self.reader.archive(item.copy[2].value)
+            item.is_original = item.copy[2].value != item.copy[0] and found is None
+            item.dated = _first_value(by_name, archive.date)
+            item.title = _first(by_name, archive.title)
+        elif dead is not None:
+            item.dead = dead.status
+            item.url = _first(by_name, dead.url)
+            item.title = _first(by_name, dead.title)
+        item.is_paywall = name in rules.paywall_tags
+        item.is_hold = name in rules.hold_tags
+        stretch.items.append(item)
+
+    def _function(self, stretch: TextStretch, node: WikitextNode) -> bool:
+        """Whether the template is a parser function; what it shows is read then."""
+        first = node.parts[0]
+        found = _FUNCTION.match(self.text, first.start, first.end)
+        if found is None:
+            return False
+        name = found[2].strip().casefold()
+        if found[1] and name == "invoke":
+            return False
+        if not found[1]:
+            if name not in _SHOWING_FUNCTIONS and name not in _SILENT_FUNCTIONS:
+                return False
+            if name in _SILENT_FUNCTIONS:
+                return True
+        if found[1] and name == "tag":
+            self._tag_function(stretch, node, found.end())
+            return True
+        self._argument(stretch, node, 0, found.end())
+        for number, part in enumerate(node.parts[1:], 1):
+            is_case = name == "switch" and part.equals >= 0
+            self._argument(stretch, node, number, part.equals + 1 if is_case else part.start)
+        return True
+
+    def _argument(self, stretch: TextStretch, node: WikitextNode, number: int, start: int) -> None:
+        part = node.parts[number]
+        children = [each for each in part.children if each.start >= start]
+        self.later(stretch.inner(start, part.end, children))
+
+    def _tag_function(self, stretch: TextStretch, node: WikitextNode, start: int) -> None:
+        """`{{#tag:ref|…}}` is a tag, written so that templates in it work."""
+        kind = self.text[start : node.parts[0].end].strip().casefold()
+        if len(node.parts) < 2 or kind not in ("ref", "references", "gallery", "poem"):
+            return
+        part = node.parts[1]
+        span = TextSpan(node.start, node.end)
+        is_ref = kind == "ref"
+        inner = stretch.inner(part.start, part.end, part.children)
+        if is_ref:
+            inner.reference = inner.owner = span
+            inner.is_ref = True
+        stretch.items.append(AdjacentItem(node.start, node.end, inner=inner))
+        self.later(inner)
+
+
+def _last_of_each(given: list[GivenParameter]) -> list[GivenParameter]:
+    """Of several parameters of one name the last counts, even when it is empty."""
+    if len({each.written for each in given}) == len(given):
+        return given
+    return list({each.written: each for each in given}.values())
+
+
+def _by_name(given: list[GivenParameter]) -> dict[str, GivenParameter]:
+    """By folded name; of spellings that differ, the first that has a value."""
+    found: dict[str, GivenParameter] = {}
+    for each in given:
+        if each.name not in found or not found[each.name].value:
+            found[each.name] = each
+    return found
+
+
+def _stand_in(
+    by_name: Mapping[str, GivenParameter], template: CitationTemplate
+) -> GivenParameter | None:
+    """The parameter that stands in for a URL that is not given."""
+    for name in template.more_urls:
+        found = by_name.get(name)
+        if found is not None and is_url(found.value):
+            return found
+    return None
+
+
+def _first(
+    given: Mapping[str, TemplateParameter], names: tuple[str, ...]
+) -> TemplateParameter | None:
+    return next((given[name] for name in names if name in given and given[name].value), None)
+
+
+def _first_value(given: Mapping[str, TemplateParameter], names: tuple[str, ...]) -> str:
+    found = _first(given, names)
+    return found.value if found is not None else ""

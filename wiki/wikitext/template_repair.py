@@ -1,0 +1,385 @@
+"""Repair of citation templates: parameters filled, changed, renamed or added."""
+
+import re
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from typing import Final
+
+from wiki.wikitext.citation_draft import read_date
+from wiki.wikitext.citation_model import (
+    ArchivedCopy,
+    CannotRepairError,
+    Citation,
+    LinkCondition,
+    LinkRemedy,
+    NoRepairReason,
+    ParameterRole,
+    RepairDraft,
+    RepairKind,
+    SpanEdit,
+)
+from wiki.wikitext.page_style import (
+    DateStyle,
+    TemplateField,
+    TemplateLayout,
+    TemplateStyle,
+    date_style,
+    format_day,
+    template_layout,
+)
+from wiki.wikitext.repair_markup import (
+    CopyWorth,
+    ExistingCopy,
+    PageRepairContext,
+    assess_copy,
+    day_of_stamp,
+    is_url_safe,
+    preferred_parameter,
+    status_meaning,
+    status_value,
+    usable_copy,
+)
+from wiki.wikitext.template_map import CitationTemplate
+
+_NO_DIGITS: Final = re.compile(r"[.:T-]")  # within a timestamp, in the address of some archives
+
+
+@dataclass
+class _TemplateWriter:
+    """Collects what is to be changed in one template."""
+
+    page: PageRepairContext
+    template: TemplateLayout
+    known: CitationTemplate
+    link: TemplateField  # of the URL
+    put_in: list[tuple[TemplateField, str, str]] = field(
+        default_factory=list
+    )  # behind which, name, value
+    values: dict[int, str] = field(default_factory=dict)  # by the start of the field that gets it
+    edits: list[SpanEdit] = field(default_factory=list)
+
+    def field_of(self, role: ParameterRole) -> TemplateField | None:
+        """The parameter of the role that counts: the one with a value, else the last.
+
+        Raises:
+            CannotRepairError: there are two, and nobody knows which.
+        """
+        names = (name for name, each in self.known.roles.items() if each is role)
+        found = self.template.named(names)
+        filled = [each for each in found if each.value]
+        if len(filled) > 1 or len({each.name for each in found}) < len(found):
+            raise CannotRepairError(NoRepairReason.DOUBLE)
+        there = filled or found[-1:]
+        return there[0] if there else None
+
+    def value_of(self, role: ParameterRole) -> str:
+        """What the role's parameter says; nothing without one.
+
+        Raises:
+            CannotRepairError: it stands there twice, or holds more than text.
+        """
+        there = self.field_of(role)
+        if there is not None and not there.is_plain:
+            raise CannotRepairError(NoRepairReason.COMMENT)
+        return there.value if there is not None else ""
+
+    def set(self, role: ParameterRole, value: str, *behind: ParameterRole) -> None:
+        """Give the role's parameter that value, whether it is there or not.
+
+        Args:
+            role: what the parameter is for.
+            value: what it is to say; it is safe.
+            behind: the roles whose parameter a new one is put behind: the first that is there.
+        """
+        there = self.field_of(role)
+        if there is None:
+            anchors = [each for each in map(self.field_of, behind) if each is not None]
+            name = preferred_parameter(self.known, role)
+            if not name:
+                raise CannotRepairError(NoRepairReason.OTHER_TEMPLATE)
+            self.put_in.append((anchors[0] if anchors else self.anchor(), name, value))
+            return
+        if not there.is_plain:
+            raise CannotRepairError(NoRepairReason.COMMENT)
+        usual = preferred_parameter(self.known, role)
+        if (
+            role is ParameterRole.STATUS and there.name != usual
+        ):  # obsolete names have other values, too
+            self.edits.append(SpanEdit(there.name_span.start, there.name_span.end, usual))
+        self.values[there.start] = value
+
+    def take_out(self, role: ParameterRole) -> None:
+        """Remove the role's parameter, with the white space before it."""
+        there = self.field_of(role)
+        if there is None:
+            return
+        if not there.is_plain:
+            raise CannotRepairError(NoRepairReason.COMMENT)
+        start = there.start - len(self.template.lead_of(self.template.fields.index(there)))
+        end = there.inner.end if there.value else there.value_start
+        self.edits.append(SpanEdit(start, end, ""))
+
+    def anchor(self) -> TemplateField:
+        """Behind what new parameters stand: the link's or the access date's, whichever is later."""
+        accessed = self.field_of(ParameterRole.ACCESS_DATE)
+        is_later = accessed is not None and accessed.value and accessed.start > self.link.start
+        return accessed if accessed is not None and is_later else self.link
+
+    def all_edits(self) -> list[SpanEdit]:
+        """Everything, with what is put in at one place in the order in which it was said."""
+        behind: dict[int, str] = {}
+        for anchor, name, value in self.put_in:
+            new = TemplateStyle.of(self.template, anchor).parameter(name, value)
+            behind[anchor.start] = behind.get(anchor.start, "") + new
+        done = list(self.edits)
+        for each in self.template.fields:
+            new = behind.get(each.start, "")
+            if each.start in self.values:
+                done.append(self._valued(each, self.values[each.start], new))
+            elif new:
+                at = self.template.behind(each, new.partition("|")[0])
+                done.append(SpanEdit(at, at, new))
+        return done
+
+    def _valued(self, there: TemplateField, value: str, behind: str) -> SpanEdit:
+        """The field with that value, and what is put in behind it.
+
+        Of an empty one the white space is kept where it is the author's style.
+        """
+        if there.value:
+            return SpanEdit(there.inner.start, there.inner.end, value + behind)
+        style = TemplateStyle.of(self.template, there)
+        usual = style.after_equals.strip("\n")
+        blank = self.template.text[there.value_start : there.end]
+        inline, newline, _ = blank.partition("\n")
+        if newline:
+            new = (inline or usual) + value + behind
+            return SpanEdit(there.value_start, there.value_start + len(inline), new)
+        is_last = there.end == self.template.span.end - 2
+        after = style.lead if style.is_blank_before_bar and not is_last else ""
+        return SpanEdit(there.value_start, there.end, usual + value + behind + after)
+
+
+def repair_template(
+    page: PageRepairContext, citation: Citation, remedy: LinkRemedy, draft: RepairDraft
+) -> None:
+    """Put into the draft what is to be changed in a citation template.
+
+    Raises:
+        CannotRepairError: it is left as it is.
+    """
+    writer = _writer(page, citation)
+    if remedy.condition is LinkCondition.ALIVE:
+        _revive(writer, remedy, draft)
+    else:
+        _repair_dead(writer, citation, remedy, draft)
+    draft.edits += writer.all_edits()
+
+
+def _writer(page: PageRepairContext, citation: Citation) -> _TemplateWriter:
+    known = page.rules.citations.get(page.rules.name_of(citation.template))
+    if known is None:
+        raise CannotRepairError(NoRepairReason.OTHER_TEMPLATE)
+    template = template_layout(page.text, citation.span)
+    if template is None:
+        raise CannotRepairError(NoRepairReason.BROKEN)
+    link = template.at(citation.url_span)
+    if link is None or not link.name:
+        raise CannotRepairError(NoRepairReason.BROKEN)
+    if not link.is_commented:
+        raise CannotRepairError(NoRepairReason.COMMENT)
+    if link.inner.start != citation.url_span.start or (
+        link.is_plain and link.inner != citation.url_span
+    ):
+        raise CannotRepairError(NoRepairReason.MALFORMED)
+    if [each.name for each in template.fields].count(link.name) > 1:
+        raise CannotRepairError(NoRepairReason.DOUBLE)
+    others = {
+        *known.more_urls,
+        *(name for name, each in known.roles.items() if each is ParameterRole.URL),
+    }
+    if any(each.value and each is not link for each in template.named(others)):
+        raise CannotRepairError(NoRepairReason.SEVERAL)
+    return _TemplateWriter(page, template, known, link)
+
+
+def _revive(writer: _TemplateWriter, remedy: LinkRemedy, draft: RepairDraft) -> None:
+    """Our own word that the link is dead, taken back."""
+    there = writer.field_of(ParameterRole.STATUS)
+    if not remedy.is_ours or there is None or not _is_lost(writer, there):
+        return
+    live = _status(writer, "live")
+    if live:
+        writer.set(ParameterRole.STATUS, live)
+    else:
+        writer.take_out(ParameterRole.STATUS)
+    draft.note(RepairKind.REVIVED)
+
+
+def _repair_dead(
+    writer: _TemplateWriter, citation: Citation, remedy: LinkRemedy, draft: RepairDraft
+) -> None:
+    url, own = citation.url, writer.page.options.own
+    there = assess_copy(writer.value_of(ParameterRole.ARCHIVE_URL), url, remedy, own)
+    in_place = assess_copy(_archive_in_place(writer), url, remedy, own)
+    copy = usable_copy(remedy.copy, url, own)
+    if there.worth is CopyWorth.GOOD:
+        _keep_copy(writer, there, in_place, url, draft)
+    elif in_place.worth is CopyWorth.GOOD and (copy is None or _day(in_place) is not None):
+        _move(writer, in_place, url, draft)
+    elif copy is not None:
+        _put_copy(writer, copy, there, draft)
+        if in_place.worth is not CopyWorth.NONE:
+            _restore_link(writer, url)
+            draft.kind = RepairKind.MOVED
+    else:
+        _mark_without(writer, draft)
+        return
+    status = "usurped" if remedy.condition is LinkCondition.USURPED else "dead"
+    _mark(writer, status, draft)
+    if there.worth is CopyWorth.GOOD and draft.kind is not None:
+        _correct_date(writer, there)
+
+
+def _archive_in_place(writer: _TemplateWriter) -> str:
+    """The archive's address that stands where the link should; nothing when none does."""
+    value = writer.link.value if writer.link.is_plain else ""
+    found = assess_copy(value, value, LinkRemedy(LinkCondition.DEAD), writer.page.options.own).found
+    return value if found is not None and found.is_known else ""
+
+
+def _keep_copy(
+    writer: _TemplateWriter,
+    there: ExistingCopy,
+    in_place: ExistingCopy,
+    url: str,
+    draft: RepairDraft,
+) -> None:
+    """A good copy stands there: its address is made secure, its date said, the link given back."""
+    if in_place.worth is not CopyWorth.NONE:
+        _restore_link(writer, url)
+        draft.note(RepairKind.MOVED)
+    if there.secure != there.address:
+        writer.set(ParameterRole.ARCHIVE_URL, there.secure)
+        draft.note(RepairKind.TIDIED)
+    draft.archive_url = there.secure
+    if there.found is None or _day(there) is None:
+        return
+    if not writer.value_of(ParameterRole.ARCHIVE_DATE):
+        _put_date(writer, there.found.timestamp)
+        draft.note(RepairKind.TIDIED)
+
+
+def _move(writer: _TemplateWriter, in_place: ExistingCopy, url: str, draft: RepairDraft) -> None:
+    """The archive's address goes where it belongs, and the link back to its place (B04, B15)."""
+    if in_place.found is None or _day(in_place) is None or not is_url_safe(in_place.secure):
+        raise CannotRepairError(NoRepairReason.UNSAFE)
+    _restore_link(writer, url)
+    copy = ArchivedCopy(in_place.secure, in_place.found.timestamp)
+    _put_copy(writer, copy, ExistingCopy(CopyWorth.NONE, ""), draft)
+    draft.kind = RepairKind.MOVED
+
+
+def _day(there: ExistingCopy) -> date | None:
+    return day_of_stamp(there.found.timestamp) if there.found is not None else None
+
+
+def _restore_link(writer: _TemplateWriter, url: str) -> None:
+    if not is_url_safe(url):
+        raise CannotRepairError(NoRepairReason.UNSAFE)
+    writer.set(ParameterRole.URL, url)
+
+
+def _put_copy(
+    writer: _TemplateWriter, copy: ArchivedCopy, there: ExistingCopy, draft: RepairDraft
+) -> None:
+    writer.set(ParameterRole.ARCHIVE_URL, copy.address)
+    _put_date(writer, copy.timestamp)
+    draft.archive_url = copy.address
+    draft.note(RepairKind.REPLACED if there.worth is CopyWorth.BAD else RepairKind.ARCHIVED)
+
+
+def _put_date(writer: _TemplateWriter, stamp: str) -> None:
+    day = day_of_stamp(stamp)
+    if day is None:
+        raise CannotRepairError(NoRepairReason.UNSAFE)
+    style = _date_style(writer)
+    said = format_day(day, style, writer.page.language)
+    writer.set(ParameterRole.ARCHIVE_DATE, said, ParameterRole.ARCHIVE_URL)
+
+
+def _correct_date(writer: _TemplateWriter, there: ExistingCopy) -> None:
+    """The day of a copy that stays, where the address itself tells another than was written (B15).
+
+    A shorter timestamp asks for the nearest copy, whatever its day, and one in the archive's own time may
+    be of two days; what names no day is no contradiction. No page is edited for it alone.
+    """
+    said = writer.value_of(ParameterRole.ARCHIVE_DATE)
+    style, day = date_style(said), _day(there)
+    found = there.found
+    is_exact = (
+        found is not None
+        and found.is_known
+        and found.timestamp in _NO_DIGITS.sub("", there.address)
+    )
+    named = read_date(said, today=date.max - timedelta(days=1), first=date.min)
+    if is_exact and style is not None and day is not None and named not in (None, day):
+        writer.set(ParameterRole.ARCHIVE_DATE, format_day(day, style, writer.page.language))
+
+
+def _date_style(writer: _TemplateWriter) -> DateStyle:
+    """As the template's other dates are written, else the page's."""
+    roles = {ParameterRole.ACCESS_DATE, ParameterRole.ARCHIVE_DATE}
+    names = (name for name, role in writer.known.roles.items() if role in roles)
+    styles = (date_style(each.value) for each in writer.template.named(names))
+    return next((style for style in styles if style is not None), writer.page.dates)
+
+
+def _status(writer: _TemplateWriter, status: str) -> str:
+    name = preferred_parameter(writer.known, ParameterRole.STATUS)
+    return status_value(writer.page.rules, name, status) if name else ""
+
+
+def _mark(writer: _TemplateWriter, status: str, draft: RepairDraft) -> None:
+    """Say that the link is dead or usurped, unless the text says so already.
+
+    Whoever wrote ``unfit`` knew more than that it does not answer. Where a copy is shown first without a
+    word, ``dead`` is said only where something is written anyway.
+    """
+    new = _status(writer, status)
+    if not new:
+        return
+    there = writer.field_of(ParameterRole.STATUS)
+    if there is not None and not there.is_plain:
+        raise CannotRepairError(NoRepairReason.COMMENT)
+    said = _status_meaning(writer, there)
+    is_silent = there is None or not there.value
+    is_written = draft.kind not in (None, RepairKind.TIDIED)
+    if is_silent and status == "dead" and not is_written and not writer.page.is_said_alone:
+        return
+    is_worse = status == "usurped" and said == "dead" and there is not None and there.value != new
+    if said in ("", "live") or is_worse:
+        writer.set(ParameterRole.STATUS, new, ParameterRole.ARCHIVE_DATE, ParameterRole.ARCHIVE_URL)
+        draft.note(RepairKind.MARKED)
+
+
+def _status_meaning(writer: _TemplateWriter, there: TemplateField | None) -> str:
+    """What the status says, as `status_said` has it."""
+    return status_meaning(writer.page.rules, there.name, there.value) if there is not None else ""
+
+
+def _is_lost(writer: _TemplateWriter, there: TemplateField) -> bool:
+    return _status_meaning(writer, there) not in ("", "live")
+
+
+def _mark_without(writer: _TemplateWriter, draft: RepairDraft) -> None:
+    """No copy: where a status can say that alone, it does; else the tag is others' matter."""
+    new = _status(writer, "dead")
+    if not writer.page.is_said_alone or not new:
+        raise CannotRepairError(NoRepairReason.NO_COPY)
+    there = writer.field_of(ParameterRole.STATUS)
+    if there is not None and not there.is_plain:
+        raise CannotRepairError(NoRepairReason.COMMENT)
+    if _status_meaning(writer, there) in ("", "live"):
+        writer.set(ParameterRole.STATUS, new)
+        draft.note(RepairKind.TAGGED)
