@@ -200,7 +200,14 @@ def judge_challenge(page: PageEvidence) -> ClassFindings:
         return case
     _scripts(page, case)
     _sayings(page, case)
-    _captcha(page, case)
+    # A captcha with nothing else on the page; an ordinary form may have one, too.
+    boxes = page.seen.marks & {"h-captcha", "g-recaptcha", "turnstile"}
+    loaded = any(each in asked for each in _CAPTCHAS for asked in page.asked)
+    alone = page.volume < 400 and page.seen.fields <= 2 and not page.seen.passwords
+    if (boxes or loaded) and alone and page.seen.links <= 8 and page.seen.pictures <= 2:
+        # A field beside the button is a form that a reader fills in.
+        weight = 0.75 if boxes and page.seen.fields <= 1 else 0.45
+        case.add(weight, "There is a captcha, and nearly nothing else.")
     if case.score and page.status in _REFUSALS:
         case.add(0.4, f"The document came with status {page.status}.")
     return case
@@ -256,17 +263,6 @@ def _firewall(page: PageEvidence, case: ClassFindings) -> None:
             case.add(0.5, f"A firewall answered (server {name}).")
     if page.headers.get("x-datadome") and page.status in _REFUSALS:
         case.add(0.6, "DataDome answered in the site's place (header x-datadome).")
-
-
-def _captcha(page: PageEvidence, case: ClassFindings) -> None:
-    """A captcha with nothing else on the page; an ordinary form may have one, too."""
-    boxes = page.seen.marks & {"h-captcha", "g-recaptcha", "turnstile"}
-    loaded = any(each in asked for each in _CAPTCHAS for asked in page.asked)
-    alone = page.volume < 400 and page.seen.fields <= 2 and not page.seen.passwords
-    if (boxes or loaded) and alone and page.seen.links <= 8 and page.seen.pictures <= 2:
-        # A field beside the button is a form that a reader fills in.
-        weight = 0.75 if boxes and page.seen.fields <= 1 else 0.45
-        case.add(weight, "There is a captcha, and nearly nothing else.")
 
 
 LOOKED_AT = 16_384  # characters of the page

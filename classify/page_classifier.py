@@ -246,7 +246,8 @@ def classify(page: PageEvidence) -> PageClassification:
             case = judge(page)
             doubt = max(doubt, case.score)
             if round(case.score, 4) >= SURE and case.score > best.score:
-                best = _judged(kind, case)
+                sentences = tuple(each[:_SENTENCE_CHARS] for each in case.evidence[:_SENTENCES])
+                best = PageClassification(kind, round(case.score, 2), sentences)
             if kind is PageClass.CHALLENGE and best.kind is kind:
                 return best  # whatever else a challenge looks like
     if best.kind is not PageClass.UNJUDGED:
@@ -257,8 +258,3 @@ def classify(page: PageEvidence) -> PageClassification:
     if page.mime in _HTML and page.traits is None:
         return NOT_JUDGED
     return PageClassification(PageClass.OK, round(1.0 - doubt, 2))
-
-
-def _judged(kind: PageClass, case: ClassFindings) -> PageClassification:
-    sentences = tuple(each[:_SENTENCE_CHARS] for each in case.evidence[:_SENTENCES])
-    return PageClassification(kind, round(case.score, 2), sentences)

@@ -203,7 +203,15 @@ def sniff(beginning: bytes) -> str:
 def _magic(head: bytes) -> str:
     for magic, mime in _BY_FIRST.get(head[0], ()) if head else ():
         if head.startswith(magic):
-            return _inside_ole(head) if mime == OLE else _inside_matroska(head, mime)
+            return (
+                _inside_ole(head)
+                if mime == OLE
+                else (
+                    "video/x-matroska"
+                    if mime == "video/webm" and b"matroska" in head[:64]
+                    else mime
+                )
+            )
     return ""
 
 
@@ -229,7 +237,12 @@ def _ogg(head: bytes) -> str:
 
 def _iso_media(head: bytes) -> str:
     if head[4:8] == b"ftyp":
-        return _brand(head)
+        found = _BRANDS.get(head[8:12])
+        if found is not None:
+            # HEIF's own brand is the major one of many an AVIF; its other brands say so.
+            listed = head[16 : min(int.from_bytes(head[:4], "big"), 128)]
+            return "image/avif" if found == "image/heif" and b"avif" in listed else found
+        return "video/3gpp" if head[8:11] in (b"3gp", b"3g2") else "video/mp4"
     return "video/quicktime" if head[4:8] in _BOXES and head[0] == 0 else ""
 
 
@@ -247,15 +260,6 @@ def _by_offset(head: bytes) -> str:
     return "video/mp2t" if synced and b"\0" in head[:376] else ""
 
 
-def _brand(head: bytes) -> str:
-    found = _BRANDS.get(head[8:12])
-    if found is not None:
-        # HEIF's own brand is the major one of many an AVIF; its other brands say so.
-        listed = head[16 : min(int.from_bytes(head[:4], "big"), 128)]
-        return "image/avif" if found == "image/heif" and b"avif" in listed else found
-    return "video/3gpp" if head[8:11] in (b"3gp", b"3g2") else "video/mp4"
-
-
 def _mpeg_audio(head: bytes) -> str:
     """A frame of MPEG audio, or of AAC (ISO/IEC 11172-3, 2.4.1.3; 13818-7, 6.2)."""
     if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE0 != 0xE0 or head[:2] in _UTF_16_MARKS:
@@ -265,11 +269,6 @@ def _mpeg_audio(head: bytes) -> str:
     layer, version = head[1] & 0x06, head[1] & 0x18
     valid = layer and version != 0x08 and head[2] & _MP3_BITRATES != _MP3_BITRATES
     return "audio/mpeg" if valid and head[2] & 0x0C != 0x0C else ""
-
-
-def _inside_matroska(head: bytes, mime: str) -> str:
-    """WebM is Matroska with a document type of its own (RFC 9559; RFC 8794, 11.2.6)."""
-    return "video/x-matroska" if mime == "video/webm" and b"matroska" in head[:64] else mime
 
 
 def _inside_zip(head: bytes) -> str:
@@ -326,47 +325,36 @@ def _written(head: bytes) -> str:
     """HTML, XML with what it is used for, or JSON; empty when it is none."""
     text = head.lstrip(_BLANKS)
     if text[:1] == b"<":
-        return _marked_up(text)
+        # The type of what begins with "<"; empty when that is all that it has of markup.
+        is_xml = text.startswith(b"<?xml") and text[5:6] in _BLANKS
+        at = 0 if not is_xml else _after(text, 0, b"?>")
+        commented = False
+        for _ in range(_PROLOG_LIMIT):
+            at += len(text) - at - len(text[at:].lstrip(_BLANKS))
+            if text.startswith(b"<!--", at):
+                at, commented = _after(text, at + 4, b"-->"), True
+            elif is_xml and text.startswith(b"<?", at):
+                at = _after(text, at, b"?>")
+            elif not is_xml and _HTML.match(text, at) is not None:
+                return "text/html"
+            elif text.startswith(b"<!DOCTYPE", at):
+                closed, subset = text.find(b">", at), text.find(b"[", at)
+                if 0 <= subset < closed:
+                    at = _after(text, _after(text, subset, b"]"), b">")
+                else:
+                    at = _after(text, at, b">")
+            else:
+                break
+        return _root_type(text, at) or (XML if is_xml else "text/html" if commented else "")
     if text[:1] != b"{" or _JSON.match(text) is None:
         return ""
     return "application/feed+json" if _JSON_FEED.search(text) else "application/json"
-
-
-def _marked_up(text: bytes) -> str:
-    """The type of what begins with "<"; empty when that is all that it has of markup.
-
-    The document element decides for XML, after declaration, comments and document type (XML 1.0,
-    2.8); HTML may begin with any of some elements, or with a comment.
-    """
-    is_xml = text.startswith(b"<?xml") and text[5:6] in _BLANKS
-    at = 0 if not is_xml else _after(text, 0, b"?>")
-    commented = False
-    for _ in range(_PROLOG_LIMIT):
-        at += len(text) - at - len(text[at:].lstrip(_BLANKS))
-        if text.startswith(b"<!--", at):
-            at, commented = _after(text, at + 4, b"-->"), True
-        elif is_xml and text.startswith(b"<?", at):
-            at = _after(text, at, b"?>")
-        elif not is_xml and _HTML.match(text, at) is not None:
-            return "text/html"
-        elif text.startswith(b"<!DOCTYPE", at):
-            at = _after_doctype(text, at)
-        else:
-            break
-    return _root_type(text, at) or (XML if is_xml else "text/html" if commented else "")
 
 
 def _after(text: bytes, start: int, end: bytes) -> int:
     """Where it goes on after `end`; at the end of the text when it is not there."""
     found = text.find(end, start)
     return len(text) if found < 0 else found + len(end)
-
-
-def _after_doctype(text: bytes, start: int) -> int:
-    closed, subset = text.find(b">", start), text.find(b"[", start)
-    if 0 <= subset < closed:
-        return _after(text, _after(text, subset, b"]"), b">")
-    return _after(text, start, b">")
 
 
 def _root_type(text: bytes, at: int) -> str:

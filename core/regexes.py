@@ -155,7 +155,14 @@ class RegexList:
 
     def __init__(self, expressions: list[str]) -> None:
         """Compile them; `check_regex` has taken each."""
-        self._sets = _sets_of(expressions)
+        sets: list[_RegexSet | _SingleRegex] = []
+        start, chars = 0, 0
+        for number, expression in enumerate(expressions):
+            chars += len(expression)
+            if chars > SET_CHARS or number - start >= SET_PATTERNS:
+                sets += _compiled(expressions[start:number], start)
+                start, chars = number, len(expression)
+        self._sets = sets + _compiled(expressions[start:], start)
 
     def search(self, text: str) -> Iterator[int]:
         """The numbers of those that are found in the text."""
@@ -208,17 +215,6 @@ def _each_alone(expressions: list[str], first: int, text: str) -> Iterator[int]:
     for number, expression in enumerate(expressions, start=first):
         if re2.search(expression, text, re2_options(REGEX_LIMIT_BYTES)):
             yield number
-
-
-def _sets_of(expressions: list[str]) -> list[_RegexSet | _SingleRegex]:
-    sets: list[_RegexSet | _SingleRegex] = []
-    start, chars = 0, 0
-    for number, expression in enumerate(expressions):
-        chars += len(expression)
-        if chars > SET_CHARS or number - start >= SET_PATTERNS:
-            sets += _compiled(expressions[start:number], start)
-            start, chars = number, len(expression)
-    return sets + _compiled(expressions[start:], start)
 
 
 def _compiled(expressions: list[str], first: int) -> list[_RegexSet | _SingleRegex]:

@@ -173,7 +173,10 @@ def replay_key(url: str) -> str:
     plain = _PLAIN.fullmatch(url)
     if plain is not None:
         host, path = plain.groups()
-        return _front(host) + (path.lower() or "/")
+        # The key of the host's root without its slash; of a host that `_PLAIN` takes.
+        www = _PLAIN_WWW.match(host)
+        labels = host[www.end() :].split(".") if www is not None else host.split(".")
+        return (",".join(reversed(labels)) + ")") + (path.lower() or "/")
     if not url:
         return "-"
     if url.startswith("filedesc"):
@@ -184,13 +187,6 @@ def replay_key(url: str) -> str:
         if url.startswith("urn:"):
             return url
         raise BadUrlError(f"{url[:200]!r} has no replay key: {error}.", reason="port") from error
-
-
-def _front(host: str) -> str:
-    """The key of the host's root without its slash; of a host that `_PLAIN` takes."""
-    www = _PLAIN_WWW.match(host)
-    labels = host[www.end() :].split(".") if www is not None else host.split(".")
-    return ",".join(reversed(labels)) + ")"
 
 
 def _key(url: bytes) -> bytes:
@@ -341,12 +337,10 @@ def _query(query: bytes) -> bytes:
     query = query.lower()
     if len(query) < 2:
         return query
-    return b"&".join(b"=".join(pair) for pair in sorted(_pairs(query)))
-
-
-def _pairs(query: bytes) -> list[tuple[bytes, ...]]:
-    # Pairs, not texts, are compared: "a" sorts before "a=", and "a=1" before "a-b".
-    return [tuple(argument.split(b"=", 1)) for argument in query.split(b"&")]
+    return b"&".join(
+        b"=".join(pair)
+        for pair in sorted([tuple(argument.split(b"=", 1)) for argument in query.split(b"&")])
+    )
 
 
 def _without_sessions(query: bytes) -> bytes:
@@ -356,11 +350,7 @@ def _without_sessions(query: bytes) -> bytes:
         if matches:
             start, end = matches[-1].span()
             query = query[:start] + query[end + 1 :]
-    return _without_coldfusion(query)
-
-
-def _without_coldfusion(query: bytes) -> bytes:
-    """The query without the last ``cfid=…&cftoken=…``."""
+    # The query without the last ``cfid=…&cftoken=…``.
     arguments = query.split(b"&")
     for place in range(len(arguments) - 1, 0, -1):
         before, token = arguments[place - 1], arguments[place].lower()

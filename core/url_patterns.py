@@ -144,7 +144,22 @@ def parse_pattern(text: str) -> UrlPattern:
 def _plain(text: str) -> UrlPattern:
     authority = _URL.sub("", text, count=1).partition("/")[0]
     if "," in authority or authority.endswith(")"):
-        return _surt(text)
+        found = _SURT.fullmatch(text)
+        if found is None:
+            raise _bad(text, "a SURT prefix reads org,example)/path")
+        scheme, labels, port, closed, path = found.groups()
+        host = ".".join(reversed(labels.split(",")))
+        if not closed:
+            if path or port:
+                raise _bad(
+                    text, "in a SURT prefix the host is closed before the path: org,example)/x"
+                )
+            return UrlPattern(PatternForm.HOST_TREE, canonical_host(host))
+        if not path and not port and not scheme:
+            return UrlPattern(PatternForm.HOST, canonical_host(host))
+        authority = f"{canonical_host(host)}:{port}" if port else canonical_host(host)
+        written = f"{scheme or 'http'}://{authority}{path or '/'}"
+        return UrlPattern(PatternForm.PREFIX, _prefix(written), (scheme or "").lower())
     scheme = _URL.match(text)
     if scheme is not None:
         bare = "/" not in text[scheme.end() :] and "?" not in text[scheme.end() :]
@@ -173,23 +188,6 @@ def _host(text: str) -> UrlPattern:
     if re.fullmatch(r"[^\[\]:]+:\d{1,5}|\[.*\]:\d{1,5}", bare):  # with a port
         return UrlPattern(PatternForm.PREFIX, _prefix(f"http://{bare}/"))
     return UrlPattern(PatternForm.HOST_TREE, canonical_host(bare))
-
-
-def _surt(text: str) -> UrlPattern:
-    found = _SURT.fullmatch(text)
-    if found is None:
-        raise _bad(text, "a SURT prefix reads org,example)/path")
-    scheme, labels, port, closed, path = found.groups()
-    host = ".".join(reversed(labels.split(",")))
-    if not closed:
-        if path or port:
-            raise _bad(text, "in a SURT prefix the host is closed before the path: org,example)/x")
-        return UrlPattern(PatternForm.HOST_TREE, canonical_host(host))
-    if not path and not port and not scheme:
-        return UrlPattern(PatternForm.HOST, canonical_host(host))
-    authority = f"{canonical_host(host)}:{port}" if port else canonical_host(host)
-    written = f"{scheme or 'http'}://{authority}{path or '/'}"
-    return UrlPattern(PatternForm.PREFIX, _prefix(written), (scheme or "").lower())
 
 
 def _prefix(text: str) -> str:

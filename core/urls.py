@@ -91,7 +91,17 @@ def fetch_key(text: str, *, allow_single_label: bool = False) -> str:
     'http://www.example.org/a%20b'
     """
     repaired = repair(text)
-    raw_authority = _check_raw_authority(repaired)
+    # The authority as it was typed, without user information.
+    match = _WEB_SCHEME.match(repaired)
+    if match is None:
+        raise _bad(repaired, UrlFault.SCHEME, "it is neither http nor https")
+    authority = match[2].rpartition("@")[2]
+    # The parser skips any number of slashes; two people mean a host, three a host left out (W48).
+    if len(match[1]) > 2 or not authority:
+        raise _bad(repaired, UrlFault.NO_HOST, "it names no host")
+    if "%" in authority:
+        _refuse_invisible(unquote_to_bytes(authority).decode(errors="replace"), repaired)
+    raw_authority = authority
     try:
         url = _parse(repaired)
     except BadUrlError as error:
@@ -125,7 +135,25 @@ def repair(text: str) -> str:
     if _QUOTED_WHOLE.match(text):
         text = _unquote_once(text)
         _refuse_invisible(text, text)
-    return _with_scheme(text)
+    if text.startswith("//"):
+        return "https:" + text
+    if text.startswith("://"):
+        return "http" + text
+    if text[0] in "/\\?#.":
+        raise _bad(text, UrlFault.NO_HOST, "it names no host")
+    scheme = _SCHEME.match(text)
+    if scheme is not None and _HOST_AND_PORT.match(text) is None:
+        if scheme[1].lower() not in ("http", "https"):
+            raise _bad(text, UrlFault.SCHEME, "it is neither http nor https")
+        return text
+    authority = re.split(r"[/\\?#]", text, maxsplit=1)[0]
+    if "@" in authority:
+        raise _bad(text, UrlFault.SCHEME, "it looks like an e-mail address")
+    host = authority.partition(":")[0]
+    if _DIGITS_AND_DOTS.fullmatch(host) and not _IPV4.fullmatch(host):
+        # With a scheme the parser's word holds (it reads 3.14 as 3.0.0.14); without, it is a number.
+        raise _bad(text, UrlFault.NO_HOST, "it is a number")
+    return "http://" + text
 
 
 def identity_key(url: str) -> str:
@@ -220,48 +248,12 @@ def _strip(url: can_ada.URL) -> None:
         url.hash = ""
 
 
-def _with_scheme(text: str) -> str:
-    if text.startswith("//"):
-        return "https:" + text
-    if text.startswith("://"):
-        return "http" + text
-    if text[0] in "/\\?#.":
-        raise _bad(text, UrlFault.NO_HOST, "it names no host")
-    scheme = _SCHEME.match(text)
-    if scheme is not None and _HOST_AND_PORT.match(text) is None:
-        if scheme[1].lower() not in ("http", "https"):
-            raise _bad(text, UrlFault.SCHEME, "it is neither http nor https")
-        return text
-    authority = re.split(r"[/\\?#]", text, maxsplit=1)[0]
-    if "@" in authority:
-        raise _bad(text, UrlFault.SCHEME, "it looks like an e-mail address")
-    host = authority.partition(":")[0]
-    if _DIGITS_AND_DOTS.fullmatch(host) and not _IPV4.fullmatch(host):
-        # With a scheme the parser's word holds (it reads 3.14 as 3.0.0.14); without, it is a number.
-        raise _bad(text, UrlFault.NO_HOST, "it is a number")
-    return "http://" + text
-
-
 def _unquote_once(text: str) -> str:
     data = unquote_to_bytes(text)
     try:
         return data.decode()
     except UnicodeDecodeError:
         return "".join(chr(byte) if byte < 0x80 else f"%{byte:02X}" for byte in data)
-
-
-def _check_raw_authority(text: str) -> str:
-    """The authority as it was typed, without user information."""
-    match = _WEB_SCHEME.match(text)
-    if match is None:
-        raise _bad(text, UrlFault.SCHEME, "it is neither http nor https")
-    authority = match[2].rpartition("@")[2]
-    # The parser skips any number of slashes; two people mean a host, three a host left out (W48).
-    if len(match[1]) > 2 or not authority:
-        raise _bad(text, UrlFault.NO_HOST, "it names no host")
-    if "%" in authority:
-        _refuse_invisible(unquote_to_bytes(authority).decode(errors="replace"), text)
-    return authority
 
 
 def _refuse_invisible(checked: str, text: str) -> None:

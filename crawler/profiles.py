@@ -124,14 +124,26 @@ def load_chain(name: str) -> tuple[ProfileLayer, ...]:
     chain: list[ProfileLayer] = []
     path = _path(name)
     while True:
-        source = _source(path)
+        source = str(path) if path.parent != FOLDER else f"profile {path.stem}"
         text = _text(path, name)
         try:
             document = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"{source} is no TOML: {error}.") from error
         parent = document.pop(EXTENDS, None)
-        _place_files(document, path.resolve().parent)
+        # Let the files that a profile brings along be seen from its own folder.
+        folder = path.resolve().parent
+        for group, key in _FILES:
+            table = document.get(group)
+            if not isinstance(table, dict):
+                continue
+            value = table.get(key)
+            if isinstance(value, str) and value:
+                table[key] = str(folder / value)
+            elif isinstance(value, list):
+                table[key] = [
+                    str(folder / each) if isinstance(each, str) else each for each in value
+                ]
         chain.append(ProfileLayer(source, text, document))
         if parent is None:
             return tuple(chain)
@@ -143,19 +155,6 @@ def load_chain(name: str) -> tuple[ProfileLayer, ...]:
                 "and none itself."
             )
         name, path = parent, _path(parent, near=path.parent)
-
-
-def _place_files(document: dict[str, Any], folder: Path) -> None:
-    """Let the files that a profile brings along be seen from its own folder."""
-    for group, key in _FILES:
-        table = document.get(group)
-        if not isinstance(table, dict):
-            continue
-        value = table.get(key)
-        if isinstance(value, str) and value:
-            table[key] = str(folder / value)
-        elif isinstance(value, list):
-            table[key] = [str(folder / each) if isinstance(each, str) else each for each in value]
 
 
 def merge_chain(chain: tuple[ProfileLayer, ...]) -> dict[str, Any]:
@@ -209,10 +208,6 @@ def _path(name: str, *, near: Path | None = None) -> Path:
     if "/" in name or name.endswith(".toml"):
         return Path(name) if near is None else near / name
     return FOLDER / f"{name}.toml"
-
-
-def _source(path: Path) -> str:
-    return str(path) if path.parent != FOLDER else f"profile {path.stem}"
 
 
 def _text(path: Path, name: str) -> str:

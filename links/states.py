@@ -286,7 +286,11 @@ def next_health(
     ):
         return _counted(standing, finding, day, preset, browser=browser)
     if rule is TransitionRule.CLEAR or (rule is TransitionRule.SEEN and seen):
-        return _cleared(standing, seen=seen, browser=browser)
+        if standing.state is LinkState.ALIVE and not standing.fails and not standing.proofs:
+            return standing
+        if FailureProof.SOFT in standing.proofs and browser and not seen:
+            return replace(standing, proofs=standing.proofs | FailureProof.SUSPECT)
+        return LinkHealth(LinkState.ALIVE)
     return _changed(standing, finding, rule)
 
 
@@ -343,14 +347,6 @@ def _told(standing: LinkHealth, finding: CheckResult, day: int, preset: CheckPre
     if TRANSITIONS[standing.state, CheckVerdict.GONE] is TransitionRule.KEEP:
         return standing
     return replace(standing, proofs=standing.proofs | FailureProof.TAGGED)
-
-
-def _cleared(standing: LinkHealth, *, seen: bool, browser: bool) -> LinkHealth:
-    if standing.state is LinkState.ALIVE and not standing.fails and not standing.proofs:
-        return standing
-    if FailureProof.SOFT in standing.proofs and browser and not seen:
-        return replace(standing, proofs=standing.proofs | FailureProof.SUSPECT)
-    return LinkHealth(LinkState.ALIVE)
 
 
 def _changed(standing: LinkHealth, finding: CheckResult, rule: TransitionRule) -> LinkHealth:

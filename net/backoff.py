@@ -87,19 +87,13 @@ class StoreRetry:
             try:
                 answer = await asyncio.to_thread(verb)
             except TransientError as error:
-                self._note_away(error)
+                if self._away_since is None:
+                    self._away_since = self._clock.monotonic()
+                    self._report(WaitStarted("store", str(error)))
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, STORE_LONGEST_PAUSE_S)
             else:
-                self._note_back()
+                if self._away_since is not None:
+                    away_s, self._away_since = self._clock.monotonic() - self._away_since, None
+                    self._report(WaitEnded("store", away_s))
                 return answer
-
-    def _note_away(self, error: TransientError) -> None:
-        if self._away_since is None:
-            self._away_since = self._clock.monotonic()
-            self._report(WaitStarted("store", str(error)))
-
-    def _note_back(self) -> None:
-        if self._away_since is not None:
-            away_s, self._away_since = self._clock.monotonic() - self._away_since, None
-            self._report(WaitEnded("store", away_s))

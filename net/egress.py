@@ -225,10 +225,40 @@ class Egress:
         host = self._permitted(host, port)
         via = self._via.of(host)
         if via is None:
-            return self._direct(host, port, patience)
+            addresses, real_port = self._given(host, port) or (
+                self._resolver.addresses(host, port, patience=patience),
+                port,
+            )
+            checked = self._checked(host, addresses, real_port)
+            try:
+                sock = ConnectionRace(patience).run(checked, real_port)
+            except OSError as error:
+                raise ConnectError(f"{host}:{port} cannot be reached: {error}.") from error
+            return EgressConnection(sock, str(sock.getpeername()[0]))
         if via.scheme is UpstreamProxyScheme.HTTP:
             return self._through_http(via, host, port, patience, tunnel=tunnel)
-        return self._through_socks(via, host, port, patience)
+        # By SOCKS5: to a checked address, or with ``socks5h`` to the name.
+        given = self._given(host, port)
+        if given is not None:
+            addresses, port = given
+        elif via.scheme is UpstreamProxyScheme.SOCKS5:
+            addresses = self._resolver.addresses(host, port, patience=patience)
+        else:
+            sock = self._reach(via, patience)
+            with socket_timeout(sock, patience, str(via)):
+                open_socks_tunnel(sock, via, host, port)
+            return EgressConnection(sock, "", via)
+        failure = ConnectError(f"{host} has no address.")
+        for address in self._checked(host, addresses, port)[:TRIED_THROUGH_PROXY]:
+            sock = self._reach(via, patience)
+            try:
+                with socket_timeout(sock, patience, str(via)):
+                    open_socks_tunnel(sock, via, str(address), port)
+            except ConnectError as error:
+                failure = error
+                continue
+            return EgressConnection(sock, str(address), via)
+        raise failure
 
     def address_of(self, host: str, *, patience: CancellableTimeout) -> str:
         """The one address that stands for the host: the lowest of those it has; nothing is opened.
@@ -260,44 +290,6 @@ class Egress:
         if port in BAD_PORTS:
             raise BlockedPortError(f"{canonical}:{port} is refused, as browsers refuse it.")
         return canonical
-
-    def _direct(self, host: str, port: int, patience: CancellableTimeout) -> EgressConnection:
-        addresses, real_port = self._given(host, port) or (
-            self._resolver.addresses(host, port, patience=patience),
-            port,
-        )
-        checked = self._checked(host, addresses, real_port)
-        try:
-            sock = ConnectionRace(patience).run(checked, real_port)
-        except OSError as error:
-            raise ConnectError(f"{host}:{port} cannot be reached: {error}.") from error
-        return EgressConnection(sock, _peer(sock))
-
-    def _through_socks(
-        self, via: UpstreamProxy, host: str, port: int, patience: CancellableTimeout
-    ) -> EgressConnection:
-        """By SOCKS5: to a checked address, or with ``socks5h`` to the name."""
-        given = self._given(host, port)
-        if given is not None:
-            addresses, port = given
-        elif via.scheme is UpstreamProxyScheme.SOCKS5:
-            addresses = self._resolver.addresses(host, port, patience=patience)
-        else:
-            sock = self._reach(via, patience)
-            with socket_timeout(sock, patience, str(via)):
-                open_socks_tunnel(sock, via, host, port)
-            return EgressConnection(sock, "", via)
-        failure = ConnectError(f"{host} has no address.")
-        for address in self._checked(host, addresses, port)[:TRIED_THROUGH_PROXY]:
-            sock = self._reach(via, patience)
-            try:
-                with socket_timeout(sock, patience, str(via)):
-                    open_socks_tunnel(sock, via, str(address), port)
-            except ConnectError as error:
-                failure = error
-                continue
-            return EgressConnection(sock, str(address), via)
-        raise failure
 
     def _through_http(
         self,
@@ -405,7 +397,3 @@ def _literal(host: str) -> Addresses | None:
         return (ipaddress.ip_address(host.strip("[]")),)
     except ValueError:
         return None
-
-
-def _peer(sock: socket.socket) -> str:
-    return str(sock.getpeername()[0])

@@ -103,16 +103,13 @@ class ProcessSupervisor:
         finally:
             ending.cancel()
             stopping.set()
-            await self._wait_for_all(keeping)
-
-    async def _wait_for_all(self, keeping: Sequence["asyncio.Task[None]"]) -> None:
-        self._tell()
-        _, left = await asyncio.wait(keeping, timeout=LONGEST_PAUSE_S)
-        for process in self._running.values():
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-        if left:
-            await asyncio.wait(left)
+            self._tell()
+            _, left = await asyncio.wait(keeping, timeout=LONGEST_PAUSE_S)
+            for process in self._running.values():
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+            if left:
+                await asyncio.wait(left)
 
     def _tell(self) -> None:
         for process in self._running.values():

@@ -154,7 +154,10 @@ class RedisClient:
             )
         except (self._redis.RedisError, OSError) as error:
             self._node = self._first
-            raise self._as_ours(error) from None
+            words = " ".join(str(error).split()).rstrip(".")
+            if self._address.password:
+                words = words.replace(self._address.password, "***")
+            raise self._manners.as_error(self._fault(error), words) from None
 
     def _ask_once(self, question: Callable[[Any, int], Any], turn: int) -> Any:
         for _ in range(MAX_MOVES):
@@ -170,12 +173,6 @@ class RedisClient:
         if client is None:
             client = self._nodes[self._node] = self._connected(*self._node)
         return client
-
-    def _as_ours(self, error: Exception) -> WeboidError:
-        words = " ".join(str(error).split()).rstrip(".")
-        if self._address.password:
-            words = words.replace(self._address.password, "***")
-        return self._manners.as_error(self._fault(error), words)
 
     def _fault(self, error: Exception) -> RedisFault:
         errors = self._redis.exceptions

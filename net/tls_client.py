@@ -111,7 +111,11 @@ class TlsClient:
 
     def __init__(self, ca_file: str, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
-        self._strict = _strict_context(ca_file)
+        context = ssl.create_default_context()
+        if ca_file:
+            context.load_verify_locations(ca_file)
+        context.set_ciphers(_CIPHERS)
+        self._strict = _for_http1(context)
         self._lenient = _lenient_context()
         self._sessions: dict[tuple[str, int, bool], tuple[float, ssl.SSLSession]] = {}
         self._lock = threading.Lock()
@@ -228,14 +232,6 @@ def _words(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
         return (error.reason or str(error)).replace("_", " ").lower()
     return str(error)
-
-
-def _strict_context(ca_file: str) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    if ca_file:
-        context.load_verify_locations(ca_file)
-    context.set_ciphers(_CIPHERS)
-    return _for_http1(context)
 
 
 def _lenient_context() -> ssl.SSLContext:

@@ -72,7 +72,11 @@ def open_socks_tunnel(sock: socket.socket, via: UpstreamProxy, host: str, port: 
     if version != 5:
         raise ConnectError(f"{via} does not speak SOCKS5.")
     if method == 2 and via.username:
-        _log_in(sock, via)
+        # Username and password (RFC 1929).
+        name, password = via.username.encode(), via.password.encode()
+        sock.sendall(b"\x01" + bytes([len(name)]) + name + bytes([len(password)]) + password)
+        if _exactly(sock, 2, via)[1] != 0:
+            raise ConnectError(f"{via} refuses our credentials.")
     elif method != 0:
         raise ConnectError(f"{via} accepts none of our ways to log in.")
     sock.sendall(b"\x05\x01\x00" + _socks_address(host) + port.to_bytes(2, "big"))
@@ -144,14 +148,6 @@ def proxy_fault(head: ResponseHead, via: UpstreamProxy) -> str:
     if head.status >= 400 and (own_name or marked):  # RFC 9209: Proxy-Status
         return f"{via} answers in its own name: {_said(head)}."
     return ""
-
-
-def _log_in(sock: socket.socket, via: UpstreamProxy) -> None:
-    """Username and password (RFC 1929)."""
-    name, password = via.username.encode(), via.password.encode()
-    sock.sendall(b"\x01" + bytes([len(name)]) + name + bytes([len(password)]) + password)
-    if _exactly(sock, 2, via)[1] != 0:
-        raise ConnectError(f"{via} refuses our credentials.")
 
 
 def _socks_address(host: str) -> bytes:

@@ -130,7 +130,7 @@ class MementoIndex:
             "at": _LATEST_MS if at is None else unix_milliseconds(at),
             "timestamp": "" if at is None else timestamp14(at),
         }
-        found = self._exact(values) if at is not None else None
+        found = next(iter(self._of_second(values)), None) if at is not None else None
         return found or self._good(values) or self._best(values)
 
     def is_listed(self, memento: PageMemento) -> bool:
@@ -145,10 +145,6 @@ class MementoIndex:
         found = self._of_second({**values, "at": at})
         # Of two captures in one second, by http and by https, either may be the one that is meant.
         return PageMemento(values["url"], memento.timestamp) in found
-
-    def _exact(self, values: dict[str, Any]) -> PageMemento | None:
-        """The one whose second is asked for."""
-        return next(iter(self._of_second(values)), None)
 
     def _of_second(self, values: dict[str, Any]) -> list[PageMemento]:
         """Return those of the second that is asked for, the best first."""

@@ -160,7 +160,16 @@ class TakedownAuditor:
             UnavailableError: nobody answers at an origin.
         """
         proof = AuditReport(cases=cases)
-        hidden = _marks_of(cases)
+        # How lists, TimeMaps and CDX name captures that are hidden.
+        marks = set()
+        for case in cases:
+            if case.effect is TakedownEffect.HIDE:
+                url, at = case.capture.url, case.timestamp
+                for spelled in {url, escape_url(url)}:
+                    marks.add(f"{at}(?:[a-z]{{2}}_)?/{re.escape(spelled)}(?![A-Za-z0-9?&=/_-])")
+                key = re.escape(case.capture.urlkey)
+                marks.add(f'(?:^|["\\s]){key}[", ]+{at}')
+        hidden = re.compile("|".join(sorted(marks)).encode(), re.MULTILINE) if marks else None
         probes = dict.fromkeys(
             (*front_probes(app, cases, proof.unproved), *replay_probes(cases), *self._again(warm))
         )
@@ -435,16 +444,3 @@ def _leak(
     elif status == HTTPStatus.UNAVAILABLE_FOR_LEGAL_REASONS:
         return "It tells that something is hidden."
     return ""
-
-
-def _marks_of(cases: list[AuditCase]) -> re.Pattern[bytes] | None:
-    """How lists, TimeMaps and CDX name captures that are hidden."""
-    marks = set()
-    for case in cases:
-        if case.effect is TakedownEffect.HIDE:
-            url, at = case.capture.url, case.timestamp
-            for spelled in {url, escape_url(url)}:
-                marks.add(f"{at}(?:[a-z]{{2}}_)?/{re.escape(spelled)}(?![A-Za-z0-9?&=/_-])")
-            key = re.escape(case.capture.urlkey)
-            marks.add(f'(?:^|["\\s]){key}[", ]+{at}')
-    return re.compile("|".join(sorted(marks)).encode(), re.MULTILINE) if marks else None

@@ -50,23 +50,19 @@ def main() -> None:
             }
             sys.stdout.write(json.dumps(ready) + "\n")
             sys.stdout.flush()
-            _wait_for_the_end()
+            # Return when standard input ends.
+            over = threading.Event()
+
+            def watch() -> None:
+                while os.read(sys.stdin.fileno(), 4096):
+                    continue
+                over.set()
+
+            threading.Thread(target=watch, daemon=True).start()
+            over.wait()
     except WeboidError as error:
         sys.exit(f"proxy: {error}")
     logging.shutdown()
-
-
-def _wait_for_the_end() -> None:
-    """Return when standard input ends."""
-    over = threading.Event()
-
-    def watch() -> None:
-        while os.read(sys.stdin.fileno(), 4096):
-            continue
-        over.set()
-
-    threading.Thread(target=watch, daemon=True).start()
-    over.wait()
 
 
 if __name__ == "__main__":

@@ -224,7 +224,10 @@ class Exchange:
         except MalformedMessageError as error:
             connection.close()
             raise NoResponseError(502, f"malformed: {error}") from error
-        self._check_type(head, connection)
+        # Refuse a response whose type the visit's stored level leaves out.
+        if head.status not in _NO_CONTENT and self.visit.stored.excludes_type(head.mime):
+            connection.close()
+            raise self.leave_out(head, head.mime)
         kept = head
         if self.visit.login:
             request, kept = redact_request(request), redact_response(head)
@@ -262,16 +265,6 @@ class Exchange:
             )
         )
         return keep_alive
-
-    def _check_type(self, head: ResponseHead, connection: OriginConnection) -> None:
-        """Refuse a response whose type the visit's stored level leaves out.
-
-        Raises:
-            NoResponseError: it is left out; the connection is closed.
-        """
-        if head.status not in _NO_CONTENT and self.visit.stored.excludes_type(head.mime):
-            connection.close()
-            raise self.leave_out(head, head.mime)
 
     def leave_out(self, head: ResponseHead, mime: str) -> NoResponseError:
         """Note that the response is not recorded for its type; return what says so to the browser."""

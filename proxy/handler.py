@@ -105,40 +105,39 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
         head = parse_request_head(raw)
         connection = head.get(b"proxy-connection") or head.get(b"connection")
         keep_alive = keeps_alive(head.version, connection)
-        visit = self._authorised(head)
+        # Whose request it is. Inside a tunnel the CONNECT has said so.
+        if self._tunnel is not None:
+            visit = self._visit
+        else:
+            visit = self.server.visits.authorised(head.get(b"proxy-authorization"))
         if visit is None:
             self._discard_body(head)
             self._send(407, b'Proxy-Authenticate: Basic realm="weboid"\r\n', keep_alive=keep_alive)
             return keep_alive
         if head.method == "CONNECT":
-            return self._open_tunnel(head, visit)
+            if self._tunnel is not None:
+                raise MalformedMessageError("CONNECT inside a tunnel.")
+            host, port = parse_authority(head.target, 443)
+            self._send(200, b"", keep_alive=True, length=False)
+            self._tunnel, self._visit = (host, port, self._wire.speaks_tls()), visit
+            if not self._tunnel[2]:  # browsers ask for a tunnel for ws:// too (RFC 6455, 4.1)
+                return True
+            context = self.server.ca.context_for(host)
+            try:
+                secured = context.wrap_socket(self._wire.sock, server_side=True)
+            except (OSError, ValueError) as error:
+                raise ConnectionLostError(f"The browser ended the handshake: {error}.") from error
+            self.request = self.connection = secured
+            self._wire = BrowserConnection(secured)
+            return True
         return self._forward(head, visit, keep_alive=keep_alive)
 
-    def _authorised(self, head: RequestHead) -> VisitSession | None:
-        """Whose request it is. Inside a tunnel the CONNECT has said so."""
-        if self._tunnel is not None:
-            return self._visit
-        return self.server.visits.authorised(head.get(b"proxy-authorization"))
-
-    def _open_tunnel(self, head: RequestHead, visit: VisitSession) -> bool:
-        if self._tunnel is not None:
-            raise MalformedMessageError("CONNECT inside a tunnel.")
-        host, port = parse_authority(head.target, 443)
-        self._send(200, b"", keep_alive=True, length=False)
-        self._tunnel, self._visit = (host, port, self._wire.speaks_tls()), visit
-        if not self._tunnel[2]:  # browsers ask for a tunnel for ws:// too (RFC 6455, 4.1)
-            return True
-        context = self.server.ca.context_for(host)
-        try:
-            secured = context.wrap_socket(self._wire.sock, server_side=True)
-        except (OSError, ValueError) as error:
-            raise ConnectionLostError(f"The browser ended the handshake: {error}.") from error
-        self.request = self.connection = secured
-        self._wire = BrowserConnection(secured)
-        return True
-
     def _forward(self, head: RequestHead, visit: VisitSession, *, keep_alive: bool) -> bool:
-        origin, target, url = self._locate(head)
+        # (origin, request target in origin form, URL) of a request.
+        if self._tunnel is None:
+            origin, target, url = parse_absolute(head.target)
+        else:
+            origin, target, url = self._tunnel, *parse_tunnelled(head.target, self._tunnel)
         head = with_headers(head, visit.headers)
         kind = WebSocketExchange if asks_for_websocket(head) else Exchange
         exchange = kind(self.server.exchanges, visit, url, head.method)
@@ -240,16 +239,6 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
         except OSError as error:  # the spool's disk, not the browser
             _fail_visit(exchange, error)
             return False
-
-    def _locate(self, head: RequestHead) -> tuple[Origin, str, str]:
-        """(origin, request target in origin form, URL) of a request.
-
-        Raises:
-            MalformedMessageError: it is no request that a proxy can serve.
-        """
-        if self._tunnel is None:
-            return parse_absolute(head.target)
-        return self._tunnel, *parse_tunnelled(head.target, self._tunnel)
 
     def _read_body(self, head: RequestHead) -> bytes | None:
         """The request's body without its transfer coding; None when it has none.

@@ -160,7 +160,9 @@ class ConnectionPool:
             if connection is None:
                 return None
             unfit = fresh or not _suits(connection, strict=strict)
-            if not unfit and not self._is_spent(connection):
+            if not unfit and not (
+                self._monotonic() - connection.idle_since > IDLE_S or connection.readable()
+            ):
                 return connection
             connection.sock.close()  # its place is ours now
             if unfit:
@@ -272,9 +274,6 @@ class ConnectionPool:
         self._hosts[connection.origin].idle.remove(connection)
         del self._idle[connection]
 
-    def _is_spent(self, connection: OriginConnection) -> bool:
-        return self._monotonic() - connection.idle_since > IDLE_S or connection.readable()
-
 
 def _suits(connection: OriginConnection, *, strict: bool) -> bool:
     return not (strict and connection.tls.error)
@@ -348,8 +347,10 @@ class UpstreamConnector:
 
     def give_back(self, connection: OriginConnection) -> None:
         """Keep a connection whose response was read to its end."""
-        if not connection.reused:
-            self._remember(connection)
+        if not connection.reused and isinstance(connection.sock, ssl.SSLSocket):
+            host, port, _ = connection.origin
+            strict = not connection.tls.error
+            self._tls.remember(connection.sock, host, port, strict=strict)
         self._pool.give_back(connection)
 
     def close(self) -> None:
@@ -383,12 +384,6 @@ class UpstreamConnector:
         connection.sock.settimeout(self._read_timeout_s)
         connection.on_close = self._closed
         return connection
-
-    def _remember(self, connection: OriginConnection) -> None:
-        if isinstance(connection.sock, ssl.SSLSocket):
-            host, port, _ = connection.origin
-            strict = not connection.tls.error
-            self._tls.remember(connection.sock, host, port, strict=strict)
 
     def _closed(self, connection: OriginConnection) -> None:
         self._pool.release(connection.origin)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import ClassVar
 
-from net.http1 import HOP_BY_HOP, RequestHead, ResponseHead
+from net.http1 import HOP_BY_HOP, RequestHead
 from proxy.browser_connection import BrowserConnection, ConnectionLostError
 from proxy.exchange import Exchange
 from proxy.request_log import RequestOutcome
@@ -69,7 +69,14 @@ class WebSocketExchange(Exchange):
         entry.kept, entry.status = RequestOutcome.TUNNELLED, head.status
         entry.size = len(head.raw)
         try:
-            browser.send(_switching(head))
+            # The answer 101 as it came, except that no origin speaks in the proxy's name.
+            lines = [b"HTTP/1.1 101 Switching Protocols"]
+            lines += [
+                name + b": " + value
+                for key, name, value in head.headers
+                if key != b"weboid-proxy-error"
+            ]
+            browser.send(b"\r\n".join(lines) + b"\r\n\r\n")
             self._relay(connection, browser, rest)
         except ConnectionLostError:
             pass  # it ends as any other does: somebody left
@@ -209,12 +216,3 @@ class _RelaySide:
             except OSError:
                 self.ended, sent = True, len(self.unsent)
             del self.unsent[:sent]
-
-
-def _switching(head: ResponseHead) -> bytes:
-    """The answer 101 as it came, except that no origin speaks in the proxy's name."""
-    lines = [b"HTTP/1.1 101 Switching Protocols"]
-    lines += [
-        name + b": " + value for key, name, value in head.headers if key != b"weboid-proxy-error"
-    ]
-    return b"\r\n".join(lines) + b"\r\n\r\n"

@@ -114,7 +114,9 @@ class BaselineFolder:
                 f"There is a baseline {header.name!r} already: take another name, or remove it."
             )
         _make(self.folder)
-        pages = [_page_facts(page) for page in header.pages]
+        pages = [
+            (asdict(page) | {"captured_at": warc_date(page.captured_at)}) for page in header.pages
+        ]
         facts = {"version": VERSION, **_header_facts(header), "pages": pages}
         _write(self.folder / _HEADER, json.dumps(facts, ensure_ascii=False, indent=1).encode())
 
@@ -278,10 +280,6 @@ def _read_lines(path: Path) -> Iterable[PlaybackCheck]:
 def _header_facts(header: BaselineHeader) -> dict[str, Any]:
     names = ("name", "level", "engine", "saved_at", "seed")
     return {name: getattr(header, name) for name in names}
-
-
-def _page_facts(page: SampleCandidate) -> dict[str, Any]:
-    return asdict(page) | {"captured_at": warc_date(page.captured_at)}
 
 
 def _page_of(facts: dict[str, Any]) -> SampleCandidate:

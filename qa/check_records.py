@@ -10,7 +10,6 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 
 from core.captures import ArtifactKind, artifact_uri
@@ -23,7 +22,6 @@ from core.timestamps import parse_warc_date
 from crawler.capture.proxy_fetcher import CA_FILE
 from crawler.collection import Collection, open_collection
 from crawler.frontier.backend import open_frontier
-from crawler.frontier.base import Frontier
 from crawler.pools.cluster import RemoteProxyPool, living_proxies
 from crawler.pools.proxy_pool import LentProxy, LocalProxyPool
 from links.registry.database import RegistryStore
@@ -67,7 +65,21 @@ async def record_checks(
 
         async def write(todo: Iterator[CheckedPage] = todo) -> None:
             for row in todo:
-                await _write_record(row, lend, bucket=bucket, page_id=new_id())
+                # One record, on disk when this returns.
+                page_id = new_id()
+                check = row.said
+                artifact = NewArtifact(
+                    artifact_uri(ArtifactKind.PAGEINFO, check.url),
+                    "application/json",
+                    check_record(check, page_id),
+                )
+                async with lend() as proxy, proxy.client.visit(page_id, bucket=bucket) as visit:
+                    await visit.write(
+                        [artifact],
+                        document=check.url,
+                        date=parse_warc_date(check.checked_at),
+                    )
+                    await visit.seal(grace_s=0.0)
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -80,23 +92,6 @@ async def record_checks(
         count, after = count + len(rows), keys[-1]
         told(count)
     return count
-
-
-async def _write_record(row: CheckedPage, lend: LendProxy, *, bucket: str, page_id: str) -> None:
-    """One record, on disk when this returns."""
-    check = row.said
-    artifact = NewArtifact(
-        artifact_uri(ArtifactKind.PAGEINFO, check.url),
-        "application/json",
-        check_record(check, page_id),
-    )
-    async with lend() as proxy, proxy.client.visit(page_id, bucket=bucket) as visit:
-        await visit.write(
-            [artifact],
-            document=check.url,
-            date=parse_warc_date(check.checked_at),
-        )
-        await visit.seal(grace_s=0.0)
 
 
 def _read_unrecorded(store: RegistryStore, after: CheckKey) -> list[CheckedPage]:
@@ -197,7 +192,18 @@ async def _proxies(
         with open_frontier(layout, settings.frontier, settings.politeness) as frontier:
             if living_proxies(frontier, _CLOCK, secret):
                 with scratch_folder(ScratchKind.RUN) as folder:
-                    proxies = _remote(frontier, secret, folder)
+                    # The cluster's proxies; nobody waits for one.
+                    impatient = asyncio.Event()
+                    impatient.set()
+                    proxies = RemoteProxyPool(
+                        frontier,
+                        secret,
+                        _CLOCK,
+                        stopping=impatient,
+                        dice=Random(),  # noqa: S311 no secret depends on it
+                        authority=folder / CA_FILE,
+                        report=lambda _event: None,
+                    )
                     try:
                         await proxies.start()
                         yield proxies.lend
@@ -209,18 +215,3 @@ async def _proxies(
         open_local_proxies(collection, settings) as lend,
     ):
         yield lend
-
-
-def _remote(frontier: Frontier, secret: ClusterSecret, folder: Path) -> RemoteProxyPool:
-    """The cluster's proxies; nobody waits for one."""
-    impatient = asyncio.Event()
-    impatient.set()
-    return RemoteProxyPool(
-        frontier,
-        secret,
-        _CLOCK,
-        stopping=impatient,
-        dice=Random(),  # noqa: S311 no secret depends on it
-        authority=folder / CA_FILE,
-        report=lambda _event: None,
-    )

@@ -315,8 +315,16 @@ class PlaybackChecker:
             text = compare_texts(kept.text, seen.text)
         parts = None
         if kept.manifest is not None:
+            # What the page asked for, but for what was taken down since: that is not missed.
+            is_hidden = self._playback.is_hidden
             parts = compare_resources(
-                self._parts_seen(kept.manifest),
+                (
+                    [
+                        part_at_capture(each)
+                        for each in kept.manifest.resources
+                        if not is_hidden(each.url, each.digest)
+                    ]
+                ),
                 self._parts_shown(seen),
                 level=self._playback.level,
             )
@@ -334,15 +342,6 @@ class PlaybackChecker:
             except PermanentError as error:
                 kept.lost.append(_damaged(kept.kind or ArtifactKind.VIEW, page.url, error))
         return picture, text, parts
-
-    def _parts_seen(self, manifest: PageInfo) -> list[PartRequest]:
-        """What the page asked for, but for what was taken down since: that is not missed."""
-        is_hidden = self._playback.is_hidden
-        return [
-            part_at_capture(each)
-            for each in manifest.resources
-            if not is_hidden(each.url, each.digest)
-        ]
 
     def _parts_shown(self, seen: CopyView) -> list[PartRequest]:
         """Return what the copy asked for, by the URLs of the page.

@@ -179,18 +179,19 @@ class HoldingsVerifier:
             _payload_place(row), row.digest, RecordType.RESPONSE
         ):
             return ""
-        return "" if self._has_twin(row.digest) else ORIGINAL_GONE
-
-    def _has_twin(self, digest: str) -> bool:
-        """Whether another record has that payload, sound."""
+        # Whether another record has that payload, sound.
         places = (
             _PayloadLocation(each.filename, each.offset, each.length)
-            for each in self._twins_of(digest)
+            for each in self._twins_of(row.digest)
         )
-        return any(
-            not self._read(place, digest, RecordType.RESPONSE)
-            for place in places
-            if place.length <= MOST_BYTES
+        return (
+            ""
+            if any(
+                not self._read(place, row.digest, RecordType.RESPONSE)
+                for place in places
+                if place.length <= MOST_BYTES
+            )
+            else ORIGINAL_GONE
         )
 
     def _read(self, place: _PayloadLocation, digest: str, kind: str) -> str:

@@ -397,24 +397,17 @@ class LiveChecks:
         elif len(self._backlog):
             page = self._backlog.take()
             if not await looks.attempt(lambda: looks.look(page), hurry=self._asked):
-                self._put_back(page)
+                self._tries[page.page_id] += 1
+                if self._tries[page.page_id] < FAILURE_LIMIT:
+                    self._backlog.add(page)
         elif settled is not None:
             if await looks.attempt(looks.see_to_repairs, hurry=self._asked):
                 settled.set_result(looks.has_begun)
                 self._settled = None
         else:
-            await self._wait(looks)
-
-    def _put_back(self, page: PageInfo) -> None:
-        """Let it be looked at once more; what fails again and again is left to `weboid qa`."""
-        self._tries[page.page_id] += 1
-        if self._tries[page.page_id] < FAILURE_LIMIT:
-            self._backlog.add(page)
-
-    async def _wait(self, looks: LiveChecker) -> None:
-        self._news.clear()
-        try:
-            await asyncio.wait_for(self._news.wait(), ROUND_S)
-        except TimeoutError:
-            do = looks.see_to_repairs if looks.desk.endless else looks.write
-            await looks.attempt(do, hurry=self._asked)
+            self._news.clear()
+            try:
+                await asyncio.wait_for(self._news.wait(), ROUND_S)
+            except TimeoutError:
+                do = looks.see_to_repairs if looks.desk.endless else looks.write
+                await looks.attempt(do, hurry=self._asked)

@@ -199,7 +199,11 @@ def compare_snapshots(then: PageSnapshot, now: PageSnapshot, *, heat: bool = Fal
         now: the newer one.
         heat: also draw where the pictures differ (`Changes.picture.heat`, a PNG).
     """
-    words = _likeness(then, now)
+    found = page_likeness(
+        PageText(then.title, then.text or ""), PageText(now.title, now.text or "")
+    )
+    # A text that nobody kept is not an empty one.
+    words = replace(found, text=None) if then.text is None or now.text is None else found
     text = None if then.text is None or now.text is None else compare_texts(then.text, now.text)
     picture = _pictures(then, now, heat=heat)
     drift, reason = _judged(then, now, _DriftMeasures(words, text, picture))
@@ -269,23 +273,18 @@ def _by_words(measured: _DriftMeasures) -> tuple[PageDrift, str]:
     kept = f"{round(100 * share)} % of the words are still there"
     looks = None if picture is None else picture.score
     if share < STILL_THERE:
-        return _by_other_evidence(measured, kept)
+        if (measured.words.title or 0.0) >= SAME_TITLE:
+            return PageDrift.REWRITTEN, f"The title is the same; {kept}."
+        if measured.text is not None and measured.text.score >= SAME_WORDS:
+            return PageDrift.REWRITTEN, f"The words stand in another order; {kept} in their places."
+        if measured.picture is not None and measured.picture.score >= SAME_LOOK:
+            return PageDrift.REWRITTEN, f"It looks as it did; {kept}."
+        return PageDrift.OTHER_PAGE, f"The title is another; {kept}."
     if share < MOST_WORDS:
         return PageDrift.REWRITTEN, f"{kept}."
     if measured.text is not None and measured.text.score >= SAME_TEXT:
         return _by_look(looks)
     return PageDrift.LITTLE, f"{kept}{'' if looks is None else f'; {_look(looks)}'}."
-
-
-def _by_other_evidence(measured: _DriftMeasures, kept: str) -> tuple[PageDrift, str]:
-    """By title, order and picture, where few of the words are in their places (as `links.checker.browser_check`)."""
-    if (measured.words.title or 0.0) >= SAME_TITLE:
-        return PageDrift.REWRITTEN, f"The title is the same; {kept}."
-    if measured.text is not None and measured.text.score >= SAME_WORDS:
-        return PageDrift.REWRITTEN, f"The words stand in another order; {kept} in their places."
-    if measured.picture is not None and measured.picture.score >= SAME_LOOK:
-        return PageDrift.REWRITTEN, f"It looks as it did; {kept}."
-    return PageDrift.OTHER_PAGE, f"The title is another; {kept}."
 
 
 def _by_look(looks: float | None) -> tuple[PageDrift, str]:
@@ -330,14 +329,6 @@ def _look(score: float) -> str:
 def _status(sight: PageSnapshot) -> str:
     what = sight.page_class if sight.page_class not in ("", PageClass.OK) else ""
     return ", ".join(each for each in (what, f"status {sight.status}", sight.reason) if each)
-
-
-def _likeness(then: PageSnapshot, now: PageSnapshot) -> PageLikeness:
-    found = page_likeness(
-        PageText(then.title, then.text or ""), PageText(now.title, now.text or "")
-    )
-    # A text that nobody kept is not an empty one.
-    return replace(found, text=None) if then.text is None or now.text is None else found
 
 
 def _pictures(then: PageSnapshot, now: PageSnapshot, *, heat: bool) -> PictureComparison | None:

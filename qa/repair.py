@@ -142,7 +142,11 @@ def choose_capture(
             RepairState.FAILED, "The site checked for robots: no new copy came of it."
         )
     if new.rank != old.rank:
-        return _of_other_class(old, new)
+        if new.rank < old.rank:
+            said = f"Captured again, and better: the site shows {_page(new)} now, not {_page(old)}."
+            return RepairOutcome(RepairState.DONE_BETTER, f"{said}{_still(new)}")
+        said = f"Captured again, no better: the site shows {_page(new)} now. The old capture stays."
+        return _stays(old, new, said)
     less = _less(old, new, became)
     if less:
         said = f"Captured again, no better: the site shows {less} now. The old capture stays."
@@ -178,14 +182,6 @@ def _less(old: CaptureSide, new: CaptureSide, became: PageChanges | None) -> str
         if share < _LESS * left:
             return f"{share:.0%} of the parts"
     return ""
-
-
-def _of_other_class(old: CaptureSide, new: CaptureSide) -> RepairOutcome:
-    if new.rank < old.rank:
-        said = f"Captured again, and better: the site shows {_page(new)} now, not {_page(old)}."
-        return RepairOutcome(RepairState.DONE_BETTER, f"{said}{_still(new)}")
-    said = f"Captured again, no better: the site shows {_page(new)} now. The old capture stays."
-    return _stays(old, new, said)
 
 
 def _of_other_verdict(old: CaptureSide, new: CaptureSide, *, is_better: bool) -> RepairOutcome:
@@ -404,7 +400,23 @@ class RepairManager:
         bench, new_id = self._bench, row.repair_page_id
         page = await asyncio.to_thread(bench.manifest_of, new_id) if new_id else None
         if page is None:
-            return self._without_capture(row)
+            # What became of a visit that left no manifest.
+            bench, url = self._bench, row.check.url
+            record = bench.frontier.find(url)
+            if record is None or record.item.id != row.repair_page_id:
+                # The frontier that it was handed to is gone; nobody has visited it for us.
+                cancel_repair(bench.frontier, url)
+                with bench.store.writing() as rows:
+                    want_repair(rows, row.check.page_id, row.check.level, now=bench.clock.now())
+                return None
+            if record.state in _WAITING:
+                return None
+            if record.state is ItemState.DONE:
+                return RepairOutcome(
+                    RepairState.FAILED, "The manifest of the new capture cannot be read."
+                )
+            reason = record.outcome.rstrip(".")
+            return RepairOutcome(RepairState.FAILED, f"No new capture came about: {reason}.")
         if page.outcome not in _KEPT:
             return RepairOutcome(RepairState.FAILED, f"No new capture came about: {page.reason}.")
         new = await bench.check(page, row.check.level)
@@ -421,25 +433,6 @@ class RepairManager:
             with bench.store.writing() as rows:
                 store_checks(rows, [marked], bench.clock.now())
         return choice
-
-    def _without_capture(self, row: CheckedPage) -> RepairOutcome | None:
-        """What became of a visit that left no manifest."""
-        bench, url = self._bench, row.check.url
-        record = bench.frontier.find(url)
-        if record is None or record.item.id != row.repair_page_id:
-            # The frontier that it was handed to is gone; nobody has visited it for us.
-            cancel_repair(bench.frontier, url)
-            with bench.store.writing() as rows:
-                want_repair(rows, row.check.page_id, row.check.level, now=bench.clock.now())
-            return None
-        if record.state in _WAITING:
-            return None
-        if record.state is ItemState.DONE:
-            return RepairOutcome(
-                RepairState.FAILED, "The manifest of the new capture cannot be read."
-            )
-        reason = record.outcome.rstrip(".")
-        return RepairOutcome(RepairState.FAILED, f"No new capture came about: {reason}.")
 
     def _end(self, row: CheckedPage, choice: RepairOutcome) -> None:
         """Write down what came of it, and tell."""

@@ -290,7 +290,12 @@ async def make_artifacts(
         if printed is not None:
             found.keep(ArtifactKind.PDF, "application/pdf", printed)
     if asked:
-        await _await_icon(page, asked, source, steps, found)
+        with steps.step("favicon"):
+            loaded = page.call("favicon", "wait", asked)
+            if await steps.attempt(loaded, steps.share_s(FAVICON_PATIENCE_S)):
+                found.favicon = asked
+                if len(source.icons) < ICONS_KNOWN:
+                    source.icons.add(asked)
 
 
 async def _ask_for_icon(
@@ -306,17 +311,6 @@ async def _ask_for_icon(
         if url:
             await steps.attempt(page.call("favicon", "load", url), limit_s)
         return url
-
-
-async def _await_icon(
-    page: BrowserPage, url: str, source: SourceResponse, steps: VisitSteps, found: ArtifactSet
-) -> None:
-    with steps.step("favicon"):
-        loaded = page.call("favicon", "wait", url)
-        if await steps.attempt(loaded, steps.share_s(FAVICON_PATIENCE_S)):
-            found.favicon = url
-            if len(source.icons) < ICONS_KNOWN:
-                source.icons.add(url)
 
 
 async def _gather_facts(
@@ -339,28 +333,26 @@ async def _gather_words(
     if settings.dom:
         dom = await steps.make("dom", read_dom(page, documents))
         if dom is not None:
-            _keep_dom(dom, steps, found)
+            found.keep(ArtifactKind.DOM, "text/html; charset=utf-8", _utf8(dom.html))
+            if dom.truncated:
+                steps.fall_short("dom: cut")
     if settings.text:
         text = await steps.make("text", read_text(documents))
         if text is not None:
             found.keep(ArtifactKind.TEXT, "text/plain; charset=utf-8", _utf8(text))
     links = await steps.make("outlinks", read_links(documents))
     found.links = tuple((links or ())[:LINK_LIMIT])
-    found.outlinks = tuple(dict.fromkeys(link.url for link in links or () if _leads_on(link)))
+    found.outlinks = tuple(
+        dict.fromkeys(
+            link.url
+            for link in links or ()
+            if (link.kind != "link" or not _ONWARD.isdisjoint(link.rel.split()))
+        )
+    )
     if links is not None and len(links) > LINK_LIMIT:
         found.notes.append(f"links: {LINK_LIMIT} of {len(links)} are told with their place.")
     if documents.silent:
         found.notes.append(f"frames: {documents.silent} did not answer and are left out.")
-
-
-def _keep_dom(dom: FinalDom, steps: VisitSteps, found: ArtifactSet) -> None:
-    found.keep(ArtifactKind.DOM, "text/html; charset=utf-8", _utf8(dom.html))
-    if dom.truncated:
-        steps.fall_short("dom: cut")
-
-
-def _leads_on(link: PageLink) -> bool:
-    return link.kind != "link" or not _ONWARD.isdisjoint(link.rel.split())
 
 
 async def _gather_full_page(

@@ -107,14 +107,10 @@ def privilege_prefix(*, root: bool, executable: Path) -> list[str]:
     prefix = [setpriv]
     if root:
         prefix += [f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--inh-caps=-all"]
-    if not _has_setuid_helper(executable):
+    folders = {executable.parent, executable.resolve().parent, Path("/usr/lib/chromium")}
+    if not any(_is_setuid(folder / name) for folder in folders for name in _HELPERS):
         prefix.append("--no-new-privs")
     return prefix if len(prefix) > 1 else []
-
-
-def _has_setuid_helper(executable: Path) -> bool:
-    folders = {executable.parent, executable.resolve().parent, Path("/usr/lib/chromium")}
-    return any(_is_setuid(folder / name) for folder in folders for name in _HELPERS)
 
 
 _HELPERS = ("chrome-sandbox", "chrome_sandbox")

@@ -259,7 +259,9 @@ async def _full_page(
     width = settings.viewport_width
     shown = min(height, settings.full_page_limit_px)
     cut_from = round(height * scale) if shown < height else None
-    tile = _tile_height(width, scale)
+    # CSS pixels of a tile; whole pixels of the picture, too, when the scale is a whole number.
+    most = min(SIDE_LIMIT_PX, TILE_LIMIT_PX / (width * scale)) / scale
+    tile = max(int(most) // 100 * 100, 100)
     if shown <= tile:
         packing = _packing(settings)
         if shown * scale > WEBP_SIDE_LIMIT_PX and packing["format"] == "webp":
@@ -289,12 +291,6 @@ def _finish(joiner: PngJoiner, settings: VisitSettings) -> bytes:
     with Image.open(io.BytesIO(png)) as image:
         image.convert("RGB").save(out, kind.upper(), quality=settings.picture_quality)
     return out.getvalue()
-
-
-def _tile_height(width: int, scale: float) -> int:
-    """CSS pixels of a tile; whole pixels of the picture, too, when the scale is a whole number."""
-    most = min(SIDE_LIMIT_PX, TILE_LIMIT_PX / (width * scale)) / scale
-    return max(int(most) // 100 * 100, 100)
 
 
 async def _height(page: BrowserPage) -> int:

@@ -118,7 +118,11 @@ class SignIn:
             if self._connection.closed.is_set():
                 self.over.set()
         await self.look()
-        found = {_identity(each): each for look in self._looks for each in look}
+        found = {
+            (each.get("name"), each.get("domain"), each.get("path")): each
+            for look in self._looks
+            for each in look
+        }
         self.cookies = tuple(found.values())
 
     async def look(self) -> None:
@@ -227,11 +231,6 @@ def _with_ticket(
     except OSError:
         return dict(screen)  # a screen that needs none
     return {**screen, "XAUTHORITY": str(copy)}
-
-
-def _identity(cookie: Cookie) -> tuple[object, ...]:
-    """What makes a cookie one (RFC 6265, 5.3)."""
-    return cookie.get("name"), cookie.get("domain"), cookie.get("path")
 
 
 def _command_line(executable: BrowserExecutable, profile: Path, *, visible: bool) -> list[str]:

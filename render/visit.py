@@ -281,7 +281,7 @@ class _VisitRun:
         if not self._arrival.shown:
             return
         await self._come_to_rest(page)
-        if not self._document_stands(page):
+        if page.unreachable or self._document_error(page):
             return
         document = self._document(page)
         source = SourceResponse(
@@ -299,21 +299,6 @@ class _VisitRun:
         """Settle, behave, and settle again; a page that is ill is stopped and kept as it is."""
         settings, steps = self._settings, self.steps
         await self._settle(page, settings.settle_limit_s)
-        await self._examine(page)
-        if steps.shortfall or self._rest.inert:
-            return
-        self._done = await run_behaviours(page, self._behaviours, steps)
-        if any(each.again for each in self._done):
-            await self._settle(page, RESETTLE_LIMIT_S)
-
-    async def _settle(self, page: BrowserPage, limit_s: float) -> None:
-        share_s = self.steps.share_s
-        answer_s = share_s(ANSWER_LIMIT_S)
-        limits = SettleLimits.of(self._settings, limit_s=share_s(limit_s), answer_s=answer_s)
-        with self.steps.step("settle"):
-            await settle(page, limits, self._rest, clock=self._clock)
-
-    async def _examine(self, page: BrowserPage) -> None:
         fall_short = self.steps.fall_short
         if page.log.overflowed:
             fall_short("too-many-requests")
@@ -329,10 +314,18 @@ class _VisitRun:
         elif not page.dom_ready:
             fall_short("unfinished")
             page.post("Page.stopLoading")
+        if steps.shortfall or self._rest.inert:
+            return
+        self._done = await run_behaviours(page, self._behaviours, steps)
+        if any(each.again for each in self._done):
+            await self._settle(page, RESETTLE_LIMIT_S)
 
-    def _document_stands(self, page: BrowserPage) -> bool:
-        """Whether there is a page to keep; a script may have led to where there is none."""
-        return not (page.unreachable or self._document_error(page))
+    async def _settle(self, page: BrowserPage, limit_s: float) -> None:
+        share_s = self.steps.share_s
+        answer_s = share_s(ANSWER_LIMIT_S)
+        limits = SettleLimits.of(self._settings, limit_s=share_s(limit_s), answer_s=answer_s)
+        with self.steps.step("settle"):
+            await settle(page, limits, self._rest, clock=self._clock)
 
     def _loader(self, page: BrowserPage) -> str:
         """The document that the visit ended at."""

@@ -119,7 +119,9 @@ class ArtifactReader:
             raise PermanentError(f"A record is damaged: {error}.") from error
         if len(payload) > limit:
             raise BodyTooLargeError(f"A record of more than {limit} bytes is not read here.")
-        _check_digest(payload, place.digest)
+        digest = _digest(place.digest)
+        if digest is None or hashlib.new(digest.algorithm, payload).hexdigest() != digest.value:
+            raise PermanentError("A record is not what it was when it was written.")
         return payload
 
     def _member(self, place: RecordPlace, limit: int) -> bytes:
@@ -152,12 +154,6 @@ def _read_slice(paths: tuple[Path, Path], offset: int, length: int) -> bytes:
         except OSError as error:
             raise PermanentError(f"A record cannot be read: {error}.") from error
     raise PermanentError("The WARC that the index names is not here.")
-
-
-def _check_digest(payload: bytes, spelled: str) -> None:
-    digest = _digest(spelled)
-    if digest is None or hashlib.new(digest.algorithm, payload).hexdigest() != digest.value:
-        raise PermanentError("A record is not what it was when it was written.")
 
 
 @lru_cache(maxsize=256)

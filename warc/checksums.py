@@ -72,7 +72,10 @@ def add_sums(layout: Layout, found: Mapping[str, str]) -> None:
         OSError: they could not be written.
     """
     with _locked(layout) as descriptor:
-        data = _read_all(descriptor)
+        pieces = []
+        while piece := os.read(descriptor, 1 << 20):
+            pieces.append(piece)
+        data = b"".join(pieces)
         known = _parse(data).by_name
         lines = "".join(f"{value}  {name}\n" for name, value in found.items() if name not in known)
         if not lines:
@@ -111,13 +114,6 @@ def _is_still(path: Path, descriptor: int) -> bool:
         return path.stat().st_ino == os.fstat(descriptor).st_ino
     except FileNotFoundError:
         return False
-
-
-def _read_all(descriptor: int) -> bytes:
-    pieces = []
-    while piece := os.read(descriptor, 1 << 20):
-        pieces.append(piece)
-    return b"".join(pieces)
 
 
 def sha256_of(path: Path) -> str:
@@ -231,7 +227,12 @@ class ChecksumWorker:
         self._thread.join()
 
     def _run(self) -> None:
-        self._look_for_leftover()
+        try:
+            self._leftover.extend(path.name for path in warcs_without_sum(self._layout))
+        except OSError as error:
+            log_failure(log, f"checksum.failed file={self._layout.checksums.name}", error)
+        if self._leftover:
+            self._wake.set()
         while True:
             self._wake.wait()
             self._wake.clear()
@@ -241,14 +242,6 @@ class ChecksumWorker:
             self._failed.clear()
             if self._closing:
                 return
-
-    def _look_for_leftover(self) -> None:
-        try:
-            self._leftover.extend(path.name for path in warcs_without_sum(self._layout))
-        except OSError as error:
-            log_failure(log, f"checksum.failed file={self._layout.checksums.name}", error)
-        if self._leftover:
-            self._wake.set()
 
     def _attempt(self, filename: str) -> None:
         """Read it; what fails is left to the next process, or tried again when the index is back."""

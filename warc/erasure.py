@@ -115,7 +115,26 @@ def erase_records(
     plans = []
     for filename, wanted in sorted(tombstones.items()):
         if wanted:
-            plans.append(_write_beside(layout, filename, wanted, sums.get(filename, "")))
+            # Write the file as it will be, and force it to disk.
+            known = sums.get(filename, "")
+            path, still_open = layout.warc(filename)
+            if still_open.exists() or not path.is_file():
+                raise UnavailableError(f"{filename} is open, or not here; erase when it is closed.")
+            if path.suffix != ".gz":
+                raise PermanentError(
+                    f"{filename} is not compressed record by record; nothing is erased in it."
+                )
+            plan = ErasurePlan(filename, 0, "")
+            fresh = path.with_name(path.name + _NEW_SUFFIX)
+            with path.open("rb") as source, fresh.open("wb") as target:
+                before = _copy(path, source, target, {each.offset: each for each in wanted}, plan)
+                target.flush()
+                os.fsync(target.fileno())
+            if known and known != before:
+                raise PermanentError(
+                    f"{filename} is not what SHA256SUMS says: run `weboid archive verify`."
+                )
+            plans.append(plan)
             step(f"written {filename}")
     if not plans:
         return []
@@ -170,30 +189,6 @@ def remove_leftovers(layout: Layout) -> None:
 def is_interrupted(layout: Layout) -> bool:
     """Whether there is a plan to finish."""
     return (layout.archive / PLAN_NAME).exists()
-
-
-def _write_beside(
-    layout: Layout, filename: str, wanted: list[RecordTombstone], known: str
-) -> ErasurePlan:
-    """Write the file as it will be, and force it to disk."""
-    path, still_open = layout.warc(filename)
-    if still_open.exists() or not path.is_file():
-        raise UnavailableError(f"{filename} is open, or not here; erase when it is closed.")
-    if path.suffix != ".gz":
-        raise PermanentError(
-            f"{filename} is not compressed record by record; nothing is erased in it."
-        )
-    plan = ErasurePlan(filename, 0, "")
-    fresh = path.with_name(path.name + _NEW_SUFFIX)
-    with path.open("rb") as source, fresh.open("wb") as target:
-        before = _copy(path, source, target, {each.offset: each for each in wanted}, plan)
-        target.flush()
-        os.fsync(target.fileno())
-    if known and known != before:
-        raise PermanentError(
-            f"{filename} is not what SHA256SUMS says: run `weboid archive verify`."
-        )
-    return plan
 
 
 def _copy(

@@ -287,7 +287,19 @@ class _FileCheck:
                 f"The {member.kind} of {member.url} is not in the index.",
             )
         for reference in self._references.pop(member.offset, ()):
-            self._refer(member, reference)
+            # Hold the record against what refers to it.
+            wrong = ""
+            spelled = member.headers.get("warc-payload-digest", "")
+            if member.kind != "response":
+                wrong = f"a {member.kind}, no response"
+            elif spelled != reference.spelled:
+                wrong = f"a response with another payload, {spelled or 'of no digest'}"
+            elif member.length != reference.length:
+                wrong = f"{member.length} bytes long, not {reference.length}"
+            elif reference.content and member.content != reference.content:
+                wrong = "a response whose payload without its chunks has another digest"
+            if wrong:
+                self._refers_wrongly(member.offset, reference, wrong)
 
     def _compare(self, member: WarcMember, row: IndexedRow) -> None:
         """Hold the row against its record."""
@@ -316,21 +328,6 @@ class _FileCheck:
                 member.offset,
                 f"The revisit of {row.url} does not say where its payload lies ({row.digest}).",
             )
-
-    def _refer(self, member: WarcMember, reference: PayloadReference) -> None:
-        """Hold the record against what refers to it."""
-        wrong = ""
-        spelled = member.headers.get("warc-payload-digest", "")
-        if member.kind != "response":
-            wrong = f"a {member.kind}, no response"
-        elif spelled != reference.spelled:
-            wrong = f"a response with another payload, {spelled or 'of no digest'}"
-        elif member.length != reference.length:
-            wrong = f"{member.length} bytes long, not {reference.length}"
-        elif reference.content and member.content != reference.content:
-            wrong = "a response whose payload without its chunks has another digest"
-        if wrong:
-            self._refers_wrongly(member.offset, reference, wrong)
 
     def _refers_wrongly(self, offset: int, reference: PayloadReference, wrong: str) -> None:
         if reference.content:

@@ -334,21 +334,18 @@ class _BlockCheck:
         if self._hash_block is not None:
             self._hash_block.update(piece)
         if self._head is not None:
-            self._feed_head(piece)
+            assert self._head is not None
+            self._head += piece
+            end = find_head_end(self._head)
+            if end >= 0:
+                head, self._head = self._head, None
+                self._note_head(bytes(head[:end]))
+                self._feed_payload(memoryview(head)[end:])
+            elif len(self._head) > _HEAD_LIMIT_BYTES:
+                self._head = None  # no HTTP: nothing is known of its payload
+                self._hash_payload = None
         else:
             self._feed_payload(piece)
-
-    def _feed_head(self, piece: memoryview) -> None:
-        assert self._head is not None
-        self._head += piece
-        end = find_head_end(self._head)
-        if end >= 0:
-            head, self._head = self._head, None
-            self._note_head(bytes(head[:end]))
-            self._feed_payload(memoryview(head)[end:])
-        elif len(self._head) > _HEAD_LIMIT_BYTES:
-            self._head = None  # no HTTP: nothing is known of its payload
-            self._hash_payload = None
 
     def _note_head(self, head: bytes) -> None:
         """Learn status and coding from the HTTP head."""

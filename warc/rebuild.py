@@ -60,7 +60,19 @@ def upgrade_index(layout: Layout, told: Callable[[str], None]) -> bool:
             db.execute("BEGIN IMMEDIATE")  # two processes may start at once
             if db.execute("PRAGMA user_version").fetchone()[0] != _PREVIOUS_VERSION:
                 return False
-            _upgrade(db, layout, told)
+            (pages,) = db.execute("SELECT count(*) FROM pages").fetchone()
+            told(f"Upgrading the captures index: reading the manifests of {pages:,} pages.")
+            for statement in _COLUMNS.split(";"):
+                db.execute(statement)
+            for page_id, *place in db.execute(_MANIFESTS).fetchall():
+                manifest = read_manifest_at(layout, *place)
+                if manifest is not None:
+                    seen_with = (manifest.device, manifest.language, manifest.login, page_id)
+                    db.execute(_CONDITIONS, seen_with)
+            for statement in CAPTURES_DDL.split(";"):
+                db.execute(statement)
+            db.execute(MARK_LOGINS)
+            db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             db.execute("COMMIT")
         except sqlite3.Error as error:  # closing the database rolls back
             raise CollectionVersionError(
@@ -68,22 +80,6 @@ def upgrade_index(layout: Layout, told: Callable[[str], None]) -> bool:
             ) from error
     told("The captures index is upgraded.")
     return True
-
-
-def _upgrade(db: sqlite3.Connection, layout: Layout, told: Callable[[str], None]) -> None:
-    (pages,) = db.execute("SELECT count(*) FROM pages").fetchone()
-    told(f"Upgrading the captures index: reading the manifests of {pages:,} pages.")
-    for statement in _COLUMNS.split(";"):
-        db.execute(statement)
-    for page_id, *place in db.execute(_MANIFESTS).fetchall():
-        manifest = read_manifest_at(layout, *place)
-        if manifest is not None:
-            seen_with = (manifest.device, manifest.language, manifest.login, page_id)
-            db.execute(_CONDITIONS, seen_with)
-    for statement in CAPTURES_DDL.split(";"):
-        db.execute(statement)
-    db.execute(MARK_LOGINS)
-    db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 def _version(layout: Layout) -> int:

@@ -79,7 +79,10 @@ def read_record(read: Read, offset: int, length: int) -> Record:
     warc = _fields(block.until_blank_line())
     if not warc.first_line.startswith("WARC/1."):
         raise PermanentError("There is no record where the index says.")
-    size = _content_length(warc)
+    number = warc.get("content-length")
+    if not _NUMBER.fullmatch(number):
+        raise PermanentError("A record says no length.")
+    size = int(number)
     http = None
     if warc.get("warc-type") != "resource" and warc.get("content-type").startswith(
         "application/http"
@@ -200,13 +203,6 @@ def _text(value: bytes) -> str:
         return value.decode().strip()
     except UnicodeDecodeError:
         return value.decode("latin-1").strip()
-
-
-def _content_length(warc: HeaderFields) -> int:
-    number = warc.get("content-length")
-    if not _NUMBER.fullmatch(number):
-        raise PermanentError("A record says no length.")
-    return int(number)
 
 
 _LONGEST_CHUNK_LINE = 4096

@@ -251,7 +251,17 @@ def recover_file(
     wreck = InterruptedWarc(path, index.indexed_to(path.name.removesuffix(OPEN_SUFFIX)))
     try:
         if stat.S_ISREG(path.lstat().st_mode):
-            return _recover_regular(layout, wreck, index, index_tail)
+            with wreck.path.open("r+b") as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return None  # a living proxy writes it
+                if not wreck.path.exists():  # another process was quicker
+                    return None
+                _judge(wreck)
+                if wreck.keep == 0 and (wreck.size or wreck.covered):
+                    return _set_aside(layout, wreck, index, wreck.why or "there is nothing in it")
+                return _close(layout, wreck, file, index, index_tail)
         reason = "it is no file"
     except FileNotFoundError:
         return None
@@ -260,22 +270,6 @@ def recover_file(
             return WarcRecovery(wreck.filename, RecoveryOutcome.LEFT, reason=os_error_text(error))
         reason = f"it cannot be read: {os_error_text(error)}"
     return _set_aside(layout, wreck, index, reason)
-
-
-def _recover_regular(
-    layout: Layout, wreck: InterruptedWarc, index: CaptureIndex, index_tail: _IndexTail
-) -> WarcRecovery | None:
-    with wreck.path.open("r+b") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return None  # a living proxy writes it
-        if not wreck.path.exists():  # another process was quicker
-            return None
-        _judge(wreck)
-        if wreck.keep == 0 and (wreck.size or wreck.covered):
-            return _set_aside(layout, wreck, index, wreck.why or "there is nothing in it")
-        return _close(layout, wreck, file, index, index_tail)
 
 
 def _judge(wreck: InterruptedWarc) -> None:
@@ -383,7 +377,12 @@ def _set_aside(
     """Move the file away, and take out what refers to it."""
     try:
         layout.damaged.mkdir(exist_ok=True)
-        target = _free_name(layout.damaged / wreck.filename)
+        path = layout.damaged / wreck.filename
+        number, free = 1, path
+        while os.path.lexists(free):
+            number += 1
+            free = path.with_name(f"{path.name}.{number}")
+        target = free
         wreck.path.rename(target)
         sync_folder(layout.archive)
         sync_folder(layout.damaged)
@@ -399,14 +398,6 @@ def _set_aside(
         kept_in=str(target.relative_to(layout.root)),
         reason=reason,
     )
-
-
-def _free_name(path: Path) -> Path:
-    number, free = 1, path
-    while os.path.lexists(free):
-        number += 1
-        free = path.with_name(f"{path.name}.{number}")
-    return free
 
 
 def os_error_text(error: OSError) -> str:

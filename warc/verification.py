@@ -154,7 +154,16 @@ def verify_collection(
                 FileCheckTask(layout.root, filename, sums.by_name.get(filename, ""), uri, scratch)
                 for filename in filenames
             ]
-            _read_all(layout, tasks, jobs, verdict, progress)
+            # Read every file, several at the same time, the largest first.
+            sizes = {task.filename: _size(layout, task.filename) for task in tasks}
+            tasks.sort(key=lambda task: -sizes[task.filename])
+            done, total = 0, sum(sizes.values())
+            for report in _reports(
+                tasks, 1 if total < SINGLE_PROCESS_BYTES else min(jobs, len(tasks))
+            ):
+                verdict.take(report)
+                done += sizes[report.filename]
+                progress(done, total)
     verdict.faults.sort(key=lambda each: (each.filename, each.offset or 0))
     return verdict
 
@@ -204,23 +213,6 @@ def _check_index(  # noqa: PLR0913 what is held against what
         check_rows(layout, database, report=report)
         if quick:
             check_references(database, report=report)
-
-
-def _read_all(
-    layout: Layout,
-    tasks: list[FileCheckTask],
-    jobs: int,
-    verdict: VerificationResult,
-    progress: Callable[[int, int], None],
-) -> None:
-    """Read every file, several at the same time, the largest first."""
-    sizes = {task.filename: _size(layout, task.filename) for task in tasks}
-    tasks.sort(key=lambda task: -sizes[task.filename])
-    done, total = 0, sum(sizes.values())
-    for report in _reports(tasks, 1 if total < SINGLE_PROCESS_BYTES else min(jobs, len(tasks))):
-        verdict.take(report)
-        done += sizes[report.filename]
-        progress(done, total)
 
 
 def _reports(tasks: list[FileCheckTask], jobs: int) -> Iterator[FileCheckReport]:

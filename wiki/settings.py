@@ -236,27 +236,25 @@ def _single(kind: type[Any], value: Any, where: str, key: str) -> Any:
         choices = _CHOICES.get(key)
         if choices and value not in choices:
             raise ConfigError(f"{where} must be one of {', '.join(choices)}.")
-        _check_form(value, where, key)
+        # See that a text has the form which its field needs.
+        if key in {"properties", "not_properties"}:
+            try:
+                parse_statement(value)
+            except ConfigError as error:
+                raise ConfigError(f"{where}: {error}") from error
+        if key in {"item_api", "farm_spam_api"} and value and not _is_api(value):
+            raise ConfigError(
+                f"{where} must be the address of an api.php, such as "
+                "https://www.wikidata.org/w/api.php, without a password."
+            )
         return value
-    return _number(kind, value, where, key)
-
-
-def _check_form(value: str, where: str, key: str) -> None:
-    """See that a text has the form which its field needs.
-
-    Raises:
-        ConfigError: it has not.
-    """
-    if key in {"properties", "not_properties"}:
-        try:
-            parse_statement(value)
-        except ConfigError as error:
-            raise ConfigError(f"{where}: {error}") from error
-    if key in {"item_api", "farm_spam_api"} and value and not _is_api(value):
-        raise ConfigError(
-            f"{where} must be the address of an api.php, such as "
-            "https://www.wikidata.org/w/api.php, without a password."
-        )
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or (kind is int and value != int(value)):
+        raise ConfigError(f"{where} must be a {'whole ' if kind is int else ''}number.")
+    least, most = _RANGES.get(key, (-math.inf, math.inf))
+    if not least <= value <= most:
+        raise ConfigError(f"{where} must be from {least:g} to {most:g}.")
+    return int(value) if kind is int else float(value)
 
 
 def _is_api(value: str) -> bool:
@@ -265,13 +263,3 @@ def _is_api(value: str) -> bool:
     except BadUrlError:
         return False
     return _API.fullmatch(value) is not None
-
-
-def _number(kind: type[Any], value: Any, where: str, key: str) -> int | float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or (kind is int and value != int(value)):
-        raise ConfigError(f"{where} must be a {'whole ' if kind is int else ''}number.")
-    least, most = _RANGES.get(key, (-math.inf, math.inf))
-    if not least <= value <= most:
-        raise ConfigError(f"{where} must be from {least:g} to {most:g}.")
-    return int(value) if kind is int else float(value)

@@ -27,7 +27,6 @@ from core.config.settings import (
     EgressSettings,
     FrontierSettings,
     LinksSettings,
-    LoginSettings,
     PolicySettings,
     RecrawlSettings,
     ScopeSettings,
@@ -280,7 +279,12 @@ def check_settings(settings: Settings, *, source: str) -> None:
     if settings.proxy.dedup_url:
         parse_redis_url(settings.proxy.dedup_url, RedisUse.DEDUP)
     _check_visit(settings.visit, source)
-    _check_logins(settings.login, source)
+    # Refuse names that no login can have.
+    for name in settings.login.names:
+        try:
+            check_login_name(name)
+        except InputError as error:
+            raise ConfigError(f"{source} [login] names: {error}") from error
     _check_frontier(settings.frontier, source)
     _check_scope(settings.scope, source)
     _check_policy(settings.policy, source)
@@ -357,15 +361,6 @@ def _check_links(links: LinksSettings, source: str) -> None:
         raise ConfigError(f"{where} purpose_page must be an address such as https://example.org/.")
     if links.user_agent and not _AGENT.fullmatch(links.user_agent):
         raise ConfigError(f"{where} user_agent must be printable ASCII on one line.")
-
-
-def _check_logins(login: LoginSettings, source: str) -> None:
-    """Refuse names that no login can have."""
-    for name in login.names:
-        try:
-            check_login_name(name)
-        except InputError as error:
-            raise ConfigError(f"{source} [login] names: {error}") from error
 
 
 def _check_frontier(frontier: FrontierSettings, source: str) -> None:

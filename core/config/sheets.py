@@ -156,9 +156,9 @@ def _turned(authority: str) -> str:
     host, colon, port = authority.rpartition(":")
     if not colon or "]" in port:
         host, colon, port = authority, "", ""
-    labels = [host] if _is_address(host) else host.split(".")[::-1]
+    labels = (
+        [host]
+        if (host.startswith("[") or host.replace(".", "").isdigit())
+        else host.split(".")[::-1]
+    )
     return "".join(f"{label}," for label in labels) + colon + port
-
-
-def _is_address(host: str) -> bool:
-    return host.startswith("[") or host.replace(".", "").isdigit()

@@ -60,7 +60,14 @@ class PlainVisits:
             kept, url, limit_bytes=DOCUMENT_LIMIT_BYTES, timeout_s=settings.timeout_s
         )
         took = self._clock.monotonic() - began
-        mime, charset = _type_of(document.headers.get("content-type", ""))
+        # The bare media type and the charset.
+        content_type = document.headers.get("content-type", "")
+        message = Message()
+        message["content-type"] = content_type.partition("\n")[0]
+        mime, charset = (
+            message.get_content_type() if content_type else "",
+            message.get_content_charset(""),
+        )
         found = PlainPage()
         if mime in _HTML and not document.error:
             found = read_page(document.body, charset, document.final_url)
@@ -166,7 +173,9 @@ class _PlainPageParser(HTMLParser):
             self._note(self.links, given.get("href", ""))
         elif tag in ("img", "script", "source", "video", "audio", "embed", "input"):
             self._note(self.parts, given.get("src", ""))
-            self._note_candidates(given.get("srcset", ""))
+            srcset = given.get("srcset", "")
+            for candidate in srcset.split(","):
+                self._note(self.parts, candidate.split()[0] if candidate.split() else "")
             self._note(self.parts, given.get("poster", ""))
         elif tag == "link" and {"stylesheet", "icon"} & set(given.get("rel", "").lower().split()):
             self._note(self.parts, given.get("href", ""))
@@ -193,10 +202,6 @@ class _PlainPageParser(HTMLParser):
             if given.get(kind):
                 self.robots.append((prefix + given[kind][:200].strip().lower(), content))
 
-    def _note_candidates(self, srcset: str) -> None:
-        for candidate in srcset.split(","):
-            self._note(self.parts, candidate.split()[0] if candidate.split() else "")
-
     def _note(self, where: list[str], address: str) -> None:
         if not address.strip() or len(where) > LINKS_LIMIT:
             return
@@ -212,13 +217,6 @@ def join_url(base: str, address: str) -> str:
         return urljoin(base, address)
     except ValueError:
         return base
-
-
-def _type_of(content_type: str) -> tuple[str, str]:
-    """The bare media type and the charset."""
-    message = Message()
-    message["content-type"] = content_type.partition("\n")[0]
-    return message.get_content_type() if content_type else "", message.get_content_charset("")
 
 
 def classify_plain(

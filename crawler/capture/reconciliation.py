@@ -131,12 +131,16 @@ async def check_completeness(
     limits, grace_s = settings.visit, settings.proxy.seal_grace_s
     if not limits.refetch_requests:
         return CompletenessResult(grace_s=grace_s)
-    spared = _own_documents(seen)
+    way = {seen.url.partition("#")[0], *seen.redirects}
+    spared = frozenset(way | {seen.final_url} if seen.artifacts else way - {seen.final_url})
     left_s = max(limits.timeout_s - seen.seconds, 0.0)
     so_far = await kept.ledger()
     downloads = _downloads(seen, so_far)
     if so_far.in_flight:
-        parts = _parts_of(seen.requests) & so_far.in_flight
+        parts = (
+            frozenset(each.url for each in seen.requests if each.resource_type in PARTS)
+            & so_far.in_flight
+        )
         so_far = await kept.ledger(
             grace_s=grace_s, awaited=sorted(parts), await_s=min(limits.refetch_s, left_s)
         )
@@ -204,18 +208,7 @@ def _gap_reason(
     ledger = entries.get(url)
     if ledger:
         return "" if is_whole(ledger) else _broken_reason(ledger[-1], is_part=is_part)
-    return _unrequested_reason(group, is_part=is_part)
-
-
-def _broken_reason(entry: RequestLogEntry, *, is_part: bool) -> str:
-    """Why it may come when it is asked for again; empty when it would not."""
-    if entry.reason.startswith(_TRANSIENT) and (is_part or not entry.reason.startswith("cut:")):
-        return entry.reason
-    return ""
-
-
-def _unrequested_reason(group: list[RequestLog], *, is_part: bool) -> str:
-    """The same of what the proxy has never heard of."""
+    # The same of what the proxy has never heard of.
     if any(request.from_cache for request in group):
         return ""
     last = group[-1]
@@ -226,14 +219,11 @@ def _unrequested_reason(group: list[RequestLog], *, is_part: bool) -> str:
     return last.failed if last.failed in _BROKEN else ""
 
 
-def _own_documents(seen: Visit) -> frozenset[str]:
-    """The page, if it was shown, and the way to it: what was seen must not be fetched behind its back."""
-    way = {seen.url.partition("#")[0], *seen.redirects}
-    return frozenset(way | {seen.final_url} if seen.artifacts else way - {seen.final_url})
-
-
-def _parts_of(requests: Iterable[RequestLog]) -> frozenset[str]:
-    return frozenset(each.url for each in requests if each.resource_type in PARTS)
+def _broken_reason(entry: RequestLogEntry, *, is_part: bool) -> str:
+    """Why it may come when it is asked for again; empty when it would not."""
+    if entry.reason.startswith(_TRANSIENT) and (is_part or not entry.reason.startswith("cut:")):
+        return entry.reason
+    return ""
 
 
 def _downloads(seen: Visit, so_far: RequestLogSnapshot) -> frozenset[str]:

@@ -341,7 +341,13 @@ def open_logins(
         login = unseal_login(data, keys[kind])
         if login.name != name:
             raise InputError(f"The file of the login {name} is that of {login.name}: rename it.")
-        opened.append(_without_expired(login, now=now, warn=warn))
+        # The login without what has expired.
+        session = login.session.alive(now.timestamp())
+        gone, left = len(login.session.cookies) - len(session.cookies), len(session.cookies)
+        if gone:
+            advice = "" if left else f": make it anew with weboid login URL --name {login.name}"
+            warn(f"Of the login {login.name} {gone} cookies have expired, {left} are left{advice}.")
+        opened.append(replace(login, session=session))
     return SiteLogins(opened)
 
 
@@ -355,13 +361,3 @@ def _open_key(
             f"The login {name} was made with a key file: name it as [login] key_file."
         )
     return read_key_file(Path(settings.key_file))
-
-
-def _without_expired(login: Login, *, now: datetime, warn: Callable[[str], None]) -> Login:
-    """The login without what has expired."""
-    session = login.session.alive(now.timestamp())
-    gone, left = len(login.session.cookies) - len(session.cookies), len(session.cookies)
-    if gone:
-        advice = "" if left else f": make it anew with weboid login URL --name {login.name}"
-        warn(f"Of the login {login.name} {gone} cookies have expired, {left} are left{advice}.")
-    return replace(login, session=session)

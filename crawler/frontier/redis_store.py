@@ -165,15 +165,12 @@ class RedisStore:
                     f"The Redis at {self._address} could not write its dump file: its own log says why."
                 )
             if is_over and int(info["rdb_last_save_time"]) >= int(began):
-                return self._dump_file()
+                try:
+                    folder, name = (_configured(self._server, key) for key in ("dir", "dbfilename"))
+                except UnavailableError:
+                    return ""
+                return f"{folder[0]}/{name[0]}" if folder and name else ""
             wait(_SAVE_POLL_S)
-
-    def _dump_file(self) -> str:
-        try:
-            folder, name = (_configured(self._server, key) for key in ("dir", "dbfilename"))
-        except UnavailableError:
-            return ""
-        return f"{folder[0]}/{name[0]}" if folder and name else ""
 
     def warnings(self) -> list[str]:
         """See `durability_warnings`."""
@@ -187,15 +184,12 @@ class RedisStore:
         wish = _MADE + salt.hex()
         made: bytes = self._server.script("open", self._keys, [b"", self._settings, pack(wish)])
         if not made.startswith(_MADE.encode()):
-            raise self._other(made)
+            found = made.decode("utf-8", "replace")[:100] or "something else"
+            raise CollectionVersionError(
+                f"The frontier {self._address.name} at {self._address} is no frontier of version {SCHEMA_VERSION} (it says {found!r}): use the"
+                " version that made it, or another name with ?frontier=NAME in [frontier] url."
+            )
         return made
-
-    def _other(self, made: bytes) -> CollectionVersionError:
-        found = made.decode("utf-8", "replace")[:100] or "something else"
-        return CollectionVersionError(
-            f"The frontier {self._address.name} at {self._address} is no frontier of version {SCHEMA_VERSION} (it says {found!r}): use the"
-            " version that made it, or another name with ?frontier=NAME in [frontier] url."
-        )
 
 
 def durability_warnings(address: RedisAddress) -> list[str]:

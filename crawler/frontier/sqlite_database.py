@@ -225,7 +225,20 @@ class FrontierDatabase:
             self._db = _connect(path)
         try:
             with self._mapped(), _alone_in(path.parent):
-                self._prepare()
+                if self._is_empty():
+                    self._db.execute("PRAGMA journal_mode = WAL")
+                    self._db.execute("BEGIN IMMEDIATE")
+                    with _undone_on_error(self._db):
+                        self._create()
+                elif not is_frozen(self._path) and not self._has_back_offs():
+                    self._db.execute(BACK_OFFS)
+                for name, value in (
+                    ("synchronous", "NORMAL"),
+                    ("wal_autocheckpoint", _CHECKPOINT_PAGES),
+                    ("cache_size", -_CACHE_KIB),
+                    ("temp_store", "MEMORY"),
+                ):
+                    self._db.execute(f"PRAGMA {name} = {value}")
         except BaseException:
             self._db.close()
             raise
@@ -260,22 +273,6 @@ class FrontierDatabase:
         """Close the file; twice does no harm."""
         with self._lock:
             self._db.close()
-
-    def _prepare(self) -> None:
-        if self._is_empty():
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("BEGIN IMMEDIATE")
-            with _undone_on_error(self._db):
-                self._create()
-        elif not is_frozen(self._path) and not self._has_back_offs():
-            self._db.execute(BACK_OFFS)
-        for name, value in (
-            ("synchronous", "NORMAL"),
-            ("wal_autocheckpoint", _CHECKPOINT_PAGES),
-            ("cache_size", -_CACHE_KIB),
-            ("temp_store", "MEMORY"),
-        ):
-            self._db.execute(f"PRAGMA {name} = {value}")
 
     def _create(self) -> None:
         for statement in (*SCHEMA.split(";"), BACK_OFFS):

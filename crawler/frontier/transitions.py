@@ -372,13 +372,7 @@ class ClaimTransitions:
 
     def tidy(self, db: sqlite3.Connection, now_ms: int, tally: CountChanges) -> None:
         """Queue what waited for this moment; cut what waits too long since the clock was put back."""
-        self._cut_waits(db, now_ms)
-        self._reap(db, now_ms, tally)
-        self._promote(db, now_ms, tally)
-        self._queue_due(db, now_ms, tally)
-
-    def _cut_waits(self, db: sqlite3.Connection, now_ms: int) -> None:
-        """Let nothing wait for longer than it ever may: the clock was put back since it began."""
+        # Let nothing wait for longer than it ever may: the clock was put back since it began.
         limit_ms = now_ms + self.moves.rest_limit_ms
         if db.execute("SELECT rest_ms FROM totals").fetchone()[0] > limit_ms:
             host_slots.cut_rests(db, limit_ms, now_ms + self.moves.longest_rest // _MILLISECOND)
@@ -399,22 +393,7 @@ class ClaimTransitions:
             "(SELECT seq FROM later WHERE due_ms > :limit ORDER BY due_ms LIMIT :most)",
             {"latest": latest_ms, "limit": latest_ms + _MARGIN_MS, "most": TIDY_LIMIT},
         )
-
-    @property
-    def _longest_back_off_ms(self) -> int:
-        return longest_back_off(self.moves.politeness) // _MILLISECOND
-
-    def _cut_down(self, db: sqlite3.Connection, slot: HostSlot, now_ms: int) -> HostSlot:
-        """Return the slot, down for no longer than a host ever is."""
-        latest_ms = now_ms + self._longest_back_off_ms
-        if slot.down_ms <= latest_ms + _MARGIN_MS:
-            return slot
-        cut = slot._replace(down_ms=latest_ms)
-        host_slots.save_refusals(db, cut)
-        return cut
-
-    def _reap(self, db: sqlite3.Connection, now_ms: int, tally: CountChanges) -> None:
-        """Queue the items whose leases ran out again, or bury those that keep doing so."""
+        # Queue the items whose leases ran out again, or bury those that keep doing so.
         rows = db.execute(
             f"{_CLAIM_ROW} WHERE c.lease_ms <= ? ORDER BY c.lease_ms LIMIT ?", (now_ms, TIDY_LIMIT)
         ).fetchall()
@@ -431,6 +410,21 @@ class ClaimTransitions:
             else:
                 self.moves.push(db, held.seq, held.host_id, Lane(held.lane), held.place)
                 tally.moved(held.job_id, ItemState.CLAIMED, ItemState.QUEUED)
+        self._promote(db, now_ms, tally)
+        self._queue_due(db, now_ms, tally)
+
+    @property
+    def _longest_back_off_ms(self) -> int:
+        return longest_back_off(self.moves.politeness) // _MILLISECOND
+
+    def _cut_down(self, db: sqlite3.Connection, slot: HostSlot, now_ms: int) -> HostSlot:
+        """Return the slot, down for no longer than a host ever is."""
+        latest_ms = now_ms + self._longest_back_off_ms
+        if slot.down_ms <= latest_ms + _MARGIN_MS:
+            return slot
+        cut = slot._replace(down_ms=latest_ms)
+        host_slots.save_refusals(db, cut)
+        return cut
 
     def _promote(self, db: sqlite3.Connection, now_ms: int, tally: CountChanges) -> None:
         """Let items wait for their hosts that waited for their moment."""

@@ -362,7 +362,11 @@ class BlocklistCache:
             if self._looked_at is None:
                 self.lists = await asyncio.to_thread(read_lists, self._paths)
                 self._seen = seen
-                _log_problems(self.lists.problems)
+                # Name the first lines that cannot be used.
+                for problem in self.lists.problems.kept[:PROBLEMS_TOLD]:
+                    log.warning("list.line %s", problem)
+                if self.lists.problems.count > PROBLEMS_TOLD:
+                    log.warning("list.lines %d lines cannot be used", self.lists.problems.count)
             elif seen != self._seen:
                 with contextlib.suppress(ConfigError):  # it is being written, or gone for a moment
                     self.lists = await asyncio.to_thread(read_lists, self._paths)
@@ -385,14 +389,6 @@ class BlocklistCache:
         return found
 
 
-def _log_problems(problems: BlocklistProblems) -> None:
-    """Name the first lines that cannot be used."""
-    for problem in problems.kept[:PROBLEMS_TOLD]:
-        log.warning("list.line %s", problem)
-    if problems.count > PROBLEMS_TOLD:
-        log.warning("list.lines %d lines cannot be used", problems.count)
-
-
 def _patterns(path: str) -> Iterator[tuple[int, UrlPattern | ListLineProblem]]:
     """Each line's number with what it means, or why it means nothing; blank lines are left out."""
     mediawiki = path.endswith(MEDIAWIKI_SUFFIX)
@@ -407,14 +403,14 @@ def _patterns(path: str) -> Iterator[tuple[int, UrlPattern | ListLineProblem]]:
         if not text:
             continue
         try:
-            yield number, _fragment(text) if mediawiki else parse_pattern(text)
+            yield (
+                number,
+                UrlPattern(PatternForm.REGEX, fragment_expression(text, before=AT_HOST))
+                if mediawiki
+                else parse_pattern(text),
+            )
         except InputError as error:
             yield number, ListLineProblem(path, number, text[:TEXT_SHOWN_CHARS], str(error))
-
-
-def _fragment(text: str) -> UrlPattern:
-    """A line of MediaWiki's Spam blacklist as a regular expression of its own."""
-    return UrlPattern(PatternForm.REGEX, fragment_expression(text, before=AT_HOST))
 
 
 def _lines(path: str) -> Iterator[tuple[int, str | None]]:

@@ -103,21 +103,19 @@ class SeedTerritory:
             case "host":
                 return authority_of(url) in self._places
             case "domain":
-                return self._in_a_domain(host_of(url))
+                host = host_of(url)
+                if host in self._places:
+                    return True
+                if host.startswith("[") or host.replace(".", "").isdigit():
+                    return False  # the hosts below an address are none
+                while True:
+                    _, dot, host = host.partition(".")
+                    if not dot:
+                        return False
+                    if host in self._places:
+                        return True
             case kind:
                 return kind == "any"
-
-    def _in_a_domain(self, host: str) -> bool:
-        if host in self._places:
-            return True
-        if host.startswith("[") or host.replace(".", "").isdigit():
-            return False  # the hosts below an address are none
-        while True:
-            _, dot, host = host.partition(".")
-            if not dot:
-                return False
-            if host in self._places:
-                return True
 
 
 class Scope:

@@ -325,7 +325,14 @@ class PolicyEntryCache:
                 )
                 if orders != self._orders:
                     await self._read(orders)
-                    await self._prune(now)
+                    # Take out what expired long ago.
+                    over = [
+                        key
+                        for key, entry in self.entries.by_id.items()
+                        if entry.expires_at is not None and entry.expires_at + PRUNED_AFTER <= now
+                    ]
+                    for key in over[:PRUNED_AT_ONCE]:
+                        await self._ask(partial(self._frontier.take_back, POLICY_ORDER, key))
                 self._version = stats.version
             ended = self._clock.monotonic()
             self._look_at = ended + max(ENTRIES_POLL_S, (ended - began) * READING_SHARE)
@@ -336,16 +343,6 @@ class PolicyEntryCache:
         else:
             self.entries = read_entries(orders, known=self.entries)
         self._orders = orders
-
-    async def _prune(self, now: datetime) -> None:
-        """Take out what expired long ago."""
-        over = [
-            key
-            for key, entry in self.entries.by_id.items()
-            if entry.expires_at is not None and entry.expires_at + PRUNED_AFTER <= now
-        ]
-        for key in over[:PRUNED_AT_ONCE]:
-            await self._ask(partial(self._frontier.take_back, POLICY_ORDER, key))
 
     async def ban(
         self, url: str, reason: str, *, seconds: float, now: datetime, key: str = ""

@@ -171,7 +171,15 @@ class PolicyRule:
             return
         if page.outcome is VisitOutcome.SKIPPED and page.reason.startswith(NOARCHIVE):
             await self._ban(page.final_url, item, page.reason, now=now)
-        await self._note_link(item, page, policy, now=now)
+        # Note a link that failed; forget it when it works again.
+        key = failed_link_key(item.url)
+        if page.status in GONE_STATUSES and page.outcome is not VisitOutcome.FAILED:
+            if policy.ban_s > 0:
+                until = now + timedelta(seconds=min(policy.ban_s, 1e9))
+                note = failed_link_note(page.status, now=now, until=until)
+                await self._put(FAILED_LINK_NOTE, key, note, now=now, until=until)
+        elif page.outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL):
+            await self._forget(FAILED_LINK_NOTE, key, now=now)
 
     async def _crawl_delay(
         self, item: FrontierItem, policy: PolicySettings, *, now: datetime
@@ -185,19 +193,6 @@ class PolicyRule:
             return None
         limit_s = self._settings_for(item).politeness.crawl_delay_limit_s
         return timedelta(seconds=min(robots.crawl_delay_s, limit_s))
-
-    async def _note_link(
-        self, item: FrontierItem, page: PageInfo, policy: PolicySettings, *, now: datetime
-    ) -> None:
-        """Note a link that failed; forget it when it works again."""
-        key = failed_link_key(item.url)
-        if page.status in GONE_STATUSES and page.outcome is not VisitOutcome.FAILED:
-            if policy.ban_s > 0:
-                until = now + timedelta(seconds=min(policy.ban_s, 1e9))
-                note = failed_link_note(page.status, now=now, until=until)
-                await self._put(FAILED_LINK_NOTE, key, note, now=now, until=until)
-        elif page.outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL):
-            await self._forget(FAILED_LINK_NOTE, key, now=now)
 
     async def _count(self, page: PageInfo, policy: PolicySettings, *, now: datetime) -> None:
         """Count different URLs that failed in a row; leave a site where too many did alone.
@@ -214,7 +209,16 @@ class PolicyRule:
             return
         note = await self._ask(lambda: self._frontier.note(SITE_FAILURES_NOTE, host, now=now))
         known = _failed_digests(note)
-        row = list(dict.fromkeys([*known, _url_digest(page.url)]))
+        row = list(
+            dict.fromkeys(
+                [
+                    *known,
+                    blake2b(
+                        identity_key(page.url).encode("utf-8", "surrogatepass"), digest_size=4
+                    ).hexdigest(),
+                ]
+            )
+        )
         if len(row) < policy.ban_failures:
             if row != known:
                 until = now + timedelta(seconds=min(max(policy.ban_failures_s, FAILED_ROW_S), 1e9))
@@ -246,11 +250,6 @@ class PolicyRule:
     def _subject(self, item: FrontierItem) -> PolicySubject:
         settings = self._settings_for(item)
         return PolicySubject(item.url, item.host, item.lane, settings.policy, settings.egress)
-
-
-def _url_digest(url: str) -> str:
-    """Return a short digest by which a note tells failed URLs apart."""
-    return blake2b(identity_key(url).encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
 
 
 def _failed_digests(note: str | None) -> list[str]:

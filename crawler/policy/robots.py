@@ -159,7 +159,7 @@ class _RobotsReader:
     def _name(self, value: bytes) -> None:
         if self._begins:
             self._open, self._begins = [], False
-        group = self._everybody if _is_star(value) else None
+        group = self._everybody if (value == b"*" or value[:2] in (b"* ", b"*\t")) else None
         if _is_ours(value, self._agent):
             group = self._named
         if group is not None:
@@ -186,7 +186,17 @@ class _RobotsGroup:
         """Add a rule; one without a path says nothing, and one that begins otherwise never holds."""
         if value.startswith((b"/", b"*")):
             pattern = value.decode("ascii", "surrogateescape")
-            self.rules.append(RobotsRule(allow, _printable(pattern)))
+            self.rules.append(
+                RobotsRule(
+                    allow,
+                    (
+                        "".join(
+                            f"%{ord(char) - 0xDC00:02X}" if "\udc80" <= char <= "\udcff" else char
+                            for char in pattern
+                        )
+                    ),
+                )
+            )
 
     def ask_for(self, value: bytes) -> None:
         """Take a Crawl-delay in seconds; the longest of several holds."""
@@ -225,17 +235,6 @@ def _is_ours(value: bytes, ours: str) -> bool:
     """Whether the User-agent line names us: the token counts, a version behind it does not."""
     token = _TOKEN.match(value.decode("ascii", "replace"))
     return token is not None and token[0].lower() == ours
-
-
-def _is_star(value: bytes) -> bool:
-    return value == b"*" or value[:2] in (b"* ", b"*\t")
-
-
-def _printable(pattern: str) -> str:
-    """The pattern with bytes that are no ASCII as the escapes that they stand for."""
-    return "".join(
-        f"%{ord(char) - 0xDC00:02X}" if "\udc80" <= char <= "\udcff" else char for char in pattern
-    )
 
 
 class _CompiledRule(NamedTuple):

@@ -329,7 +329,10 @@ class RemoteProxyPool:
         try:
             yield RemoteProxy(ProxyClient(chosen.control, self._secret))
         except ProxyUnavailableError as error:
-            self._shun(name, error)
+            times = self._shunned[name].times + 1 if name in self._shunned else 0
+            pause_s = min(AVOID_S * 2**times, AVOID_LIMIT_S)
+            self._shunned[name] = _AvoidedProxy(self._clock.monotonic() + pause_s, times)
+            log.warning("proxy.lost name=%s reason=%s", name, error)
             raise
         else:
             self._shunned.pop(name, None)
@@ -350,30 +353,23 @@ class RemoteProxyPool:
                 return self._dice.choice([each for each in able if self._load(each) == least])
             if self._stopping.is_set():
                 raise ProxyUnavailableError("No proxy is there, and the worker is to stop.")
-            await self._wait()
-
-    async def _wait(self) -> None:
-        """Return when something may have changed."""
-        waiting = {
-            asyncio.create_task(self._changed.wait()),
-            asyncio.create_task(self._stopping.wait()),
-        }
-        try:
-            await asyncio.wait(waiting, timeout=PROXIES_POLL_S, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in waiting:
-                task.cancel()
+            # Return when something may have changed.
+            waiting = {
+                asyncio.create_task(self._changed.wait()),
+                asyncio.create_task(self._stopping.wait()),
+            }
+            try:
+                await asyncio.wait(
+                    waiting, timeout=PROXIES_POLL_S, return_when=asyncio.FIRST_COMPLETED
+                )
+            finally:
+                for task in waiting:
+                    task.cancel()
 
     def _load(self, proxy: AnnouncedProxy) -> int:
         """Its visits: those it told of, and ours that began or ended since."""
         name = proxy.name
         return proxy.visits + self._visits[name] - self._before.get(name, 0)
-
-    def _shun(self, name: str, error: WeboidError) -> None:
-        times = self._shunned[name].times + 1 if name in self._shunned else 0
-        pause_s = min(AVOID_S * 2**times, AVOID_LIMIT_S)
-        self._shunned[name] = _AvoidedProxy(self._clock.monotonic() + pause_s, times)
-        log.warning("proxy.lost name=%s reason=%s", name, error)
 
     def _tell(self, *, able: bool) -> None:
         if able:

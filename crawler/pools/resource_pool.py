@@ -129,20 +129,17 @@ class BrowserPool:
             if not due and not self._needs().are_met_by(member.known):
                 due = "proxies"
             if due:
-                self._let_go(member, due)
+                # No more visits for this one; it ends in the background.
+                log.info("browser.replaced reason=%s visits=%d", due, member.visits)
+                self._taking.remove(member)
+                if member.visits:
+                    member.draining = self._in_background(self._drain(member))
+                else:
+                    self._in_background(self._end(member))
         fewest = min(self._taking, key=lambda each: each.visits, default=None)
         if fewest is None or fewest.visits >= max(1, self._settings.visits_per_browser):
             return None
         return fewest
-
-    def _let_go(self, member: _PooledBrowser, due: str) -> None:
-        """No more visits for this one; it ends in the background."""
-        log.info("browser.replaced reason=%s visits=%d", due, member.visits)
-        self._taking.remove(member)
-        if member.visits:
-            member.draining = self._in_background(self._drain(member))
-        else:
-            self._in_background(self._end(member))
 
     def _in_background(self, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
         task = asyncio.create_task(work)

@@ -193,12 +193,9 @@ class RecrawlRule(FollowUpRule):
             aftermath.memo = item.memo
             return
         memo = next_recrawl_state(
-            parse_recrawl_state(item.memo), _appearance_digest(page), settings
+            parse_recrawl_state(item.memo),
+            "" if page is None or page.page_class in NOT_THE_PAGE else page.text_digest,
+            settings,
         )
         aftermath.memo = str(memo)
         aftermath.due = now + timedelta(seconds=memo.interval_s)
-
-
-def _appearance_digest(page: PageInfo | None) -> str:
-    """The digest of what the page looked like; empty when that was not seen."""
-    return "" if page is None or page.page_class in NOT_THE_PAGE else page.text_digest

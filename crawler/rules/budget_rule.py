@@ -100,7 +100,21 @@ class BudgetRule:
         if word.reason or word.wait:
             return word
         scope = self._jobs.settings_for(item.url, item.job).scope
-        return self._word_of_host(item, scope, now)
+        if not (scope.host_pages or scope.host_bytes or scope.host_seconds):
+            return _WITHIN_BUDGET
+        ahead = self._ahead_of(item, of_host=True) if scope.host_pages else 0
+        host = self._frontier.host(item.host, now=now)
+        if host is None:
+            return _WITHIN_BUDGET
+        reason = ""
+        if 0 < scope.host_pages <= host.done:
+            reason = f"{BUDGET_REASON}{_pages(scope.host_pages)} of {item.host}"
+        elif 0 < scope.host_bytes <= host.bytes:
+            reason = f"{BUDGET_REASON}{scope.host_bytes} bytes of {item.host}"
+        elif 0 < scope.host_seconds <= host.busy.total_seconds():
+            reason = f"{BUDGET_REASON}{scope.host_seconds:.0f} s of {item.host}"
+        wait = not reason and 0 < scope.host_pages <= host.done + ahead
+        return _BudgetAnswer(reason, wait=wait, of_host=True)
 
     def _word_of_job(
         self, item: FrontierItem, scope: ScopeSettings, now: datetime
@@ -118,25 +132,6 @@ class BudgetRule:
         counts = self._frontier.job_counts(item.job)
         reason = _exhausted_budget(scope, counts, now)
         return _BudgetAnswer(reason, wait=not reason and counts.done + ahead >= scope.pages)
-
-    def _word_of_host(
-        self, item: FrontierItem, scope: ScopeSettings, now: datetime
-    ) -> _BudgetAnswer:
-        if not (scope.host_pages or scope.host_bytes or scope.host_seconds):
-            return _WITHIN_BUDGET
-        ahead = self._ahead_of(item, of_host=True) if scope.host_pages else 0
-        host = self._frontier.host(item.host, now=now)
-        if host is None:
-            return _WITHIN_BUDGET
-        reason = ""
-        if 0 < scope.host_pages <= host.done:
-            reason = f"{BUDGET_REASON}{_pages(scope.host_pages)} of {item.host}"
-        elif 0 < scope.host_bytes <= host.bytes:
-            reason = f"{BUDGET_REASON}{scope.host_bytes} bytes of {item.host}"
-        elif 0 < scope.host_seconds <= host.busy.total_seconds():
-            reason = f"{BUDGET_REASON}{scope.host_seconds:.0f} s of {item.host}"
-        wait = not reason and 0 < scope.host_pages <= host.done + ahead
-        return _BudgetAnswer(reason, wait=wait, of_host=True)
 
     def _ahead_of(self, item: FrontierItem, *, of_host: bool) -> int:
         """Claims that are older than the item's, of its host or of its job."""

@@ -113,19 +113,16 @@ class RunSummary:
             case PageSkipped():
                 self.skipped[event.reason.partition(":")[0]] += 1
             case PageDone():
-                self._note_page(event)
+                if event.error:
+                    self.failures += 1
+                    if len(self.failed) < FAILED_KEPT:
+                        self.failed.append((event.url, event.error))
+                if event.page is not None:
+                    self.outcomes[event.page.outcome] += 1
+                    self.records += event.page.records
+                    self.stored_bytes += event.page.stored_bytes
             case _:
                 pass
-
-    def _note_page(self, event: PageDone) -> None:
-        if event.error:
-            self.failures += 1
-            if len(self.failed) < FAILED_KEPT:
-                self.failed.append((event.url, event.error))
-        if event.page is not None:
-            self.outcomes[event.page.outcome] += 1
-            self.records += event.page.records
-            self.stored_bytes += event.page.stored_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,28 +178,18 @@ async def perform_run(
     """
     begun, account = clock.monotonic(), RunSummary()
     if run.settings.frontier.url:
-        await _hand_over(run, prepare, account, clock, started)
+        # Add to a frontier that others work on.
+        account.handed_over = True
+        settings = run.settings
+        with open_frontier(Layout(run.root), settings.frontier, settings.politeness) as frontier:
+            _take_back_stop(frontier)
+            account.added = await prepare(frontier)
+            account.left = frontier.unfinished(clock.now())
+            started(account.added, account.left)
     else:
         await _perform_here(run, prepare, account, clock, started, report, stopping)
     account.seconds = clock.monotonic() - begun
     return account
-
-
-async def _hand_over(
-    run: RunConfig,
-    prepare: Prepare,
-    account: RunSummary,
-    clock: Clock,
-    started: Callable[[AddResult, int], None],
-) -> None:
-    """Add to a frontier that others work on."""
-    account.handed_over = True
-    settings = run.settings
-    with open_frontier(Layout(run.root), settings.frontier, settings.politeness) as frontier:
-        _take_back_stop(frontier)
-        account.added = await prepare(frontier)
-        account.left = frontier.unfinished(clock.now())
-        started(account.added, account.left)
 
 
 async def _perform_here(  # noqa: PLR0913, PLR0917 each is a hand of its own

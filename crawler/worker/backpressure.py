@@ -130,10 +130,26 @@ class MemoryLimit:
     async def take(self, stopping: asyncio.Event) -> AsyncIterator[None]:
         """Wait for room, or until `stopping` is set, and hold it to the end of the block."""
         while not self._suffices() and not stopping.is_set():
-            self._note_short()
-            await self._wait()
+            self._short_last = self._clock.monotonic()
+            if self._short_since is None:
+                self._short_since = self._short_last
+                free = self._free_bytes() or 0
+                self._report(
+                    WaitStarted(
+                        "memory",
+                        f"There is memory for {len(self._begun)} visits at a time:"
+                        f" {free / 1e6:,.0f} MB are free, {self._reserve_bytes / 1e6:,.0f} MB are to stay"
+                        f" free, a visit takes some {self.visit_bytes / 1e6:,.0f} MB.",
+                    )
+                )
+            # Until a visit ends, or somebody else may have given memory back.
+            self._ended.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), MEMORY_POLL_S)
         began = self._clock.monotonic()
-        self._note_enough(began)
+        if self._short_since is not None and began - self._short_last > CALM_S:
+            since, self._short_since = self._short_since, None
+            self._report(WaitEnded("memory", began - since))
         self._begun.append(began)
         try:
             yield
@@ -141,7 +157,10 @@ class MemoryLimit:
             visits = len(self._begun)
             self._begun.remove(began)
             self._ended.set()
-            self._learn(visits)
+            # Take in what one of so many visits holds.
+            seen = self._visits_bytes() / visits
+            if seen > 0:
+                self.visit_bytes = max(seen, FADING * self.visit_bytes + (1 - FADING) * seen)
 
     def _suffices(self) -> bool:
         if not self._begun:
@@ -153,37 +172,6 @@ class MemoryLimit:
         # What has just begun will take what it needs, and does not hold it yet.
         growing = sum(now - began < GROWN_S for began in self._begun)
         return free - self._reserve_bytes >= (growing + 1) * self.visit_bytes
-
-    def _learn(self, visits: int) -> None:
-        """Take in what one of so many visits holds."""
-        seen = self._visits_bytes() / visits
-        if seen > 0:
-            self.visit_bytes = max(seen, FADING * self.visit_bytes + (1 - FADING) * seen)
-
-    async def _wait(self) -> None:
-        """Until a visit ends, or somebody else may have given memory back."""
-        self._ended.clear()
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._ended.wait(), MEMORY_POLL_S)
-
-    def _note_short(self) -> None:
-        self._short_last = self._clock.monotonic()
-        if self._short_since is None:
-            self._short_since = self._short_last
-            free = self._free_bytes() or 0
-            self._report(
-                WaitStarted(
-                    "memory",
-                    f"There is memory for {len(self._begun)} visits at a time:"
-                    f" {free / 1e6:,.0f} MB are free, {self._reserve_bytes / 1e6:,.0f} MB are to stay"
-                    f" free, a visit takes some {self.visit_bytes / 1e6:,.0f} MB.",
-                )
-            )
-
-    def _note_enough(self, now: float) -> None:
-        if self._short_since is not None and now - self._short_last > CALM_S:
-            since, self._short_since = self._short_since, None
-            self._report(WaitEnded("memory", now - since))
 
 
 DISK_POLL_S = 2.0

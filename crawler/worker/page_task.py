@@ -151,7 +151,8 @@ class PageTask:
         except (ClaimLostError, *RUN_ERRORS):
             raise
         except asyncio.CancelledError as error:
-            if _is_being_cancelled():
+            task = asyncio.current_task()
+            if task is not None and task.cancelling() > 0:
                 raise
             await self._note_internal_error(error)  # it escaped from something that was awaited
         except Exception as error:  # noqa: BLE001 whatever a page brings about is that page's
@@ -287,7 +288,13 @@ class PageTask:
         page = captured.page
         if captured.again:
             await self._carry_out(captured)
-            await self._retry(page.reason or _refusal_reason(page), page)
+            await self._retry(
+                page.reason
+                or (
+                    str(page.page_class) if page.page_class in WITHHELD else f"status {page.status}"
+                ),
+                page,
+            )
         elif page.outcome is VisitOutcome.FAILED:
             await self._fail(page.reason, page=page, delay=self._aftermath.delay)
         elif page.outcome is VisitOutcome.SKIPPED:
@@ -486,16 +493,6 @@ def release_item(item: FrontierItem, means: CrawlContext, reason: str) -> None:
     rest = timedelta(seconds=means.settings_for(item).politeness.min_delay_s)
     means.frontier.rest({item.host: now + rest}, now=now)
     means.frontier.release(item, now=now, reason=reason)
-
-
-def _is_being_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-def _refusal_reason(page: PageInfo) -> str:
-    """Why a page that came is visited again."""
-    return str(page.page_class) if page.page_class in WITHHELD else f"status {page.status}"
 
 
 def _duration(page: PageInfo | None) -> timedelta | None:

@@ -226,12 +226,14 @@ def _nearest(parts: Sequence[TimeMapSegment], at: datetime | None) -> Sequence[T
     if at is None or not any(part.begins for part in parts):
         return parts[-PARTS_READ:]
     stamp = timestamp14(at)
-    ordered = sorted(parts, key=lambda part: (not _covers(part, stamp), _apart(part, stamp)))
+    ordered = sorted(
+        parts,
+        key=lambda part: (
+            not (bool(part.begins) and part.begins <= stamp <= (part.ends or stamp)),
+            _apart(part, stamp),
+        ),
+    )
     return ordered[:PARTS_READ]
-
-
-def _covers(part: TimeMapSegment, stamp: str) -> bool:
-    return bool(part.begins) and part.begins <= stamp <= (part.ends or stamp)
 
 
 def _apart(part: TimeMapSegment, stamp: str) -> int:

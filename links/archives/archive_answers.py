@@ -213,27 +213,23 @@ def read_cdx(text: str) -> list[ListedCopy]:
     if not text:
         return []
     if text.startswith("["):
-        return _listed_cdx(text)
+        rows = _json(text)
+        if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
+            raise FormatError("it is no list of captures")
+        if not rows:
+            return []
+        names = [str(name) for name in rows[0]]
+        if "timestamp" not in names:
+            raise FormatError("it is no list of captures")
+        return _rows(
+            {name: str(value) for name, value in zip(names, row, strict=False)}
+            for row in rows[1 : ENTRIES_LIMIT + 1]
+        )
     rows = [_cdx_row(line) for line in text.split("\n")[:ENTRIES_LIMIT]]
     found = [row for row in rows if row is not None]
     if not found:
         raise FormatError("it is no list of captures")
     return found
-
-
-def _listed_cdx(text: str) -> list[ListedCopy]:
-    rows = _json(text)
-    if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
-        raise FormatError("it is no list of captures")
-    if not rows:
-        return []
-    names = [str(name) for name in rows[0]]
-    if "timestamp" not in names:
-        raise FormatError("it is no list of captures")
-    return _rows(
-        {name: str(value) for name, value in zip(names, row, strict=False)}
-        for row in rows[1 : ENTRIES_LIMIT + 1]
-    )
 
 
 def _cdx_row(line: str) -> ListedCopy | None:

@@ -183,7 +183,10 @@ class ArchiveClient:
         if "memento-datetime" in reply.headers:
             return  # the status is the copy's (RFC 7089, 4.5)
         if reply.status in _BUSY:
-            pause = self._shut(door, _asked_s(reply, self._now()))
+            now = self._now()
+            limit = timedelta(seconds=LONGEST_ASKED_S)
+            wait = parse_retry_after(reply.headers.get("retry-after", ""), now=now, limit=limit)
+            pause = self._shut(door, (None if wait is None else wait.total_seconds()))
             said = f"it answered {reply.status}"
             raise ArchiveUnavailableError(service, ArchiveFailure.BUSY, said, retry_s=pause)
         if reply.status >= 500:
@@ -206,13 +209,6 @@ class ArchiveClient:
 def is_refusal(reply: ArchiveResponse) -> bool:
     """Whether the service does not answer us, whatever is asked (401, 403 …)."""
     return reply.status in _REFUSED
-
-
-def _asked_s(reply: ArchiveResponse, now: datetime) -> float | None:
-    """Return the seconds that a Retry-After asks for, a day at most; None when it says nothing."""
-    limit = timedelta(seconds=LONGEST_ASKED_S)
-    wait = parse_retry_after(reply.headers.get("retry-after", ""), now=now, limit=limit)
-    return None if wait is None else wait.total_seconds()
 
 
 def with_headers(question: ArchiveRequest, **headers: str) -> ArchiveRequest:

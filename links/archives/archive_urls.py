@@ -289,7 +289,11 @@ def _recognise_one(text: str, own: Mapping[str, str]) -> ArchiveUrl | None:
             return found
     if host in _by_host():
         return None
-    return _first(_other_service(origin), _other_forms(), path)
+    return _first(
+        ArchiveService(OTHER, "another archive", (f"https://{origin}",), "", ()),
+        _other_forms(),
+        path,
+    )
 
 
 def _first(
@@ -301,44 +305,38 @@ def _first(
         match = pattern.fullmatch(path)
         if match is None:
             continue
-        found = _understood(service, form, match, path)
+        groups = {key: value or "" for key, value in match.groupdict().items()}
+        identifier = _identifier(service, groups.get("id", ""))
+        timestamp = groups.get("ts", "")
+        stamp = parse_written_date(timestamp, service.zone_h) or timestamp_in_name(
+            service.name, identifier, path
+        )
+        original, fault = _original(service, form, groups, identifier, path)
+        template = form.template or service.template
+        if form.fault is AddressFault.LIST and not form.template:
+            template = template.replace("{ts}", "*")
+        if form.is_kept:
+            address = _kept(service, path)
+        else:
+            address = _filled(
+                template,
+                ts=_NO_DIGITS.sub("", timestamp)[:14],
+                url=original or groups.get("url", ""),
+                coll=groups.get("coll", "") or service.coll,
+                id=identifier,
+            )
+        found = ArchiveUrl(
+            service.name,
+            original,
+            stamp,
+            address,
+            groups.get("mod", ""),
+            fault or form.fault or service.fault,
+        )
         if found.fault is not AddressFault.NOT_WEB:
             return found
         left = left or found
     return left if left is not None and left.original else None
-
-
-def _understood(
-    service: ArchiveService, form: AddressForm, match: re.Match[str], path: str
-) -> ArchiveUrl:
-    groups = {key: value or "" for key, value in match.groupdict().items()}
-    identifier = _identifier(service, groups.get("id", ""))
-    timestamp = groups.get("ts", "")
-    stamp = parse_written_date(timestamp, service.zone_h) or timestamp_in_name(
-        service.name, identifier, path
-    )
-    original, fault = _original(service, form, groups, identifier, path)
-    template = form.template or service.template
-    if form.fault is AddressFault.LIST and not form.template:
-        template = template.replace("{ts}", "*")
-    if form.is_kept:
-        address = _kept(service, path)
-    else:
-        address = _filled(
-            template,
-            ts=_NO_DIGITS.sub("", timestamp)[:14],
-            url=original or groups.get("url", ""),
-            coll=groups.get("coll", "") or service.coll,
-            id=identifier,
-        )
-    return ArchiveUrl(
-        service.name,
-        original,
-        stamp,
-        address,
-        groups.get("mod", ""),
-        fault or form.fault or service.fault,
-    )
 
 
 def _original(
@@ -416,10 +414,6 @@ def _own_service(scheme: str, origin: str) -> ArchiveService:
     return ArchiveService(
         WEBOID, "Weboid", (origin,), f"{scheme}://{origin}/page/{{ts}}/{{url}}", ()
     )
-
-
-def _other_service(origin: str) -> ArchiveService:
-    return ArchiveService(OTHER, "another archive", (f"https://{origin}",), "", ())
 
 
 Compiled = tuple[tuple[AddressForm, re.Pattern[str]], ...]

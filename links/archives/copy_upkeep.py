@@ -245,7 +245,26 @@ async def mirror_url(
         TransientError: the registry's database does not answer.
     """
     try:
-        return await _mirror(store, archives, url, visited, now)
+        taken = None
+        if visited is not CaptureOutcome.GONE:
+            taken = await _taken(archives, url.url)
+            if taken is not None and taken.done is MirrorOutcome.SAVED:
+                assert taken.copy is not None
+                _keep(store, url, [taken.copy], CopySearchOutcome.SAVED, now)
+                return taken
+        if visited is CaptureOutcome.GOOD:
+            if taken is not None:
+                outcome = (
+                    CopySearchOutcome.UNSAVABLE
+                    if taken.done is MirrorOutcome.NEVER
+                    else CopySearchOutcome.TROUBLE
+                )
+                _keep(store, url, [], outcome, now, taken.note)
+                return taken
+            return MirrorResult(
+                url.url, MirrorOutcome.LEFT, note="there is no key for Save Page Now"
+            )
+        return await _found(store, archives, url, taken, now)
     except WeboidError:
         raise
     except Exception as error:
@@ -253,33 +272,6 @@ async def mirror_url(
         note = f"internal error of Weboid: {type(error).__name__}"
         _keep(store, url, [], CopySearchOutcome.TROUBLE, now, note)
         return MirrorResult(url.url, MirrorOutcome.LATER, note=note)
-
-
-async def _mirror(
-    store: RegistryStore,
-    archives: CopySources,
-    url: ObservedUrl,
-    visited: CaptureOutcome,
-    now: datetime,
-) -> MirrorResult:
-    taken = None
-    if visited is not CaptureOutcome.GONE:
-        taken = await _taken(archives, url.url)
-        if taken is not None and taken.done is MirrorOutcome.SAVED:
-            assert taken.copy is not None
-            _keep(store, url, [taken.copy], CopySearchOutcome.SAVED, now)
-            return taken
-    if visited is CaptureOutcome.GOOD:
-        if taken is not None:
-            outcome = (
-                CopySearchOutcome.UNSAVABLE
-                if taken.done is MirrorOutcome.NEVER
-                else CopySearchOutcome.TROUBLE
-            )
-            _keep(store, url, [], outcome, now, taken.note)
-            return taken
-        return MirrorResult(url.url, MirrorOutcome.LEFT, note="there is no key for Save Page Now")
-    return await _found(store, archives, url, taken, now)
 
 
 async def _found(

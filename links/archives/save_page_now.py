@@ -85,21 +85,42 @@ class SavePageNow:
             ArchiveTroubleError: the service gave no answer, or does not know the key.
         """
         for _ in range(SESSION_TRIES):
-            told = await self._submit(url)
+            body = urlencode({"url": url, "skip_first_archive": "1"}).encode()
+            headers = {**self._headers, "Content-Type": "application/x-www-form-urlencoded"}
+            told = await self._ask(ArchiveRequest(f"{self._origin}/save", "POST", headers, body))
             job = told.get("job_id")
             code = _code(told)
             if isinstance(job, str) and job and not code:
                 told = await self._finished(job)
                 code = _code(told)
             if code != _SESSIONS:
-                return _outcome(told, code, url)
+                said = told.get("message")
+                message = " ".join(said.split())[:300] if isinstance(said, str) else ""
+                if code:
+                    outcome = SaveOutcome.LATER if code in TRANSIENT else SaveOutcome.NEVER
+                    return SaveResult(outcome, reason=f"{code}: {message}" if message else code)
+                if told.get("status") != "success":
+                    return SaveResult(SaveOutcome.LATER, reason=message or "it is not finished")
+                stamp, original = (
+                    timestamp_of(str(told.get("timestamp", ""))),
+                    told.get("original_url"),
+                )
+                if not stamp or not isinstance(original, str):
+                    return SaveResult(SaveOutcome.LATER, reason="it does not say which copy")
+                if not is_same_page(original, url):
+                    return SaveResult(
+                        SaveOutcome.NEVER, reason=f"what was archived is {original[:200]}"
+                    )
+                status = told.get("http_status")
+                known = status if isinstance(status, int) and 100 <= status <= 599 else None
+                return SaveResult(
+                    SaveOutcome.SAVED,
+                    ArchiveMemento(
+                        "wayback", make_archive_url("wayback", url, stamp), stamp, known
+                    ),
+                )
             await self._asker.sleep(POLL_S)
         return SaveResult(SaveOutcome.LATER, reason=_SESSIONS)
-
-    async def _submit(self, url: str) -> dict[str, Any]:
-        body = urlencode({"url": url, "skip_first_archive": "1"}).encode()
-        headers = {**self._headers, "Content-Type": "application/x-www-form-urlencoded"}
-        return await self._ask(ArchiveRequest(f"{self._origin}/save", "POST", headers, body))
 
     async def _finished(self, job: str) -> dict[str, Any]:
         """The last word on a job; a pending one when it takes too long."""
@@ -128,24 +149,3 @@ def _code(told: dict[str, Any]) -> str:
         return ""
     code = told.get("status_ext")
     return code.removeprefix("error:")[:80] if isinstance(code, str) and code else "unknown"
-
-
-def _outcome(told: dict[str, Any], code: str, url: str) -> SaveResult:
-    said = told.get("message")
-    message = " ".join(said.split())[:300] if isinstance(said, str) else ""
-    if code:
-        outcome = SaveOutcome.LATER if code in TRANSIENT else SaveOutcome.NEVER
-        return SaveResult(outcome, reason=f"{code}: {message}" if message else code)
-    if told.get("status") != "success":
-        return SaveResult(SaveOutcome.LATER, reason=message or "it is not finished")
-    stamp, original = timestamp_of(str(told.get("timestamp", ""))), told.get("original_url")
-    if not stamp or not isinstance(original, str):
-        return SaveResult(SaveOutcome.LATER, reason="it does not say which copy")
-    if not is_same_page(original, url):
-        return SaveResult(SaveOutcome.NEVER, reason=f"what was archived is {original[:200]}")
-    status = told.get("http_status")
-    known = status if isinstance(status, int) and 100 <= status <= 599 else None
-    return SaveResult(
-        SaveOutcome.SAVED,
-        ArchiveMemento("wayback", make_archive_url("wayback", url, stamp), stamp, known),
-    )

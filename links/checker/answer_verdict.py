@@ -185,7 +185,20 @@ def judge_trace(trace: ProbeTrace, now: datetime) -> CheckResult:
         tls_fault=trace.tls_fault,
     )
     if trace.trouble is not None:
-        return _of_trouble(finding, trace, trace.trouble)
+        trouble = trace.trouble
+        says = FAILURE_MEANINGS[trouble]
+        note = f"{trouble}: {trace.detail}" if trace.detail else str(trouble)
+        # What lies on the way says nothing of the host that was asked for first.
+        verdict = says.verdict
+        if trace.hops and verdict is CheckVerdict.INVALID:
+            verdict = CheckVerdict.SUSPECT
+        return replace(
+            finding,
+            code=says.code,
+            verdict=verdict,
+            note=note,
+            whole_host=says.whole_host and not trace.hops and _is_all_of_host(trouble, trace.url),
+        )
     assert answer is not None
     return _of_answer(finding, trace, answer, now)
 
@@ -229,22 +242,6 @@ def refresh_target(trace: ProbeTrace) -> str:
     if said or b"refresh" not in answer.body[:32_768].lower():
         return said
     return page_refresh_target(parse_page_excerpt(answer.body, answer.head.first("content-type")))
-
-
-def _of_trouble(finding: CheckResult, trace: ProbeTrace, trouble: FetchFailure) -> CheckResult:
-    says = FAILURE_MEANINGS[trouble]
-    note = f"{trouble}: {trace.detail}" if trace.detail else str(trouble)
-    # What lies on the way says nothing of the host that was asked for first.
-    verdict = says.verdict
-    if trace.hops and verdict is CheckVerdict.INVALID:
-        verdict = CheckVerdict.SUSPECT
-    return replace(
-        finding,
-        code=says.code,
-        verdict=verdict,
-        note=note,
-        whole_host=says.whole_host and not trace.hops and _is_all_of_host(trouble, trace.url),
-    )
 
 
 def _is_all_of_host(trouble: FetchFailure, url: str) -> bool:
@@ -298,7 +295,13 @@ def _suspected(finding: CheckResult, trace: ProbeTrace, answer: HttpAnswer) -> C
     if trace.how is CheckMethod.HEAD or answer.head.status != 200:
         return None
     if not _is_page(answer):
-        code, note = _noted(trace, answer)
+        # What a short text says against itself: servers' own words, without a page around them.
+        text = answer.body[:_NOTE_BYTES].decode("utf-8", "replace").strip()
+        is_note = answer.head.mime == "text/plain" and len(answer.body) < _NOTE_BYTES
+        if is_note and says_not_found(PageExcerpt(text, "", text, text), trace.url):
+            code, note = StatusCode.SOFT_404, "page: says not found"
+        else:
+            code, note = StatusCode.FINE, ""
     else:
         code, note = _said(trace, answer) if answer.body else _unsaid(answer)
     return replace(finding, code=code, verdict=CheckVerdict.SUSPECT, note=note) if note else None
@@ -313,15 +316,6 @@ def _said(trace: ProbeTrace, answer: HttpAnswer) -> tuple[StatusCode, str]:
         return StatusCode.SOFT_404, "page: says not found"
     if is_placeholder(page):
         return StatusCode.SOFT_404, "page: stands in"
-    return StatusCode.FINE, ""
-
-
-def _noted(trace: ProbeTrace, answer: HttpAnswer) -> tuple[StatusCode, str]:
-    """What a short text says against itself: servers' own words, without a page around them."""
-    text = answer.body[:_NOTE_BYTES].decode("utf-8", "replace").strip()
-    is_note = answer.head.mime == "text/plain" and len(answer.body) < _NOTE_BYTES
-    if is_note and says_not_found(PageExcerpt(text, "", text, text), trace.url):
-        return StatusCode.SOFT_404, "page: says not found"
     return StatusCode.FINE, ""
 
 

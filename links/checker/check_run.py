@@ -210,7 +210,27 @@ class CheckRun:
             horizon=today,
             on_kept=self._kept,
         )
-        await self._together(self._keeper, stop)
+        # Feed, look, keep and hold the leases side by side; the first that fails ends all.
+        helpers = [
+            asyncio.create_task(self._keeper.run(), name="keeper"),
+            asyncio.create_task(self._feeding(), name="feed"),
+            asyncio.create_task(self._tenure.run(), name="tenure"),
+            asyncio.create_task(self._watch(stop), name="stop"),
+        ]
+        looking = asyncio.create_task(self._looking(self._keeper), name="looks")
+        everything = [*helpers, looking]
+        try:
+            await asyncio.wait([looking, *helpers[:3]], return_when=asyncio.FIRST_COMPLETED)
+            _raise_first(everything)
+            self._keeper.close()
+            if self._stopping:
+                self._desk.patience_s = min(self._desk.patience_s, _GIVE_UP_S)
+            await asyncio.wait([helpers[0], helpers[2]], return_when=asyncio.FIRST_COMPLETED)
+            _raise_first(everything)
+        finally:
+            for task in (*everything, *self._active):
+                task.cancel()
+            await asyncio.gather(*everything, *self._active, return_exceptions=True)
         self.tally.active = self.tally.waiting = 0
         if self.tally.is_complete:
             await self._desk.write(
@@ -228,29 +248,6 @@ class CheckRun:
         ):
             gaps.begin_slowly(host)
         gaps.learned_day = today
-
-    async def _together(self, keeper: ResultWriter, stop: asyncio.Event) -> None:
-        """Feed, look, keep and hold the leases side by side; the first that fails ends all."""
-        helpers = [
-            asyncio.create_task(keeper.run(), name="keeper"),
-            asyncio.create_task(self._feeding(), name="feed"),
-            asyncio.create_task(self._tenure.run(), name="tenure"),
-            asyncio.create_task(self._watch(stop), name="stop"),
-        ]
-        looking = asyncio.create_task(self._looking(keeper), name="looks")
-        everything = [*helpers, looking]
-        try:
-            await asyncio.wait([looking, *helpers[:3]], return_when=asyncio.FIRST_COMPLETED)
-            _raise_first(everything)
-            keeper.close()
-            if self._stopping:
-                self._desk.patience_s = min(self._desk.patience_s, _GIVE_UP_S)
-            await asyncio.wait([helpers[0], helpers[2]], return_when=asyncio.FIRST_COMPLETED)
-            _raise_first(everything)
-        finally:
-            for task in (*everything, *self._active):
-                task.cancel()
-            await asyncio.gather(*everything, *self._active, return_exceptions=True)
 
     async def _watch(self, stop: asyncio.Event) -> None:
         await stop.wait()
@@ -385,25 +382,20 @@ class CheckRun:
             finding = await self._find(turn.payload)
         finally:
             try:
-                self._take_in(turn, finding, keeper)
+                # Note what a look has found, if anything.
+                counts = self._table.done(turn, self._clock.monotonic(), finding)
+                url = turn.payload.url
+                if finding is None:
+                    self._feed.release(url)
+                elif finding.note.startswith(FetchFailure.NO_FILES) and not self._stopping:
+                    self._ask_fewer()
+                    self._feed.put_back(url)
+                elif counts:  # else it was too soon for its host, and its turn comes again
+                    self._found(turn.payload, finding, keeper)
             except Exception:
                 # The pass would wait for it for ever, or ask it again at once.
                 keeper.put_broken(turn.payload.url)
                 raise
-
-    def _take_in(
-        self, turn: CheckTurn[CheckCandidate], finding: CheckResult | None, keeper: ResultWriter
-    ) -> None:
-        """Note what a look has found, if anything."""
-        counts = self._table.done(turn, self._clock.monotonic(), finding)
-        url = turn.payload.url
-        if finding is None:
-            self._feed.release(url)
-        elif finding.note.startswith(FetchFailure.NO_FILES) and not self._stopping:
-            self._ask_fewer()
-            self._feed.put_back(url)
-        elif counts:  # else it was too soon for its host, and its turn comes again
-            self._found(turn.payload, finding, keeper)
 
     def _ask_fewer(self) -> None:
         """Ask fewer at a time: this process may open no more files, which is no fault of any host."""

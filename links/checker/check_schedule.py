@@ -85,7 +85,14 @@ def _interval(
     if state is LinkState.DYING:
         return preset.failing_days
     if state is LinkState.DEAD:
-        return _dead_interval(before, after, preset)
+        if (
+            before.state is not LinkState.DEAD
+            or before.last_fail is None
+            or after.last_fail is None
+        ):
+            return preset.dead_days
+        grown = after.last_fail - before.last_fail + preset.dead_growth if preset.dead_growth else 0
+        return min(max(grown, preset.dead_days), preset.dead_limit_days)
     if state is LinkState.ALIVE and before.state is LinkState.UNKNOWN and preset.first_days:
         return 1 + _spread(key, day, preset.first_days)
     days = preset.alive_days
@@ -94,14 +101,6 @@ def _interval(
     elif state in _SELDOM:
         days = preset.seldom_days
     return days + _spread(key, day, preset.spread_days + 1)
-
-
-def _dead_interval(before: LinkHealth, after: LinkHealth, preset: CheckPreset) -> int:
-    """As long as the last one and a bit more; the last one is told by the days of the two looks."""
-    if before.state is not LinkState.DEAD or before.last_fail is None or after.last_fail is None:
-        return preset.dead_days
-    grown = after.last_fail - before.last_fail + preset.dead_growth if preset.dead_growth else 0
-    return min(max(grown, preset.dead_days), preset.dead_limit_days)
 
 
 def _spread(key: bytes, day: int, days: int) -> int:

@@ -217,7 +217,11 @@ class ConnectionOpener:
         deadline = min(deadline, loop.time() + CONNECT_S)
         sock = await self._connected(addresses, port, deadline - loop.time())
         if target.scheme == "http":
-            return await _without_tls(sock)
+            try:
+                return HostConnection(*await asyncio.open_connection(sock=sock, limit=BUFFER))
+            except OSError as error:  # it was reset meanwhile
+                sock.close()
+                raise NoAnswerError(FetchFailure.RESET) from error
         try:
             return await self._secured(sock, target, self._strict, deadline - loop.time())
         except _StrictError as error:
@@ -306,14 +310,6 @@ class ConnectionOpener:
             sock.close()
             raise _StrictError(certificate_fault(error)) from error
         return HostConnection(reader, writer)
-
-
-async def _without_tls(sock: socket.socket) -> HostConnection:
-    try:
-        return HostConnection(*await asyncio.open_connection(sock=sock, limit=BUFFER))
-    except OSError as error:  # it was reset meanwhile
-        sock.close()
-        raise NoAnswerError(FetchFailure.RESET) from error
 
 
 class _StrictError(Exception):

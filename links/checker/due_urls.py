@@ -261,9 +261,14 @@ def links_awaiting_browser(connection: Connection, *, limit: int) -> list[Awaiti
 
 def _awaiting(row: Any) -> AwaitingLink:
     url = UrlParts(SCHEMES[row.scheme], row.name, row.port, row.path).url
-    return AwaitingLink(row.id, url, _since(row.opinion_day, row.last_look), row.spelling or url)
-
-
-def _since(opinion_day: int, last_look: int | None) -> datetime:
-    begun = datetime.combine(date_of(opinion_day), time(), UTC)
-    return begun if last_look is None else max(begun, datetime.fromtimestamp(last_look, UTC))
+    begun = datetime.combine(date_of(row.opinion_day), time(), UTC)
+    return AwaitingLink(
+        row.id,
+        url,
+        (
+            begun
+            if row.last_look is None
+            else max(begun, datetime.fromtimestamp(row.last_look, UTC))
+        ),
+        row.spelling or url,
+    )

@@ -130,7 +130,13 @@ async def exchange(way: HostConnection, request: bytes, *, limit_s: float) -> Ht
         return _partial_answer(buffer, FetchFailure.CLOSED)
     until = min(deadline, loop.time() + BODY_S)
     if head is None:
-        return await _headless(way.reader, begun, until)
+        # An answer as before HTTP/1.0: the page alone (HTTP/0.9).
+        data, whole = await _read_until(way.reader, begun, BODY_BYTES, until)
+        if data.lstrip()[:1] != b"<":
+            raise NoAnswerError(FetchFailure.NO_HTTP, repr(bytes(data[:12])))
+        return HttpAnswer(
+            LenientHead(200), bytes(data), len(data) if whole else None, whole, headless=True
+        )
     return await _with_body(way.reader, head, begun, until)
 
 
@@ -180,16 +186,6 @@ def _partial_answer(
     if head is None or _is_interim(head.status):
         raise NoAnswerError(trouble, type(error).__name__ if error else "") from error
     return HttpAnswer(head, length=head.length, whole=False)
-
-
-async def _headless(reader: asyncio.StreamReader, begun: bytearray, until: float) -> HttpAnswer:
-    """An answer as before HTTP/1.0: the page alone (HTTP/0.9)."""
-    data, whole = await _read_until(reader, begun, BODY_BYTES, until)
-    if data.lstrip()[:1] != b"<":
-        raise NoAnswerError(FetchFailure.NO_HTTP, repr(bytes(data[:12])))
-    return HttpAnswer(
-        LenientHead(200), bytes(data), len(data) if whole else None, whole, headless=True
-    )
 
 
 async def _with_body(

@@ -8,7 +8,6 @@ again when somebody answers.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
 
 from sqlalchemy import Connection, select
 
@@ -90,9 +89,7 @@ class ControlChecks:
             return True
         start = self._asked % len(known)
         self._asked += CONTROLS
-        return await self._any_answers((known[start:] + known[:start])[:CONTROLS])
-
-    async def _any_answers(self, asked: Sequence[str]) -> bool:
+        asked = (known[start:] + known[:start])[:CONTROLS]
         tasks = [asyncio.create_task(self._answers(url)) for url in asked]
         try:
             return any([await task for task in tasks])

@@ -515,33 +515,32 @@ class _RowBatch:
             connection.execute(update(urls).where(urls.c.id == bindparam("b_id")), self._changed)
         if self._observed:
             insert_missing(connection, observations, self._observed)
-            _trim(connection, [row["url_id"] for row in self._observed])
+            # Leave the newest looks at each of these URLs.
+            ids = [row["url_id"] for row in self._observed]
+            counted = connection.execute(
+                select(observations.c.url_id)
+                .where(observations.c.url_id.in_(ids))
+                .group_by(observations.c.url_id)
+                .having(func.count() > OBSERVATIONS)
+            )
+            for (url_id,) in counted.all():
+                oldest = connection.execute(
+                    select(observations.c.moment, observations.c.how)
+                    .where(observations.c.url_id == url_id)
+                    .order_by(observations.c.moment.desc(), observations.c.how.desc())
+                    .limit(1)
+                    .offset(OBSERVATIONS - 1)
+                ).one()
+                older = or_(
+                    observations.c.moment < oldest.moment,
+                    and_(observations.c.moment == oldest.moment, observations.c.how < oldest.how),
+                )
+                connection.execute(
+                    delete(observations).where(observations.c.url_id == url_id, older)
+                )
         if self._answering:  # W14: what answers us needs nobody to say so
             drop_reports(connection, self._answering)
         if self._revived:  # what was down when it was cited can be archived now
             want_urls(connection, self._revived, now=self._now)
         write_host_quirks(connection, self._of_hosts, day=self._day)
         write_url_quirks(connection, self._of_urls, day=self._day)
-
-
-def _trim(connection: Connection, ids: Sequence[int]) -> None:
-    """Leave the newest looks at each of these URLs."""
-    counted = connection.execute(
-        select(observations.c.url_id)
-        .where(observations.c.url_id.in_(ids))
-        .group_by(observations.c.url_id)
-        .having(func.count() > OBSERVATIONS)
-    )
-    for (url_id,) in counted.all():
-        oldest = connection.execute(
-            select(observations.c.moment, observations.c.how)
-            .where(observations.c.url_id == url_id)
-            .order_by(observations.c.moment.desc(), observations.c.how.desc())
-            .limit(1)
-            .offset(OBSERVATIONS - 1)
-        ).one()
-        older = or_(
-            observations.c.moment < oldest.moment,
-            and_(observations.c.moment == oldest.moment, observations.c.how < oldest.how),
-        )
-        connection.execute(delete(observations).where(observations.c.url_id == url_id, older))

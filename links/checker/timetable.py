@@ -342,7 +342,14 @@ class Timetable(Generic[P]):
         again = False
         if finding is not None:
             self._learn(host, turn.url_id, finding)
-            self._pace(host, finding, now)
+            # Let the host's gap grow or shrink; leave it alone when it says so.
+            if finding.code == StatusCode.TOO_MANY:
+                if self.gaps.refused(host.name):
+                    self._leave(host, now + REST_S, now)
+            else:
+                self.gaps.answered(host.name)
+            if finding.retry_after_s is not None:
+                self._leave(host, now + finding.retry_after_s, now)
             hurried = finding.code == StatusCode.TOO_MANY and not host.away
             again = hurried and turn.tries + 1 < self._tries
         host.ready = max(host.ready, now + self.gaps.of(host.name))
@@ -437,16 +444,6 @@ class Timetable(Generic[P]):
         at_once = finding.code == StatusCode.DNS_UNKNOWN
         if at_once or len(host.alike) >= ALIKE:
             self.condemn(host.name, finding)
-
-    def _pace(self, host: _TimetableHost[P], finding: CheckResult, now: float) -> None:
-        """Let the host's gap grow or shrink; leave it alone when it says so."""
-        if finding.code == StatusCode.TOO_MANY:
-            if self.gaps.refused(host.name):
-                self._leave(host, now + REST_S, now)
-        else:
-            self.gaps.answered(host.name)
-        if finding.retry_after_s is not None:
-            self._leave(host, now + finding.retry_after_s, now)
 
     def _leave(self, host: _TimetableHost[P], until: float, now: float) -> None:
         """Leave it alone until then; the caller places it."""

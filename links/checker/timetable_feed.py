@@ -200,7 +200,14 @@ class TimetableFeed:
         """Read one window, or the next URLs of one host."""
         self._today = today
         if self._named:
-            await self._take_named()
+            self._named_fit = False
+            some = [self._named.popleft() for _ in range(min(len(self._named), self._table.room))]
+            await self._take(some)
+            self._named.extend(
+                url for url in some if url.host_id in self._crowded and not self._is_held(url)
+            )
+            self._crowded.clear()
+            self._ready.clear()
             return
         if self._ready and self._table.room >= self._host_room:
             await self._read_host(self._ready.pop())
@@ -253,17 +260,6 @@ class TimetableFeed:
         self._after[is_new] = found[-1].place if len(found) == self._window else None
         await self._take(found)
 
-    async def _take_named(self) -> None:
-        """Give what there is room for; what finds its host full comes again when a look has ended."""
-        self._named_fit = False
-        some = [self._named.popleft() for _ in range(min(len(self._named), self._table.room))]
-        await self._take(some)
-        self._named.extend(
-            url for url in some if url.host_id in self._crowded and not self._is_held(url)
-        )
-        self._crowded.clear()
-        self._ready.clear()
-
     def _is_held(self, url: DueUrl) -> bool:
         return url.id in self.in_hand.get(url.host_id, ())
 
@@ -290,7 +286,9 @@ class TimetableFeed:
         if alive and self._trusts_tags:
             tagged = await self._desk.read(lambda rows: links_tagged_dead(rows, alive))
             decided |= dict.fromkeys(tagged)
-        settled = [url for url in fresh if decided[url.id] is not None or _is_settled(url)]
+        settled = [
+            url for url in fresh if decided[url.id] is not None or (url.standing.state in SETTLED)
+        ]
         if settled:
             again = self._today + _MARKED_DAYS
             await self._desk.write(lambda rows: _settle(rows, settled, decided, due_day=again))
@@ -320,10 +318,6 @@ class TimetableFeed:
                 self._crowded.add(url.host_id)
                 if len(self.in_hand.get(url.host_id, ())) <= self._host_room // 2:
                     self._ready.add(url.host_id)
-
-
-def _is_settled(url: DueUrl) -> bool:
-    return url.standing.state in SETTLED
 
 
 def _decided(marks: DecisionSource, urls: Sequence[DueUrl]) -> dict[int, LinkState | None]:

@@ -164,7 +164,23 @@ def count_act(
     limit, moment = limits[act], int(now.timestamp())
     _wait_for_turn(connection, act, reporter, moment, limit.gap_s)
     if limit.a_day is not None:
-        _count_day(connection, act, moment, day_of(now), limit.a_day)
+        day = day_of(now)
+        a_day = limit.a_day
+        upsert = insert_into(connection, acts).values(act=int(act), day=day, count=1)
+        written = connection.execute(
+            upsert.on_conflict_do_update(
+                index_elements=["act", "day"],
+                set_={"count": acts.c.count + 1},
+                where=acts.c.count < a_day,
+            ).returning(acts.c.count)
+        )
+        # The first of a day meets no conflict, so that a limit of nothing has to be asked for.
+        if written.first() is None or a_day < 1:
+            raise TooOftenError(
+                f"All {a_day:,} that a day allows were used today; try again tomorrow (UTC).",
+                retry_after_s=_DAY_S - moment % _DAY_S,
+                is_everybodys=True,
+            )
 
 
 def forget_acts(connection: Connection, now: datetime) -> int:
@@ -199,21 +215,3 @@ def _wait_for_turn(
         retry_after_s=wait,
         is_everybodys=False,
     )
-
-
-def _count_day(connection: Connection, act: LimitedAct, moment: int, day: int, a_day: int) -> None:
-    upsert = insert_into(connection, acts).values(act=int(act), day=day, count=1)
-    written = connection.execute(
-        upsert.on_conflict_do_update(
-            index_elements=["act", "day"],
-            set_={"count": acts.c.count + 1},
-            where=acts.c.count < a_day,
-        ).returning(acts.c.count)
-    )
-    # The first of a day meets no conflict, so that a limit of nothing has to be asked for.
-    if written.first() is None or a_day < 1:
-        raise TooOftenError(
-            f"All {a_day:,} that a day allows were used today; try again tomorrow (UTC).",
-            retry_after_s=_DAY_S - moment % _DAY_S,
-            is_everybodys=True,
-        )

@@ -174,7 +174,7 @@ def withdraw_reports(
     lost = False
     for domain in (domain for domain, is_held in held.items() if is_held):
         if is_pattern or (gone and not _is_half_reported(connection, domain, day)):
-            _lift_presumption(connection, domain)
+            connection.execute(delete(host_quirks).where(*_presumption(domain)))
             lost = True
     if not gone and not lost:
         raise NeedlessReportError(
@@ -327,10 +327,6 @@ def _presumed_until(connection: Connection, domain: str, day: int) -> int | None
     if last is None or is_over(HostQuirk.PRESUMED_REACHABLE, last, last, day):
         return None
     return int(last) + VALID_DAYS - 1
-
-
-def _lift_presumption(connection: Connection, domain: str) -> None:
-    connection.execute(delete(host_quirks).where(*_presumption(domain)))
 
 
 def _presumption(domain: str) -> tuple[ColumnElement[bool], ...]:

@@ -85,7 +85,16 @@ class PageSpool:
         """
         check_name(PageName(row.page_id, row.title, row.namespace))
         url = row.url.encode("utf-8", "surrogatepass")
-        self._rows.append((self._wiki(row.wiki, wiki), row.page_id, row.title, row.namespace, url))
+        text = row.wiki
+        place = self._wikis.get(text)
+        if place is None:
+            name = parse_wiki(text) if text else wiki
+            if name is None:
+                raise InputError("it names no wiki; --wiki NAME says whose pages these are")
+            if name not in self.names:
+                self.names.append(name)
+            place = self._wikis[text] = self.names.index(name)
+        self._rows.append((place, row.page_id, row.title, row.namespace, url))
         self.rows += 1
         if len(self._rows) >= _ROWS:
             self._flush()
@@ -115,17 +124,6 @@ class PageSpool:
     def close(self) -> None:
         """Forget what waits."""
         self._disk.close()
-
-    def _wiki(self, text: str, default: WikiName | None) -> int:
-        place = self._wikis.get(text)
-        if place is None:
-            name = parse_wiki(text) if text else default
-            if name is None:
-                raise InputError("it names no wiki; --wiki NAME says whose pages these are")
-            if name not in self.names:
-                self.names.append(name)
-            place = self._wikis[text] = self.names.index(name)
-        return place
 
     def _flush(self) -> None:
         if self._rows:

@@ -332,12 +332,12 @@ def moved_to(asked: UrlParts, hops: tuple[RedirectHop, ...]) -> str:
         target = hop.url
     if not target or len(target) > _VALUE_LIMIT or target.partition("#")[0] == asked.url:
         return ""
-    return "" if _is_upgrade(asked, target) else target
-
-
-def _is_upgrade(asked: UrlParts, target: str) -> bool:
     scheme, _, rest = target.partition("#")[0].partition("://")
-    return asked.scheme == "http" and scheme == "https" and rest == asked.url.partition("://")[2]
+    return (
+        ""
+        if (asked.scheme == "http" and scheme == "https" and rest == asked.url.partition("://")[2])
+        else target
+    )
 
 
 def _scheme_traits(asked: UrlParts, finding: CheckResult) -> dict[HostQuirk, bool]:

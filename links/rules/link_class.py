@@ -203,7 +203,15 @@ def classify_link(text: str, rules: WikiRules = NO_RULES) -> ClassifiedLink:
         found = ClassifiedLink(
             text, sort, identity, warnings=warnings_of(text, url), spelling=spelling
         )
-        return _by_lists(found, url, rules)
+        hit = rules.spam.hit_of(found.text, found.identity)
+        if hit is not None:
+            return replace(found, sort=LinkClass.SPAM, note=str(hit), hit=hit)
+        entry = rules.exclusions.entry_for(url)
+        if entry is not None:
+            return replace(
+                found, sort=LinkClass.EXCLUDED, note=f"entry {entry.text}", entry=entry.text
+            )
+        return found
     return ClassifiedLink(text, sort, identity, why, warnings=warnings_of(text, url))
 
 
@@ -215,16 +223,6 @@ def _by_host(host: str, rules: WikiRules) -> tuple[LinkClass, str]:
         return LinkClass.INTERNAL, ""
     closed = "" if rules.is_private else _closed(host)
     return (LinkClass.INVALID, closed) if closed else (LinkClass.WATCHED, "")
-
-
-def _by_lists(found: ClassifiedLink, url: UrlParts, rules: WikiRules) -> ClassifiedLink:
-    hit = rules.spam.hit_of(found.text, found.identity)
-    if hit is not None:
-        return replace(found, sort=LinkClass.SPAM, note=str(hit), hit=hit)
-    entry = rules.exclusions.entry_for(url)
-    if entry is not None:
-        return replace(found, sort=LinkClass.EXCLUDED, note=f"entry {entry.text}", entry=entry.text)
-    return found
 
 
 def is_example(host: str) -> bool:

@@ -265,7 +265,16 @@ class SpamLists:
             if len(each.content) > LIST_LIMIT_CHARS:
                 raise InputError(f"{each.name} has more than {LIST_LIMIT_CHARS:,} characters.")
             if each.kind is SpamListKind.DOMAINS:
-                self._add_domains(each)
+                for number, entry in enumerate(_entries(each), start=1):
+                    hit = SpamLine(each.label, number)
+                    domain = entry.get("domain") if isinstance(entry, dict) else entry
+                    try:
+                        host = canonical_host(str(domain or "").strip().removeprefix("*."))
+                    except BadUrlError:
+                        shown = json.dumps(entry, ensure_ascii=False)[:_TEXT_SHOWN_CHARS]
+                        self._note(SpamListProblem(hit, shown, "It names no domain."))
+                    else:
+                        self._domains.setdefault(host, hit)
             else:
                 found = black if each.kind is SpamListKind.BLACKLIST else white
                 found.update(self._fragments(each))
@@ -289,7 +298,7 @@ class SpamLists:
         if not self.size:
             return None
         return self._domain_hit(split_identity(identity).host) or next(
-            self._fragment_hits(dict.fromkeys((identity, _unspoofed(text)))), None
+            self._fragment_hits(dict.fromkeys((identity, text.replace("\uff0e", ".")))), None
         )
 
     def _domain_hit(self, host: str) -> SpamLine | None:
@@ -320,18 +329,6 @@ class SpamLists:
             else:
                 yield hit, fragment
 
-    def _add_domains(self, each: SpamList) -> None:
-        for number, entry in enumerate(_entries(each), start=1):
-            hit = SpamLine(each.label, number)
-            domain = entry.get("domain") if isinstance(entry, dict) else entry
-            try:
-                host = canonical_host(str(domain or "").strip().removeprefix("*."))
-            except BadUrlError:
-                shown = json.dumps(entry, ensure_ascii=False)[:_TEXT_SHOWN_CHARS]
-                self._note(SpamListProblem(hit, shown, "It names no domain."))
-            else:
-                self._domains.setdefault(host, hit)
-
     def _note(self, problem: SpamListProblem) -> None:
         if len(self._problems) < PROBLEMS_KEPT:
             self._problems.append(problem)
@@ -345,8 +342,3 @@ def _entries(each: SpamList) -> list[object]:
     if not isinstance(found, list):
         raise InputError(f'{each.name} is no list: it reads [{{"domain": "…", "notes": "…"}}, …].')
     return found
-
-
-def _unspoofed(text: str) -> str:
-    """With the dots that are no dots, as MediaWiki's extension does before it looks."""
-    return text.replace("\uff0e", ".")

@@ -301,7 +301,9 @@ class AccessControl:
         now = self._now()
         for start in range(0, len(page_ids), _AT_ONCE):
             rows = self._framed(list(page_ids[start : start + _AT_ONCE]))
-            with_frames = {row["page_id"] for row in rows if not _is_redirect(row)}
+            with_frames = {
+                row["page_id"] for row in rows if not (300 <= (row["status"] or 0) < 400)
+            }
             for row in rows:
                 if row["page_id"] not in with_frames:
                     continue
@@ -439,10 +441,6 @@ class AccessControl:
         query = "SELECT 1 AS one FROM captures WHERE digest = :digest AND page_id <> :page LIMIT 1"
         values = {"digest": capture.digest, "page": capture.page_id or ""}
         return bool(self._rows(query, values))
-
-
-def _is_redirect(row: Any) -> bool:
-    return 300 <= (row["status"] or 0) < 400
 
 
 def digests_of(blocks: Iterable[bytes]) -> list[str]:

@@ -222,7 +222,18 @@ class HoldIndex:
         if found is not None or self.unscanned is UnscannedPolicy.ALLOW:
             return found
         verdict = self.verdict(digest)
-        return _not_scanned(digest) if verdict is None or verdict.skipped else None
+        return (
+            (
+                _held(
+                    digest,
+                    "It was not scanned for malware yet.",
+                    datetime.fromtimestamp(0, UTC),
+                    None,
+                )
+            )
+            if verdict is None or verdict.skipped
+            else None
+        )
 
     def verdict(self, digest: str) -> ScanVerdict | None:
         """What is known of the payload; None when no scanner ever saw it."""
@@ -239,12 +250,6 @@ def hold_of(verdict: ScanVerdict) -> PayloadHold:
     """The decision that follows from a verdict."""
     reason = f"{verdict.scanner} found {verdict.threat} in it."
     return _held(verdict.digest, reason, verdict.scanned_at, verdict)
-
-
-def _not_scanned(digest: str) -> PayloadHold:
-    return _held(
-        digest, "It was not scanned for malware yet.", datetime.fromtimestamp(0, UTC), None
-    )
 
 
 def _held(digest: str, reason: str, at: datetime, verdict: ScanVerdict | None) -> PayloadHold:

@@ -23,19 +23,16 @@ def target_of(*, wiki: str = "", domain: str = "", link: str = "") -> LevelTarge
             LevelScope.LINK, wiki, identity_key(fetch_key(link, allow_single_label=True))
         )
     if domain:
-        return LevelTarget(LevelScope.DOMAIN, wiki, _domain(domain))
+        text = domain
+        bare = text.strip().removeprefix("*.").rstrip(".")
+        has_port = ":" in bare and not bare.startswith("[")
+        try:
+            host = host_of(fetch_key(f"http://{bare}/", allow_single_label=True)) if bare else ""
+        except BadUrlError:
+            host = ""
+        if not host or has_port or _NEVER_IN_DOMAINS & set(bare):
+            raise InputError(
+                f"{text[:200]!r} is no domain: write example.org, without scheme, port or path."
+            )
+        return LevelTarget(LevelScope.DOMAIN, wiki, host)
     return LevelTarget(LevelScope.WIKI, wiki) if wiki else LevelTarget(LevelScope.DEFAULT)
-
-
-def _domain(text: str) -> str:
-    bare = text.strip().removeprefix("*.").rstrip(".")
-    has_port = ":" in bare and not bare.startswith("[")
-    try:
-        host = host_of(fetch_key(f"http://{bare}/", allow_single_label=True)) if bare else ""
-    except BadUrlError:
-        host = ""
-    if not host or has_port or _NEVER_IN_DOMAINS & set(bare):
-        raise InputError(
-            f"{text[:200]!r} is no domain: write example.org, without scheme, port or path."
-        )
-    return host

@@ -235,7 +235,15 @@ def normalize_target(kind: TakedownKind, text: str) -> str:
     if kind is TakedownKind.DIGEST:
         return str(Digest.parse(text))
     if kind is TakedownKind.HOST:
-        return _canonical_host(text)
+        host = urlsplit(text).netloc.rpartition("@")[2] if "://" in text else text
+        host = _PORT.sub("", host) if host.count(":") == 1 or host.startswith("[") else host
+        if host.count(":") > 1 and not host.startswith("["):
+            host = f"[{host}]"
+        host = host.strip(".").lower()
+        if _HOST_TEXT.fullmatch(host) is None:
+            raise InputError(f"{text[:200]!r} is no host: write example.org, or 192.0.2.1.")
+        _web_url(f"http://{host}/")
+        return host
     url = _web_url(url_within(text))
     if kind is TakedownKind.PREFIX and ("?" in url or "#" in url):
         raise InputError(
@@ -315,18 +323,6 @@ def _hosts(key: str, url: str) -> Iterator[str]:
         if not comma:
             return
         yield host
-
-
-def _canonical_host(text: str) -> str:
-    host = urlsplit(text).netloc.rpartition("@")[2] if "://" in text else text
-    host = _PORT.sub("", host) if host.count(":") == 1 or host.startswith("[") else host
-    if host.count(":") > 1 and not host.startswith("["):
-        host = f"[{host}]"
-    host = host.strip(".").lower()
-    if _HOST_TEXT.fullmatch(host) is None:
-        raise InputError(f"{text[:200]!r} is no host: write example.org, or 192.0.2.1.")
-    _web_url(f"http://{host}/")
-    return host
 
 
 def _web_url(text: str) -> str:

@@ -115,7 +115,13 @@ def _host(host: bytes) -> tuple[bytes, bool]:
     """The host in its one form, and whether it is an address."""
     if host.startswith(b"[") and host.endswith(b"]"):
         try:
-            return _ipv6(ipaddress.IPv6Address(host[1:-1].decode("ascii"))), True
+            address = ipaddress.IPv6Address(host[1:-1].decode("ascii"))
+            mapped = address.ipv4_mapped
+            if mapped is None and address in _NAT64:
+                mapped = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+            return (
+                str(mapped).encode() if mapped is not None else f"[{address.compressed}]".encode()
+            ), True
         except ValueError:
             return host.lower(), True
     if not host.isascii():
@@ -124,13 +130,6 @@ def _host(host: bytes) -> tuple[bytes, bool]:
     host = re.sub(rb"\.{2,}", b".", host).strip(b".").lower()
     number = _ipv4(host)
     return (host, False) if number is None else (str(ipaddress.IPv4Address(number)).encode(), True)
-
-
-def _ipv6(address: ipaddress.IPv6Address) -> bytes:
-    mapped = address.ipv4_mapped
-    if mapped is None and address in _NAT64:
-        mapped = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return str(mapped).encode() if mapped is not None else f"[{address.compressed}]".encode()
 
 
 def _ipv4(host: bytes) -> int | None:

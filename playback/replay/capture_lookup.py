@@ -264,7 +264,7 @@ class CaptureLookup:
             except TakenDownError as error:
                 blocked, each = error, None
             if later and (each is None or each.url != url):
-                yield from _ranked(later)
+                yield from [each for _, each in sorted(later, key=lambda found: found[0])]
                 later.clear()
             if each is None:
                 break
@@ -300,10 +300,7 @@ class CaptureLookup:
             if error is not None and error.is_told:
                 raise error
             return capture if error is None else None
-        return self._artifact_beyond(page, kind)
-
-    def _artifact_beyond(self, page: FoundPage, kind: ArtifactKind) -> Capture | None:
-        """The same where no pages are known: by its URL, near the page's moment."""
+        # The same where no pages are known: by its URL, near the page's moment.
         if self._beyond is None:
             return None
         at = unix_milliseconds(parse_timestamp14(page.timestamp))
@@ -371,11 +368,6 @@ class CaptureLookup:
     def _query(self, query: str, values: dict[str, Any]) -> list[Any]:
         found: list[Any] = self._call(self._database.rows, (query, values))
         return found
-
-
-def _ranked(captures: list[tuple[int, Capture]]) -> list[Capture]:
-    """The captures by their rank; those of one rank in the order that they had."""
-    return [each for _, each in sorted(captures, key=lambda found: found[0])]
 
 
 def capture_of(row: Any) -> Capture | None:

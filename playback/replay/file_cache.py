@@ -122,7 +122,13 @@ class FileCache:
 
         One that cannot be had in time, or on this disk, is done without.
         """
-        file = self._locks()
+        # The file of locks. It stays open: closing one of its descriptors would end them all.
+        if self._lock_file is None:
+            with contextlib.suppress(OSError):
+                os.makedirs(self._folder, mode=0o700, exist_ok=True)  # noqa: PTH103 as above
+                flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+                self._lock_file = os.open(self._folder / ".locks", flags, 0o600)
+        file = self._lock_file
         place = int(name[:12], 16)
         waited, ends = False, time.monotonic() + _LOCK_WAIT_S
         held = False
@@ -140,15 +146,6 @@ class FileCache:
         finally:
             if held and file is not None:
                 fcntl.lockf(file, fcntl.LOCK_UN, 1, place)
-
-    def _locks(self) -> int | None:
-        """The file of locks. It stays open: closing one of its descriptors would end them all."""
-        if self._lock_file is None:
-            with contextlib.suppress(OSError):
-                os.makedirs(self._folder, mode=0o700, exist_ok=True)  # noqa: PTH103 as above
-                flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-                self._lock_file = os.open(self._folder / ".locks", flags, 0o600)
-        return self._lock_file
 
     def _path(self, name: str) -> str:
         return f"{self._folder}{os.sep}{name[:_PARTS]}{os.sep}{name}"

@@ -235,7 +235,15 @@ class HeaderGate:
         answer = _ApplicationResponse()
         body: Any
         try:
-            body = _whole(self._application(_inner_environ(environ), answer.start))
+            inner = {key: value for key, value in environ.items() if key.startswith("wsgi.")}
+            inner["REQUEST_METHOD"] = "GET"  # the body of a HEAD is dropped at the end
+            inner["REQUEST_URI"] = environ.get("REQUEST_URI", "")
+            for key, pattern in _HEARD.items():
+                if key in environ and pattern.fullmatch(environ[key]):
+                    inner[key] = environ[key]
+            if "HTTP_IF_RANGE" in environ and "HTTP_IF_RANGE" not in inner:
+                inner.pop("HTTP_RANGE", None)  # a condition that is not understood is not met
+            body = _whole(self._application(inner, answer.start))
         except Exception:  # noqa: BLE001 nothing may pass the gate, a server's own error page neither
             _LOG.exception("replay.request_failed")
             answer, body = _ApplicationResponse(), [b""]
@@ -334,18 +342,6 @@ def _refusal(environ: WSGIEnvironment, policy: Policy) -> tuple[str, str] | None
     if "HTTP_SERVICE_WORKER" in environ or not is_welcome:
         return "403 Forbidden", "Captures are neither scripts nor workers.\n"
     return None
-
-
-def _inner_environ(environ: WSGIEnvironment) -> WSGIEnvironment:
-    inner = {key: value for key, value in environ.items() if key.startswith("wsgi.")}
-    inner["REQUEST_METHOD"] = "GET"  # the body of a HEAD is dropped at the end
-    inner["REQUEST_URI"] = environ.get("REQUEST_URI", "")
-    for key, pattern in _HEARD.items():
-        if key in environ and pattern.fullmatch(environ[key]):
-            inner[key] = environ[key]
-    if "HTTP_IF_RANGE" in environ and "HTTP_IF_RANGE" not in inner:
-        inner.pop("HTTP_RANGE", None)  # a condition that is not understood is not met
-    return inner
 
 
 def _leads_home(value: str, policy: Policy) -> bool:

@@ -167,7 +167,17 @@ class PageRoutes:
         if level is Level.TEXT and not withheld:
             text = self._context.index.artifact(page, ArtifactKind.TEXT)
             if text is not None:
-                return self._reading(request, text, page.final_url)
+                # The page's visible text, as the browser that archived it gave it.
+                capture = text
+                title = page.final_url
+
+                def make() -> bytes:
+                    payload = self._context.archive.load(
+                        capture, limit=self._context.limits.text_bytes
+                    )
+                    return reading_document(decode_text(payload), title).encode(errors="replace")
+
+                return self._context.made_answer(request, capture, HTML, make)
         dom = self._context.index.artifact(page, ArtifactKind.DOM)
         if dom is not None:
             return self._document(
@@ -191,19 +201,17 @@ class PageRoutes:
             return found
         request, level = found
         if capture.status is not None and 300 <= capture.status < 400:
-            return self._archived_redirect(request, capture)
+            target = urljoin(
+                capture.url, self._context.archive.load(capture, limit=1_000_000).location
+            )
+            if target == capture.url or not is_web_url(target):
+                return missing("This page led to an address that cannot be shown.")
+            address = request.memento
+            kept = address.modifier if address.level is not None else MementoModifier.PAGE
+            return redirect(replace(address, modifier=kept, url=target))
         if capture.mime in HTML_TYPES:
             return self._document(request, capture, capture.url, level, was_scripted=False)
         return self._other_document(request, capture, level)
-
-    def _reading(self, request: Request, capture: Capture, title: str) -> ReplayResponse:
-        """The page's visible text, as the browser that archived it gave it."""
-
-        def make() -> bytes:
-            payload = self._context.archive.load(capture, limit=self._context.limits.text_bytes)
-            return reading_document(decode_text(payload), title).encode(errors="replace")
-
-        return self._context.made_answer(request, capture, HTML, make)
 
     def _document(
         self,
@@ -303,11 +311,3 @@ class PageRoutes:
             return missing("Files are not handed out at this level.")
         offered = self._downloads.offer(request, capture)
         return offered or missing("There is no file to hand out at this address.")
-
-    def _archived_redirect(self, request: Request, capture: Capture) -> ReplayResponse:
-        target = urljoin(capture.url, self._context.archive.load(capture, limit=1_000_000).location)
-        if target == capture.url or not is_web_url(target):
-            return missing("This page led to an address that cannot be shown.")
-        address = request.memento
-        kept = address.modifier if address.level is not None else MementoModifier.PAGE
-        return redirect(replace(address, modifier=kept, url=target))

@@ -187,7 +187,7 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
         body = self.application(environ, start)
         try:
             status, headers = said
-            keeps = request.keeps and not self._is_stopping()
+            keeps = request.keeps and bool(self.started)
             head = _head(status, headers, keeps=keeps)
             if isinstance(body, list) and len(body) == 1:
                 self._send_whole(client, head, body[0], neighbourhood)
@@ -200,9 +200,6 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
         if not keeps:
             _linger(client)
         return keeps
-
-    def _is_stopping(self) -> bool:
-        return not self.started
 
     def _send_whole(self, client: Any, head: bytes, body: bytes, neighbourhood: str) -> None:
         size = len(body)

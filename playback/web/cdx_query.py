@@ -197,15 +197,15 @@ def _keys(url: str, match: str, *, wide: bool) -> KeyRange:
         key += "".join(end for end in "/?" if url.endswith(end) and not key.endswith(end))
         return KeyRange.of_prefix(key)
     if match in _WIDE and ")" in key:
-        return _wide_keys(key, match)
+        # The keys of a host, or of a domain with all its hosts: in SURT they begin alike.
+        host = key.partition(")")[0]
+        # "-" follows ","; a port stands between the host and its bracket, and belongs to it.
+        return (
+            KeyRange(f"{host})", f"{host}*")
+            if match == "host"
+            else KeyRange(f"{host})", f"{host}-")
+        )
     raise InputError("url= names no page, or matchType is none of exact, prefix, host and domain.")
-
-
-def _wide_keys(key: str, match: str) -> KeyRange:
-    """The keys of a host, or of a domain with all its hosts: in SURT they begin alike."""
-    host = key.partition(")")[0]
-    # "-" follows ","; a port stands between the host and its bracket, and belongs to it.
-    return KeyRange(f"{host})", f"{host}*") if match == "host" else KeyRange(f"{host})", f"{host}-")
 
 
 def _between(one: dict[str, str]) -> TimeRange:

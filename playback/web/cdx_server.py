@@ -339,7 +339,12 @@ class CdxServer:
             until = self._monotonic() + ANSWER_LIMIT_S
             walk = CdxWalk(self._rows, self._permits, query, lambda: self._monotonic() > until)
             if query.wants_pages:
-                return _page_count(query, walk.pages())
+                pages = walk.pages()
+                if query.archive_dialect:
+                    return PlainTextResponse(f"{pages}\n", headers=_FRESH)
+                # pywb counts blocks of a compressed index; ours are the pages themselves.
+                body = json.dumps({"pages": pages, "pageSize": query.page_rows, "blocks": pages})
+                return Response(body, headers=_FRESH, media_type="application/json")
             walk.start()
         except TooWideError as error:
             return _said(403, str(error), as_json=as_json)
@@ -364,7 +369,10 @@ class CdxServer:
             more = urlencode([*kept, ("resumeKey", resume_key(end))])
             headers["Link"] = format_link(f"{self._places.front}{request.url.path}?{more}", "next")
         body = _WRITERS[query.output](query, walk, chain([first], told))
-        headers["Content-Type"] = _content_type(query)
+        if query.output == "json" and query.archive_dialect:
+            headers["Content-Type"] = "application/json"
+        else:
+            headers["Content-Type"] = _TYPES[query.output]
         return BlockStream((each.encode() for each in body if each), headers)
 
     def _link_format(self, query: CdxQuery) -> Response:
@@ -389,20 +397,6 @@ def _said(status: int, text: str, *, as_json: bool) -> Response:
         body = json.dumps({"message": text})
         return Response(body, status, _FRESH, media_type="application/json")
     return PlainTextResponse(f"{text}\n", status, _FRESH)
-
-
-def _page_count(query: CdxQuery, pages: int) -> Response:
-    if query.archive_dialect:
-        return PlainTextResponse(f"{pages}\n", headers=_FRESH)
-    # pywb counts blocks of a compressed index; ours are the pages themselves.
-    body = json.dumps({"pages": pages, "pageSize": query.page_rows, "blocks": pages})
-    return Response(body, headers=_FRESH, media_type="application/json")
-
-
-def _content_type(query: CdxQuery) -> str:
-    if query.output == "json" and query.archive_dialect:
-        return "application/json"
-    return _TYPES[query.output]
 
 
 def _text(query: CdxQuery, walk: CdxWalk, told: Iterable[list[ListedCapture]]) -> Iterator[str]:

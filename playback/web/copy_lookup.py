@@ -13,11 +13,11 @@ no good capture.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
 from core.errors import BadUrlError, TransientError
 from core.page_classes import rank_sql
@@ -204,32 +204,11 @@ class CopyLookup:
         ]
         open_ = [place for place, offer in enumerate(offers) if offer is None]
         for place, pages in self._asked(self._good, asking, open_, artifacts_too=False).items():
-            offers[place] = _first_offered(pages)
+            offers[place] = next((CopyOffer(page) for page in pages if page.is_usable), None)
         left = [place for place in open_ if offers[place] is None]
         for place, pages in self._asked(self._newest, asking, left, artifacts_too=True).items():
             same = [page for page in pages if asked[place].is_of(page.url)]
             offers[place] = _best(same)
-        return self._without_threats(offers)
-
-    def _asked(
-        self, query: str, asking: Sequence[LookupRow], places: Sequence[int], *, artifacts_too: bool
-    ) -> Mapping[int, list[CapturedPage]]:
-        """The pages that the query finds for the URLs in those places, without those that are hidden."""
-        if not places:
-            return {}
-        value = lookup_value(asking[place] for place in places)
-        rows = self._database.rows(query, {"asked": value})
-        pages = self._store.pages_of(_distinct(rows), artifacts_too=artifacts_too)
-        by_id = {page.page_id: page for page in pages}
-        found: dict[int, list[CapturedPage]] = {}
-        for row in rows:
-            of_place = found.setdefault(places[row["place"]], [])
-            page = by_id.get(row["page_id"])
-            if page is not None:
-                of_place.append(page)
-        return found
-
-    def _without_threats(self, offers: list[CopyOffer | None]) -> list[CopyOffer | None]:
         pages = [offer.page for offer in offers if offer is not None and offer.page is not None]
         threatened = self._store.threatened(pages)
         if not threatened:
@@ -241,6 +220,26 @@ class CopyLookup:
             for offer in offers
         ]
 
+    def _asked(
+        self, query: str, asking: Sequence[LookupRow], places: Sequence[int], *, artifacts_too: bool
+    ) -> Mapping[int, list[CapturedPage]]:
+        """The pages that the query finds for the URLs in those places, without those that are hidden."""
+        if not places:
+            return {}
+        value = lookup_value(asking[place] for place in places)
+        rows = self._database.rows(query, {"asked": value})
+        pages = self._store.pages_of(
+            list({row["page_id"]: row for row in rows}.values()), artifacts_too=artifacts_too
+        )
+        by_id = {page.page_id: page for page in pages}
+        found: dict[int, list[CapturedPage]] = {}
+        for row in rows:
+            of_place = found.setdefault(places[row["place"]], [])
+            page = by_id.get(row["page_id"])
+            if page is not None:
+                of_place.append(page)
+        return found
+
 
 def _barred(takedown: Takedown | None) -> CopyOffer | None:
     if takedown is None:
@@ -250,11 +249,6 @@ def _barred(takedown: Takedown | None) -> CopyOffer | None:
         if takedown.effect is TakedownEffect.HIDE
         else CopyObstacle.TAKEN_DOWN
     )
-
-
-def _first_offered(pages: Iterable[CapturedPage]) -> CopyOffer | None:
-    """The first that can be shown; None: look further."""
-    return next((CopyOffer(page) for page in pages if page.is_usable), None)
 
 
 def _best(newest_pages: Sequence[CapturedPage]) -> CopyOffer | None:
@@ -271,10 +265,6 @@ def _best(newest_pages: Sequence[CapturedPage]) -> CopyOffer | None:
     newest = pages[0]
     bar = CopyObstacle.REFUSED if newest.outcome == VisitOutcome.SKIPPED else CopyObstacle.FAILED
     return CopyOffer(bar=bar, reason=newest.reason)
-
-
-def _distinct(rows: Iterable[Any]) -> list[Any]:
-    return list({row["page_id"]: row for row in rows}.values())
 
 
 _MOST = 1_000  # URLs of one answer; what is beyond has no link to its copy

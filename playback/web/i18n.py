@@ -97,7 +97,11 @@ def wanted_language(accepted: str, default: str = SOURCE) -> str:
         if not weight:
             continue
         if name == "*":
-            return default if default not in refused else _first_but(refused, default)
+            return (
+                default
+                if default not in refused
+                else next((each for each in languages() if each not in refused), default)
+            )
         base = name.partition("-")[0]
         if base in languages():
             return base
@@ -140,7 +144,11 @@ def noop(text: str) -> str:
 
 def day(moment: date | datetime) -> str:
     """A day written out: ``1 March 2026``, ``1. März 2026``."""
-    return format_date(_day_of(moment), _PATTERNS.get(_language(), "long"), locale=_language())
+    return format_date(
+        moment.date() if isinstance(moment, datetime) else moment,
+        _PATTERNS.get(_language(), "long"),
+        locale=_language(),
+    )
 
 
 def when(moment: datetime) -> str:
@@ -201,10 +209,6 @@ def _language() -> str:
 _PATTERNS = {"en_GB": "d MMMM y"}
 
 
-def _day_of(moment: date | datetime) -> date:
-    return moment.date() if isinstance(moment, datetime) else moment
-
-
 @lru_cache(maxsize=64)
 def _catalogue(language: str) -> Translations:
     path = LOCALES / language / "LC_MESSAGES" / f"{DOMAIN}.po"
@@ -218,10 +222,6 @@ def _catalogue(language: str) -> Translations:
 
 def _fill(text: str, values: dict[str, object]) -> str:
     return text % values if values else text
-
-
-def _first_but(refused: set[str], default: str) -> str:
-    return next((each for each in languages() if each not in refused), default)
 
 
 def set_language(language: str) -> None:

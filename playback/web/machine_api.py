@@ -11,7 +11,7 @@ address without a number is then an index of them (RFC 7089, 5.1.2). No answer h
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -287,20 +287,16 @@ def _as_json(found: TimeMap, places: MementoEndpoints) -> bytes:
         ends = {**ends, "last": listed[-1]}
     answer["mementos"] = {"list": listed, **ends}
     if found.number is not None:
-        answer["pages"] = _beside(found, places)
+        assert found.number is not None
+        numbers = {
+            **({} if found.is_first else {"prev": found.number - 1}),
+            **({} if found.is_last else {"next": found.number + 1}),
+        }
+        answer["pages"] = {
+            name: {"uri": places.timemap(found.url, form="json", page=number)}
+            for name, number in numbers.items()
+        }
     return json.dumps(answer, indent=1).encode()
-
-
-def _beside(found: TimeMap, places: MementoEndpoints) -> Mapping[str, object]:
-    assert found.number is not None
-    numbers = {
-        **({} if found.is_first else {"prev": found.number - 1}),
-        **({} if found.is_last else {"next": found.number + 1}),
-    }
-    return {
-        name: {"uri": places.timemap(found.url, form="json", page=number)}
-        for name, number in numbers.items()
-    }
 
 
 def _as_cdxj(found: TimeMap, places: MementoEndpoints) -> bytes:

@@ -233,21 +233,18 @@ class PageSearch:
             return _SqlCondition("", _ALL, {})
         match question.where:
             case SearchField.HOST:
-                return self._of_host(question.words)
+                match = _HOST.fullmatch(question.words)
+                key = _key(f"http://{match[1]}/") if match else None
+                front, bracket, _ = (key or "").partition(")")
+                if not bracket or not front:
+                    return None
+                return self._in_ranges([(front + low, front + high) for low, high in _AFTER_HOST])
             case SearchField.URL:
                 return self._of_address(question.words)
             case SearchField.TITLE:
                 return self._of_words(question.words, ("title",))
             case SearchField.ANY:
                 return self._of_words(question.words, ("url", "title"))
-
-    def _of_host(self, words: str) -> "_SqlCondition | None":
-        match = _HOST.fullmatch(words)
-        key = _key(f"http://{match[1]}/") if match else None
-        front, bracket, _ = (key or "").partition(")")
-        if not bracket or not front:
-            return None
-        return self._in_ranges([(front + low, front + high) for low, high in _AFTER_HOST])
 
     def _of_address(self, words: str) -> "_SqlCondition | None":
         if words.lower().startswith(("http://", "https://")):

@@ -51,7 +51,28 @@ class ReaderPages:
             return RedirectResponse(localized_path(path_of(page, replace(wanted, level=None))), 302)
         page = self._means.offers.allowed(page, wanted)
         if wanted.view == "cite":
-            return self._cite(page, request)
+            if not page.is_usable:
+                raise HTTPException(404)
+            origin = self._means.origin or f"{request.url.scheme}://{request.url.netloc}"
+            manifest = manifest_of(self._means, page)
+            facts = manifest.facts if manifest is not None else ()
+            said = {fact.name: fact.value for fact in reversed(facts)}
+            source = citation_formats.CitedSource(
+                url=page.url,
+                archive_url=origin + page_path(page.timestamp, page.url),
+                memento_url=self._means.replay_origin
+                + memento_path(Memento(page.timestamp, MementoModifier.PAGE, page.url)),
+                captured_at=page.captured_at,
+                accessed_at=self._means.clock.now(),
+                title=page.label,
+                authors=[fact.value for fact in facts if fact.name == "author"],
+                published=said.get("published", ""),
+                site=said.get("site", ""),
+                language=said.get("language", ""),
+            )
+            return self._means.render(
+                "cite.html", page=page, source=source, citing=citation_formats
+            )
         siblings = self._means.store.captures(page.url, limit=MOST_SIBLINGS + 1)
         caution = self._means.cautions.of(page)
         return self._means.render(
@@ -87,28 +108,6 @@ class ReaderPages:
         if page is None:
             return no_copy(self._means, wanted.url)
         return RedirectResponse(localized_path(path_of(page, replace(wanted, view="page"))), 302)
-
-    def _cite(self, page: CapturedPage, request: Request) -> Response:
-        if not page.is_usable:
-            raise HTTPException(404)
-        origin = self._means.origin or f"{request.url.scheme}://{request.url.netloc}"
-        manifest = manifest_of(self._means, page)
-        facts = manifest.facts if manifest is not None else ()
-        said = {fact.name: fact.value for fact in reversed(facts)}
-        source = citation_formats.CitedSource(
-            url=page.url,
-            archive_url=origin + page_path(page.timestamp, page.url),
-            memento_url=self._means.replay_origin
-            + memento_path(Memento(page.timestamp, MementoModifier.PAGE, page.url)),
-            captured_at=page.captured_at,
-            accessed_at=self._means.clock.now(),
-            title=page.label,
-            authors=[fact.value for fact in facts if fact.name == "author"],
-            published=said.get("published", ""),
-            site=said.get("site", ""),
-            language=said.get("language", ""),
-        )
-        return self._means.render("cite.html", page=page, source=source, citing=citation_formats)
 
 
 def path_of(page: CapturedPage, wanted: PageAddress) -> str:

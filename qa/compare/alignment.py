@@ -148,7 +148,11 @@ def find_moves(
     profiles = _tile_means(seen), _tile_means(shown)
     parts = [bound // TILE_PX for bound in bounds]
     costs = np.stack([_costs(*profiles, offset, parts, band) for offset in likely])
-    helps = _helpful(costs)
+    # Which offsets fit some bands that do not fit where they were; the first always.
+    mended = ((costs < _FITS) & (costs[0] > 2 * _FITS)).sum((1, 2))
+    helpful: NDArray[np.bool_] = mended >= _FEW_BANDS
+    helpful[0] = True
+    helps = helpful
     offsets = np.array(likely, np.int32)[helps]
     chosen = _cheapest(costs[helps])
     fits = np.take_along_axis(costs[helps], chosen[None], 0)[0]
@@ -183,14 +187,6 @@ def _costs(seen: Grey, shown: Grey, offset: int, parts: list[int], band: int) ->
 def _apart(one: Grey, other: Grey) -> Grey:
     found: Grey = np.minimum(np.maximum(one, other) - np.minimum(one, other), np.uint8(_FAR))
     return found
-
-
-def _helpful(costs: Floats) -> NDArray[np.bool_]:
-    """Which offsets fit some bands that do not fit where they were; the first always."""
-    mended = ((costs < _FITS) & (costs[0] > 2 * _FITS)).sum((1, 2))
-    helpful: NDArray[np.bool_] = mended >= _FEW_BANDS
-    helpful[0] = True
-    return helpful
 
 
 def _cheapest(costs: Floats) -> NDArray[np.intp]:
@@ -292,11 +288,7 @@ def _claimed(moves: Places, fits: Floats, height: int) -> Places:
     owner = np.full(height, -1, np.int32)
     owner[rows[order]] = order
     rows[(rows >= 0) & (owner[rows] != own)] = -1
-    return _ordered(rows)
-
-
-def _ordered(rows: Places) -> Places:
-    """The rows without those that would change the order: what is kept is the most that can be."""
+    # The rows without those that would change the order: what is kept is the most that can be.
     parts = _runs(rows)
     if len(parts) > _MOST_PARTS:
         return rows

@@ -78,7 +78,14 @@ def find_regions(damage: TileDamage, tiles: TileMetrics) -> DamageRegions:
     damaged = damage.kinds != FINE
     if not damaged.any():
         return DamageRegions((), 0.0, damaged)
-    labels = label_connected(_widened(damaged))
+    # The flags and those beside them, diagonally too.
+    wide = damaged.copy()
+    wide[:, 1:] |= damaged[:, :-1]
+    wide[:, :-1] |= damaged[:, 1:]
+    tall = wide.copy()
+    tall[1:] |= wide[:-1]
+    tall[:-1] |= wide[1:]
+    labels = label_connected(tall)
     labels[~damaged] = 0
     own = labels[damaged] - 1
     rows, columns = np.nonzero(damaged)
@@ -90,7 +97,15 @@ def find_regions(damage: TileDamage, tiles: TileMetrics) -> DamageRegions:
         axis=1,
     )
     edges = _edges(own, rows, columns, count)
-    covering = _covering(tallies, sizes, edges, damaged.shape)
+    # Which regions are something that lies over the page.
+    screen = damaged.shape[1] * min(damaged.shape[0], damaged.shape[1] * SCREEN_SHAPE)
+    area = (edges[:, 1] - edges[:, 0]) * (edges[:, 3] - edges[:, 2])
+    large = (area >= 0.12 * screen) & (sizes >= 0.3 * area)
+    gone = tallies[:, LOST] >= 0.1 * sizes
+    instead = tallies[:, ADDED] + tallies[:, CHANGED] >= 0.1 * sizes
+    dimmed = tallies[:, DIMMED] >= 0.2 * sizes
+    found: Flags = large & ((gone & instead) | dimmed)
+    covering = found
     order = np.argsort(-weights, kind="stable")[:MOST_REGIONS]
     harm = damage.weight_seen[damaged] * (1 - damage.alike[damaged])
     shares = np.bincount(own, harm, count) / max(float(damage.weight_seen.sum()), 1.0)
@@ -156,38 +171,6 @@ def _edges(
     np.minimum.at(edges[:, 2], own, columns)
     np.maximum.at(edges[:, 3], own, columns + 1)
     return edges
-
-
-def _covering(
-    tallies: NDArray[np.intp],
-    sizes: NDArray[np.intp],
-    edges: NDArray[np.intp],
-    shape: tuple[int, int],
-) -> Flags:
-    """Which regions are something that lies over the page.
-
-    That is a box of a good part of a screen where much is gone and something else is there instead, or
-    where what was there is dimmed.
-    """
-    screen = shape[1] * min(shape[0], shape[1] * SCREEN_SHAPE)
-    area = (edges[:, 1] - edges[:, 0]) * (edges[:, 3] - edges[:, 2])
-    large = (area >= 0.12 * screen) & (sizes >= 0.3 * area)
-    gone = tallies[:, LOST] >= 0.1 * sizes
-    instead = tallies[:, ADDED] + tallies[:, CHANGED] >= 0.1 * sizes
-    dimmed = tallies[:, DIMMED] >= 0.2 * sizes
-    found: Flags = large & ((gone & instead) | dimmed)
-    return found
-
-
-def _widened(flags: Flags) -> Flags:
-    """The flags and those beside them, diagonally too."""
-    wide = flags.copy()
-    wide[:, 1:] |= flags[:, :-1]
-    wide[:, :-1] |= flags[:, 1:]
-    tall = wide.copy()
-    tall[1:] |= wide[:-1]
-    tall[:-1] |= wide[1:]
-    return tall
 
 
 def label_connected(flags: Flags) -> NDArray[np.intp]:

@@ -116,8 +116,9 @@ def compare_pictures(
     put_in = added_weight(other, alignment)
     blank, seen_blank = _blanks(tiles, other)
     weight_seen = float(damage.weight_seen.sum())
+    whole = float(damage.weight.sum()) + ADDED_WEIGHT * put_in
     found_so_far = PictureComparison(
-        score=round(_score(damage, put_in), 4),
+        score=round((float((damage.weight * damage.alike).sum()) / whole), 4),
         structure=round(_structure(tiles, beside, damage), 4),
         same=round(_same(tiles), 4),
         lost=round(damage.share(LOST), 4),
@@ -141,11 +142,6 @@ def compare_pictures(
     if not (heat(told) if callable(heat) else heat):
         return told
     return replace(told, heat=draw_heat_map(one, greys, damage, found.boxes, alignment))
-
-
-def _score(damage: TileDamage, put_in: float) -> float:
-    whole = float(damage.weight.sum()) + ADDED_WEIGHT * put_in
-    return float((damage.weight * damage.alike).sum()) / whole
 
 
 def _structure(tiles: TileMetrics, beside: Floats, damage: TileDamage) -> float:

@@ -240,7 +240,11 @@ def judge_losses(lost: Sequence[LostPart], page: PageInfo | None, level: str) ->
     """
     shown = {"Document", *RESOURCE_KINDS.get(level, ())}
     parts = page.resources if page is not None else ()
-    tiny = {each.url for each in parts if _is_tiny_loss(each)}
+    tiny = {
+        each.url
+        for each in parts
+        if (each.resource_type == "Image" and 0 < (each.wire_bytes or 0) <= TINY_BYTES)
+    }
     needed = {each.url for each in parts if each.resource_type in shown} - tiny
     if any(each.url in needed or _is_copy(each.url) for each in lost):
         return QaVerdict.BROKEN
@@ -252,10 +256,6 @@ def describe_losses(lost: Sequence[LostPart]) -> str:
     first = lost[0]
     more = f", and {len(lost) - 1} more" if len(lost) > 1 else ""
     return f"The archive does not hold what was captured: {first.url} ({first.reason}){more}."
-
-
-def _is_tiny_loss(part: PageResource) -> bool:
-    return part.resource_type == "Image" and 0 < (part.wire_bytes or 0) <= TINY_BYTES
 
 
 def _is_copy(url: str) -> bool:

@@ -113,8 +113,13 @@ def _measured(seen: PictureRows, shown: PictureRows) -> TileMetrics:
     squares = _means(one * one), _means(other * other)
     alike, follows, spreads = _index(means, squares, _means(one * other))
     blocks = _blocks(seen), _blocks(shown)
+    flags = mismatches(seen.grey, shown.grey)
+    height, width = flags.shape
+    by_rows = np.add.reduce(flags.view(np.uint8).reshape(-1, TILE_PX, width), 1, dtype=np.uint8)
+    shape = (height // TILE_PX, -1, TILE_PX)
+    found: Floats = by_rows.reshape(shape).sum(-1, dtype=np.uint16).astype(np.float32)
     return TileMetrics(
-        _counts(mismatches(seen.grey, shown.grey)) / np.float32(256),
+        found / np.float32(256),
         _hued(*blocks),
         alike,
         follows,
@@ -183,14 +188,6 @@ def _means(values: Floats) -> Floats:
     by_rows = values.reshape(-1, TILE_PX, width).sum(1)
     found: Floats = by_rows.reshape(height // TILE_PX, -1, TILE_PX).sum(-1, dtype=np.float32)
     found /= TILE_PX * TILE_PX
-    return found
-
-
-def _counts(flags: NDArray[np.bool_]) -> Floats:
-    height, width = flags.shape
-    by_rows = np.add.reduce(flags.view(np.uint8).reshape(-1, TILE_PX, width), 1, dtype=np.uint8)
-    shape = (height // TILE_PX, -1, TILE_PX)
-    found: Floats = by_rows.reshape(shape).sum(-1, dtype=np.uint16).astype(np.float32)
     return found
 
 

@@ -241,7 +241,11 @@ def _of_changes(
 
     other = max(changed - recoloured, 0.0)
     words = f"{lost + other:.0%} of what was drawn is gone or is something else."
-    yield _RuleFinding(_other(picture), weight(other), words)
+    yield _RuleFinding(
+        PlaybackFault.OTHER if picture.changed >= picture.lost else PlaybackFault.LAYOUT,
+        weight(other),
+        words,
+    )
     if recoloured > _NOTHING:
         words = f"{recoloured:.0%} of what was drawn has other colours."
         yield _RuleFinding(PlaybackFault.LAYOUT, min(weight(changed), _NOT_QUITE), words)
@@ -269,11 +273,6 @@ def _doubted(finding: _RuleFinding) -> _RuleFinding:
     return replace(finding, weight=min(finding.weight, _NOT_QUITE)) if of_picture else finding
 
 
-def _other(picture: PictureFigures) -> PlaybackFault:
-    """What much harm is called: the layout when the page became of another height, else other matter."""
-    return PlaybackFault.OTHER if picture.changed >= picture.lost else PlaybackFault.LAYOUT
-
-
 def _rest(picture: PictureFigures, excused: list[DamageRegion]) -> float:
     """Share of the harm that is beside what is excused."""
     harm = picture.lost + picture.changed
@@ -282,7 +281,16 @@ def _rest(picture: PictureFigures, excused: list[DamageRegion]) -> float:
 
 def _excused(picture: PictureFigures) -> list[DamageRegion]:
     """What a page's own changes are, by their shape: advertisements, strips at the edges of a screen."""
-    ads = [each for each in picture.regions if _of_advertisement(each)]
+    ads = [
+        each
+        for each in picture.regions
+        if (
+            any(
+                abs(each.w - width) <= _BOX_SLACK_PX and abs(each.h - height) <= _BOX_SLACK_PX
+                for width, height in _ADVERTISEMENTS
+            )
+        )
+    ]
     if len(ads) > _MOST_ADVERTISEMENTS:
         ads = []
     _, height = picture.size_seen
@@ -298,13 +306,6 @@ def _excused(picture: PictureFigures) -> list[DamageRegion]:
         )
     ]
     return ads + edges
-
-
-def _of_advertisement(region: DamageRegion) -> bool:
-    return any(
-        abs(region.w - width) <= _BOX_SLACK_PX and abs(region.h - height) <= _BOX_SLACK_PX
-        for width, height in _ADVERTISEMENTS
-    )
 
 
 def _emptied(region: DamageRegion, screen: float) -> bool:

@@ -158,7 +158,10 @@ def _row(row: CheckedPage, strings: _StringPool, place: int) -> list[Any]:
         _seconds(check.captured_at),
         _seconds(check.checked_at),
         _VERDICTS.index(check.verdict),
-        *(_thousandths(each) for each in (check.score, check.picture, check.text, check.resources)),
+        *(
+            (-1 if each is None else int(each * 1000 + 1e-9))
+            for each in (check.score, check.picture, check.text, check.resources)
+        ),
         sum(FAULT_BITS[each] for each in set(check.faults)),
         strings.place(str(row.page_class)),
         -1 if row.review is QaVerdict.UNCHECKED else _VERDICTS.index(row.review),
@@ -233,7 +236,3 @@ def _picture(name: str, body: bytes) -> str:
 
 def _seconds(warc_date: str) -> int:
     return unix_milliseconds(parse_warc_date(warc_date)) // 1000
-
-
-def _thousandths(score: float | None) -> int:
-    return -1 if score is None else int(score * 1000 + 1e-9)

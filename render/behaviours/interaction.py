@@ -152,7 +152,11 @@ async def hover(page: BrowserPage, source: str, options: dict[str, Any]) -> Beha
     points = (told.more or {}).get("points")
     done = 0
     for point in points if isinstance(points, list) else ():
-        if loop.time() >= end or not _is_point(point):
+        if loop.time() >= end or not (
+            isinstance(point, list)
+            and len(point) == 2
+            and all(isinstance(each, int | float) for each in point)
+        ):
             break
         await _move(page, point[0], point[1])
         await asyncio.sleep(HOVER_S)
@@ -164,14 +168,6 @@ async def hover(page: BrowserPage, source: str, options: dict[str, Any]) -> Beha
 
 async def _move(page: BrowserPage, x: float, y: float) -> None:
     await page.send("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": x, "y": y})
-
-
-def _is_point(value: object) -> bool:
-    return (
-        isinstance(value, list)
-        and len(value) == 2
-        and all(isinstance(each, int | float) for each in value)
-    )
 
 
 def _sum(one: BehaviourAnswer, other: BehaviourAnswer, **more: float) -> BehaviourAnswer:

@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-import brotli  # type: ignore[import-not-found]  # in the replay environment only
+import brotli
 from pywb.utils.canonicalize import canonicalize
 
 from core.errors import PermanentError

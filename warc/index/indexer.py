@@ -70,7 +70,11 @@ def index_file(
                 found.rows += 1
                 if payload is not None and payload.size >= min_bytes:
                     key = PayloadKey(payload.digest, payload.bucket)
-                    original = _original_of(capture)
+                    # What revisits of the capture's payload refer to.
+                    at, captured_ms = capture.location, unix_milliseconds(capture.captured_at)
+                    original = OriginalRecord(
+                        capture.digest, capture.url, captured_ms, at.filename, at.offset, at.length
+                    )
                     index.add_payloads({key: original})  # a revisit in this file may refer to it
                     found.payloads.setdefault(key, original)
                 if isinstance(said, PageInfo):
@@ -190,12 +194,4 @@ def _capture(
         # A revisit always says so: its payload is in the record that it refers to (6.7.2).
         truncated=headers.get_header("WARC-Truncated") if record.rec_type != "revisit" else None,
         login=headers.get_header(LOGIN_HEADER) or None,
-    )
-
-
-def _original_of(capture: Capture) -> OriginalRecord:
-    """What revisits of the capture's payload refer to."""
-    at, captured_ms = capture.location, unix_milliseconds(capture.captured_at)
-    return OriginalRecord(
-        capture.digest, capture.url, captured_ms, at.filename, at.offset, at.length
     )

@@ -164,13 +164,11 @@ def _nearest(ask: Ask, columns: str, where: str, values: dict[str, Any]) -> Iter
         reach = (
             math.inf if whole else sorted(abs(row["captured_ms"] - at) for row in rows)[limit - 1]
         )
-        rows = sorted(rows, key=lambda row: _order(row, at))
+        rows = sorted(
+            rows, key=lambda row: (distance_of(row, at), row["captured_ms"], row["page_id"])
+        )
         ready = sum(distance_of(row, at) <= reach for row in rows)
         yield from rows[given:ready]
         if whole:
             return
         given, limit = ready, limit * 16
-
-
-def _order(row: Any, at: int) -> tuple[int, int, str]:
-    return distance_of(row, at), row["captured_ms"], row["page_id"]

@@ -103,7 +103,12 @@ class PostgresDatabase:
                         raise
             return self._ask(self._connected(), query, values)
         except (psycopg.Error, OSError) as error:
-            raise self._as_ours(error) from None
+            words = " ".join(str(error).split()).rstrip(".")
+            if self._address.password:
+                words = words.replace(self._address.password, "***")
+            raise TransientError(
+                f"The captures index at {self._address} cannot be read: {words}."
+            ) from None
         finally:
             self._free.release()
 
@@ -164,12 +169,6 @@ class PostgresDatabase:
                     socket.socket(fileno=os.dup(connection.fileno())) as sock,
                 ):
                     sock.shutdown(socket.SHUT_RDWR)
-
-    def _as_ours(self, error: Exception) -> TransientError:
-        words = " ".join(str(error).split()).rstrip(".")
-        if self._address.password:
-            words = words.replace(self._address.password, "***")
-        return TransientError(f"The captures index at {self._address} cannot be read: {words}.")
 
 
 @lru_cache(maxsize=64)

@@ -27,7 +27,6 @@ from crawler.frontier.redis_frontier import RedisFrontier
 from crawler.worker.crawl_events import rotate_crawl_log
 from crawler.worker.worker_pool import SNAPSHOT_ORDER
 from links.registry.database import (
-    RegistryStore,
     copy_rows,
     open_registry_read_only,
     open_registry_store,
@@ -161,7 +160,32 @@ def make_trial_copy(layout: Layout, root: Path, database_url: str = "") -> Layou
     if root.exists() and any(root.iterdir()):
         raise ConfigError(f"{root} is not empty: name a new folder for the trial.")
     if database_url:
-        return _copy_shared(layout, root, database_url)
+        from warc.index.postgres import take_snapshot  # needs PostgreSQL's driver
+
+        store = open_registry_read_only(layout, database_url)
+        if store is None:
+            raise UnavailableError(
+                "The database has no link registry: `weboid wiki add` makes one."
+            )
+        with closing(store):
+            with store.reading() as rows:
+                count = rows.execute(select(func.count()).select_from(urls)).scalar_one()
+            if count > COPY_URLS_LIMIT:
+                raise InputError(
+                    f"The registry has {count:,} links, and a trial copies {COPY_URLS_LIMIT:,} at most. Read the wiki "
+                    "into a collection of its own, without --database and [index] url: `weboid wiki add URL "
+                    "--collection DIR`, `weboid wiki sweep --now --collection DIR`; then `weboid wiki trial "
+                    "--collection DIR`."
+                )
+            copy = _new_copy(layout, root)
+            with (
+                closing(open_registry_store(copy)) as own,
+                store.reading() as there,
+                own.writing() as here,
+            ):
+                copy_rows(there, here)
+        take_snapshot(database_url, copy.captures_db)
+        return copy
     copy = _new_copy(layout, root)
     for name in _NAMES:
         source: Path = getattr(layout, name)
@@ -177,34 +201,3 @@ def _new_copy(layout: Layout, root: Path) -> Layout:
     if layout.marker.exists():
         copy.marker.write_bytes(layout.marker.read_bytes())
     return copy
-
-
-def _copy_shared(layout: Layout, root: Path, database_url: str) -> Layout:
-    from warc.index.postgres import take_snapshot  # needs PostgreSQL's driver
-
-    store = open_registry_read_only(layout, database_url)
-    if store is None:
-        raise UnavailableError("The database has no link registry: `weboid wiki add` makes one.")
-    with closing(store):
-        _check_size(store)
-        copy = _new_copy(layout, root)
-        with (
-            closing(open_registry_store(copy)) as own,
-            store.reading() as there,
-            own.writing() as here,
-        ):
-            copy_rows(there, here)
-    take_snapshot(database_url, copy.captures_db)
-    return copy
-
-
-def _check_size(store: RegistryStore) -> None:
-    with store.reading() as rows:
-        count = rows.execute(select(func.count()).select_from(urls)).scalar_one()
-    if count > COPY_URLS_LIMIT:
-        raise InputError(
-            f"The registry has {count:,} links, and a trial copies {COPY_URLS_LIMIT:,} at most. Read the wiki "
-            "into a collection of its own, without --database and [index] url: `weboid wiki add URL "
-            "--collection DIR`, `weboid wiki sweep --now --collection DIR`; then `weboid wiki trial "
-            "--collection DIR`."
-        )

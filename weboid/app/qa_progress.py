@@ -82,7 +82,10 @@ class QaProgress:
         self._progress.update(self._task, completed=tally.done, found=_standing(tally))
         if check.verdict in (QaVerdict.BROKEN, QaVerdict.DOUBTFUL):
             self._count += 1
-            heapq.heappush(self._worst, (_badness(check), self._count, check))
+            score = 0.0 if check.score is None else check.score
+            heapq.heappush(
+                self._worst, (((check.verdict is QaVerdict.BROKEN) + 1 - score), self._count, check)
+            )
             if len(self._worst) > _WORST:
                 heapq.heappop(self._worst)
 
@@ -192,11 +195,6 @@ def left_out_lines(
         )
     if len(unlisted) > _MOST_NAMED:
         yield f"And {len(unlisted) - _MOST_NAMED} more without a manifest, see --json."
-
-
-def _badness(check: PlaybackCheck) -> float:
-    score = 0.0 if check.score is None else check.score
-    return (check.verdict is QaVerdict.BROKEN) + 1 - score
 
 
 def _standing(tally: CheckRunTally) -> str:

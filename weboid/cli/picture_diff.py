@@ -76,7 +76,10 @@ def lines_for(found: PictureComparison) -> list[str]:
         "moved", "largest",
     )  # fmt: skip
     rows = [(name, f"{getattr(found, name):.4f}") for name in figures]
-    sizes = [(name, f"{w} x {h}") for name, (w, h) in _sizes(found).items()]
+    sizes = [
+        (name, f"{w} x {h}")
+        for name, (w, h) in {"size seen": found.size_seen, "size shown": found.size_shown}.items()
+    ]
     lines = [f"{verdict}{faults}, score {found.score:.4f}", describe_differences(found), ""]
     lines += table(["figure", "value>"], rows + sizes, columns=width())
     if found.regions:
@@ -89,10 +92,6 @@ def lines_for(found: PictureComparison) -> list[str]:
     if len(found.regions) > _MOST_SHOWN:
         lines.append(f"and {len(found.regions) - _MOST_SHOWN} more, see --json")
     return lines
-
-
-def _sizes(found: PictureComparison) -> dict[str, tuple[int, int]]:
-    return {"size seen": found.size_seen, "size shown": found.size_shown}
 
 
 def _document(found: PictureComparison) -> dict[str, object]:

@@ -165,7 +165,16 @@ def list_command(
     shown = [each for each in found if with_past or each.holds(now)]
     if url is not None:
         subject = normalize_target(TakedownKind.URL, url)
-        shown = [each for each in shown if _concerns(each.takedown, subject)]
+        shown = [
+            each
+            for each in shown
+            if (
+                TakedownSet((each.takedown,)).on(
+                    TakedownSubject(subject, each.takedown.timestamp), each.takedown.decided_at
+                )
+                is not None
+            )
+        ]
     if as_json:
         click.echo(json.dumps([takedown_facts(each, now) for each in shown], ensure_ascii=False))
         return ExitCode.OK
@@ -346,13 +355,6 @@ def _say_added(
         click.echo(f"… and {len(framing) - _MOST_SHOWN:,} more.")
     if held:
         click.echo(f"{held:,} taken down already.")
-
-
-def _concerns(takedown: Takedown, url: str) -> bool:
-    return (
-        TakedownSet((takedown,)).on(TakedownSubject(url, takedown.timestamp), takedown.decided_at)
-        is not None
-    )
 
 
 def _is_named(takedown: Takedown, name: str) -> bool:

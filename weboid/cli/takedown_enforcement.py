@@ -134,7 +134,16 @@ async def _run(
             lost = revisits_of(at.database, captures)
             _announce(takedown, captures, lost, quiet=as_json)
             if not yes:
-                return _not_done(captures, lost, as_json=as_json)
+                if as_json:
+                    document: dict[str, Any] = {
+                        "erased": 0,
+                        "records": len(captures),
+                        "lost_revisits": [each.url for each in lost],
+                    }
+                    click.echo(json.dumps(document, ensure_ascii=False))
+                else:
+                    click.echo("Nothing was erased. It cannot be undone: say --yes to do it.")
+                return ExitCode.OK
             erased = _erase(held.layout, at, takedown, (captures, lost), database_url, actor)
         _say(erased, as_json=as_json)
         return ExitCode.OK
@@ -247,19 +256,6 @@ def _announce(
             f" records and {len(lost):,} revisits in {files:,} WARCs, {size:,} bytes."
         )
     )
-
-
-def _not_done(captures: list[Capture], lost: list[Capture], *, as_json: bool) -> int:
-    if as_json:
-        document: dict[str, Any] = {
-            "erased": 0,
-            "records": len(captures),
-            "lost_revisits": [each.url for each in lost],
-        }
-        click.echo(json.dumps(document, ensure_ascii=False))
-    else:
-        click.echo("Nothing was erased. It cannot be undone: say --yes to do it.")
-    return ExitCode.OK
 
 
 def _say(erased: list[ErasedRecord], *, as_json: bool) -> None:

@@ -378,8 +378,14 @@ class WikiApi:
             try:
                 return await self._once(params, writes=writes, is_login=is_login)
             except WikiAwayError as error:
-                may_be_done = writes and not is_login and not _is_refusal(error)
-                pause = error.retry_s or self._pause(attempt)
+                may_be_done = (
+                    writes
+                    and not is_login
+                    and not (error.is_unsent or isinstance(error, ReadOnlyError | ThrottledError))
+                )
+                pause = error.retry_s or float(
+                    min(2 ** (attempt - 1), 30) * self._chance.uniform(0.75, 1.25)
+                )
                 waited += pause
                 is_last = attempt == self.manners.attempts
                 if may_be_done or is_last or waited > self.manners.patience_s:
@@ -387,9 +393,6 @@ class WikiApi:
                 log.info("%s (attempt %d, again in %.0f s)", error, attempt, pause)
                 await self._sleep(pause)
         raise AssertionError("unreachable")
-
-    def _pause(self, attempt: int) -> float:
-        return float(min(2 ** (attempt - 1), 30) * self._chance.uniform(0.75, 1.25))
 
     async def _once(self, params: Mapping[str, str], *, writes: bool, is_login: bool) -> ApiAnswer:
         full = {**params, "format": "json", "formatversion": "2", "utf8": "1"}
@@ -406,7 +409,19 @@ class WikiApi:
             reply = await self._one(question)
             if reply.status not in REDIRECTS:
                 return self._understood(reply)
-            await self._move(reply)
+            # Ask at the address that a redirect names from now on, when that may be done.
+            target = (await self._wire.target_of(reply)).partition("?")[0]
+            if not target.endswith(".php"):
+                raise WikiAwayError(
+                    f"{self.host} leads us to {target} in place of an answer: it may want a login in front "
+                    "of the wiki (--basic-file), or is out of order."
+                )
+            if self.account.has_secret and not is_same_server(self._home, target):
+                raise WikiMovedError(target)
+            log.warning("%s answers at %s", self.address, target)
+            self.address = self.moved_to = target
+            if is_same_server(self._home, target):
+                self._home = target
         raise WikiAwayError(f"{self.host} sends us on and on.")
 
     async def _one(self, question: ApiRequest) -> ApiResponse:
@@ -419,21 +434,6 @@ class WikiApi:
                 return await self._wire.send(question)
             finally:
                 self._last = self._clock.monotonic()
-
-    async def _move(self, reply: ApiResponse) -> None:
-        """Ask at the address that a redirect names from now on, when that may be done."""
-        target = (await self._wire.target_of(reply)).partition("?")[0]
-        if not target.endswith(".php"):
-            raise WikiAwayError(
-                f"{self.host} leads us to {target} in place of an answer: it may want a login in front "
-                "of the wiki (--basic-file), or is out of order."
-            )
-        if self.account.has_secret and not is_same_server(self._home, target):
-            raise WikiMovedError(target)
-        log.warning("%s answers at %s", self.address, target)
-        self.address = self.moved_to = target
-        if is_same_server(self._home, target):
-            self._home = target
 
     def _secrets_for(self, url: str) -> dict[str, str]:
         return self.account.headers() if is_same_server(self._home, url) else {}
@@ -463,8 +463,3 @@ class WikiApi:
         if text not in self._warned:
             self._warned.add(text)
             log.warning("%s warns: %s", self.host, text)
-
-
-def _is_refusal(error: WikiAwayError) -> bool:
-    """Whether the wiki said itself that it did nothing, or was not even reached."""
-    return error.is_unsent or isinstance(error, ReadOnlyError | ThrottledError)

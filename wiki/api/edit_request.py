@@ -223,7 +223,7 @@ async def _save(api: WikiApi, asked: Mapping[str, str], saving: SaveOptions) -> 
     found = dict_of(told.get("edit"))
     if found.get("result") != "Success":
         # Extensions that refuse in the older way, with 200 and a result.
-        code = next((key for key in found if _is_page_code(key)), "")
+        code = next((key for key in found if (_reason(key) is not None)), "")
         code = code or str(found.get("code") or "unknownerror")
         said = str(found.get("info") or found.get("warning") or found.get("result") or "no word")
         raise await edit_error(api, code, said[:_MESSAGE_LIMIT])
@@ -261,10 +261,6 @@ def _reason(code: str) -> EditRefusal | None:
     if code in _PAGE_REFUSALS:
         return _PAGE_REFUSALS[code]
     return next((why for start, why in _PAGE_REFUSAL_PREFIXES if code.startswith(start)), None)
-
-
-def _is_page_code(key: str) -> bool:
-    return _reason(key) is not None
 
 
 def _md5(text: str) -> str:

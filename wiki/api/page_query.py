@@ -178,7 +178,21 @@ async def _read_some(
 ) -> dict[str, WikiPage]:
     """The pages under what was asked for; halves of the question when the answer is too large."""
     try:
-        return await _read_batch(api, by, asked, params)
+        drafts: dict[str, _PageBuilder] = {}
+        names: dict[str, str] = {}  # as asked for -> as the wiki writes it
+        async for told in api.query(PAGE_PARTS_LIMIT, **{**params, by: asked}):
+            query = query_result(told)
+            for each in json_rows(query, "normalized"):
+                names[text_field(each, "from")] = text_field(each, "to")
+            for each in json_rows(query, "interwiki"):
+                names.setdefault(text_field(each, "title"), "")
+            for row in json_rows(query, "pages"):
+                key = (
+                    str(count_field(row, "pageid")) if by == "pageids" else text_field(row, "title")
+                )
+                drafts.setdefault(key, _PageBuilder()).add(row)
+        told_of = ((each, drafts.get(names.get(each, each))) for each in asked)
+        return {each: build_page(draft) for each, draft in told_of if draft is not None}
     except BodyTooLargeError:
         if len(asked) == 1:
             raise
@@ -186,24 +200,6 @@ async def _read_some(
     found = await _read_some(api, by, asked[:middle], params)
     found.update(await _read_some(api, by, asked[middle:], params))
     return found
-
-
-async def _read_batch(
-    api: WikiApi, by: str, asked: list[str], params: Mapping[str, ParamValue]
-) -> dict[str, WikiPage]:
-    drafts: dict[str, _PageBuilder] = {}
-    names: dict[str, str] = {}  # as asked for -> as the wiki writes it
-    async for told in api.query(PAGE_PARTS_LIMIT, **{**params, by: asked}):
-        query = query_result(told)
-        for each in json_rows(query, "normalized"):
-            names[text_field(each, "from")] = text_field(each, "to")
-        for each in json_rows(query, "interwiki"):
-            names.setdefault(text_field(each, "title"), "")
-        for row in json_rows(query, "pages"):
-            key = str(count_field(row, "pageid")) if by == "pageids" else text_field(row, "title")
-            drafts.setdefault(key, _PageBuilder()).add(row)
-    told_of = ((each, drafts.get(names.get(each, each))) for each in asked)
-    return {each: build_page(draft) for each, draft in told_of if draft is not None}
 
 
 def build_page(draft: _PageBuilder) -> WikiPage:
@@ -295,14 +291,15 @@ async def _parts(
     api: WikiApi, name: str, key: str, params: Mapping[str, ParamValue]
 ) -> AsyncIterator[PageListPart]:
     async for told in api.query(**params):
-        pages = tuple(_ref(row) for row in json_rows(query_result(told), name))
+        pages = tuple(
+            WikiPageRef(
+                count_field(row, "pageid"), count_field(row, "ns"), text_field(row, "title")
+            )
+            for row in json_rows(query_result(told), name)
+        )
         further = told.get("continue")
         go_on = text_field(further, key) if isinstance(further, dict) else ""
         yield PageListPart(pages, go_on)
-
-
-def _ref(row: Mapping[str, Any]) -> WikiPageRef:
-    return WikiPageRef(count_field(row, "pageid"), count_field(row, "ns"), text_field(row, "title"))
 
 
 async def unknown_names(api: WikiApi, facts: SiteFacts, feed: FeedSettings) -> list[str]:

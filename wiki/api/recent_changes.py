@@ -159,7 +159,10 @@ async def changes_since(
     changes, end, now, is_end = await _read(api, at, most)
     is_gap = False
     if not at.go_on:
-        turned = _with_clock(at, now)
+        if now >= at.moment - OVERLAP / 2:
+            turned = at
+        else:
+            turned = replace(at, moment=now, floor_id=max(at.floor_id, at.last_id))
         if turned is not at:
             changes, end, now, is_end = await _read(api, turned, most)
         is_gap = await _has_gap(api, turned, now, recent_days)
@@ -171,13 +174,6 @@ async def wiki_now(api: WikiApi) -> datetime:
     """The wiki's clock."""
     told = await api.get(action="query", meta="siteinfo", curtimestamp=True)
     return parse_moment(told.get("curtimestamp"))
-
-
-def _with_clock(at: ChangesCursor, now: datetime) -> ChangesCursor:
-    """The cursor when the wiki's clock may have gone back: new entries are then older than old ones."""
-    if now >= at.moment - OVERLAP / 2:
-        return at
-    return replace(at, moment=now, floor_id=max(at.floor_id, at.last_id))
 
 
 async def _has_gap(api: WikiApi, at: ChangesCursor, now: datetime, recent_days: int) -> bool:
@@ -205,7 +201,19 @@ async def _read(
     seen = dict.fromkeys(at.seen)
     last_id, go_on, newest = at.last_id, at.go_on, at.moment
     while True:
-        told = await _query_changes(api, at.moment - OVERLAP, go_on)
+        start = at.moment - OVERLAP
+        further = {"rccontinue": go_on, "continue": "-||"} if go_on else {}
+        params = {
+            "action": "query",
+            "list": "recentchanges",
+            "rcdir": "newer",
+            "rcstart": _format_moment(start),
+            "rcprop": _PROPS,
+            "rctype": _TYPES,
+            "rclimit": "max",
+            **further,
+        }
+        told = await api.get(curtimestamp=True, **params)
         now = parse_moment(told.get("curtimestamp"))
         for row in json_rows(query_result(told), "recentchanges"):
             change = parse_change(row)
@@ -225,21 +233,6 @@ async def _read(
     # Never behind what was read, were the wiki's several machines not of one mind about the time.
     end = ChangesCursor(now, _trim_seen(seen, now), last_id, at.floor_id)
     return found, end, now, True
-
-
-async def _query_changes(api: WikiApi, start: datetime, go_on: str) -> dict[str, Any]:
-    further = {"rccontinue": go_on, "continue": "-||"} if go_on else {}
-    params = {
-        "action": "query",
-        "list": "recentchanges",
-        "rcdir": "newer",
-        "rcstart": _format_moment(start),
-        "rcprop": _PROPS,
-        "rctype": _TYPES,
-        "rclimit": "max",
-        **further,
-    }
-    return await api.get(curtimestamp=True, **params)
 
 
 def _next_page(told: Mapping[str, Any], before: str) -> str:

@@ -225,7 +225,10 @@ class ApiTransport:
             else:
                 self._unpack(unpack, piece, kept)
             if len(kept) > self._limit_bytes:
-                raise self._too_large(answer)
+                limit = self._limit_bytes // 1_000_000
+                raise BodyTooLargeError(
+                    f"{host_of(str(answer.url))} answers with more than {limit} MB."
+                )
         if unpack is not None and kept and not unpack.eof:
             raise WikiAwayError(f"{host_of(str(answer.url))} broke off: its answer is cut short.")
         return bytes(kept)
@@ -240,10 +243,6 @@ class ApiTransport:
                 piece = unpack.unconsumed_tail
         except zlib.error as error:
             raise WikiAwayError(f"What the wiki sends cannot be unpacked: {error}.") from error
-
-    def _too_large(self, answer: httpx.Response) -> BodyTooLargeError:
-        limit = self._limit_bytes // 1_000_000
-        return BodyTooLargeError(f"{host_of(str(answer.url))} answers with more than {limit} MB.")
 
     def _judge_peer(self, answer: httpx.Response) -> None:
         """Note on which network the first answer was found; none later may be on a more private one."""

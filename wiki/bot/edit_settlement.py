@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from sqlalchemy import Connection
-
 from core.errors import InputError
 from links.feedback.reporter_limits import ActLimit, LimitedAct, Limits
 from links.feedback.reports import NeedlessReportError, withdraw_reports
@@ -137,7 +135,12 @@ def review_revert(
                 f"Edit {edit_id} is {edit.state.name.lower()}: there is nothing to review."
             )
         if not verdict.is_right:
-            _withdraw(rows, edit, now)
+            # Take back what the revert was understood as: that its links work.
+            links = {change.url_id for change in edit.changes if change.is_undone}
+            names = [each.url for each in urls_by_id(rows, links).values()]
+            for name in names:
+                with suppress(NeedlessReportError):
+                    withdraw_reports(rows, [name], NOBODY, now, limits=_LIMITS)
         moment = int(now.timestamp())
         note = verdict.why[:MOST_TEXT] or edit.note
         return move_edit(
@@ -149,12 +152,3 @@ def review_revert(
             reviewed_by=verdict.by[:200],
             note=note,
         )
-
-
-def _withdraw(rows: Connection, edit: BotEdit, now: datetime) -> None:
-    """Take back what the revert was understood as: that its links work."""
-    links = {change.url_id for change in edit.changes if change.is_undone}
-    names = [each.url for each in urls_by_id(rows, links).values()]
-    for name in names:
-        with suppress(NeedlessReportError):
-            withdraw_reports(rows, [name], NOBODY, now, limits=_LIMITS)

@@ -318,7 +318,11 @@ async def check_edit(watching: EditWatch, edit: BotEdit, head: PageHead | None) 
     known = frozenset(place for place, change in enumerate(edit.changes) if change.is_undone)
     if edit.state in PARTLY and undone - known:
         judged = await _judge_undone(watching, edit, undone - known)
-        if not _is_reviewed(edit, judged):
+        if not (
+            judged.by is not None
+            and edit.undone_rev is not None
+            and judged.by.rev_id <= edit.undone_rev
+        ):
             return _record_more_undone(watching, edit, judged, known)
     if edit.state not in STANDING:
         return _mark_checked(watching, edit)
@@ -365,19 +369,6 @@ def _record_more_undone(
     if judged.fate is EditOutcome.REVERTED:
         _report(watching, found, judged.undone)
     return found
-
-
-def _is_reviewed(edit: BotEdit, judged: EditJudgement) -> bool:
-    """Return whether the changes were undone by a revision that a review has declined already.
-
-    All that was undone up to `Edit.undone_rev` was known when that was noted. What of it is no longer
-    marked as undone was declined: the bot may repeat it, and the same revert is not reported again.
-    """
-    return (
-        judged.by is not None
-        and edit.undone_rev is not None
-        and judged.by.rev_id <= edit.undone_rev
-    )
 
 
 async def _judge_undone(

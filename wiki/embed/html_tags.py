@@ -132,7 +132,13 @@ def iter_tags(data: bytes, watch: TagFilter | None = None) -> Iterator[HtmlTag]:
         if not tag.is_end and name in _STEERING:
             if in_select and name in _DOUBTFUL_IN_SELECT:
                 return  # browsers differ in what this is
-            place = _after_content(data, tag)
+            # Where reading goes on after a start tag whose content is no markup of the page.
+            if tag.name in RAW or tag.name in (b"script", b"plaintext"):
+                place = after_raw(data, tag)
+            elif tag.name in _FOREIGN and not is_closed_itself(data, tag):
+                place = after_foreign(data, tag)
+            else:
+                place = tag.end
             if place < 0:
                 return
 
@@ -213,39 +219,26 @@ def after_markup(data: bytes, place: int) -> int:
 def after_raw(data: bytes, tag: HtmlTag) -> int:
     """Where the end tag begins of an element whose content is text; -1 when there is none."""
     if tag.name == b"script":
-        return _after_script(data, tag.end)
+        place = tag.end
+        depth = 0  # 1: in a comment; 2: in a script that the comment holds
+        while found := _SCRIPT.search(data, place):
+            place = found.end()
+            if found[0] == b"<!--":
+                depth = depth or 1
+                place = found.start() + 2  # its dashes may end it: <!-->
+            elif found[0] == b"-->":
+                depth = 0
+            elif not found[1]:
+                depth = 2 if depth == 1 else depth
+            elif depth < 2:
+                return found.start()
+            else:
+                depth = 1
+        return -1
     if tag.name == b"plaintext":
         return -1
     found = _RAW_END[tag.name].search(data, tag.end)
     return -1 if found is None else found.start()
-
-
-def _after_content(data: bytes, tag: HtmlTag) -> int:
-    """Where reading goes on after a start tag whose content is no markup of the page."""
-    if tag.name in RAW or tag.name in (b"script", b"plaintext"):
-        return after_raw(data, tag)
-    if tag.name in _FOREIGN and not is_closed_itself(data, tag):
-        return after_foreign(data, tag)
-    return tag.end
-
-
-def _after_script(data: bytes, place: int) -> int:
-    """Where a script's end tag begins: one in a comment within it may be its text (13.2.5.15)."""
-    depth = 0  # 1: in a comment; 2: in a script that the comment holds
-    while found := _SCRIPT.search(data, place):
-        place = found.end()
-        if found[0] == b"<!--":
-            depth = depth or 1
-            place = found.start() + 2  # its dashes may end it: <!-->
-        elif found[0] == b"-->":
-            depth = 0
-        elif not found[1]:
-            depth = 2 if depth == 1 else depth
-        elif depth < 2:
-            return found.start()
-        else:
-            depth = 1
-    return -1
 
 
 # SVG and MathML: elements that HTML begins within, and those that end both.
@@ -279,7 +272,12 @@ def after_foreign(data: bytes, root: HtmlTag) -> int:
         place = found.end()
         tag = tag_at(data, place)
         if tag is None:
-            place = _after_foreign_markup(data, place, stack[-1])
+            within = stack[-1]
+            if within.space != b"html" and data.startswith(b"<![CDATA[", place):
+                end = data.find(b"]]>", place)
+                place = -1 if end < 0 else end + 3
+            else:
+                place = after_markup(data, place)
         elif tag.is_end:
             place = _closed(tag, stack)
         else:
@@ -287,13 +285,6 @@ def after_foreign(data: bytes, root: HtmlTag) -> int:
         if place < 0 or len(stack) > _DEPTH:
             return -1
     return place
-
-
-def _after_foreign_markup(data: bytes, place: int, within: _OpenElement) -> int:
-    if within.space != b"html" and data.startswith(b"<![CDATA[", place):
-        end = data.find(b"]]>", place)
-        return -1 if end < 0 else end + 3
-    return after_markup(data, place)
 
 
 def _closed(tag: HtmlTag, stack: list[_OpenElement]) -> int:
@@ -324,7 +315,10 @@ def _opened(data: bytes, tag: HtmlTag, stack: list[_OpenElement]) -> int:
     """Open what a start tag opens; where reading goes on."""
     top = stack[-1]
     if top.space != b"html" and not top.holds_html:
-        if tag.name in _BREAKING_OUT or (tag.name == b"font" and _is_html_font(data, tag)):
+        if tag.name in _BREAKING_OUT or (
+            tag.name == b"font"
+            and any(each.name in (b"color", b"face", b"size") for each in tag_attributes(data, tag))
+        ):
             if _broken_out(tag, stack) == tag.start:
                 return tag.start
         else:
@@ -350,10 +344,6 @@ def _holds_html(data: bytes, tag: HtmlTag, space: bytes) -> bool:
             for each in tag_attributes(data, tag)
         )
     return tag.name in _POINTS[space]
-
-
-def _is_html_font(data: bytes, tag: HtmlTag) -> bool:
-    return any(each.name in (b"color", b"face", b"size") for each in tag_attributes(data, tag))
 
 
 _SELECTOR = re.compile(

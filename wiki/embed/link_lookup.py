@@ -286,15 +286,13 @@ def _address(value: Any, allowed: tuple[str, ...]) -> str:
     if is_ours:
         # As it is: a copy's address may hold a fragment or user information of what it is a copy of.
         return "".join(
-            char if 0x20 < ord(char) < 0x7F and char not in "\"'<>" else _escaped(char)
+            char
+            if 0x20 < ord(char) < 0x7F and char not in "\"'<>"
+            else "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "replace"))
             for char in value
         )
     found = recognise(key)
     return key if found is not None and found.is_known and found.is_usable else ""
-
-
-def _escaped(char: str) -> str:
-    return "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "replace"))
 
 
 def _plain_line(text: str) -> str:

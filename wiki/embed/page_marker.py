@@ -248,7 +248,9 @@ class _LinkReader:
         self._want()
         for tag in iter_tags(self._data, self._watch):
             if self._has_regions:
-                self._move(tag)
+                is_turned = self._only.enter(self._data, tag)
+                if self._skip.enter(self._data, tag) or is_turned:
+                    self._want()
             if tag.name == b"a":
                 if current is not None and tag.is_end:
                     current.end = tag.end
@@ -257,31 +259,31 @@ class _LinkReader:
                     found.append(current)
                 self._watch.only_citing = current is None and self._may_pass
             elif tag.name == b"base" and not tag.is_end:
-                self._read_base(tag)
+                for each in tag_attributes(self._data, tag):
+                    if each.name == b"href" and not self._has_base:
+                        self._has_base = True
+                        self._base = attribute_text(self._value(each), self._codec).strip()
+                        self._cited.clear()  # relative links after it mean something else
+                        self._want()
         has_copy = _beside_copies(found)
         yield from (
             link
             for place, link in enumerate(found)
-            if not (link.is_copy or place in has_copy or self._is_marked(link))
+            if not (
+                link.is_copy
+                or place in has_copy
+                or (link.end >= 0 and _SPACE_AND_SUP.match(self._data, link.end) is not None)
+            )
         )
 
     def _is_within(self) -> bool:
         return (not self._has_only or bool(self._only)) and not self._skip
-
-    def _move(self, tag: HtmlTag) -> None:
-        is_turned = self._only.enter(self._data, tag)
-        if self._skip.enter(self._data, tag) or is_turned:
-            self._want()
 
     def _want(self) -> None:
         """See to it that nothing is passed over that matters."""
         self._watch.names = self._only.wanted | self._skip.wanted
         self._may_pass = not self._base and b"a" not in self._watch.names
         self._watch.only_citing = False  # until the next link tells that none is open
-
-    def _is_marked(self, link: MarkableLink) -> bool:
-        """Whether a copy's link stands after it already: an extension's, a gadget's, or ours."""
-        return link.end >= 0 and _SPACE_AND_SUP.match(self._data, link.end) is not None
 
     def _link(self, tag: HtmlTag) -> MarkableLink | None:
         raw = self._data[tag.start : tag.end]
@@ -295,14 +297,6 @@ class _LinkReader:
         if cited is None:
             return None
         return MarkableLink(cited.url, tag.start, classes, cited.page, is_copy=cited.is_copy)
-
-    def _read_base(self, tag: HtmlTag) -> None:
-        for each in tag_attributes(self._data, tag):
-            if each.name == b"href" and not self._has_base:
-                self._has_base = True
-                self._base = attribute_text(self._value(each), self._codec).strip()
-                self._cited.clear()  # relative links after it mean something else
-                self._want()
 
     def _value(self, attribute: HtmlAttribute) -> bytes:
         return self._data[attribute.start : attribute.end]

@@ -350,19 +350,16 @@ class EmbeddingProxy:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await receive()
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            await self.close()
+            await send({"type": "lifespan.shutdown.complete"})
         elif scope["type"] == "http":
             await EmbedExchange(self, scope, receive, send).run()
         else:
             await receive()
             await send({"type": "websocket.close", "code": 1003})
-
-    async def _live(self, receive: Receive, send: Send) -> None:
-        await receive()
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
-        await self.close()
-        await send({"type": "lifespan.shutdown.complete"})
 
     @asynccontextmanager
     async def asked(

@@ -195,7 +195,15 @@ class FeedContext:
         await asyncio.to_thread(self._refresh_books, now)
         if self._facts is None or self._facts_at is None or now - self._facts_at >= _FACTS_KEPT:
             facts = await self.source.facts()
-            await self._check_site(facts)
+            site, known = site_identity(facts), self.cursor(SITE)
+            if known and known != site:
+                raise WikiRenamedError(
+                    f"At the address of {self.wiki.name} there is another wiki now: {site}, where {known} "
+                    "was. Nothing is changed. If it is the same wiki under another name, say so: "
+                    f"`weboid wiki add {self.wiki.url}`."
+                )
+            if not known:
+                await self.note({SITE: site})
             self._facts, self._facts_at, self._cite = facts, now, None
         if self._cite is None:
             self._cite = self.shared.citing(self._facts, self._settings)
@@ -301,17 +309,6 @@ class FeedContext:
         settings = parse_settings(self.wiki.settings)
         if settings != self._settings:
             self._settings, self._cite = settings, None
-
-    async def _check_site(self, facts: SiteFacts) -> None:
-        site, known = site_identity(facts), self.cursor(SITE)
-        if known and known != site:
-            raise WikiRenamedError(
-                f"At the address of {self.wiki.name} there is another wiki now: {site}, where {known} "
-                "was. Nothing is changed. If it is the same wiki under another name, say so: "
-                f"`weboid wiki add {self.wiki.url}`."
-            )
-        if not known:
-            await self.note({SITE: site})
 
     async def _refresh_trees(self, now: datetime) -> None:
         if not are_trees_due(self._trees, self.feed, now=now, is_changed=self._tree_is_changed):

@@ -69,7 +69,9 @@ def put_wiki(connection: Connection, wanted: WikiRegistration, *, day: int) -> W
     if find_farm(connection, name.farm) is None:
         put_farm(connection, name.farm, address=wanted.facts.server, internal=host_pattern(host))
     there = known or find_wiki(connection, name)
-    if there is not None and _is_other(there, wanted):
+    if there is not None and (
+        bool(there.url) and comparable_address(there.url) != comparable_address(wanted.address)
+    ):
         raise InputError(
             f"{name} is known as the wiki at {there.url}. If this is another one, give it a name: "
             f"--name SOMETHING@{name.farm}. If it has moved, say so first: `weboid links wiki {name} "
@@ -193,7 +195,3 @@ def check_feed(feed: FeedSettings) -> None:
     """
     if feed.account and not feed.password_file:
         raise ConfigError(f"The account {feed.account} needs its password: --password-file FILE.")
-
-
-def _is_other(there: Wiki, wanted: WikiRegistration) -> bool:
-    return bool(there.url) and comparable_address(there.url) != comparable_address(wanted.address)

@@ -229,7 +229,11 @@ class PageSweeper:
             sweep = await self.begin()
         if sweep is None or sweep.is_done:
             return ImportResult()
-        self._tell_late(sweep)
+        now = self._desk.now()
+        sentence = late_warning(sweep, now=now)
+        if sentence and self._told_day != day_of(now):
+            self._told_day = day_of(now)
+            log.warning("%s: %s", self._desk.wiki.name, sentence)
         lists = sweep_lists(desk.criteria(), desk.facts)
         at = current_list(sweep, lists)
         if at is None:
@@ -245,13 +249,6 @@ class PageSweeper:
             self._at = None  # that part of the list comes again
             raise
 
-    def _tell_late(self, sweep: SweepCursor) -> None:
-        now = self._desk.now()
-        sentence = late_warning(sweep, now=now)
-        if sentence and self._told_day != day_of(now):
-            self._told_day = day_of(now)
-            log.warning("%s: %s", self._desk.wiki.name, sentence)
-
     async def _part(
         self, sweep: SweepCursor, at: SweepList, part: list[ListingPage], lists: list[SweepList]
     ) -> ImportResult:
@@ -265,22 +262,20 @@ class PageSweeper:
                 read, {}, priority=ArchivePriority.SWEPT, is_first=sweep.is_first
             )
             if not sweep.is_first and desk.feed.archive:
-                await self._offer(ids)
+                try:
+                    await self._offer_again(ids, now=self._desk.now(), own=self._desk.own_origins)
+                except WeboidError:
+                    raise
+                except Exception:
+                    log.exception(
+                        "%s: the links of pages %s cannot be offered", self._desk.wiki.name, ids
+                    )
         self._gone_through = self._gone_through.plus(outcome)
         if not self._waiting:
             after = after_part(self._counted(sweep), at, self._resume, lists)
             await desk.note({SWEEP: after.text()})
             self._at, self._gone_through = None, ImportResult()
         return outcome
-
-    async def _offer(self, ids: list[int]) -> None:
-        """Offer the pages' links to the archive again; an internal error leaves that to the next sweep."""
-        try:
-            await self._offer_again(ids, now=self._desk.now(), own=self._desk.own_origins)
-        except WeboidError:
-            raise
-        except Exception:
-            log.exception("%s: the links of pages %s cannot be offered", self._desk.wiki.name, ids)
 
     async def _rest(self, sweep: SweepCursor) -> ImportResult:
         """Look at pages that no list had: gone, or not observed any more (W27, W37)."""

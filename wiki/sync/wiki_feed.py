@@ -22,7 +22,7 @@ from datetime import datetime, timedelta
 from links.check_history import day_of
 from links.feedback import page_requests
 from links.feedback.page_requests import RequestedPage
-from links.registry.archive_backlog import ArchivePriority, BacklogRow, next_due
+from links.registry.archive_backlog import ArchivePriority, next_due
 from links.registry.link_import import sorted_links
 from links.registry.pages import WikiPageRow, find_pages, find_titled, next_stale
 from links.registry.wikis import Wiki
@@ -263,7 +263,13 @@ async def _take(
     ids, titles = await asyncio.to_thread(_places, desk, looks)
     cursors = {CHANGES: batch.cursor, **_spreading(desk, looks, now)}
     if has_gap:
-        cursors[SWEEP] = _sweep_anew(desk, now)
+        # The wiki has forgotten changes: all of its pages must be read.
+        log.warning(
+            "%s: the wiki has forgotten changes since we asked last; sweeping", desk.wiki.name
+        )
+        cursors[SWEEP] = sweep.begin_sweep(
+            SweepCursor.parse(desk.cursor(SWEEP)), now=now, day=day_of(now)
+        ).text()
     outcome, again = ImportResult(), set[int]()
     read = PageBatch()
     for some_titles in split_titles(sorted(titles)):
@@ -325,12 +331,6 @@ def _spreading(desk: FeedContext, looks: ChangedPages, now: datetime) -> Mapping
         return {}
     tasks = page_criteria.begin_tasks(desk.tasks(), looks.templates, (), now=now)
     return {SPREAD_TASKS: page_criteria.tasks_text(tasks)}
-
-
-def _sweep_anew(desk: FeedContext, now: datetime) -> str:
-    """The wiki has forgotten changes: all of its pages must be read."""
-    log.warning("%s: the wiki has forgotten changes since we asked last; sweeping", desk.wiki.name)
-    return sweep.begin_sweep(SweepCursor.parse(desk.cursor(SWEEP)), now=now, day=day_of(now)).text()
 
 
 HINTS_LIMIT = 10_000
@@ -462,26 +462,21 @@ class WikiFeed:
             return HandOverResult(), False
         is_full = len(rows) == BATCH
         if self.desk.feed.grace_h > 0:
-            rows, is_cut = await self._second_look(rows, now)
+            page_ids = list(dict.fromkeys(row.page_id for row in rows))
+            looked = page_ids[:SECOND_READS]
+            for some in split_ids(looked):
+                await self.desk.write(await self.desk.read(ids=some), {})
+            chosen = {(row.page, row.url_id) for row in rows if row.page_id in set(looked)}
+            there = await asyncio.to_thread(self._hand_over.due, now)
+            rows, is_cut = (
+                [row for row in there if (row.page, row.url_id) in chosen],
+                len(page_ids) > len(looked),
+            )
             is_full = is_full or is_cut
         handed = await self._hand_over.hand_on(
             rows, now=now, days=self.desk.feed.archived_days, own=self.desk.own_origins
         )
         return handed, is_full and not handed.put_off
-
-    async def _second_look(
-        self, rows: list[BacklogRow], now: datetime
-    ) -> tuple[list[BacklogRow], bool]:
-        """Those of the links that their pages still have, read just now; and whether others wait."""
-        page_ids = list(dict.fromkeys(row.page_id for row in rows))
-        looked = page_ids[:SECOND_READS]
-        for some in split_ids(looked):
-            await self.desk.write(await self.desk.read(ids=some), {})
-        chosen = {(row.page, row.url_id) for row in rows if row.page_id in set(looked)}
-        there = await asyncio.to_thread(self._hand_over.due, now)
-        return [row for row in there if (row.page, row.url_id) in chosen], len(page_ids) > len(
-            looked
-        )
 
     def _next_due(self) -> datetime | None:
         with self.desk.store.snapshot() as reader:

@@ -103,23 +103,22 @@ def _named(text: str) -> date | None:
     for form in _FORMS:
         found = form.search(text)
         if found is not None:
-            return _day_of(found.groupdict())
+            parts = found.groupdict()
+            year = int(parts["year"])
+            if "either" in parts:
+                one, other = int(parts["either"]), int(parts["or"])
+                if one == other or one > 12 >= other:
+                    return _date(year, other, one)
+                return _date(year, one, other) if other > 12 else None
+            number = (
+                int(parts["number"]) if "number" in parts else MONTHS[parts["month"].casefold()]
+            )
+            return _date(year, number, int(parts.get("day", "1")))
     return None
 
 
 def _without(found: re.Match[str]) -> str:
     return " " if found[0][0] in "&\xa0\u2009\u202f" else ""
-
-
-def _day_of(parts: dict[str, str]) -> date | None:
-    year = int(parts["year"])
-    if "either" in parts:
-        one, other = int(parts["either"]), int(parts["or"])
-        if one == other or one > 12 >= other:
-            return _date(year, other, one)
-        return _date(year, one, other) if other > 12 else None
-    number = int(parts["number"]) if "number" in parts else MONTHS[parts["month"].casefold()]
-    return _date(year, number, int(parts.get("day", "1")))
 
 
 def _date(year: int, month: int, day: int) -> date | None:

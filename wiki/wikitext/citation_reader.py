@@ -16,7 +16,7 @@ wikitext (`wiki.wikitext.parser.VERBATIM`), and comments. The order is that of t
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import lru_cache
@@ -61,7 +61,13 @@ def join_adjacent(
     drafts: list[CitationDraft],
 ) -> None:
     """Give each draft what stands beside it; drafts of what stands alone are added."""
-    by_reference = _by_reference(drafts)
+    found: dict[int, list[CitationDraft]] = {}
+    for draft in drafts:
+        if draft.reference is not None:
+            found.setdefault(draft.reference.start, []).append(draft)
+    for each in found.values():
+        each.sort(key=lambda draft: draft.span.end)
+    by_reference = found
     named = {
         item.name: item.start
         for stretch in stretches
@@ -71,16 +77,6 @@ def join_adjacent(
     for stretch in stretches:
         if stretch.items:
             _MarkJoiner(text, reader, drafts, by_reference, named).join(stretch)
-
-
-def _by_reference(drafts: Iterable[CitationDraft]) -> dict[int, list[CitationDraft]]:
-    found: dict[int, list[CitationDraft]] = {}
-    for draft in drafts:
-        if draft.reference is not None:
-            found.setdefault(draft.reference.start, []).append(draft)
-    for each in found.values():
-        each.sort(key=lambda draft: draft.span.end)
-    return found
 
 
 @dataclass(slots=True)
@@ -174,7 +170,8 @@ class _MarkJoiner:
         return self.text.find("\n", self.last_end, end) >= 0
 
     def _is_listed(self, place: int) -> bool:
-        return _line_sign(self.text, place) in ("*", "#", ":", ";", "|")
+        start = self.text.rfind("\n", max(0, place - 2_000), place) + 1
+        return self.text[start : start + 1] in ("*", "#", ":", ";", "|")
 
     def _own_archive(self, stretch: TextStretch, item: AdjacentItem, tag: CitationTag) -> None:
         if item.copy is None:
@@ -224,7 +221,7 @@ class _MarkJoiner:
             if other.draft is not None:
                 end = min(end, other.start)
                 break
-        found = _retrieved_pattern(self.reader.rules).search(self.text, item.end, end)
+        found = _phrase_pattern(self.reader.rules.retrieved).search(self.text, item.end, end)
         if found is not None:
             draft.accessed = self.text[found.end() : end].partition("\n")[0][:60]
 
@@ -264,19 +261,10 @@ def _add_role(
         roles[role] = value
 
 
-def _line_sign(text: str, place: int) -> str:
-    start = text.rfind("\n", max(0, place - 2_000), place) + 1
-    return text[start : start + 1]
-
-
 @lru_cache(maxsize=64)
 def _phrase_pattern(words: tuple[str, ...]) -> re.Pattern[str]:
     known = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
     return re.compile(rf"\b(?:{known})\b[\s:=]{{0,3}}" if known else r"(?!)", re.IGNORECASE)
-
-
-def _retrieved_pattern(rules: TemplateRules) -> re.Pattern[str]:
-    return _phrase_pattern(rules.retrieved)
 
 
 _NAME = re.compile(r"\bname\s*=\s*(\"[^\"]*\"|'[^']*'|[^\s/>\"']+)", re.IGNORECASE)
@@ -401,22 +389,21 @@ class _PageWalk:
         if node.kind is NodeKind.TEMPLATE:
             templates.read(stretch, node)
         elif node.kind is NodeKind.CONTENT:
-            self._content(stretch, node)
+            inner = stretch.inner(*node.inner, node.children)
+            inner.within = ""
+            if node.name == "ref":
+                inner.reference, inner.is_ref = TextSpan(node.start, node.end), True
+            item = AdjacentItem(node.start, node.end, inner=inner)
+            named = _NAME.search(
+                self.text, node.start, min(node.inner[0], node.start + LONGEST_NAME)
+            )
+            if named is not None:
+                item.name = named[1].strip("\"' ")
+            stretch.items.append(item)
+            self.later(inner)
         elif node.kind is NodeKind.ARGUMENT:
             for part in node.parts[1:]:
                 self.later(stretch.inner(part.start, part.end, part.children))
-
-    def _content(self, stretch: TextStretch, node: WikitextNode) -> None:
-        inner = stretch.inner(*node.inner, node.children)
-        inner.within = ""
-        if node.name == "ref":
-            inner.reference, inner.is_ref = TextSpan(node.start, node.end), True
-        item = AdjacentItem(node.start, node.end, inner=inner)
-        named = _NAME.search(self.text, node.start, min(node.inner[0], node.start + LONGEST_NAME))
-        if named is not None:
-            item.name = named[1].strip("\"' ")
-        stretch.items.append(item)
-        self.later(inner)
 
 
 @lru_cache(maxsize=64)

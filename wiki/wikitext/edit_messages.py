@@ -271,8 +271,9 @@ def _added(place: str, by: int) -> str:
 
 
 def _visible(text: str) -> str:
-    return "".join(each if each.isprintable() or each == "\t" else _escape(each) for each in text)
-
-
-def _escape(each: str) -> str:
-    return each.encode("unicode_escape").decode("ascii")
+    return "".join(
+        each
+        if each.isprintable() or each == "\t"
+        else each.encode("unicode_escape").decode("ascii")
+        for each in text
+    )

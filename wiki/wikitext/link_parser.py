@@ -158,7 +158,7 @@ def find_links(text: str) -> list[ExternalLink]:
         is_relative = text[start] == "["
         before = text[start - 1 : start]
         run = run if begin.end() < run else _run_from(text, begin.end())
-        if run < 0 or (not is_relative and _is_in_word(before)):
+        if run < 0 or (not is_relative and (before.isalnum() or before == "_")):
             continue
         end = _end_before_quotes(text, begin.end(), run)
         if is_relative or before == "[":
@@ -178,10 +178,6 @@ def find_links(text: str) -> list[ExternalLink]:
             found.append(bare)
             at = _swallowed(text, end) if "|" not in text[bare.end : end] else bare.end
     return found
-
-
-def _is_in_word(before: str) -> bool:
-    return before.isalnum() or before == "_"
 
 
 def _run_from(text: str, address: int) -> int:

@@ -85,7 +85,8 @@ def repair_link(
     if copy is None:
         raise CannotRepairError(NoRepairReason.NO_COPY)
     if citation.archive_tag is not None:
-        _replace_tag(page, citation.archive_tag, citation, copy, draft)
+        _write_tag(page, citation.archive_tag.span, citation, copy, draft)
+        draft.note(RepairKind.REPLACED)
         return
     if remedy.condition is LinkCondition.USURPED and citation.way is not CitationForm.TEMPLATE:
         _put_in_place(citation, copy, draft)
@@ -259,18 +260,6 @@ def _tidy_tag(
     copy = ArchivedCopy(there.secure, found.timestamp, found.service)
     _write_tag(page, tag.span, citation, copy, draft)
     draft.note(RepairKind.TIDIED)
-
-
-def _replace_tag(
-    page: PageRepairContext,
-    tag: CitationTag,
-    citation: Citation,
-    copy: ArchivedCopy,
-    draft: RepairDraft,
-) -> None:
-    """An archive template that shows no copy gives way to one that does, in the preferred form."""
-    _write_tag(page, tag.span, citation, copy, draft)
-    draft.note(RepairKind.REPLACED)
 
 
 def _write_tag(

@@ -282,16 +282,16 @@ def _without_overlaps(
     for citation, draft in sorted(drafts, key=lambda each: each[0].span.start):
         if not draft.edits or draft.kind is None:
             continue
-        if any(_overlap(a, b) for a in draft.edits for b in _near(taken, a)):
+        if any(
+            _overlap(a, b)
+            for a in draft.edits
+            for b in (each for each in taken if each.end >= a.start)
+        ):
             refused.append(UnrepairedCitation(citation, NoRepairReason.LATER))
             continue
         taken = [*taken[-64:], *draft.edits]
         kept.append((citation, draft))
     return kept
-
-
-def _near(taken: Sequence[SpanEdit], edit: SpanEdit) -> Iterable[SpanEdit]:
-    return (each for each in taken if each.end >= edit.start)
 
 
 def _overlap(a: SpanEdit, b: SpanEdit) -> bool:

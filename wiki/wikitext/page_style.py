@@ -265,7 +265,7 @@ class TemplateStyle:
         leads = {each.start: _TRAILING.sub("", template.lead_of(i)) for i, each in named}
         others = [leads[each.start] for i, each in named if i > 0]
         bars = {each.start: text[each.start + 1 : each.name_span.start] for _, each in named}
-        gaps = {each.start: _gap(text, each) for _, each in named}
+        gaps = {each.start: text[each.name_span.end : each.value_start - 1] for _, each in named}
         values = {
             each.start: text[each.value_start : each.inner.start] for _, each in named if each.value
         }
@@ -294,10 +294,6 @@ class TemplateStyle:
         """A parameter in that style, with what comes before its ``|``."""
         gap = " " * max(self.column - len(name), 1) if self.column else self.before_equals
         return f"{self.lead}|{self.after_bar}{name}{gap}={self.after_equals}{value}"
-
-
-def _gap(text: str, each: TemplateField) -> str:
-    return text[each.name_span.end : each.value_start - 1]
 
 
 def _most(found: Sequence[str], own: str) -> str:

@@ -149,7 +149,13 @@ class _ParserPass:
             at = found.start()
             sign = text[at]
             if sign == "|":
-                self._next_part(at)
+                top = self._stack[-1]
+                top.parts[-1].end = at
+                part = TemplatePart(at + 1)
+                top.parts.append(part)
+                top.children = part.children
+                self._pattern = _IN_PART
+                self._at = at + 1
             elif sign == "=":
                 self._stack[-1].parts[-1].equals = at
                 self._pattern = _IN_NAME
@@ -166,15 +172,6 @@ class _ParserPass:
                 self._line(at, found.end())
             else:
                 self._tag(at)
-
-    def _next_part(self, at: int) -> None:
-        top = self._stack[-1]
-        top.parts[-1].end = at
-        part = TemplatePart(at + 1)
-        top.parts.append(part)
-        top.children = part.children
-        self._pattern = _IN_PART
-        self._at = at + 1
 
     def _open_braces(self, at: int, count: int) -> None:
         part = TemplatePart(at + count)
@@ -272,21 +269,19 @@ class _ParserPass:
             self._at = close + 1
             self._add_tag(name, at, (self._at, self._at))
         else:
-            self._paired(name, at, close + 1)
-
-    def _paired(self, name: str, at: int, inside: int) -> None:
-        found = None
-        if name not in self._no_more:
-            found = _ENDS[name].search(self._text, inside, self._end)
-        if found is not None:
-            self._at = found.end()
-            self._add_tag(name, at, (inside, found.start()))
-        elif name == _HIDDEN:
-            self._at = self._end
-            self._add_tag(name, at, (inside, self._end))
-        else:
-            self._no_more.add(name)
-            self._at = inside
+            inside = close + 1
+            found = None
+            if name not in self._no_more:
+                found = _ENDS[name].search(self._text, inside, self._end)
+            if found is not None:
+                self._at = found.end()
+                self._add_tag(name, at, (inside, found.start()))
+            elif name == _HIDDEN:
+                self._at = self._end
+                self._add_tag(name, at, (inside, self._end))
+            else:
+                self._no_more.add(name)
+                self._at = inside
 
     def _add_tag(self, name: str, at: int, inner: tuple[int, int]) -> None:
         if name == _HIDDEN:

@@ -147,12 +147,12 @@ def _quoted(match: re.Match[str]) -> str:
 
 def _clean_line(text: str) -> str:
     """One line, without what nobody sees."""
-    kept = (" " if each.isspace() else each for each in text if _is_kept(each))
+    kept = (
+        " " if each.isspace() else each
+        for each in text
+        if (each.isspace() or unicodedata.category(each) not in {"Cc", "Cf", "Cs", "Co", "Cn"})
+    )
     return " ".join("".join(kept).split())
-
-
-def _is_kept(each: str) -> bool:
-    return each.isspace() or unicodedata.category(each) not in {"Cc", "Cf", "Cs", "Co", "Cn"}
 
 
 def _shortened(text: str) -> str:

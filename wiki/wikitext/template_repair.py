@@ -206,7 +206,11 @@ def _writer(page: PageRepairContext, citation: Citation) -> _TemplateWriter:
 def _revive(writer: _TemplateWriter, remedy: LinkRemedy, draft: RepairDraft) -> None:
     """Our own word that the link is dead, taken back."""
     there = writer.field_of(ParameterRole.STATUS)
-    if not remedy.is_ours or there is None or not _is_lost(writer, there):
+    if (
+        not remedy.is_ours
+        or there is None
+        or not (_status_meaning(writer, there) not in ("", "live"))
+    ):
         return
     live = _status(writer, "live")
     if live:
@@ -221,7 +225,12 @@ def _repair_dead(
 ) -> None:
     url, own = citation.url, writer.page.options.own
     there = assess_copy(writer.value_of(ParameterRole.ARCHIVE_URL), url, remedy, own)
-    in_place = assess_copy(_archive_in_place(writer), url, remedy, own)
+    # The archive's address that stands where the link should; nothing when none does.
+    value = writer.link.value if writer.link.is_plain else ""
+    found = assess_copy(value, value, LinkRemedy(LinkCondition.DEAD), writer.page.options.own).found
+    in_place = assess_copy(
+        (value if found is not None and found.is_known else ""), url, remedy, own
+    )
     copy = usable_copy(remedy.copy, url, own)
     if there.worth is CopyWorth.GOOD:
         _keep_copy(writer, there, in_place, url, draft)
@@ -239,13 +248,6 @@ def _repair_dead(
     _mark(writer, status, draft)
     if there.worth is CopyWorth.GOOD and draft.kind is not None:
         _correct_date(writer, there)
-
-
-def _archive_in_place(writer: _TemplateWriter) -> str:
-    """The archive's address that stands where the link should; nothing when none does."""
-    value = writer.link.value if writer.link.is_plain else ""
-    found = assess_copy(value, value, LinkRemedy(LinkCondition.DEAD), writer.page.options.own).found
-    return value if found is not None and found.is_known else ""
 
 
 def _keep_copy(
@@ -366,10 +368,6 @@ def _mark(writer: _TemplateWriter, status: str, draft: RepairDraft) -> None:
 def _status_meaning(writer: _TemplateWriter, there: TemplateField | None) -> str:
     """What the status says, as `status_said` has it."""
     return status_meaning(writer.page.rules, there.name, there.value) if there is not None else ""
-
-
-def _is_lost(writer: _TemplateWriter, there: TemplateField) -> bool:
-    return _status_meaning(writer, there) not in ("", "live")
 
 
 def _mark_without(writer: _TemplateWriter, draft: RepairDraft) -> None:

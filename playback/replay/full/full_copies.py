@@ -119,14 +119,10 @@ def media_type_of(payload: Payload, modifier: str) -> str:
     said = _ALIASES.get(said, said)
     if said in _KNOWN or _MEDIA.fullmatch(said):
         return said
-    return _like(said)
-
-
-def _like(media_type: str) -> str:
-    """A harmless type in place of one that was not foreseen."""
-    if media_type.endswith("+json"):
+    # A harmless type in place of one that was not foreseen.
+    if said.endswith("+json"):
         return "application/json"
-    return "text/plain" if media_type.startswith("text/") else _BINARY
+    return "text/plain" if said.startswith("text/") else _BINARY
 
 
 _LOG = logging.getLogger(__name__)
@@ -235,9 +231,30 @@ class FullCopyServer:
         if request.target.startswith(STATIC_PATH):
             return _static(request.target.removeprefix(STATIC_PATH))
         asked = self._asked(request, page)
-        found = self._nearest(asked)
-        if asked.is_document and (found is None or not _belongs(asked, found)):
-            return self._elsewhere(asked)
+        # The page's own capture of the URL, else the nearest in time; good ones before errors.
+        window = self._context.limits.window
+        best: Capture | None = None
+        best_rank = 4
+        captures = self._context.index.captures(asked.url, asked.at, window=window)
+        while (capture := _next(captures, best)) is not None:
+            if capture.status is None or capture.status == 304:
+                continue
+            if best is not None and best.url == asked.url and capture.url != asked.url:
+                break
+            own = capture.page_id == asked.page.page_id
+            rank = (0 if capture.status < 400 else 2) + (0 if own else 1)
+            if rank < best_rank:
+                best, best_rank = capture, rank
+        found = best
+        if asked.is_document and (
+            found is None or not (found.page_id == asked.page.page_id or _is_page_itself(asked))
+        ):
+            address = self._context.front + page_path(asked.page.timestamp, asked.url)
+            return _notice(
+                "This link leads to another page",
+                f'<p class="url">{escape(asked.url)}</p>'
+                f'<p><a href="{escape(address)}" target="_top">See its own copy</a></p>',
+            )
         if found is None or (asked.is_nested and _is_page_itself(asked)):
             return _absent()  # the page itself could else be framed anywhere, without the banner
         return replace(self._shown(asked, found), nested=asked.is_nested)
@@ -266,7 +283,10 @@ class FullCopyServer:
         if match is None:
             raise _FullCopyRefusedError(_at_home(request, page))
         # As the browser sent it: "%23" is the archived URL's own here.
-        url, modifier = _repaired(match[3]), match[2] or PAGE_MODIFIER
+        url, modifier = (
+            re.sub(r"^(https?):/+", r"\1://", match[3], count=1, flags=re.IGNORECASE),
+            match[2] or PAGE_MODIFIER,
+        )
         is_url = len(url) <= LONGEST_URL and is_web_url(url)
         if not is_url or match[1] != page.timestamp or modifier not in _MODIFIERS:
             raise _FullCopyRefusedError(_absent())
@@ -276,26 +296,11 @@ class FullCopyServer:
         at = parse_timestamp14(page.timestamp)
         return _PartRequest(page, at, origin, modifier, url, request)
 
-    def _nearest(self, asked: _PartRequest) -> Capture | None:
-        """The page's own capture of the URL, else the nearest in time; good ones before errors."""
-        window = self._context.limits.window
-        best: Capture | None = None
-        best_rank = 4
-        captures = self._context.index.captures(asked.url, asked.at, window=window)
-        while (capture := _next(captures, best)) is not None:
-            if capture.status is None or capture.status == 304:
-                continue
-            if best is not None and best.url == asked.url and capture.url != asked.url:
-                break
-            own = capture.page_id == asked.page.page_id
-            rank = (0 if capture.status < 400 else 2) + (0 if own else 1)
-            if rank < best_rank:
-                best, best_rank = capture, rank
-        return best
-
     def _shown(self, asked: _PartRequest, capture: Capture) -> FullAnswer:
         rules = self._context.permits.state_of_digests()
-        etag = _etag(asked, capture, rules)
+        place = f"{capture.location.filename}:{capture.location.offset}"
+        facts = (place, asked.request.destination, asked.modifier, rules, maker_version())
+        etag = f'"{hashlib.sha256(repr(facts).encode()).hexdigest()[:40]}"'
         headers: tuple[tuple[str, str], ...] = (
             ("ETag", etag),
             ("Memento-Datetime", format_datetime(capture.captured_at, usegmt=True)),
@@ -311,7 +316,9 @@ class FullCopyServer:
         if media_type in ACTIVE_TYPES and not asked.request.destination:
             # Without knowing what it is for, no document is given out: it might stand in no frame.
             return plain_answer(403, "Scripts run only in browsers that say what they ask for.\n")
-        content_type = _with_charset(media_type, payload.content_type)
+        charset = charset_of(payload.content_type)
+        textual = media_type.startswith("text/") or media_type in ACTIVE_TYPES
+        content_type = f"{media_type}; charset={charset}" if charset and textual else media_type
         body = self._rewritten(asked, capture, content_type, payload)
         if media_type == "application/pdf":
             name = f"capture-{asked.page.timestamp}.pdf"
@@ -341,29 +348,10 @@ class FullCopyServer:
         key = ("full", place, asked.origin, asked.modifier, content_type, maker_version())
         return self._context.made.get(key, lambda: self._context.make(lambda: job))
 
-    def _elsewhere(self, asked: _PartRequest) -> FullAnswer:
-        """A link of the page was followed: say where it leads, and offer that page's own copy."""
-        address = self._context.front + page_path(asked.page.timestamp, asked.url)
-        return _notice(
-            "This link leads to another page",
-            f'<p class="url">{escape(asked.url)}</p>'
-            f'<p><a href="{escape(address)}" target="_top">See its own copy</a></p>',
-        )
-
-
-def _belongs(asked: _PartRequest, capture: Capture) -> bool:
-    """True when a document is the page, or was captured with it."""
-    return capture.page_id == asked.page.page_id or _is_page_itself(asked)
-
 
 def _is_page_itself(asked: _PartRequest) -> bool:
     page = asked.page
     return asked.url in {urldefrag(page.url).url, urldefrag(page.final_url).url}
-
-
-def _repaired(url: str) -> str:
-    """The URL as it was before a reverse proxy merged its slashes."""
-    return re.sub(r"^(https?):/+", r"\1://", url, count=1, flags=re.IGNORECASE)
 
 
 def _at_home(request: FullRequest, page: FoundPage) -> FullAnswer:
@@ -387,19 +375,6 @@ def _to(timestamp: str, modifier: str, url: str) -> FullAnswer:
     address = f"/c/{timestamp}{modifier}/{quote(url, safe=_SAFE + '#', errors='replace')}"
     # 307: it is nobody's place to remember it.
     return FullAnswer(307, headers=(("Location", address),))
-
-
-def _etag(asked: _PartRequest, capture: Capture, rules: str) -> str:
-    """Changes when the bytes do: with the record, the code, how it is used, and what is taken down."""
-    place = f"{capture.location.filename}:{capture.location.offset}"
-    facts = (place, asked.request.destination, asked.modifier, rules, maker_version())
-    return f'"{hashlib.sha256(repr(facts).encode()).hexdigest()[:40]}"'
-
-
-def _with_charset(media_type: str, archived: str) -> str:
-    charset = charset_of(archived)
-    textual = media_type.startswith("text/") or media_type in ACTIVE_TYPES
-    return f"{media_type}; charset={charset}" if charset and textual else media_type
 
 
 def _ranged(answer: FullAnswer, wanted: str) -> FullAnswer:

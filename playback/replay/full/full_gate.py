@@ -101,7 +101,19 @@ class FullGate:
             known_etags=environ.get("HTTP_IF_NONE_MATCH", ""),
             range=environ.get("HTTP_RANGE", ""),
         )
-        answer = _refusal(environ, request)
+        method = environ.get("REQUEST_METHOD")
+        if method not in _METHODS:
+            answer = plain_answer(405, "Captures can only be read.\n")
+        elif "HTTP_SERVICE_WORKER" in environ or request.destination in _REFUSED:
+            answer = plain_answer(403, "No capture becomes a worker that outlives its page.\n")
+        elif len(request.target) > _LONGEST_TARGET:
+            answer = plain_answer(414, "No capture has an address that long.\n")
+        elif (
+            method == "OPTIONS"
+        ):  # an opaque origin asks before it sends headers of its own (Fetch, 4.8)
+            answer = FullAnswer(204, ours=True)
+        else:
+            answer = None
         if answer is None:
             try:
                 answer = self._fit(self._answer(request))
@@ -161,7 +173,9 @@ def full_headers(policy: FullPolicy, host: str, answer: FullAnswer) -> Headers:
 
 def fixed_full_headers(policy: FullPolicy, host: str, answer: FullAnswer) -> Headers:
     """The headers that every response carries: of all that was archived the same, of our words less."""
-    permissions = dict(fixed_headers(_no_policy(policy), _NOTICE_TYPE))["Permissions-Policy"]
+    permissions = dict(fixed_headers(Policy(policy.front_origin, frozenset()), _NOTICE_TYPE))[
+        "Permissions-Policy"
+    ]
     return [
         ("Content-Security-Policy", content_policy(policy, host, answer)),
         # Where browsers know it, it also holds what no content policy does: WebRTC, connection hints.
@@ -236,20 +250,3 @@ def dispatch_by_host(
         return chosen(environ, start_response)
 
     return application
-
-
-def _refusal(environ: WSGIEnvironment, request: FullRequest) -> FullAnswer | None:
-    method = environ.get("REQUEST_METHOD")
-    if method not in _METHODS:
-        return plain_answer(405, "Captures can only be read.\n")
-    if "HTTP_SERVICE_WORKER" in environ or request.destination in _REFUSED:
-        return plain_answer(403, "No capture becomes a worker that outlives its page.\n")
-    if len(request.target) > _LONGEST_TARGET:
-        return plain_answer(414, "No capture has an address that long.\n")
-    if method == "OPTIONS":  # an opaque origin asks before it sends headers of its own (Fetch, 4.8)
-        return FullAnswer(204, ours=True)
-    return None
-
-
-def _no_policy(policy: FullPolicy) -> Policy:
-    return Policy(policy.front_origin, frozenset())

@@ -60,7 +60,12 @@ def rewrite_module(text: str, rewrite: Rewrite, declarations: str) -> str:
     """
     text = _FROM.sub(lambda match: _with_address(match, rewrite), text)
     text = rewrite_dynamic_imports(text, "import.meta.url")
-    names = [name for name in _WRAPPED if _uses(name, text) and not _declares(name, text)]
+    names = [
+        name
+        for name in _WRAPPED
+        if (re.search(rf"(?<![\w$.]){name}(?![\w$])", text) is not None)
+        and not _declares(name, text)
+    ]
     # On the first line, so that line numbers stay.
     return (f'import {{{",".join(names)}}} from "{declarations}";' if names else "") + text
 
@@ -134,10 +139,6 @@ def _with_address(match: re.Match[str], rewrite: Rewrite) -> str:
 
 def _is_address(text: str) -> bool:
     return text.startswith(("/", "./", "../", "http://", "https://"))
-
-
-def _uses(name: str, text: str) -> bool:
-    return re.search(rf"(?<![\w$.]){name}(?![\w$])", text) is not None
 
 
 def _declares(name: str, text: str) -> bool:

@@ -88,9 +88,21 @@ def rewrite(job: RewriteJob) -> bytes:
         pywb_static_prefix=f"{job.origin}{STATIC_PATH}",
     )
     if job.modifier == "wkr_":
-        return _worker(job)
+        # A worker with wombat's half for workers before it.
+        info = {
+            "prefix": f"{job.origin}/c/",
+            "prefixMod": f"{job.origin}/c/{job.timestamp}wkrf_/",
+            "originalURL": job.url,
+        }
+        static = f"{job.origin}{STATIC_PATH}"
+        scripts = ",".join(
+            json.dumps(f"{static}{name}") for name in ("worker.js", "wombatWorkers.js")
+        )
+        line = f"(function(){{self.importScripts({scripts});new WBWombat({json.dumps(info)})}})();"
+        return (line + job.body).encode("latin-1")
     if media_type in SCRIPT_TYPES and is_module(job.body):
-        return _module(job, urls)
+        text = rewrite_module(job.body, script_addresses(urls), MODULE_PATH)
+        return text.encode("latin-1")
     if media_type in SCRIPT_TYPES:
         body = share_declarations(rewrite_dynamic_imports(job.body, "null")).encode("latin-1")
     _, made, _ = _rewriter()(
@@ -142,27 +154,6 @@ def charset_of(content_type: str) -> str:
     """The charset that a Content-Type names; empty when it names none."""
     match = _CHARSET.search(content_type)
     return match[1] if match else ""
-
-
-def _worker(job: RewriteJob) -> bytes:
-    """A worker with wombat's half for workers before it.
-
-    pywb's own line leaves out the moment, and so asks for the newest capture of each part.
-    """
-    info = {
-        "prefix": f"{job.origin}/c/",
-        "prefixMod": f"{job.origin}/c/{job.timestamp}wkrf_/",
-        "originalURL": job.url,
-    }
-    static = f"{job.origin}{STATIC_PATH}"
-    scripts = ",".join(json.dumps(f"{static}{name}") for name in ("worker.js", "wombatWorkers.js"))
-    line = f"(function(){{self.importScripts({scripts});new WBWombat({json.dumps(info)})}})();"
-    return (line + job.body).encode("latin-1")
-
-
-def _module(job: RewriteJob, urls: Any) -> bytes:
-    text = rewrite_module(job.body, script_addresses(urls), MODULE_PATH)
-    return text.encode("latin-1")
 
 
 @dataclass

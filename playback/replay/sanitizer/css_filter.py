@@ -255,7 +255,10 @@ def filter_style(text: str, rewriter: ReplayUrlRewriter, budget: ParserBudget | 
 def filter_parsed(text: str, rewriter: ReplayUrlRewriter) -> str:
     """What `filter_style` says, by the parser alone."""
     rules = tinycss2.parse_stylesheet(text, skip_comments=True, skip_whitespace=True)
-    return _write_rules(rules, rewriter, 0)
+    if _DEEPEST < 0:
+        return ""
+    written = (_write_rule(rule, rewriter, 0) for rule in rules)
+    return "\n".join(text for text in written if text)
 
 
 def filter_declarations(
@@ -281,13 +284,6 @@ def safe_media(text: str) -> str:
     """The media query list when it is a plain one, else ``not all``; empty stays empty."""
     text = " ".join(text.split())
     return text if not text or _MEDIA.fullmatch(text) else "not all"
-
-
-def _write_rules(rules: Iterable[Any], rewriter: ReplayUrlRewriter, depth: int) -> str:
-    if depth > _DEEPEST:
-        return ""
-    written = (_write_rule(rule, rewriter, depth) for rule in rules)
-    return "\n".join(text for text in written if text)
 
 
 def _write_rule(rule: Any, rewriter: ReplayUrlRewriter, depth: int) -> str:
@@ -343,24 +339,22 @@ def _write_plain_rule(rule: Any, keyword: str, rewriter: ReplayUrlRewriter) -> s
     if keyword == "font-face":
         return write_font_face(rule, rewriter) if rewriter.has_fonts else ""
     if rule.content is not None:
-        return _write_descriptors(rule, keyword)
+        # A registered custom property or a style of counters; left out when it names a URL.
+        nodes = tinycss2.parse_blocks_contents(
+            rule.content, skip_comments=True, skip_whitespace=True
+        )
+        said = [
+            each
+            for each in nodes
+            if each.type == "declaration" and each.lower_name in _DESCRIPTORS[keyword]
+        ]
+        if any(_is_unfit(each.value, 0) for each in said):
+            return ""
+        block = "".join(f"{each.lower_name}:{serialise(each.value).strip()};" for each in said)
+        return f"@{keyword}{serialise(rule.prelude)}{{{block}}}"
     if keyword != "layer" or any(token.type not in _OF_LAYERS for token in rule.prelude):
         return ""
     return f"@layer{serialise(rule.prelude)};"
-
-
-def _write_descriptors(rule: Any, keyword: str) -> str:
-    """A registered custom property or a style of counters; left out when it names a URL."""
-    nodes = tinycss2.parse_blocks_contents(rule.content, skip_comments=True, skip_whitespace=True)
-    said = [
-        each
-        for each in nodes
-        if each.type == "declaration" and each.lower_name in _DESCRIPTORS[keyword]
-    ]
-    if any(_is_unfit(each.value, 0) for each in said):
-        return ""
-    block = "".join(f"{each.lower_name}:{serialise(each.value).strip()};" for each in said)
-    return f"@{keyword}{serialise(rule.prelude)}{{{block}}}"
 
 
 def _write_import(rule: Any, rewriter: ReplayUrlRewriter) -> str:
@@ -480,7 +474,8 @@ def _rewritten_token(token: Any, rewriter: ReplayUrlRewriter, depth: int, allow_
         return url_token(target)
     if isinstance(token, FunctionBlock) and token.lower_name in _IMAGE_SET:
         # One picture of the set is enough, and its first is the one for every screen.
-        target = picture_address(_first_of_set(token) or "", rewriter)
+        inside = without_blanks(token.arguments)
+        target = picture_address((url_of(inside[0]) if inside else None) or "", rewriter)
         if target is None:
             raise TokenNotAllowedError
         return url_token(target)
@@ -502,8 +497,3 @@ def _is_plain_attr(token: Any) -> bool:
     """True for ``attr(name)``, which is text: of a type, it could become what is fetched."""
     inside = without_blanks(token.arguments)
     return len(inside) == 1 and inside[0].type == "ident"
-
-
-def _first_of_set(token: Any) -> str | None:
-    inside = without_blanks(token.arguments)
-    return url_of(inside[0]) if inside else None

@@ -136,13 +136,11 @@ def masking_tokens(name: str, tokens: list[Any]) -> list[Any]:
     Raises:
         NotAllowedError: it looks at colours.
     """
-    if _COLOURED.fullmatch(name) or any(_says(each, "luminance") for each in tokens):
+    if _COLOURED.fullmatch(name) or any(
+        (each.type == "ident" and bool(each.lower_value == "luminance")) for each in tokens
+    ):
         raise TokenNotAllowedError
     return [_with_twin(each) for each in tokens]
-
-
-def _says(token: Any, word: str) -> bool:
-    return token.type == "ident" and bool(token.lower_value == word)
 
 
 def _with_twin(token: Any) -> Any:

@@ -33,7 +33,6 @@ from playback.replay.sanitizer.css_rules import WAS_DISABLED
 from playback.replay.sanitizer.prescan import (
     Attributes,
     DocumentScan,
-    FramedDocument,
     PageStylesheet,
     limit_depth,
     scan_document,
@@ -207,26 +206,26 @@ def _sanitise(
         number = int(found[1])
         if number >= len(scan.frames) or depth >= _DEEPEST_FRAME:
             return ""
-        return _write_frame(scan.frames[number], rewriter, budget, level, depth)
+        frame = scan.frames[number]
+        inner = rewriter.based(frame.attributes.get("src", ""))
+        inner = replace(inner, page=inner.base)
+        document = _sanitise(
+            frame.text, inner, budget, was_scripted=True, level=level, depth=depth + 1
+        )
+        attributes = _safe_attributes(frame.attributes, rewriter, _FRAME_ATTRIBUTES)
+        return f'<iframe{attributes} sandbox="{_SANDBOX}" srcdoc="{escape(document)}"></iframe>'
 
     body = re.sub(rf'<wbr id="{scan.mark}(\d{{1,4}})">', show, body)
     if not shows.has_look:
-        return _plain_document(scan, body)
+        language = {key: scan.html_attributes.get(key, "") for key in ("lang", "dir")}
+        return document_frame(
+            scan.title,
+            f"{NO_IMAGES}<style>{_PLAIN_STYLE}</style>",
+            body,
+            has_viewport=True,
+            html="".join(f' {key}="{escape(value)}"' for key, value in language.items() if value),
+        )
     return _document(scan, body, rewriter, budget)
-
-
-def _write_frame(
-    frame: FramedDocument,
-    rewriter: ReplayUrlRewriter,
-    budget: ParserBudget,
-    level: Level,
-    depth: int,
-) -> str:
-    inner = rewriter.based(frame.attributes.get("src", ""))
-    inner = replace(inner, page=inner.base)
-    document = _sanitise(frame.text, inner, budget, was_scripted=True, level=level, depth=depth + 1)
-    attributes = _safe_attributes(frame.attributes, rewriter, _FRAME_ATTRIBUTES)
-    return f'<iframe{attributes} sandbox="{_SANDBOX}" srcdoc="{escape(document)}"></iframe>'
 
 
 def sanitise_body(
@@ -243,7 +242,12 @@ def sanitise_body(
     shows = allowlist_of(level)
     keep = _AttributeFilter(rewriter, budget or ParserBudget())
     if shows.has_look:
-        return _settled(text, lambda markup: _clean(markup, shows, keep), keep, _same_again(shows))
+        return _settled(
+            text,
+            lambda markup: _clean(markup, shows, keep),
+            keep,
+            lambda text: _clean(text, shows, None) == text,
+        )
     return _settled(text, lambda markup: _plain(markup, shows, keep, level), keep, lambda _: False)
 
 
@@ -282,11 +286,6 @@ class _AttributeFilter:
         if name == "style":
             return self._style(value)
         return self._link(value) if name == "href" else self._image(value)
-
-
-def _same_again(shows: LevelAllowlist) -> Callable[[str], bool]:
-    """Whether what was written is read as it was written; it asks nothing of attributes, which are ours."""
-    return lambda text: _clean(text, shows, None) == text
 
 
 def _settled(
@@ -383,17 +382,6 @@ def notice_document(title: str, text: str, *, link: tuple[str, str] | None = Non
     return document_frame(title, f"<style>{style}</style>", body, has_viewport=True)
 
 
-def _plain_document(scan: DocumentScan, body: str) -> str:
-    language = {key: scan.html_attributes.get(key, "") for key in ("lang", "dir")}
-    return document_frame(
-        scan.title,
-        f"{NO_IMAGES}<style>{_PLAIN_STYLE}</style>",
-        body,
-        has_viewport=True,
-        html="".join(f' {key}="{escape(value)}"' for key, value in language.items() if value),
-    )
-
-
 def _document(
     scan: DocumentScan, body: str, rewriter: ReplayUrlRewriter, budget: ParserBudget
 ) -> str:
@@ -455,20 +443,19 @@ def _safe_attributes(
     attributes: Attributes, rewriter: ReplayUrlRewriter, names: Collection[str]
 ) -> str:
     kept: Attributes = {name: attributes[name] for name in names if name in attributes}
-    kept |= {name: value for name, value in attributes.items() if _is_data_name(name)}
+    kept |= {
+        name: value
+        for name, value in attributes.items()
+        if (
+            name.startswith("data-")
+            and name.replace("-", "").isascii()
+            and name.replace("-", "").isalnum()
+        )
+    }
     if "style" in kept:
         kept["style"] = filter_declarations(kept["style"], rewriter)
     if "background" in kept:
         kept["background"] = picture_address(kept["background"], rewriter) or ""
     return "".join(
         f' {name}="{escape(value)}"' for name, value in kept.items() if value or name == "hidden"
-    )
-
-
-def _is_data_name(name: str) -> bool:
-    """True for ``data-theme`` and the like, which style sheets select by."""
-    return (
-        name.startswith("data-")
-        and name.replace("-", "").isascii()
-        and name.replace("-", "").isalnum()
     )

@@ -127,7 +127,14 @@ class InlineDrawings:
         wanted, copied = [root], 0
         while wanted:
             for each in list(wanted.pop().iter()):
-                for name in _names_in(each):
+                # What the shape uses, is painted with or is cut by.
+                found: list[str] = []
+                for key, value in each.attrib.items():
+                    if key in _HREF and each.tag in _BORROWERS:
+                        found.append(value.strip()[1:])
+                    elif "url(" in value:
+                        found += URL.findall(value)
+                for name in found:
                     shape = None if name in own else self._shapes().get(name)
                     if shape is not None and copied < _MOST_COPIED:
                         copied += 1
@@ -160,17 +167,6 @@ class InlineDrawings:
         for each in root.iter():
             if each.get("id"):
                 self._shared.setdefault(each.attrib["id"], each)
-
-
-def _names_in(element: Element) -> list[str]:
-    """What the shape uses, is painted with or is cut by."""
-    found: list[str] = []
-    for key, value in element.attrib.items():
-        if key in _HREF and element.tag in _BORROWERS:
-            found.append(value.strip()[1:])
-        elif "url(" in value:
-            found += URL.findall(value)
-    return found
 
 
 def drawing_text(markup: str, attributes: dict[str, str]) -> str:

@@ -283,7 +283,14 @@ def font_type(data: bytes) -> str | None:
     magic = data[:4]
     try:
         if magic in _PLAIN:
-            _check_tables(_plain_tables(data))
+            # OpenType, "Table directory": entries of tag, checksum, offset and length.
+            count = struct.unpack_from(">H", data, 4)[0]
+            _demand(0 < count <= _MOST_TABLES)
+            tables = []
+            for tag, _, offset, length in _entries(data, ">4sIII", 12, count):
+                _demand(12 + 16 * count <= offset and offset + length <= len(data))
+                tables.append((tag, offset, offset + length))
+            _check_tables(tables)
             return _PLAIN[magic]
         if magic == _WOFF:
             _check_tables(_woff_tables(data))
@@ -308,17 +315,6 @@ def _check_tables(tables: list[_Table]) -> None:
 def _demand(holds: bool) -> None:  # noqa: FBT001 a statement of what must hold
     if not holds:
         raise _BrokenFontError
-
-
-def _plain_tables(data: bytes) -> list[_Table]:
-    """OpenType, "Table directory": entries of tag, checksum, offset and length."""
-    count = struct.unpack_from(">H", data, 4)[0]
-    _demand(0 < count <= _MOST_TABLES)
-    tables = []
-    for tag, _, offset, length in _entries(data, ">4sIII", 12, count):
-        _demand(12 + 16 * count <= offset and offset + length <= len(data))
-        tables.append((tag, offset, offset + length))
-    return tables
 
 
 def _woff_tables(data: bytes) -> list[_Table]:
@@ -370,12 +366,9 @@ def _woff2_tables(data: bytes) -> list[_Table]:
 
 def _entries(data: bytes, layout: str, at: int, count: int) -> Iterator[Any]:
     """The entries of a directory of fixed size."""
-    return struct.iter_unpack(layout, _exactly(data, at, struct.calcsize(layout) * count))
-
-
-def _exactly(data: bytes, at: int, size: int) -> bytes:
+    size = struct.calcsize(layout) * count
     _demand(at + size <= len(data))
-    return data[at : at + size]
+    return struct.iter_unpack(layout, data[at : at + size])
 
 
 def _check_block(data: bytes, at: int, begin: int) -> None:

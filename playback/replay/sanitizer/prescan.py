@@ -321,7 +321,14 @@ class _DocumentScanner:
         elif name == "svg":
             return self._drawing(attributes, tag.start(), end)
         elif name == "math":
-            return self._formula(attributes, end)
+            # MathML is no language of the sanitiser: what a formula says stands as text.
+            close = self._text.find("</math", end, end + _LONGEST_FORMULA)
+            if close < 0:
+                return end
+            inside = self._text[end:close].partition("<annotation")[0]
+            words = " ".join(unescape(_MARKUP.sub(" ", inside)).split())
+            self._parts.append(f"{_start_tag('span', attributes)}{escape(words)}</span>")
+            return close
         elif name != "head":
             self._parts.append(self._body_element(name, attributes))
         return end
@@ -336,16 +343,6 @@ class _DocumentScanner:
             self._parts.append(self._text[tag.start() : end])
         return end
 
-    def _formula(self, attributes: Attributes, end: int) -> int:
-        """MathML is no language of the sanitiser: what a formula says stands as text."""
-        close = self._text.find("</math", end, end + _LONGEST_FORMULA)
-        if close < 0:
-            return end
-        inside = self._text[end:close].partition("<annotation")[0]
-        words = " ".join(unescape(_MARKUP.sub(" ", inside)).split())
-        self._parts.append(f"{_start_tag('span', attributes)}{escape(words)}</span>")
-        return close
-
     def _drawing(self, attributes: Attributes, start: int, end: int) -> int:
         """SVG is no language of the sanitiser: it stands as a picture, or as what it says."""
         close = self._drawings.end_of(start)
@@ -353,17 +350,13 @@ class _DocumentScanner:
             self._parts.append(self._text[start:end])
             return end
         words = drawing_text(self._text[start:close], attributes)
-        if self._rewriter.has_images and self._frame_depth is None and not self._templates_closed():
+        if self._rewriter.has_images and self._frame_depth is None and all(self._templates):
             shown = self._drawings.image(start, close, attributes)
             if shown is not None:
                 self._parts.append(_start_tag("img", shown | {"alt": words}))
         else:
             self._parts.append(escape(words))
         return close
-
-    def _templates_closed(self) -> bool:
-        """True inside a template that is no shadow tree: nothing in it is seen."""
-        return not all(self._templates)
 
     def _raw_text(self, name: str, attributes: Attributes, end: int) -> int:
         if name == "noscript" and not self._was_scripted:

@@ -99,8 +99,7 @@ def read_pdf(data: bytes) -> bytes:
 
     ``error`` says why it cannot be read: ENCRYPTED or BROKEN.
     """
-    # In the replay environment only, where mypy does not run.
-    import pypdfium2  # type: ignore[import-not-found]
+    import pypdfium2
 
     try:
         with _opened(data) as pdf:

@@ -14,6 +14,7 @@ from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import Any
 from urllib.parse import unquote_to_bytes
 from xml.etree import ElementTree
 
@@ -92,7 +93,12 @@ def raster_svg(data: bytes, drawing: DrawingOptions | None = None) -> bytes:
         PermanentError: it is no SVG, or one that asks for too much.
     """
     if data.startswith(b"\x1f\x8b"):
-        data = _inflated(data)
+        decoder = zlib.decompressobj(31)
+        try:
+            inflated = decoder.decompress(data, _LONGEST)
+        except zlib.error as error:
+            raise PermanentError("A compressed drawing that is damaged.") from error
+        data = inflated
     return draw(parse_svg(decode_xml(data)), drawing or DrawingOptions())
 
 
@@ -108,7 +114,11 @@ def draw(root: ElementTree.Element, drawing: DrawingOptions) -> bytes:
     width, height = drawing.size or natural_size(root)
     if "viewBox" not in root.attrib:  # then its box cuts it, and does not scale it (SVG 2, 8.2)
         root.set("viewBox", f"0 0 {width:g} {height:g}")
-    scale = _fitting(width, height, drawing.scale)
+    # The scale at which it is drawn: less when the picture would be too large.
+    area = max(width, 1) * max(height, 1)
+    if area > _MOST_PIXELS or max(width, height) > 16_384:
+        raise PermanentError("A drawing that is too large.")
+    scale = drawing.scale if area * drawing.scale * drawing.scale <= _SHARP_PIXELS else 1.0
     root.set("width", f"{max(1.0, width * scale):.3f}")
     root.set("height", f"{max(1.0, height * scale):.3f}")
     if drawing.colour and _COLOUR.fullmatch(drawing.colour):
@@ -122,13 +132,13 @@ def draw(root: ElementTree.Element, drawing: DrawingOptions) -> bytes:
 
 
 @cache
-def _typefaces() -> dict[str, str]:
+def _typefaces() -> dict[str, Any]:
     """Families of this machine for CSS's generic ones; without them resvg writes no text at all."""
     found = {}
     for generic, candidates in _TYPEFACES.items():
         for family in candidates:
             text = f'<svg xmlns="{NAMESPACE}" width="20" height="20"><text y="15">{_PROBE}</text></svg>'
-            option = {"serif_family": family, "font_family": family}
+            option: dict[str, Any] = {"serif_family": family, "font_family": family}
             blank = resvg_py.svg_to_bytes(svg_string=text.replace(_PROBE, ""))
             if resvg_py.svg_to_bytes(svg_string=text, **option) != blank:
                 found[f"{generic}_family"] = family
@@ -138,15 +148,6 @@ def _typefaces() -> dict[str, str]:
         found["font_family"] = found["sans_serif_family"]
         found.setdefault("serif_family", found["sans_serif_family"])
     return found
-
-
-def _inflated(data: bytes) -> bytes:
-    decoder = zlib.decompressobj(31)
-    try:
-        inflated = decoder.decompress(data, _LONGEST)
-    except zlib.error as error:
-        raise PermanentError("A compressed drawing that is damaged.") from error
-    return inflated
 
 
 def parse_svg(text: str) -> ElementTree.Element:
@@ -180,16 +181,12 @@ def parse_svg(text: str) -> ElementTree.Element:
     except (ElementTree.ParseError, ValueError, RecursionError) as error:
         raise PermanentError("A drawing that is not well-formed.") from error
     if root.tag == "svg":  # resvg wants the namespace; browsers read it without within HTML
-        _name_all(root)
+        for each in root.iter():
+            if not each.tag.startswith("{"):
+                each.tag = f"{{{NAMESPACE}}}{each.tag}"
     if root.tag != f"{{{NAMESPACE}}}svg":
         raise PermanentError("This is no drawing.")
     return root
-
-
-def _name_all(root: ElementTree.Element) -> None:
-    for each in root.iter():
-        if not each.tag.startswith("{"):
-            each.tag = f"{{{NAMESPACE}}}{each.tag}"
 
 
 def _cut_down(element: ElementTree.Element, depth: int) -> None:
@@ -281,18 +278,6 @@ def _length(text: str) -> float:
     if found is None or not found[1].strip("."):
         return 0.0
     return float(found[1]) * _UNITS.get(found[2] or "px", 1)
-
-
-def _fitting(width: float, height: float, scale: float) -> float:
-    """The scale at which it is drawn: less when the picture would be too large.
-
-    Raises:
-        PermanentError: even its own size is.
-    """
-    area = max(width, 1) * max(height, 1)
-    if area > _MOST_PIXELS or max(width, height) > 16_384:
-        raise PermanentError("A drawing that is too large.")
-    return scale if area * scale * scale <= _SHARP_PIXELS else 1.0
 
 
 _LONGEST_DATA_URL = 200_000  # characters; icons have a few hundred

@@ -135,9 +135,39 @@ def answer_link(facts: LinkEvidence, leading: AnswerOrigins, today: int) -> Cach
         )
     offer = facts.offer
     if offer is not None and offer.page is not None:
-        return _copied(facts, offer.page, leading, today)
-    if facts.elsewhere is not None and facts.is_dead and (offer is None or _may_lead_on(offer)):
-        return _copied_elsewhere(facts, facts.elsewhere, today)
+        page = offer.page
+        words = _copy_words(page_language.get().language, page.captured_at.date())
+        return CachedLink(
+            url=facts.asked.text,
+            answer=CopyState.COPY,
+            href=leading.page(page, facts.asked.fragment),
+            copy=leading.memento(page, facts.asked.fragment),
+            date=page.captured_at,
+            **_liveness(facts),
+            words=_words(facts, words, today),
+        )
+    if (
+        facts.elsewhere is not None
+        and facts.is_dead
+        and (offer is None or (offer.bar in (CopyObstacle.FAILED, CopyObstacle.REFUSED)))
+    ):
+        copy = facts.elsewhere
+        date, name = _moment(copy.timestamp), service_name(copy.service)
+        words = (
+            translate("copy in %(archive)s", archive=name)
+            if date is None
+            else translate("copy of %(day)s in %(archive)s", day=day_words(date), archive=name)
+        )
+        return CachedLink(
+            url=facts.asked.text,
+            answer=CopyState.COPY,
+            href=copy.address,
+            copy=copy.address,
+            date=date,
+            **_liveness(facts),
+            words=_words(facts, words, today),
+            service=copy.service,
+        )
     answer, words = _without_copy(facts)
     return CachedLink(
         url=facts.asked.text,
@@ -180,48 +210,9 @@ def _next_at(facts: LinkEvidence) -> datetime | None:
     return standing.until if standing is not None and standing.attempts else None
 
 
-def _copied(
-    facts: LinkEvidence, page: CapturedPage, leading: AnswerOrigins, today: int
-) -> CachedLink:
-    words = _copy_words(page_language.get().language, page.captured_at.date())
-    return CachedLink(
-        url=facts.asked.text,
-        answer=CopyState.COPY,
-        href=leading.page(page, facts.asked.fragment),
-        copy=leading.memento(page, facts.asked.fragment),
-        date=page.captured_at,
-        **_liveness(facts),
-        words=_words(facts, words, today),
-    )
-
-
-def _copied_elsewhere(facts: LinkEvidence, copy: ExternalCopy, today: int) -> CachedLink:
-    date, name = _moment(copy.timestamp), service_name(copy.service)
-    words = (
-        translate("copy in %(archive)s", archive=name)
-        if date is None
-        else translate("copy of %(day)s in %(archive)s", day=day_words(date), archive=name)
-    )
-    return CachedLink(
-        url=facts.asked.text,
-        answer=CopyState.COPY,
-        href=copy.address,
-        copy=copy.address,
-        date=date,
-        **_liveness(facts),
-        words=_words(facts, words, today),
-        service=copy.service,
-    )
-
-
 def is_to_offer(copy: ExternalCopy) -> bool:
     """Whether the address of a copy in another archive may become a link."""
     return is_web_url(copy.address)
-
-
-def _may_lead_on(offer: CopyOffer) -> bool:
-    """Whether a copy elsewhere may be offered: not of what was taken down or is a danger here."""
-    return offer.bar in (CopyObstacle.FAILED, CopyObstacle.REFUSED)
 
 
 def _liveness(facts: LinkEvidence) -> dict[str, Any]:
@@ -252,7 +243,7 @@ def _without_copy(facts: LinkEvidence) -> tuple[CopyState, str]:
         return CopyState.NONE, _never_words(facts.never)
     if offer.bar is CopyObstacle.REFUSED:
         return CopyState.REFUSED, _reason_words(offer.reason)
-    return CopyState.FAILED, _failed_words()
+    return CopyState.FAILED, translate("no visit brought a copy")
 
 
 _BARRED = {
@@ -286,7 +277,12 @@ def _copy_words(_language: str, day: date) -> str:
 def _standing_words(standing: UrlQueueStatus) -> str:
     match standing.standing:
         case UrlQueueState.QUEUED if standing.is_waiting:
-            return _waiting_words(standing.until)
+            if standing.until is None:
+                return translate("waiting for the site")
+            return translate(
+                "waiting for the site, which gave no page; next attempt on %(moment)s",
+                moment=moment_of(standing.until),
+            )
         case UrlQueueState.QUEUED:
             return _queued_words(standing.since)
         case UrlQueueState.VISITING:
@@ -294,22 +290,12 @@ def _standing_words(standing: UrlQueueStatus) -> str:
         case UrlQueueState.REFUSED:
             return _reason_words(standing.reason)
         case _ if standing.attempts:
-            return _given_up_words(standing.attempts[-1].at)
+            return translate(
+                "given up: every attempt failed, the last on %(moment)s",
+                moment=moment_of(standing.attempts[-1].at),
+            )
         case _:
             return translate("given up: no visit brought a copy")
-
-
-def _waiting_words(until: datetime | None) -> str:
-    if until is None:
-        return translate("waiting for the site")
-    return translate(
-        "waiting for the site, which gave no page; next attempt on %(moment)s",
-        moment=moment_of(until),
-    )
-
-
-def _given_up_words(at: datetime) -> str:
-    return translate("given up: every attempt failed, the last on %(moment)s", moment=moment_of(at))
 
 
 def _queued_words(since: datetime) -> str:
@@ -344,10 +330,6 @@ def _never_words(sort: LinkClass | None) -> str:
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-def _failed_words() -> str:
-    return translate("no visit brought a copy")
 
 
 def _words(facts: LinkEvidence, what: str, today: int) -> str:

@@ -250,7 +250,7 @@ def _read(
         },
         {numbers[number]: datetime.fromtimestamp(at, UTC) for number, at in wanted.items()},
         {
-            identity: _midnight_ms(day)
+            identity: (int(datetime.combine(date_of(day), time(), UTC).timestamp()) * 1_000)
             for identity, row in rows.items()
             if (day := other_since(row)) is not None
         },
@@ -308,10 +308,6 @@ def other_since(row: UrlRow) -> int | None:
     if len(runs) > 1:
         return runs[-2].last + 1
     return runs[0].first if runs else None
-
-
-def _midnight_ms(day: int) -> int:
-    return int(datetime.combine(date_of(day), time(), UTC).timestamp()) * 1_000
 
 
 def link_of(row: UrlRow) -> LinkRecord:

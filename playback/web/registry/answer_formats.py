@@ -214,7 +214,11 @@ def as_javascript(answer: RegistryAnswer, origin: str, fields: Fields = ALL_FIEL
     """The presumably unreachable URLs as a gadget takes them: active JavaScript (W67)."""
     problems = problems_of(answer, origin, fields)
     source = f"{origin}{SOURCE_PATH}"
-    told = {"version": version("weboid"), "source": source, "problems": _literal(problems)}
+    told = {
+        "version": version("weboid"),
+        "source": source,
+        "problems": json.dumps(problems, allow_nan=False).translate(_JS_ESCAPES),
+    }
     return _SCRIPT.format_map(told).encode("ascii", "replace")
 
 
@@ -233,11 +237,6 @@ def select_fields(link: Data, fields: Fields) -> Data:
     if not fields:
         return link
     return {name: value for name, value in link.items() if name == "url" or name in fields}
-
-
-def _literal(value: object) -> str:
-    """The value as JavaScript that nothing in it can leave: pure ASCII, no bracket of an element."""
-    return json.dumps(value, allow_nan=False).translate(_JS_ESCAPES)
 
 
 def _element(name: str, value: object) -> ET.Element:

@@ -40,7 +40,6 @@ from playback.web.registry.registry_service import NoRegistryError, RegistryServ
 from playback.web.registry.registry_values import (
     Group,
     LinkScope,
-    PageAnswer,
     PageQuestion,
     PageReference,
     RegistryAnswer,
@@ -139,7 +138,13 @@ class RegistryPages:
         )
         answer = self._desk.answer(question, is_internal=self._door.is_internal(request))
         if wanted:
-            answer = replace(answer, pages=tuple(_only(each, wanted) for each in answer.pages))
+            answer = replace(
+                answer,
+                pages=tuple(
+                    replace(each, links=tuple(link for link in each.links if link.group in wanted))
+                    for each in answer.pages
+                ),
+            )
         response = self._rendered(form, answer=answer)
         response.background = BackgroundTask(self._desk.note, question)
         return response
@@ -298,10 +303,6 @@ class BusyError(Exception):
     def __init__(self, seconds: int) -> None:
         super().__init__(seconds)
         self.seconds = seconds
-
-
-def _only(page: PageAnswer, wanted: frozenset[Group]) -> PageAnswer:
-    return replace(page, links=tuple(link for link in page.links if link.group in wanted))
 
 
 def _filled(form: RegistryForm) -> dict[str, str]:

@@ -314,7 +314,15 @@ def purge_command(
         if dry_run or not yes:
             count = _would_skip(frontier, urls, selection)
         if not dry_run and (yes or _agreed(count)):
-            count = _purged(frontier, urls, selection, reason)
+            if urls:
+                count = frontier.discard(map(fetch_key, urls), now=_CLOCK.now(), reason=reason)
+            else:
+                count = sum(
+                    frontier.discard(
+                        [each.item.url for each in batch], now=_CLOCK.now(), reason=reason
+                    )
+                    for batch in select_items(frontier, ItemState.QUEUED, selection)
+                )
     _say_count(count, "skipped", dry_run=dry_run, as_json=as_json)
     return ExitCode.OK
 
@@ -367,15 +375,6 @@ def _would_skip(frontier: Frontier, urls: Sequence[str], selection: ItemSelectio
         or (record.state is ItemState.DONE and record.due_at is not None)
         for record in found
         if record is not None
-    )
-
-
-def _purged(frontier: Frontier, urls: Sequence[str], selection: ItemSelection, reason: str) -> int:
-    if urls:
-        return frontier.discard(map(fetch_key, urls), now=_CLOCK.now(), reason=reason)
-    return sum(
-        frontier.discard([each.item.url for each in batch], now=_CLOCK.now(), reason=reason)
-        for batch in select_items(frontier, ItemState.QUEUED, selection)
     )
 
 

@@ -264,7 +264,25 @@ def snapshot(*, folder: Path | None, where: CommandTarget, as_json: bool) -> int
     workers rotate their crawl logs with it.
     """
     if where.is_shared:
-        return _shared_snapshot(folder, where, as_json=as_json)
+        if folder is not None:
+            raise InputError(
+                "Redis writes the copy itself (BGSAVE), where its configuration says: leave DIR out."
+            )
+        with where.frontier() as frontier:
+            if not isinstance(frontier, RedisFrontier):
+                raise InvariantError("A frontier that machines share is none in Redis.")
+            try:
+                file = snapshots.snapshot_shared_frontier(frontier, now=_CLOCK.now())
+            except UnavailableError as error:
+                raise UnavailableError(
+                    f"{error} The user needs +bgsave and +info: name one that has these in --frontier."
+                ) from error
+        if as_json:
+            click.echo(json.dumps({"file": file or None}))
+            return ExitCode.OK
+        click.echo(f"Redis has written its copy{f', {file}, on its own machine' if file else ''}.")
+        click.echo("Workers rotate their crawl logs now.")
+        return ExitCode.OK
     if folder is None:
         raise InputError("Say where the copy is to be: `weboid frontier snapshot DIR`.")
     made = snapshots.snapshot_frontier(read_collection(where.layout.root), folder, now=_CLOCK.now())
@@ -279,26 +297,4 @@ def snapshot(*, folder: Path | None, where: CommandTarget, as_json: bool) -> int
     click.echo(f"The frontier is copied to {made.folder}, {format_size(made.size_bytes)}.")
     if made.log:
         click.echo(f"The crawl log up to now is {made.log}.")
-    return ExitCode.OK
-
-
-def _shared_snapshot(folder: Path | None, where: CommandTarget, *, as_json: bool) -> int:
-    if folder is not None:
-        raise InputError(
-            "Redis writes the copy itself (BGSAVE), where its configuration says: leave DIR out."
-        )
-    with where.frontier() as frontier:
-        if not isinstance(frontier, RedisFrontier):
-            raise InvariantError("A frontier that machines share is none in Redis.")
-        try:
-            file = snapshots.snapshot_shared_frontier(frontier, now=_CLOCK.now())
-        except UnavailableError as error:
-            raise UnavailableError(
-                f"{error} The user needs +bgsave and +info: name one that has these in --frontier."
-            ) from error
-    if as_json:
-        click.echo(json.dumps({"file": file or None}))
-        return ExitCode.OK
-    click.echo(f"Redis has written its copy{f', {file}, on its own machine' if file else ''}.")
-    click.echo("Workers rotate their crawl logs now.")
     return ExitCode.OK

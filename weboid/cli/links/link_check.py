@@ -113,7 +113,11 @@ class CheckReporter:
             if self._as_json:
                 click.echo(json.dumps(check_facts(each), ensure_ascii=False))
             elif is_news(each):
-                self._print(check_line(each))
+                line = check_line(each)
+                if self._bar.disable:
+                    click.echo(line)
+                else:
+                    self._bar.console.print(line, markup=False, highlight=False)
         speed = self._bar.tasks[0].speed
         self._bar.update(
             self._task,
@@ -171,12 +175,6 @@ class CheckReporter:
         """What somebody should do something about."""
         for warning in warnings:
             self._say(f"Warning: {warning}")
-
-    def _print(self, line: str) -> None:
-        if self._bar.disable:
-            click.echo(line)
-        else:
-            self._bar.console.print(line, markup=False, highlight=False)
 
     def _say(self, line: str) -> None:
         if self._bar.disable:
@@ -315,7 +313,24 @@ def check_command(
     order = _CheckOptions(settings, part, limit, length, is_watch)
     with open_existing_registry(Layout(collection), settings) as store:
         if dry_run:
-            return _tell_due(store, part, as_json=as_json)
+            today = day_of(_CLOCK.now())
+            with store.reading() as rows:
+                count = due_urls.count_due(rows, part, today)
+                hosts = due_urls.count_by_host(rows, part, today, limit=_MOST_HOSTS)
+            if as_json:
+                facts = {
+                    "due": count,
+                    "part": str(part),
+                    "hosts": [each._asdict() for each in hosts],
+                }
+                click.echo(json.dumps(facts, ensure_ascii=False))
+                return ExitCode.OK
+            click.echo(f"{count} URLs are due." if count else "Nothing is due.")
+            if hosts:
+                rows_ = [(f"{each.due}", each.host) for each in hosts]
+                for line in table(("due>", "host"), rows_, columns=width()):
+                    click.echo(line)
+            return ExitCode.OK
         warn_missing_contact(settings.links.contact)
         show = CheckReporter(as_json=as_json)
         with show:
@@ -374,7 +389,10 @@ async def _check_due(store: RegistryStore, order: _CheckOptions, show: CheckRepo
                     means, order.part, keep_days=order.settings.links.keep_days
                 )
                 await chores.run(stop.event)
-            await _tell_end(means, order, tally, show)
+            # Say how it went, and what else should be known.
+            lines = CheckNotices(await _warnings(means, order.settings.links))
+            lines.awaiting = await means.desk.read(due_urls.count_awaiting)
+            show.end(tally, lines)
             code = ExitCode.OK if tally.is_complete or order.limit is not None else ExitCode.STOPPED
     return code
 
@@ -410,15 +428,6 @@ async def _check_named(
 def _end_after(length: timedelta | None, stop: StopSignals) -> None:
     if length is not None:
         asyncio.get_running_loop().call_later(length.total_seconds(), stop.event.set)
-
-
-async def _tell_end(
-    means: CheckContext, order: _CheckOptions, tally: CheckTally, show: CheckReporter
-) -> None:
-    """Say how it went, and what else should be known."""
-    lines = CheckNotices(await _warnings(means, order.settings.links))
-    lines.awaiting = await means.desk.read(due_urls.count_awaiting)
-    show.end(tally, lines)
 
 
 async def _warnings(means: CheckContext, links: LinksSettings) -> list[str]:
@@ -478,20 +487,3 @@ def _find(store: RegistryStore, texts: Sequence[str]) -> list[DueUrl]:
             + ": only what a page has is looked at. `weboid links add-page` adds a page's links."
         )
     return found
-
-
-def _tell_due(store: RegistryStore, part: HostShare, *, as_json: bool) -> int:
-    today = day_of(_CLOCK.now())
-    with store.reading() as rows:
-        count = due_urls.count_due(rows, part, today)
-        hosts = due_urls.count_by_host(rows, part, today, limit=_MOST_HOSTS)
-    if as_json:
-        facts = {"due": count, "part": str(part), "hosts": [each._asdict() for each in hosts]}
-        click.echo(json.dumps(facts, ensure_ascii=False))
-        return ExitCode.OK
-    click.echo(f"{count} URLs are due." if count else "Nothing is due.")
-    if hosts:
-        rows_ = [(f"{each.due}", each.host) for each in hosts]
-        for line in table(("due>", "host"), rows_, columns=width()):
-            click.echo(line)
-    return ExitCode.OK

@@ -329,7 +329,26 @@ def _failure_of(attempt: ClaimAttempt) -> str:
 async def _visit(urls: Sequence[str], crew: _ConfirmOptions, settings: Settings) -> RunSummary:
     """Visit the links once each; what fails is an opinion, too, and is not tried again."""
     if crew.hand_over:
-        return await _hand_over(urls, Layout(crew.root), settings)
+        # Leave the links to whoever works on the frontier; a later round takes what was seen.
+        layout = Layout(crew.root)
+        now = _CLOCK.now()
+        until = now + timedelta(days=_ONE_ATTEMPT_DAYS)
+        with open_frontier(layout, settings.frontier, settings.politeness) as frontier:
+            records = dict(zip(urls, frontier.find_all(urls), strict=True))
+            # What waits for its site's return is asked for now; when it lives it is queued again.
+            waiting = [
+                url for url, each in records.items() if each is not None and _waits(each, now)
+            ]
+            frontier.discard(waiting, now=now, reason="confirm")
+            new = [NewItem(url, Lane.HIGH, via=_via(records[url])) for url in urls]
+            items = await make_slot_assigner(settings).assign(new)
+            for item in items:
+                record = records.get(item.url)
+                if record is None or record.ended_at is not None or item.url in waiting:
+                    key = identity_key(item.url)
+                    frontier.put_note(ONE_ATTEMPT, key, "confirm", now=now, until=until)
+            added = frontier.add(items, now=now, again=timedelta(0))
+        return RunSummary(added=added, handed_over=True)
     once = replace(settings, frontier=replace(settings.frontier, attempts=1))
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
@@ -351,26 +370,6 @@ async def _visit(urls: Sequence[str], crew: _ConfirmOptions, settings: Settings)
                 progress.advance(number)
 
         return await archive_urls(order, clock=_CLOCK, started=lambda *_: None, report=report)
-
-
-async def _hand_over(urls: Sequence[str], layout: Layout, settings: Settings) -> RunSummary:
-    """Leave the links to whoever works on the frontier; a later round takes what was seen."""
-    now = _CLOCK.now()
-    until = now + timedelta(days=_ONE_ATTEMPT_DAYS)
-    with open_frontier(layout, settings.frontier, settings.politeness) as frontier:
-        records = dict(zip(urls, frontier.find_all(urls), strict=True))
-        # What waits for its site's return is asked for now; when it lives it is queued again.
-        waiting = [url for url, each in records.items() if each is not None and _waits(each, now)]
-        frontier.discard(waiting, now=now, reason="confirm")
-        new = [NewItem(url, Lane.HIGH, via=_via(records[url])) for url in urls]
-        items = await make_slot_assigner(settings).assign(new)
-        for item in items:
-            record = records.get(item.url)
-            if record is None or record.ended_at is not None or item.url in waiting:
-                key = identity_key(item.url)
-                frontier.put_note(ONE_ATTEMPT, key, "confirm", now=now, until=until)
-        added = frontier.add(items, now=now, again=timedelta(0))
-    return RunSummary(added=added, handed_over=True)
 
 
 def _waits(record: ItemRecord, now: datetime) -> bool:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from sqlalchemy import Connection
 
 from core.errors import InputError
 from links.check_history import date_of
@@ -89,7 +88,10 @@ def search_command(
     with open_registry(collection, database_url) as store:
         with store.reading() as rows:
             of_wiki = None if wiki is None else wiki_named(rows, wiki)
-            warnings = _warnings(rows, meant, of_wiki)
+            # What the exclusion lists of the wikis that are searched keep out.
+            asked = all_wikis(rows)[:_WIKIS_ASKED] if of_wiki is None else [of_wiki]
+            named = {each.id: str(each.name) for each in asked}
+            warnings = search_warnings(rows, RuleBook(), meant, named)
         wanted = LinkQuery(
             wiki_id=None if of_wiki is None else of_wiki.id,
             namespaces=namespaces,
@@ -153,13 +155,6 @@ def _parts(
         after = part.after
         if not left or not after:
             return
-
-
-def _warnings(rows: Connection, pattern: LinkPattern, wiki: Wiki | None) -> list[str]:
-    """What the exclusion lists of the wikis that are searched keep out."""
-    asked = all_wikis(rows)[:_WIKIS_ASKED] if wiki is None else [wiki]
-    named = {each.id: str(each.name) for each in asked}
-    return search_warnings(rows, RuleBook(), pattern, named)
 
 
 def _search_lines(found: Sequence[FoundLink]) -> list[str]:

@@ -33,7 +33,6 @@ from links.registry.wikis import (
     PUBLIC,
     InterwikiMap,
     Wiki,
-    WikiFarm,
     WikiName,
     all_farms,
     all_wikis,
@@ -131,7 +130,10 @@ def _show_all(collection: Path, database_url: str, *, as_json: bool) -> int:
     if as_json:
         document = {
             "wikis": [_facts(wiki) for wiki in wikis],
-            "farms": [_farm_facts(farm) for farm in farms],
+            "farms": [
+                {"farm": farm.name, "address": farm.address, "hosts": farm.internal}
+                for farm in farms
+            ],
         }
         click.echo(json.dumps(document, ensure_ascii=False))
         return ExitCode.OK
@@ -175,10 +177,6 @@ def _facts(wiki: Wiki) -> dict[str, Any]:
         "settings": json.loads(wiki.settings),
         "since": str(date_of(wiki.added_day)),
     }
-
-
-def _farm_facts(farm: WikiFarm) -> dict[str, Any]:
-    return {"farm": farm.name, "address": farm.address, "hosts": farm.internal}
 
 
 @click.command("add-page")

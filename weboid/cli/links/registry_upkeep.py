@@ -15,7 +15,6 @@ from crawler.profiles import load_profile
 from links.check_history import day_of
 from links.checker import due_urls
 from links.checker.check_schedule import (
-    CheckForecast,
     CheckRunRow,
     latest_runs,
     longest_due,
@@ -64,7 +63,9 @@ def passes_command(
     if as_json:
         document = {
             "passes": [_facts(row) for row in found],
-            "outlook": None if seen is None else _outlook_facts(seen),
+            "outlook": None
+            if seen is None
+            else {"fits": seen.fits, "load": round(seen.load, 3), "sentence": seen.sentence},
             "longest_due_days": late,
             "awaiting_opinion": awaiting,
             "unasked": lacking,
@@ -95,16 +96,12 @@ def _lines(found: list[CheckRunRow], now: int) -> list[str]:
             row.part,
             f"{row.due}",
             f"{row.done}",
-            _rate(row, now),
+            (f"{row.done / max((row.ended or now) - row.started, 1):.1f}"),
             format_duration(row.ended - row.started) if row.ended is not None else "not at its end",
         )
         for row in found
     ]
     return table(("began", "part", "due>", "done>", "a second>", "took"), rows, columns=width())
-
-
-def _rate(row: CheckRunRow, now: int) -> str:
-    return f"{row.done / max((row.ended or now) - row.started, 1):.1f}"
 
 
 def _moment(seconds: int) -> str:
@@ -120,10 +117,6 @@ def _facts(row: CheckRunRow) -> dict[str, Any]:
         "due": row.due,
         "done": row.done,
     }
-
-
-def _outlook_facts(seen: CheckForecast) -> dict[str, Any]:
-    return {"fits": seen.fits, "load": round(seen.load, 3), "sentence": seen.sentence}
 
 
 @click.command("purge")

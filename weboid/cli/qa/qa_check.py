@@ -325,7 +325,10 @@ class _QaRun:
         repaired = RepairSummary()
         if self._asked.repairs and not is_stopped and error is None:
             try:
-                repaired = await self._repair(as_json=as_json)
+                # Capture again what is broken, of this run and of those before.
+                repaired = await CollectionRepair(self._home, self._store).repair(
+                    RepairReporter(as_json=as_json)
+                )
             except WeboidError as failed:
                 error = failed
             if repaired.ended and error is None:
@@ -370,12 +373,6 @@ class _QaRun:
         return any(
             each.verdict is QaVerdict.BROKEN and each.repair is not RepairState.DONE_BETTER
             for each in found
-        )
-
-    async def _repair(self, *, as_json: bool) -> RepairSummary:
-        """Capture again what is broken, of this run and of those before."""
-        return await CollectionRepair(self._home, self._store).repair(
-            RepairReporter(as_json=as_json)
         )
 
     async def _check(self, show: QaProgress, stop: StopSignals) -> CheckRunTally:

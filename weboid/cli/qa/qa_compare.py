@@ -137,7 +137,7 @@ def compare_command(
     url = fetch_key(url)
     with open_snapshots(layout, database_url) as sights:
         then = _older(sights, url, first)
-        now = _newer(sights, url, second)
+        now = sights.at(url, second) if second else sights.newest(url)
         if live:
             _capture(url, collection, settings)
             now = sights.latest(url)
@@ -171,10 +171,6 @@ def _older(sights: SnapshotReader, url: str, moment: str) -> CapturedPage:
     if page is None:
         raise UnavailableError(f"There is no capture of {url}: `weboid archive` makes one.")
     return page
-
-
-def _newer(sights: SnapshotReader, url: str, moment: str) -> CapturedPage | None:
-    return sights.at(url, moment) if moment else sights.newest(url)
 
 
 def _capture(url: str, root: Path, settings: Settings) -> None:
@@ -237,7 +233,17 @@ def _facts(then: PageSnapshot, now: PageSnapshot) -> list[tuple[str, str, str]]:
 
 def _tell(compared: ComparedCaptures, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(_as_json(compared), ensure_ascii=False))
+        facts = changes_as_json(compared.found, compared.then, compared.now)
+        difference = compared.difference
+        if difference is not None:
+            facts["paragraphs"] = {
+                "added": difference.added,
+                "removed": difference.removed,
+                "changed": difference.changed,
+                "is_cut": difference.is_cut,
+                "rows": [_row(row) for row in difference.rows if row.kind in _TOLD],
+            }
+        click.echo(json.dumps(facts, ensure_ascii=False))
         return
     found = compared.found
     click.echo(f"{found.drift}: {clean(compared.now.url)}")
@@ -280,20 +286,6 @@ def _tell_rows(difference: TextDifference) -> None:
 
 def _plain(pieces: tuple[TextRun, ...]) -> str:
     return "".join("…" if piece.is_gap else piece.text for piece in pieces)
-
-
-def _as_json(compared: ComparedCaptures) -> dict[str, Any]:
-    facts = changes_as_json(compared.found, compared.then, compared.now)
-    difference = compared.difference
-    if difference is not None:
-        facts["paragraphs"] = {
-            "added": difference.added,
-            "removed": difference.removed,
-            "changed": difference.changed,
-            "is_cut": difference.is_cut,
-            "rows": [_row(row) for row in difference.rows if row.kind in _TOLD],
-        }
-    return facts
 
 
 _TOLD = (DiffKind.CHANGED, DiffKind.ADDED, DiffKind.REMOVED)

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from core.clock import SystemClock
-from core.config.settings import QualitySettings, Settings
+from core.config.settings import Settings
 from core.errors import CollectionInUseError, InvariantError
 from core.layout import Layout
 from core.page_manifest import PageInfo
@@ -160,7 +160,15 @@ def command(
     with closing(open_registry_store(layout, settings.index.url)) as store:
         home = RepairRunOptions(layout, settings, workers, limit, secret)
         if dry_run:
-            _list(CollectionRepair(home, store).wanted(), as_json=as_json)
+            rows = CollectionRepair(home, store).wanted()
+            for row in rows:
+                check = row.check
+                facts = {"event": "wanted", "url": check.url, "page_id": check.page_id}
+                facts |= {"level": check.level, "verdict": str(row.verdict), "reason": check.reason}
+                text = f"{row.verdict or 'unchecked':9} {check.captured_at} {check.url}  {check.reason}"
+                click.echo(json.dumps(facts, ensure_ascii=False) if as_json else clean(text))
+            if not rows and not as_json:
+                click.echo(_NOTHING)
             return ExitCode.OK
         done, written = asyncio.run(_repair_and_write(home, store, as_json=as_json))
     _say(done, written, as_json=as_json)
@@ -207,7 +215,11 @@ class CollectionRepair:
             todo = [*repairs.wanted(self._home.limit), *repairs.begun()]
             if not todo:
                 return done
-            done.why_left = self._elsewhere(repairs)
+            # Why the visits are left to others; empty when they are ours.
+            if self._home.settings.frontier.url:
+                done.why_left = "shared"
+            else:
+                done.why_left = "others" if repairs.others_wait() else ""
 
         def report(event: Event) -> None:
             if isinstance(event, PageRepaired):
@@ -216,7 +228,33 @@ class CollectionRepair:
 
         if not done.why_left:
             try:
-                await self._perform(todo, done, report)
+                home = self._home
+                quality = replace(home.settings.quality, share=0.0, repairs=home.limit)
+
+                async def nothing(_frontier: Frontier) -> AddResult:
+                    return AddResult()
+
+                with open_stored_levels(home.layout, home.settings.index.url) as level_of:
+                    settings = home.settings
+                    settings = overlay_profile(settings, quality.repair_profile, ("proxy",))
+                    frontier = replace(
+                        settings.frontier, attempts=min(settings.frontier.attempts, _ATTEMPTS)
+                    )
+                    # A payload in a bucket of the profile's may be the very one that is damaged.
+                    proxy = replace(settings.proxy, dedup_also=())
+                    run = RunConfig(
+                        home.layout.root,
+                        replace(settings, frontier=frontier, proxy=proxy, quality=quality),
+                        home.workers,
+                        logins=unlock_logins(home.settings, home.layout.root),
+                        companion=create_live_checks(quality, _levels_of(todo)),
+                        eager=True,
+                        stored_level_of=level_of,
+                    )
+                    account = await perform_run(
+                        run, nothing, clock=_CLOCK, started=lambda *_: None, report=report
+                    )
+                done.stopped = account.stopped
             except CollectionInUseError:
                 done.why_left = "in use"
         if done.why_left:
@@ -238,36 +276,6 @@ class CollectionRepair:
             check = CaptureInspector(tools, report, _CLOCK).check
             with self._repairs(check, tools.checkers.keys(), report) as repairs:
                 await repairs.finish()
-
-    def _elsewhere(self, repairs: RepairManager) -> str:
-        """Why the visits are left to others; empty when they are ours."""
-        if self._home.settings.frontier.url:
-            return "shared"
-        return "others" if repairs.others_wait() else ""
-
-    async def _perform(
-        self, todo: Sequence[CheckedPage], done: RepairSummary, report: Callable[[Event], None]
-    ) -> None:
-        home = self._home
-        quality = replace(home.settings.quality, share=0.0, repairs=home.limit)
-
-        async def nothing(_frontier: Frontier) -> AddResult:
-            return AddResult()
-
-        with open_stored_levels(home.layout, home.settings.index.url) as level_of:
-            run = RunConfig(
-                home.layout.root,
-                _settings_of(home.settings, quality),
-                home.workers,
-                logins=unlock_logins(home.settings, home.layout.root),
-                companion=create_live_checks(quality, _levels_of(todo)),
-                eager=True,
-                stored_level_of=level_of,
-            )
-            account = await perform_run(
-                run, nothing, clock=_CLOCK, started=lambda *_: None, report=report
-            )
-        done.stopped = account.stopped
 
     @contextmanager
     def _repairs(
@@ -297,15 +305,6 @@ class CollectionRepair:
                     settings.quality.repair_profile,
                 )
             )
-
-
-def _settings_of(settings: Settings, quality: QualitySettings) -> Settings:
-    """Those of the run: the proxies' limits are the repairs' profile's, since they hold for all visits."""
-    settings = overlay_profile(settings, quality.repair_profile, ("proxy",))
-    frontier = replace(settings.frontier, attempts=min(settings.frontier.attempts, _ATTEMPTS))
-    # A payload in a bucket of the profile's may be the very one that is damaged.
-    proxy = replace(settings.proxy, dedup_also=())
-    return replace(settings, frontier=frontier, proxy=proxy, quality=quality)
 
 
 def _levels_of(todo: Sequence[CheckedPage]) -> list[Level]:
@@ -352,14 +351,3 @@ def _say(done: RepairSummary, written: RecordsSummary, *, as_json: bool) -> None
     told = [written.text] if written.left and written.error is None else []
     for line in [*(done.lines or [_NOTHING]), *told]:
         click.echo(line)
-
-
-def _list(rows: Sequence[CheckedPage], *, as_json: bool) -> None:
-    for row in rows:
-        check = row.check
-        facts = {"event": "wanted", "url": check.url, "page_id": check.page_id}
-        facts |= {"level": check.level, "verdict": str(row.verdict), "reason": check.reason}
-        text = f"{row.verdict or 'unchecked':9} {check.captured_at} {check.url}  {check.reason}"
-        click.echo(json.dumps(facts, ensure_ascii=False) if as_json else clean(text))
-    if not rows and not as_json:
-        click.echo(_NOTHING)

@@ -233,37 +233,34 @@ class JsonRunReporter:
             case FileRecovered():
                 self._say({"event": "recovered", **event.facts})
             case PageDone():
-                self._say_page(event)
+                page = event.page
+                facts: dict[str, object] = {
+                    "event": "page",
+                    "url": event.url,
+                    "outcome": str(
+                        page.outcome if page else VisitOutcome.FAILED if event.error else "done"
+                    ),
+                    "reason": event.error or (page.reason if page else ""),
+                    "attempts": event.attempts,
+                }
+                if page is not None:
+                    facts |= {
+                        "page_id": page.page_id,
+                        "final_url": page.final_url,
+                        "captured_at": page.captured_at,
+                        "status": page.status,
+                        "mime": page.mime,
+                        "class": page.page_class,
+                        "title": page.title,
+                        "records": page.records,
+                        "bytes": page.stored_bytes,
+                        "seconds": page.seconds,
+                    }
+                self._say(facts)
             case SnapshotMade():
                 self._say({"event": "snapshot", "at": warc_date(event.at)})
             case _:
                 self._say({"event": _NAMES[type(event)], **asdict(event)})
-
-    def _say_page(self, event: PageDone) -> None:
-        page = event.page
-        facts: dict[str, object] = {
-            "event": "page",
-            "url": event.url,
-            "outcome": str(
-                page.outcome if page else VisitOutcome.FAILED if event.error else "done"
-            ),
-            "reason": event.error or (page.reason if page else ""),
-            "attempts": event.attempts,
-        }
-        if page is not None:
-            facts |= {
-                "page_id": page.page_id,
-                "final_url": page.final_url,
-                "captured_at": page.captured_at,
-                "status": page.status,
-                "mime": page.mime,
-                "class": page.page_class,
-                "title": page.title,
-                "records": page.records,
-                "bytes": page.stored_bytes,
-                "seconds": page.seconds,
-            }
-        self._say(facts)
 
     def stopping(self) -> None:
         """Say that it stops."""
@@ -373,7 +370,12 @@ class BarRunReporter:
             self._progress.update(self._task, total=self._todo)
             return
         if isinstance(event, QueueStatus):
-            self._stand(event)
+            done = int(self._progress.tasks[0].completed)
+            self._todo = done + event.queued + event.claimed
+            text = queue_line(event) + "".join(
+                f" · {count} {verdict}" for verdict, count in worst_first(self._checked) if verdict
+            )
+            self._progress.update(self._task, total=self._todo, standing=text)
             return
         if isinstance(event, PageChecked):
             self._checked[event.verdict] += 1
@@ -399,15 +401,6 @@ class BarRunReporter:
         self._progress.advance(self._task)
         self._todo = max(self._todo, int(self._progress.tasks[0].completed))
         self._progress.update(self._task, total=self._todo)
-
-    def _stand(self, event: QueueStatus) -> None:
-        """Show how the whole stands; what was skipped together or added elsewhere counts here."""
-        done = int(self._progress.tasks[0].completed)
-        self._todo = done + event.queued + event.claimed
-        text = queue_line(event) + "".join(
-            f" · {count} {verdict}" for verdict, count in worst_first(self._checked) if verdict
-        )
-        self._progress.update(self._task, total=self._todo, standing=text)
 
     def stopping(self) -> None:
         """Say what happens now."""

@@ -116,32 +116,21 @@ def command(
     wish = BotOptions(titles, limit, dry_run)
     with open_registry(where.layout.root, where.settings.index.url) as store:
         if is_all:
-            return _everywhere(store, where, wish, show, is_look_back=look_back)
+            # One wiki after the other; the trouble of one is not the others'.
+            worst: int = ExitCode.OK
+            for wiki in wikis_with_bot(store):
+                try:
+                    code = _begin(_BotRunOptions(store, where, wiki, wish, look_back), show)
+                except WeboidError as error:
+                    click.echo(f"{wiki.name}: {clean(str(error))}", err=True)
+                    code = ExitCode.SOME_FAILED
+                worst = worst or code
+                if code == ExitCode.STOPPED:
+                    return code
+            return worst
         own = front_origin(front)
         task = _BotRunOptions(store, where, choose_wiki(store, name), wish, look_back, own)
         return _begin(task, show)
-
-
-def _everywhere(
-    store: RegistryStore,
-    where: CommandTarget,
-    wish: BotOptions,
-    show: "_BotRunReporter",
-    *,
-    is_look_back: bool,
-) -> int:
-    """One wiki after the other; the trouble of one is not the others'."""
-    worst: int = ExitCode.OK
-    for wiki in wikis_with_bot(store):
-        try:
-            code = _begin(_BotRunOptions(store, where, wiki, wish, is_look_back), show)
-        except WeboidError as error:
-            click.echo(f"{wiki.name}: {clean(str(error))}", err=True)
-            code = ExitCode.SOME_FAILED
-        worst = worst or code
-        if code == ExitCode.STOPPED:
-            return code
-    return worst
 
 
 def _begin(task: _BotRunOptions, show: "_BotRunReporter") -> int:

@@ -151,10 +151,7 @@ class _WikiSetupCheck:
         except httpx.HTTPError as error:
             remedy = "Start `weboid wiki watch --serve`, or say --front ORIGIN."
             return SetupFinding("front", SetupHealth.BAD, f"{origin}: {_why(error)}", remedy)
-        return self._answered(origin, answer)
-
-    def _answered(self, origin: str, answer: httpx.Response) -> SetupFinding:
-        """Judge the front's answer."""
+        # Judge the front's answer.
         if answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
             remedy = "Name the wiki's server with --links-internal."
             return SetupFinding("front", SetupHealth.WARN, f"{origin} was asked too often", remedy)

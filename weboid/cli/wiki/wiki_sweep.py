@@ -11,7 +11,6 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    TaskID,
     TaskProgressColumn,
     TextColumn,
     TimeRemainingColumn,
@@ -214,7 +213,8 @@ def _surveyed(
         nonlocal found
         async with opener(wiki) as source:
             async for found in survey_wiki(wiki, source, store, _CLOCK):
-                _show(progress, task, found)
+                total = max(found.expected, found.looked_at)
+                progress.update(task, completed=found.looked_at, total=total or None)
 
     try:
         asyncio.run(look())
@@ -229,11 +229,6 @@ def _surveyed(
         "not_observed": {str(why): count for why, count in sorted(found.refused.items())},
         "trouble": trouble,
     }
-
-
-def _show(progress: Progress, task: TaskID, found: SweepSurvey) -> None:
-    total = max(found.expected, found.looked_at)
-    progress.update(task, completed=found.looked_at, total=total or None)
 
 
 def _sentence(facts: dict[str, Any]) -> str:

@@ -153,7 +153,15 @@ def _told(citation: Citation, lines: _LineCounter) -> list[str]:
         ("seen", _day(citation.access_date)),
         ("archived", f"{citation.archive_url} {_day(citation.archive_date)}".strip()),
         ("status", citation.status),
-        ("marked by", ", ".join(each.name for each in _tags(citation))),
+        (
+            "marked by",
+            ", ".join(
+                each.name
+                for each in [
+                    tag for tag in (citation.dead_tag, citation.archive_tag) if tag is not None
+                ]
+            ),
+        ),
     ]
     told += [f"    {name}: {clean(value)[:300]}" for name, value in said if value]
     told += [f"    {words}" for words in _words(citation)]
@@ -170,10 +178,6 @@ def _words(citation: Citation) -> list[str]:
         (citation.is_treated_dead and not citation.is_said_dead, "readers are led to the copy"),
     )
     return [words for is_so, words in said if is_so]
-
-
-def _tags(citation: Citation) -> list[CitationTag]:
-    return [tag for tag in (citation.dead_tag, citation.archive_tag) if tag is not None]
 
 
 def _citations_document(

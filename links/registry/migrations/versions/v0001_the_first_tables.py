@@ -7,7 +7,7 @@ revision = "0001"
 down_revision = None
 
 
-def upgrade() -> None:  # noqa: PLR0915
+def upgrade() -> None:
     """Take the step."""
     op.create_table(
         "link_actors",
