@@ -1,1 +1,1 @@
-"""The crawler: frontier, worker, supervisor and the command line."""
+"""Crawler: frontier, visit rules, workers, browser and proxy pools, and run status."""

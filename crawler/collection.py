@@ -1,8 +1,8 @@
 """Collection folder: creation, version check, lock, and the mark of trial copies.
 
-The lock is inherited by every process that writes for us, so it is free again only when the last of
-them has written what it had: whoever opens the collection next finds it at rest. The proxies of a
-cluster share it; who needs the collection for himself is refused while one of them lives.
+Every process that writes to the collection inherits the lock, so it is free again only when the last
+of them has finished. The proxies of a cluster share it; opening the collection exclusively is refused
+while one of them runs.
 """
 
 import asyncio
@@ -29,17 +29,17 @@ from core.timestamps import warc_date
 
 
 def trial_mark_path(layout: Layout) -> Path:
-    """Return the file whose presence makes a collection a trial's."""
+    """Return the path of the file that marks a collection as a trial's."""
     return layout.root / "trial.json"
 
 
 def is_trial(root: Path) -> bool:
-    """Return whether the collection is a trial's copy."""
+    """Return True when the collection is a trial's copy."""
     return trial_mark_path(Layout(root)).exists()
 
 
 def trial_settings(settings: Settings) -> Settings:
-    """Return the settings of a trial, whose stores are its own whatever the profile names."""
+    """Return the settings of a trial, which uses its own stores whatever the profile names."""
     return replace(
         settings,
         index=replace(settings.index, url=""),
@@ -49,7 +49,7 @@ def trial_settings(settings: Settings) -> Settings:
 
 
 def check_trial_clock(root: Path) -> None:
-    """Return when the clock is not moved, or the collection is a trial's.
+    """Check that a moved clock is used only with a trial's collection.
 
     Raises:
         ConfigError: a real collection would be written with a wrong time.
@@ -62,7 +62,7 @@ def check_trial_clock(root: Path) -> None:
 
 
 def check_trial_stores(settings: Settings) -> None:
-    """Return when the clock is not moved, or no store of several machines is written with its time.
+    """Check that a moved clock is used with no store that several machines share.
 
     Raises:
         ConfigError: a trial would write into a database or a queue that is no copy.
@@ -97,7 +97,7 @@ class Collection:
 
 
 def read_collection(root: Path) -> Layout:
-    """The layout of an existing collection, for those who only read it.
+    """Return the layout of an existing collection, without locking it.
 
     Raises:
         UnavailableError: there is none at `root`.
@@ -116,7 +116,7 @@ def read_collection(root: Path) -> Layout:
 async def open_collection(
     root: Path, *, clock: Clock, shared: bool = False
 ) -> AsyncIterator[Collection]:
-    """The collection at `root`, locked until the end of the block; made when it is not there.
+    """Lock the collection at `root` until the end of the block; create it when it is missing.
 
     Args:
         root: its folder.
@@ -157,7 +157,7 @@ async def _lock(lock_fd: int, layout: Layout, clock: Clock, *, shared: bool) -> 
 
 
 def _used_by(lock_fd: int, layout: Layout) -> str:
-    """Who holds the lock, and what to do about it; the descriptor is about to be closed."""
+    """Describe the process that holds the lock, and the next step."""
     try:
         fcntl.flock(lock_fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -172,7 +172,7 @@ def _used_by(lock_fd: int, layout: Layout) -> str:
 
 
 def make_collection(layout: Layout, clock: Clock) -> None:
-    """Make the folders and the marker of a collection, where they are missing.
+    """Create the missing folders and the marker of a collection.
 
     Raises:
         UnavailableError: the folder holds something else.
@@ -203,9 +203,9 @@ def make_collection(layout: Layout, clock: Clock) -> None:
 
 
 def _is_foreign(path: Path) -> bool:
-    """True for what neither another proxy of ours, a new file system, nor our image brings along.
+    """Return True for an entry that comes from no other proxy, new file system or Docker image.
 
-    A new volume of Docker begins with the folders that the image has at its place, all of them empty.
+    A new Docker volume begins with the folders that the image has at its mount point, all empty.
     """
     if path.name in (".lock", "lost+found") or path.name.endswith(_NEW):
         return False

@@ -1,10 +1,10 @@
 """Download of video and audio behind players, with yt-dlp in a confined process.
 
-What it fetches is recorded as the page's captures are, in the same visit. It is a program apart, an
-optional extra (``pip install weboid[media]``), never imported here: it gets a folder that is removed
-afterwards, no configuration, no cookies, no plug-ins, nothing to run, one way out, and limits of
-time, size and number that the kernel keeps. It can make no page fail: what became of it is told in
-the manifest (`Played`).
+Its requests are recorded within the page's visit at the proxy. yt-dlp is an optional extra
+(``pip install weboid[media]``), run as a separate process and never imported here: it gets a
+temporary folder, no configuration, cookies, plug-ins or helper programs, the proxy as its only route,
+and kernel-enforced limits of time, size and number. It cannot make a page fail; the result is stored
+in the manifest (`PlayerMedia`).
 """
 
 import asyncio
@@ -88,7 +88,7 @@ _PROXIED = (
 
 @dataclass(frozen=True, slots=True)
 class MediaRoute:
-    """The visit's way to the web.
+    """Access to the visit's proxy.
 
     Attributes:
         credentials: of the visit at its proxy.
@@ -101,7 +101,7 @@ class MediaRoute:
 
 @dataclass(frozen=True, slots=True)
 class MediaPlayer:
-    """What yt-dlp is asked for.
+    """URL that is passed to yt-dlp.
 
     Attributes:
         url: a page, a frame, or a playlist of segments.
@@ -113,7 +113,7 @@ class MediaPlayer:
 
 
 def player_of(seen: Visit, media: MediaSettings) -> MediaPlayer | None:
-    """What the page plays, by its host, its frames' hosts, or the playlists that it asked for."""
+    """Find the page's player by its host, its frames' hosts, or the playlists that were requested."""
     if not media.players or seen.status is None or not 200 <= seen.status < 300:
         return None
     known = HostPatterns(dict.fromkeys((f"*.{host}" for host in media.hosts), True))
@@ -140,17 +140,17 @@ async def fetch_media(
     clock: Clock,
     python: str = sys.executable,
 ) -> PlayerMedia:
-    """Have what the player plays fetched through the proxy.
+    """Download the player's media through the proxy.
 
     Args:
-        player: what.
+        player: the URL for yt-dlp.
         through: the visit at its proxy.
         media: limits.
         clock: the time.
         python: the interpreter whose environment has yt-dlp.
 
     Returns:
-        What was found; with a reason when it was nothing, or less than all.
+        The media found; with a reason when there is none, or not all of it.
     """
     if python == sys.executable and find_spec(MODULE) is None:
         return PlayerMedia(reason="not-installed: pip install 'weboid[media]'")
@@ -191,7 +191,7 @@ async def fetch_media(
 
 
 def bootstrap(media: MediaSettings, proxy: VisitCredentials, *, module: str = MODULE) -> str:
-    """Return the program that shuts its process in, with the proxy as the only way, and runs a module."""
+    """Return a Python program that confines its process to the proxy as only route, and runs a module."""
     return _BOOTSTRAP.format(
         size=media.limit_bytes,
         memory=_MEMORY_BYTES,
@@ -240,7 +240,7 @@ def _environment(given: VisitCredentials, folder: Path, authority: Path) -> dict
 
 
 async def _read_output(process: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
-    """What it says on both its outputs, as far as that is kept, when it has ended."""
+    """Read stdout and stderr until the process ends, each up to the limit."""
     assert process.stdout is not None
     assert process.stderr is not None
     said, complaint = await asyncio.gather(
@@ -258,14 +258,14 @@ async def _read(stream: asyncio.StreamReader, limit: int) -> bytes:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End it with all that it may have started."""
+    """Kill the process and its children."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     await process.wait()
 
 
 def _parse_output(said: bytes, reason: str, *, seconds: float) -> PlayerMedia:
-    """Its JSON lines, one a file, as the manifest has them; all of it is hostile."""
+    """Parse the JSON lines of yt-dlp, one per file; all of it is untrusted."""
     found = [each for line in said.splitlines()[:_FILES] if (each := _object(line)) is not None]
     if not found:
         return PlayerMedia(reason=reason or "none: yt-dlp found no media", seconds=seconds)
@@ -295,7 +295,7 @@ def _object(line: bytes) -> dict[str, Any] | None:
 
 
 def _urls(said: dict[str, Any]) -> Iterable[str]:
-    """Where the media lies: the file, or the playlist of its segments."""
+    """Yield the media's URLs: the file, or the playlist of its segments."""
     for name in ("manifest_url", "url"):
         value = said.get(name)
         if isinstance(value, str) and re.match("https?://", value) and len(value) <= _URL_LIMIT:

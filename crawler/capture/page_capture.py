@@ -1,12 +1,12 @@
 """Capture of one page, from claim to manifest, at the stored level in force.
 
-The wiki whose rules hold is the one whose page cites the link: the item's `via` is that page's address,
-and orders of the frontier say how each wiki makes addresses, so every worker on every machine knows.
+The wiki whose rules apply is the one whose page cites the link: the item's `via` is that page's
+address, and frontier orders hold each wiki's address format, so that every worker has it.
 
-    open at the proxy ─> render through it ─> fetch what a player plays ─> ask again for what broke
+    open at the proxy ─> render through it ─> fetch player media ─> fetch gaps again
     ─> write artifacts ─> seal ─> write the manifest
 
-Done means durable: `capture` returns when everything it reports is on disk and in the index.
+`capture` returns when everything it reports is on disk and in the index.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -47,15 +47,15 @@ def store_everything(_url: str, _wiki: str) -> StoredLevel:
 
 
 class StoredLevelLookup:
-    """Finds the stored level of an item's visit. From any thread."""
+    """Lookup of the stored level of an item's visit. Thread-safe."""
 
     def __init__(self, frontier: Frontier, level_of: StoredLevelOf) -> None:
-        """Take the frontier, which knows wikis, and what knows the decisions."""
+        """Use the frontier's wikis and `level_of`, which looks up decisions."""
         self._frontier = frontier
         self._level_of = level_of
 
     def of(self, item: FrontierItem, settings: Settings) -> StoredLevel:
-        """Return the level: what the settings say, else what was decided for the link.
+        """Return the level from the settings, else the one decided for the link.
 
         Raises:
             TransientError: the frontier or the decisions cannot be read.
@@ -67,7 +67,7 @@ class StoredLevelLookup:
 
 
 def wiki_of(page: str, wikis: Mapping[str, str]) -> str:
-    """Return the name of the wiki that a page's address belongs to; empty when it is none's.
+    """Return the name of the wiki that a page's address belongs to; empty for none.
 
     >>> wikis = {"handbook": "https://wiki.example/wiki/$1", "all": "https://wiki.example/$1"}
     >>> wiki_of("https://wiki.example/wiki/Main_Page", wikis)
@@ -82,10 +82,10 @@ def wiki_of(page: str, wikis: Mapping[str, str]) -> str:
 
 
 def announce_wikis(frontier: Frontier, addresses: Mapping[str, str]) -> None:
-    """Tell every worker how these wikis make addresses of pages; what it knows already costs a look.
+    """Store the wikis' page address formats in the frontier for all workers; unchanged ones are only read.
 
     Raises:
-        TransientError: the frontier is away.
+        TransientError: the frontier does not answer.
     """
     known = frontier.orders(WIKI_ORDER)
     for name, address in addresses.items():
@@ -94,7 +94,7 @@ def announce_wikis(frontier: Frontier, addresses: Mapping[str, str]) -> None:
 
 
 def limit_settings(settings: Settings, level: StoredLevel) -> Settings:
-    """Return the settings of a visit at that level: nothing is made or looked for that it leaves out."""
+    """Return the settings of a visit at that level; artifacts that it leaves out are not made."""
     if level is StoredLevel.EVERYTHING:
         return settings
     run = _without(settings.behaviours, _OF_MEDIA)
@@ -124,12 +124,12 @@ _PERMANENT = ("address:", "origin:", _LEFT_OUT, "net::ERR_UNSAFE_PORT", "net::ER
 
 @dataclass(frozen=True, slots=True)
 class CaptureResult:
-    """What became of one visit.
+    """Result of one visit.
 
     Attributes:
         page: the manifest.
         again: True when another attempt may do better; then the manifest was not written.
-        not_before: when the host said to come back; None when it said nothing.
+        not_before: the moment from Retry-After; None without one.
     """
 
     page: PageInfo
@@ -139,16 +139,16 @@ class CaptureResult:
 
 @dataclass(frozen=True, slots=True)
 class CaptureRequest:
-    """What to visit.
+    """Parameters of one visit.
 
     Attributes:
         url: a fetch key.
         page_id: identifies the page in every record.
-        last_attempt: keep a failure, too: there will be no other attempt.
+        last_attempt: store a failure, too: there will be no other attempt.
         plain: fetches the page instead of a browser; None: it is rendered.
-        login: what the page is rendered with; None: as anybody.
+        login: the session the page is rendered with; None: without login.
         first_attempt: try once more where the capture is partial by chance.
-        stored: how much is recorded.
+        stored: the stored level.
     """
 
     url: str
@@ -161,7 +161,7 @@ class CaptureRequest:
 
     @property
     def login_name(self) -> str:
-        """The login's name; empty when it is not used."""
+        """Return the login's name; empty when it is not used."""
         return self.login.name if self.login is not None and self.plain is None else ""
 
 
@@ -174,18 +174,18 @@ async def capture(
     before_manifest: Callable[[PageInfo], Awaitable[None]],
     forbids: Callable[[Visit], str] = lambda _seen: "",
 ) -> CaptureResult:
-    """Visit the URL and keep what there is.
+    """Visit the URL and store the result.
 
     Args:
-        wanted: what.
+        wanted: parameters of the visit.
         supervisor: lends proxy and browser.
-        settings: how.
+        settings: the settings in force.
         clock: the time.
-        before_manifest: awaited when all but the manifest is on disk. Once the manifest is, the page
-            is never visited again, so what follows from the visit must be safe by then.
-        forbids: why what was seen must not be kept, e.g. ``noarchive: …``; empty when it may. Then
-            the page is SKIPPED with that reason: nothing is made of it, and playback offers none of
-            it. What the proxy wrote meanwhile stays in the WARC, where the manifest names it.
+        before_manifest: awaited when all but the manifest is on disk. Once the manifest is written
+            the page is not visited again, so the visit's follow-up must be stored by then.
+        forbids: returns why the page must not be archived, e.g. ``noarchive: …``, or an empty
+            string. With a reason the page is SKIPPED: no artifacts are made, and playback offers
+            none of it. What the proxy has already written stays in the WARC; the manifest names it.
 
     Raises:
         BrowserUnavailableError, ProxyUnavailableError: one of them died; try again.
@@ -256,7 +256,7 @@ async def _render(
 async def _media(
     proxy: LentProxy, kept: ProxyVisit, seen: Visit, settings: Settings, clock: Clock
 ) -> PlayerMedia | None:
-    """What the page's player plays, fetched through the same visit; None when it seems to have none."""
+    """Fetch the media of the page's player within the visit; None when no player is found."""
     player = player_of(seen, settings.media)
     if player is None:
         return None
@@ -268,7 +268,7 @@ async def _media(
 async def _finish_capture(
     kept: ProxyVisit, page_id: str, seen: Visit, settings: Settings, clock: Clock
 ) -> PageInfo:
-    """Look for gaps, write the artifacts and seal; the manifest that is still to be written."""
+    """Fetch gaps, write the artifacts and seal; return the manifest, not yet written."""
     written, began = [], clock.monotonic()
     fails = seen.outcome in (VisitOutcome.FAILED, VisitOutcome.SKIPPED)
     grace_s = settings.proxy.seal_grace_s
@@ -298,10 +298,10 @@ async def _finish_capture(
 
 
 def retry_decision(seen: Visit, *, now: datetime, first: bool) -> tuple[bool, datetime | None]:
-    """Return (a later attempt may do better, not before that moment or None).
+    """Return (retryable, not_before) for a visit's result.
 
-    What came of a first attempt only in part because the renderer crashed, a connection broke or a
-    picture could not be taken is visited once more; what that visit brings is kept as it is.
+    A first attempt that is PARTIAL because the renderer crashed, a connection broke or an image could
+    not be captured is repeated once; the second result is stored as it is.
     """
     if seen.status in REFUSAL_STATUSES:
         return True, retry_moment(seen.headers, now=now)
@@ -319,6 +319,6 @@ def retry_decision(seen: Visit, *, now: datetime, first: bool) -> tuple[bool, da
 
 
 def retry_moment(headers: Mapping[str, str], *, now: datetime) -> datetime | None:
-    """Return when the host said to come back, at most a day ahead; None when it did not say."""
+    """Return the moment from Retry-After, at most a day ahead; None without one."""
     wait = parse_retry_after(headers.get("retry-after", ""), now=now, limit=RETRY_AFTER_LIMIT)
     return None if wait is None else now + wait

@@ -1,10 +1,9 @@
-"""Page visits without a browser: the document, what it embeds, and its links.
+"""Page visits without a browser: the document, its embedded resources, and its links.
 
-A browser sees what a reader sees, and takes a second or more of a core for it. Of a very large crawl a
-share may be enough to render (`visit.rendered_share`); of the other pages the document is asked for,
-and the pictures, styles and scripts that it names, within the same visit at the proxy. What a script
-would have loaded is not there, and no picture of the page is made; everything else is as for any
-visit: limits, ledger, manifest, dedup. Seeds are always rendered.
+Rendering takes a second or more of CPU time. In a very large crawl only a share of the pages may be
+rendered (`visit.rendered_share`); for the others the document and the images, styles and scripts that
+it names are fetched within one visit at the proxy. What scripts would have loaded is missing and there
+is no screenshot; limits, ledger, manifest and dedup are as for any visit. Seeds are always rendered.
 """
 
 import asyncio
@@ -37,13 +36,13 @@ _OF_ARCHIVING = re.compile("archive|cache|unavailable", re.IGNORECASE)
 
 
 def is_rendered(url: str, share: float) -> bool:
-    """Whether a page is among the share that is rendered: the same answer each time it is asked."""
+    """Return True when the URL is in the rendered share; deterministic for each URL."""
     place = int.from_bytes(blake2b(url.encode(), digest_size=4).digest())
     return place < share * _SHARES
 
 
 class PlainVisits:
-    """Makes such visits; one for all workers of a process."""
+    """Visitor of pages without a browser; one for all workers of a process."""
 
     def __init__(self, fetcher: ProxyFetcher, clock: Clock) -> None:
         self._fetcher = fetcher
@@ -53,7 +52,7 @@ class PlainVisits:
         """Fetch the page within an open visit at the proxy.
 
         Raises:
-            ProxyUnavailableError: the proxy is gone.
+            ProxyUnavailableError: the proxy cannot be reached.
         """
         started_at, began = self._clock.now(), self._clock.monotonic()
         document = await self._fetcher.within(
@@ -96,7 +95,7 @@ class PlainVisits:
         )
 
     async def _fetch_parts(self, kept: ProxyVisit, parts: list[str], left_s: float) -> None:
-        """Ask for the parts; what does not come is in the proxy's ledger."""
+        """Fetch the embedded resources; failures are in the proxy's ledger."""
         free = asyncio.Semaphore(PARALLEL_FETCHES)
 
         async def fetch(url: str) -> None:
@@ -114,14 +113,14 @@ class PlainVisits:
 
 @dataclass(slots=True)
 class PlainPage:
-    """What a document says.
+    """Facts parsed from a document.
 
     Attributes:
         title: without white space around it.
         links: absolute http(s) URLs that it links to, each once.
-        parts: absolute URLs of what it is made of, each once.
-        robots: what it tells robots, as `render.visit.Visit.robots_meta` has it.
-        traits: what it is made of.
+        parts: absolute URLs of its embedded resources, each once.
+        robots: robots directives, as in `render.visit.Visit.robots_meta`.
+        traits: facts for page classification.
     """
 
     title: str = ""
@@ -132,7 +131,7 @@ class PlainPage:
 
 
 def read_page(body: bytes, charset: str, url: str) -> PlainPage:
-    """What the document says; whatever it holds, nothing is raised."""
+    """Parse a document; never raises, whatever the input."""
     reader = _PlainPageParser(url)
     try:
         text = body.decode(charset or "utf-8", "replace")
@@ -151,7 +150,7 @@ def read_page(body: bytes, charset: str, url: str) -> PlainPage:
 
 
 class _PlainPageParser(HTMLParser):
-    """Collects addresses while it reads."""
+    """HTML parser that collects URLs, title and robots directives."""
 
     def __init__(self, url: str) -> None:
         super().__init__()
@@ -163,7 +162,7 @@ class _PlainPageParser(HTMLParser):
         self.robots: list[tuple[str, str]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note what the element names."""
+        """Collect the URLs and directives of an element."""
         given = {name: value or "" for name, value in attrs}
         if tag == "base" and given.get("href"):
             self._base = join_url(self._base, given["href"])
@@ -184,17 +183,17 @@ class _PlainPageParser(HTMLParser):
         self._in_title = tag == "title" and not self.title
 
     def handle_endtag(self, tag: str) -> None:
-        """A title ends."""
+        """Close the title."""
         if tag == "title":
             self._in_title = False
 
     def handle_data(self, data: str) -> None:
-        """Keep the title's words."""
+        """Collect the title's text."""
         if self._in_title:
             self.title.append(data[:1000])
 
     def _note_robots(self, given: dict[str, str]) -> None:
-        """Any meta may speak to some robot by its name; those that speak of archiving are few."""
+        """Collect a robots meta element; only names and contents that concern archiving count."""
         content = given.get("content", "")[:2000]
         if not _OF_ARCHIVING.search(content) or len(self.robots) >= ROBOTS_LIMIT:
             return
@@ -212,7 +211,7 @@ class _PlainPageParser(HTMLParser):
 
 
 def join_url(base: str, address: str) -> str:
-    """The address seen from the base; the base when it is none."""
+    """Resolve the address against the base; return the base when it is not valid."""
     try:
         return urljoin(base, address)
     except ValueError:
@@ -222,7 +221,7 @@ def join_url(base: str, address: str) -> str:
 def classify_plain(
     url: str, document: FetchedFile, mime: str, found: PlainPage
 ) -> PageClassification:
-    """What sort of page it is, as far as its source says."""
+    """Classify the page by its source."""
     if document.error and not document.status:
         return NOT_JUDGED
     return classify(

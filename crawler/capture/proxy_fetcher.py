@@ -1,9 +1,8 @@
 """Fetcher of small files (robots.txt, sitemaps) through the recording proxy.
 
-robots.txt and sitemaps are what a crawl goes by: what it was told belongs into the archive like what
-it did. They are fetched without a browser, as a visit of their own at the proxy, which also checks
-where it may connect to. Nothing here trusts the other side: bytes, redirects and time are bounded,
-before and after decoding.
+These files steer a crawl, so they are archived too: each fetch is a visit of its own at the proxy,
+without a browser. The proxy checks the address that it connects to. Responses are untrusted: bytes,
+redirects and time are limited, before and after decoding.
 """
 
 import asyncio
@@ -50,28 +49,28 @@ Visits = Callable[[str], AbstractAsyncContextManager[ProxyVisit]]
 
 
 class VisitLender(Protocol):
-    """What a supervisor lends."""
+    """Protocol of a pool that lends proxies and browsers."""
 
     def proxy(self) -> AbstractAsyncContextManager[LentProxy]:
-        """A proxy, for one visit."""
+        """Lend a proxy for one visit."""
         ...
 
     def browser(self) -> AbstractAsyncContextManager[Browser]:
-        """A browser, for one visit."""
+        """Lend a browser for one visit."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedFile:
-    """What came of it.
+    """Result of a fetch.
 
     Attributes:
-        status: of the last response; 0 when none came.
+        status: of the last response; 0 without one.
         headers: of the last response, names in lower case; repeated ones joined by newlines.
-        body: its body, decoded; as much as the limit allows.
-        final_url: where redirects led.
+        body: its body, decoded, up to the limit.
+        final_url: the URL after redirects.
         truncated: the body is longer, or broke off.
-        error: why there is no response, or none to go by, a constant first: what the proxy said
+        error: why there is no usable response, a constant first: the proxy's reason
             (``unknown-host: …``), ``timeout``, ``redirects: …``, ``malformed: …``,
             ``encoding: …``; empty when there is one.
     """
@@ -85,17 +84,17 @@ class FetchedFile:
 
 
 class ProxyFetcher:
-    """Fetches small files; made once a run. Any number of fetches at the same time."""
+    """Fetcher of small files, one per run; fetches may run concurrently."""
 
     def __init__(
         self, visits: Visits, *, ca: Path, agent: Callable[[], Awaitable[str]] | str
     ) -> None:
-        """Take what is needed, and open nothing.
+        """Store the dependencies; nothing is opened.
 
         Args:
             visits: opens a visit at a proxy; `proxy_visits` makes it.
-            ca: the certificates of the proxy's authority, a PEM file that is there once it runs.
-            agent: the User-Agent, or how to find it: the one of the browser's pages.
+            ca: PEM file of the proxy's authority, which exists once the proxy runs.
+            agent: the User-Agent, or a function that returns it: the one of the browser's pages.
         """
         self._visits = visits
         self._ca = ca
@@ -105,16 +104,16 @@ class ProxyFetcher:
     async def get(
         self, url: str, *, limit_bytes: int, timeout_s: float, redirects: int = REDIRECTS
     ) -> FetchedFile:
-        """GET the URL, an http(s) one, and follow its redirects, to other hosts too.
+        """Fetch an http(s) URL with GET and follow its redirects, to other hosts too.
 
         Args:
             url: a fetch key.
-            limit_bytes: the body is read so far, encoded and decoded.
-            timeout_s: all of it may take so long, redirects and body together.
-            redirects: so many are followed; the next one is an error.
+            limit_bytes: limit of the body, both encoded and decoded.
+            timeout_s: limit of the whole fetch, redirects and body included.
+            redirects: how many are followed; the next one is an error.
 
         Raises:
-            ProxyUnavailableError: the proxy is gone.
+            ProxyUnavailableError: the proxy cannot be reached.
             DiskFullError, LimitReachedError: the proxy may write or receive no more.
         """
         async with self._visits(str(uuid.uuid4())) as kept:
@@ -133,7 +132,7 @@ class ProxyFetcher:
         timeout_s: float,
         redirects: int = REDIRECTS,
     ) -> FetchedFile:
-        """The same within a visit that is open and that the caller seals."""
+        """Fetch as `get` does, within an open visit that the caller seals."""
         agent = self._agent if isinstance(self._agent, str) else await self._agent()
         run = _FetchAttempt(url, limit_bytes, agent)
         try:
@@ -146,7 +145,7 @@ class ProxyFetcher:
         return run.result()
 
     def _through(self, kept: ProxyVisit) -> httpcore.AsyncConnectionPool:
-        """Connections of that visit."""
+        """Return the connection pool of that visit."""
         given = kept.credentials
         host = f"[{given.host}]" if ":" in given.host else given.host
         return httpcore.AsyncHTTPProxy(
@@ -156,7 +155,7 @@ class ProxyFetcher:
         )
 
     def _trusting(self) -> ssl.SSLContext:
-        """Trusts the proxy's authority, and no other."""
+        """Return a TLS context that trusts the proxy's authority alone."""
         if self._context is None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             # The proxy answers for the host that CONNECT named: that it is our proxy is what counts.
@@ -167,7 +166,7 @@ class ProxyFetcher:
 
 
 class _FetchAttempt:
-    """One fetch while it is being made."""
+    """State of one fetch."""
 
     def __init__(self, url: str, limit_bytes: int, agent: str) -> None:
         self._url = url
@@ -180,7 +179,7 @@ class _FetchAttempt:
         self._error = ""
 
     async def follow(self, proxy: httpcore.AsyncConnectionPool, redirects: int) -> None:
-        """Ask, and go where the answer points."""
+        """Send the request and follow redirects."""
         for left in range(redirects, -1, -1):
             location = await self._ask(proxy)
             if location is None:
@@ -194,7 +193,7 @@ class _FetchAttempt:
                 self._error = f"redirects: more than {redirects}"
 
     async def _ask(self, proxy: httpcore.AsyncConnectionPool) -> str | None:
-        """Ask once; where it redirects to, None when it does not."""
+        """Send one request; return the redirect's target, None without a redirect."""
         self._status, self._headers = 0, {}
         self._body.clear()
         request = _request(self._url, self._agent)
@@ -210,7 +209,7 @@ class _FetchAttempt:
             return None
 
     async def _read(self, response: httpcore.Response, encoding: str) -> None:
-        """Read the body as far as the limit allows."""
+        """Read the body up to the limit."""
         if encoding not in _PLAIN | _GZIP:
             self._error = f"encoding: {encoding[:100]}"
             return
@@ -230,13 +229,13 @@ class _FetchAttempt:
             self._truncated = True
 
     def _take(self, piece: bytes) -> bool:
-        """Keep the piece; False when there was no room for all of it."""
+        """Append a piece of the body; return False when the limit cut it."""
         room = self._limit_bytes - len(self._body)
         self._body += piece[:room]
         return len(piece) <= room
 
     def _inflate(self, inflate: "zlib._Decompress", piece: bytes) -> bool:
-        """Keep what the piece decodes to, in small steps: a bomb is not unpacked at once."""
+        """Decode a piece in small steps, so that a decompression bomb stops at the limit."""
         while piece and not inflate.eof:
             if not self._take(inflate.decompress(piece, _INFLATE_BYTES)):
                 return False
@@ -244,13 +243,13 @@ class _FetchAttempt:
         return True
 
     def broke_off(self, why: str) -> None:
-        """It ended before its time; what was read of a body counts."""
+        """Record that the response broke off; what was read of a body is used."""
         if self._status and self._status not in _REDIRECTING:
             self._truncated = True
         self._error = self._error or why
 
     def result(self) -> FetchedFile:
-        """What came of it."""
+        """Return the result of the fetch."""
         return FetchedFile(
             status=self._status,
             headers=self._headers,
@@ -264,7 +263,7 @@ class _FetchAttempt:
 def proxy_visits(
     lender: VisitLender, *, bucket: str, headers: Mapping[str, str] | None = None
 ) -> Visits:
-    """Visits at the proxies that a supervisor lends; `headers` are added to each request."""
+    """Return a function that opens visits at lent proxies; `headers` are added to each request."""
 
     @asynccontextmanager
     async def opened(page_id: str) -> AsyncIterator[ProxyVisit]:
@@ -278,7 +277,7 @@ def proxy_visits(
 
 
 def user_agent_lookup(lender: VisitLender, settings: VisitSettings) -> Callable[[], Awaitable[str]]:
-    """Finds the User-Agent that pages are visited with."""
+    """Return a function that finds the User-Agent of the browser's pages."""
 
     async def found() -> str:
         if settings.user_agent:
@@ -295,7 +294,7 @@ def user_agent_lookup(lender: VisitLender, settings: VisitSettings) -> Callable[
 async def _answer(
     proxy: httpcore.AsyncConnectionPool, request: httpcore.Request
 ) -> AsyncIterator[httpcore.Response]:
-    """The response, whose body was not read; its connection is given back at the end."""
+    """Yield the response with its body unread; the connection is released at the end."""
     response = await proxy.handle_async_request(request)
     try:
         yield response
@@ -304,7 +303,7 @@ async def _answer(
 
 
 def _request(url: str, agent: str) -> httpcore.Request:
-    """A GET of the fetch key, spelled as it is."""
+    """Build a GET request that keeps the fetch key's spelling."""
     scheme, _, rest = url.partition("#")[0].partition("://")
     authority = authority_of(url)
     path = rest.find("/")
@@ -329,10 +328,10 @@ def _request(url: str, agent: str) -> httpcore.Request:
 
 
 def _target_of(url: str, location: str) -> str:
-    """Where a redirect leads.
+    """Resolve a redirect's target.
 
     Raises:
-        BadUrlError, ValueError: to no web URL.
+        BadUrlError, ValueError: it is no web URL.
     """
     joined = urljoin(url, location)
     if not joined.lower().startswith(("http://", "https://")):
@@ -341,7 +340,7 @@ def _target_of(url: str, location: str) -> str:
 
 
 def _lower(response: httpcore.Response) -> dict[str, str]:
-    """Its headers, names in lower case, repeated ones joined by newlines."""
+    """Return the response's headers, names in lower case, repeated ones joined by newlines."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in response.headers:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")

@@ -1,10 +1,9 @@
 """Reconciliation of browser and proxy after a visit: gaps, refetching, page manifest.
 
-A page's parts that were cut, or that nobody came to ask for, are asked for again within the same
-visit, once each, as GET, within the profile's `refetch_…` limits. What is still on its way is waited
-for instead. An answer of the origin's is an answer, whatever its status; what a browser refuses to
-load, no visitor has seen; what never had a host to answer is no gap. A page with all its parts costs
-one question to the proxy.
+Resources that were cut off or never requested from the proxy are fetched again within the same visit,
+once each, as GET, within the profile's `refetch_…` limits. Requests in flight are waited for instead.
+An origin's response counts, whatever its status; a resource that the browser refuses to load, or whose
+host cannot be resolved or reached, is no gap. A complete page costs one request to the proxy.
 """
 
 import re
@@ -37,7 +36,7 @@ _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069
 
 
 def attachment_name(value: str) -> str:
-    """The file's name, without a path; empty when the header gives none.
+    """Return the file name from Content-Disposition, without a path; empty when there is none.
 
     >>> attachment_name('attachment; filename="a b.pdf"')
     'a b.pdf'
@@ -107,12 +106,12 @@ _ACCEPT = {
 
 @dataclass(frozen=True, slots=True)
 class CompletenessResult:
-    """What the check found.
+    """Result of the completeness check.
 
     Attributes:
-        gaps: what was lacking when the browser was done; the seal's ledger tells what came of it.
-        awaited: URLs that the seal is to wait for as for the page itself.
-        grace_s: how long the seal is to wait for what is in flight: the grace is given once.
+        gaps: resources missing when the browser was done; the seal's ledger has the refetch results.
+        awaited: URLs that the seal must wait for as for the page itself.
+        grace_s: how long the seal waits for requests in flight; the grace is given once.
     """
 
     gaps: tuple[MissingResource, ...] = ()
@@ -123,10 +122,10 @@ class CompletenessResult:
 async def check_completeness(
     kept: ProxyVisit, seen: Visit, settings: Settings
 ) -> CompletenessResult:
-    """Hold what was seen against the ledger, wait for what is on its way, ask again for what broke.
+    """Compare the visit with the ledger, wait for requests in flight, and fetch gaps again.
 
     Raises:
-        ProxyUnavailableError: the proxy is gone.
+        ProxyUnavailableError: the proxy cannot be reached.
     """
     limits, grace_s = settings.visit, settings.proxy.seal_grace_s
     if not limits.refetch_requests:
@@ -159,11 +158,11 @@ async def check_completeness(
 def find_gaps(
     requests: Sequence[RequestLog], so_far: RequestLogSnapshot, *, spared: Iterable[str] = ()
 ) -> list[MissingResource]:
-    """What a page asked for and the archive has not, but could have (pure).
+    """Return the resources that the page requested and the archive lacks but could have (pure).
 
     Args:
-        requests: the browser's; without any, all that the ledger has are parts.
-        so_far: the proxy's.
+        requests: the browser's; without any, all of the ledger's entries are resources.
+        so_far: the proxy's ledger.
         spared: URLs that are never gaps.
     """
     asked: dict[str, list[RequestLog]] = {}
@@ -186,7 +185,7 @@ def find_gaps(
 
 
 def is_whole(entries: Iterable[RequestLogEntry]) -> bool:
-    """Whether one of the entries has all of the origin's answer; a part counts only by itself."""
+    """Return True when one entry has the origin's whole response; a 206 part counts only by itself."""
     answers = [entry for entry in entries if entry.status is not None and not entry.truncated]
     broken_whole = any(not entry.status or entry.truncated for entry in entries)
     return any(entry.status != 206 for entry in answers) or bool(answers and not broken_whole)
@@ -198,7 +197,7 @@ def _gap_reason(
     entries: Mapping[str, list[RequestLogEntry]],
     in_flight: frozenset[str],
 ) -> str:
-    """Why it is a gap; empty when it is none."""
+    """Return why it is a gap; empty when it is none."""
     kinds = {request.resource_type for request in group}
     is_part = bool(kinds & PARTS)
     if kinds <= _NEVER:
@@ -220,14 +219,14 @@ def _gap_reason(
 
 
 def _broken_reason(entry: RequestLogEntry, *, is_part: bool) -> str:
-    """Why it may come when it is asked for again; empty when it would not."""
+    """Return why another fetch may succeed; empty when it would not."""
     if entry.reason.startswith(_TRANSIENT) and (is_part or not entry.reason.startswith("cut:")):
         return entry.reason
     return ""
 
 
 def _downloads(seen: Visit, so_far: RequestLogSnapshot) -> frozenset[str]:
-    """Files that the browser turned down and that are still on their way, as the page's own may be."""
+    """Return URLs that the browser refused as downloads and that are still in flight."""
     turned_down = {
         each.url
         for each in seen.requests
@@ -253,7 +252,9 @@ def _wishes(gaps: Iterable[MissingResource], seen: Visit) -> list[RefetchRequest
 
 
 def referer(page: str, target: str) -> str:
-    """What browsers send by default (Referrer Policy, 8.3: strict-origin-when-cross-origin).
+    """Return the Referer that browsers send by default (strict-origin-when-cross-origin).
+
+    See Referrer Policy, 8.3.
 
     >>> referer("https://a.test/b?c", "https://a.test/d"), referer("https://a.test/b", "https://x.test/")
     ('https://a.test/b?c', 'https://a.test/')
@@ -280,14 +281,14 @@ def build_page_info(
     refused: int = 0,
     gaps: Sequence[MissingResource] = (),
 ) -> PageInfo:
-    """The manifest of a visit.
+    """Build the manifest of a visit.
 
-    `gaps` is what was lacking before the seal; `ledger` has what was asked again for it. What the
-    visit's stored level left out is counted, and is not missing.
+    `gaps` are the resources missing before the seal; `ledger` has the results of fetching them again.
+    Resources that the visit's stored level leaves out are counted, and not missing.
 
-    The outcome is the visit's, but a visit that the browser finished is PARTIAL when the page's own
-    document was cut short, when something that the browser loaded is not in the archive, or when a
-    limit of ours has cut something.
+    The outcome is the visit's, but a finished visit is PARTIAL when the page's own document is
+    truncated, when a resource that the browser loaded is not in the archive, or when a limit of ours
+    has cut something.
     """
     resources = match_requests(visit.requests, ledger)
     main = main_entry(visit, ledger)
@@ -352,7 +353,7 @@ def build_page_info(
 
 
 def _document_facts(visit: Visit, main: RequestLogEntry | None) -> dict[str, Any]:
-    """What the final document is by itself, how large, and what it is called."""
+    """Return type, size and file name of the final document."""
     true = visit.mime if main is None else effective_type(main.identified, main.mime) or visit.mime
     name = attachment_name(visit.headers.get("content-disposition", ""))
     return {
@@ -366,7 +367,7 @@ def _document_facts(visit: Visit, main: RequestLogEntry | None) -> dict[str, Any
 
 
 def main_entry(visit: Visit, ledger: Iterable[RequestLogEntry]) -> RequestLogEntry | None:
-    """The ledger's entry for the page's own document, the last one asked for."""
+    """Return the ledger's last entry for the page's own document."""
     found = None
     for entry in ledger:
         if entry.url == visit.final_url:
@@ -379,7 +380,7 @@ def _completed_gaps(
     ledger: Sequence[RequestLogEntry],
     resources: Sequence[PageResource],
 ) -> tuple[tuple[MissingResource, ...], tuple[MissingResource, ...]]:
-    """What was asked again, with how it ended; and what stays missing."""
+    """Return (gaps that were fetched again, with their results; resources still missing)."""
     entries: dict[str, list[RequestLogEntry]] = defaultdict(list)
     for entry in ledger:
         if entry.method == "GET":
@@ -403,10 +404,10 @@ def _completed_gaps(
 def match_requests(
     requests: Iterable[RequestLog], ledger: Sequence[RequestLogEntry]
 ) -> list[PageResource]:
-    """Every request of the page with how it was kept; then what only the proxy saw.
+    """Return every request of the page with its record; then those that only the proxy saw.
 
-    Requests to one URL are matched in the order in which they were made. What came from the
-    browser's cache was kept when it was first loaded.
+    Requests for one URL are matched in their order. Responses from the browser's cache were recorded
+    when first loaded.
     """
     second = {entry.url: entry for entry in ledger if entry.again}
     open_entries: dict[tuple[str, str], deque[RequestLogEntry]] = defaultdict(deque)

@@ -1,9 +1,9 @@
-"""Encrypted login files, and the logins that a run has opened.
+"""Encrypted login files, and the opened logins of a run.
 
-A JSON object. Its head says name, hosts and dates; ``sealed`` is the session, AES-256-GCM, with the
-head as associated data: a head that was changed, a host added say, opens nothing. The key comes from
-a passphrase (scrypt, RFC 7914, at 32 MiB) or from a key file (HKDF, RFC 5869), each file with its own
-salt, so that one key never seals two sessions.
+A JSON object. Its head has name, hosts and dates; ``sealed`` is the session, AES-256-GCM, with the
+head as associated data, so that a changed head, such as an added host, makes decryption fail. The key
+is derived from a passphrase (scrypt, RFC 7914, at 32 MiB) or a key file (HKDF, RFC 5869), with a salt
+per file, so that one key never seals two sessions.
 """
 
 import base64
@@ -40,7 +40,7 @@ _HEAD = ("version", "name", "hosts", "made_at", "expires_at", "cookies", "key", 
 
 @dataclass(frozen=True, slots=True)
 class LoginKey:
-    """What a login is opened with.
+    """Secret that opens a login.
 
     Attributes:
         kind: ``passphrase_key`` or ``file``.
@@ -54,7 +54,7 @@ class LoginKey:
         return f"Key({self.kind!r}, …)"
 
     def derived(self, salt: bytes) -> bytes:
-        """The key for the file with that salt."""
+        """Return the key for the file with that salt."""
         if self.kind == "file":
             kdf: HKDF | Scrypt = HKDF(SHA256(), KEY_BYTES, salt, _PURPOSE)
         else:
@@ -64,15 +64,15 @@ class LoginKey:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A login.
+    """Login of one or more hosts.
 
     Attributes:
-        name: of it.
+        name: its name.
         hosts: patterns of the hosts that it is for; it is used for no other.
         made_at: when it was made.
         expires_at: when the last of its cookies with a date expires; None when none has a date.
-        cookies: how many it has.
-        key: what it is sealed with, ``passphrase_key`` or ``file``.
+        cookies: number of cookies.
+        key: kind of its key, ``passphrase_key`` or ``file``.
         unverified_tls: whether the session may go to servers whose certificate does not verify.
         session: empty as long as it is sealed.
     """
@@ -88,7 +88,7 @@ class Login:
 
 
 def passphrase_key(text: str) -> LoginKey:
-    """The key that a passphrase is.
+    """Make the key of a passphrase.
 
     Raises:
         InputError: it is too short.
@@ -99,7 +99,7 @@ def passphrase_key(text: str) -> LoginKey:
 
 
 def read_key_file(path: Path) -> LoginKey:
-    """The key in a file that nobody else can read: 32 bytes in hexadecimal.
+    """Read a key from a file that only its owner can read: 32 bytes in hexadecimal.
 
     Raises:
         ConfigError: there is none, others can read it, or it holds no key.
@@ -122,10 +122,10 @@ def read_key_file(path: Path) -> LoginKey:
 
 
 def make_key_file(path: Path) -> LoginKey:
-    """A new key in a new file with mode 0600.
+    """Create a key in a new file with mode 0600.
 
     Raises:
-        ConfigError: it cannot be written, or is there.
+        ConfigError: it cannot be written, or exists.
     """
     secret = os.urandom(KEY_BYTES)
     try:
@@ -138,7 +138,7 @@ def make_key_file(path: Path) -> LoginKey:
 def seal_login(
     login: Login, key: LoginKey, *, random: Callable[[int], bytes] = os.urandom
 ) -> bytes:
-    """The file of a login."""
+    """Encrypt a login; return its file's bytes."""
     salt, nonce = random(_SALT_BYTES), random(_NONCE_BYTES)
     head = {
         "version": LOGIN_VERSION,
@@ -163,7 +163,7 @@ def seal_login(
 
 
 def read_login_head(data: bytes) -> Login:
-    """The login as far as it can be read without the key.
+    """Parse the unencrypted part of a login.
 
     Raises:
         InputError: it is no login file, or of another version.
@@ -172,10 +172,10 @@ def read_login_head(data: bytes) -> Login:
 
 
 def unseal_login(data: bytes, key: LoginKey) -> Login:
-    """The login, opened.
+    """Decrypt a login.
 
     Raises:
-        InputError: it is no login file, the key is another, or somebody has changed the file.
+        InputError: it is no login file, the key does not fit, or the file was changed.
     """
     login, head, sealed = _parsed(data)
     if login.key != key.kind:
@@ -199,7 +199,7 @@ def unseal_login(data: bytes, key: LoginKey) -> Login:
 
 
 def write_login(folder: Path, login: Login, key: LoginKey) -> Path:
-    """Write the login's file, for its owner alone; one of that name is replaced. Its path.
+    """Write the login's file with owner-only access, replacing one of that name; return its path.
 
     Raises:
         InputError: it cannot be written.
@@ -217,7 +217,7 @@ def write_login(folder: Path, login: Login, key: LoginKey) -> Path:
 
 
 def read_login(folder: Path, name: str) -> bytes:
-    """The bytes of the login's file.
+    """Read the bytes of the login's file.
 
     Raises:
         InputError: there is none, or it is far too large.
@@ -237,16 +237,16 @@ def read_login(folder: Path, name: str) -> bytes:
 
 
 def login_path(folder: Path, name: str) -> Path:
-    """Where the login of that name lies.
+    """Return the path of the login of that name.
 
     Raises:
-        InputError: it is no name.
+        InputError: it is no valid name.
     """
     return folder / f"{check_login_name(name)}.login"
 
 
 def _parsed(data: bytes) -> tuple[Login, dict[str, Any], bytes]:
-    """(the login, its head, what is sealed)."""
+    """Return (login, head, sealed bytes)."""
     try:
         document = json.loads(data)
         if document["version"] != LOGIN_VERSION:
@@ -291,7 +291,7 @@ def _decode_base64(text: str) -> bytes:
 
 
 class SiteLogins:
-    """Opened logins; the first that names a page's host is the page's."""
+    """Opened logins; a page uses the first whose hosts match."""
 
     def __init__(self, logins: Sequence[Login] = ()) -> None:
         self._logins = tuple(logins)
@@ -303,7 +303,7 @@ class SiteLogins:
         return len(self._logins)
 
     def of(self, url: str) -> Login | None:
-        """The login that the page is visited with; None: without one."""
+        """Return the login for the page; None: visit without one."""
         return next((each for each in self._logins if covers_host_of(each.hosts, url)), None)
 
 
@@ -318,14 +318,14 @@ def open_logins(
     ask: Callable[[], LoginKey],
     warn: Callable[[str], None],
 ) -> SiteLogins:
-    """The logins that the settings name.
+    """Open the logins that the settings name.
 
     Args:
-        folder: where their files lie.
-        settings: which, and the key file.
-        now: the time; what has expired is left out.
-        ask: the passphrase, called at most once, and only when a login needs it.
-        warn: told in a sentence what has expired.
+        folder: the folder of their files.
+        settings: their names, and the key file.
+        now: the time; expired logins are left out.
+        ask: returns the passphrase, called at most once, and only when a login needs it.
+        warn: called with a sentence for each expired login.
 
     Raises:
         InputError: one of them is not there, or does not open.

@@ -1,15 +1,15 @@
 """Visit rule protocol: decision before a visit, and follow-up after it.
 
-    claim ─> before: visit │ skip │ fail │ later      visit ─> after: links, due, rests, … ─> complete
+    claim ─> before: visit │ skip │ fail │ later    visit ─> after: links, due, delays, … ─> complete
 
-A rule is one noun: policy, robots.txt, scope, budget, recrawl, politeness. `before` says whether the
-item is visited; the first rule that is against it decides, and what it says is recorded in the
-books. `after` gets what was captured and adds to one `FollowUp`, which the worker carries out: first
-what must not be lost (links, rests), then the item's own end. A worker that dies in between does all
-of it again, so everything in an aftermath may be done twice.
+Rules are policy, robots.txt, scope, budget, recrawl and politeness. `before` decides whether the item
+is visited; the first rule that objects decides, and its reason is recorded. `after` gets the capture
+and adds to one `FollowUp`, which the worker applies: first what must be durable (links, delays), then
+the item's end. A worker that crashes in between does all of it again, so every effect of a `FollowUp`
+must be idempotent.
 
-Rules are called by several workers of one process at once, from one event loop. They hold no state
-that other machines do not see, except caches.
+Rules are called concurrently by several workers of one process, from one event loop. Apart from
+caches they hold no state that other machines do not see.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from crawler.frontier.base import FrontierItem, NewItem
 
 
 class RuleAction(StrEnum):
-    """What becomes of an item before it is visited."""
+    """Action on an item before its visit."""
 
     VISIT = "visit"
     SKIP = "skip"  # it is not to be visited: `Frontier.skip`
@@ -34,13 +34,13 @@ class RuleAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RuleDecision:
-    """A rule's word on an item.
+    """Decision of a rule on an item.
 
     Attributes:
-        action: what becomes of it.
+        action: the action.
         reason: why, a constant first, e.g. ``robots: /private is disallowed``; empty for VISIT.
         until: for LATER, not before this moment.
-        asked: whether the host was asked in order to find out, so that it must rest.
+        asked: whether the decision took a request to the host, so that its delay applies.
     """
 
     action: RuleAction = RuleAction.VISIT
@@ -64,15 +64,15 @@ class HostBackOff:
 
 @dataclass(slots=True)
 class FollowUp:
-    """What follows from a visit; each rule adds its part.
+    """Follow-up of a visit; each rule adds its part.
 
     Attributes:
         links: URLs to add to the frontier.
-        delay: how long the host rests; the longest wish holds; None: by the settings.
-        rests: hosts that were asked by the way, and until when they rest.
+        delay: the host's delay; the longest request wins; None: by the settings.
+        rests: other hosts that received requests, and until when they are not visited.
         back_offs: hosts that failed or refused us.
         due: when the page is visited again; None: never.
-        memo: what to remember of the page.
+        memo: value to remember for the page.
     """
 
     links: list[NewItem] = field(default_factory=list)
@@ -83,35 +83,35 @@ class FollowUp:
     memo: str = ""
 
     def wish_delay(self, delay: timedelta) -> None:
-        """Let the host rest at least so long."""
+        """Set the host's delay to at least this."""
         self.delay = delay if self.delay is None else max(self.delay, delay)
 
     def wish_rest(self, host: str, until: datetime) -> None:
-        """Let another host rest at least until then."""
+        """Delay visits of another host at least until then."""
         self.rests[host] = max(self.rests.get(host, until), until)
 
 
 class VisitRule(Protocol):
-    """See the module."""
+    """Protocol of a visit rule; see the module."""
 
     async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
-        """Whether to visit the item."""
+        """Decide whether to visit the item."""
         ...
 
     async def after(
         self, item: FrontierItem, captured: CaptureResult, aftermath: FollowUp, *, now: datetime
     ) -> None:
-        """Add what follows from the visit; it is also asked when the visit will be tried again."""
+        """Add the follow-up of the visit; called also when the visit will be tried again."""
         ...
 
 
 class FollowUpRule:
-    """The part of a `VisitRule` that is against no visit: what it has to say follows from one."""
+    """Base of a `VisitRule` that never prevents a visit and only adds follow-up."""
 
     def __init__(self, settings_for: Callable[[FrontierItem], Settings]) -> None:
-        """Take what says which settings hold for an item."""
+        """Store the lookup of an item's settings."""
         self._settings_for = settings_for
 
     async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:  # noqa: ARG002 a rule
-        """Nothing is against a visit: the frontier has kept the host's time, and the page's."""
+        """Return VISIT: the frontier enforces host delays and due dates."""
         return ALLOW_VISIT

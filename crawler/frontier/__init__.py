@@ -1,1 +1,1 @@
-"""The frontier: the queue of URLs to visit."""
+"""Frontier: the queue of URLs to visit."""

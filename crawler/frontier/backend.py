@@ -15,17 +15,17 @@ def open_frontier(
     *,
     server_time: bool = True,
 ) -> Frontier:
-    """The frontier that `settings.url` names; without one the collection's own.
+    """Open the frontier that `settings.url` names; without one the collection's own.
 
     Args:
         layout: the collection.
         settings: the frontier's.
-        politeness: how gently hosts are asked.
-        server_time: let a shared frontier reckon in its server's time.
+        politeness: host delays.
+        server_time: let a shared frontier use its server's time.
 
     Raises:
         CollectionVersionError: it was made by another version.
-        ConfigError: `url` names none.
+        ConfigError: `url` is not valid.
         TransientError: it does not answer.
         UnavailableError: it cannot be opened.
     """
