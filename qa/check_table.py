@@ -195,7 +195,7 @@ def parse_position(text: str) -> CheckPosition:
         InputError: it is none.
 
     >>> parse_position(str(CheckPosition(0, 0.25, "0f3c-91", "images")))
-    Place(standing=0, score=0.25, page_id='0f3c-91', level='images')
+    CheckPosition(standing=0, score=0.25, page_id='0f3c-91', level='images')
     """
     parts = text.split(":")
     try:

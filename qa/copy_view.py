@@ -69,7 +69,7 @@ async def draw_far_frames(page: BrowserPage, picture: bytes, scale: float) -> by
         scale: pixels of the picture that a CSS pixel takes.
 
     Raises:
-        CommandError, PageGoneError, BrowserUnavailableError: as `Page.send`.
+        CommandError, PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
     """
     numbers = await page.run("far frames", _FAR, MOST_FRAMES)
     if not numbers:

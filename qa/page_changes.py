@@ -197,7 +197,7 @@ def compare_snapshots(then: PageSnapshot, now: PageSnapshot, *, heat: bool = Fal
     Args:
         then: the older look.
         now: the newer one.
-        heat: also draw where the pictures differ (`Changes.picture.heat`, a PNG).
+        heat: also draw where the pictures differ (`PageChanges.picture.heat`, a PNG).
     """
     found = page_likeness(
         PageText(then.title, then.text or ""), PageText(now.title, now.text or "")

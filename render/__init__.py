@@ -1,1 +1,1 @@
-"""One browser, one visit: from navigation to artifacts."""
+"""Visit of one page in one browser: from navigation to artifacts."""

@@ -1,7 +1,9 @@
 """Artifacts of a page at rest: screenshots, final DOM, text, links, facts, favicon.
 
-A script tells what its own world can read and where others' documents belong; here they are asked,
-and put there. One document that does not answer leaves its place empty.
+Each script returns what its own isolated world can read and marks where embedded documents belong.
+This module queries the embedded documents and inserts their results. A document that does not
+answer
+leaves its place empty.
 """
 
 import asyncio
@@ -33,17 +35,17 @@ _LINK_FIELDS = {f.name for f in fields(PageLink)}
 
 @dataclass(slots=True)
 class FinalDom:
-    """The final DOM as HTML; `truncated` when a limit has cut it."""
+    """Final DOM as HTML; `truncated` is True when a limit has cut it."""
 
     html: str
     truncated: bool
 
 
 async def read_dom(page: BrowserPage, documents: PageDocuments) -> FinalDom:
-    """The DOM of the page with those of all its frames in it.
+    """Return the DOM of the page with the DOMs of all its frames inserted.
 
     Raises:
-        PageGoneError, BrowserUnavailableError, CommandError: as `Page.call`.
+        PageClosedError, BrowserUnavailableError, CommandError: as `BrowserPage.call`.
     """
     documents.again()
     told = await documents.root.call("dom", DOM_LIMIT_CHARS, CANVAS_LIMIT_CHARS)
@@ -52,10 +54,10 @@ async def read_dom(page: BrowserPage, documents: PageDocuments) -> FinalDom:
 
 
 async def read_text(documents: PageDocuments) -> str:
-    """The visible text of the page and its frames, in reading order.
+    """Return the visible text of the page and its frames, in reading order.
 
     Raises:
-        PageGoneError, BrowserUnavailableError, CommandError: as `Page.call`.
+        PageClosedError, BrowserUnavailableError, CommandError: as `BrowserPage.call`.
     """
     documents.again()
     told = await documents.root.call("text", TEXT_LIMIT_CHARS)
@@ -63,10 +65,10 @@ async def read_text(documents: PageDocuments) -> str:
 
 
 async def read_links(documents: PageDocuments) -> tuple[PageLink, ...]:
-    """Links of the page and its frames, in document order.
+    """Return the links of the page and its frames, in document order.
 
     Raises:
-        PageGoneError, BrowserUnavailableError, CommandError: as `Page.call`.
+        PageClosedError, BrowserUnavailableError, CommandError: as `BrowserPage.call`.
     """
     documents.again()
     told = await documents.root.call("outlinks", *_LINK_LIMITS)
@@ -112,7 +114,7 @@ def _part(part: Any, answers: dict[int, str], pictures: list[str]) -> str:
 
 
 async def _picture(page: BrowserPage, clip: list[float]) -> str:
-    """What is seen at that place of the page, as a data URL; empty when it cannot be had."""
+    """Return a screenshot of the clip as a data URL; empty when it fails."""
     x, y, width, height = clip
     area = {"x": x, "y": y, "width": width, "height": height, "scale": 1}
     try:
@@ -178,7 +180,7 @@ _ONWARD = frozenset({"next", "prev"})
 
 @dataclass(frozen=True, slots=True)
 class PageArtifact:
-    """Something we made of the page: its kind, full Content-Type, and bytes."""
+    """Artifact made of the page: its kind, full Content-Type, and bytes."""
 
     kind: ArtifactKind
     content_type: str
@@ -187,14 +189,14 @@ class PageArtifact:
 
 @dataclass(frozen=True, slots=True)
 class SourceResponse:
-    """The response that the page was made from.
+    """Response that the page was made from.
 
     Attributes:
-        url: without its fragment.
+        url: URL without its fragment.
         status: HTTP status; None when there is no response.
         mime: bare media type.
         headers: names in lower case.
-        icons: icons that other pages have brought in not long ago; this one adds its own.
+        icons: icon URLs recently loaded by other visits; the favicon of this page is added.
     """
 
     url: str
@@ -205,24 +207,24 @@ class SourceResponse:
 
     @property
     def may_have_icon(self) -> bool:
-        """Whether it is worth asking for one: not on error pages and files."""
+        """Return whether to request a favicon: False for error pages and files."""
         return self.mime in _MARKUP and (self.status or 200) < 400
 
 
 @dataclass(slots=True)
 class ArtifactSet:
-    """What was made of a page; filled in as it is made, so that what came before a deadline is kept.
+    """Artifacts of one page, filled in as they are made, so that a deadline loses none made before it.
 
     Attributes:
         title: the page's title; empty when it has none.
-        artifacts: what was made.
+        artifacts: artifacts made so far.
         outlinks: absolute http(s) URLs that the page links to, each once.
         robots_meta: see `render.visit.Visit`.
-        facts: what the page says of itself.
-        links: `outlinks` and those of the head, with where they stand.
+        facts: facts that the page states about itself.
+        links: `outlinks` and the links of the head, with their positions.
         pictures: sizes of the pictures among the artifacts.
         favicon: URL of the page's icon; empty when none was loaded.
-        notes: what is less than whole in an artifact, a sentence each.
+        notes: defects of artifacts, a sentence each.
     """
 
     title: str = ""
@@ -240,7 +242,7 @@ class ArtifactSet:
         self.artifacts.append(PageArtifact(kind, content_type, data))
 
     def keep_picture(self, kind: ArtifactKind, data: bytes, *, cut_from: int | None = None) -> None:
-        """Add a picture, and its size."""
+        """Add a picture and its size."""
         content_type, width, height = picture_size(data)
         self.keep(kind, content_type, data)
         self.pictures.append(PagePicture(str(kind), width, height, cut_from))
@@ -253,17 +255,17 @@ async def make_artifacts(
     steps: VisitSteps,
     found: ArtifactSet,
 ) -> None:
-    """Make of the page what the settings ask for; what fails on its own leaves the others be.
+    """Make the artifacts that the settings ask for; the failure of one does not affect the others.
 
     Args:
-        page: at rest.
-        source: its document.
-        settings: what to make.
-        steps: time, and what falls short.
-        found: where it goes.
+        page: page at rest.
+        source: response of its document.
+        settings: artifacts to make.
+        steps: time budget; records shortfalls.
+        found: receives the artifacts.
 
     Raises:
-        PageGoneError, BrowserUnavailableError: as `Page.send`.
+        PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
     """
     asked = ""
     if settings.favicon and source.may_have_icon:
@@ -301,7 +303,7 @@ async def make_artifacts(
 async def _ask_for_icon(
     page: BrowserPage, source: SourceResponse, steps: VisitSteps, found: ArtifactSet
 ) -> str:
-    """Have the page's icon loaded; its URL, or nothing when none has to be waited for."""
+    """Request the page's icon and return its URL; empty when there is no load to wait for."""
     with steps.step("favicon"):
         limit_s = steps.share_s(FAVICON_PATIENCE_S)
         url: str = await steps.attempt(page.call("favicon", "choose", ""), limit_s) or ""
@@ -382,5 +384,5 @@ async def _gather_full_page(
 
 
 def _utf8(text: str) -> bytes:
-    """UTF-8, with half characters, which a page may make, replaced."""
+    """Encode as UTF-8; lone surrogates, which a page may produce, are replaced."""
     return text.encode("utf-8", errors="replace")

@@ -1,8 +1,9 @@
 """Running browser: launch, contexts, proxy endpoint and proxy login, health, shutdown.
 
-Chromium answers a proxy's 407 only through a person or an interceptor, and an interceptor holds up
-every request. So requests are intercepted up to the first 407 and no further: from then on the
-context knows the credentials for every frame, worker and tunnel.
+Chromium answers a proxy's 407 only through a user dialog or an interceptor, and an interceptor
+delays
+every request. So requests are intercepted up to the first 407 only: from then on the context knows
+the credentials for every frame, worker and tunnel.
 """
 
 import asyncio
@@ -41,10 +42,10 @@ TargetHandler = Callable[[str, dict[str, Any]], None]
 
 @dataclass(frozen=True, slots=True)
 class ProxyEndpoint:
-    """Where a visit's requests go, and the credentials that say which visit they are of.
+    """Proxy of a visit's requests, with the credentials that identify the visit.
 
-    Without a username the proxy is used without credentials. `direct` are hosts, "host:port", that are
-    asked without it.
+    Without a username the proxy is used without credentials. `direct` lists hosts, "host:port",
+    that are requested without the proxy.
     """
 
     host: str
@@ -58,17 +59,17 @@ class ProxyEndpoint:
 
     @property
     def server(self) -> str:
-        """As the browser wants it."""
+        """Return the proxy server in the form that the browser expects."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
 
 class BrowserContext:
-    """Cookies, cache, storage and proxy of one visit; nothing of it outlives the visit.
+    """Cookies, cache, storage and proxy of one visit, disposed of with it.
 
     Attributes:
-        id: the browser's name for it.
-        opened: the moment before it was made, on the clock's monotonic scale.
+        id: the browser context id.
+        opened: monotonic time just before it was created.
     """
 
     def __init__(self, connection: CdpConnection, identifier: str, opened: float) -> None:
@@ -79,10 +80,9 @@ class BrowserContext:
         self.on_detached: Callable[[str], None] | None = None
 
     def attached(self, session_id: str, info: dict[str, Any]) -> None:
-        """A tab or worker of this context was made; it waits until it is told to run.
+        """Handle a new tab or worker of this context, which is paused until it is resumed.
 
-        Whoever does not want it is spared: what nobody asked for is closed before it can ask for
-        anything itself.
+        An unwanted target is closed before it can make a request.
         """
         if self.on_target is None:
             self.connection.post("Target.closeTarget", {"targetId": info["targetId"]})
@@ -91,14 +91,14 @@ class BrowserContext:
 
 
 class Browser:
-    """A browser. `Browser.launch` makes one; as an async context manager it is closed at the end.
+    """Running browser, created by `Browser.launch`; an async context manager that closes it on exit.
 
     Attributes:
         version: e.g. ``"156.0.8078.79"``.
-        user_agent: what it would call itself.
-        visits: contexts lent so far.
-        pid: its first process.
-        icons: URLs of icons that its visits have loaded; they need not be loaded again soon.
+        user_agent: the browser's default User-Agent.
+        visits: number of contexts opened so far.
+        pid: process id of its first process.
+        icons: icon URLs that its visits loaded recently; they are not loaded again soon.
     """
 
     def __init__(
@@ -145,21 +145,21 @@ class Browser:
         hosts: Mapping[str, str] | None = None,
         clock: Clock,
     ) -> "Browser":
-        """A browser that answers.
+        """Start a browser and return it once it answers.
 
         Args:
-            settings: how long to wait for it, and when it is to be replaced.
-            executable: which one.
+            settings: start-up timeout and recycling limits.
+            executable: browser to start.
             ca_spki: base64 SHA-256 of the public key of the proxy's authority; a certificate
                 chain that holds it is accepted, so the proxy must send its authority's own
                 certificate along. All others are verified as usual.
             hosts: names that the browser may resolve by itself, "host" or "host:port", each with
-                its "address" or "address:port": a proxy that has a name, or the hosts of a test
-                that uses none. All other names are for the proxy to resolve (C-04).
-            clock: the time.
+                its "address" or "address:port": the host name of a proxy, or hosts of a test
+                without a proxy. The proxy resolves all other names (C-04).
+            clock: source of time.
 
         Raises:
-            BrowserUnavailableError: it does not start; the text holds what it said.
+            BrowserUnavailableError: it does not start; the text holds its error output.
         """
         root = os.geteuid() == 0
         prefix = privilege_prefix(root=root, executable=executable.path)
@@ -203,16 +203,16 @@ class Browser:
 
     @property
     def died(self) -> asyncio.Event:
-        """Set once the browser's first process has ended."""
+        """Return the event that is set once the browser's first process has ended."""
         return self._process.died
 
     @asynccontextmanager
     async def context(self, proxy: ProxyEndpoint | None = None) -> AsyncIterator[BrowserContext]:
-        """A fresh context, with everything through `proxy`, disposed of at the end.
+        """Open a fresh context with all traffic through `proxy`; dispose of it on exit.
 
         Raises:
             BrowserUnavailableError: the browser is gone.
-            CommandError: it made no context.
+            CommandError: the browser created no context.
         """
         params: dict[str, Any] = {"disposeOnDetach": True, "proxyServer": "direct://"}
         if proxy is not None:
@@ -244,7 +244,7 @@ class Browser:
             await asyncio.wait({disposing}, timeout=DISPOSE_WAIT_S)
 
     def recycle_due(self) -> str:
-        """Why this browser should be replaced: ``pages``, ``age``, ``memory``, …; empty if not."""
+        """Return the reason to replace this browser (``pages``, ``age``, ``memory``, …); empty: none."""
         if self.died.is_set() or self.connection.closed.is_set():
             return "dead"
         if self.is_stuck():
@@ -258,19 +258,19 @@ class Browser:
         return ""
 
     def is_stuck(self, limit_s: float = ANSWER_LIMIT_S) -> bool:
-        """Whether it has left a question unanswered for so long; its guardian may end it later."""
+        """Return whether a command is unanswered for `limit_s`; the guardian's own limit may be longer."""
         silent = self._asked is not None and self._clock.monotonic() - self._asked > limit_s
         return silent or bool(self._ill)
 
     def held_bytes(self) -> int:
-        """Memory that its processes hold for themselves, as it was at most a second ago."""
+        """Return the private memory of its processes in bytes, at most a second old."""
         now = self._clock.monotonic()
         if now - self._measured[0] >= MEASURE_S:
             self._measured = (now, self._process.rss_bytes())
         return self._measured[1]
 
     async def close(self) -> None:
-        """End every process of the browser and remove its files; a second call does nothing."""
+        """End every process of the browser and remove its files. Idempotent."""
         if self._watching is not None:
             self._watching.cancel()
         self.connection.close()
@@ -305,7 +305,7 @@ class Browser:
         self.user_agent = told["userAgent"]
 
     async def _watch(self) -> None:
-        """Tell the guardian while the browser answers; end the pages that no visit has any more."""
+        """Report to the guardian while the browser answers; kill renderers without a visit."""
         with contextlib.suppress(BrowserUnavailableError):
             while True:
                 self._asked = self._clock.monotonic()
@@ -317,10 +317,10 @@ class Browser:
                 await asyncio.sleep(PING_S)
 
     def _end_leftovers(self) -> None:
-        """Kill the pages' processes that outlived their visit, such as one that was stopped.
+        """Kill renderer processes that outlived their visit, such as a stopped one.
 
-        Contexts share no processes. So one that was seen before the oldest open context was made,
-        and is still there, belongs to none.
+        Contexts share no processes. So a process that was first seen before the oldest open context
+        was created and still exists belongs to none.
         """
         now = self._clock.monotonic()
         oldest = min((each.opened for each in self._contexts.values()), default=now)
@@ -372,7 +372,7 @@ class Browser:
 
 
 class ProxyLogin:
-    """Answers the proxy of one tab's context."""
+    """Proxy authentication for the context of one tab."""
 
     def __init__(
         self, endpoint: ProxyEndpoint | None, post: Callable[[str, dict[str, Any]], None]
@@ -382,20 +382,20 @@ class ProxyLogin:
         self._intercepting = False
 
     def start(self) -> None:
-        """Intercept, when there are credentials to give."""
+        """Start interception when there are credentials to give."""
         if self._endpoint is not None:
             self._intercepting = True
             everything = {"handleAuthRequests": True, "patterns": [{"urlPattern": "*"}]}
             self._post("Fetch.enable", everything)
 
     def stop(self) -> None:
-        """Hold up no more requests: the credentials are known, or nobody asks for them."""
+        """Stop interception: the credentials are known, or not requested."""
         if self._intercepting:
             self._intercepting = False
             self._post("Fetch.disable", {})
 
     def asked(self, params: dict[str, Any]) -> None:
-        """Somebody wants credentials: the proxy gets them once, a site never."""
+        """Handle an authentication request: the proxy gets the credentials once, a site never."""
         answer: dict[str, Any] = {"response": "CancelAuth"}
         if params["authChallenge"].get("source") == "Proxy" and self._endpoint is not None:
             answer = {

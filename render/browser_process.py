@@ -1,7 +1,8 @@
 """Browser processes: private home, dropped privileges, guardian, complete termination.
 
 Started as root, the browser runs as an unprivileged user, for two reasons: Chromium's sandbox
-refuses root, and what breaks out of it should find nothing (C-06). Its home is a private folder.
+refuses root, and code that escapes the sandbox should have no access (C-06). Its home is a private
+folder.
 """
 
 import asyncio
@@ -36,9 +37,10 @@ _PLUMBING = 'exec "$@" 3<&0 4>&1 0</dev/null 1>/dev/null'
 
 
 class BrowserHome:
-    """A private folder for one browser, removed by `close`.
+    """Private folder for one browser, removed by `close`.
 
-    The outer folder is ours and holds a lock while we live; the inner one is the browser's.
+    The outer folder belongs to the worker and holds its lock file; the inner one belongs to the
+    browser.
     """
 
     def __init__(self, *, owner: int | None) -> None:
@@ -59,13 +61,13 @@ class BrowserHome:
                 os.chown(folder, owner, owner)
 
     def close(self) -> None:
-        """Remove the folder with all that is in it."""
+        """Remove the folder and its contents."""
         shutil.rmtree(self.root, ignore_errors=True)
         self._lock.close()
 
 
 def sweep_homes(base: Path | None = None) -> list[Path]:
-    """Remove the homes whose owner was killed before it could, and say which; live ones stay."""
+    """Remove homes whose owner was killed, and return their paths; locked homes stay."""
     removed: list[Path] = []
     for root in (base or Path(tempfile.gettempdir())).glob(f"{HOME_PREFIX}*"):
         # Someone else's folder of that name is none of our business.
@@ -80,7 +82,7 @@ def sweep_homes(base: Path | None = None) -> list[Path]:
 
 
 def shared_memory_suffices() -> bool:
-    """Whether ``/dev/shm`` is large enough for a browser's pictures."""
+    """Return whether ``/dev/shm`` is large enough for the browser's shared bitmaps."""
     try:
         return shutil.disk_usage("/dev/shm").total >= SHARED_MEMORY_NEEDED_BYTES  # noqa: S108 asked for its size only
     except OSError:
@@ -88,13 +90,14 @@ def shared_memory_suffices() -> bool:
 
 
 def privilege_prefix(*, root: bool, executable: Path) -> list[str]:
-    """The command that gives up rights before it starts the browser.
+    """Return the command prefix that drops privileges before it starts the browser.
 
     ``--no-new-privs`` breaks a set-uid sandbox helper, which some systems need because they forbid
-    unprivileged user namespaces; where one lies beside the program, rights stay gainable to it.
+    unprivileged user namespaces; the switch is left out where such a helper lies beside the
+    program.
 
     Raises:
-        BrowserUnavailableError: we are root, and setpriv is not installed.
+        BrowserUnavailableError: running as root without setpriv installed.
     """
     setpriv = shutil.which("setpriv")
     if setpriv is None:
@@ -124,15 +127,15 @@ def _is_setuid(path: Path) -> bool:
 
 
 class BrowserProcess:
-    """A running browser and all its processes; `close` ends and reaps every one of them.
+    """Running browser and all its processes; `close` kills and reaps every one of them.
 
-    Its environment is `child_environment`, and what `more` says.
+    Its environment is `child_environment`, extended by `more`.
 
     Attributes:
-        pid: the first process; it leads a session of its own, which holds all the others.
-        read_fd: where its messages come from; whoever takes it closes it.
-        write_fd: where commands go; the same.
-        died: set when the first process has ended, whoever ended it.
+        pid: the first process, leader of the session that holds all the others.
+        read_fd: descriptor of messages from the browser; closed by its user.
+        write_fd: descriptor of commands to the browser; closed by its user.
+        died: event set when the first process has ended for any reason.
     """
 
     def __init__(
@@ -173,11 +176,11 @@ class BrowserProcess:
 
     @property
     def errors(self) -> str:
-        """The last that it said on its standard error."""
+        """Return the end of its standard error output."""
         return self._errors.decode(errors="replace")
 
     def rss_bytes(self) -> int:
-        """Memory that the processes hold for themselves; what they share is left out."""
+        """Return the private memory of its processes in bytes; shared memory is left out."""
         total = 0
         for process in _members(self.pid):
             with contextlib.suppress(psutil.Error):
@@ -186,7 +189,7 @@ class BrowserProcess:
         return total
 
     def renderers(self) -> set[psutil.Process]:
-        """The processes that pages run in."""
+        """Return the renderer processes."""
         found = set()
         for process in _members(self.pid):
             with contextlib.suppress(psutil.Error):
@@ -243,7 +246,7 @@ class BrowserProcess:
 
 
 def child_environment(home: Path) -> dict[str, str]:
-    """The whole environment of the browser: nothing of ours, least of all a secret."""
+    """Return the complete environment of the browser; nothing is inherited, least of all secrets."""
     return {
         "HOME": str(home),
         "TMPDIR": str(home),
@@ -259,7 +262,7 @@ def child_environment(home: Path) -> dict[str, str]:
 
 
 def _pipe() -> tuple[int, int]:
-    """A pipe that holds a whole screenshot's share, where the system allows it."""
+    """Create a pipe, with a large buffer for screenshots where the system allows it."""
     read_fd, write_fd = os.pipe()
     with contextlib.suppress(OSError):
         fcntl.fcntl(read_fd, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
@@ -267,7 +270,7 @@ def _pipe() -> tuple[int, int]:
 
 
 def _session(session: int) -> Iterator[int]:
-    """The processes of that session, also those that ended and were not reaped."""
+    """Yield the process ids of the session, including zombies."""
     for pid in psutil.pids():
         with contextlib.suppress(OSError):
             if os.getsid(pid) == session:
@@ -275,7 +278,7 @@ def _session(session: int) -> Iterator[int]:
 
 
 def _members(session: int) -> Iterator[psutil.Process]:
-    """The live processes of that session; zombies count as ended."""
+    """Yield the live processes of the session; zombies are left out."""
     for pid in _session(session):
         with contextlib.suppress(OSError, psutil.Error):
             process = psutil.Process(pid)
@@ -284,7 +287,7 @@ def _members(session: int) -> Iterator[psutil.Process]:
 
 
 async def _kill_and_wait(pid: int) -> None:
-    """Kill one process and wait until it has ended; a process that is gone is fine."""
+    """Kill one process and wait until it has ended; a missing process is no error."""
     try:
         pidfd = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -311,24 +314,24 @@ PROGRAM = Path(__file__).with_name("guardian.py")
 
 
 class BrowserGuardian:
-    """A process that ends the browser when nobody else does; see `render.guardian`.
+    """Watchdog process that ends an orphaned or hung browser; see `render.guardian`.
 
     Attributes:
-        pid: its process.
-        ended_for: why it ended the browser, e.g. ``hung``; empty when it did not.
-        ended_pages: processes of pages that it ended because they held too much memory.
+        pid: its process id.
+        ended_for: reason for which it ended the browser, e.g. ``hung``; empty when it did not.
+        ended_pages: renderer processes that it killed for exceeding the memory limit.
     """
 
     def __init__(
         self, session: int, folder: Path, *, silence_limit_s: float, memory_limit_bytes: int
     ) -> None:
-        """Start it.
+        """Start the guardian process.
 
         Args:
-            session: of the browser's processes.
-            folder: of the browser, removed when we die.
-            silence_limit_s: without a word from us for so long after the first, the browser ends.
-            memory_limit_bytes: a page's process that holds more of its own ends.
+            session: session id of the browser's processes.
+            folder: the browser's folder, removed when this process dies.
+            silence_limit_s: the browser is killed after so many seconds without a heartbeat.
+            memory_limit_bytes: a renderer with more private memory is killed.
 
         Raises:
             BrowserUnavailableError: no process can be started.
@@ -365,13 +368,13 @@ class BrowserGuardian:
         return f"<Guardian [{self.pid}] {self.ended_for}>"
 
     def well(self) -> None:
-        """The browser answered."""
+        """Send a heartbeat: the browser answered."""
         # Full: it has not been read for long, so one more byte says nothing. Closed: it is gone.
         with contextlib.suppress(OSError):
             os.write(self._tells, b".")
 
     async def close(self) -> None:
-        """End it without ending the browser; a second call does nothing."""
+        """Stop the guardian without ending the browser. Idempotent."""
         if self._tells < 0:
             return
         self._heard()

@@ -1,8 +1,8 @@
 """Chrome DevTools Protocol client over the browser's debugging pipe.
 
-Messages are JSON, each ended by a NUL byte. One connection serves every tab: a message that
-belongs to an attached target carries its session id ("flat" sessions). A page makes some six
-hundred events, so each is decoded at most once, and kinds that nobody reads are not decoded at all.
+Messages are JSON, each terminated by a NUL byte. One connection serves every tab: a message of an
+attached target carries its session id ("flat" sessions). A page causes some six hundred events, so
+each is decoded at most once, and events without a listener are not decoded at all.
 """
 
 import asyncio
@@ -49,11 +49,11 @@ UNREAD = tuple(
 
 
 class CommandError(TransientError):
-    """The browser refused a command, or its target went away before it answered.
+    """Command refused by the browser, or target detached before it answered.
 
     Attributes:
-        method: the command.
-        detail: the browser's own words.
+        method: name of the command.
+        detail: the browser's error message.
     """
 
     def __init__(self, method: str, detail: str) -> None:
@@ -63,10 +63,10 @@ class CommandError(TransientError):
 
 
 class CdpConnection:
-    """Commands to, and events from, one browser.
+    """Connection to one browser for commands and events.
 
-    It owns both ends it is given: `close` closes them. Once the browser is gone every command,
-    pending or new, raises `BrowserUnavailableError`.
+    It owns both descriptors: `close` closes them. Once the browser is gone every command, pending
+    or new, raises `BrowserUnavailableError`.
     """
 
     def __init__(self, read_fd: int, write_fd: int) -> None:
@@ -95,7 +95,7 @@ class CdpConnection:
     async def send(
         self, method: str, params: Mapping[str, Any] | None = None, session_id: str = ""
     ) -> dict[str, Any]:
-        """The result of a command.
+        """Send a command and return its result.
 
         Raises:
             CommandError: the browser refused it, or the session ended before it answered.
@@ -112,26 +112,26 @@ class CdpConnection:
     def post(
         self, method: str, params: Mapping[str, Any] | None = None, session_id: str = ""
     ) -> None:
-        """Send a command whose result nobody needs; a browser that is gone is not an error here."""
+        """Send a command and ignore its result; a browser that is gone is not an error."""
         with contextlib.suppress(BrowserUnavailableError):
             self._submit(method, params, session_id)
 
     def listen(self, session_id: str, handler: EventHandler) -> None:
-        """From now on `handler` is called with the name and parameters of that session's events.
+        """Register `handler` for the names and parameters of the session's events.
 
-        The empty session id stands for the browser itself.
+        The empty session id denotes the browser itself.
         """
         self._handlers[session_id] = handler
 
     def forget(self, session_id: str, reason: str) -> None:
-        """End a session: its events go unheard, its pending commands raise `CommandError`."""
+        """End a session: drop its events, and fail its pending commands with `CommandError`."""
         self._handlers.pop(session_id, None)
         for future, method, owner in list(self._pending.values()):
             if owner == session_id and not future.done():
                 future.set_exception(CommandError(method, reason))
 
     def close(self, reason: str = "it was closed") -> None:
-        """Close both ends and fail what is pending; a second call does nothing."""
+        """Close both descriptors and fail pending commands. Idempotent."""
         if not self._open:
             return
         self._open = False

@@ -1,12 +1,11 @@
 """Child targets of a tab (cross-site frames, workers) and the page's pending timers.
 
-``scripts/timers.js`` runs in each document before its first script and tells through a binding in how
-many milliseconds the last timer fires that was set to a short time, and with a plus before it the same
-of those up to `LONGEST_MS`. A page might call the binding, too: what it says can only make us wait a
-little longer.
+``scripts/timers.js`` runs in each document before its first script. Through a binding it reports in
+how many milliseconds the last short timer fires and, with a leading plus, the last timer of up to
+`LONGEST_MS`. A page could call the binding, too, but could only prolong the wait a little.
 
-Each is a target of its own that waits when it is made, so nothing of it asks for anything before it is
-heard. What is too much waits for ever, or runs unheard through the same proxy.
+Each child target starts paused, so it makes no request before its events are listened to. Targets
+beyond the limits stay paused, or run without a listener through the same proxy.
 """
 
 from collections import Counter
@@ -24,14 +23,14 @@ TIMER_LIMIT = 500  # documents and lateness whose timers are heard of
 
 
 class PageTimers:
-    """When the timers of a page's documents fire."""
+    """Due times of the timers in a page's documents."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._due: dict[tuple[str, int, bool], float] = {}
 
     def told(self, params: dict[str, Any], session: str) -> bool:
-        """Take in a call of the binding from a document of that session; whether it told anything."""
+        """Handle a binding call from a document of the session; return whether it was valid."""
         said: str = params["payload"]
         wait_ms = said.removeprefix("+")
         if len(wait_ms) > 6 or not (wait_ms.isascii() and wait_ms.isdigit()):
@@ -43,17 +42,17 @@ class PageTimers:
         return True
 
     def until(self, *, late: bool = False) -> float:
-        """When the last timer fires that is known and was set to a short time; 0.0: there is none.
+        """Return when the last known short timer fires; 0.0 when there is none.
 
         Args:
-            late: those that were set to `LONGEST_MS` at most count, too.
+            late: also count timers of up to `LONGEST_MS`.
         """
         return max(
             (due for (*_, is_late), due in self._due.items() if late or not is_late), default=0.0
         )
 
     def clear(self) -> None:
-        """The page went elsewhere: its timers are gone."""
+        """Clear all timers after a navigation."""
         self._due.clear()
 
 
@@ -65,11 +64,11 @@ AUTO_ATTACH = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": Tr
 
 
 class ChildTargets:
-    """The frames of other sites and the workers of one tab.
+    """Cross-site frames and workers of one tab.
 
     Attributes:
-        frames: the session of each frame that has a process of its own, by frame id.
-        guard: what runs in each document before its first script.
+        frames: session id of each out-of-process frame, by frame id.
+        guard: source of the script that runs in each document before its first script.
     """
 
     def __init__(
@@ -82,15 +81,16 @@ class ChildTargets:
         timer_told: Callable[[dict[str, Any], str], None],
         clock: Clock,
     ) -> None:
-        """None yet.
+        """Create an empty collection.
 
         Args:
-            connection: to the browser.
-            options: how they present themselves.
-            log: where their requests go.
-            tried: where it is counted what they tried that no visit allows.
-            timer_told: told of each call of the timers' binding, and of its session.
-            clock: the time.
+            connection: connection to the browser.
+            options: identity that the targets present.
+            log: receives their network events.
+            tried: counts attempts that no visit allows.
+            timer_told: called with the parameters of each call of the timers' binding, and its
+                session.
+            clock: source of time.
         """
         self._connection = connection
         self._options = options
@@ -110,7 +110,7 @@ class ChildTargets:
         return iter(self._kinds)
 
     def attached(self, params: dict[str, Any]) -> None:
-        """One was made."""
+        """Handle a newly attached target."""
         info = params["targetInfo"]
         if info["type"] == "iframe" and len(self) < CHILD_LIMIT:
             # A target that is a frame has the frame's id.
@@ -118,7 +118,7 @@ class ChildTargets:
         self.adopt(params["sessionId"], info["type"])
 
     def adopt(self, session: str, kind: str) -> None:
-        """Hear it, tell it who we are, and let it run."""
+        """Listen to a target, set its identity, and let it run."""
         post = self._connection.post
         if kind == "worker":
             running = sum(each == "worker" for each in self._kinds.values())
@@ -141,20 +141,20 @@ class ChildTargets:
             post("Runtime.runIfWaitingForDebugger", {}, session)
 
     def gone(self, session: str) -> None:
-        """It ended."""
+        """Handle a detached target."""
         self.frames = {frame: owner for frame, owner in self.frames.items() if owner != session}
         self._kinds.pop(session, None)
         self._connection.forget(session, "detached")
         self._log.owner_gone(session)
 
     def cut_off(self) -> None:
-        """None of them reaches the network any more, nor those that are still to come."""
+        """Block network access of all current and future targets."""
         self._cut_off = True
         for session in self:
             self._connection.post("Network.setBlockedURLs", {"urls": ["*"]}, session)
 
     def forget(self, reason: str) -> None:
-        """The tab ended, and they with it."""
+        """Drop all sessions after the tab has ended."""
         for session in self:
             self._connection.forget(session, reason)
 

@@ -1,6 +1,6 @@
 """Installed Chromium browsers and the command line they are started with.
 
-Never here: ``--no-sandbox``, ``--disable-web-security``, ``--remote-debugging-port``.
+Never used: ``--no-sandbox``, ``--disable-web-security``, ``--remote-debugging-port``.
 """
 
 import os
@@ -36,7 +36,7 @@ _PLAYWRIGHT = (
 
 
 class BrowserKind(StrEnum):
-    """What sort of Chromium it is; the headless shell needs no switch to be headless."""
+    """Kind of Chromium build; the headless shell needs no switch to be headless."""
 
     HEADLESS_SHELL = "headless-shell"
     CHROMIUM = "chromium"
@@ -45,12 +45,12 @@ class BrowserKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BrowserExecutable:
-    """A browser that can be started.
+    """Installed browser.
 
     Attributes:
-        path: the program.
+        path: path of the program.
         kind: headless shell, Chromium or Chrome.
-        version: as it prints it, e.g. ``"156.0.8078.79"``.
+        version: version as printed, e.g. ``"156.0.8078.79"``.
     """
 
     path: Path
@@ -59,19 +59,19 @@ class BrowserExecutable:
 
     @property
     def major(self) -> str:
-        """The first number of the version."""
+        """Return the major version."""
         return self.version.split(".", 1)[0]
 
 
 def find_browser(setting: str = "", *, home: Path | None = None) -> BrowserExecutable:
-    """The browser to use: the one that `setting` names, else the first that is installed.
+    """Find the browser that `setting` names, else the first that is installed.
 
     The order is headless shell, Chromium, Chrome, a Playwright download below `home` (by default
     the user's): the headless shell renders two to three times as many pages as the full browser.
 
     Raises:
-        BrowserUnavailableError: there is none, or the named one does not run; the text says what
-            to install.
+        BrowserUnavailableError: none is installed, or the named one does not run; the text says
+            what to install.
     """
     if setting:
         named = shutil.which(setting)
@@ -96,7 +96,7 @@ def find_browser(setting: str = "", *, home: Path | None = None) -> BrowserExecu
 
 
 def find_window_browser(*, home: Path | None = None) -> BrowserExecutable:
-    """The first browser that is installed and has windows: any but the headless shell.
+    """Find the first installed browser with windows: any but the headless shell.
 
     Raises:
         BrowserUnavailableError: there is none; the text says what to install.
@@ -113,7 +113,7 @@ def find_window_browser(*, home: Path | None = None) -> BrowserExecutable:
 
 
 def kind_of(path: Path) -> BrowserKind:
-    """What sort of browser a program of that name is."""
+    """Return the kind of browser that a program name denotes."""
     name = path.name.replace("_", "-")
     if name.endswith("headless-shell"):
         return BrowserKind.HEADLESS_SHELL
@@ -136,7 +136,7 @@ def _build(path: Path) -> tuple[int, ...]:
 
 
 def _probe(path: Path) -> BrowserExecutable | str:
-    """Return the browser at `path`, or why it does not say its version."""
+    """Return the browser at `path`, or the reason for which its version is unavailable."""
     try:
         told = subprocess.run(
             [path, "--version"],
@@ -244,13 +244,13 @@ def command_line(
     hosts: Mapping[str, str] | None = None,
     shared_memory: bool = True,
 ) -> list[str]:
-    """The program and its switches.
+    """Return the program and its switches.
 
     Args:
         executable: the browser.
         profile: its user-data directory.
-        ca_spki: base64 SHA-256 of the public key of the one authority to trust besides the usual
-            ones (RFC 7469, 2.4); None for none.
+        ca_spki: base64 SHA-256 of the public key of an additional trusted authority (RFC 7469,
+            2.4); None for none.
         hosts: the only names that the browser may resolve by itself, "host" or "host:port", each
             with its "address" or "address:port".
         shared_memory: False when ``/dev/shm`` is too small, as in a container with defaults.
@@ -276,5 +276,5 @@ def command_line(
 
 
 def user_agent(browser_said: str, wanted: str = "") -> str:
-    """The User-Agent to send: `wanted`, else the browser's own without the word Headless."""
+    """Return the User-Agent to send: `wanted`, else the browser's own without "Headless"."""
     return wanted or browser_said.replace("HeadlessChrome/", "Chrome/")

@@ -1,12 +1,12 @@
 """Watchdog program of one browser: kills its process group when the worker is gone.
 
-It reads a pipe whose other end only the worker holds. A byte means that the browser answered.
-When bytes stop coming, because the browser, the connection or the worker's event loop is stuck, or
-when the pipe closes, because the worker was killed, every process of the browser's session is killed;
-after the worker's death its folder is removed, too. A page's process that holds too much memory is
-killed alone. What it does it says on its standard output, a line each.
+It reads a pipe whose other end only the worker holds. A byte is a heartbeat: the browser answered.
+When bytes stop, because the browser, the connection or the worker's event loop hangs, or when the
+pipe closes, because the worker was killed, every process of the browser's session is killed; after
+the worker's death its folder is removed, too. A renderer process that exceeds the memory limit is
+killed alone. Each action is reported as a line on standard output.
 
-Run as a file, by ``python -I -S``: it imports nothing but the standard library's small modules.
+Run as a file with ``python -I -S``: it imports only small modules of the standard library.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ KILL_PAUSE_S = 0.05
 
 
 def session_processes(session: int) -> Iterator[int]:
-    """The processes of the session that have not ended, its leader among them."""
+    """Yield the live processes of the session, its leader included."""
     for name in (each.name for each in Path("/proc").iterdir()):
         if name.isdigit():
             with contextlib.suppress(OSError):
@@ -36,7 +36,7 @@ def session_processes(session: int) -> Iterator[int]:
 
 
 def kill_session(session: int) -> bool:
-    """Kill all of the session, also what is stopped or starts meanwhile; whether nothing is left."""
+    """Kill all processes of the session, stopped and new ones included; return whether none is left."""
     for _ in range(KILL_ROUNDS):
         left = list(session_processes(session))
         if not left:
@@ -49,7 +49,7 @@ def kill_session(session: int) -> bool:
 
 
 def kill_oversized_renderers(session: int, limit_bytes: int) -> Iterator[int]:
-    """Kill the pages' processes that hold more memory of their own; their numbers."""
+    """Kill renderers whose private memory exceeds the limit; yield their process ids."""
     for pid in session_processes(session):
         with contextlib.suppress(OSError, ValueError, IndexError):
             if own_bytes(pid) > limit_bytes and is_renderer(pid):
@@ -58,18 +58,21 @@ def kill_oversized_renderers(session: int, limit_bytes: int) -> Iterator[int]:
 
 
 def own_bytes(pid: int) -> int:
-    """What a process holds for itself: resident, not shared with a file or another process."""
+    """Return the private memory of a process in bytes: resident, not shared with files or processes."""
     _, resident, shared, *_ = map(int, Path(f"/proc/{pid}/statm").read_bytes().split())
     return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
 
 
 def is_renderer(pid: int) -> bool:
-    """Whether pages run in it. A renderer writes its arguments anew, blanks between them."""
+    """Return whether the process is a renderer.
+
+    Renderers rewrite their arguments, separated by blanks.
+    """
     return b"--type=renderer" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def watch(session: int, folder: str, silence_limit_s: float, memory_limit_bytes: int) -> None:
-    """Watch over the browser until the worker is gone; the worker ends us when all is well."""
+    """Watch the browser until the worker is gone; the worker terminates this process on a clean exit."""
     heard: float | None = None
     looked = time.monotonic()
     while True:

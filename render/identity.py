@@ -1,8 +1,8 @@
 """User agent, locale, screen and client hints that a page presents to sites and scripts.
 
-One `PageOptions` says it for the tab and for all that the tab spawns: frames of other sites run in
-processes of their own and workers in sessions of their own, and each is told the same, or a site
-would meet two visitors at once.
+One `PageOptions` configures the tab and everything that it spawns: cross-site frames run in their
+own processes and workers in their own sessions. Each gets the same values, or a site would see two
+different visitors.
 """
 
 from collections.abc import Iterator
@@ -23,19 +23,19 @@ Command = tuple[str, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class PageOptions:
-    """How a page presents itself.
+    """Identity that a page presents.
 
     Attributes:
-        width: of the viewport, in CSS pixels.
-        height: of the viewport, in CSS pixels.
+        width: width of the viewport, in CSS pixels.
+        height: height of the viewport, in CSS pixels.
         user_agent: the User-Agent header.
         language: the Accept-Language header.
-        version: the browser's, for the client hints that go with the User-Agent.
-        device_scale: device pixels to a CSS pixel.
-        mobile: whether it is a phone.
-        locale: of dates and numbers, a BCP 47 tag; empty: the browser's own.
-        timezone: an IANA name; empty: the browser's own.
-        media: CSS media features that are not as usual, by name.
+        version: the browser version, for client hints.
+        device_scale: device pixels per CSS pixel.
+        mobile: True for a phone.
+        locale: locale of dates and numbers, a BCP 47 tag; empty: the browser's own.
+        timezone: IANA time zone name; empty: the browser's own.
+        media: overridden CSS media features, by name.
     """
 
     width: int
@@ -50,7 +50,7 @@ class PageOptions:
     media: tuple[tuple[str, str], ...] = ()
 
     def identity(self) -> dict[str, Any]:
-        """The parameters of ``Emulation.setUserAgentOverride``."""
+        """Return the parameters of ``Emulation.setUserAgentOverride``."""
         major = self.version.split(".", 1)[0]
         brands = [
             {"brand": "Chromium", "version": major},
@@ -75,10 +75,10 @@ class PageOptions:
         }
 
     def commands(self, kind: str) -> Iterator[Command]:
-        """What a target is told before it runs.
+        """Yield the commands to send to a target before it runs.
 
         Args:
-            kind: the browser's word: ``page``, ``iframe``, ``worker``, ….
+            kind: CDP target type: ``page``, ``iframe``, ``worker``, ….
         """
         yield "Emulation.setUserAgentOverride", self.identity()
         if kind == "page":
@@ -108,12 +108,12 @@ class PageOptions:
 
 
 def page_options(settings: VisitSettings, *, browser_said: str, version: str) -> PageOptions:
-    """How pages present themselves under these settings.
+    """Return the identity of pages under these settings.
 
     Args:
-        settings: the profile's.
-        browser_said: what the browser would call itself.
-        version: the browser's.
+        settings: the profile's visit settings.
+        browser_said: the browser's default User-Agent.
+        version: the browser version.
     """
     locale = settings.locale or settings.language.partition(",")[0].partition(";")[0].strip()
     media = []
@@ -136,13 +136,11 @@ def page_options(settings: VisitSettings, *, browser_said: str, version: str) ->
 
 
 def visit_user_agent(settings: VisitSettings, *, browser_said: str, version: str) -> str:
-    """The User-Agent that pages are visited with: the profile's or the browser's, and whom to ask.
+    """Return the User-Agent of page visits: the profile's or the browser's, with a contact.
 
-    With a purpose page it names our product, too, so that a site sees who comes, why, and for which
-    token its robots.txt is read (RFC 9309, 2.2.1).
-
-    A phone's is Chrome's on Android as it has been since it says no more than this (User-Agent
-    reduction): the major version alone, and "K" for every model.
+    With a purpose page it names the product, too, so that a site can identify the crawler, its
+    purpose, and the token matched in robots.txt (RFC 9309, 2.2.1). A phone's follows the reduced
+    User-Agent of Chrome on Android: the major version alone, and "K" for every model.
     """
     own = user_agent(browser_said, settings.user_agent)
     if settings.mobile and not settings.user_agent:

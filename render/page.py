@@ -133,7 +133,7 @@ class BrowserPage:
         """The result of a command to the page, or to the frame of another site that has `session`.
 
         Raises:
-            PageGoneError: the page crashed or closed.
+            PageClosedError: the page crashed or closed.
             CommandError: the browser refused the command.
             BrowserUnavailableError: the browser is gone.
         """
@@ -156,7 +156,7 @@ class BrowserPage:
         A page that navigates meanwhile gets the script again, a few times.
 
         Raises:
-            PageGoneError, BrowserUnavailableError: as `send`.
+            PageClosedError, BrowserUnavailableError: as `send`.
             CommandError: the script failed, or the page never stood still.
         """
         return await self.run(name, load_script(name), *arguments)
@@ -165,7 +165,7 @@ class BrowserPage:
         """What a function expression of ours returns, run as `call` does.
 
         Raises:
-            PageGoneError, BrowserUnavailableError, CommandError: as `call`.
+            PageClosedError, BrowserUnavailableError, CommandError: as `call`.
         """
         for attempt in range(SCRIPT_ATTEMPTS):
             try:
@@ -180,7 +180,7 @@ class BrowserPage:
         """A reference to what a function expression of ours returns: a `Runtime.RemoteObject`.
 
         Raises:
-            PageGoneError, BrowserUnavailableError, CommandError: as `call`; there is no second try.
+            PageClosedError, BrowserUnavailableError, CommandError: as `call`; there is no second try.
         """
         return await self._evaluate(name, source, arguments, by_value=False)
 
@@ -215,7 +215,7 @@ class BrowserPage:
         What is stopped before its body began is empty, and never drawn.
 
         Raises:
-            PageGoneError, CommandError, BrowserUnavailableError: as `send`.
+            PageClosedError, CommandError, BrowserUnavailableError: as `send`.
         """
         self.held = True
         await self.send("Fetch.enable", {"patterns": _DOCUMENTS})
@@ -242,7 +242,7 @@ class BrowserPage:
         """Prepare the tab, which waits, and let it run.
 
         Raises:
-            CommandError, PageGoneError, BrowserUnavailableError: as `send`.
+            CommandError, PageClosedError, BrowserUnavailableError: as `send`.
         """
         self.children.guard = guard
         self._connection.listen(self._session, self._heard)
@@ -294,7 +294,7 @@ class BrowserPage:
         """Where our scripts run in the main frame's document: its execution context, made if need be.
 
         Raises:
-            CommandError, PageGoneError, BrowserUnavailableError: as `send`.
+            CommandError, PageClosedError, BrowserUnavailableError: as `send`.
         """
         if self._world is None:
             made = await self.send(

@@ -45,10 +45,10 @@ class FrameDocument:
         return f"<Document {self._id} depth {self.depth}>"
 
     async def call(self, name: str, *arguments: object) -> Any:
-        """What our script `name` returns here; as `Page.call`.
+        """What our script `name` returns here; as `BrowserPage.call`.
 
         Raises:
-            PageGoneError, BrowserUnavailableError, CommandError: as `Page.call`.
+            PageClosedError, BrowserUnavailableError, CommandError: as `BrowserPage.call`.
         """
         if not self._stands_open:
             self._stands_open = True
@@ -59,7 +59,7 @@ class FrameDocument:
         """The frame behind the element that a script numbered here; None when there is none.
 
         Raises:
-            PageGoneError, BrowserUnavailableError, CommandError: as `Page.send`.
+            PageClosedError, BrowserUnavailableError, CommandError: as `BrowserPage.send`.
         """
         if number not in self._inner:
             self._inner[number] = await self._find(number)
@@ -201,7 +201,7 @@ class PageDocuments:
         Documents that have nothing, do not answer in time or are too many are left out.
 
         Raises:
-            PageGoneError, BrowserUnavailableError: as `Page.send`.
+            PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
         """
         wanted = list(dict.fromkeys(numbers))
         asked, rest = wanted[: self._left], wanted[self._left :]
@@ -248,7 +248,7 @@ async def child_frames(page: BrowserPage) -> tuple[PageFrame, ...]:
     """All but the page itself, the first `FRAME_LIMIT`.
 
     Raises:
-        PageGoneError, BrowserUnavailableError: as `Page.send`.
+        PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
     """
     found: list[PageFrame] = []
     for session in ("", *page.children.frames.values()):
@@ -281,7 +281,7 @@ async def run_in(
 
     Raises:
         CommandError: the script failed, or the frame is gone; `detail` is the browser's word.
-        PageGoneError, BrowserUnavailableError: as `Page.send`.
+        PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
     """
     if frame.id == page.target_id:
         context = await page.world()

@@ -47,7 +47,7 @@ async def picture_styles(page: BrowserPage) -> AsyncIterator[None]:
     """Inside, the page looks as `page.picture_css` says; a page that cannot be changed stays as it is.
 
     Raises:
-        PageGoneError, BrowserUnavailableError: as `Page.send`.
+        PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
     """
     if not page.picture_css:
         yield
@@ -201,7 +201,7 @@ async def capture_view(page: BrowserPage, settings: VisitSettings) -> bytes:
     """A picture of the viewport.
 
     Raises:
-        CommandError, PageGoneError, BrowserUnavailableError: as `Page.send`.
+        CommandError, PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
     """
     return await _capture(page, _packing(settings), VIEW_PATIENCE_S)
 
@@ -216,7 +216,7 @@ async def capture_full_page(
     A page that becomes higher or lower meanwhile is pictured again, once.
 
     Raises:
-        CommandError, PageGoneError, BrowserUnavailableError: as `Page.send`.
+        CommandError, PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
     """
     full = await _full_page(page, height, scale, settings)
     now = await _height(page)
@@ -347,7 +347,7 @@ async def print_pdf(page: BrowserPage) -> bytes:
 
     Raises:
         CommandError: it cannot be printed, or is larger than `PDF_LIMIT_BYTES`.
-        PageGoneError, BrowserUnavailableError: as `Page.send`.
+        PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
     """
     printed = await page.send("Page.printToPDF", _PRINT)
     handle = printed["stream"]

@@ -39,7 +39,7 @@ async def navigate(page: BrowserPage, url: str) -> NavigationResult:
     the first response decides, and the proxy keeps it whole without the browser.
 
     Raises:
-        PageGoneError, CommandError, BrowserUnavailableError: as `Page.send`.
+        PageClosedError, CommandError, BrowserUnavailableError: as `BrowserPage.send`.
     """
     try:
         answer = await page.send("Page.navigate", {"url": url})
@@ -123,7 +123,7 @@ async def settle(
     """Wait until the page is at rest, or a limit is reached; what came of it is in `rest`.
 
     Raises:
-        PageGoneError: it crashed or closed.
+        PageClosedError: it crashed or closed.
         BrowserUnavailableError: the browser is gone.
     """
     await _SettleWait(page, limits, rest, clock).run()

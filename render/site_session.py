@@ -96,7 +96,7 @@ async def restore_session(session: SiteSession, context: BrowserContext, page: B
     """Give a page, which has gone nowhere yet, the session.
 
     Raises:
-        CommandError, PageGoneError, BrowserUnavailableError: it could not be given.
+        CommandError, PageClosedError, BrowserUnavailableError: it could not be given.
     """
     await _set_cookies([_param(cookie) for cookie in session.cookies], context)
     if session.storage:

@@ -45,7 +45,7 @@ async def read_page_traits(
         steps: time. A page that cannot be looked at is not judged, and nothing is missing.
 
     Raises:
-        PageGoneError, BrowserUnavailableError: as `Page.send`.
+        PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
     """
     if mime not in ("text/html", "application/xhtml+xml"):
         return None

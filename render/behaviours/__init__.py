@@ -1,1 +1,1 @@
-"""What is done on a page so that everything loads that a reader would see."""
+"""Behaviours: page interaction that makes all content load that a reader would see."""

@@ -1,9 +1,11 @@
 """Catalogue of behaviours: their scripts, button words and consent rules.
 
-Each is one file of this folder, ``NAME.js``: a function expression that is called with `(options,
-tools)` in a world of our own, does what it does within ``options.limitMs`` milliseconds, and returns
-``{found, done, again}``: how many things it met, how many it acted on, and whether the page may load
-something now. `tools` are those of ``common.js``. A user's own file is called in the same way.
+Each behaviour is a file ``NAME.js`` of this folder: a function expression called with `(options,
+tools)` in an isolated world. It works for at most ``options.limitMs`` milliseconds and returns
+``{found, done, again}``: the number of elements found, the number acted on, and whether the page
+may
+load something now. `tools` are the functions of ``common.js``. A user's own file is called in the
+same way.
 """
 
 import json
@@ -25,19 +27,19 @@ _HOSTS = re.compile(r"\s*//\s*hosts:([^\n]{0,2000})")
 
 @dataclass(frozen=True, slots=True)
 class BehaviourScript:
-    """One of them.
+    """Script of one behaviour, with the conditions under which it runs.
 
     Attributes:
-        name: of its file, without its ending.
-        source: what is run: a function of `options`.
-        framed: it runs in the page's frames, too.
-        presses: it may press what leads away, so the page is held meanwhile.
-        adds: what it does may add to the page, so that there is something for others.
-        gesture: it runs as if a reader had just clicked.
-        needs: selectors of what it acts on: a page that has none of it is not asked; empty: it always
-            runs.
-        named: a pattern; an element whose id or class it is found in is needed or one of `needs`.
-        hosts: where it runs; None: everywhere.
+        name: file name without its extension.
+        source: source of a function of `options`.
+        framed: True when it also runs in the page's frames.
+        presses: True when it may click elements that navigate; navigation is blocked meanwhile.
+        adds: True when it may add content that other behaviours act on.
+        gesture: True when it runs with a simulated user gesture.
+        needs: selectors of the elements it acts on; a page without any of them is skipped. Empty:
+            it always runs.
+        named: regular expression; an element whose id or class matches counts as one of `needs`.
+        hosts: hosts on which it runs; None: all.
     """
 
     name: str
@@ -53,12 +55,12 @@ class BehaviourScript:
 
 @dataclass(frozen=True, slots=True)
 class BehaviourSet:
-    """Those that a visit runs.
+    """Behaviours that a visit runs.
 
     Attributes:
-        chosen: them, in order.
-        limit_s: all of them together may take so long.
-        limits: what each is told besides its time.
+        chosen: the behaviours, in order.
+        limit_s: time limit for all of them together.
+        limits: options passed to each besides its time limit.
     """
 
     chosen: tuple[BehaviourScript, ...]
@@ -101,10 +103,10 @@ NAMES = tuple(_KNOWN)
 
 @lru_cache(maxsize=16)
 def load_behaviours(settings: BehaviourSettings) -> BehaviourSet:
-    """Those that the settings name, then the user's own; files are read once.
+    """Return the behaviours that the settings name, then the user's own; files are read once.
 
     Raises:
-        ConfigError: there is none of that name, or no such file; the text names it.
+        ConfigError: no such behaviour or file; the text names it.
     """
     chosen = [_own(name) for name in settings.run]
     chosen += [_users(Path(path)) for path in settings.scripts]
@@ -150,7 +152,7 @@ def _users(path: Path) -> BehaviourScript:
 
 
 def _wrapped(function: str, name: str) -> str:
-    """The function with its tools, and with the tables that it needs."""
+    """Return the function source with its tools and the tables that it needs."""
     tables: dict[str, Any] = {}
     if name in ("consent", "more", "routes", "expand", "play", ""):
         tables["words"] = load_button_words()
@@ -168,13 +170,13 @@ def _wrapped(function: str, name: str) -> str:
 
 @cache
 def load_button_words() -> dict[str, list[str]]:
-    """What buttons say, by what they are for."""
+    """Return the words on buttons, by purpose."""
     return tomllib.loads(_text("words.toml"))
 
 
 @cache
 def load_consent_rules() -> list[dict[str, Any]]:
-    """The platforms that ask for consent."""
+    """Return the rules of the known consent platforms."""
     found: list[dict[str, Any]] = tomllib.loads(_text("consent.toml"))["rule"]
     return found
 
@@ -185,7 +187,7 @@ _TOKEN = re.compile(r"[#.]([\w-]+)|=['\"]([^'\"]+)")
 
 
 def _banner_names() -> str:
-    """A pattern that finds every banner of the rules, and likely ones, by an id or class."""
+    """Return a pattern that matches ids and classes of known and likely consent banners."""
     tokens = set(_LIKELY)
     for rule in load_consent_rules():
         for selector in rule["present"]:
@@ -195,10 +197,10 @@ def _banner_names() -> str:
 
 
 def survey_script() -> str:
-    """A function that tells for which of some (selectors, pattern) a page has nothing, and its frames.
+    """Return a function that reports which of several (selectors, pattern) match nothing in a page.
 
-    Ids and classes are read once for all patterns: a list of a hundred selectors would be tried on
-    every element.
+    It reports the page's frames, too. Ids and classes are read once for all patterns: a list of a
+    hundred selectors would be tried on every element.
     """
     return f"""(needs) => {{
 const tools = ({_text("common.js")})({{ limitMs: 1000 }});

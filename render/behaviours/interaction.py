@@ -16,14 +16,14 @@ COUNT_LIMIT = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class BehaviourAnswer:
-    """An answer.
+    """Validated return value of a behaviour script.
 
     Attributes:
         found, done, again, notes: as in `render.behaviours.runner.BehaviourResult`.
-        css: rules for pictures.
-        stays: selectors of what could not be dismissed.
-        frames: how many frames the page has.
-        more: what else it said.
+        css: CSS rules to apply in pictures.
+        stays: selectors of elements that could not be dismissed.
+        frames: number of frames of the page.
+        more: the unparsed answer.
     """
 
     found: int = 0
@@ -36,7 +36,7 @@ class BehaviourAnswer:
     more: dict[str, Any] | None = None
 
     def with_frames(self, others: list[Self]) -> Self:
-        """Together with what was done in frames."""
+        """Merge with the answers of frames."""
         return replace(
             self,
             found=self.found + sum(other.found for other in others),
@@ -45,18 +45,18 @@ class BehaviourAnswer:
         )
 
     def number(self, name: str) -> float:
-        """A number among what else it said; zero when it is none."""
+        """Return a number from `more`; zero when it is missing or no number."""
         value = (self.more or {}).get(name)
         return float(value) if isinstance(value, int | float) else 0.0
 
 
 def parse_answer(answer: object) -> BehaviourAnswer:
-    """An answer, whatever it is; what is missing or of a wrong type counts as nothing.
+    """Parse a script's return value of any type; missing and mistyped fields become zero or empty.
 
     >>> parse_answer({"found": 3, "done": "many", "again": 1}).found
     3
     >>> parse_answer(None)
-    Told(found=0, done=0, again=False, notes=(), css=(), stays=(), frames=0, more={})
+    BehaviourAnswer(found=0, done=0, again=False, notes=(), css=(), stays=(), frames=0, more={})
     """
     said = answer if isinstance(answer, dict) else {}
     css = said.get("css")
@@ -93,7 +93,7 @@ async def scroll(page: BrowserPage, source: str, options: dict[str, Any]) -> Beh
     """Scroll to the end, further as long as the page grows, and back to the top.
 
     Raises:
-        CommandError, PageGoneError, BrowserUnavailableError: as `run_in`.
+        CommandError, PageClosedError, BrowserUnavailableError: as `run_in`.
     """
     frame = main_frame(page)
     loop = asyncio.get_running_loop()
@@ -119,7 +119,7 @@ async def scroll(page: BrowserPage, source: str, options: dict[str, Any]) -> Beh
 
 
 async def _grows(page: BrowserPage, told: BehaviourAnswer, left_s: float) -> bool:
-    """Whether the page becomes longer now that its end is in sight."""
+    """Return whether the page becomes longer while its end is in view."""
     loop = asyncio.get_running_loop()
     began = page.now()
     patience = loop.time() + min(BOTTOM_S, left_s)
@@ -141,10 +141,10 @@ _HEIGHT = """() => {
 
 
 async def hover(page: BrowserPage, source: str, options: dict[str, Any]) -> BehaviourAnswer:
-    """Lead the pointer over what a pointer would change, then to the page's corner.
+    """Move the pointer over elements that react to it, then to the page's corner.
 
     Raises:
-        CommandError, PageGoneError, BrowserUnavailableError: as `run_in`.
+        CommandError, PageClosedError, BrowserUnavailableError: as `run_in`.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + options["limitMs"] / 1000
@@ -188,12 +188,12 @@ GONE_S = 0.6
 async def refuse_consent(
     page: BrowserPage, source: str, options: dict[str, Any]
 ) -> BehaviourAnswer:
-    """Refuse; what stays goes into the answer's `css`, which hides it in pictures.
+    """Refuse consent banners; selectors of remaining ones go into `css`, which hides them in pictures.
 
-    When there is a banner the page is held, because some reload it when they are answered.
+    Navigation is blocked while a banner is handled, because some reload the page when answered.
 
     Raises:
-        CommandError, PageGoneError, BrowserUnavailableError: as `run_in`.
+        CommandError, PageClosedError, BrowserUnavailableError: as `run_in`.
     """
     main = main_frame(page)
     look = {**options, "click": False}
@@ -233,7 +233,7 @@ async def refuse_consent(
 async def _asking(
     page: BrowserPage, source: str, look: dict[str, Any]
 ) -> list[tuple[PageFrame, str]]:
-    """The frames that have a banner we know, with its name."""
+    """Return the frames that have a known banner, with the banner's name."""
     asking: list[tuple[PageFrame, str]] = []
 
     async def one(frame: PageFrame) -> None:
@@ -258,5 +258,5 @@ async def _until_gone(page: BrowserPage, source: str, look: dict[str, Any]) -> N
 
 
 def _rule(selector: str) -> str:
-    """A rule that hides what one selector finds, on its own: one that is wrong harms no other."""
+    """Return a CSS rule that hides one selector; an invalid selector does not affect other rules."""
     return f"{selector} {{ display: none !important }}\n" if "{" not in selector else ""

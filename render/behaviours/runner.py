@@ -1,7 +1,7 @@
 """Runner of behaviours: survey of the page, then each in turn within one time limit.
 
-None may cost the visit more than that limit, whatever the page does meanwhile; what fails is told in
-`Done.error` and leaves the others be.
+No behaviour delays the visit beyond that limit, whatever the page does. A failure is recorded in
+`BehaviourResult.error` and does not affect the others.
 """
 
 import asyncio
@@ -33,32 +33,33 @@ from render.visit_steps import VisitSteps
 
 @dataclass(frozen=True, slots=True)
 class BehaviourSurvey:
-    """What was seen.
+    """Result of a survey: the behaviours that have nothing to act on.
 
     Attributes:
-        idle: names of the behaviours for which the page itself has nothing.
-        frames: its frames, each with the same; one that did not answer is not among them.
+        idle: names of behaviours without a target in the page's main document.
+        frames: the page's frames, each with its own idle names; frames that did not answer are left
+            out.
     """
 
     idle: frozenset[str]
     frames: tuple[tuple[PageFrame, frozenset[str]], ...] = ()
 
     def is_idle(self, name: str) -> bool:
-        """Whether there is nothing for that behaviour, in any frame either."""
+        """Return whether the behaviour has no target in the page or any frame."""
         return name in self.idle and not self.frames_for(name)
 
     def frames_for(self, name: str) -> tuple[PageFrame, ...]:
-        """The frames that have something for it, or may have."""
+        """Return the frames that have, or may have, a target of the behaviour."""
         return tuple(frame for frame, idle in self.frames if name not in idle)
 
 
 async def survey_page(
     page: BrowserPage, chosen: Sequence[BehaviourScript], limit_s: float
 ) -> BehaviourSurvey | None:
-    """Ask the page and its frames; None when the page itself does not answer in time.
+    """Survey the page and its frames; return None when the page itself does not answer in time.
 
     Raises:
-        PageGoneError, BrowserUnavailableError: as `Page.send`.
+        PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
     """
     asking = [each for each in chosen if each.needs]
     needs = [[each.needs, each.named] for each in asking]
@@ -95,16 +96,16 @@ TIME_SHARE = 0.6  # no behaviour may use up more of the time that is left to all
 
 @dataclass(frozen=True, slots=True)
 class BehaviourResult:
-    """What one behaviour did.
+    """Result of one behaviour.
 
     Attributes:
         name: its name.
-        found: how many things it met.
-        done: how many it acted on.
+        found: number of elements found.
+        done: number of elements acted on.
         again: True when the page may load something because of it.
-        seconds: how long it took.
-        error: why it did not come to its end; empty when it did.
-        notes: what else there is to say, e.g. ``OneTrust: refused``.
+        seconds: duration.
+        error: reason for which it did not complete; empty when it did.
+        notes: remarks, e.g. ``OneTrust: refused``.
     """
 
     name: str
@@ -119,10 +120,10 @@ class BehaviourResult:
 async def run_behaviours(
     page: BrowserPage, behaviours: BehaviourSet, steps: VisitSteps
 ) -> tuple[BehaviourResult, ...]:
-    """Run them; afterwards `Page.picture_css` says what its pictures leave out.
+    """Run the behaviours; set `BrowserPage.picture_css` to rules that hide elements in pictures.
 
     Raises:
-        PageGoneError, BrowserUnavailableError: as `Page.send`.
+        PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
     """
     done: list[BehaviourResult] = []
     limit_s = steps.share_s(behaviours.limit_s)
@@ -156,7 +157,7 @@ async def _perform(
     left_s: float,
     steps: VisitSteps,
 ) -> BehaviourResult:
-    """Run one, in the page and in its frames."""
+    """Run one behaviour in the page and in its frames."""
     last = behaviour is behaviours.chosen[-1]
     share_s = max(left_s * TIME_SHARE, left_s - SCRIPT_TIMEOUT_S if last else 0.0)
     options = _options(behaviours, share_s)
@@ -216,7 +217,7 @@ async def _run_in_frames(
     frames: tuple[PageFrame, ...],
     options: dict[str, Any],
 ) -> list[BehaviourAnswer]:
-    """What it did in each frame; one that fails or does not end counts for nothing."""
+    """Run a behaviour in each frame; frames that fail or time out are left out of the result."""
     limit_ms = min(options["limitMs"] / 2, FRAMES_LIMIT_S * 1000)
     inner = {**options, "limitMs": limit_ms, "framed": True, "alone": True}
     told: list[BehaviourAnswer] = []
@@ -249,7 +250,7 @@ def _options(behaviours: BehaviourSet, limit_s: float) -> dict[str, Any]:
 
 
 def _meant(behaviour: BehaviourScript, url: str) -> bool:
-    """Whether it is to run on that page."""
+    """Return whether the behaviour runs on the URL's host."""
     if behaviour.hosts is None:
         return True
     try:
