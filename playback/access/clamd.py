@@ -1,8 +1,8 @@
-"""Client of clamd, ClamAV's daemon (INSTREAM protocol).
+"""Client of the ClamAV daemon clamd (clamd(8), INSTREAM command).
 
-The protocol is clamd(8)'s: a command that begins with ``z`` and ends with NUL, ``INSTREAM`` followed by
-chunks that each have their length before them, and one answer. A connection carries one command, so
-that a daemon that restarts costs at most the payload under way.
+A command begins with ``z`` and ends with NUL; the payload follows in length-prefixed chunks, and
+clamd sends one answer. Each connection carries one command, so a restart of the daemon affects at
+most the payload in transfer.
 
     >>> parse_clamd_address("unix:/run/clamav/clamd.ctl")
     UnixAddress(path='/run/clamav/clamd.ctl')
@@ -33,12 +33,12 @@ _TOO_LARGE = re.compile(r"Heuristics\.Limits\.Exceeded", re.ASCII)
 
 
 class TooLargeToScanError(PermanentError):
-    """The payload is larger than the scanner takes."""
+    """Payload above a size limit of the scanner."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnixAddress:
-    """A socket on this machine."""
+    """Address of a Unix domain socket."""
 
     path: str
 
@@ -48,7 +48,7 @@ class UnixAddress:
 
 @dataclass(frozen=True, slots=True)
 class TcpAddress:
-    """A daemon on the network; clamd knows neither passwords nor TLS."""
+    """TCP address of a clamd; the protocol has neither authentication nor TLS."""
 
     host: str
     port: int
@@ -62,10 +62,10 @@ Address = UnixAddress | TcpAddress
 
 
 def parse_clamd_address(text: str) -> Address:
-    """The address that ``unix:/path``, ``host``, ``host:port`` or ``[::1]:port`` names.
+    """Parse ``unix:/path``, ``host``, ``host:port`` or ``[::1]:port``.
 
     Raises:
-        ConfigError: it names none.
+        ConfigError: the text is not an address.
     """
     if text.startswith(("unix:", "/")):
         path = text.removeprefix("unix:")
@@ -80,9 +80,9 @@ def parse_clamd_address(text: str) -> Address:
 
 
 def find_clamd(environment: Mapping[str, str]) -> str:
-    """Return the address of the clamd that there is: a named one, or a socket where Debian's listens.
+    """Return the clamd address: the configured one, or Debian's default socket if it exists.
 
-    Empty when there is none. A named one may be away for the moment.
+    Empty without either. A configured address is returned whether or not clamd answers there.
     """
     named = environment.get(VARIABLE, "")
     if named:
@@ -91,16 +91,17 @@ def find_clamd(environment: Mapping[str, str]) -> str:
 
 
 class ClamdClient:
-    """One daemon; each question has a connection of its own. From any thread."""
+    """Client of one clamd, with a connection for each command. Thread-safe."""
 
     def __init__(self, address: Address, *, timeout_s: float = TIMEOUT_S) -> None:
         self._address = address
         self._timeout_s = timeout_s
 
     def version(self) -> str:
-        """The program with its signatures' version, e.g. ``ClamAV 1.4.3/27700``.
+        """Return the engine and signature version, e.g. ``ClamAV 1.4.3/27700``.
 
-        The day that ClamAV adds to it is left out: it is the database's, as is the number before it.
+        The date that ClamAV appends is dropped: like the number before it, it identifies the
+        database.
 
         Raises:
             UnavailableError: the daemon does not answer.
@@ -113,11 +114,11 @@ class ClamdClient:
         return "/".join(said.split("/")[:2])
 
     def scan(self, body: bytes) -> str:
-        """The name of the threat in `body`; empty when no signature matches.
+        """Return the name of the signature that matches `body`, or an empty string.
 
         Raises:
-            TooLargeToScanError: it is larger than ``StreamMaxLength`` or another limit of clamd's.
-            TransientError: clamd could not look into it now, e.g. its temporary files have no room.
+            TooLargeToScanError: `body` exceeds ``StreamMaxLength`` or another limit of clamd.
+            TransientError: clamd could not scan it now, e.g. no space for temporary files.
             UnavailableError: the daemon does not answer.
         """
         with self._connected() as connection:
@@ -167,7 +168,7 @@ class ClamdClient:
 
 
 def _streamed(connection: socket.socket, body: bytes) -> str | None:
-    """What clamd says of the body, maybe before its end; None when it hung up without a word."""
+    """Send the body and return clamd's answer, which may come early; None if it closed without one."""
     view = memoryview(body)
     try:
         connection.sendall(b"zINSTREAM\0")
@@ -185,7 +186,7 @@ def _streamed(connection: socket.socket, body: bytes) -> str | None:
 
 
 def _answer(connection: socket.socket) -> str:
-    """What clamd says, without the NUL at its end."""
+    """Read clamd's answer, without the final NUL."""
     said = b""
     while len(said) < _LONGEST_ANSWER and not said.endswith(b"\0"):
         part = connection.recv(_LONGEST_ANSWER)

@@ -1,12 +1,12 @@
 """Access control: the one place that decides whether a page, capture or body may be shown.
 
-Every route comes by here twice, whatever it is: where captures and pages are found
-(`playback.replay.capture_lookup`, `playback.web.page_store`), so before any cache and before any 304, and where
-bytes leave the archive (`playback.replay.archive`). What is hidden is passed over as if it had never
-been captured; what is blocked is passed over too, and if there is nothing else, `TakenDownError` says
-why. Decisions that cannot be read are an error: nothing is shown then (P-22).
+Every route checks access twice: where captures and pages are looked up
+(`playback.replay.capture_lookup`, `playback.web.page_store`), hence before any cache and any 304,
+and where bytes leave the archive (`playback.replay.archive`). Hidden items are skipped as if they
+had never been captured. Blocked items are skipped too; if nothing else is left, `TakenDownError`
+carries the reason. If decisions cannot be read, nothing is shown (P-22).
 
-Captures that were made with a login are hidden unless the operator shows them (docs/logins.md).
+Captures made with a login are hidden unless the operator enables them (docs/logins.md).
 """
 
 import hashlib
@@ -58,10 +58,10 @@ _OF_A_LOGIN = Takedown(
 
 
 class TakenDownError(PermanentError):
-    """It was captured and must not be shown: say so in its place.
+    """Captured, but taken down; the response states this in place of the content.
 
     Attributes:
-        takedown: the decision; its effect says whether a reader may be told.
+        takedown: the decision; its effect determines whether the reader is informed.
     """
 
     def __init__(self, takedown: Takedown) -> None:
@@ -70,41 +70,41 @@ class TakenDownError(PermanentError):
 
     @property
     def is_told(self) -> bool:
-        """Whether a reader is told that there is something."""
+        """Return True when the reader is informed that a capture exists."""
         return self.takedown.effect is TakedownEffect.BLOCK
 
 
 class ControlledPage(Protocol):
-    """What of a page must be known."""
+    """Fields of a page that access decisions depend on."""
 
     @property
     def page_id(self) -> str:
-        """Its identifier."""
+        """Return the page's identifier."""
         ...
 
     @property
     def url(self) -> str:
-        """What was asked for."""
+        """Return the requested URL."""
         ...
 
     @property
     def timestamp(self) -> str:
-        """14 digits."""
+        """Return the capture time, 14 digits."""
         ...
 
     @property
     def final_url(self) -> str:
-        """Where it led."""
+        """Return the URL after redirects."""
         ...
 
     @property
     def login(self) -> str:
-        """The name of the login that it was visited with; empty without one."""
+        """Return the name of the login used for the visit; empty without one."""
         ...
 
 
 class EmbeddedDocument(NamedTuple):
-    """A document that is framed in a page and must not be shown."""
+    """Framed document of a page that must not be shown."""
 
     url: str
     takedown: Takedown
@@ -119,14 +119,14 @@ class _PageFields(NamedTuple):
 
 
 class AccessControl:
-    """What of a collection may be shown now. From any thread, as far as `rows` may be.
+    """Access decisions for a collection. Thread-safe if `rows` is.
 
     Args:
-        decisions: what was decided: a store, which is followed, or take-downs that may never hold.
-        rows: asks the captures index.
-        now: tells the time.
-        holds: what else is held back; None: payloads with a threat are, and no list is asked.
-        show_logins: captures that were made with a login may be shown, too.
+        decisions: a decision store, whose changes are followed, or a set of take-downs.
+        rows: runs queries on the captures index.
+        now: returns the current time.
+        holds: further holds; None: payloads with a threat are held, threat lists are not used.
+        show_logins: captures made with a login may be shown.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class AccessControl:
         self.holds = HoldIndex(store) if holds is None else holds
 
     def state_of_digests(self) -> str:
-        """Differs when other payloads are taken down; what is made of payloads is kept by it."""
+        """Return a cache key for derived payloads; it changes with digest take-downs and threats."""
         return f"{self._takedowns().state_of_digests}{self.holds.state()}"
 
     def are_open(self) -> bool:
@@ -159,11 +159,11 @@ class AccessControl:
 
     @property
     def page_condition(self) -> str:
-        """Return the SQL condition on ``pages`` that all meet which are not hidden for their login."""
+        """Return the SQL condition on ``pages`` that excludes pages hidden because of their login."""
         return "1 = 1" if self._show_logins else "login = ''"
 
     def login(self, name: str | None) -> Takedown | None:
-        """Return why what was captured with that login must not be shown; None: it may, or there was none."""
+        """Return why captures made with that login must not be shown; None if they may."""
         return _OF_A_LOGIN if name and not self._show_logins else None
 
     def _hides_logins(self) -> bool:
@@ -171,11 +171,11 @@ class AccessControl:
         return not self._show_logins and bool(self._rows(query, {}))
 
     def subject(self, subject: TakedownSubject) -> Takedown | None:
-        """The take-down of what is known by these facts alone; prefer `page` and `capture`."""
+        """Return the take-down matching these facts alone; prefer `page` and `capture`."""
         return self._takedowns().on(subject, self._now())
 
     def page(self, page: ControlledPage) -> Takedown | None:
-        """The take-down of a page: of its URL, of where it led, or of its document's payload.
+        """Return the take-down of a page: of its URL, its final URL, or its document's payload.
 
         Raises:
             TransientError: decisions or index cannot be read.
@@ -183,7 +183,7 @@ class AccessControl:
         return self.pages((page,)).get(page.page_id)
 
     def threats(self, page_ids: Sequence[str]) -> dict[str, ScanVerdict]:
-        """The threats in the documents of those pages that have one, by `page_id`.
+        """Return the threats in the main documents of the pages, by `page_id`.
 
         Such a page may be listed and its screenshot shown, but not its copy.
 
@@ -200,7 +200,7 @@ class AccessControl:
         return found
 
     def scan(self, page_id: str) -> ScanVerdict | None:
-        """What is known of a page's document, a threat before all else; None: not scanned.
+        """Return the scan verdict of a page's document, a threat first; None: not scanned.
 
         Raises:
             TransientError: decisions or index cannot be read.
@@ -214,15 +214,15 @@ class AccessControl:
         return known[0] if len(known) == len(verdicts) else None
 
     def _held_page(self, page_id: str) -> Takedown | None:
-        """The hold on a page's copy, for a threat in its document."""
+        """Return the hold on a page's copy because of a threat in its document."""
         verdict = self.threats((page_id,)).get(page_id)
         return None if verdict is None else hold_of(verdict)
 
     def check_copy(self, page_id: str) -> None:
-        """Let a page's copy be shown; its screenshot may be in any case.
+        """Check that a page's copy may be shown; screenshots are not affected.
 
         Raises:
-            TakenDownError: there is a threat in its document.
+            TakenDownError: its document contains a threat.
             TransientError: decisions or index cannot be read.
         """
         hold = self._held_page(page_id)
@@ -230,10 +230,10 @@ class AccessControl:
             raise TakenDownError(hold)
 
     def download(self, capture: Capture) -> None:
-        """Let a capture be handed out as a file.
+        """Check that a capture may be downloaded as a file.
 
         Raises:
-            TakenDownError: it must not be.
+            TakenDownError: it may not.
             TransientError: the decisions cannot be read.
         """
         hold = self.holds.download(capture.digest)
@@ -241,7 +241,7 @@ class AccessControl:
             raise TakenDownError(hold)
 
     def pages(self, pages: Iterable[ControlledPage]) -> dict[str, Takedown]:
-        """Return the take-downs of those pages that have one, or are of a login, by `page_id`.
+        """Return the take-downs of the pages, by `page_id`, including those hidden for their login.
 
         Raises:
             TransientError: decisions or index cannot be read.
@@ -269,10 +269,10 @@ class AccessControl:
         return found
 
     def capture(self, capture: Capture) -> Takedown | None:
-        """The take-down of a capture: its own, or its page's when it shows what the page shows.
+        """Return the take-down of a capture: its own, or its page's if the capture shows the page.
 
-        Artifacts and the page's document go with their page. Its other parts do only when that one
-        capture was taken down, and no other page has the same payload.
+        Artifacts and the page's document follow the page. Subresources follow only a take-down of
+        that single capture, and only if no other page has the same payload.
 
         Raises:
             TransientError: decisions or index cannot be read.
@@ -285,11 +285,11 @@ class AccessControl:
         )
 
     def embedded(self, page_ids: Sequence[str]) -> dict[str, tuple[EmbeddedDocument, ...]]:
-        """Return the framed documents of pages that must not be shown, by `page_id`; pages without are left out.
+        """Return framed documents that must not be shown, by `page_id`; pages without any are omitted.
 
-        Documents are those that were captured for the page at other URLs than its own, whose URL or
-        payload was taken down or in which a threat was found. Of a page with such documents a redirect
-        counts, too, since it may have led to one of them.
+        These are documents captured for the page at other URLs than its own, whose URL or payload
+        is taken down or that contain a threat. For a page with such documents redirects are
+        included, since they may have led to one of them.
 
         Raises:
             TransientError: decisions or index cannot be read.
@@ -317,7 +317,7 @@ class AccessControl:
         return found
 
     def _in_frame(self, capture: Capture) -> Takedown | None:
-        """Return why an artifact that shows the page's frames must not be shown; None: it may."""
+        """Return why an artifact that shows the page's frames must not be shown; None if it may."""
         artifact = parse_artifact_uri(capture.url)
         if artifact is None or artifact[0] not in WITH_FRAMES or not capture.page_id:
             return None
@@ -325,7 +325,7 @@ class AccessControl:
         return strictest_takedown(each.takedown for each in embedded)
 
     def _framed(self, page_ids: list[str]) -> Sequence[Any]:
-        """Return the documents that were captured for the pages beside their own."""
+        """Return the documents captured for the pages other than their main documents."""
         marks, values = _marks(page_ids)
         types = ", ".join(f"'{each}'" for each in _FRAMED_TYPES)
         return self._rows(
@@ -337,7 +337,7 @@ class AccessControl:
         )
 
     def _held(self, capture: Capture) -> Takedown | None:
-        """The hold on a capture, for a threat in it or, of what a page's reader reads, in the page."""
+        """Return the hold on a capture: a threat in it or, for reader artifacts, in the page."""
         if not self.holds.any_threat():
             return None
         own = self.holds.payload(capture.digest)
@@ -360,7 +360,7 @@ class AccessControl:
     def _through_page(
         self, takedowns: TakedownSet, capture: Capture, now: datetime
     ) -> Takedown | None:
-        """The take-down of the capture's page, when that covers the capture."""
+        """Return the take-down of the capture's page if it covers the capture."""
         page = self._page(capture.page_id or "")
         if page is None:
             return None
@@ -375,27 +375,27 @@ class AccessControl:
         return None if by_page is None or self._is_shared(capture) else by_page
 
     def check_payload(self, body: bytes) -> None:
-        """Let bytes leave, decoded as they are.
+        """Check decoded bytes against digest take-downs before they are sent.
 
-        A record spells the digest of its payload as it was transferred; people take down what they
-        see. So what leaves is held against the digests, too.
+        A record's digest covers the payload as transferred, while a take-down may name the digest
+        of the decoded content; therefore outgoing bytes are checked too.
 
         Raises:
-            TakenDownError: they must not leave.
+            TakenDownError: the bytes must not be sent.
             TransientError: the decisions cannot be read.
         """
         if self.depend_on_payloads():
             self.check_digests(digests_of((body,)))
 
     def depend_on_payloads(self) -> bool:
-        """Whether a payload must be read before it is known that it may leave."""
+        """Return True when a payload must be read to decide whether it may be sent."""
         return self.holds.any_threat() or self._takedowns().has(TakedownKind.DIGEST)
 
     def check_digests(self, digests: Iterable[str]) -> None:
-        """Let the bytes leave whose digests these are.
+        """Check that a payload with these digests may be sent.
 
         Raises:
-            TakenDownError: they must not leave.
+            TakenDownError: it may not.
             TransientError: the decisions cannot be read.
         """
         takedowns, now = self._takedowns(), self._now()
@@ -411,7 +411,7 @@ class AccessControl:
         return None
 
     def _hops(self, page_ids: list[str]) -> Sequence[Any]:
-        """Redirects on the way to the pages' documents; parts of pages begin after these."""
+        """Return the redirects that led to the pages' documents."""
         if not page_ids:
             return ()
         marks, values = _marks(page_ids)
@@ -427,7 +427,7 @@ class AccessControl:
         )
 
     def _documents(self, page_ids: list[str]) -> Sequence[Any]:
-        """The payloads of pages' documents: of what the site sent, and of the DOM."""
+        """Return the payloads of the pages' documents: server response and DOM."""
         marks, values = _marks(page_ids)
         return self._rows(
             "SELECT c.page_id, c.digest FROM captures AS c"  # noqa: S608 names of values
@@ -437,14 +437,14 @@ class AccessControl:
         )
 
     def _is_shared(self, capture: Capture) -> bool:
-        """Whether another page has the same payload."""
+        """Return True when another page has the same payload."""
         query = "SELECT 1 AS one FROM captures WHERE digest = :digest AND page_id <> :page LIMIT 1"
         values = {"digest": capture.digest, "page": capture.page_id or ""}
         return bool(self._rows(query, values))
 
 
 def digests_of(blocks: Iterable[bytes]) -> list[str]:
-    """The digests of what the blocks are together, by every algorithm that a take-down may name."""
+    """Return the digests of the joined blocks, by every algorithm that a take-down may name."""
     sums = [hashlib.new(algorithm, usedforsecurity=False) for algorithm in _ALGORITHMS]
     for block in blocks:
         for each in sums:

@@ -22,9 +22,9 @@ _LOCK = 7_130_223  # of whoever makes the tables; any number that nobody else us
 
 
 class PostgresDecisionStore:
-    """The decisions in the database that the address names. From any thread; `close` it.
+    """Decision store in PostgreSQL. Thread-safe; `close` after use.
 
-    The first change makes the tables.
+    Tables are created by the first change.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class PostgresDecisionStore:
         self._has_tables = False
 
     def version(self) -> int:
-        """The number of the last change, as of `HELD_S` ago at most."""
+        """Return the version of the last change, at most `HELD_S` seconds old."""
         now = self._monotonic()
         held = self._held
         if held is None or now - held[0] >= HELD_S:
@@ -47,11 +47,11 @@ class PostgresDecisionStore:
         return held[1]
 
     def rows(self, query: str, values: Values) -> list[Any]:
-        """The answer's rows."""
+        """Run a query and return its rows."""
         return self._reading.rows(query, values)
 
     def change(self, changes: Iterable[tuple[str, Values]]) -> None:
-        """Make the changes."""
+        """Apply the changes in one transaction."""
         with self._lock:
             try:
                 conninfo = make_conninfo(**self._address.parameters, **_OPTIONS)
@@ -67,7 +67,7 @@ class PostgresDecisionStore:
             self._held = None
 
     def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         self._reading.close()
 
     def _change(
@@ -84,7 +84,7 @@ class PostgresDecisionStore:
         connection.execute("UPDATE decision_version SET n = n + 1")
 
     def _make_tables(self, connection: psycopg.Connection[Any]) -> None:
-        """Make what is missing. Whoever may make no schema may use one that was made before."""
+        """Create missing tables; an existing schema is used if the role may not create one."""
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         schema = self._address.index
         query = "SELECT count(*) FROM pg_namespace WHERE nspname = %s"

@@ -1,19 +1,19 @@
 """Store of access decisions (SQLite), its schema, and values that follow its changes.
 
-version    one row: a number that every change raises, so that a reader knows in microseconds
-           whether what it holds is still what was decided.
-takedowns  `playback.access.takedowns`; a row is never deleted. ``changed`` is the version that the
-           row's last change started from, so that a reader asks only for what is new to it.
-erasures   a row for each record whose payload was erased for a take-down.
-levels     `playback.access.levels`, with level_rights and stored_levels; rows are only ever added
+version    one row: a number that every change increments, so that a reader can check cheaply
+           whether its cached values are current.
+takedowns  `playback.access.takedowns`; rows are never deleted. ``changed`` is the version before
+           the row's last change, so that readers fetch only what is new.
+erasures   one row for each record whose payload was erased for a take-down.
+levels     `playback.access.levels`, with level_rights and stored_levels; append-only
 verdicts   `playback.access.holds`
 url_lists  `playback.access.threat_lists`
 
-Moments are whole milliseconds since 1970 UTC.
+Times are integer milliseconds since 1970 UTC.
 
-A decision counts from the moment it is written, on every route and in every process (P-22): whoever
-answers readers holds what it read as a `WatchedValue` value, and looks at the store's version before each
-answer. A store that is there and cannot be read is an error, never an empty one: playback fails closed.
+A decision takes effect when it is written, on every route and in every process (P-22): servers
+cache what they read in a `WatchedValue` and check the store's version before each response. A store
+that exists but cannot be read is an error, never an empty store: playback fails closed.
 """
 
 import re
@@ -116,44 +116,44 @@ _COPIED = [
 
 
 class DecisionStore(Protocol):
-    """Decisions of one archive. From any thread; `close` it."""
+    """Store of one archive's access decisions. Thread-safe; `close` after use."""
 
     def version(self) -> int:
-        """A number that differs after each change; 0 while nothing was ever decided.
+        """Return a number that changes with each write; 0 for an empty store.
 
         Raises:
-            TransientError: the store is there and cannot be read.
+            TransientError: the store exists but cannot be read.
         """
         ...
 
     def rows(self, query: str, values: Values) -> list[Any]:
-        """The answer's rows, whose columns are found by name; none while nothing was ever decided.
+        """Run a query and return rows with columns accessible by name; empty without a store.
 
         Raises:
-            TransientError: the store is there and cannot be read.
+            TransientError: the store exists but cannot be read.
         """
         ...
 
     def change(self, changes: Iterable[tuple[str, Values]]) -> None:
-        """Make all of the changes, or none, and raise the version.
+        """Apply all changes in one transaction and increment the version.
 
         Raises:
-            TransientError: they could not be made.
+            TransientError: the changes could not be written.
         """
         ...
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         ...
 
 
 def open_decisions(layout: Layout, url: str = "") -> DecisionStore:
-    """The decisions about a collection: beside its own index, or beside the one that `url` names.
+    """Return the decision store of a collection: next to its index, or next to the one `url` names.
 
-    Nothing is opened yet.
+    The store is opened on first use.
 
     Raises:
-        ConfigError: `url` names none.
+        ConfigError: `url` is not the address of an index.
     """
     if not url:
         return SqliteDecisionStore(layout.decisions_db)
@@ -163,10 +163,10 @@ def open_decisions(layout: Layout, url: str = "") -> DecisionStore:
 
 
 def copy_decisions(source: DecisionStore, path: Path) -> None:
-    """Copy all decisions into a new file, which is not made while nothing was ever decided.
+    """Copy all decisions into a new file; no file is created while there are none.
 
     Raises:
-        TransientError: they cannot be read.
+        TransientError: the decisions cannot be read.
     """
     changes: list[tuple[str, Values]] = []
     for table in _COPIED:
@@ -180,24 +180,24 @@ def copy_decisions(source: DecisionStore, path: Path) -> None:
 
 
 class OffloadedStore:
-    """A store asked through `call`, maybe where waiting for it holds up nobody else."""
+    """Decision store whose operations run through `call`, e.g. in another thread."""
 
     def __init__(self, store: DecisionStore, call: Callable[..., Any]) -> None:
         self._store = store
         self._call = call
 
     def version(self) -> int:
-        """The number of the last change."""
+        """Return the version of the last change."""
         found: int = self._call(self._store.version, ())
         return found
 
     def rows(self, query: str, values: Values) -> list[Any]:
-        """The answer's rows."""
+        """Run a query and return its rows."""
         found: list[Any] = self._call(self._store.rows, (query, values))
         return found
 
     def change(self, changes: Iterable[tuple[str, Values]]) -> None:
-        """Make the changes."""
+        """Apply the changes in one transaction."""
         self._call(self._store.change, (list(changes),))
 
     def close(self) -> None:
@@ -206,10 +206,10 @@ class OffloadedStore:
 
 
 class SqliteDecisionStore:
-    """The decisions of one collection, in a file that the first change creates.
+    """Decision store of one collection in a SQLite file, created by the first change.
 
-    Reading needs no right to write: from a folder where nothing can be written, a file at rest is read
-    as it stands, and anew whenever it is another.
+    Reading needs no write permission: in a read-only directory the file is opened as immutable and
+    opened again when it is replaced.
     """
 
     def __init__(self, path: Path) -> None:
@@ -221,12 +221,12 @@ class SqliteDecisionStore:
         self._is_frozen = False
 
     def version(self) -> int:
-        """The number of the last change."""
+        """Return the version of the last change."""
         found = self.rows("SELECT n FROM decision_version", {})
         return int(found[0]["n"]) if found else 0
 
     def rows(self, query: str, values: Values) -> list[Any]:
-        """The answer's rows."""
+        """Run a query and return its rows."""
         with self._lock:
             try:
                 return self._ask(query, values)
@@ -235,7 +235,7 @@ class SqliteDecisionStore:
                 raise TransientError(f"The decisions cannot be read: {error}.") from error
 
     def change(self, changes: Iterable[tuple[str, Values]]) -> None:
-        """Make the changes."""
+        """Apply the changes in one transaction."""
         with self._lock:
             try:
                 self._connected()  # closes what belongs to another file
@@ -284,7 +284,7 @@ class SqliteDecisionStore:
         self._reader = self._writer = self._opened = None
 
     def _connected(self) -> sqlite3.Connection | None:
-        """The connection to the file that is there now; None when there is none."""
+        """Return a connection to the current file; None when there is none."""
         identity = self._identity()
         if identity is None:
             self._close()
@@ -296,7 +296,7 @@ class SqliteDecisionStore:
         return self._reader
 
     def _identity(self) -> tuple[int, ...] | None:
-        """Differs when another file must be opened."""
+        """Return a value that changes when the file must be opened again."""
         try:
             found = self._path.stat()
         except FileNotFoundError:
@@ -359,7 +359,7 @@ class SqliteDecisionStore:
 
 
 class WatchedValue(Generic[T]):
-    """What `load` made of a store, made again after every change of the store. From any thread."""
+    """Value that `load` computes from a store, recomputed after every change. Thread-safe."""
 
     def __init__(self, store: DecisionStore, load: Callable[[DecisionStore], T]) -> None:
         self._store = store
@@ -367,7 +367,7 @@ class WatchedValue(Generic[T]):
         self._held: tuple[int, T] | None = None
 
     def now(self) -> T:
-        """The value as of now.
+        """Return the current value.
 
         Raises:
             TransientError: the store cannot be read.

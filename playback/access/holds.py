@@ -1,12 +1,12 @@
 """Malware verdicts, and the holds that follow from them and from threat lists (C-16).
 
-A verdict is about a payload, so it holds for every capture of it: revisits and copies at other URLs
-have the same digest. A digest is kept in one spelling, so that it is found however a record spells it.
-A payload that a later scan could not look into keeps the threat that an earlier one found.
+A verdict belongs to a payload digest, so it covers every capture with that payload, including
+revisits and copies at other URLs. Digests are normalised to one spelling. If a later scan cannot
+read a payload, the threat found by an earlier one stays.
 
-A payload in which a scanner found a threat never leaves, by whatever route it is asked for; the record
-stays in its WARC, and the screenshot is shown. Before the copy of an address that is on a list of bad
-ones stands a notice, which its reader may pass. Asked together with take-downs (`playback.access.control`).
+A payload in which a scanner found a threat is never sent, on any route; the record stays in its
+WARC, and the screenshot is shown. For a URL on a threat list a warning page precedes the copy,
+which the reader may pass. Checked together with take-downs (`playback.access.control`).
 """
 
 import zlib
@@ -38,13 +38,13 @@ _MOST_AT_ONCE = 500  # values in one question
 
 @dataclass(frozen=True, slots=True)
 class ScanVerdict:
-    """What a scanner said of a payload.
+    """Result of scanning a payload.
 
     Attributes:
         digest: of the payload; see `digest_key`.
         threat: the signature's name; empty when none matched.
-        scanner: which program, with its signatures' version.
-        skipped: why the scanner did not look into it; empty when it did.
+        scanner: engine and signature version.
+        skipped: why the payload was not scanned; empty when it was.
     """
 
     digest: str
@@ -55,7 +55,7 @@ class ScanVerdict:
 
 
 class ThreatIndex:
-    """The payloads in which a threat was found, ready to be asked for each capture."""
+    """Index of payloads with a threat, by digest."""
 
     def __init__(self, verdicts: Iterable[ScanVerdict] = ()) -> None:
         self._by_digest = {digest_key(each.digest): each for each in verdicts if each.threat}
@@ -64,39 +64,39 @@ class ThreatIndex:
         return bool(self._by_digest)
 
     def digests(self) -> list[str]:
-        """Of these payloads, sorted."""
+        """Return the digests, sorted."""
         return sorted(self._by_digest)
 
     def on(self, digest: str) -> ScanVerdict | None:
-        """The verdict that names a threat in the payload of that digest; None when there is none."""
+        """Return the verdict with a threat for that payload digest; None when there is none."""
         # Most archives know no threat, and then no digest needs to be read.
         return self._by_digest.get(digest_key(digest)) if self._by_digest else None
 
 
 def load_threats(store: DecisionStore) -> ThreatIndex:
-    """All threats that the store knows.
+    """Load all threats in the store.
 
     Raises:
-        TransientError: it cannot be read.
+        TransientError: the store cannot be read.
     """
     return ThreatIndex(list_threats(store))
 
 
 def list_threats(store: DecisionStore) -> list[ScanVerdict]:
-    """The verdicts that name a threat, newest first."""
+    """Return the verdicts with a threat, newest first."""
     query = f"SELECT {_COLUMNS} FROM verdicts WHERE threat <> '' ORDER BY scanned_ms DESC, digest"  # noqa: S608 constants
     return [_verdict(row) for row in store.rows(query, {})]
 
 
 def verdict_of(store: DecisionStore, digest: str) -> ScanVerdict | None:
-    """What is known of a payload; None when no scanner ever saw it."""
+    """Return the verdict of a payload; None when it was never scanned."""
     query = f"SELECT {_COLUMNS} FROM verdicts WHERE digest = :digest"  # noqa: S608 constants
     found = store.rows(query, {"digest": digest_key(digest)})
     return _verdict(found[0]) if found else None
 
 
 def scanned_digests(store: DecisionStore, digests: Sequence[str], scanner: str) -> set[str]:
-    """Which of the digests that scanner has a verdict of, as they were given."""
+    """Return those digests, as given, for which that scanner has a verdict."""
     keys = {digest: digest_key(digest) for digest in digests}
     wanted, known = sorted(set(keys.values())), set[str]()
     for start in range(0, len(wanted), _MOST_AT_ONCE):
@@ -109,10 +109,10 @@ def scanned_digests(store: DecisionStore, digests: Sequence[str], scanner: str) 
 
 
 def store_verdicts(store: DecisionStore, verdicts: Iterable[ScanVerdict]) -> None:
-    """Write the verdicts; a newer one takes the place of an older one.
+    """Store the verdicts; a newer one replaces an older one.
 
     Raises:
-        TransientError: they could not be kept.
+        TransientError: the verdicts could not be written.
     """
     changes: list[tuple[str, Values]] = [(_KEEP, _values(each)) for each in verdicts]
     if changes:
@@ -120,7 +120,7 @@ def store_verdicts(store: DecisionStore, verdicts: Iterable[ScanVerdict]) -> Non
 
 
 def digest_key(digest: str) -> str:
-    """The one spelling that verdicts are kept under; a text that is no digest stays as it is."""
+    """Normalize a digest to the spelling used in the store; other text is returned unchanged."""
     if len(digest) == 71 and digest.startswith("sha256:") and digest.islower():
         return digest
     try:
@@ -148,7 +148,7 @@ UNSCANNED = "WEBOID_UNSCANNED"  # the environment variable that tells replay the
 
 
 class UnscannedPolicy(StrEnum):
-    """What becomes of a download that no scanner has looked into."""
+    """Policy for downloads that have not been scanned."""
 
     ALLOW = "allow"  # it is handed out, and said to be unscanned
     HOLD = "hold-downloads"  # it is held back until it was scanned
@@ -156,10 +156,10 @@ class UnscannedPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PayloadHold(Takedown):
-    """A payload that must not leave, whoever asks.
+    """Decision that a payload must not be sent.
 
     Attributes:
-        verdict: what the scanner found; None: it has not looked yet.
+        verdict: the scan result; None: not scanned yet.
     """
 
     verdict: ScanVerdict | None = None
@@ -172,14 +172,14 @@ class _HoldState(NamedTuple):
 
 
 class HoldIndex:
-    """What is held back now. From any thread.
+    """Current holds. Thread-safe.
 
     Args:
-        decisions: what scanners found, and which lists there are; None: nothing is known.
-        lists: the folder of the lists' files; None: no list is asked.
-        unscanned: what becomes of downloads that were not scanned.
+        decisions: scan verdicts and threat lists; None: none.
+        lists: directory of the threat list files; None: no list is used.
+        unscanned: policy for downloads that were not scanned.
 
-    Every question raises TransientError when decisions or lists cannot be read.
+    All methods raise TransientError when decisions or lists cannot be read.
     """
 
     def __init__(
@@ -199,25 +199,25 @@ class HoldIndex:
         )
 
     def state(self) -> str:
-        """Differs when other payloads hold a threat; empty while none does."""
+        """Return a value that changes with the set of payloads with a threat; empty without any."""
         return self._known().state
 
     def any_threat(self) -> bool:
-        """Whether any payload at all holds a threat."""
+        """Return True when any payload has a threat."""
         return bool(self._known().threats)
 
     def threat(self, digests: Iterable[str]) -> ScanVerdict | None:
-        """The first verdict that names a threat in one of these payloads."""
+        """Return the first verdict with a threat for one of these payloads."""
         threats = self._known().threats
         return next((found for each in digests if (found := threats.on(each))), None)
 
     def payload(self, digest: str) -> PayloadHold | None:
-        """Why the payload of that digest must not leave; None: it may."""
+        """Return why the payload with that digest must not be sent; None if it may."""
         verdict = self._known().threats.on(digest)
         return None if verdict is None else hold_of(verdict)
 
     def download(self, digest: str) -> PayloadHold | None:
-        """Why the payload must not be handed out as a file; None: it may."""
+        """Return why the payload must not be downloaded as a file; None if it may."""
         found = self.payload(digest)
         if found is not None or self.unscanned is UnscannedPolicy.ALLOW:
             return found
@@ -236,18 +236,18 @@ class HoldIndex:
         )
 
     def verdict(self, digest: str) -> ScanVerdict | None:
-        """What is known of the payload; None when no scanner ever saw it."""
+        """Return the verdict of the payload; None when it was never scanned."""
         return None if self._decisions is None else verdict_of(self._decisions, digest)
 
     def listed(self, *urls: str) -> ListHit | None:
-        """Where one of the addresses is listed, what holds it back before what warns."""
+        """Return the list entry of one of the URLs; blocking lists take precedence over warning ones."""
         lists = self._known().lists
         hits = [hit for url in urls if (hit := lists.on(url)) is not None] if lists else []
         return min(hits, key=lambda hit: hit.on.effect is not ListEffect.HOLD, default=None)
 
 
 def hold_of(verdict: ScanVerdict) -> PayloadHold:
-    """The decision that follows from a verdict."""
+    """Return the hold that follows from a verdict."""
     reason = f"{verdict.scanner} found {verdict.threat} in it."
     return _held(verdict.digest, reason, verdict.scanned_at, verdict)
 

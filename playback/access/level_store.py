@@ -1,7 +1,7 @@
 """Level decisions in the decision store, append-only.
 
-What holds is the last decision about each thing. Reading goes on where it stopped, so a change costs
-what it says and not what was said before.
+The last decision about a target is in force. Reads are incremental: only rows that are new since
+the last read are fetched.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ _RIGHT_COLUMNS = "number, wiki, editor, scope, most, actor, actor_wiki, decided_
 
 @dataclass(frozen=True, slots=True)
 class _LevelLogState:
-    """What was read of the book, and up to where."""
+    """State of the incremental read: decisions read so far, and the position."""
 
     rules: LevelRules
     last_rule: tuple[int, int] = (0, 0)  # number and moment
@@ -46,7 +46,7 @@ class _LevelLogState:
 
 
 class LevelStore:
-    """The decisions about levels in a store, which belongs to whoever lends it. From any thread."""
+    """Level decisions in a store owned by the caller. Thread-safe."""
 
     def __init__(self, store: DecisionStore) -> None:
         self._store = store
@@ -54,7 +54,7 @@ class LevelStore:
         self._watched = WatchedValue(store, self._load)
 
     def now(self) -> LevelRules:
-        """What holds now.
+        """Return the rules in force.
 
         Raises:
             TransientError: the store cannot be read.
@@ -70,11 +70,11 @@ class LevelStore:
         now: datetime,
         reason: str = "",
     ) -> None:
-        """Give all of the targets that level; None: take their rules away.
+        """Set the level of all targets, or remove their rules (None), in one transaction.
 
         Raises:
-            InputError: the actor may not do that to one of them, there is no rule to take away, or
-                the reason is too long; then none of them is changed.
+            InputError: the actor lacks the right for one of them, there is no rule to remove, or
+                the reason is too long; then no target is changed.
             TransientError: the store cannot be written.
         """
         self.check(targets, level, actor=actor)
@@ -90,7 +90,7 @@ class LevelStore:
         now: datetime,
         reason: str = "",
     ) -> None:
-        """Give all of the targets that stored level; arguments and errors as of `decide`."""
+        """Set the stored level of all targets; arguments and errors as for `decide`."""
         self.check_stored(targets, level, actor=actor)
         by = _by(actor, now, reason)
         self._store.change(_additions(_STORED_TABLE, targets, level, by))
@@ -98,10 +98,10 @@ class LevelStore:
     def check(
         self, targets: Sequence[LevelTarget], level: Level | None, *, actor: LevelActor
     ) -> None:
-        """Return when the actor may `decide` that.
+        """Check that the actor may `decide` this.
 
         Raises:
-            InputError: not of all of the targets, or there is no rule to take away.
+            InputError: not for all of the targets, or there is no rule to remove.
             TransientError: the store cannot be read.
         """
         _check(self.now(), targets, level, actor)
@@ -109,14 +109,14 @@ class LevelStore:
     def check_stored(
         self, targets: Sequence[LevelTarget], level: StoredLevel | None, *, actor: LevelActor
     ) -> None:
-        """Return when the actor may `decide_stored` that; raises as `check`."""
+        """Check that the actor may `decide_stored` this; raises as `check`."""
         _check(self.now().stored, targets, level, actor)
 
     def allow(self, right: LevelRight) -> None:
-        """Let editors decide what `right` says; with ``most=None`` no longer. Its number is not read.
+        """Grant editors a right, or withdraw it with ``most=None``. The right's number is ignored.
 
         Raises:
-            InputError: its actor is no operator, or there is no such right to withdraw.
+            InputError: its actor is not an operator, or there is no such right to withdraw.
             TransientError: the store cannot be written.
         """
         if not right.actor.is_operator:
@@ -143,7 +143,7 @@ class LevelStore:
         )
 
     def history(self) -> list[Rule]:
-        """Every decision about shown levels, the oldest first.
+        """Return every decision about shown levels, oldest first.
 
         Raises:
             TransientError: the store cannot be read.
@@ -151,7 +151,7 @@ class LevelStore:
         return self._rules_after(0)
 
     def stored_history(self) -> list[StoredRule]:
-        """Every decision about stored levels, the oldest first.
+        """Return every decision about stored levels, oldest first.
 
         Raises:
             TransientError: the store cannot be read.
@@ -159,7 +159,7 @@ class LevelStore:
         return self._stored_after(0)
 
     def rights_history(self) -> list[LevelRight]:
-        """Every decision about rights, the oldest first.
+        """Return every decision about rights, oldest first.
 
         Raises:
             TransientError: the store cannot be read.

@@ -1,4 +1,4 @@
-"""Parser of level targets that people type: link, domain, wiki or everything."""
+"""Parser of level targets: link, domain, wiki or everything."""
 
 from core.errors import BadUrlError, InputError
 from core.urls import fetch_key, host_of, identity_key
@@ -8,12 +8,12 @@ _NEVER_IN_DOMAINS = frozenset("/?#@\\")
 
 
 def target_of(*, wiki: str = "", domain: str = "", link: str = "") -> LevelTarget:
-    """The link, the domain, the wiki, or, when none is given, everything.
+    """Return the target for a link, a domain, a wiki or, without any of them, everything.
 
-    A domain holds for all below it; ``*.example.org`` means ``example.org``.
+    A domain includes all its subdomains; ``*.example.org`` means ``example.org``.
 
     Raises:
-        InputError: one of them is none, or both a link and a domain are given.
+        InputError: one of them is invalid, or both a link and a domain are given.
     """
     wiki = check_wiki(wiki) if wiki else ""
     if link and domain:

@@ -1,14 +1,13 @@
-"""Levels of a copy: rules, rights of editors, and which rule wins (A18 to A21); pure.
+"""Levels of a copy: rules, rights of editors, and rule precedence (A18 to A21); pure.
 
-A rule gives a level to one link, to a domain with all below it, to a wiki, or to everything. For a URL
-a link's rule goes before a domain's, the longer domain before the shorter, any domain before the
-wiki, the wiki before the default; of two that name the same thing the reader's wiki's own goes before
-the one for all wikis.
+A rule assigns a level to a link, a domain with its subdomains, a wiki, or everything. For a URL the
+order of precedence is: link, longest domain, shorter domains, wiki, default. Among rules for the
+same target, the rule of the reader's wiki precedes the rule for all wikis.
 
-A rule that an editor made counts as far as the editors' right reaches now: lowering a wiki's most
-lowers what its editors had allowed before, and where the right is gone, their rules only take away.
+An editor's rule is limited by the editor's current right: lowering the maximum of a wiki lowers
+what its editors allowed before, and once the right is withdrawn their rules can only restrict.
 
-Stored levels (`core.config.stored_level`) go by rules of their own, which are found in the same order.
+Stored levels (`core.config.stored_level`) have rules of their own with the same precedence.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -28,7 +27,7 @@ _LONGEST_ACTOR = 255  # characters; MediaWiki allows as many bytes
 
 
 class Level(StrEnum):
-    """How a copy is shown, from the least to the most."""
+    """Level of a copy, in ascending order of what is shown."""
 
     TEXT = "text"  # text and paragraphs
     LIMITED = "limited"  # headings, lists, tables, links; no look of its own
@@ -38,11 +37,11 @@ class Level(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 for the least."""
+        """Return the position in the order; 0 is the lowest."""
         return _RANKS[self]
 
     def covers(self, other: "Level") -> bool:
-        """True when whoever may see this may see the other."""
+        """Return True when this level is equal to or above the other."""
         return self.rank >= other.rank
 
 
@@ -51,11 +50,11 @@ DEFAULT_LEVEL = Level(core.page_classes.DEFAULT_REPLAY_LEVEL)
 
 
 class _RankedLevel(Protocol):
-    """A level of either kind."""
+    """Shown or stored level."""
 
     @property
     def rank(self) -> int:
-        """0 for the least."""
+        """Return the position in the order; 0 is the lowest."""
         ...
 
 
@@ -63,12 +62,12 @@ _L = TypeVar("_L", bound=_RankedLevel)
 
 
 def lowest_level(*levels: Level) -> Level:
-    """The one of them that shows the least."""
+    """Return the lowest of the levels."""
     return min(levels, key=lambda level: level.rank)
 
 
 class LevelScope(StrEnum):
-    """What a rule is about; an earlier one goes before a later one."""
+    """Scope of a rule, in order of precedence."""
 
     LINK = "link"
     DOMAIN = "domain"
@@ -86,9 +85,9 @@ _REACH = {
 
 @dataclass(frozen=True, slots=True)
 class LevelActor:
-    """Who decides: an operator, or an editor of a wiki.
+    """Author of a decision: an operator, or an editor of a wiki.
 
-    Whoever passes on what a wiki's user wants must name the wiki: without one it is an operator.
+    Callers that act for a wiki's user must set the wiki: an actor without one is an operator.
     """
 
     name: str
@@ -96,19 +95,19 @@ class LevelActor:
 
     @property
     def is_operator(self) -> bool:
-        """True for who may decide anything."""
+        """Return True for an operator, who may decide anything."""
         return not self.wiki
 
     def __str__(self) -> str:
-        """``name``, or ``name@wiki``."""
+        """Return ``name``, or ``name@wiki``."""
         return f"{self.name}@{self.wiki}" if self.wiki else self.name
 
 
 def parse_actor(text: str) -> LevelActor:
-    """The actor that ``name`` or ``name@wiki`` means; MediaWiki lets no user's name hold an ``@``.
+    """Parse ``name`` or ``name@wiki``; MediaWiki user names never contain ``@``.
 
     Raises:
-        InputError: it names nobody.
+        InputError: the text is not an actor.
     """
     name, at, wiki = text.strip().partition("@")
     if not name or len(name) > _LONGEST_ACTOR or not name.isprintable():
@@ -117,20 +116,20 @@ def parse_actor(text: str) -> LevelActor:
 
 
 def check_wiki(name: str) -> str:
-    """The name of a wiki, which stands in addresses.
+    """Validate the name of a wiki, which is used in URL paths, and return it.
 
     Raises:
-        InputError: it is no name.
+        InputError: it is not a valid name.
     """
     return check_name(name, of="a wiki", limit=LONGEST_WIKI)
 
 
 @dataclass(frozen=True, slots=True)
 class LevelTarget:
-    """What a rule is about; what people type becomes one in `playback.access.level_targets`.
+    """Target of a rule; user input is parsed by `playback.access.level_targets`.
 
     Attributes:
-        wiki: whose readers it is about; empty: everybody.
+        wiki: whose readers are affected; empty: all readers.
         what: a link's identity key, or a domain; else empty.
     """
 
@@ -139,7 +138,7 @@ class LevelTarget:
     what: str = ""
 
     def __str__(self) -> str:
-        """In words, for people."""
+        """Return a description for people."""
         where = f" in the wiki {self.wiki}" if self.wiki else ""
         if self.scope is LevelScope.WIKI:
             return f"the wiki {self.wiki}"
@@ -148,13 +147,13 @@ class LevelTarget:
 
 @dataclass(frozen=True)  # no slots: generic aliases set an attribute (Python 3.11)
 class LevelDecision(Generic[_L]):
-    """One decision about a level.
+    """Decision about a level.
 
     Attributes:
-        number: later decisions of one kind have higher ones.
-        level: None when the decision was to have no rule any more.
-        actor: who decided.
-        is_stored: it is about what is recorded.
+        number: increases with each decision of the same kind.
+        level: None when the rule was removed.
+        actor: author of the decision.
+        is_stored: the decision is about the stored level.
     """
 
     number: int
@@ -172,15 +171,16 @@ StoredRule = LevelDecision[StoredLevel]
 
 @dataclass(frozen=True, slots=True)
 class LevelRight:
-    """One decision about what a wiki's editors may decide.
+    """Decision about the rights of a wiki's editors.
 
     Attributes:
-        number: later decisions have higher ones.
-        wiki: within which wiki.
-        editor: which of its editors; empty: each whom no right of their own is given.
-        scope: `Scope.LINK`, `Scope.DOMAIN` for links and domains, `Scope.WIKI` for the wiki itself, too.
-        most: the most that they may allow; None: nothing may be decided any more.
-        actor: who gave or withdrew it.
+        number: increases with each decision.
+        wiki: where the right applies.
+        editor: name of the editor; empty: all editors without a right of their own.
+        scope: `Scope.LINK`, `Scope.DOMAIN` (links and domains), or `Scope.WIKI` (also the wiki
+            itself).
+        most: the highest level they may allow; None: the right is withdrawn.
+        actor: operator who granted or withdrew it.
     """
 
     number: int
@@ -195,11 +195,11 @@ class LevelRight:
 
 @dataclass(frozen=True)  # no slots: generic aliases set an attribute (Python 3.11)
 class LevelRuling(Generic[_L]):
-    """The level of a URL, and why.
+    """Level of a URL, with the rule that determines it.
 
     Attributes:
-        rule: what decided; None: nothing did, and the level is the default.
-        is_capped: the rule says more than its editor may allow now.
+        rule: the rule applied; None: none matched, and the level is the default.
+        is_capped: the rule's level exceeds the current right of its editor.
     """
 
     level: _L
@@ -213,14 +213,14 @@ StoredRuling = LevelRuling[StoredLevel]
 
 @dataclass(frozen=True)  # no slots: generic aliases set an attribute (Python 3.11)
 class _LevelKind(Generic[_L]):
-    """One kind of level: its words, bounds and default.
+    """Kind of level (shown or stored): wording, bounds and default.
 
     Attributes:
-        verb: what is done with a page at the level.
-        default: without a rule.
-        unreadable: of what no browser can parse.
-        highest: what an operator may allow.
-        allowed_by: the highest that an editor may allow whose right reaches to a shown level.
+        verb: used in messages, e.g. ``show``.
+        default: level without a rule.
+        unreadable: level of URLs that cannot be parsed.
+        highest: the highest level an operator may allow.
+        allowed_by: returns the highest level allowed by a right to a shown level.
     """
 
     verb: str
@@ -235,7 +235,7 @@ def _same(most: Level) -> Level:
 
 
 def _storable(most: Level) -> StoredLevel:
-    """Return the highest stored level of an editor: whose readers see images may have all stored."""
+    """Return the highest stored level for a right: everything from level images, else text."""
     return StoredLevel.EVERYTHING if most.covers(Level.IMAGES) else StoredLevel.TEXT
 
 
@@ -247,7 +247,7 @@ Rights = Mapping[tuple[str, str], LevelRight]
 
 
 class RuleTable(Generic[_L]):
-    """The rules of one kind that hold, and the rights to make them. Never changes."""
+    """Rules of one kind in force, and the rights to change them. Immutable."""
 
     def __init__(
         self, kind: _LevelKind[_L], rules: Mapping[LevelTarget, LevelDecision[_L]], rights: Rights
@@ -258,11 +258,11 @@ class RuleTable(Generic[_L]):
 
     @property
     def rules(self) -> Collection[LevelDecision[_L]]:
-        """The rules that hold."""
+        """Return the rules in force."""
         return self._rules.values()
 
     def ruling(self, url: str, wiki: str = "") -> LevelRuling[_L]:
-        """What decides on the URL; what no browser can parse has the least."""
+        """Return the ruling for a URL; URLs that cannot be parsed get the lowest level."""
         if not self._rules:
             return LevelRuling(self._kind.default)
         try:
@@ -272,21 +272,21 @@ class RuleTable(Generic[_L]):
         return self._first(rules)
 
     def speaking(self, url: str, wiki: str = "") -> list[LevelDecision[_L]]:
-        """Every rule about the URL, the one that goes before all others first.
+        """Return every rule that matches the URL, in order of precedence.
 
         Raises:
-            BadUrlError: no browser can parse it.
+            BadUrlError: the URL cannot be parsed.
         """
         return list(self._speaking(url, wiki))
 
     def at(self, target: LevelTarget) -> LevelDecision[_L] | None:
-        """The rule about that very thing."""
+        """Return the rule for exactly this target."""
         return self._rules.get(target)
 
     def most(self, actor: LevelActor, target: LevelTarget) -> _L | None:
-        """The most that the actor may allow there; None: the actor may decide nothing there.
+        """Return the highest level the actor may allow there; None: the actor has no right.
 
-        What is decided about the very same thing for everybody, which operators do, no editor exceeds.
+        An operator's rule for the same target and all wikis limits editors as well.
         """
         if actor.is_operator:
             return self._kind.highest
@@ -302,10 +302,10 @@ class RuleTable(Generic[_L]):
         return for_all.level
 
     def check_right(self, actor: LevelActor, target: LevelTarget, level: _L | None) -> None:
-        """Return when the actor may give the target that level, or with None take its rule away.
+        """Check that the actor may set that level for the target, or remove its rule (None).
 
         Raises:
-            InputError: the actor may not; the text says what would be allowed, or who may.
+            InputError: the actor may not; the text states the limit, or who may.
         """
         if actor.is_operator:
             return
@@ -340,7 +340,7 @@ class RuleTable(Generic[_L]):
         return f"{told}editors of {actor.wiki} decide on {which} only.{more}"
 
     def _first(self, rules: Iterator[LevelDecision[_L]]) -> LevelRuling[_L]:
-        """The ruling of the first rule; an editor's only as far as the right to it reaches now."""
+        """Return the ruling of the first rule, capped at the current right of an editor."""
         rule = next(rules, None)
         if rule is None:
             return LevelRuling(self._kind.default)
@@ -364,12 +364,12 @@ class RuleTable(Generic[_L]):
 
 
 class LevelRules(RuleTable[Level]):
-    """All rules and rights that hold, ready to be asked. Never changes; `after` makes another.
+    """All rules and rights in force. Immutable; `after` returns an updated copy.
 
-    It is the table of what is shown itself.
+    The object itself is the table of shown levels.
 
     Attributes:
-        stored: the table of what is recorded.
+        stored: the table of stored levels.
     """
 
     def __init__(
@@ -398,36 +398,36 @@ class LevelRules(RuleTable[Level]):
         rights: Iterable[LevelRight],
         stored: Iterable[StoredRule] = (),
     ) -> "LevelRules":
-        """These with later decisions, which come in their order."""
+        """Return a copy with later decisions applied in order."""
         return LevelRules(rules, rights, stored, before=self)
 
     @property
     def rights(self) -> Collection[LevelRight]:
-        """The rights that hold."""
+        """Return the rights in force."""
         return self._rights.values()
 
     @property
     def wikis(self) -> frozenset[str]:
-        """The wikis that `speak_of` knows."""
+        """Return the wikis that have rules of their own."""
         return self._wikis
 
     def speak_of(self, wiki: str) -> bool:
-        """True when there is a rule for that wiki's readers; else they are shown what everybody is."""
+        """Return True when the wiki has rules of its own; else the rules for all wikis apply."""
         return wiki in self._wikis
 
     def of(self, url: str, wiki: str = "") -> Level:
-        """The most that a reader of `wiki` (empty: of none) is shown of the URL."""
+        """Return the highest level shown of the URL to readers of `wiki` (empty: no wiki)."""
         return self.ruling(url, wiki).level
 
     def of_page(self, urls: Iterable[str], wiki: str = "") -> Level:
-        """The most that is shown of a page; see `page_ruling`."""
+        """Return the highest level shown of a page; see `page_ruling`."""
         return self.page_ruling(urls, wiki).level
 
     def page_ruling(self, urls: Iterable[str], wiki: str = "") -> Ruling:
-        """What decides on a page that goes by several URLs: the one cited, and the one it led to.
+        """Return the ruling for a page with several URLs: the cited one and the redirect target.
 
-        A rule about one of these links decides; else the URL with the least does, so that a redirect
-        from a domain that is trusted shows no more of one that is not.
+        A rule for one of these links decides; otherwise the URL with the lowest level, so that a
+        redirect from a trusted domain does not raise the level of an untrusted one.
         """
         rulings = [self.ruling(url, wiki) for url in dict.fromkeys(urls)]
         named = [
@@ -448,7 +448,7 @@ def _after(
 
 
 def _domains(host: str) -> Iterator[str]:
-    """The host and the domains that it lies in, the longest first."""
+    """Yield the host and its parent domains, longest first."""
     yield host
     while not host.startswith("[") and "." in host:
         host = host.partition(".")[2]

@@ -1,19 +1,19 @@
-"""Take-downs: what each kind covers, and their store (P-22).
+"""Take-downs: coverage of each kind, and their store (P-22).
 
-What each kind covers; all but digests go by the replay key (`core.url_keys`), and an artifact
-``urn:KIND:URL`` by the URL within it:
+All kinds except digests match by replay key (`core.url_keys`); an artifact ``urn:KIND:URL`` matches
+by the URL within it:
 
-url      the URL and what shares its replay key: the other scheme, with and without ``www.``, other
-         letter case, another order of arguments, any fragment
-prefix   that path and all below it, at the boundary of a segment: ``/a`` covers ``/a``, ``/a/b`` and
+url      the URL and all with the same replay key: the other scheme, with and without ``www.``, other
+         letter case, another order of query arguments, any fragment
+prefix   that path and all below it, at a segment boundary: ``/a`` covers ``/a``, ``/a/b`` and
          ``/a?q``, never ``/ab``; the same port only
-host     the host on every port, with and without ``www.``, and every host below it
-capture  the page of that URL and second, with all that was captured for it and for no other page
-digest   a payload, wherever it was captured
+host     the host on every port, with and without ``www.``, and all its subdomains
+capture  the page of that URL and second, with everything captured for it and for no other page
+digest   a payload, in every capture
 
-A look-up's cost grows with the parts of the URL asked about, never with the number of take-downs.
+The cost of a look-up grows with the number of URL segments, not with the number of take-downs.
 
-Nothing is ever deleted: a lifted take-down keeps who lifted it, when and why.
+Rows are never deleted: a lifted take-down records who lifted it, when and why.
 """
 
 import re
@@ -42,7 +42,7 @@ _MOST_LABELS = 128
 
 
 class TakedownKind(StrEnum):
-    """What a take-down names."""
+    """Kind of target of a take-down."""
 
     URL = "url"
     PREFIX = "prefix"
@@ -52,7 +52,7 @@ class TakedownKind(StrEnum):
 
 
 class TakedownEffect(StrEnum):
-    """What a reader is told."""
+    """Effect of a take-down on readers: hidden, or blocked with a notice."""
 
     BLOCK = "block"  # 451, with the public reason; still listed
     HIDE = "hide"  # as if it had never been captured
@@ -60,13 +60,13 @@ class TakedownEffect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TakedownSubject:
-    """What is to be shown: a record, or a page.
+    """Record or page to check against take-downs.
 
     Attributes:
-        url: its URL; of an artifact the ``urn:``, which stands for the URL within it.
-        timestamp: its moment, 14 digits.
-        digest: its payload's; empty when none is known.
-        page_id: the page it was captured for; empty when none is known.
+        url: its URL; for an artifact the ``urn:``, which stands for the URL within it.
+        timestamp: capture time, 14 digits.
+        digest: payload digest; empty when unknown.
+        page_id: page it was captured for; empty when unknown.
     """
 
     url: str
@@ -77,16 +77,16 @@ class TakedownSubject:
 
 @dataclass(frozen=True, slots=True)
 class Takedown:
-    """One decision that something must not be shown.
+    """Decision that something must not be shown.
 
     Attributes:
-        number: which it is, from 1; 0 while it was not kept.
-        what: URL, prefix, host or digest, as `normalize_target` spells it.
+        number: identifier from 1; 0 before it is stored.
+        what: URL, prefix, host or digest, as normalised by `normalize_target`.
         timestamp: of a capture, 14 digits; else empty.
-        reason: for readers, when the effect is to block.
-        ticket: where it was asked for; not for readers.
-        actor: who decided.
-        expires_at: when it ends by itself; None: never.
+        reason: shown to readers when the effect is to block.
+        ticket: reference of the request; not shown to readers.
+        actor: author of the decision.
+        expires_at: when it expires; None: never.
     """
 
     number: int
@@ -101,14 +101,15 @@ class Takedown:
     expires_at: datetime | None
 
     def holds(self, now: datetime) -> bool:
-        """Whether it has not ended by itself."""
+        """Return True when it has not expired."""
         return self.expires_at is None or now < self.expires_at
 
 
 class TakedownSet:
-    """Take-downs that were not lifted, ready to be asked about each record.
+    """Set of take-downs in force, indexed for look-up.
 
-    May be asked while another thread puts and drops: an answer counts what was there before or after.
+    Look-ups are safe while another thread calls `put` or `drop`; they see the state before or
+    after.
     """
 
     def __init__(self, takedowns: Iterable[Takedown] = ()) -> None:
@@ -121,20 +122,20 @@ class TakedownSet:
             self.put(each)
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of take-downs."""
         return len(self._by_number)
 
     @property
     def state_of_digests(self) -> str:
-        """Differs when other payloads are taken down; empty while none is."""
+        """Return a value that changes with the digest take-downs; empty without any."""
         return f"{self._digests:08x}" if self._count[TakedownKind.DIGEST] else ""
 
     def has(self, *kinds: TakedownKind) -> bool:
-        """Whether there is any of these kinds."""
+        """Return True when there is a take-down of one of these kinds."""
         return any(self._count[kind] for kind in kinds)
 
     def put(self, takedown: Takedown) -> None:
-        """Add it, or take it for the one that has its number."""
+        """Add the take-down, or replace the one with its number."""
         self.drop(takedown.number)
         key = (takedown.kind, takedown_key(takedown))
         self._by_key[key] = (*self._by_key.get(key, ()), takedown)
@@ -142,7 +143,7 @@ class TakedownSet:
         self._note(takedown, 1)
 
     def drop(self, number: int) -> None:
-        """Forget the one with that number, if there is one."""
+        """Remove the take-down with that number, if there is one."""
         takedown = self._by_number.pop(number, None)
         if takedown is None:
             return
@@ -155,15 +156,15 @@ class TakedownSet:
         self._note(takedown, -1)
 
     def on(self, subject: TakedownSubject, now: datetime) -> Takedown | None:
-        """The take-down that holds for the subject at `now`; None: it may be shown.
+        """Return the take-down that applies to the subject at `now`; None: it may be shown.
 
-        Hiding goes before blocking, and of equals the first decision counts. What a page's parts share
-        with it, its redirects and its document's payload are looked at by `playback.access.control`.
+        Hiding precedes blocking; among equals the first decision applies. Subresources, redirects
+        and the payload of a page's document are handled by `playback.access.control`.
         """
         return self._strictest(self._keys(subject), now) if self._by_number else None
 
     def on_capture(self, url: str, timestamp: str, now: datetime) -> Takedown | None:
-        """The take-down of that one capture, whatever else holds for its URL."""
+        """Return the take-down of that single capture, regardless of others for its URL."""
         if not self._count[TakedownKind.CAPTURE]:
             return None
         key = (TakedownKind.CAPTURE, f"{timestamp} {_url_key(url_within(url))}")
@@ -177,7 +178,7 @@ class TakedownSet:
         )
 
     def _keys(self, subject: TakedownSubject) -> Iterator[tuple[TakedownKind, str]]:
-        """Every key under which a take-down of the subject would be filed."""
+        """Yield every key under which a take-down of the subject may be stored."""
         count = self._count
         if count[TakedownKind.DIGEST] and subject.digest:
             yield TakedownKind.DIGEST, digest_key(subject.digest)
@@ -204,7 +205,7 @@ class TakedownSet:
 
 
 def strictest_takedown(takedowns: Iterable[Takedown | None]) -> Takedown | None:
-    """The one that counts of several for the same thing; None when there is none."""
+    """Return the strictest of several take-downs of one item; None for an empty list."""
     found = [each for each in takedowns if each is not None]
     if not found:
         return None
@@ -212,7 +213,7 @@ def strictest_takedown(takedowns: Iterable[Takedown | None]) -> Takedown | None:
 
 
 def url_within(url: str) -> str:
-    """The URL within an artifact's ``urn:``; any other as it is.
+    """Return the URL within an artifact's ``urn:``; other URLs are returned unchanged.
 
     >>> url_within("urn:view:https://example.org/"), url_within("https://example.org/")
     ('https://example.org/', 'https://example.org/')
@@ -223,10 +224,10 @@ def url_within(url: str) -> str:
 
 
 def normalize_target(kind: TakedownKind, text: str) -> str:
-    """What somebody typed, as it is kept.
+    """Normalize the target of a take-down as entered by the operator.
 
     Raises:
-        InputError: it is nothing of that kind.
+        InputError: the text is not of that kind.
 
     >>> normalize_target(TakedownKind.HOST, "WWW.Example.org."), normalize_target(TakedownKind.URL, "example.org")
     ('www.example.org', 'https://example.org/')
@@ -253,17 +254,17 @@ def normalize_target(kind: TakedownKind, text: str) -> str:
 
 
 def check_timestamp(text: str) -> str:
-    """The 14 digits of a capture's moment.
+    """Validate the 14-digit timestamp of a capture and return it.
 
     Raises:
-        InputError: they name none.
+        InputError: it is not a valid timestamp.
     """
     parse_timestamp14(text)
     return text
 
 
 def takedown_key(takedown: Takedown) -> str:
-    """What the take-down is filed under."""
+    """Return the look-up key of the take-down."""
     match takedown.kind:
         case TakedownKind.DIGEST:
             return digest_key(takedown.what)
@@ -277,7 +278,7 @@ def takedown_key(takedown: Takedown) -> str:
 
 @lru_cache(maxsize=4096)
 def digest_key(text: str) -> str:
-    """One spelling of a digest, however it is spelled; what is none stays what it is."""
+    """Normalize a digest to one spelling; other text is returned unchanged."""
     try:
         return str(Digest.parse(text))
     except InputError:
@@ -293,7 +294,7 @@ def _url_key(url: str) -> str:
 
 
 def _prefixes(key: str, longest: int) -> Iterator[str]:
-    """The key and all that it lies below, at boundaries of segments, up to `longest` characters."""
+    """Yield the key and its parent paths at segment boundaries, up to `longest` characters."""
     yield key
     at = key.find(")") + 1
     if at == 0:
@@ -308,7 +309,7 @@ def _prefixes(key: str, longest: int) -> Iterator[str]:
 
 
 def _hosts(key: str, url: str) -> Iterator[str]:
-    """The host of a key, without its port, and the hosts that it lies below."""
+    """Yield the host of a key, without its port, and its parent domains."""
     host = key.partition(")")[0]
     if host.count(":") > 1:  # an IPv6 address, from whose end a port cannot be told
         try:
@@ -326,10 +327,10 @@ def _hosts(key: str, url: str) -> Iterator[str]:
 
 
 def _web_url(text: str) -> str:
-    """The URL; https where no scheme is given.
+    """Return the URL, with https where the scheme is missing.
 
     Raises:
-        InputError: it is none of the web's.
+        InputError: it is not an HTTP or HTTPS URL.
     """
     if "://" not in text and not text.lower().startswith(("http:", "https:")):
         text = f"https://{text}"
@@ -359,12 +360,12 @@ UPDATE takedowns SET lifted_ms = :lifted_ms, lifted_by = :actor, lifted_reason =
 
 @dataclass(frozen=True, slots=True)
 class TakedownEntry:
-    """A take-down and what became of it.
+    """Take-down with its current state.
 
     Attributes:
         takedown: the decision.
-        lifted_at: when it was taken back; None: it was not.
-        lifted_by: who took it back.
+        lifted_at: when it was lifted; None: it was not.
+        lifted_by: who lifted it.
         lifted_reason: why.
     """
 
@@ -374,15 +375,15 @@ class TakedownEntry:
     lifted_reason: str = ""
 
     def holds(self, now: datetime) -> bool:
-        """Whether it counts at `now`."""
+        """Return True when it is in force at `now`."""
         return self.lifted_at is None and self.takedown.holds(now)
 
 
 def add_takedowns(store: DecisionStore, takedowns: Iterable[Takedown]) -> None:
-    """Keep new take-downs, all or none; they get the next numbers in this order.
+    """Store new take-downs in one transaction; they are numbered in this order.
 
     Raises:
-        TransientError: they could not be kept.
+        TransientError: they could not be written.
     """
     store.change([(_ADD, _values(each)) for each in takedowns])
 
@@ -390,17 +391,17 @@ def add_takedowns(store: DecisionStore, takedowns: Iterable[Takedown]) -> None:
 def lift_takedowns(
     store: DecisionStore, numbers: Iterable[int], *, actor: str, reason: str, now: datetime
 ) -> None:
-    """Take take-downs back; those that were taken back before stay as they are.
+    """Lift take-downs; those already lifted are left unchanged.
 
     Raises:
-        TransientError: it could not be kept.
+        TransientError: the change could not be written.
     """
     said = {"lifted_ms": unix_milliseconds(now), "actor": actor, "reason": reason}
     store.change([(_LIFT, {**said, "number": number}) for number in numbers])
 
 
 def list_takedowns(store: DecisionStore) -> list[TakedownEntry]:
-    """Every take-down there ever was, in the order of their numbers.
+    """Return all take-downs, lifted ones included, by number.
 
     Raises:
         TransientError: they cannot be read.
@@ -409,10 +410,7 @@ def list_takedowns(store: DecisionStore) -> list[TakedownEntry]:
 
 
 class LiveTakedowns:
-    """The take-downs of a store as they are now; of a change only what is new is read.
-
-    From any thread.
-    """
+    """Current take-downs of a store, updated incrementally. Thread-safe."""
 
     def __init__(self, store: DecisionStore) -> None:
         self._store = store
@@ -421,10 +419,10 @@ class LiveTakedowns:
         self._version = 0
 
     def now(self) -> TakedownSet:
-        """All that were not lifted.
+        """Return all take-downs that were not lifted.
 
         Raises:
-            TransientError: they cannot be read, or were there and are gone.
+            TransientError: they cannot be read, or the store has disappeared.
         """
         version = self._store.version()
         if version == self._version:

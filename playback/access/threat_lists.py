@@ -1,24 +1,23 @@
 """Lists of malicious URLs (Safe Browsing hashes): look-up, hash-prefix files, URL hashing.
 
-The rules are those that Safe Browsing v4 publishes ("URLs and Hashing"), so that its lists and those
-made for the same clients can be used. An expression is a suffix of the host with a prefix of the path;
-a list holds beginnings of the expressions' SHA-256. Nothing here asks anybody anything.
+URLs are canonicalised and hashed as in Safe Browsing v4 ("URLs and Hashing"), so that its lists and
+compatible ones can be used. An expression is a host suffix with a path prefix; a list holds
+prefixes of the expressions' SHA-256. No network request is made.
 
 >>> canonical_url("http://www.GOOgle.com/a/../b?q#frag")
 b'http://www.google.com/b?q'
 >>> url_expressions("http://a.b.c/1/2.html?param=1")[:3]
 [b'a.b.c/1/2.html?param=1', b'a.b.c/1/2.html', b'a.b.c/']
 
-A file holds, for each length from 4 to 32 bytes, the prefixes of that length, sorted, one behind the
-other. A look-up is a bisection in the mapped file: nothing is loaded, and ten million prefixes cost
-twenty-four comparisons.
+A file holds, for each length from 4 to 32 bytes, the sorted prefixes of that length, concatenated.
+A look-up is a binary search in the memory-mapped file: ten million prefixes take 24 comparisons.
 
     WEBOID PREFIXES 1                           a line
     {"sections": [[4, 1000000], [32, 7]]}       a line: length and count, in the order of the data
     data
 
-A list is a file of hash prefixes beside the decisions (`playback.access.threat_lists`) and a row that
-says what it is for. A file never changes: a newer list of the same name is another file.
+A list consists of a file of hash prefixes next to the decisions and a row in the decision store.
+Files are immutable: a newer list of the same name is another file.
 """
 
 import hashlib
@@ -51,7 +50,7 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 @dataclass(frozen=True, slots=True)
 class _UrlParts:
-    """A canonical URL in parts, not escaped; `query` is with its question mark, or empty."""
+    """Canonical URL in parts, unescaped; `query` includes its question mark, or is empty."""
 
     scheme: bytes
     host: bytes
@@ -61,13 +60,13 @@ class _UrlParts:
 
 
 def canonical_url(url: str | bytes) -> bytes:
-    """The URL in the one form that is hashed; of any text something comes out."""
+    """Return the canonical form of the URL that is hashed; accepts any text."""
     parts = _parts(url)
     return parts.scheme + b"://" + _escape(parts.host + parts.path + parts.query)
 
 
 def url_expressions(url: str | bytes) -> list[bytes]:
-    """At most thirty: five suffixes of the host, each with six prefixes of path and query."""
+    """Return at most thirty expressions: five host suffixes, each with six path prefixes."""
     parts = _parts(url)
     found: list[bytes] = []
     for host in _hosts(parts):
@@ -79,7 +78,7 @@ def url_expressions(url: str | bytes) -> list[bytes]:
 
 
 def url_hashes(url: str | bytes) -> list[bytes]:
-    """The SHA-256 of each expression, 32 bytes; a list's entries are beginnings of them."""
+    """Return the SHA-256 of each expression, 32 bytes; list entries are prefixes of these."""
     return [hashlib.sha256(each).digest() for each in url_expressions(url)]
 
 
@@ -99,7 +98,7 @@ def _parts(url: str | bytes) -> _UrlParts:
 
 
 def _unescape(data: bytes) -> bytes:
-    """The text with escapes decoded until none is left, in time that grows with its length."""
+    """Percent-decode repeatedly until nothing changes, in linear time."""
     if b"%" not in data:
         return data
     out = bytearray()
@@ -112,7 +111,7 @@ def _unescape(data: bytes) -> bytes:
 
 
 def _host(host: bytes) -> tuple[bytes, bool]:
-    """The host in its one form, and whether it is an address."""
+    """Return the canonical host, and whether it is an IP address."""
     if host.startswith(b"[") and host.endswith(b"]"):
         try:
             address = ipaddress.IPv6Address(host[1:-1].decode("ascii"))
@@ -133,7 +132,7 @@ def _host(host: bytes) -> tuple[bytes, bool]:
 
 
 def _ipv4(host: bytes) -> int | None:
-    """What the host means as an IPv4 address, in any spelling that inet_aton(3) knows."""
+    """Parse the host as IPv4 address in any notation of inet_aton(3); None if it is not one."""
     fields = host.split(b".")
     if len(fields) > 4:
         return None
@@ -154,7 +153,7 @@ def _ipv4(host: bytes) -> int | None:
 
 
 def _resolved(path: bytes) -> bytes:
-    """The path without dot segments and repeated slashes; it begins with a slash."""
+    """Return the path without dot segments and repeated slashes, beginning with a slash."""
     kept: list[bytes] = []
     segments = path.split(b"/")[1:]
     for segment in segments:
@@ -167,7 +166,7 @@ def _resolved(path: bytes) -> bytes:
 
 
 def _hosts(parts: _UrlParts) -> list[bytes]:
-    """The host, and up to four of its suffixes that have two labels at least."""
+    """Return the host, and up to four of its suffixes with at least two labels."""
     found = [parts.host]
     if parts.is_address:
         return found
@@ -178,7 +177,7 @@ def _hosts(parts: _UrlParts) -> list[bytes]:
 
 
 def _paths(parts: _UrlParts) -> list[bytes]:
-    """The path with its query, without it, and up to four beginnings that end with a slash."""
+    """Return the path with query, without it, and up to four prefixes that end with a slash."""
     found = [parts.path + parts.query] if parts.query else []
     found.append(parts.path)
     folders = parts.path.split(b"/")[1:-1]
@@ -199,10 +198,10 @@ _LINE = re.compile(rb"[0-9A-Fa-f]+")
 
 
 def parse_hex_prefixes(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The prefixes that a text holds, one in hexadecimal a line; empty lines and ``#`` are passed over.
+    """Parse hash prefixes from text, one in hexadecimal per line; skip empty lines and ``#``.
 
     Raises:
-        InputError: a line is something else; the text names it.
+        InputError: a line is invalid; the text names it.
     """
     for number, line in enumerate(lines, 1):
         text = line.partition(b"#")[0].strip()
@@ -221,10 +220,10 @@ def parse_hex_prefixes(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def parse_binary_prefixes(data: bytes, width: int) -> Iterator[bytes]:
-    """The prefixes that stand one behind the other, each of `width` bytes.
+    """Split concatenated hash prefixes of `width` bytes each.
 
     Raises:
-        InputError: the data are no multiple of it, or it is none that a prefix has.
+        InputError: the length is not a multiple of `width`, or `width` is out of range.
     """
     if not SHORTEST_PREFIX <= width <= LONGEST_PREFIX:
         raise InputError(f"A prefix has {SHORTEST_PREFIX} to {LONGEST_PREFIX} bytes, not {width}.")
@@ -234,10 +233,10 @@ def parse_binary_prefixes(data: bytes, width: int) -> Iterator[bytes]:
 
 
 def write_prefixes(path: Path, prefixes: Iterable[bytes]) -> int:
-    """Write the file, whole or not at all; how many different prefixes it holds.
+    """Write a prefix file atomically and return its number of distinct prefixes.
 
     Raises:
-        InputError: there are none.
+        InputError: there are no prefixes.
         TransientError: the file cannot be written.
     """
     by_width: dict[int, set[bytes]] = {}
@@ -264,10 +263,10 @@ def write_prefixes(path: Path, prefixes: Iterable[bytes]) -> int:
 
 
 class PrefixFile:
-    """A list that is there. From any thread; it is let go of with the last who holds it.
+    """Memory-mapped prefix file. Thread-safe; unmapped with the last reference.
 
     Raises:
-        TransientError: it is not there, or is none: playback fails closed.
+        TransientError: the file is missing or invalid: playback fails closed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -288,7 +287,7 @@ class PrefixFile:
             raise TransientError(f"The list {path.name} cannot be read: {error}.") from error
 
     def find(self, full_hash: bytes) -> int:
-        """How many bytes of the hash an entry of the list has; 0 when none is a beginning of it."""
+        """Return the length in bytes of the longest matching prefix of the hash; 0 without one."""
         for width, count, start in reversed(self._sections):  # the longest says the most
             wanted = full_hash[:width]
 
@@ -308,7 +307,7 @@ _COLUMNS = "name, file, effect, reason, entries, added_ms"
 
 
 class ListEffect(StrEnum):
-    """What a reader of a listed address meets."""
+    """Effect of a list on readers of a listed URL."""
 
     HOLD = "hold"  # a notice before the copy
     WARN = "warn"  # a notice beside the copy
@@ -316,13 +315,13 @@ class ListEffect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ThreatList:
-    """A list as its row says.
+    """Threat list as described by its row.
 
     Attributes:
-        name: for readers, too.
-        file: its file's name, in the folder of lists.
-        reason: what is on it, for readers.
-        added_at: when it was added, or brought up to date.
+        name: shown to readers, too.
+        file: name of its file in the directory of lists.
+        reason: content of the list, for readers.
+        added_at: when it was added or last updated.
     """
 
     name: str
@@ -335,10 +334,10 @@ class ThreatList:
 
 @dataclass(frozen=True, slots=True)
 class ListHit:
-    """An address found on a list.
+    """URL found on a list.
 
     Attributes:
-        is_sure: False when the entry is so short that another address may be meant.
+        is_sure: False when the prefix is so short that it may match another URL.
     """
 
     on: ThreatList
@@ -346,7 +345,7 @@ class ListHit:
 
 
 class ThreatLists:
-    """All lists, ready to be asked for each address. From any thread."""
+    """All threat lists, for look-up by URL. Thread-safe."""
 
     def __init__(self, lists: Iterable[tuple[ThreatList, PrefixFile]] = ()) -> None:
         self._lists = tuple(lists)
@@ -355,12 +354,12 @@ class ThreatLists:
         return bool(self._lists)
 
     def on(self, url: str) -> ListHit | None:
-        """Where the address is found, what holds it back before what only warns; None: nowhere."""
+        """Return the list entry of the URL, blocking lists before warning ones; None without one."""
         hits = self.all_on(url)
         return min(hits, key=lambda hit: hit.on.effect is not ListEffect.HOLD, default=None)
 
     def all_on(self, url: str) -> list[ListHit]:
-        """Every list on which the address is."""
+        """Return the entries of the URL on all lists."""
         if not self._lists:
             return []
         hashes = url_hashes(url)
@@ -373,21 +372,21 @@ class ThreatLists:
 
 
 def lists_folder(decisions_db: Path) -> Path:
-    """Where the files of lists are: beside the decisions of the collection."""
+    """Return the directory of list files, next to the decisions of the collection."""
     return decisions_db.with_name("lists")
 
 
 def load_lists(store: DecisionStore, folder: Path) -> ThreatLists:
-    """All lists that the store knows.
+    """Load all lists in the store.
 
     Raises:
-        TransientError: the store or a list cannot be read; nothing is taken for unlisted.
+        TransientError: the store or a list cannot be read; no URL is treated as unlisted then.
     """
     return ThreatLists((each, PrefixFile(folder / each.file)) for each in list_rows(store))
 
 
 def list_rows(store: DecisionStore) -> list[ThreatList]:
-    """The lists' rows, by name."""
+    """Return the rows of the lists, by name."""
     rows = store.rows(f"SELECT {_COLUMNS} FROM url_lists ORDER BY name", {})  # noqa: S608 constants
     return [_list(row) for row in rows]
 
@@ -395,11 +394,11 @@ def list_rows(store: DecisionStore) -> list[ThreatList]:
 def add_list(
     store: DecisionStore, folder: Path, about: ThreatList, prefixes: Iterable[bytes]
 ) -> ThreatList:
-    """Add a list, or take this one for an older one of the same name; as it is kept.
+    """Add a list, or replace the one of the same name, and return its row.
 
     Raises:
-        InputError: the name cannot be one, or there are no prefixes.
-        TransientError: it cannot be kept.
+        InputError: the name is invalid, or there are no prefixes.
+        TransientError: the list cannot be stored.
     """
     if not about.name.strip() or len(about.name) > 100 or not about.name.isprintable():
         raise InputError("A list's name has 1 to 100 characters that can be seen.")
@@ -433,11 +432,11 @@ def add_list(
 
 
 def remove_list(store: DecisionStore, folder: Path, name: str) -> ThreatList:
-    """Take the list away; as it was.
+    """Remove the list and return its former row.
 
     Raises:
-        InputError: there is none of that name.
-        TransientError: it cannot be taken away.
+        InputError: there is no list of that name.
+        TransientError: it cannot be removed.
     """
     old = next((each for each in list_rows(store) if each.name == name), None)
     if old is None:
