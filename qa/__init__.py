@@ -1,1 +1,1 @@
-"""Visual quality assurance: archived copies rendered and compared with what was captured."""
+"""Visual quality assurance: archived copies rendered and compared with their captures."""

@@ -1,18 +1,21 @@
 """Baselines: stored playback of a fixed sample, and regressions after an upgrade.
 
     reports/quality/NAME/
-        baseline.json     which pages, how they were drawn, which engine played them back
-        before/           checks.jsonl: a check a line; and of each page its picture and its text
-        after/            the same as playback is now, written by `weboid qa baseline check`
-        after.json        which engine that is
-        index.html        what changed
+        baseline.json     the pages, the seed of the sample, the engine of the playback
+        before/           checks.jsonl: a check per line; and the picture and text of each page
+        after/            the same for the present playback, written by `weboid qa baseline check`
+        after.json        the engine of the present playback
+        index.html        report of the differences
 
-Everything is written whole or not at all, but for the lines, of which a torn last one is passed over: an
-interrupted run goes on where it stopped.
+Files are written atomically, except the lines, of which a torn last one is skipped: an interrupted
+run
+resumes where it stopped.
 
-Two things speak: both looks compared with each other, and each compared with the capture. A look that
-shows less than the one before is worse, whatever the capture says; one that is closer to the capture is
-better. What differs in neither direction has changed, and a person should see it.
+Two comparisons decide: both views with each other, and each with the capture. A view that shows
+less
+than the one before is worse, regardless of the capture; one that is closer to the capture is
+better. A
+difference in neither direction counts as changed and needs a person's review.
 """
 
 import io
@@ -56,14 +59,14 @@ BEFORE, AFTER = "before", "after"
 
 @dataclass(frozen=True, slots=True)
 class BaselineHeader:
-    """What a baseline is of.
+    """Description of a baseline.
 
     Attributes:
-        name: its own.
-        level: the level of playback that is looked at.
-        engine: who played the copies back, versions and sources.
+        name: name of the baseline.
+        level: playback level of the views.
+        engine: versions and sources of the playback engine.
         saved_at: WARC-Date.
-        seed: of the sample.
+        seed: seed of the sample.
         pages: the sample.
     """
 
@@ -77,11 +80,11 @@ class BaselineHeader:
 
 @dataclass(frozen=True, slots=True)
 class BaselineView:
-    """How playback showed a page.
+    """View of a page in playback.
 
     Attributes:
-        check: against what was captured.
-        picture: PNG or WebP, without loss; None when there is none.
+        check: comparison with the capture.
+        picture: lossless PNG or WebP; None when there is none.
         text: the visible text; None when it could not be read.
     """
 
@@ -91,23 +94,23 @@ class BaselineView:
 
 
 class BaselineFolder:
-    """A baseline's folder. From any thread, of one process at a time."""
+    """Folder of a baseline. Thread-safe; used by one process at a time."""
 
     def __init__(self, folder: Path) -> None:
-        """Take the folder, which `create` makes."""
+        """Use the folder, which `create` makes."""
         self.folder = folder
         self._appending = threading.Lock()
 
     @property
     def report(self) -> Path:
-        """The page that says what changed."""
+        """Return the path of the HTML report of the differences."""
         return self.folder / "index.html"
 
     def create(self, header: BaselineHeader) -> None:
-        """Begin the baseline.
+        """Create the baseline.
 
         Raises:
-            InputError: there is one of that name.
+            InputError: a baseline of that name exists.
         """
         if (self.folder / _HEADER).exists():
             raise InputError(
@@ -121,10 +124,10 @@ class BaselineFolder:
         _write(self.folder / _HEADER, json.dumps(facts, ensure_ascii=False, indent=1).encode())
 
     def header(self) -> BaselineHeader:
-        """What it is of.
+        """Read the description of the baseline.
 
         Raises:
-            UnavailableError: there is no such baseline.
+            UnavailableError: the baseline does not exist.
             InputError: it cannot be read.
         """
         path = self.folder / _HEADER
@@ -143,11 +146,11 @@ class BaselineFolder:
             raise InputError(f"{path} is no baseline: {error}.") from error
 
     def begin_after(self, engine: str, *, again: bool) -> None:
-        """Begin the looks after, or go on with those of the same engine.
+        """Start the views after the upgrade, or resume those of the same engine.
 
         Args:
-            engine: who plays back now.
-            again: begin anew in any case.
+            engine: present playback engine.
+            again: discard earlier views in any case.
         """
         path = self.folder / _AFTER
         if not again and _engine_in(path) == engine:
@@ -156,11 +159,11 @@ class BaselineFolder:
         _write(path, json.dumps({"engine": engine}).encode())
 
     def checks(self, when: str) -> dict[str, PlaybackCheck]:
-        """What was written of pages so far, by their ids; `when` is `BEFORE` or `AFTER`."""
+        """Return the checks stored so far, by page id; `when` is `BEFORE` or `AFTER`."""
         return {each.page_id: each for each in _read_lines(self.folder / when / _LINES)}
 
     def keep(self, when: str, shown: BaselineView) -> None:
-        """Write down how a page was shown; the page counts as done when this returns.
+        """Store the view of a page; the page counts as done when this returns.
 
         Raises:
             OSError: it cannot be written.
@@ -178,7 +181,7 @@ class BaselineFolder:
             lines.write(f"\n{line}\n")
 
     def shown(self, when: str, check: PlaybackCheck) -> BaselineView:
-        """What was kept of a page."""
+        """Return the stored view of a page."""
         folder = self.folder / when
         picture, text = (_bytes(_file(folder, check, kind)) for kind in ("picture", "text"))
         return BaselineView(
@@ -186,10 +189,10 @@ class BaselineFolder:
         )
 
     def remove(self) -> None:
-        """Remove all of it.
+        """Delete the baseline.
 
         Raises:
-            UnavailableError: there is none.
+            UnavailableError: it does not exist.
         """
         if not (self.folder / _HEADER).exists():
             raise UnavailableError(f"There is no baseline {self.folder.name!r}.")
@@ -198,16 +201,16 @@ class BaselineFolder:
 
 
 def open_baseline(root: Path, name: str) -> BaselineFolder:
-    """The baseline of that name below the folder, whether there is one or not.
+    """Return the baseline of that name below the folder, existing or not.
 
     Raises:
-        InputError: it is no name.
+        InputError: the name is invalid.
     """
     return BaselineFolder(root / check_name(name, of="a baseline", limit=LONGEST_NAME))
 
 
 def list_baselines(root: Path) -> Iterator[BaselineHeader]:
-    """Every baseline below the folder that can be read, by name."""
+    """Yield the description of every readable baseline below the folder, by name."""
     for path in sorted(root.glob(f"*/{_HEADER}")):
         try:
             yield BaselineFolder(path.parent).header()
@@ -216,9 +219,9 @@ def list_baselines(root: Path) -> Iterator[BaselineHeader]:
 
 
 def encode_picture(picture: bytes | None) -> bytes | None:
-    """The picture as it is kept: without loss, as WebP, or as PNG where it is too tall for that.
+    """Encode a picture losslessly as WebP, or as PNG where it is too tall for that.
 
-    None for what is no picture, or is larger than `render.compare` compares.
+    Return None for data that is no picture, or exceeds the size limit of `qa.compare`.
     """
     if picture is None:
         return None
@@ -236,7 +239,7 @@ def encode_picture(picture: bytes | None) -> bytes | None:
 
 
 def _file(folder: Path, check: PlaybackCheck, kind: str) -> Path:
-    """Where it lies; the name is checked, for page ids come from an index that may be poisoned."""
+    """Return the path of an artifact; the page id is validated, as an index may be poisoned."""
     name = Path(picture_name(check.page_id, check.level, "shown")).name.removesuffix(".shown.webp")
     return folder / f"{name}.{kind}"
 
@@ -296,7 +299,7 @@ _RANKS = {QaVerdict.BROKEN: 0, QaVerdict.DOUBTFUL: 1, QaVerdict.GOOD: 2}
 
 
 class RegressionKind(StrEnum):
-    """Where a page went."""
+    """Direction of change of a page's playback."""
 
     WORSE = "worse"
     GONE = "gone"  # it is not in the archive any more, or was taken down
@@ -307,15 +310,15 @@ class RegressionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlaybackRegression:
-    """What became of one page's playback.
+    """Change of one page's playback.
 
     Attributes:
-        course: where it went.
+        course: direction of change.
         reason: a sentence; empty when it is unchanged.
-        before: the check then.
-        after: the check now.
-        picture: both looks' pictures compared; None when one is missing.
-        text: their texts; None when one is missing.
+        before: check before the upgrade.
+        after: present check.
+        picture: comparison of both views' pictures; None when one is missing.
+        text: comparison of both views' texts; None when one is missing.
     """
 
     course: RegressionKind
@@ -327,12 +330,12 @@ class PlaybackRegression:
 
     @property
     def likeness(self) -> float:
-        """The least of both scores; 1 where nothing was compared."""
+        """Return the lower of both scores; 1 when nothing was compared."""
         return min((each.score for each in (self.picture, self.text) if each), default=1.0)
 
     @property
     def step(self) -> float | None:
-        """How far the score against the capture moved; None when one is missing."""
+        """Return the change of the score against the capture; None when one is missing."""
         if self.before.score is None or self.after.score is None:
             return None
         return self.after.score - self.before.score
@@ -341,12 +344,12 @@ class PlaybackRegression:
 def compare_playback(
     before: BaselineView, after: BaselineView, *, heat: bool = False
 ) -> PlaybackRegression:
-    """What became of the page's playback.
+    """Compare two views of a page.
 
     Args:
-        before: how it was.
-        after: how it is.
-        heat: also draw where the pictures differ.
+        before: view before the upgrade.
+        after: present view.
+        heat: draw a heat map of the differences, too.
     """
     told = _without_looking(before.check, after.check)
     if told is not None:
@@ -362,13 +365,13 @@ def compare_playback(
 
 
 def count_by_kind(found: Iterable[PlaybackRegression]) -> dict[RegressionKind, int]:
-    """How many pages went where; every course is there."""
+    """Count pages by direction of change; every direction has an entry."""
     counts = Counter(each.course for each in found)
     return {course: counts[course] for course in RegressionKind}
 
 
 def regression_as_json(found: PlaybackRegression) -> dict[str, Any]:
-    """What became of it, as JSON has it."""
+    """Convert to a JSON object."""
     return {
         "page_id": found.after.page_id,
         "url": found.after.url,
@@ -382,7 +385,7 @@ def regression_as_json(found: PlaybackRegression) -> dict[str, Any]:
 
 
 def sort_worst_first(found: Iterable[PlaybackRegression]) -> list[PlaybackRegression]:
-    """In the order in which people should look at them."""
+    """Sort in the order of review, the worst first."""
     courses = list(RegressionKind)
     return sorted(
         found,
@@ -398,7 +401,7 @@ def sort_worst_first(found: Iterable[PlaybackRegression]) -> list[PlaybackRegres
 def _without_looking(
     before: PlaybackCheck, after: PlaybackCheck
 ) -> tuple[RegressionKind, str] | None:
-    """What the checks alone say, where one of them has nothing to show."""
+    """Return the direction and reason by the checks alone, where one view has nothing to show."""
     was, is_ = _is_shown(before), _is_shown(after)
     if was and is_:
         return None

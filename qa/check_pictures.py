@@ -1,7 +1,8 @@
-"""Stored pictures of checks, and the erasure of all that checks kept of a page.
+"""Stored pictures of checks, and the erasure of all check results of a page.
 
-They can be made again by another check, so they lie in its cache. A check that finds nothing wrong takes
-those of the one before away.
+Pictures can be made again by another check, so they are stored in the check's cache. A check
+without
+a fault removes those of the previous one.
 """
 
 import io
@@ -27,7 +28,7 @@ _KEPT_FOR = frozenset({QaVerdict.BROKEN, QaVerdict.DOUBTFUL})
 
 
 def store_pictures(folder: Path, check: PlaybackCheck, pictures: Mapping[str, bytes]) -> None:
-    """Keep the pictures of what is broken or doubtful, in the place of those of the check before.
+    """Store the pictures of a broken or doubtful copy, replacing those of the previous check.
 
     Raises:
         OSError: they cannot be written.
@@ -43,17 +44,17 @@ def store_pictures(folder: Path, check: PlaybackCheck, pictures: Mapping[str, by
 
 
 def delete_pictures(folder: Path, page_id: str, level: str) -> None:
-    """Remove those of a check, if there are any.
+    """Delete the pictures of a check, if there are any.
 
     Raises:
-        OSError: they cannot be removed.
+        OSError: they cannot be deleted.
     """
     for kind in PICTURES:
         (folder / picture_name(page_id, level, kind)).unlink(missing_ok=True)
 
 
 def _small(picture: bytes) -> bytes | None:
-    """The picture as WebP of a bounded size, from its top; None when it is none."""
+    """Encode the top of a picture as WebP of a bounded size; None when it is no picture."""
     try:
         image = Image.fromarray(decode_picture(picture))
     except PictureError:
@@ -69,7 +70,7 @@ def _small(picture: bytes) -> bytes | None:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Whole or not at all: a reader may ask for it at this moment."""
+    """Write the file atomically, for concurrent readers."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(f".{os.getpid()}.new")
     partial.write_bytes(data)
@@ -80,16 +81,16 @@ _ANY_LEVEL = "images"
 
 
 def erase_check_results(layout: Layout, database_url: str, page_ids: Iterable[str]) -> None:
-    """Forget all that checks kept of these pages; nothing when none was ever checked.
+    """Delete all check results of these pages; no effect where there are none.
 
     Args:
-        layout: the collection, in whose cache the pictures lie.
-        database_url: of the registry, when that is a server's.
-        page_ids: as records say them; what can be no page's is passed over.
+        layout: collection, whose cache holds the pictures.
+        database_url: database of the registry, when it is on a server.
+        page_ids: ids as found in records; invalid ones are skipped.
 
     Raises:
         TransientError: the registry does not answer.
-        OSError: a picture cannot be removed.
+        OSError: a picture cannot be deleted.
     """
     pages = []
     for page_id in dict.fromkeys(page_ids):

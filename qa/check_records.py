@@ -1,8 +1,9 @@
 """WARC records of checks and reviews, written by local proxies or by a cluster's.
 
-The registry is where people look, but the WARCs are the truth: from these records the captures index
-learns what counts for choosing among captures, and can learn it again. A check is marked as recorded
-when its record is on disk. A run that dies in between writes it once more, which changes nothing.
+The registry serves queries, but the WARCs are authoritative: from these records the captures index
+gets what it needs to choose among captures, and can be rebuilt. A check is marked as recorded when
+its
+record is on disk. A run that dies in between writes the record a second time, without effect.
 """
 
 import asyncio
@@ -46,14 +47,14 @@ async def record_checks(
     new_id: Callable[[], str],
     told: Callable[[int], None] = lambda _count: None,
 ) -> int:
-    """Write every check that changed since it was last written; how many they were.
+    """Write records of all checks changed since they were last recorded; return their number.
 
     Args:
-        store: the registry.
-        lend: lends a proxy for one visit.
-        bucket: of dedup.
-        new_id: makes the identifier of a record.
-        told: told how many were written so far.
+        store: link registry.
+        lend: async context manager that lends a proxy for one visit.
+        bucket: dedup bucket.
+        new_id: returns a new record id.
+        told: called with the number of records written so far.
 
     Raises:
         TransientError: the registry cannot be read or written.
@@ -108,7 +109,7 @@ def _mark_recorded(store: RegistryStore, keys: list[CheckKey]) -> None:
 async def open_local_proxies(
     collection: Collection, settings: Settings
 ) -> AsyncIterator[LendProxy]:
-    """Proxies of our own that write into the collection, until the end of the block.
+    """Start proxies that write into the collection; stop them on exit.
 
     Raises:
         ProxyUnavailableError: one does not start.
@@ -129,12 +130,13 @@ _LEFT = "what was found is in the registry, and is written into WARCs by the nex
 
 @dataclass(frozen=True, slots=True)
 class RecordsSummary:
-    """What became of the checks that were in no WARC.
+    """Result of writing the unrecorded checks.
 
     Attributes:
-        left: why they were left to the next run, a word; empty: all are written.
-        text: the same for people, a sentence.
-        error: what went wrong; None: nothing, somebody else holds the collection.
+        left: keyword of the reason for which they were left to the next run; empty: all are
+            written.
+        text: the reason as a sentence.
+        error: the error; None: there was none, another process has the collection.
     """
 
     left: str = ""
@@ -145,13 +147,13 @@ class RecordsSummary:
 async def write_checks(
     layout: Layout, settings: Settings, store: RegistryStore, secret: ClusterSecret | None
 ) -> RecordsSummary:
-    """Write records of what has none yet.
+    """Write records of all unrecorded checks.
 
     Args:
-        layout: the collection.
-        settings: the profile, shared stores laid over it.
-        store: the registry.
-        secret: what a cluster's proxies know us by; None: we have none.
+        layout: collection.
+        settings: profile with the settings of shared stores applied.
+        store: link registry.
+        secret: shared secret of a cluster's proxies; None: there is none.
     """
     try:
         with store.reading() as reader:
@@ -181,11 +183,11 @@ def _said(settings: Settings, secret: ClusterSecret | None) -> str:
 async def _proxies(
     layout: Layout, settings: Settings, secret: ClusterSecret | None
 ) -> AsyncIterator[LendProxy]:
-    """The proxies of the cluster that lives, else our own, until the end of the block.
+    """Yield the proxies of a running cluster, else local ones, until the end of the block.
 
     Raises:
-        CollectionInUseError: others write the collection, and take no orders from us.
-        ProxyUnavailableError: none can be reached, or ours do not start.
+        CollectionInUseError: another process writes the collection and accepts no requests.
+        ProxyUnavailableError: none can be reached, or local ones do not start.
         UnavailableError: the frontier does not answer.
     """
     if settings.frontier.url and secret is not None:

@@ -1,7 +1,10 @@
-"""Run over many pages: concurrent checks, each stored as soon as it is known.
+"""Run over many pages: concurrent checks, each stored as soon as it is complete.
 
-What a run has written stays written, however it ends; the next one leaves it out. A run that is asked to
-stop finishes what it has begun; what playback did not show from then on is left to the next run.
+Stored checks stay stored, however the run ends; the next run skips them. A run that is asked to
+stop
+finishes the checks in progress; copies that playback does not serve from then on are left to the
+next
+run.
 """
 
 import asyncio
@@ -25,19 +28,19 @@ from qa.sample import SampledPage
 def store_check(
     store: RegistryStore, folder: Path, checked: CheckOutcome, *, now: datetime
 ) -> None:
-    """Keep the check in the place of the one before; of what is withheld, nothing.
+    """Store the check in place of the previous one; of a withheld page nothing is stored.
 
-    The pictures are there before the row that speaks of them.
+    Pictures are written before the row that refers to them.
 
     Args:
-        store: the registry.
-        folder: where pictures of checks are (`core.layout.Layout.quality_pictures`).
-        checked: what was found.
-        now: the moment.
+        store: link registry.
+        folder: folder of check pictures (`core.layout.Layout.quality_pictures`).
+        checked: check to store.
+        now: current time.
 
     Raises:
         TransientError: the registry cannot be written.
-        OSError: the pictures cannot.
+        OSError: the pictures cannot be written.
     """
     check, page = checked.check, checked.page
     if checked.is_withheld:
@@ -50,11 +53,11 @@ def store_check(
 
 @dataclass(slots=True)
 class CheckRunTally:
-    """What a run found so far.
+    """Tally of a run so far.
 
     Attributes:
         verdicts: pages by verdict.
-        seconds: what it has taken so far.
+        seconds: duration so far.
     """
 
     verdicts: Counter[QaVerdict] = field(default_factory=Counter)
@@ -62,12 +65,12 @@ class CheckRunTally:
 
     @property
     def done(self) -> int:
-        """Pages that were checked."""
+        """Return the number of pages checked."""
         return self.verdicts.total()
 
     @property
     def per_minute(self) -> float:
-        """Pages checked a minute; 0 at the beginning."""
+        """Return the pages checked per minute; 0 at the start."""
         return self.done / self.seconds * 60 if self.seconds > 0 else 0.0
 
 
@@ -85,19 +88,19 @@ async def check_pages(  # noqa: PLR0913 each is a hand of its own
     """Check the pages, `jobs` at a time.
 
     Args:
-        pages: which, in that order; what it does to find the next one may take a while.
-        checker: checks one.
-        jobs: how many at the same time.
-        clock: the time.
-        keep: writes a check down, from any thread; the page counts as done when it returns.
-        told: told each check that is written down, and how the run stands.
-        tally: goes on with this one.
-        stopping: when it is set, no other page is begun.
+        pages: pages, in order; the iterator may block.
+        checker: checker of one page.
+        jobs: number of concurrent checks.
+        clock: source of time.
+        keep: stores a check, from any thread; the page counts as done when it returns.
+        told: called with each stored check and the tally.
+        tally: tally to continue.
+        stopping: event that stops the run: no other page is started.
 
     Raises:
         UnavailableError: browser or playback are gone.
         TransientError: index, registry or decisions cannot be read or written.
-        OSError: what is to be kept cannot be written.
+        OSError: a check cannot be stored.
     """
     tally = tally or CheckRunTally()
     run = _CheckRun(checker, clock, keep, told, tally)
@@ -112,7 +115,7 @@ async def check_pages(  # noqa: PLR0913 each is a hand of its own
 
 
 class _CheckQueue:
-    """The pages, one after the other, for those who work at the same time."""
+    """Queue of pages for concurrent workers."""
 
     def __init__(self, pages: Iterable[SampledPage], stopping: asyncio.Event) -> None:
         self._pages = iter(pages)
@@ -122,11 +125,11 @@ class _CheckQueue:
 
     @property
     def stopping(self) -> bool:
-        """Whether no other page is to be begun."""
+        """Return whether no other page is to be started."""
         return self._stopping.is_set()
 
     async def next(self) -> SampledPage | None:
-        """The next page that nobody is busy with; None at the end."""
+        """Return the next page that no worker is checking; None at the end."""
         async with self._lock:
             while not self._stopping.is_set():
                 chosen = await asyncio.to_thread(next, self._pages, None)
@@ -138,12 +141,12 @@ class _CheckQueue:
             return None
 
     def done(self, chosen: SampledPage) -> None:
-        """Nobody is busy with it any more."""
+        """Mark the page as no longer in progress."""
         self._begun.discard(chosen.page.page_id)
 
 
 class _CheckRun:
-    """A run while it goes on."""
+    """Run in progress."""
 
     def __init__(
         self,
@@ -161,7 +164,7 @@ class _CheckRun:
         self._last = clock.monotonic()
 
     async def work(self, turns: _CheckQueue) -> None:
-        """Check one page after the other until there is none."""
+        """Check pages, one after the other, until there is none left."""
         while (chosen := await turns.next()) is not None:
             checked = await self._checker.check(chosen.page)
             if turns.stopping and PlaybackFault.NOT_SHOWN in checked.check.faults:

@@ -25,13 +25,13 @@ _Name = TypeVar("_Name", QaVerdict, RepairState)
 
 
 class ChecksReader(AbstractContextManager["ChecksReader"]):
-    """Reads how checks stand, again and again. From one thread at a time; its end closes the registry.
+    """Repeated reader of check counts. Used by one thread at a time; closes the registry on exit.
 
-    The registry is opened when it is there, and nothing is made: who watches changes nothing.
+    The registry is opened when it exists and never created: reading changes nothing.
     """
 
     def __init__(self, layout: Layout, url: str) -> None:
-        """Take the collection, and the address of its index when that is a server's."""
+        """Use the collection, and the URL of its index when that is on a server."""
         self._layout = layout
         self._url = url
         self._store: RegistryStore | None = None
@@ -44,10 +44,10 @@ class ChecksReader(AbstractContextManager["ChecksReader"]):
             self._store.close()
 
     def read(self, now: datetime) -> CopyCheckSummary | None:
-        """How checks stand at `now`; None when there is no registry yet.
+        """Return the summary of checks at `now`; None when there is no registry yet.
 
         Raises:
-            TransientError: it does not answer.
+            TransientError: the registry does not answer.
         """
         if self._store is None:
             self._store = open_registry_read_only(self._layout, self._url)
@@ -55,10 +55,10 @@ class ChecksReader(AbstractContextManager["ChecksReader"]):
 
 
 def count_checks(store: RegistryStore, *, now: datetime) -> CopyCheckSummary:
-    """How the checks in the registry stand at `now`.
+    """Count the checks in the registry at `now`.
 
     Raises:
-        TransientError: it does not answer.
+        TransientError: the registry does not answer.
     """
     with store.snapshot() as reader:
         since = {minutes: now - timedelta(minutes=minutes) for minutes in WINDOWS_MIN}
@@ -86,5 +86,5 @@ def _each_minute(
 
 
 def _named(counts: Mapping[_Name, int], names: Sequence[_Name]) -> dict[str, int]:
-    """A count of each, none is 0; what nobody could check has no name of its own."""
+    """Return a count for each name, 0 by default; copies that could not be checked have no name."""
     return {str(name) or "unchecked": counts.get(name, 0) for name in names}

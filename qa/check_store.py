@@ -1,22 +1,24 @@
 """Repository of checks, reviews and repairs in the link registry.
 
-A repair is wanted when a check or a person finds a capture broken (`qa.check_store`). It begins
-when the page is handed to the frontier, and ends when the new capture was checked, or there is none. A
-page that is broken at several levels is captured again once for all of them. What was made as a repair
-is never repaired in its turn, whatever becomes of it.
+A row is the last check of one capture at one level. A check by machine replaces the previous one
+and
+keeps the person's review, which is better evidence than another version of the program. The
+effective
+verdict is the person's, else the machine's.
 
-Each count reads an index alone. What happened lately is what the rows say: a copy that was checked twice
-within that time counts once.
+Each change is recorded in a WARC, too, from which the captures index gets it: a row is returned by
+`list_unrecorded` until `mark_recorded`, and again after each change. The record holds the effective
+verdict (`CheckedPage.said`) and the time of the last change.
 
-A row is the last check of one capture at one level. A check by machine replaces what the last one found,
-and keeps what a person said: whoever looked at the copy knows better than a program of another version.
-The verdict that counts is the person's, else the machine's.
+A repair is wanted when a check or a person finds a capture broken. It begins when the page is
+queued
+in the frontier, and ends when the new capture was checked, or there is none. A page that is broken
+at
+several levels is captured again once for all of them. A capture made as a repair is never repaired
+itself.
 
-Each change is written to a WARC, too, from which the captures index learns of it: a row is `list_unrecorded`
-until somebody who did this says so (`mark_recorded`), and is again with each change. What is written says the
-verdict that counts (`CheckedPage.said`), with the moment of the last change.
-
-What is broken is wanted to be captured again, once (`qa.check_store`).
+Each count reads an index only. Counts of recent checks are made of rows: a copy that was checked
+twice in the interval counts once.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -73,7 +75,7 @@ _LEVELS = 8  # at most so many rows of one page
 
 
 def update_wanted_repairs(connection: Connection, page_ids: Collection[str], now: datetime) -> None:
-    """Want a repair of those that are broken and had none; want none of those that are not broken."""
+    """Want a repair of broken pages that had none; withdraw it for pages that are not broken."""
     none, wanted = map(REPAIR_STATES.index, (RepairState.NONE, RepairState.WANTED))
     asked = {"broken": VERDICT_ORDER.index(QaVerdict.BROKEN), "now_ms": unix_milliseconds(now)}
     for batch in batches(sorted(page_ids)):
@@ -83,31 +85,31 @@ def update_wanted_repairs(connection: Connection, page_ids: Collection[str], now
 
 
 def want_repair(connection: Connection, page_id: str, level: str, *, now: datetime) -> bool:
-    """Have a page captured again because somebody says so, tried before or not; False: it is not known."""
+    """Want a repair at a person's request, even after an earlier one; False: unknown page."""
     asked = {"of": page_id, "at": level, "becomes": REPAIR_STATES.index(RepairState.WANTED)}
     return bool(WANT_REPAIR.run(connection, {**asked, "now_ms": unix_milliseconds(now)}))
 
 
 def list_wanted_repairs(reader: Reader, limit: int) -> list[CheckedPage]:
-    """Pages whose repair is wanted, what has waited longest first; each once, at one of its levels."""
+    """List pages whose repair is wanted, the oldest request first; each once, at one of its levels."""
     return _in_state(reader, RepairState.WANTED, limit)
 
 
 def list_begun_repairs(reader: Reader, limit: int) -> list[CheckedPage]:
-    """Pages whose repair has begun, the one that began first at first; each once."""
+    """List pages whose repair has begun, the oldest first; each once."""
     return _in_state(reader, RepairState.BEGUN, limit)
 
 
 def begin_repair(
     connection: Connection, page_id: str, repair_page_id: str = "", *, now: datetime
 ) -> bool:
-    """Note that a wanted repair of the page begins; False: none was wanted, somebody else has begun it.
+    """Mark a wanted repair as begun; False: none was wanted, or another process has begun it.
 
     Args:
-        connection: of a transaction that writes.
-        page_id: of the capture that is broken.
-        repair_page_id: of the new capture, if it is known already.
-        now: when.
+        connection: connection in a write transaction.
+        page_id: page id of the broken capture.
+        repair_page_id: page id of the new capture, if already known.
+        now: current time.
     """
     asked = {"of": page_id, "was": REPAIR_STATES.index(RepairState.WANTED)}
     asked |= {"becomes": REPAIR_STATES.index(RepairState.BEGUN), "now_ms": unix_milliseconds(now)}
@@ -122,20 +124,19 @@ def end_repair(
     *,
     now: datetime,
 ) -> bool:
-    """Note what came of a repair; False: none was wanted or had begun.
+    """Record the result of a repair; False: none was wanted or had begun.
 
-    Where the new capture is better it is what the check names as such from now on, which has to be
-    written to a WARC again.
+    When the new capture is better, the check refers to it from now on and has to be recorded again.
 
     Args:
-        connection: of a transaction that writes.
-        page_id: of the capture that is broken.
-        state: how it ended; NONE when there is nothing to repair after all.
-        repair_page_id: of the new capture; empty: as it was noted when it began.
-        now: when.
+        connection: connection in a write transaction.
+        page_id: page id of the broken capture.
+        state: final state; NONE when there is nothing to repair after all.
+        repair_page_id: page id of the new capture; empty: as stored when the repair began.
+        now: current time.
 
     Raises:
-        InvariantError: the state is no end.
+        InvariantError: the state is not final.
     """
     if state not in ENDED_STATES | {RepairState.NONE}:
         raise InvariantError(f"No repair ends as {state}.")
@@ -160,13 +161,13 @@ MOST_UNRECORDED = 1_000_000  # counted
 
 
 def count_checked_since(reader: Reader, moment: datetime) -> Mapping[QaVerdict, int]:
-    """Copies that were checked from that moment on, by what the machine found."""
+    """Count copies checked since that time, by the machine's verdict."""
     rows = CHECKED_SINCE.rows(reader, {"since": unix_milliseconds(moment)})
     return {VERDICT_ORDER[number]: count for number, count in rows}
 
 
 def count_repairs(reader: Reader, since: datetime | None = None) -> Mapping[RepairState, int]:
-    """Pages by how their repair stands; given a moment, those that came to stand so from then on."""
+    """Count pages by repair state; given a time, those that entered the state since then."""
     since_ms = 0 if since is None else unix_milliseconds(since)
     asked = {
         state: {"is_now": REPAIR_STATES.index(state), "since": since_ms}
@@ -176,7 +177,7 @@ def count_repairs(reader: Reader, since: datetime | None = None) -> Mapping[Repa
 
 
 def count_unrecorded(reader: Reader) -> int:
-    """Checks that changed since they were last written to a WARC; no more than a million are counted."""
+    """Count checks changed since they were last recorded in a WARC, up to a million."""
     asked = {"page": "", "level": "", "most": MOST_UNRECORDED}
     count: int = COUNT_UNRECORDED.rows(reader, asked)[0][0]
     return count
@@ -187,19 +188,19 @@ _ABOVE_ALL: Final = 2.0
 
 
 def store_checks(connection: Connection, rows: Iterable[CheckedPage], now: datetime) -> None:
-    """Keep what machines found, in the place of what was found before; what people said stays.
+    """Store checks by machine in place of the previous ones; reviews stay.
 
-    An older check changes nothing. What is broken now is wanted to be repaired, unless that was tried
-    or it is a repair itself; what is not broken any more is wanted no longer.
+    A check older than the stored one has no effect. For broken copies a repair is wanted, unless it
+    was tried or the capture is a repair itself; for others it is no longer wanted.
 
     Args:
-        connection: of a transaction that writes.
-        rows: checks by machine, with host and class; all else of them is passed over.
-        now: the moment that a repair is wanted from.
+        connection: connection in a write transaction.
+        rows: checks by machine, with host and class; other fields are ignored.
+        now: time from which a repair is wanted.
 
     Raises:
-        InputError: a page id, a level or a moment is none.
-        InvariantError: one is a person's word.
+        InputError: a page id, level or time is invalid.
+        InvariantError: one is a person's review.
     """
     values = [row_values(row) for row in rows]
     # A page that was checked twice meanwhile would else be changed twice by one statement.
@@ -212,7 +213,7 @@ def store_checks(connection: Connection, rows: Iterable[CheckedPage], now: datet
 
 
 def _replaced(new: Any) -> tuple[dict[str, Any], ColumnElement[bool]]:
-    """What a row becomes when a new check of the same is kept, unless that is the older one."""
+    """Return the column values and the condition of an upsert, which keeps a newer row."""
     is_later = new.checked_ms > quality.c.changed_ms
     changed = {
         **{name: new[name] for name in REPLACED_COLUMNS},
@@ -225,7 +226,7 @@ def _replaced(new: Any) -> tuple[dict[str, Any], ColumnElement[bool]]:
 
 
 def find_checks(reader: Reader, page_ids: Iterable[str]) -> list[CheckedPage]:
-    """All that is known of these captures, at each level."""
+    """Find the checks of these captures, at all levels."""
     return [
         parse_row(row)
         for batch in batches(dict.fromkeys(page_ids))
@@ -234,7 +235,7 @@ def find_checks(reader: Reader, page_ids: Iterable[str]) -> list[CheckedPage]:
 
 
 def find_checks_of_urls(reader: Reader, urls: Iterable[str]) -> list[CheckedPage]:
-    """All that is known of all captures of these URLs, those of a batch the newest capture first."""
+    """Find the checks of all captures of these URLs; per batch, the newest capture first."""
     return [
         parse_row(row)
         for batch in batches(dict.fromkeys(map(url_key, urls)))
@@ -243,7 +244,7 @@ def find_checks_of_urls(reader: Reader, urls: Iterable[str]) -> list[CheckedPage
 
 
 def already_checked(reader: Reader, page_ids: Iterable[str], level: str, engine: str) -> set[str]:
-    """Those of the captures that this engine checked at the level."""
+    """Return those of the captures that this engine checked at the level."""
     asked = {"level": level, "engine": storable_text(engine, LONGEST_NAME)}
     return {
         row[0]
@@ -255,7 +256,7 @@ def already_checked(reader: Reader, page_ids: Iterable[str], level: str, engine:
 def list_worst_first(
     reader: Reader, wanted: CheckFilter, after: CheckPosition | None = None, limit: int = 50
 ) -> list[CheckedPage]:
-    """A page of what is wanted, from behind a place: the worst first, what nobody could check last."""
+    """List a page of matching checks after a position: the worst first, UNCHECKED last."""
     statement = WORST[_lead(wanted)]
     found: list[CheckedPage] = []
     for standing in _standings(wanted):
@@ -280,7 +281,7 @@ def list_worst_first(
 def list_before(
     reader: Reader, wanted: CheckFilter, place: CheckPosition, limit: int = 50
 ) -> list[CheckedPage]:
-    """What is wanted and stands before a place in the order of `list_worst_first`, the nearest first."""
+    """List matching checks before a position in the order of `list_worst_first`, the nearest first."""
     statement = AHEAD[_lead(wanted)]
     found: list[CheckedPage] = []
     for standing in reversed(_standings(wanted)):
@@ -303,7 +304,7 @@ def list_before(
 def count_by_verdict(
     reader: Reader, wanted: CheckFilter, *, limit: int = 1 << 62
 ) -> dict[QaVerdict, int]:
-    """How many of what is wanted have which verdict; of each no more than the limit are counted."""
+    """Count matching checks by verdict, each up to the limit."""
     given = {
         "host": wanted.host is not None,
         "page_class": wanted.page_class is not None,
@@ -330,16 +331,16 @@ def record_review(  # noqa: PLR0913 who, when and why belong to it
     note: str = "",
     now: datetime,
 ) -> bool:
-    """Write a person's verdict down, in the place of the last; False: nothing is known of the capture.
+    """Store a person's verdict in place of the last; False: unknown capture.
 
     Args:
-        connection: of a transaction that writes.
-        page_id: which capture.
-        level: at which level it was looked at.
-        verdict: UNCHECKED takes the last one back.
-        by: whose word it is.
-        note: what they said.
-        now: when.
+        connection: connection in a write transaction.
+        page_id: page id of the capture.
+        level: level that was reviewed.
+        verdict: UNCHECKED withdraws the last verdict.
+        by: name of the reviewer.
+        note: note of the reviewer.
+        now: current time.
     """
     word = None if verdict is QaVerdict.UNCHECKED else VERDICT_ORDER.index(verdict)
     said = {"who": storable_text(by, LONGEST_NAME), "why": storable_text(note, LONGEST_NOTE)}
@@ -351,25 +352,25 @@ def record_review(  # noqa: PLR0913 who, when and why belong to it
 
 
 def list_unrecorded(reader: Reader, limit: int, after: CheckKey | None = None) -> list[CheckedPage]:
-    """Some of what changed since it was last written to a WARC, from behind a key."""
+    """List checks changed since they were last recorded in a WARC, after a key."""
     begin = after or CheckKey("", "", 0)
     asked = {"page": begin.page_id, "level": begin.level, "most": limit}
     return [parse_row(row) for row in UNRECORDED.rows(reader, asked)]
 
 
 def mark_recorded(connection: Connection, keys: Iterable[CheckKey]) -> None:
-    """Keep that these are in a WARC; what changed meanwhile still has to be written."""
+    """Mark the checks as recorded in a WARC; one changed meanwhile stays unrecorded."""
     asked = [{"of": key.page_id, "at": key.level, "as_of": key.changed_ms} for key in keys]
     RECORDED.run(connection, asked)
 
 
 def delete_checks(connection: Connection, page_ids: Iterable[str]) -> int:
-    """Forget all checks of captures that were erased; how many there were."""
+    """Delete all checks of erased captures; return their number."""
     return sum(FORGET.run(connection, {"ids": batch}) for batch in batches(dict.fromkeys(page_ids)))
 
 
 def _lead(wanted: CheckFilter) -> str:
-    """Which of the lists answers quickest."""
+    """Return the index that answers the query fastest."""
     if wanted.host is not None:
         return "host"
     if wanted.fault is not None:

@@ -1,10 +1,12 @@
 """Table of checks in the link registry: row codec and SQL statements.
 
-A list begins with one column, then the verdict, and is in the order of the score: each of `WORST` has an
-index that is in this order, so that a page of it costs the same wherever it stands. What else is wanted
-of a row is looked at as it comes. Counting needs no rows: an index has all that is asked for, and of a
-host there are few. The conditions of the faults stand in the text, or no index of the rows that have
-the fault could be used.
+A list is filtered by one column and the verdict and ordered by score: each of `WORST` has an index
+in
+this order, so that a page of it costs the same at any position. Other filters are applied to the
+rows
+read. Counting needs no rows: an index holds all filtered columns except the host, which has few
+rows.
+The fault conditions are literals in the SQL text, or no partial index could be used.
 """
 
 import json
@@ -70,7 +72,7 @@ LONGEST_NOTE = 2_000
 
 
 class RepairState(StrEnum):
-    """Whether a page was captured again since its capture is broken."""
+    """State of the repair of a broken capture."""
 
     NONE = "none"
     WANTED = "wanted"
@@ -84,7 +86,7 @@ REPAIR_STATES: Final = tuple(RepairState)  # by their numbers in the registry
 
 
 class CheckKey(NamedTuple):
-    """Which row, and as it was then: a later change makes another of it."""
+    """Key of a row with the time of its change; a later change gives another key."""
 
     page_id: str
     level: str
@@ -92,7 +94,7 @@ class CheckKey(NamedTuple):
 
 
 class CheckPosition(NamedTuple):
-    """Where a row stands among all, the worst first; `str` and `parse_position` are each other's inverse."""
+    """Position of a row in worst-first order; `str` and `parse_position` are inverses."""
 
     standing: int
     score: float
@@ -100,26 +102,26 @@ class CheckPosition(NamedTuple):
     level: str
 
     def __str__(self) -> str:
-        """As it may stand in an address."""
+        """Return the position in the form used in URLs."""
         return f"{self.standing}:{self.score!r}:{self.page_id}:{self.level}"
 
 
 class CheckedPage(NamedTuple):
-    """A check, with what else is known of its page and what people said.
+    """Check of a copy with its page's data, review and repair.
 
     Attributes:
-        check: what the machine found; its faults in the order of `Fault`.
-        host: the canonical host of its URL.
-        page_class: what the visit was shown.
-        review: a person's verdict; UNCHECKED: nobody's.
-        reviewed_by: whose it is.
-        reviewed_at: when it was given, or withdrawn; None: never.
-        note: of whoever reviewed.
-        repair: whether the page was captured again.
+        check: check by machine; its faults in the order of `Fault`.
+        host: canonical host of its URL.
+        page_class: class of the page that was captured.
+        review: a person's verdict; UNCHECKED: none.
+        reviewed_by: name of the reviewer.
+        reviewed_at: time at which the review was given or withdrawn; None: never.
+        note: note of the reviewer.
+        repair: state of the repair.
         repair_page_id: page id of the new capture; empty: none.
-        repair_at: when the repair came into its state; None: never.
-        changed_at: the last of all moments. The default: not known, it was never kept.
-        is_recorded: it is in a WARC as it is here.
+        repair_at: time at which the repair entered its state; None: never.
+        changed_at: the latest of all times. The default means unknown: the row was never stored.
+        is_recorded: True when a WARC holds the check in its present form.
     """
 
     check: PlaybackCheck
@@ -137,12 +139,12 @@ class CheckedPage(NamedTuple):
 
     @property
     def verdict(self) -> QaVerdict:
-        """The verdict that counts."""
+        """Return the effective verdict."""
         return self.review or self.check.verdict
 
     @property
     def place(self) -> CheckPosition:
-        """Where it stands among all, the worst first."""
+        """Return the position in worst-first order."""
         score = NOT_COMPARED if self.check.score is None else self.check.score
         return CheckPosition(
             VERDICT_ORDER.index(self.verdict), score, self.check.page_id, self.check.level
@@ -150,13 +152,13 @@ class CheckedPage(NamedTuple):
 
     @property
     def key(self) -> CheckKey:
-        """Which row it is, as it is now."""
+        """Return the key of the row in its present form."""
         assert self.changed_at is not None
         return CheckKey(self.check.page_id, self.check.level, unix_milliseconds(self.changed_at))
 
     @property
     def said(self) -> PlaybackCheck:
-        """What is to be written to a WARC: the verdict that counts, as of the last change."""
+        """Return the check to record in a WARC: the effective verdict, as of the last change."""
         check = self.check
         if self.changed_at is not None:
             check = replace(check, checked_at=warc_date_at(unix_milliseconds(self.changed_at)))
@@ -167,16 +169,16 @@ class CheckedPage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CheckFilter:
-    """Which checks are asked for; what is None may be anything.
+    """Filter of checks; None matches any value.
 
     Attributes:
-        verdict: the one that counts.
-        host: the canonical host.
-        page_class: what the visit was shown.
-        level: of playback.
-        fault: one of those that were found.
-        below: a score; what could not be compared is below all.
-        unreviewed: only what no person judged.
+        verdict: effective verdict.
+        host: canonical host.
+        page_class: class of the captured page.
+        level: playback level.
+        fault: one of the faults found.
+        below: upper bound of the score; a copy without a score is below all.
+        unreviewed: only checks without a review.
     """
 
     verdict: QaVerdict | None = None
@@ -189,10 +191,10 @@ class CheckFilter:
 
 
 def parse_position(text: str) -> CheckPosition:
-    """The place that `str` made a text of.
+    """Parse the text form of a position.
 
     Raises:
-        InputError: it is none.
+        InputError: it is invalid.
 
     >>> parse_position(str(CheckPosition(0, 0.25, "0f3c-91", "images")))
     CheckPosition(standing=0, score=0.25, page_id='0f3c-91', level='images')
@@ -210,7 +212,7 @@ def parse_position(text: str) -> CheckPosition:
 
 
 def url_key(url: str) -> bytes:
-    """What the checks of a URL are found by."""
+    """Return the lookup key of a URL's checks."""
     try:
         return key_of(identity_key(url))
     except BadUrlError:
@@ -218,12 +220,12 @@ def url_key(url: str) -> bytes:
 
 
 def storable_text(text: str, most: int) -> str:
-    """A text that both databases take: no NUL, no half of a character, not too long."""
+    """Return text that both databases accept: no NUL, no lone surrogate, limited length."""
     return storable(text[:most])
 
 
 def row_values(row: CheckedPage) -> dict[str, Any]:
-    """The columns that a machine's check fills."""
+    """Return the columns of a check by machine."""
     check = row.check
     if check.judge is not VerdictSource.MACHINE:
         raise InvariantError("A person's word is no check by a machine: it is written by `review`.")
@@ -259,7 +261,7 @@ def row_values(row: CheckedPage) -> dict[str, Any]:
 
 
 def parse_row(found: Sequence[Any]) -> CheckedPage:
-    """The check of a row, its columns in the order of the table."""
+    """Parse a row, its columns in the order of the table."""
     row = dict(zip(COLUMN_NAMES, found, strict=True))
     same = ("page_id", "level", "url", "engine", "picture", "text", "resources", "reason")
     check = PlaybackCheck(
@@ -304,7 +306,7 @@ _PLACE = (quality.c.score, quality.c.page_id, quality.c.level)
 
 
 def _if_given(name: str, column: Any) -> Any:
-    """The condition that the column has the value, when one is given."""
+    """Return the condition that the column equals the parameter, when one is given."""
     return or_(one(name, Text()).is_(None), column == one(name, Text()))
 
 
@@ -337,7 +339,7 @@ _LEADS = {
 
 
 def _worst(*lead: Any) -> SqlStatement:
-    """A page of the rows with one verdict, from behind a place."""
+    """Return the statement for rows of one verdict after a position."""
     behind = tuple_(*_PLACE) > tuple_(
         one("after_score", Double()), one("after_page", Text()), one("after_level", Text())
     )
@@ -346,7 +348,7 @@ def _worst(*lead: Any) -> SqlStatement:
 
 
 def _ahead(*lead: Any) -> SqlStatement:
-    """A page of the rows with one verdict that stand before a place, the nearest first."""
+    """Return the statement for rows of one verdict before a position, the nearest first."""
     before = tuple_(*_PLACE) < tuple_(
         one("before_score", Double()), one("before_page", Text()), one("before_level", Text())
     )
@@ -357,12 +359,13 @@ def _ahead(*lead: Any) -> SqlStatement:
 
 @cache
 def counting(*asked: str) -> SqlStatement:
-    """How many rows with one verdict; no more than the limit are counted.
+    """Return the statement that counts rows of one verdict, up to the limit.
 
-    Only what is asked for stands in it: over a million rows conditions that say nothing take longest.
+    It contains only the filters in use: over a million rows, conditions without effect take
+    longest.
 
     Args:
-        asked: names of values, in the order of `COUNTED`.
+        asked: names of parameters, in the order of `COUNTED`.
     """
     is_of = (COUNTED[name] for name in asked)
     some: Select[Any] = select(literal_column("1")).where(

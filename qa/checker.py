@@ -1,13 +1,15 @@
-"""Check of one page: its copy is rendered and compared with what was captured.
+"""Check of one page: its copy is rendered and compared with its capture.
 
-Only the command line meets `playback`; here stands what of it is needed.
+`PageSource` and `PlaybackSource` are the interfaces to playback; only the command line connects
+them.
 
-    what was kept ──┐
-                    ├─> picture, text, parts compared ─> verdict ─> Check, and three pictures
-    a look ─────────┘
+    stored artifacts ──┐
+                       ├─> picture, text, parts compared ─> verdict ─> check, and three pictures
+    view of the copy ──┘
 
-What was not kept is not compared: a page without a picture is judged by its text and its parts. Of a page
-that nobody may be shown nothing is looked at.
+Artifacts that were not stored are not compared: a page without a picture is judged by its text and
+its
+parts. Withheld pages are not opened.
 """
 
 import asyncio
@@ -51,20 +53,20 @@ from render.browser import Browser
 
 
 class PageSource(Protocol):
-    """What was kept of one page. From any thread."""
+    """Stored artifacts of one page. Thread-safe."""
 
     @property
     def withheld(self) -> str:
-        """Why nothing of it may be shown, or looked at, at the level; a sentence. Empty: it may be."""
+        """Return why the page must not be shown or viewed at the level, as a sentence; empty: it may."""
         ...
 
     @property
     def address(self) -> CopyAddress:
-        """Where its copy is, at the level."""
+        """Return the address of its copy at the level."""
         ...
 
     def manifest(self) -> PageInfo | None:
-        """Its manifest; None when none was kept.
+        """Return its manifest; None when none was stored.
 
         Raises:
             PermanentError: it is damaged.
@@ -72,7 +74,7 @@ class PageSource(Protocol):
         ...
 
     def artifact(self, kind: ArtifactKind) -> bytes | None:
-        """An artifact; None when none was kept.
+        """Return an artifact; None when none was stored.
 
         Raises:
             PermanentError: it is damaged, or too large.
@@ -81,20 +83,20 @@ class PageSource(Protocol):
 
 
 class PlaybackSource(Protocol):
-    """A collection and its playback, at one level."""
+    """Collection and its playback, at one level."""
 
     @property
     def level(self) -> str:
-        """The level that is looked at (`playback.access.levels`)."""
+        """Return the playback level (`playback.access.levels`)."""
         ...
 
     @property
     def engine(self) -> str:
-        """Versions of what shows and compares."""
+        """Return the versions of the playback and comparison engines."""
         ...
 
     def page(self, page_id: str) -> PageSource | None:
-        """What was kept of the page; None when it is hidden, or not there. From any thread.
+        """Return the stored page; None when it is hidden or missing. Thread-safe.
 
         Raises:
             TransientError: index or decisions cannot be read.
@@ -102,7 +104,7 @@ class PlaybackSource(Protocol):
         ...
 
     def lost(self, page: PageInfo) -> Sequence[LostPart]:
-        """What of the page the archive does not hold as it was captured. From any thread.
+        """Return the parts of the page that the archive does not hold as captured. Thread-safe.
 
         Raises:
             TransientError: the index cannot be read.
@@ -110,7 +112,7 @@ class PlaybackSource(Protocol):
         ...
 
     def is_hidden(self, url: str, digest: str) -> bool:
-        """Whether a part was taken down, or is held back. From any thread.
+        """Return whether a part was taken down or is held back. Thread-safe.
 
         Raises:
             TransientError: the decisions cannot be read.
@@ -118,20 +120,20 @@ class PlaybackSource(Protocol):
         ...
 
     def original(self, url: str) -> str | None:
-        """The archived URL that an address of playback stands for; None when it stands for none."""
+        """Return the archived URL of a playback address; None when it has none."""
         ...
 
     def refusal(self, address: str, kind: str) -> tuple[int | None, str]:
-        """Return the status and reason with which playback refuses a part. From any thread.
+        """Return the status and reason with which playback refuses a part. Thread-safe.
 
         Args:
-            address: of playback.
-            kind: the browser's word for what the part is for: Image, Stylesheet, ….
+            address: playback address.
+            kind: CDP resource type: Image, Stylesheet, ….
         """
         ...
 
     async def answers(self) -> bool:
-        """Whether playback is there at all: what it did not answer is no copy's fault then."""
+        """Return whether the replay server answers; if not, a missing response is no fault of a copy."""
         ...
 
 
@@ -155,15 +157,16 @@ LendBrowser = Callable[[], AbstractAsyncContextManager[Browser]]
 
 @dataclass(frozen=True, slots=True)
 class CheckOutcome:
-    """A check, and what people want to see of it.
+    """Check of a page, with its view and pictures.
 
     Attributes:
-        page: which page was checked.
-        check: what was found.
-        pictures: by `core.playback_check.PICTURES`, those that there are; of a good page none but the first two.
+        page: page that was checked.
+        check: result of the check.
+        pictures: available pictures by `core.playback_check.PICTURES`; of a good page only the
+            first two.
         timings: seconds by step.
-        is_withheld: whether nothing may be shown of the page, so that nothing was looked at.
-        look: what the copy showed; None when nobody looked.
+        is_withheld: True when the page must not be shown, so that it was not opened.
+        look: view of the copy; None when it was not opened.
     """
 
     page: SampleCandidate
@@ -176,14 +179,14 @@ class CheckOutcome:
 
 @dataclass(slots=True)
 class _CaptureEvidence:
-    """What was read of a page before its copy is looked at.
+    """Stored artifacts of a page, read before its copy is opened.
 
     Attributes:
-        manifest: None when it could not be read.
-        kind: of the picture; None when there is none.
-        picture: of the whole page, else of the view.
+        manifest: manifest; None when it could not be read.
+        kind: kind of the picture; None when there is none.
+        picture: picture of the whole page, else of the viewport.
         text: the visible text.
-        lost: what the archive does not hold as it was captured, each with the reason.
+        lost: parts that the archive does not hold as captured, each with the reason.
     """
 
     manifest: PageInfo | None = None
@@ -194,14 +197,14 @@ class _CaptureEvidence:
 
 
 class PlaybackChecker:
-    """Checks pages, several at the same time.
+    """Checker of pages, several at a time.
 
     Args:
-        playback: the collection and who plays it back.
-        lend: lends a browser for one look.
-        pool: where pictures are compared.
-        clock: the time.
-        patience: how long a look waits.
+        playback: collection and its playback.
+        lend: lends a browser for one view.
+        pool: executor of picture comparisons.
+        clock: source of time.
+        patience: time limits of a view.
     """
 
     def __init__(
@@ -220,11 +223,11 @@ class PlaybackChecker:
         self._patience = patience
 
     async def check(self, page: SampleCandidate) -> CheckOutcome:
-        """The page, checked.
+        """Check the page.
 
         Raises:
             BrowserUnavailableError: no browser starts.
-            UnavailableError: playback does not answer.
+            UnavailableError: the replay server does not answer.
             TransientError: index or decisions cannot be read.
         """
         began = self._clock.monotonic()
@@ -254,7 +257,7 @@ class PlaybackChecker:
         return replace(await self._compared(page, kept, seen), look=seen)
 
     async def _look(self, there: PageSource, kept: _CaptureEvidence) -> CopyView:
-        """What the copy shows; a second look when the browser did not survive the first."""
+        """View the copy; retry once when the browser died."""
         screen = screen_at_capture(kept.manifest) if kept.manifest is not None else PageScreen()
         tallest = (
             picture_height_limit(kept.manifest, screen) if kept.manifest is not None else TALLEST_PX
@@ -344,9 +347,10 @@ class PlaybackChecker:
         return picture, text, parts
 
     def _parts_shown(self, seen: CopyView) -> list[PartRequest]:
-        """Return what the copy asked for, by the URLs of the page.
+        """Return the parts that the copy requested, by their archived URLs.
 
-        Of a refusal, which is no part, the browser tells a page nothing but that it kept it from it.
+        The browser reports a refused cross-origin answer only as blocked, so the reason is
+        requested from playback.
         """
         found: list[PartRequest] = []
         asked = 0
@@ -408,7 +412,7 @@ class PlaybackChecker:
         )
 
     def _read(self, there: PageSource, url: str) -> _CaptureEvidence:
-        """What was kept of the page, as far as it can be read."""
+        """Read the stored artifacts of the page, as far as possible."""
         kept = _CaptureEvidence()
         try:
             kept.manifest = there.manifest()
@@ -441,7 +445,7 @@ def _artifact(
 
 
 def _of_file(kept: _CaptureEvidence) -> CopyJudgement:
-    """What to think of a page that is a file to be handed out: whether the archive holds it."""
+    """Judge a page that is a downloadable file by whether the archive holds it."""
     if kept.manifest is None:
         return CopyJudgement(QaVerdict.UNCHECKED, None, (), "Nothing could be compared.")
     return CopyJudgement(QaVerdict.GOOD, 0.0 if kept.lost else 1.0, (), "")

@@ -213,7 +213,7 @@ class SourceResponse:
 
 @dataclass(slots=True)
 class ArtifactSet:
-    """Artifacts of one page, filled in as they are made, so that a deadline loses none made before it.
+    """Artifacts of one page, filled in as they are made: a deadline loses no earlier ones.
 
     Attributes:
         title: the page's title; empty when it has none.

@@ -91,7 +91,7 @@ class BrowserContext:
 
 
 class Browser:
-    """Running browser, created by `Browser.launch`; an async context manager that closes it on exit.
+    """Running browser, created by `Browser.launch`; as an async context manager, closed on exit.
 
     Attributes:
         version: e.g. ``"156.0.8078.79"``.
@@ -244,7 +244,7 @@ class Browser:
             await asyncio.wait({disposing}, timeout=DISPOSE_WAIT_S)
 
     def recycle_due(self) -> str:
-        """Return the reason to replace this browser (``pages``, ``age``, ``memory``, …); empty: none."""
+        """Return the reason to replace this browser, e.g. ``pages``, ``age``, ``memory``; or ""."""
         if self.died.is_set() or self.connection.closed.is_set():
             return "dead"
         if self.is_stuck():
@@ -258,7 +258,7 @@ class Browser:
         return ""
 
     def is_stuck(self, limit_s: float = ANSWER_LIMIT_S) -> bool:
-        """Return whether a command is unanswered for `limit_s`; the guardian's own limit may be longer."""
+        """Return whether a command has been unanswered for `limit_s` seconds."""
         silent = self._asked is not None and self._clock.monotonic() - self._asked > limit_s
         return silent or bool(self._ill)
 

@@ -246,7 +246,7 @@ class BrowserProcess:
 
 
 def child_environment(home: Path) -> dict[str, str]:
-    """Return the complete environment of the browser; nothing is inherited, least of all secrets."""
+    """Return the complete environment of the browser; nothing is inherited, no secrets."""
     return {
         "HOME": str(home),
         "TMPDIR": str(home),
@@ -330,7 +330,8 @@ class BrowserGuardian:
         Args:
             session: session id of the browser's processes.
             folder: the browser's folder, removed when this process dies.
-            silence_limit_s: the browser is killed after so many seconds without a heartbeat.
+            silence_limit_s: after the first heartbeat, the browser is killed when none follows for
+                so long.
             memory_limit_bytes: a renderer with more private memory is killed.
 
         Raises:

@@ -36,7 +36,7 @@ def session_processes(session: int) -> Iterator[int]:
 
 
 def kill_session(session: int) -> bool:
-    """Kill all processes of the session, stopped and new ones included; return whether none is left."""
+    """Kill all processes of the session, stopped and new ones too; return whether none is left."""
     for _ in range(KILL_ROUNDS):
         left = list(session_processes(session))
         if not left:
@@ -58,7 +58,7 @@ def kill_oversized_renderers(session: int, limit_bytes: int) -> Iterator[int]:
 
 
 def own_bytes(pid: int) -> int:
-    """Return the private memory of a process in bytes: resident, not shared with files or processes."""
+    """Return the private memory of a process in bytes: resident and not shared."""
     _, resident, shared, *_ = map(int, Path(f"/proc/{pid}/statm").read_bytes().split())
     return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
 
@@ -72,7 +72,7 @@ def is_renderer(pid: int) -> bool:
 
 
 def watch(session: int, folder: str, silence_limit_s: float, memory_limit_bytes: int) -> None:
-    """Watch the browser until the worker is gone; the worker terminates this process on a clean exit."""
+    """Watch the browser until the worker is gone; on a clean exit the worker ends this process."""
     heard: float | None = None
     looked = time.monotonic()
     while True:

@@ -31,22 +31,25 @@ _HOLD_FOR_A_WHILE = frozenset({"XHR", "Fetch", "Media", "Other", "Preflight", "T
 
 @dataclass(frozen=True, slots=True)
 class RequestLog:
-    """One request; each hop of a redirect is one of its own.
+    """One request; each hop of a redirect is a separate one.
 
     Attributes:
         url: as requested, without its fragment.
         method: HTTP method.
         status: HTTP status; None when no response came.
-        mime: bare media type as the browser judged it.
-        resource_type: the browser's word: Document, Image, Script, ….
-        from_cache: True when the browser did not ask the network.
-        failed: why it failed, e.g. ``net::ERR_ABORTED``; empty when it did not.
-        started_ms: when it was made, from the visit's first request on; None when that is not known.
-        ttfb_ms: from there to the end of the response's head; None when none came.
-        duration_ms: from there to its end; None when it has none yet.
-        wire_bytes: received for it, head included, as the browser counts; None when it is not known.
-        initiator: what made it: parser, script, preload, preflight, other, …
-        protocol: spoken with whom the browser asked, which is our proxy: ``http/1.1``, ``h2``, ….
+        mime: bare media type as determined by the browser.
+        resource_type: CDP resource type: Document, Image, Script, ….
+        from_cache: True when it was served without a network request.
+        failed: failure reason, e.g. ``net::ERR_ABORTED``; empty when it succeeded.
+        started_ms: start time in milliseconds since the first request of the visit; None when
+            unknown.
+        ttfb_ms: milliseconds from the start to the end of the response head; None without a
+            response.
+        duration_ms: milliseconds from the start to the end of the response; None when it did not
+            end.
+        wire_bytes: bytes received as counted by the browser, head included; None when unknown.
+        initiator: initiator type: parser, script, preload, preflight, other, …
+        protocol: protocol between the browser and the local proxy: ``http/1.1``, ``h2``, ….
     """
 
     url: str
@@ -66,10 +69,10 @@ class RequestLog:
 
 @dataclass(frozen=True, slots=True)
 class DocumentResponse:
-    """The response that a main document was made from.
+    """Response that a main document was made from.
 
     Attributes:
-        url: without its fragment.
+        url: URL without its fragment.
         status: HTTP status.
         mime: bare media type.
         headers: names in lower case; at most `HEADERS_KEPT`.
@@ -82,7 +85,7 @@ class DocumentResponse:
 
     @property
     def proxy_error(self) -> str:
-        """What our proxy answered instead of the origin; empty when the origin answered."""
+        """Return the error that the proxy reported instead of an origin's response; empty: none."""
         if self.status == 407:
             # Only a proxy says this (RFC 9110, 15.5.8): it did not take our credentials.
             return "proxy: 407"
@@ -90,7 +93,7 @@ class DocumentResponse:
 
 
 class _Request:
-    """A request that is being made; becomes a `RequestLog`."""
+    """Request in progress; becomes a `RequestLog`."""
 
     __slots__ = (
         "answered_at", "ended_at", "failed", "from_cache", "head_at", "initiator", "loader", "main",
@@ -142,7 +145,7 @@ class _Request:
             self.wire_bytes = max(int(length), 0)
 
     def holds_until(self) -> float:
-        """Up to when it is waited for; infinite without an end, 0.0 not at all."""
+        """Return until when it delays the page's rest: infinity without a limit, 0.0 not at all."""
         if self.resource_type in _NEVER_HOLD or self.times > POLL_HELD_TIMES:
             return 0.0
         if self.resource_type == "Stylesheet" and "xml" in self.mime:
@@ -167,16 +170,16 @@ class _Request:
 
 
 class NetworkLog:
-    """The requests of one visit, from every frame and worker of it.
+    """Requests of one visit, from all of its frames and workers.
 
     Attributes:
-        on_change: called whenever waiting for quiet may have an end, or a new beginning.
-        documents: the main frame's responses by loader id, oldest first.
-        document_errors: why a main document failed, by loader id.
-        hops: URLs that redirected on the way to a main document, by its loader id.
-        overflowed: True once the page asked for more than the limit.
-        news: requests so far that quiet begins anew after: not those of a poll.
-        scripted: True once a script, or a worker, was asked for.
+        on_change: called whenever network quiet may have begun or ended.
+        documents: responses of the main frame by loader id, oldest first.
+        document_errors: failure reasons of main documents, by loader id.
+        hops: URLs that redirected to a main document, by its loader id.
+        overflowed: True once the page made more requests than the limit.
+        news: number of requests that restart the wait for quiet; those of polls are left out.
+        scripted: True once a script or worker was requested.
     """
 
     def __init__(self, main_frame: str, *, limit: int = REQUEST_LIMIT) -> None:
@@ -207,14 +210,14 @@ class NetworkLog:
         }
 
     def heard(self, method: str, params: dict[str, Any], *, owner: str, now: float) -> None:
-        """Take in one event of the session `owner`; events that tell nothing are ignored."""
+        """Record one event of the session `owner`; unknown events are ignored."""
         handler = self._handlers.get(method)
         if handler is not None:
             self._now = now
             handler(params, owner)
 
     def owner_gone(self, owner: str) -> None:
-        """A frame or worker ended: what it still waited for will not come."""
+        """Mark the pending requests of an ended frame or worker as failed."""
         for identifier, request in list(self._open.items()):
             if request.owner == owner:
                 request.failed = request.failed or "detached"
@@ -222,11 +225,10 @@ class NetworkLog:
         self.on_change()
 
     def holding_until(self, now: float) -> float | None:
-        """Whether the page is still loading.
+        """Return until when pending requests delay the page's rest.
 
         Returns:
-            None when nothing holds it; else the moment up to which it must at least be waited,
-            infinite while something holds it that is waited for without an end.
+            None when nothing does; else the time to wait for at least, infinity when one has no limit.
         """
         until: float | None = None
         for request in self._open.values():
@@ -236,21 +238,21 @@ class NetworkLog:
         return until
 
     def loading_since(self, began: float) -> bool:
-        """Whether something is in flight that was asked for after `began` and is waited for."""
+        """Return whether a request that was made after `began` is pending and waited for."""
         return any(
             request.started >= began and request.resource_type not in _NEVER_HOLD
             for request in self._open.values()
         )
 
     def arriving(self, until: float, committed: Container[str]) -> bool:
-        """Whether a main document that was asked for by `until` is on its way, and not yet there."""
+        """Return whether a main document requested by `until` is pending and not yet committed."""
         return any(
             request.main and request.started <= until and request.loader not in committed
             for request in self._open.values()
         )
 
     def entries(self) -> tuple[RequestLog, ...]:
-        """Every request so far, in the order in which they were made."""
+        """Return every request so far, in request order."""
         origin = self._requests[0].sent_at if self._requests else None
         return tuple(request.frozen(origin) for request in self._requests)
 
@@ -279,7 +281,7 @@ class NetworkLog:
         self.on_change()
 
     def _judge(self, request: _Request) -> None:
-        """Count it among the news, unless it is one that is made for ever."""
+        """Count the request in `news` unless it belongs to a poll."""
         if request.resource_type in _NEVER_HOLD:
             return
         self.scripted = self.scripted or request.resource_type in _SCRIPTS
@@ -328,7 +330,7 @@ class NetworkLog:
             self.on_change()
 
     def _download_began(self, params: dict[str, Any], owner: str) -> None:
-        """A link may save its target without a request that the page's own events tell of."""
+        """Handle a download, which may start without a request event."""
         url = without_fragment(params["url"])[:URL_LIMIT_CHARS]
         if not url.startswith(_LOGGED_SCHEMES) or len(self._requests) >= self._limit:
             return
@@ -359,7 +361,7 @@ class NetworkLog:
 
 
 def without_fragment(url: str) -> str:
-    """The URL up to its fragment.
+    """Return the URL without its fragment.
 
     >>> without_fragment("https://example.org/a?b#c")
     'https://example.org/a?b'
@@ -368,7 +370,7 @@ def without_fragment(url: str) -> str:
 
 
 def lower_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The first `HEADERS_KEPT` headers, names in lower case.
+    """Return the first `HEADERS_KEPT` headers with names in lower case.
 
     >>> lower_headers([("X-Robots-Tag", "noarchive")])
     {'x-robots-tag': 'noarchive'}
@@ -382,11 +384,11 @@ def lower_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _ms(start: float | None, end: float | None) -> float | None:
-    """Milliseconds between two moments; None when one is not known."""
+    """Return the milliseconds between two times in seconds; None when one is unknown."""
     if start is None or end is None:
         return None
     return round(max(end - start, 0.0) * 1000, 1)
 
 
 def _nothing() -> None:
-    """Nobody waits."""
+    """Do nothing; default of `NetworkLog.on_change`."""

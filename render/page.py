@@ -1,7 +1,7 @@
 """Browser tab: commands, scripts in the isolated world, dialogs, child targets.
 
-A page is hostile. It may close itself, crash, navigate for ever, open windows and dialogs without
-end; here each of these becomes a fact that the visit reads.
+A page is hostile. It may close itself, crash, navigate endlessly, or open any number of windows and
+dialogs. Each of these is recorded as state that the visit reads.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _DOCUMENTS = [{"urlPattern": "*", "resourceType": "Document"}]
 
 
 class PageClosedError(TransientError):
-    """The page ended before its visit did; `reason` is ``crashed`` or ``closed``."""
+    """Error of a page that ended before its visit; `reason` is ``crashed`` or ``closed``."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"The page {reason}.")
@@ -44,23 +44,24 @@ class PageClosedError(TransientError):
 
 
 class BrowserPage:
-    """A tab. `open_page` makes one.
+    """Browser tab, created by `open_page`.
 
     Attributes:
         log: its requests.
         commits: loader ids of the main frame's documents, oldest first.
-        url: of the last of them; its fragment is left out.
-        unreachable: True when that is the browser's own error page.
-        dom_ready: True once the document was parsed to its end.
+        url: URL of the latest document, without its fragment.
+        unreachable: True when the document is the browser's own error page.
+        dom_ready: True once the document was parsed completely.
         loaded: True once its load event fired.
-        gone: why there is no page any more; empty while there is one.
-        console: error lines, shortened.
-        login: what answers the proxy.
-        held: True while it may go nowhere else; see `hold`.
-        children: its frames of other sites, and workers.
-        timers: those that it has set and that are still to fire.
-        picture_css: rules that hold in its pictures only; empty for none.
-        tried: what it tried that no visit allows, by kind: ``alert``, ``popup``, ``download``, ….
+        gone: reason for which the page has ended; empty while it exists.
+        console: console error lines, shortened.
+        login: proxy authentication of the tab.
+        held: True while navigation is blocked; see `hold`.
+        children: its cross-site frames and workers.
+        timers: its pending timers.
+        picture_css: CSS rules applied in its pictures only; empty for none.
+        tried: counts of attempts that no visit allows, by kind: ``alert``, ``popup``, ``download``,
+            ….
         changed: set whenever one of these, or the log, may have changed.
     """
 
@@ -130,7 +131,7 @@ class BrowserPage:
     async def send(
         self, method: str, params: dict[str, Any] | None = None, session: str = ""
     ) -> dict[str, Any]:
-        """The result of a command to the page, or to the frame of another site that has `session`.
+        """Send a command to the page, or to the frame of `session`; return its result.
 
         Raises:
             PageClosedError: the page crashed or closed.
@@ -147,22 +148,22 @@ class BrowserPage:
             raise
 
     def post(self, method: str, params: dict[str, Any] | None = None) -> None:
-        """Send a command whose result nobody needs."""
+        """Send a command and ignore its result."""
         self._connection.post(method, params, self._session)
 
     async def call(self, name: str, *arguments: object) -> Any:
-        """What our script `name` returns, run where the page's own scripts cannot tamper with it.
+        """Return the result of the script `name`, run in the isolated world.
 
-        A page that navigates meanwhile gets the script again, a few times.
+        It is run again, a few times, when the page navigates meanwhile.
 
         Raises:
             PageClosedError, BrowserUnavailableError: as `send`.
-            CommandError: the script failed, or the page never stood still.
+            CommandError: the script failed, or the page navigated at every attempt.
         """
         return await self.run(name, load_script(name), *arguments)
 
     async def run(self, name: str, source: str, *arguments: object) -> Any:
-        """What a function expression of ours returns, run as `call` does.
+        """Return the result of a function expression, run as `call` does.
 
         Raises:
             PageClosedError, BrowserUnavailableError, CommandError: as `call`.
@@ -177,16 +178,16 @@ class BrowserPage:
         raise AssertionError
 
     async def refer(self, name: str, source: str, *arguments: object) -> dict[str, Any]:
-        """A reference to what a function expression of ours returns: a `Runtime.RemoteObject`.
+        """Return a `Runtime.RemoteObject` that refers to the result of a function expression.
 
         Raises:
-            PageClosedError, BrowserUnavailableError, CommandError: as `call`; there is no second try.
+            PageClosedError, BrowserUnavailableError, CommandError: as `call`, but without a retry.
         """
         return await self._evaluate(name, source, arguments, by_value=False)
 
     @property
     def broke_off(self) -> bool:
-        """Return whether the document that is shown failed while it came: it may be empty."""
+        """Return whether the current document failed while loading: it may be empty."""
         return bool(self.commits and self.log.document_errors.get(self.commits[-1]))
 
     async def wait_changed(self) -> None:
@@ -195,24 +196,24 @@ class BrowserPage:
         self.changed.clear()
 
     def now(self) -> float:
-        """Seconds of the clock that its requests are noted with."""
+        """Return the time in seconds on the clock of the request log."""
         return self._clock.monotonic()
 
     def hold(self) -> None:
-        """Let the page go nowhere else, until `release`: who presses buttons must not lose it."""
+        """Block navigation until `release`, so that clicks cannot leave the page."""
         self.held = True
         self.post("Fetch.enable", {"patterns": _DOCUMENTS})
 
     def release(self) -> None:
-        """The end of `hold`; without one, nothing."""
+        """End `hold`; no effect without one."""
         if self.held and not self._halted:
             self.post("Fetch.disable")
         self.held = False
 
     async def stay(self) -> None:
-        """`hold`, and return when the document that is there, or on its way, has been parsed.
+        """Call `hold`, and return when the current or arriving document has been parsed.
 
-        What is stopped before its body began is empty, and never drawn.
+        A document that is stopped before its body begins stays empty and is never drawn.
 
         Raises:
             PageClosedError, CommandError, BrowserUnavailableError: as `send`.
@@ -227,10 +228,10 @@ class BrowserPage:
                 raise PageClosedError(self.gone)
 
     def halt(self) -> None:
-        """Stop the page's scripts, even one that never ends, and what is loading; go nowhere else.
+        """Stop scripts, even one that never ends, and loading; block navigation.
 
-        A navigation that is aborted leaves the document where it was; blocked in any other way,
-        it would be replaced by the browser's error page.
+        An aborted navigation leaves the document in place; blocked in any other way, it would be
+        replaced by the browser's error page.
         """
         self._halted = True
         self.post("Fetch.enable", {"patterns": _DOCUMENTS})
@@ -239,7 +240,7 @@ class BrowserPage:
         self.post("Page.stopLoading")
 
     async def start(self, guard: str) -> None:
-        """Prepare the tab, which waits, and let it run.
+        """Configure the paused tab and let it run.
 
         Raises:
             CommandError, PageClosedError, BrowserUnavailableError: as `send`.
@@ -268,7 +269,7 @@ class BrowserPage:
         await self.send("Runtime.runIfWaitingForDebugger")
 
     def other_target(self, session_id: str, info: dict[str, Any]) -> None:
-        """A target of our context that is no child of the tab: a popup or a kind of worker."""
+        """Handle a target of this context that is no child of the tab, such as a popup."""
         if info["type"] == "shared_worker":
             self.children.adopt(session_id, info["type"])
         else:
@@ -276,14 +277,14 @@ class BrowserPage:
             self._connection.post("Target.closeTarget", {"targetId": info["targetId"]})
 
     def target_gone(self, session_id: str) -> None:
-        """A target of our context ended; when it is the tab itself, the page closed."""
+        """Handle the end of a target of this context; without the tab itself the page is closed."""
         if session_id == self._session:
             self.end("closed")
         elif session_id in self.children:
             self.children.gone(session_id)
 
     def end(self, reason: str) -> None:
-        """There is no page any more: whatever waits for it is told."""
+        """Mark the page as ended and wake everything that waits for it."""
         if not self.gone:
             self.gone = reason
             self._connection.forget(self._session, reason)
@@ -291,7 +292,7 @@ class BrowserPage:
             self.changed.set()
 
     async def world(self) -> int:
-        """Where our scripts run in the main frame's document: its execution context, made if need be.
+        """Return the isolated world's execution context in the main document, created if missing.
 
         Raises:
             CommandError, PageClosedError, BrowserUnavailableError: as `send`.
@@ -422,7 +423,7 @@ class BrowserPage:
 
 @cache
 def load_script(name: str) -> str:
-    """The function expression in ``scripts/NAME.js``; where it says ``include("OTHER")``, that one is put."""
+    """Return the function in ``scripts/NAME.js``, with each ``include("OTHER")`` expanded."""
     source = files("render.scripts").joinpath(f"{name}.js").read_text(encoding="utf-8")
     return _INCLUDE.sub(lambda found: f"({load_script(found[1])})", source)
 
@@ -435,17 +436,17 @@ async def open_page(
     *,
     patience_s: float = 2.0,
 ) -> BrowserPage:
-    """A blank tab in the context, heard and harmless, which has not yet gone anywhere.
+    """Open a blank tab in the context, with listeners and restrictions in place.
 
     Args:
-        context: its.
-        proxy: that it asks through.
-        options: how it presents itself.
-        clock: the time.
-        patience_s: timers that a page sets to less are always waited for.
+        context: context of the tab.
+        proxy: proxy of its requests.
+        options: identity it presents.
+        clock: source of time.
+        patience_s: timers of a shorter delay are always waited for.
 
     Raises:
-        CommandError, BrowserUnavailableError: the browser makes none.
+        CommandError, BrowserUnavailableError: the browser creates none.
     """
     arrived: asyncio.Future[tuple[str, dict[str, Any]]] = asyncio.get_running_loop().create_future()
     page: BrowserPage | None = None

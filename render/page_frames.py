@@ -1,8 +1,8 @@
 """Scripts run in all frames of a page, cross-origin frames included.
 
-A frame of another origin is a document of its own, most often in another process. A script that
-meets one numbers its element in the world that it runs in and goes on; `Document.inner` finds the frame
-behind a number.
+A frame of another origin is a separate document, most often in another process. A script that meets
+one numbers its element in its own isolated world and goes on; `FrameDocument.inner` finds the frame
+of a number.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _NOTE = """(...pairs) => {
 
 
 class FrameDocument:
-    """One document of a page: the page's own, or that of a frame which it cannot look into."""
+    """Document of a page: the main document, or that of a cross-origin frame."""
 
     def __init__(self, page: BrowserPage, session: str, frame_id: str, depth: int = 0) -> None:
         self._page = page
@@ -45,7 +45,7 @@ class FrameDocument:
         return f"<Document {self._id} depth {self.depth}>"
 
     async def call(self, name: str, *arguments: object) -> Any:
-        """What our script `name` returns here; as `BrowserPage.call`.
+        """Return the result of the script `name` in this document; as `BrowserPage.call`.
 
         Raises:
             PageClosedError, BrowserUnavailableError, CommandError: as `BrowserPage.call`.
@@ -56,7 +56,7 @@ class FrameDocument:
         return await self._say(name, *arguments)
 
     async def inner(self, number: int) -> "FrameDocument | None":
-        """The frame behind the element that a script numbered here; None when there is none.
+        """Return the frame of the element with that number; None when there is none.
 
         Raises:
             PageClosedError, BrowserUnavailableError, CommandError: as `BrowserPage.send`.
@@ -72,7 +72,7 @@ class FrameDocument:
         return answer.get("value")
 
     async def _open_roots(self) -> None:
-        """Let our scripts look into shadow roots that markup has closed; what fails stays closed."""
+        """Make closed declarative shadow roots accessible to scripts; failures are ignored."""
         try:
             for _ in range(_ROUNDS):
                 if not await self._say("hosts", HOST_LIMIT) or not await self._open_some():
@@ -81,7 +81,7 @@ class FrameDocument:
             return
 
     async def _open_some(self) -> bool:
-        """Whether any of the elements that `hosts.js` has found holds a closed root."""
+        """Return whether any of the elements found by `hosts.js` holds a closed root."""
         listed = await self._refer(_HOSTS)
         told = await self._page.send(
             "Runtime.getProperties",
@@ -99,7 +99,7 @@ class FrameDocument:
         return bool(pairs)
 
     async def _closed_root(self, host: str) -> str:
-        """A reference to the closed shadow root of the element that is referred to; empty: it has none."""
+        """Return a reference to the closed shadow root of the referenced element; empty: none."""
         told = await self._page.send("DOM.describeNode", {"objectId": host}, self._session)
         wanted = "user-agent" if told["node"].get("localName") == "use" else "closed"
         for root in told["node"].get("shadowRoots", ()):
@@ -132,7 +132,7 @@ class FrameDocument:
         return await self._run(source, arguments, by_value=False)
 
     async def _context(self) -> int:
-        """Where our scripts run in this document: its execution context, made if need be."""
+        """Return the isolated world's execution context in this document, created if missing."""
         if self.depth == 0:
             return await self._page.world()
         if self._world is None:
@@ -175,8 +175,8 @@ class PageDocuments:
     """All frames of one page, while it is read.
 
     Attributes:
-        root: the page's own document.
-        silent: how many frames did not answer.
+        root: the main document.
+        silent: number of frames that did not answer.
     """
 
     def __init__(self, page: BrowserPage) -> None:
@@ -186,19 +186,19 @@ class PageDocuments:
 
     @property
     def silent(self) -> int:
-        """How many frames did not answer, or were too many."""
+        """Return the number of frames that did not answer or exceeded the limit."""
         return len(self._silent)
 
     def again(self) -> None:
-        """Another reading begins."""
+        """Reset for another reading."""
         self._left = DOCUMENT_LIMIT
 
     async def each(
         self, frame: FrameDocument, numbers: list[int], name: str, *arguments: object
     ) -> dict[int, tuple[FrameDocument, Any]]:
-        """What our script `name` returns in the frames behind the numbers, by number.
+        """Return the results of the script `name` in the frames of the numbers, by number.
 
-        Documents that have nothing, do not answer in time or are too many are left out.
+        Documents that have no result, do not answer in time or exceed the limit are left out.
 
         Raises:
             PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
@@ -233,19 +233,19 @@ FRAME_LIMIT = 16
 
 @dataclass(frozen=True, slots=True)
 class PageFrame:
-    """A frame: its identifier, and the session that it answers in; empty for the page's own."""
+    """Frame: its id, and the id of its session; empty for the page's own."""
 
     id: str
     session: str = ""
 
 
 def main_frame(page: BrowserPage) -> PageFrame:
-    """The page itself."""
+    """Return the page's main frame."""
     return PageFrame(page.target_id)
 
 
 async def child_frames(page: BrowserPage) -> tuple[PageFrame, ...]:
-    """All but the page itself, the first `FRAME_LIMIT`.
+    """Return the frames except the main one, the first `FRAME_LIMIT`.
 
     Raises:
         PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
@@ -270,17 +270,17 @@ async def child_frames(page: BrowserPage) -> tuple[PageFrame, ...]:
 async def run_in(
     page: BrowserPage, frame: PageFrame, source: str, *arguments: object, gesture: bool = False
 ) -> Any:
-    """What a function expression of ours returns in that frame, once; our world is made if need be.
+    """Run a function expression once in the frame's isolated world, created if missing.
 
     Args:
-        page: it belongs to.
-        frame: where.
-        source: the function.
+        page: page of the frame.
+        frame: target of the call.
+        source: source of the function.
         arguments: JSON values.
-        gesture: as if a reader had just clicked: sound and video may start.
+        gesture: simulate a user gesture, so that sound and video may start.
 
     Raises:
-        CommandError: the script failed, or the frame is gone; `detail` is the browser's word.
+        CommandError: the script failed, or the frame is gone; `detail` is the browser's message.
         PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
     """
     if frame.id == page.target_id:

@@ -1,15 +1,16 @@
 """Screenshots of the viewport and the full page, thumbnails, and the PDF of a page.
 
-A banner that nobody could dismiss would cover the picture, but it belongs to the page: the copy of
-the DOM keeps it.
+A banner that could not be dismissed would cover the picture, so it is hidden there, but it belongs
+to
+the page: the copy of the DOM keeps it.
 
-A PNG is one zlib stream of rows, each filtered by the rows before it in its own picture. Joined, a row
-only differs in what stands above it, and that matters to the first row of a part alone: that row is
-written unfiltered, and all others as they are. Memory holds one part at a time, and the result.
+The browser can draw the page beyond its viewport, but only as much at once as fits a texture or its
+memory: a higher page is drawn in tiles, which are joined. The page is not scrolled meanwhile, so
+elements fixed to the window are in the first tile alone, and tiles meet exactly.
 
-The browser can draw the page beyond its viewport, but no more of it at once than fits a texture or
-its memory: what is higher is drawn in tiles and joined. The page is not scrolled meanwhile, so what
-is fixed to the window is in the first tile alone, and tiles meet where they should.
+A PNG is one zlib stream of rows, each filtered by the rows above it in its own picture. In a joined
+picture only the first row of a part has another row above it than before: that row is written
+unfiltered, and all others as they are. Memory holds one part at a time, and the result.
 """
 
 import asyncio
@@ -44,7 +45,7 @@ _TAKE_OFF = """() => {
 
 @asynccontextmanager
 async def picture_styles(page: BrowserPage) -> AsyncIterator[None]:
-    """Inside, the page looks as `page.picture_css` says; a page that cannot be changed stays as it is.
+    """Apply `page.picture_css` inside the block; a page that cannot be changed stays as it is.
 
     Raises:
         PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
@@ -68,11 +69,11 @@ _CHANNELS = {0: 1, 2: 3, 6: 4}  # grey, RGB, RGBA: table 11.1
 
 
 class BadPngError(ValueError):
-    """It is not a PNG of the sort that the browser writes, or not like the others."""
+    """PNG of another format than the browser writes, or unlike the other parts."""
 
 
 class PngJoiner:
-    """Takes parts from top to bottom and gives one picture back."""
+    """Joiner of PNG parts, from top to bottom, into one picture."""
 
     def __init__(self) -> None:
         self._packer = zlib.compressobj(level=1)
@@ -82,10 +83,10 @@ class PngJoiner:
         self.height = 0
 
     def add(self, png: bytes) -> None:
-        """Put a part below those before it.
+        """Append a part below the earlier ones.
 
         Raises:
-            BadPngError: it is damaged, interlaced, of other than 8 bits, or unlike those before it.
+            BadPngError: it is damaged, interlaced, not of 8 bits, or unlike the parts before it.
         """
         header, packed = _read_png(png)
         width, height = struct.unpack(">II", header[:8])
@@ -108,10 +109,10 @@ class PngJoiner:
         self.height += height
 
     def picture(self) -> bytes:
-        """All parts as one PNG.
+        """Return all parts as one PNG.
 
         Raises:
-            BadPngError: there is none, or it would be larger than a PNG can be.
+            BadPngError: there is no part, or the picture exceeds the size limit of PNG.
         """
         if not self._header:
             raise BadPngError("A picture without a part.")
@@ -125,7 +126,7 @@ class PngJoiner:
 
 
 def _read_png(png: bytes) -> tuple[bytes, bytes]:
-    """The header's fields, and the packed rows."""
+    """Return the header's fields and the compressed rows."""
     if png[:8] != PNG_SIGNATURE:
         raise BadPngError("Not a PNG.")
     header = b""
@@ -156,7 +157,7 @@ def _chunk(name: bytes, body: bytes) -> tuple[bytes, ...]:
 
 
 def _unfiltered_first(row: bytes, step: int) -> bytes:
-    """The bytes of a first row, above which all is zero (9.2: Sub, Up, Average, Paeth)."""
+    """Return the bytes of a first row, above which all is zero (9.2: Sub, Up, Average, Paeth)."""
     kind, data = row[0], bytearray(row[1:])
     if kind in (0, 2):
         return bytes(data)
@@ -184,12 +185,12 @@ THUMBNAIL_QUALITY = 80
 
 @dataclass(frozen=True, slots=True)
 class FullPage:
-    """A picture of the whole page.
+    """Picture of the whole page.
 
     Attributes:
         data: the picture.
-        cut_from: how high the page is in the picture's pixels when it ends before; else None.
-        note: what is not right about it, as a sentence; empty when all is.
+        cut_from: height of the page in pixels of the picture when the picture was cut; else None.
+        note: defect of the picture, as a sentence; empty when there is none.
     """
 
     data: bytes = field(repr=False)
@@ -198,7 +199,7 @@ class FullPage:
 
 
 async def capture_view(page: BrowserPage, settings: VisitSettings) -> bytes:
-    """A picture of the viewport.
+    """Capture the viewport.
 
     Raises:
         CommandError, PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
@@ -209,11 +210,10 @@ async def capture_view(page: BrowserPage, settings: VisitSettings) -> bytes:
 async def capture_full_page(
     page: BrowserPage, height: int, scale: float, settings: VisitSettings
 ) -> FullPage:
-    """A picture of the page from its top, `height` CSS pixels or up to the settings' limit.
+    """Capture the page from its top, `height` CSS pixels or up to the settings' limit.
 
-    `scale` is how many pixels of the picture a CSS pixel takes.
-
-    A page that becomes higher or lower meanwhile is pictured again, once.
+    `scale` is the number of picture pixels per CSS pixel. A page whose height changes meanwhile is
+    captured again, once.
 
     Raises:
         CommandError, PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
@@ -231,7 +231,7 @@ async def capture_full_page(
 
 
 def thumbnail(view: bytes) -> bytes:
-    """A JPEG of `THUMBNAIL_WIDTH_PX`, made from the viewport's picture."""
+    """Make a JPEG of `THUMBNAIL_WIDTH_PX` from the viewport's picture."""
     with Image.open(io.BytesIO(view)) as image:
         width, height = image.size
         whole = image if image.mode == "RGB" else image.convert("RGB")
@@ -246,7 +246,7 @@ def thumbnail(view: bytes) -> bytes:
 
 
 def picture_size(data: bytes) -> tuple[str, int, int]:
-    """Its Content-Type, width and height, read from its first bytes."""
+    """Return the Content-Type, width and height, read from the first bytes."""
     if data.startswith(b"\x89PNG"):
         return "image/png", int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
     with Image.open(io.BytesIO(data)) as image:
@@ -343,7 +343,7 @@ _PRINT = {
 
 
 async def print_pdf(page: BrowserPage) -> bytes:
-    """The page as PDF, with its print styles, on paper of its own or of the usual size.
+    """Print the page as PDF with its print styles, on its own page size or the default one.
 
     Raises:
         CommandError: it cannot be printed, or is larger than `PDF_LIMIT_BYTES`.

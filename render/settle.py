@@ -1,7 +1,7 @@
 """Navigation to a URL, and the wait until the page is at rest.
 
-A page is at rest when it has loaded, waits for no request and no timer, and what it shows has not
-changed for a moment (``scripts/rest.js``). Long polls, streams and clocks do not hold it.
+A page is at rest when it has loaded, waits for no request and no timer, and its visible content has
+not changed for a moment (``scripts/rest.js``). Long polls, streams and clocks do not delay it.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ ABORTED = "net::ERR_ABORTED"
 
 @dataclass(frozen=True, slots=True)
 class NavigationResult:
-    """How a navigation ended.
+    """Result of a navigation.
 
     Attributes:
-        loader: the browser's name for the document.
-        shown: True when there is a page to look at.
-        error: the browser's reason when nothing came, e.g. ``net::ERR_CONNECTION_REFUSED``.
+        loader: loader id of the document.
+        shown: True when a page is displayed.
+        error: the browser's reason when there is no document, e.g. ``net::ERR_CONNECTION_REFUSED``.
     """
 
     loader: str
@@ -33,10 +33,10 @@ class NavigationResult:
 
 
 async def navigate(page: BrowserPage, url: str) -> NavigationResult:
-    """Go to the URL, until its document is there or it is clear that none will be.
+    """Navigate to the URL and return when its document is committed or has failed.
 
-    A response that the browser would save instead of showing (a PDF, an archive) is turned down:
-    the first response decides, and the proxy keeps it whole without the browser.
+    A response that the browser would save instead of showing (a PDF, an archive) is cancelled: the
+    first response decides, and the proxy stores it completely without the browser.
 
     Raises:
         PageClosedError, CommandError, BrowserUnavailableError: as `BrowserPage.send`.
@@ -70,15 +70,15 @@ ASK_LIMIT = 100
 
 @dataclass(slots=True)
 class SettleResult:
-    """How a page came to rest, or did not; filled in as it is waited for.
+    """Result of the wait for rest, filled in while waiting.
 
     Attributes:
-        held: seconds by what it was waited for: ``load``, ``network``, ``timers``, ``dom``,
-            ``fonts``, ``images``, ``layout``, ``refresh``, and ``quiet``, the moment for which it
-            was only looked at.
-        restless: what did not come to rest, by the same names, each once.
-        hung: True when it did not answer any more.
-        inert: True when its sandbox lets no script run: neither does anything of ours that waits.
+        held: seconds by reason of waiting: ``load``, ``network``, ``timers``, ``dom``, ``fonts``,
+            ``images``, ``layout``, ``refresh``, and ``quiet``, the observation time without any
+            activity.
+        restless: reasons that did not end within the limit, by the same names, each once.
+        hung: True when the page stopped answering.
+        inert: True when its sandbox forbids scripts, which also stops waiting inside the page.
     """
 
     held: dict[str, float] = field(default_factory=dict)
@@ -87,23 +87,23 @@ class SettleResult:
     inert: bool = False
 
     def add(self, name: str, seconds: float) -> None:
-        """Count what something took."""
+        """Add seconds to a reason."""
         self.held[name] = self.held.get(name, 0.0) + seconds
 
     def give_up(self, *names: str) -> None:
-        """Note what does not come to rest."""
+        """Record reasons that did not end within the limit."""
         self.restless += [name for name in names if name and name not in self.restless]
 
 
 @dataclass(frozen=True, slots=True)
 class SettleLimits:
-    """How long to wait, in seconds.
+    """Time limits, in seconds.
 
     Attributes:
-        quiet_s: what must have been still for so long is at rest.
-        limit_s: all of the waiting.
-        patience_s: waiting for timers and for what changes on the same spot.
-        answer_s: a page that does not answer for so long hangs.
+        quiet_s: time without changes after which a page is at rest.
+        limit_s: limit of the whole wait.
+        patience_s: limit of waiting for timers and for changes in the same place.
+        answer_s: time after which an unanswered page counts as hung.
     """
 
     quiet_s: float
@@ -113,14 +113,14 @@ class SettleLimits:
 
     @classmethod
     def of(cls, settings: VisitSettings, *, limit_s: float, answer_s: float) -> "SettleLimits":
-        """As the settings say."""
+        """Return the limits of the settings."""
         return cls(settings.settle_s, limit_s, settings.patience_s, answer_s)
 
 
 async def settle(
     page: BrowserPage, limits: SettleLimits, rest: SettleResult, *, clock: Clock
 ) -> None:
-    """Wait until the page is at rest, or a limit is reached; what came of it is in `rest`.
+    """Wait until the page is at rest or a limit is reached; record the result in `rest`.
 
     Raises:
         PageClosedError: it crashed or closed.
@@ -130,7 +130,7 @@ async def settle(
 
 
 class _SettleWait:
-    """The waiting for one page."""
+    """Wait for one page."""
 
     def __init__(
         self, page: BrowserPage, limits: SettleLimits, rest: SettleResult, clock: Clock
@@ -147,7 +147,7 @@ class _SettleWait:
         self._looked_s = 0.0
 
     async def run(self) -> None:
-        """Wait."""
+        """Run the wait."""
         for _ in range(ASK_LIMIT):
             name = await self._until_loaded()
             if self._disturbed():
@@ -171,7 +171,7 @@ class _SettleWait:
         self._rest.give_up("dom")
 
     def _is_unfinished(self, told: dict[str, Any]) -> bool:
-        """Whether it has just become clear that later timers are worth waiting for."""
+        """Return whether the page has just shown a reason to wait for longer timers."""
         page = self._page
         if self._unfinished or not told["unfinished"]:
             return False
@@ -184,13 +184,13 @@ class _SettleWait:
         return page.log.overflowed or len(page.commits) > COMMIT_LIMIT
 
     def _signs(self) -> tuple[int, int, float]:
-        """Differ when something happened that is to be followed by another look."""
+        """Return counters of activity; a change requires another observation."""
         page = self._page
         timers = page.timers.until(late=self._unfinished) if self._timers_left_s > 0 else 0.0
         return len(page.commits), page.log.news, timers
 
     async def _until_loaded(self) -> str:
-        """Wait for what the browser tells us of; what there is to wait for when time is up."""
+        """Wait for browser events; return the reason still pending when time is up, else empty."""
         page, clock = self._page, self._clock
         while not page.gone and not self._disturbed():
             now = clock.monotonic()
@@ -215,7 +215,7 @@ class _SettleWait:
         return not (page.loaded or page.gone or self._disturbed())
 
     def _holder(self, now: float) -> tuple[str, float]:
-        """What must be waited for, and until when at most; empty when there is nothing."""
+        """Return the current reason to wait, and until when at most; empty when there is none."""
         page = self._page
         if not page.loaded:
             return "load", float("inf")
@@ -228,9 +228,9 @@ class _SettleWait:
         return "", now
 
     async def _ask(self, *, final: bool) -> dict[str, Any] | None:
-        """What the page says of itself; None when it was left meanwhile.
+        """Return the answer of ``rest.js``; None when the page navigated meanwhile.
 
-        It is asked even when time is up: whether it answers is worth knowing.
+        The page is queried even when time is up, to detect a hung page.
         """
         limits, page = self._limits, self._page
         left_s = min(self._end - self._clock.monotonic(), self._show_left_s)

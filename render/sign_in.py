@@ -1,8 +1,9 @@
 """Visible browser in which a person logs in, to record the site session.
 
-The browser has a fresh folder, runs without a proxy, and is asked for nothing but cookies and the
-local storage of the tabs' origins: it is the person's own session, and nothing of it is archived. It
-is looked at once a second, so that closing the last window, which ends a browser, loses nothing.
+The browser has a fresh folder, runs without a proxy, and is queried for nothing but cookies and the
+local storage of the tabs' origins: it is the person's own session, and nothing of it is archived.
+It
+is polled once a second, so that closing the last window, which ends a browser, loses nothing.
 """
 
 import asyncio
@@ -49,10 +50,10 @@ _SWITCHES = (
 
 
 def display_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """What of the environment says where windows go.
+    """Return the environment variables that select the display.
 
     Raises:
-        BrowserUnavailableError: there is no screen.
+        BrowserUnavailableError: there is no display.
     """
     screen = {name: environment[name] for name in SCREEN_VARIABLES if environment.get(name)}
     if not {"DISPLAY", "WAYLAND_DISPLAY"} & screen.keys():
@@ -69,12 +70,12 @@ def display_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 class SignIn:
-    """The open browser. `open_sign_in` makes one.
+    """Open browser of a login, created by `open_sign_in`.
 
     Attributes:
-        over: set when its last tab is closed, or it has ended.
-        cookies: all that it held when it was last looked at.
-        storage: local storage by origin, likewise.
+        over: set when its last tab is closed, or the browser has ended.
+        cookies: all cookies at the last poll.
+        storage: local storage by origin at the last poll.
     """
 
     def __init__(self, connection: CdpConnection, url: str) -> None:
@@ -89,10 +90,10 @@ class SignIn:
         self.storage: dict[str, dict[str, str]] = {}
 
     async def start(self) -> None:
-        """Open the URL in the one tab that is there, or in a new one.
+        """Open the URL in the existing tab or a new one.
 
         Raises:
-            BrowserUnavailableError, CommandError: the browser does not do it.
+            BrowserUnavailableError, CommandError: the browser fails to.
         """
         send = self._connection.send
         self._connection.listen("", self._heard)
@@ -106,7 +107,7 @@ class SignIn:
             await send("Page.navigate", {"url": self._url}, session)
 
     async def watch(self) -> None:
-        """Look at it until it is over."""
+        """Poll the browser until the login is over."""
         while not self.over.is_set():
             await self.look()
             waiting = [
@@ -126,7 +127,7 @@ class SignIn:
         self.cookies = tuple(found.values())
 
     async def look(self) -> None:
-        """Note what it holds now; what it does not say any more stays as it was."""
+        """Record current cookies and storage; unreadable parts keep their last value."""
         with suppress(BrowserUnavailableError, CommandError, TimeoutError):
             async with asyncio.timeout(ANSWER_LIMIT_S):
                 found = await self._connection.send("Storage.getCookies")
@@ -136,12 +137,12 @@ class SignIn:
                     await self._look_at(tab)
 
     async def send(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
-        """A command to the first tab: how a test is the person."""
+        """Send a command to the first tab; used by tests in place of a person."""
         session = await self._attach(next(iter(self._tabs)))
         return await self._connection.send(method, params, session)
 
     async def _look_at(self, tab: str) -> None:
-        """Note the storage of the tab's origin."""
+        """Record the storage of the tab's origin."""
         try:
             session = await self._attach(tab)
             tree = await self._connection.send("Page.getFrameTree", None, session)
@@ -177,12 +178,12 @@ class SignIn:
 async def open_sign_in(
     url: str, executable: BrowserExecutable, *, screen: Mapping[str, str] | None
 ) -> AsyncIterator[SignIn]:
-    """A browser at the URL, ended at the end of the block and removed with all its files.
+    """Open a browser at the URL; on exit, end it and remove its files.
 
     Args:
-        url: where a person logs in.
+        url: URL of the login page.
         executable: the browser; the headless shell has no window.
-        screen: as `display_variables` gives it; None: without a window, where a test is the person.
+        screen: as returned by `display_variables`; None: without a window, for tests.
 
     Raises:
         BrowserUnavailableError: it does not start, or has no window.
@@ -219,7 +220,7 @@ async def open_sign_in(
 def _with_ticket(
     screen: Mapping[str, str], home: BrowserHome, *, owner: int | None
 ) -> dict[str, str]:
-    """The screen's variables; its ticket is copied to where another user may read it."""
+    """Return the display variables, with the X authority file copied for the browser's user."""
     ticket = screen.get("XAUTHORITY")
     if ticket is None or owner is None:
         return dict(screen)

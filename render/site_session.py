@@ -1,7 +1,8 @@
 """Cookies and local storage of a login, confined to the hosts it was recorded for.
 
-A cookie that a site set for a whole domain is narrowed to the named hosts when it is taken, so that
-no other host of that domain is ever sent it. Of a page only its own origin's storage is touched.
+A cookie for a whole domain is narrowed to the named hosts when it is recorded, so that no other
+host
+of that domain is ever sent it. Local storage is accessed for a page's own origin only.
 """
 
 import json
@@ -27,11 +28,11 @@ Cookie = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class SiteSession:
-    """Cookies and storage of the hosts that it is for.
+    """Cookies and local storage, limited to their hosts.
 
     Attributes:
-        cookies: ``name``, ``value``, ``domain`` (with a dot before it: also for hosts below),
-            ``path``, ``expires`` (seconds since 1970; absent: until the browser is closed), flags.
+        cookies: ``name``, ``value``, ``domain`` (with a leading dot: subdomains, too), ``path``,
+            ``expires`` (seconds since 1970; absent: until the browser is closed), flags.
         storage: local storage by origin.
     """
 
@@ -39,16 +40,16 @@ class SiteSession:
     storage: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
 
     def alive(self, now_s: float) -> "SiteSession":
-        """The session without the cookies that have expired; `now_s` counts from 1970."""
+        """Return the session without expired cookies; `now_s` is in seconds since 1970."""
         cookies = tuple(each for each in self.cookies if each.get("expires", now_s + 1) > now_s)
         return SiteSession(cookies, self.storage)
 
 
 def check_hosts(hosts: Sequence[str]) -> None:
-    """Refuse host patterns that are none, and the one that stands for all hosts.
+    """Validate host patterns; refuse the one that matches all hosts.
 
     Raises:
-        ConfigError: the text names it.
+        ConfigError: a pattern is invalid; the text names it.
     """
     if not hosts or "*" in hosts:
         raise ConfigError(
@@ -58,7 +59,7 @@ def check_hosts(hosts: Sequence[str]) -> None:
 
 
 def covers_host_of(hosts: Sequence[str], url: str) -> bool:
-    """Whether the URL's host is one of them."""
+    """Return whether the URL's host matches one of the patterns."""
     try:
         host = canonical_host(urlsplit(url).hostname or "")
     except (BadUrlError, ValueError):
@@ -71,10 +72,10 @@ def confine_to_hosts(
     storage: Mapping[str, Mapping[str, str]],
     hosts: Sequence[str],
 ) -> SiteSession:
-    """Of what a browser holds, that which is for these hosts.
+    """Return the cookies and storage that belong to these hosts.
 
     Args:
-        cookies: as ``Storage.getCookies`` gives them.
+        cookies: as returned by ``Storage.getCookies``.
         storage: local storage by origin.
         hosts: patterns (`core.hosts.HostPatterns`).
     """
@@ -93,10 +94,10 @@ def confine_to_hosts(
 
 
 async def restore_session(session: SiteSession, context: BrowserContext, page: BrowserPage) -> None:
-    """Give a page, which has gone nowhere yet, the session.
+    """Load the session into a page that has not navigated yet.
 
     Raises:
-        CommandError, PageClosedError, BrowserUnavailableError: it could not be given.
+        CommandError, PageClosedError, BrowserUnavailableError: it could not be loaded.
     """
     await _set_cookies([_param(cookie) for cookie in session.cookies], context)
     if session.storage:
@@ -109,7 +110,7 @@ async def restore_session(session: SiteSession, context: BrowserContext, page: B
 
 
 async def _set_cookies(cookies: list[Cookie], context: BrowserContext) -> None:
-    """Set them; one that the browser does not take leaves the others be."""
+    """Set the cookies; a refused one does not affect the others."""
     connection, of = context.connection, {"browserContextId": context.id}
     try:
         await connection.send("Storage.setCookies", {"cookies": cookies, **of})
@@ -121,7 +122,7 @@ async def _set_cookies(cookies: list[Cookie], context: BrowserContext) -> None:
 
 
 def _param(cookie: Cookie) -> Cookie:
-    """The cookie as the browser takes it: without a domain it is for the one host of its URL."""
+    """Convert the cookie to a CDP parameter; without a domain it is for its URL's host alone."""
     domain = cookie["domain"]
     if domain.startswith("."):
         return dict(cookie)
@@ -131,7 +132,7 @@ def _param(cookie: Cookie) -> Cookie:
 
 
 def _domains(domain: str, hosts: Sequence[str]) -> list[str]:
-    """For which of the hosts a cookie of that domain is kept, in the same spelling."""
+    """Return the cookie domains, narrowed to the hosts, under which a cookie is stored."""
     below = domain.startswith(".")
     try:
         bare = canonical_host(domain.removeprefix("."))

@@ -1,6 +1,6 @@
 """Visit of one URL: navigation, behaviours, artifacts, classification, request log.
 
-One deadline rules every step. What was gathered before it is kept, and the outcome says so.
+One deadline limits every step. Artifacts made before it are kept, and the outcome is then PARTIAL.
 """
 
 import asyncio
@@ -36,13 +36,13 @@ _NAMES = {each.name for each in fields(PageTraits)}
 async def read_page_traits(
     page: BrowserPage, mime: str, found: ArtifactSet, steps: VisitSteps
 ) -> PageTraits | None:
-    """The page's traits; None when it has none, or does not answer in time.
+    """Return the page's traits; None for a file, or when it does not answer in time.
 
     Args:
-        page: at rest.
-        mime: its document's bare media type.
-        found: what was made of the page; its text is not read a second time.
-        steps: time. A page that cannot be looked at is not judged, and nothing is missing.
+        page: page at rest.
+        mime: bare media type of its document.
+        found: artifacts made; their text is not read again.
+        steps: time budget. A page that cannot be read is not classified, without a shortfall.
 
     Raises:
         PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
@@ -63,7 +63,7 @@ async def read_page_traits(
 
 
 def parse_page_traits(answer: dict[str, Any]) -> PageTraits:
-    """What ``traits.js`` returned."""
+    """Parse the result of ``traits.js``."""
     given = {name: value for name, value in answer.items() if name in _NAMES}
     for name in ("headings", "frames"):
         given[name] = tuple(given[name])
@@ -82,12 +82,12 @@ STAY_LIMIT_S = 8.0
 
 @dataclass(frozen=True, slots=True)
 class VisitRequest:
-    """What to visit.
+    """Target of a visit.
 
     Attributes:
         url: an absolute http(s) URL.
-        proxy: through which; None asks directly, which only tests do.
-        session: what the site knows the visitor by; None: it does not.
+        proxy: proxy to use; None connects directly, in tests only.
+        session: login session of the site; None: none.
     """
 
     url: str
@@ -97,40 +97,40 @@ class VisitRequest:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """What a visit found.
+    """Result of a visit.
 
     Attributes:
-        url: what was asked for.
-        final_url: where redirects, of every sort, led; without its fragment.
-        started_at: the moment it began, in UTC.
-        outcome: COMPLETE, also for an HTTP error that came with its page; PARTIAL when the
-            deadline came or something is missing; FAILED when there is no page.
-        reason: why it is not COMPLETE, a constant first, e.g. ``deadline: settle`` or
-            ``net::ERR_NAME_NOT_RESOLVED``; empty when it is.
-        status: HTTP status of the final document; None when none came.
+        url: requested URL.
+        final_url: URL after redirects of every kind, without its fragment.
+        started_at: start time, in UTC.
+        outcome: COMPLETE, also for an HTTP error with a page; PARTIAL when the deadline was reached
+            or something is missing; FAILED without a page.
+        reason: reason for PARTIAL or FAILED, a constant first, e.g. ``deadline: settle`` or
+            ``net::ERR_NAME_NOT_RESOLVED``; empty when COMPLETE.
+        status: HTTP status of the final document; None without a response.
         mime: its bare media type.
         headers: its response headers, names in lower case.
         title: the page's title; empty when it has none.
-        redirects: URLs passed on the way, oldest first.
-        requests: every request, in the order in which it was made.
-        artifacts: what was made of the page.
+        redirects: redirecting URLs, oldest first.
+        requests: every request, in request order.
+        artifacts: artifacts made of the page.
         outlinks: absolute http(s) URLs that the page links to, each once.
-        robots_meta: name in lower case and content of each ``<meta>`` that robots may go by; one
-            that stands for a header has the name ``http-equiv:`` and the header's.
-        behaviours: what each of them did, in the order in which they ran.
-        facts: what the page says of itself.
-        links: `outlinks` and those of the head, with where they stand.
+        robots_meta: name in lower case and content of each ``<meta>`` relevant to robots; an
+            ``http-equiv`` one has the name ``http-equiv:`` and the header's.
+        behaviours: results of the behaviours, in run order.
+        facts: facts that the page states about itself.
+        links: `outlinks` and the links of the head, with their positions.
         pictures: sizes of the pictures that were made.
         favicon: URL of the page's icon; empty when none was loaded.
-        notes: what is less than whole in an artifact, a sentence each.
-        settled: seconds that it took to come to rest, by what held it; see `render.settle.SettleResult`.
-        restless: what did not come to rest within its limit, by the same names.
-        classification: what sort of page it is, and why.
+        notes: defects of artifacts, a sentence each.
+        settled: seconds until rest, by reason; see `render.settle.SettleResult`.
+        restless: reasons that did not end within the limit, by the same names.
+        classification: class of the page, with the evidence.
         timings: seconds by step.
         console: error lines that the page printed, shortened.
-        seconds: the whole visit.
-        tried: what the page tried that no visit allows, by kind, and how often.
-        screen: the one that it was seen on; None when there was no page.
+        seconds: duration of the whole visit.
+        tried: counts of attempts that no visit allows, by kind.
+        screen: screen of the visit; None when there was no page.
     """
 
     url: str
@@ -171,18 +171,18 @@ async def visit(
     behaviours: BehaviourSet | None = None,
     clock: Clock,
 ) -> Visit:
-    """Load the URL as a reader would, and keep what there is to see.
+    """Load the URL as a reader would and make its artifacts.
 
     Args:
-        browser: it is opened in.
-        request: what, and through which proxy.
-        settings: how, and what to keep.
-        behaviours: what is done on the page; None: what a profile that says nothing has done.
-        clock: the time.
+        browser: browser to use.
+        request: URL and proxy.
+        settings: limits, and artifacts to make.
+        behaviours: behaviours to run; None: those of the default profile.
+        clock: source of time.
 
     Raises:
         BadUrlError: the URL is not http or https.
-        BrowserUnavailableError: the browser died or hung; the visit may be tried in another.
+        BrowserUnavailableError: the browser died or hung; the visit may be retried in another.
     """
     if not request.url.lower().startswith(("http://", "https://")):
         raise BadUrlError(f"Only http and https are visited, not {request.url!r}.", reason="scheme")
@@ -204,7 +204,7 @@ async def visit(
 
 
 def screen_from_settings(settings: VisitSettings, css: str = "") -> PageScreen:
-    """The screen that these settings make; `css` are rules for pictures only."""
+    """Return the screen of these settings; `css` holds rules for pictures only."""
     return PageScreen(
         settings.viewport_width,
         settings.viewport_height,
@@ -218,7 +218,7 @@ def screen_from_settings(settings: VisitSettings, css: str = "") -> PageScreen:
 
 
 class _VisitRun:
-    """A visit while it is being made."""
+    """Visit in progress."""
 
     def __init__(
         self,
@@ -246,10 +246,10 @@ class _VisitRun:
         )
 
     async def within_deadline(self, context: BrowserContext) -> None:
-        """Make what can be made before the deadline; afterwards there is no page any more.
+        """Run all steps until the deadline; the page is closed afterwards.
 
         Raises:
-            CommandError: the browser made no page.
+            CommandError: the browser created no page.
             BrowserUnavailableError: it died.
         """
         proxy = self._request.proxy
@@ -275,7 +275,7 @@ class _VisitRun:
                 self.page.end("visited")
 
     async def _perform(self, page: BrowserPage) -> None:
-        """Make every step; what fails on its own leaves the others be."""
+        """Run every step; the failure of one does not affect the others."""
         with self.steps.step("navigate"):
             self._arrival = await navigate(page, self._request.url)
         if not self._arrival.shown:
@@ -296,7 +296,7 @@ class _VisitRun:
             self._traits = await read_page_traits(page, source.mime, self._found, self.steps)
 
     async def _come_to_rest(self, page: BrowserPage) -> None:
-        """Settle, behave, and settle again; a page that is ill is stopped and kept as it is."""
+        """Settle, run behaviours, and settle again; stop a misbehaving page and keep it as it is."""
         settings, steps = self._settings, self.steps
         await self._settle(page, settings.settle_limit_s)
         fall_short = self.steps.fall_short
@@ -328,7 +328,7 @@ class _VisitRun:
             await settle(page, limits, self._rest, clock=self._clock)
 
     def _loader(self, page: BrowserPage) -> str:
-        """The document that the visit ended at."""
+        """Return the loader id of the visit's final document."""
         if page.commits:
             return page.commits[-1]
         return self._arrival.loader if self._arrival is not None else ""
@@ -342,7 +342,7 @@ class _VisitRun:
         return found
 
     def _document_error(self, page: BrowserPage) -> str:
-        """Why there is no document, as far as the network is to blame; else empty."""
+        """Return the network error for which there is no document; else empty."""
         document = page.log.documents.get(self._loader(page))
         if document is not None:
             return document.proxy_error
@@ -351,7 +351,7 @@ class _VisitRun:
         return page.log.document_errors.get(self._loader(page), "")
 
     def result(self) -> Visit:
-        """The visit as far as it came."""
+        """Return the visit as far as it got."""
         page = self.page
         document = self._document(page) if page is not None else None
         outcome, reason = self._verdict(page, document)

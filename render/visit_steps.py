@@ -1,4 +1,4 @@
-"""Time budget of a visit: one deadline, a share of the rest for each step."""
+"""Time budget of a visit: one deadline, and a share of the remaining time for each step."""
 
 import asyncio
 from collections.abc import Awaitable, Iterator
@@ -15,20 +15,20 @@ STEP_SHARE = 0.5
 
 
 class VisitSteps:
-    """The steps of one visit.
+    """Timed steps of one visit.
 
     Attributes:
-        current: the step being made.
-        timings: seconds by step; a step that is made twice counts together.
-        shortfall: why the visit is not COMPLETE, a constant first; empty when it is.
+        current: name of the current step.
+        timings: seconds by step; repeated steps are added up.
+        shortfall: reason for which the visit is not COMPLETE, a constant first; empty when it is.
     """
 
     def __init__(self, timeout_s: float, clock: Clock) -> None:
-        """Begin now.
+        """Start the clock.
 
         Args:
-            timeout_s: all steps together may take so long.
-            clock: the time.
+            timeout_s: limit of all steps together, in seconds.
+            clock: source of time.
         """
         self._timeout_s = timeout_s
         self._clock = clock
@@ -39,21 +39,21 @@ class VisitSteps:
 
     @property
     def spent_s(self) -> float:
-        """Seconds since the beginning."""
+        """Return the seconds since the start."""
         return self._clock.monotonic() - self._began
 
     @property
     def left_s(self) -> float:
-        """Seconds up to the deadline."""
+        """Return the seconds to the deadline."""
         return max(0.0, self._timeout_s - self.spent_s)
 
     def share_s(self, limit_s: float = float("inf")) -> float:
-        """What one step may take: `limit_s`, but no more than its share of what is left."""
+        """Return the time limit of one step: `limit_s`, or less by its share of the time left."""
         return min(limit_s, self.left_s * STEP_SHARE)
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Note how long the step takes, and that it is the one being made."""
+        """Measure the step and mark it as the current one."""
         self.current = name
         began = self._clock.monotonic()
         try:
@@ -63,13 +63,13 @@ class VisitSteps:
             self.timings[name] = self.timings.get(name, 0.0) + spent
 
     def fall_short(self, reason: str) -> None:
-        """The visit is not COMPLETE; the first reason is the one that counts."""
+        """Mark the visit as not COMPLETE; the first reason counts."""
         self.shortfall = self.shortfall or reason
 
     async def make(
         self, name: str, making: Awaitable[_T], *, limit_s: float = float("inf")
     ) -> _T | None:
-        """What `making` returns; None, and a shortfall, when it cannot be made in its share of time."""
+        """Await `making` and return its result; None, with a shortfall, on failure or timeout."""
         with self.step(name):
             made = await self.attempt(making, self.share_s(limit_s))
         if made is None:
@@ -77,7 +77,7 @@ class VisitSteps:
         return made
 
     async def attempt(self, making: Awaitable[_T], limit_s: float) -> _T | None:
-        """What `making` returns; None when it fails or takes longer."""
+        """Await `making` and return its result; None when it fails or times out."""
         try:
             async with asyncio.timeout(limit_s):
                 return await making

@@ -188,9 +188,10 @@ GONE_S = 0.6
 async def refuse_consent(
     page: BrowserPage, source: str, options: dict[str, Any]
 ) -> BehaviourAnswer:
-    """Refuse consent banners; selectors of remaining ones go into `css`, which hides them in pictures.
+    """Refuse consent banners; selectors of remaining ones go into `css`, which hides them.
 
-    Navigation is blocked while a banner is handled, because some reload the page when answered.
+    `css` applies to pictures only. Navigation is blocked while a banner is handled, because some
+    reload the page when answered.
 
     Raises:
         CommandError, PageClosedError, BrowserUnavailableError: as `run_in`.
@@ -258,5 +259,5 @@ async def _until_gone(page: BrowserPage, source: str, look: dict[str, Any]) -> N
 
 
 def _rule(selector: str) -> str:
-    """Return a CSS rule that hides one selector; an invalid selector does not affect other rules."""
+    """Return a CSS rule that hides one selector; an invalid one does not affect other rules."""
     return f"{selector} {{ display: none !important }}\n" if "{" not in selector else ""
