@@ -1,13 +1,12 @@
 """Origins of the level "full", one per capture, and the permission to open them.
 
-A capture that runs scripts gets a host of its own, ``<mac><page id>.<suffix>``. The page's identifier
-says which capture answers there, so that no table is needed; the code before it is made with a secret
-that front and replay share, so that nobody but the front can say where a capture is (P-04). The code
-covers moment, URL and the wiki whose reader asks, too: what one wiki allows has another host than what
-the next one does.
+A capture that runs scripts gets a host of its own, ``<mac><page id>.<suffix>``. The page identifier
+selects the capture, so no table is needed. The MAC before it is made with a secret shared by front
+and replay, so that only the front can create addresses (P-04). It also covers the timestamp, the
+URL and the reader's wiki, so that each wiki has a separate host.
 
-On one machine the suffix is ``localhost``, below which browsers take every name for this machine
-(RFC 6761, 6.3). Elsewhere it is a domain kept for this, best listed as a public suffix.
+On a single machine the suffix is ``localhost``, whose subdomains browsers resolve to the loopback
+interface (RFC 6761, 6.3). Elsewhere it is a dedicated domain, preferably listed as a public suffix.
 
 >>> origins = FullOrigins("http://*.localhost:8081", b"s" * 32)
 >>> origin = origins.origin_of("0f1e", "20260301120000", "https://example.org/")
@@ -42,7 +41,7 @@ _LEAST_SECRET = 16  # bytes
 
 @dataclass(frozen=True, slots=True)
 class PageHost:
-    """What a host name of ours says: which page, and the code that shows who made it."""
+    """Page identifier and MAC from a host name."""
 
     mac: str
     page_id: str
@@ -50,21 +49,21 @@ class PageHost:
 
 @dataclass(frozen=True, slots=True)
 class FullOrigins:
-    """Where captures are shown in full.
+    """Origins at which captures are shown in full.
 
     Attributes:
         pattern: ``https://*.copies.example``; the star stands for one label.
-        secret: what front and replay know, and nobody else.
+        secret: shared by front and replay.
 
     Raises:
-        ConfigError: the pattern is none, or could not be kept safe; or the secret is too short.
+        ConfigError: the pattern is invalid or insecure, or the secret is too short.
     """
 
     pattern: str
     secret: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
-        """Check both."""
+        """Validate pattern and secret."""
         match = _ORIGIN.fullmatch(self.pattern)
         if match is None:
             raise ConfigError(
@@ -87,27 +86,27 @@ class FullOrigins:
 
     @property
     def scheme(self) -> str:
-        """What stands before the host: ``https://``."""
+        """Return the part before the host: ``https://``."""
         return self.pattern.partition("*")[0]
 
     @property
     def suffix(self) -> str:
-        """What follows the star: ``.copies.example``, with the port."""
+        """Return the part after the star: ``.copies.example``, with the port."""
         return self.pattern.partition("*")[2]
 
     def origin_of(self, page_id: str, timestamp: str, url: str, wiki: str = "") -> str | None:
-        """The origin of that capture of a page; None when its identifier fits no host name."""
+        """Return the origin of a page's capture; None when its identifier fits no host name."""
         label = self._mac(page_id, timestamp, url, wiki) + page_id
         if _LABEL.fullmatch(label) is None:
             return None
         return self.pattern.replace("*", label)
 
     def is_ours(self, host: str) -> bool:
-        """True when a Host header names one of these origins, well made or not."""
+        """Return True when a Host header matches the pattern; the MAC is not verified."""
         return host.lower().endswith(self.suffix)
 
     def page_of(self, host: str) -> PageHost | None:
-        """What a Host header says; None when it is no host of ours."""
+        """Parse a Host header; None when it does not match the pattern."""
         host = host.lower()
         match = _LABEL.fullmatch(host.removesuffix(self.suffix)) if self.is_ours(host) else None
         return None if match is None else PageHost(match[1], match[2])
@@ -115,7 +114,7 @@ class FullOrigins:
     def made_for(
         self, host: PageHost, timestamp: str, url: str, wikis: Iterable[str]
     ) -> str | None:
-        """The one of the wikis for whose readers we made that host, and for that capture; or None."""
+        """Return the wiki for which the host's MAC is valid for that capture; None without one."""
         for wiki in wikis:
             if hmac.compare_digest(host.mac, self._mac(host.page_id, timestamp, url, wiki)):
                 return wiki
@@ -129,10 +128,10 @@ class FullOrigins:
 
 
 def full_pattern(host: str, port: int) -> str:
-    """The origins on this machine alone, where replay listens at `port` of `host`.
+    """Return the pattern for local use, with replay listening at `port` of `host`.
 
     Raises:
-        ConfigError: it listens where other machines see it, too.
+        ConfigError: `host` is reachable from other machines.
     """
     if host not in {"127.0.0.1", "localhost"}:
         raise ConfigError(
@@ -143,18 +142,18 @@ def full_pattern(host: str, port: int) -> str:
 
 
 def host_of(origin: str) -> str:
-    """The Host header that belongs to an origin."""
+    """Return the Host header for an origin."""
     return urlsplit(origin).netloc
 
 
 class FullPermission:
-    """Asks the levels. From any thread."""
+    """Permission to show pages in full, by the level rules. Thread-safe."""
 
     def __init__(self, book: LevelStore) -> None:
         self._book = book
 
     def allows(self, url: str, final_url: str, wiki: str = "") -> bool:
-        """True when readers of that wiki (empty: of none) may see the page in full.
+        """Return True when readers of that wiki (empty: no wiki) may see the page in full.
 
         Raises:
             TransientError: the decisions cannot be read.
@@ -162,7 +161,7 @@ class FullPermission:
         return self._book.now().of_page((url, final_url), wiki) is Level.FULL
 
     def knows(self, wiki: str) -> bool:
-        """True when that wiki has rules of its own; else its readers are as good as anybody.
+        """Return True when that wiki has rules of its own; else the rules for all wikis apply.
 
         Raises:
             TransientError: the decisions cannot be read.
@@ -170,7 +169,7 @@ class FullPermission:
         return self._book.now().speak_of(wiki)
 
     def wikis(self) -> tuple[str, ...]:
-        """The wikis that have rules of their own, and first none at all.
+        """Return the empty name followed by the wikis that have rules of their own.
 
         Raises:
             TransientError: the decisions cannot be read.

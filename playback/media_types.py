@@ -1,6 +1,6 @@
 """Media types that playback shows, offers as downloads or treats as text.
 
-One list for all who ask: replay, which shows it, the front, which offers it, and Memento, which lists it.
+Shared by replay, the front and the Memento lists.
 """
 
 HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})

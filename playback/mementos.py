@@ -1,15 +1,16 @@
-"""Mementos of a page in order of time, and their Link headers (RFC 7089, RFC 8288).
+"""Mementos of a page in chronological order, and their Link headers (RFC 7089, RFC 8288).
 
-A memento is a visit that brought a usable copy of the page (`core.page_classes.is_usable`; RFC 7089 calls its
-address URI-M); of one visit there is one. A visit that failed or was skipped, a check for robots and an
-error page are none: a TimeMap has no place for a status, so whoever reads one takes every line for a copy.
-What a take-down hides is as if it had never been captured. What a take-down blocks stays listed.
+A memento is a visit with a usable copy of the page (`core.page_classes.is_usable`; its address is
+the URI-M of RFC 7089); each visit has at most one. Failed or skipped visits, bot challenges and
+error pages are excluded: a TimeMap has no field for a status, so clients treat every entry as a
+copy. Hidden captures are excluded, blocked ones are listed.
 
-A URL's mementos are those of the very URL and of its twin under the other scheme. Only where there are
-none, those of its other equals by replay key, which merges distinct pages: as `warc.index.page_choice` has it.
+The mementos of a URL are those of the exact URL and its counterpart under the other scheme. Only if
+there are none, those of other URLs with the same replay key are used, since that key merges
+distinct pages (see `warc.index.page_choice`).
 
-URI-M, the address of a memento, is replay's: ``/c/<timestamp>/<url>``, the copy itself without a frame.
-TimeGate and TimeMaps are the front's.
+The URI-M is served by replay: ``/c/<timestamp>/<url>``, the copy without a frame. TimeGate and
+TimeMaps are served by the front.
 
 >>> places = MementoEndpoints("https://archive.example", "https://copies.example")
 >>> places.timegate("https://example.org/a?b#!c")
@@ -61,20 +62,20 @@ _DOWN = (
 
 
 class QueryableIndex(Protocol):
-    """Whatever answers questions to a captures index; see `warc.index.database.IndexDatabase`."""
+    """Interface for queries on a captures index; see `warc.index.database.IndexDatabase`."""
 
     @property
     def has_key(self) -> str:
-        """The condition that a row's urlkey is `key`."""
+        """Return the SQL condition that a row's urlkey is `key`."""
         ...
 
     def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
-        """The answer's rows."""
+        """Run a query and return its rows."""
         ...
 
 
 class MementoVisit(NamedTuple):
-    """What take-downs must know of a page."""
+    """Fields of a page that take-downs are matched against."""
 
     page_id: str
     url: str
@@ -84,16 +85,16 @@ class MementoVisit(NamedTuple):
 
 
 class MementoAccess(Protocol):
-    """Whoever knows which pages may be shown."""
+    """Interface of access control for pages."""
 
     def pages(self, pages: Iterable[MementoVisit]) -> Mapping[str, Takedown]:
-        """The take-downs of those pages that have one, by `page_id`."""
+        """Return the take-downs of the pages, by `page_id`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PageMemento:
-    """A copy of a page: its URL, and its moment in 14 digits."""
+    """Copy of a page: URL and 14-digit timestamp."""
 
     url: str
     timestamp: str
@@ -101,7 +102,7 @@ class PageMemento:
 
 @dataclass(frozen=True, slots=True)
 class MementoNeighbours:
-    """The mementos around one of them; `previous` and `next` are None at the ends."""
+    """Mementos around a given one; `previous` and `next` are None at the ends."""
 
     first: PageMemento | None = None
     previous: PageMemento | None = None
@@ -110,19 +111,19 @@ class MementoNeighbours:
 
 
 class MementoIndex:
-    """Questions for mementos. From any thread that may ask the index.
+    """Look-up of mementos. As thread-safe as the index.
 
-    Every question raises TransientError when the index or the take-downs cannot be read, and finds
-    nothing for what is no URL.
+    All methods raise TransientError when the index or the take-downs cannot be read, and return
+    nothing for an invalid URL.
     """
 
     def __init__(self, index: QueryableIndex, permits: MementoAccess) -> None:
-        """Take the captures index, and who knows what of it may be shown."""
+        """Store the captures index and the access control."""
         self._index = index
         self._permits = permits
 
     def nearest(self, url: str, at: datetime | None) -> PageMemento | None:
-        """The one to show for the moment `at` (None: the newest), as playback chooses it."""
+        """Return the memento to show for `at` (None: the newest), as chosen by playback."""
         values = _values(url)
         if values is None:
             return None
@@ -134,7 +135,7 @@ class MementoIndex:
         return found or self._good(values) or self._best(values)
 
     def is_listed(self, memento: PageMemento) -> bool:
-        """Return True when that very capture is a memento."""
+        """Return True when exactly this capture is a memento."""
         values = _values(memento.url)
         if values is None:
             return False
@@ -147,7 +148,7 @@ class MementoIndex:
         return PageMemento(values["url"], memento.timestamp) in found
 
     def _of_second(self, values: dict[str, Any]) -> list[PageMemento]:
-        """Return those of the second that is asked for, the best first."""
+        """Return the mementos of the given second, best first."""
         rows = self._index.rows(
             f"SELECT {_COLUMNS} FROM pages WHERE {self._index.has_key} AND {_IS_MEMENTO}"  # noqa: S608 constants of ours
             f" AND captured_ms BETWEEN :second AND :second + 999 AND url IN (:url, :twin)"
@@ -157,7 +158,7 @@ class MementoIndex:
         return [PageMemento(each.url, each.timestamp) for each in self._listed(rows)]
 
     def _good(self, values: dict[str, Any]) -> PageMemento | None:
-        """Return the nearest good one of the very URL, without a look at all there are; None: look."""
+        """Return the nearest good memento of the exact URL from a bounded query; None if undecided."""
         for limit in _CHUNKS[:2]:
             nearest: list[tuple[int, int, MementoVisit]] = []
             reach = _LATEST_MS * 2  # behind what was read of either side a nearer one may lie
@@ -181,7 +182,7 @@ class MementoIndex:
         return None
 
     def _best(self, values: dict[str, Any]) -> PageMemento | None:
-        """The best of all that there are."""
+        """Return the best of all mementos."""
         offset = 0
         for limit in (*_CHUNKS, MOST_MEMENTOS):
             rows = self._index.rows(
@@ -197,7 +198,7 @@ class MementoIndex:
         return None
 
     def listed(self, url: str) -> Iterator[PageMemento]:
-        """All of them, oldest first; read from the index as they are asked for."""
+        """Yield all mementos, oldest first, reading the index in batches."""
         for condition in _WHOSE:
             found = self._walk(url, condition, _UP, (-_LATEST_MS, ""))
             first = next(found, None)
@@ -207,7 +208,7 @@ class MementoIndex:
                 return
 
     def around(self, url: str, timestamp: str) -> MementoNeighbours:
-        """The first and the last, and those before and after the second that `timestamp` names."""
+        """Return the first, last, previous and next mementos relative to `timestamp`."""
         try:
             start = unix_milliseconds(parse_timestamp14(timestamp))
         except InputError:
@@ -226,7 +227,7 @@ class MementoIndex:
     def _walk(
         self, url: str, condition: str, direction: str, after: tuple[int, str]
     ) -> Iterator[PageMemento]:
-        """Mementos from a place on, without a second one at the same address."""
+        """Yield mementos from a position on, one for each URL and second."""
         values = _values(url)
         if values is None:
             return
@@ -251,7 +252,7 @@ class MementoIndex:
             after = rows[-1]["captured_ms"], rows[-1]["page_id"]
 
     def _listed(self, rows: list[Any]) -> Iterator[MementoVisit]:
-        """The pages of those rows that no take-down hides."""
+        """Yield the pages of the rows that are not hidden by a take-down."""
         visits = [MementoVisit(*(row[name] for name in MementoVisit._fields)) for row in rows]
         takedowns = self._permits.pages(visits)
         for visit in visits:
@@ -261,7 +262,7 @@ class MementoIndex:
 
 
 def _values(url: str) -> dict[str, Any] | None:
-    """The values that every query needs; None when nothing can be filed under the URL."""
+    """Return the query parameters for a URL; None when it has no key."""
     try:
         keys = key_values(replay_key(url))
         return {
@@ -283,44 +284,44 @@ _MOST_CHARACTERS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class MementoEndpoints:
-    """The origins of front and replay, and what lies there."""
+    """Origins of front and replay, and their Memento addresses."""
 
     front: str
     replay: str
 
     def timegate(self, url: str) -> str:
-        """Where the memento nearest to a moment is asked for (URI-G)."""
+        """Return the TimeGate address (URI-G)."""
         return f"{self.front}/timegate/{escape_url(url)}"
 
     def timemap(self, url: str, *, form: str = "link", page: int | None = None) -> str:
-        """Where all mementos are listed (URI-T)."""
+        """Return the TimeMap address (URI-T)."""
         number = "" if page is None else f"{page}/"
         return f"{self.front}/timemap/{form}/{number}{escape_url(url)}"
 
     def memento(self, memento: PageMemento) -> str:
-        """The memento's address (URI-M)."""
+        """Return the memento's address (URI-M)."""
         path = memento_path(Memento(memento.timestamp, MementoModifier.PAGE, memento.url))
         return self.replay + path
 
 
 def http_date(moment: datetime) -> str:
-    """The moment as HTTP writes it: ``Sun, 01 Mar 2026 12:00:00 GMT``."""
+    """Format a time as HTTP-date: ``Sun, 01 Mar 2026 12:00:00 GMT``."""
     return format_datetime(moment, usegmt=True)
 
 
 def memento_date(memento: PageMemento) -> str:
-    """The value of Memento-Datetime."""
+    """Return the value of Memento-Datetime."""
     return http_date(parse_timestamp14(memento.timestamp))
 
 
 def format_link(target: str, rel: str, **parameters: str) -> str:
-    """One link; the target keeps every character that a URI may have."""
+    """Format one link value; the target keeps all characters valid in a URI."""
     more = "".join(f'; {name}="{value}"' for name, value in parameters.items() if value)
     return f'<{quote(target, safe=_URI, errors="replace")}>; rel="{rel}"{more}'
 
 
 def page_links(places: MementoEndpoints, url: str) -> list[str]:
-    """Those that do not depend on a moment: the original, its TimeGate and its TimeMap."""
+    """Return the links independent of time: original, TimeGate and TimeMap."""
     return [
         format_link(url, "original"),
         format_link(places.timegate(url), "timegate"),
@@ -331,7 +332,7 @@ def page_links(places: MementoEndpoints, url: str) -> list[str]:
 def memento_links(
     places: MementoEndpoints, shown: PageMemento, around: MementoNeighbours
 ) -> list[str]:
-    """Those to the memento itself and to its neighbours; one link for each memento, the nearest first."""
+    """Return the links to the memento and its neighbours, one for each memento, nearest first."""
     roles: dict[PageMemento, list[str]] = {shown: []}
     for role, each in (
         ("prev", around.previous),
@@ -345,13 +346,13 @@ def memento_links(
 
 
 def memento_link(places: MementoEndpoints, memento: PageMemento, *roles: str) -> str:
-    """The link to one memento; `roles` are first, prev, next and last, as they apply."""
+    """Return the link to one memento; `roles` are first, prev, next and last, as they apply."""
     rel = " ".join((*roles, "memento"))
     return format_link(places.memento(memento), rel, datetime=memento_date(memento))
 
 
 def link_header(needed: Iterable[str], more: Iterable[str] = ()) -> str:
-    """The value of Link: all that is needed, and of the rest what a proxy's buffer has room for."""
+    """Return the value of Link: all required links, and others within a proxy's header limit."""
     links = list(needed)
     room = _MOST_CHARACTERS - sum(map(len, links))
     for each in more:

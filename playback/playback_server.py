@@ -1,9 +1,10 @@
 """Server of a collection: reader pages in this process, replay in child processes.
 
-They accept from one listening socket, which they inherit: whoever is free takes the next connection,
-and while one is started again the others answer on the same port.
+The replay processes inherit one listening socket and accept from it, so that the others serve the
+same port while one restarts.
 
-Two ports are two origins: nothing archived shares one with the front (research 1.8).
+Front and replay use separate ports, hence separate origins: archived content never shares an origin
+with the front (research 1.8).
 """
 
 import asyncio
@@ -14,11 +15,11 @@ import os
 import secrets
 import signal
 import socket
+import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from starlette.applications import Starlette
 
@@ -30,6 +31,7 @@ from playback.access.holds import HoldIndex, UnscannedPolicy
 from playback.access.level_store import LevelStore
 from playback.access.threat_lists import lists_folder
 from playback.full_origins import FULL_SECRET, LOCAL, FullOrigins, FullPermission, full_pattern
+from playback.replay.full.pywb_environment import find_pywb_python
 from playback.web.asgi_app import SiteMount, WebOptions, create_app
 from playback.web.copy_levels import FullCopyAccess
 from playback.web.copy_lookup import QueueStatusReader
@@ -52,12 +54,12 @@ _MOST_WORKERS = 4
 
 
 def default_workers() -> int:
-    """A process of replay for each core, and four at most: each holds a cache of its own."""
+    """Return the default number of replay processes: one per core, at most four."""
     return min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
 
 
 class _ReplayProcess:
-    """One process of replay: started, watched, started again when it dies."""
+    """One replay process, restarted when it exits."""
 
     def __init__(self, command: list[str], listener: socket.socket, more: dict[str, str]) -> None:
         self._command = [*command, "--listen-fd", str(listener.fileno())]
@@ -66,10 +68,10 @@ class _ReplayProcess:
         self._process: Process | None = None
 
     async def start(self) -> None:
-        """Start the process and wait until it answers.
+        """Start the process and wait until it is ready.
 
         Raises:
-            UnavailableError: it ended or said nothing.
+            UnavailableError: it exited or did not become ready.
         """
         self._process = await asyncio.create_subprocess_exec(
             *self._command,
@@ -84,10 +86,12 @@ class _ReplayProcess:
             json.loads(line)["ready"]
         except (TimeoutError, ValueError, KeyError) as error:
             await self.stop()
-            raise UnavailableError("Replay did not start; its own message says why.") from error
+            raise UnavailableError(
+                "Replay did not start. See its messages on stderr for the reason."
+            ) from error
 
     async def stop(self) -> None:
-        """Close its stdin, upon which it ends; kill it if it does not."""
+        """Close its stdin to make it exit; kill it if it does not."""
         process = self._process
         if process is None:
             return
@@ -101,7 +105,7 @@ class _ReplayProcess:
             await process.wait()
 
     async def keep_running(self) -> None:
-        """Start it again whenever it dies; never returns."""
+        """Restart the process whenever it exits; never returns."""
         while True:
             assert self._process is not None
             code = await self._process.wait()
@@ -120,13 +124,13 @@ class _ReplayProcess:
 
 
 class ReplayPool:
-    """All processes of replay, on one listening socket."""
+    """Replay processes that share one listening socket."""
 
     def __init__(self, workers: list[_ReplayProcess]) -> None:
         self._workers = workers
 
     async def start(self) -> None:
-        """Start them and wait until all answer.
+        """Start all processes and wait until they are ready.
 
         Raises:
             UnavailableError: one does not start.
@@ -134,11 +138,11 @@ class ReplayPool:
         await asyncio.gather(*(each.start() for each in self._workers))
 
     async def stop(self) -> None:
-        """End them."""
+        """Stop all processes."""
         await asyncio.gather(*(each.stop() for each in self._workers))
 
     async def keep_running(self) -> None:
-        """Start again whichever dies; ends only by an error."""
+        """Restart processes that exit; returns only by an error."""
         tasks = [asyncio.create_task(each.keep_running()) for each in self._workers]
         try:
             await asyncio.gather(*tasks)
@@ -151,13 +155,13 @@ class ReplayPool:
 async def run_replay_pool(
     command: list[str], listener: socket.socket, more: dict[str, str], workers: int
 ) -> AsyncIterator[ReplayPool]:
-    """So many processes of replay until the end of the block; then all have ended.
+    """Run replay processes for the duration of the context.
 
     Args:
-        command: starts one; ``--listen-fd`` is added.
-        listener: what they accept from; it stays the caller's.
-        more: variables that their environment has beside ours.
-        workers: how many there are.
+        command: command line of one process; ``--listen-fd`` is added.
+        listener: the listening socket, owned by the caller.
+        more: additional environment variables.
+        workers: number of processes.
 
     Raises:
         UnavailableError: one does not start.
@@ -170,15 +174,8 @@ async def run_replay_pool(
         await replay.stop()
 
 
-_ROOT = Path(__file__).resolve().parents[1]
 _MOST_CONNECTIONS = 4_000
 _ANY_ADDRESS = {"", "0.0.0.0", "::"}  # noqa: S104 they are looked for, not listened on
-# Our packages come last on the path of the replay environment, whose own must win; -I keeps this
-# process's PYTHONPATH and working directory out of it.
-_BOOTSTRAP = (
-    "import runpy, sys; sys.path.append({root!r});"
-    " runpy.run_module('playback.replay', run_name='__main__', alter_sys=True)"
-)
 
 
 async def serve(  # noqa: PLR0913 each is the caller's to say
@@ -208,46 +205,44 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
     signals: bool = True,
     cached: bool = True,
 ) -> None:
-    """Serve until cancelled, or until SIGTERM comes; then front and replay have ended.
-
-    Replay's processes share one listening socket: whoever is free takes the next connection, and
-    while one that died is started again, the others answer on the same port.
+    """Serve front and replay until cancelled or SIGTERM, then stop both.
 
     Args:
-        layout: the collection; it may still be empty.
-        host: the address that both listen on.
-        port: the front's port; 0 takes a free one.
-        replay_port: replay's port; 0 takes a free one.
-        origins: what readers see behind a reverse proxy; needed when `host` is every address.
-        on_ready: told the front's origin once both answer.
-        index_url: the captures index of several machines; empty: the collection's own.
-        full: the origins of copies in full, e.g. ``https://*.copies.example``; ``local``: on this
+        layout: the collection; it may be empty.
+        host: the address to listen on.
+        port: the front's port; 0 selects a free one.
+        replay_port: replay's port; 0 selects a free one.
+        origins: public origins behind a reverse proxy; required when `host` is a wildcard address.
+        on_ready: called with the front's origin once both are ready.
+        index_url: captures index shared by several machines; empty: the collection's own.
+        full: origins of copies in full, e.g. ``https://*.copies.example``; ``local``: on this
             machine; empty: none.
-        status: knows what is queued; None when nobody does.
-        language: for readers whose browser asks for none that there is.
-        captures_index: an OutbackCDX collection, ``cdx+http://…``, with captures that the index does
-            not hold; empty: none.
-        unscanned: what becomes of downloads that no scanner has looked into.
-        with_replay: False when a replay that somebody else runs serves the copies at its origin.
-        workers: how many processes replay has; 0: `default_workers`.
-        openness: what is told to machines.
-        window_days: how far from its page a part of it may be captured (P-10).
-        fonts: copies load their own fonts, at the level `images`.
-        show_logins: captures that were made with a login are shown to every reader.
-        links: the link registry, which belongs to the caller; None: none is shown.
-        mounts: parts of the site that packages above playback add, e.g. the checks of copies.
-        access: who may ask costly pages how often; None: as the registry says, or the defaults.
-        crawler: what the page about the crawler says of its operator.
-        signals: end at SIGTERM; False where that is the caller's to heed.
-        cached: copies that were made before may be shown again; False: all are made anew, and none
-            is left behind.
+        status: reads the crawl queue; None: not available.
+        language: default for readers whose browser accepts no available language.
+        captures_index: an OutbackCDX collection, ``cdx+http://…``, with additional captures;
+            empty: none.
+        unscanned: policy for downloads that were not scanned.
+        with_replay: False when a separately run replay serves the copies at its origin.
+        workers: number of replay processes; 0: `default_workers`.
+        openness: access of machines: indexing and CDX.
+        window_days: maximum distance in time of a subresource from its page (P-10).
+        fonts: load the archived fonts of copies at the level `images`.
+        show_logins: show captures made with a login to all readers.
+        links: the link registry, owned by the caller; None: none is shown.
+        mounts: parts of the site added by packages above playback, e.g. replay checks.
+        access: rate limits; None: those of the registry, or the defaults.
+        crawler: operator details for the page about the crawler.
+        signals: stop at SIGTERM; False when the caller handles it.
+        cached: use the cache of rewritten copies; False: rewrite every copy and cache none.
 
     Raises:
-        ConfigError: the origins are missing or the same, the URL names no index, or the front does
-            not speak the language.
-        UnavailableError: there is no replay environment, replay does not start, or a port is taken.
+        ConfigError: the origins are missing or equal, the URL is not an index, or the language is
+            not available.
+        UnavailableError: there is no replay environment, replay does not start, or a port is in
+            use.
     """
     _check(host, origins, full, with_replay=with_replay)
+    pywb_python = find_pywb_python() if full and with_replay else None
     with (
         contextlib.closing(open_database(layout, index_url)) as database,
         contextlib.closing(open_decisions(layout, index_url)) as decisions,
@@ -282,12 +277,11 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
                 app, listener, None, lambda: on_ready and on_ready(front), signals=signals
             )
             return
-        python = find_replay_python()
         more = _environment(index_url, captures_index)
         with open_listener(host, replay_port) as replay_listener:
             replay_at = replay_listener.getsockname()[1]
             command = [
-                *_replay_command(python, layout, host, front),
+                *_replay_command(layout, host, front),
                 *("--unscanned", unscanned),
                 *("--window-days", str(window_days)),
                 *(["--fonts"] if fonts else []),
@@ -298,7 +292,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
                 command += ["--origin", origins.replay]
             pattern = full_pattern(host, replay_at) if full == LOCAL else full
             if pattern:
-                command += ["--full-origin", pattern]
+                command += ["--full-origin", pattern, "--full-python", str(pywb_python)]
                 more[FULL_SECRET] = secret
             app = app_with(
                 origins.replay if origins else _origin(host, replay_at),
@@ -314,7 +308,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
 
 
 def _environment(index_url: str, captures_index: str) -> dict[str, str]:
-    """What replay is told beside its command line, which everyone on the machine may read."""
+    """Return settings passed by environment, since command lines are readable by all users."""
     said = {INDEX_URL: index_url, CAPTURES_INDEX: captures_index}
     if captures_index:
         parse_outback_url(captures_index)
@@ -322,10 +316,10 @@ def _environment(index_url: str, captures_index: str) -> dict[str, str]:
 
 
 def _check(host: str, origins: "ServerOrigins | None", full: str, *, with_replay: bool) -> None:
-    """Return when these go together.
+    """Check the combination of options.
 
     Raises:
-        ConfigError: they do not.
+        ConfigError: they are incompatible.
     """
     if host in _ANY_ADDRESS and origins is None:
         raise ConfigError("Listening on every address needs the origins that readers will see.")
@@ -347,28 +341,10 @@ def _check(host: str, origins: "ServerOrigins | None", full: str, *, with_replay
 
 @dataclass(frozen=True, slots=True)
 class ServerOrigins:
-    """What readers see of front and replay: two origins, better still two domains."""
+    """Public origins of front and replay; they must differ, preferably in their domains."""
 
     front: str
     replay: str
-
-
-def find_replay_python() -> Path:
-    """The interpreter of the replay environment.
-
-    The environment variable ``WEBOID_REPLAY_PYTHON`` names it, or it lies in ``.venv-replay``.
-
-    Raises:
-        UnavailableError: there is none; the text says what to run.
-    """
-    named = os.environ.get("WEBOID_REPLAY_PYTHON")
-    python = Path(named) if named else _ROOT / ".venv-replay" / "bin" / "python"
-    if not python.is_file():
-        raise UnavailableError(
-            f"Playback needs its own environment, and {python} is not there: run `make setup`,"
-            " or name its Python in WEBOID_REPLAY_PYTHON."
-        )
-    return python
 
 
 async def _serve_both(
@@ -379,7 +355,7 @@ async def _serve_both(
     *,
     signals: bool,
 ) -> None:
-    """Serve the front and keep replay alive until cancelled, until SIGTERM, or until one gives up."""
+    """Serve the front and supervise replay until cancelled, SIGTERM, or a failure of either."""
     limits = ConnectionLimits(connection_limit(_MOST_CONNECTIONS))
     server = HttpServer(app, limits, on_ready=on_ready, timeout_graceful_shutdown=3)
     asked_to_stop = asyncio.Event()
@@ -403,7 +379,7 @@ async def _serve_both(
 
 @contextlib.contextmanager
 def _set_on_sigterm(asked_to_stop: asyncio.Event) -> Iterator[None]:
-    """Set the event when SIGTERM comes within the block."""
+    """Set the event when SIGTERM arrives within the context."""
     loop = asyncio.get_running_loop()
     with contextlib.suppress(ValueError, RuntimeError):  # outside the main thread
         loop.add_signal_handler(signal.SIGTERM, asked_to_stop.set)
@@ -415,7 +391,7 @@ def _set_on_sigterm(asked_to_stop: asyncio.Event) -> Iterator[None]:
 
 
 def _full_copies(pattern: str, secret: str, decisions: DecisionStore) -> FullCopyAccess | None:
-    """What the front must know of copies in full; None where there are none."""
+    """Return the front's access to copies in full; None when it is disabled."""
     if not pattern:
         return None
     return FullCopyAccess(
@@ -423,9 +399,10 @@ def _full_copies(pattern: str, secret: str, decisions: DecisionStore) -> FullCop
     )
 
 
-def _replay_command(python: Path, layout: Layout, host: str, front: str) -> list[str]:
-    bootstrap = _BOOTSTRAP.format(root=str(_ROOT))
-    command = [str(python), "-I", "-c", bootstrap, "--collection", str(layout.root.absolute())]
+def _replay_command(layout: Layout, host: str, front: str) -> list[str]:
+    # -P: the working directory may hold anything, and must not hide our packages.
+    command = [sys.executable, "-P", "-m", "playback.replay"]
+    command += ["--collection", str(layout.root.absolute())]
     # Two makers for each process: while a large copy is made, small ones are made beside it.
     return [*command, "--host", host, "--front-origin", front, "--makers", "2"]
 

@@ -1,8 +1,8 @@
-"""Audit that take-downs hold: every route is requested, every answer is searched (P-22).
+"""Audit of take-downs: every route is requested and every response searched for leaks (P-22).
 
-The routes are those that the applications themselves list: a new one is asked, too, and one whose
-address cannot be guessed from its pattern is told as not proved. What readers may still hold is asked
-for again with the ETags that they got: `HeldValidators` keeps them, when it was made before the take-down.
+Routes are listed from the applications themselves, so new ones are included; a route whose
+parameters cannot be filled in is reported as not proved. Conditional requests repeat ETags that
+were issued before the take-down: `HeldValidators` stores them if it was recorded then.
 """
 
 import contextlib
@@ -55,11 +55,11 @@ _ADDRESS = re.compile(rb"https?://[^\s\"'<>\\]+")
 
 @dataclass(frozen=True, slots=True)
 class AuditFinding:
-    """What came of a request.
+    """Result of an audit request.
 
     Attributes:
-        leak: what must not have been in it, as a sentence; empty: nothing.
-        is_answer: False when nothing can be told from it, because the server could not answer.
+        leak: description of leaked content; empty: none.
+        is_answer: False when the server could not answer, so that the result is inconclusive.
     """
 
     probe: AuditRequest
@@ -70,21 +70,21 @@ class AuditFinding:
 
 @dataclass(slots=True)
 class HeldValidators:
-    """What readers held before: ETags by request, and the addresses that answers named."""
+    """ETags by request and addresses in responses, recorded before a take-down."""
 
     etags: dict[str, str] = field(default_factory=dict)
     addresses: list[str] = field(default_factory=list)
 
     def to_json(self) -> str:
-        """It as a JSON object."""
+        """Return the content as a JSON object."""
         return json.dumps({"etags": self.etags, "addresses": self.addresses})
 
     @classmethod
     def from_json(cls, text: str) -> "HeldValidators":
-        """What `to_json` wrote.
+        """Parse the output of `to_json`.
 
         Raises:
-            ValueError: it wrote no such thing.
+            ValueError: the text has another format.
         """
         document = json.loads(text)
         if not isinstance(document, dict):
@@ -94,7 +94,7 @@ class HeldValidators:
 
 @dataclass(slots=True)
 class AuditReport:
-    """All that was asked and answered."""
+    """All requests of an audit with their results."""
 
     cases: list[AuditCase] = field(default_factory=list)
     findings: list[AuditFinding] = field(default_factory=list)
@@ -103,17 +103,17 @@ class AuditReport:
 
     @property
     def leaks(self) -> list[AuditFinding]:
-        """The answers that showed something."""
+        """Return the findings with a leak."""
         return [each for each in self.findings if each.leak]
 
     @property
     def is_sound(self) -> bool:
-        """Whether every route was asked, answered, and showed nothing."""
+        """Return True when every route was requested, answered, and leaked nothing."""
         answered = all(each.is_answer for each in self.findings)
         return not self.leaks and not self.unproved and answered and bool(self.findings)
 
     def by_route(self) -> Iterator[tuple[str, str, str, str]]:
-        """Server, route, answers and verdict of each route."""
+        """Yield server, route, answers and result for each route."""
         rows: dict[tuple[str, str], list[AuditFinding]] = {}
         for each in self.findings:
             rows.setdefault((each.probe.server, each.probe.route), []).append(each)
@@ -131,11 +131,11 @@ class AuditReport:
 
 
 class TakedownAuditor:
-    """Asks a running archive. `close` it.
+    """HTTP client that audits a running archive. `close` after use.
 
     Args:
-        front: the origin of its pages.
-        replay: the origin of its copies.
+        front: the origin of the reader pages.
+        replay: the origin of the copies.
     """
 
     def __init__(self, front: str, replay: str) -> None:
@@ -154,10 +154,10 @@ class TakedownAuditor:
         app: Starlette,
         warm: HeldValidators | None = None,
     ) -> AuditReport:
-        """Ask for each of the cases on every route of the front's `app` and of replay.
+        """Request each case on every route of the front's `app` and of replay.
 
         Raises:
-            UnavailableError: nobody answers at an origin.
+            UnavailableError: an origin does not answer.
         """
         proof = AuditReport(cases=cases)
         # How lists, TimeMaps and CDX name captures that are hidden.
@@ -188,14 +188,14 @@ class TakedownAuditor:
         return proof
 
     def _again(self, warm: HeldValidators | None) -> Iterator[AuditRequest]:
-        """What answers led to before."""
+        """Yield requests for addresses found in earlier responses."""
         for address in warm.addresses if warm is not None else ():
             server, _, rest = address.partition(" ")
             host, slash, target = rest.partition("/")
             yield AuditRequest(server, HELD, slash + target, host=host)
 
     def _addresses(self, body: bytes) -> list[str]:
-        """Addresses of ours in the answer, those of full copies included: server, host, target."""
+        """Return addresses of this archive in the body, including full copies."""
         found = []
         for match in _ADDRESS.finditer(body):
             address = match[0].decode("latin-1").replace("&amp;", "&")
@@ -257,7 +257,7 @@ class TakedownAuditor:
 
 @dataclass(frozen=True, slots=True)
 class AuditedPage:
-    """A page as lists name it."""
+    """Fields of a page used to build cases."""
 
     page_id: str
     url: str
@@ -273,13 +273,13 @@ _LISTED = ", ".join(AuditedPage.__slots__)
 def cases_of(
     database: IndexDatabase, permits: AccessControl | None, url: str, now: datetime
 ) -> list[AuditCase]:
-    """The captures of a URL, its pages' artifacts, and what has the same payloads elsewhere.
+    """Return the captures of a URL, its pages' artifacts, and captures with the same payloads.
 
     Args:
         database: the captures index.
-        permits: what may be shown: only what may not is among the cases; None: all are.
-        url: canonical.
-        now: the moment.
+        permits: access control, to select only items that must not be shown; None: select all.
+        url: canonical URL.
+        now: current time.
 
     Raises:
         TransientError: the index cannot be read.
@@ -305,7 +305,7 @@ def traces_of(
     permits: AccessControl,
     now: datetime,
 ) -> LeakTraces:
-    """What must not be found, and is in nothing that may be shown of the same URLs."""
+    """Return the traces of taken-down content that occur in no permitted capture of the URLs."""
     covered = [each.capture for each in cases]
     places = {each.location for each in covered}
     urls = {url_within(each.url) for each in covered}
@@ -334,7 +334,7 @@ def traces_of(
 def embedding_cases(
     database: IndexDatabase, permits: AccessControl, cases: Iterable[AuditCase]
 ) -> list[AuditCase]:
-    """Return the captures of pages in which a covered document is framed; they may be shown without it.
+    """Return captures of pages that frame a covered document; they may be shown without it.
 
     Raises:
         TransientError: the index cannot be read.
@@ -359,7 +359,7 @@ def embedding_cases(
 
 
 def every_route(database: IndexDatabase, decisions: DecisionStore, replay: str) -> Starlette:
-    """The front with all that it may have, for its list of routes; it serves nobody."""
+    """Create a front with all optional parts, for its list of routes only."""
     full = FullCopyAccess(
         FullOrigins("http://*.localhost:1", b"\0" * 32), FullPermission(LevelStore(decisions))
     )
@@ -401,7 +401,7 @@ def _lists(
     covered: Iterable[Capture],
     permits: AccessControl,
 ) -> list[str]:
-    """Titles of other pages that may be shown and hold one of these: a site's name is in many."""
+    """Return titles of permitted pages that contain one of these titles, e.g. a site's name."""
     own = {each.page_id for each in covered}
     found: list[str] = []
     for title in dict.fromkeys(titles):
@@ -430,7 +430,7 @@ def _leak(
     sought: LeakTraces,
     hidden: re.Pattern[bytes] | None,
 ) -> str:
-    """What the answer shows that it must not, as a sentence."""
+    """Return a description of what the response leaks; empty without a leak."""
     if status == HTTPStatus.NOT_MODIFIED:
         return "It says that what the reader holds is still good."
     said = "\n".join(f"{name}: {value}" for name, value in headers.items()).encode()

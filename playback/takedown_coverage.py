@@ -18,7 +18,7 @@ _CHECKS = """id IN (SELECT said.id FROM qualities JOIN captures AS said
 
 
 class CoveredPage(NamedTuple):
-    """A page that a take-down covers."""
+    """Page covered by a take-down."""
 
     page_id: str
     url: str
@@ -29,12 +29,12 @@ class CoveredPage(NamedTuple):
 
 
 class TakedownCoverage:
-    """What is covered of what the index holds.
+    """Captures and pages of the index that a take-down covers.
 
     Args:
         database: the captures index.
-        takedown: maybe one that was not kept yet.
-        now: the moment it is judged at.
+        takedown: the decision, stored or not.
+        now: time at which it is evaluated.
     """
 
     def __init__(self, database: IndexDatabase, takedown: Takedown, now: datetime) -> None:
@@ -45,7 +45,7 @@ class TakedownCoverage:
         )
 
     def pages(self) -> Iterator[CoveredPage]:
-        """The pages, in no order.
+        """Yield the covered pages, in no particular order.
 
         Raises:
             TransientError: the index cannot be read.
@@ -61,7 +61,7 @@ class TakedownCoverage:
             yield from (page for page in found if page.page_id in covered)
 
     def embedding_pages(self) -> Iterator[CoveredPage]:
-        """Yield the pages that are not covered and in which something that is covered is framed.
+        """Yield pages that are not covered themselves but frame a covered document.
 
         Raises:
             TransientError: the index cannot be read.
@@ -73,7 +73,7 @@ class TakedownCoverage:
             yield from (page for page in self._pages(part) if page.page_id in embedded)
 
     def captures(self) -> Iterator[Capture]:
-        """The records with a row of their own, each once: artifacts and checks of the pages included."""
+        """Yield covered records once each, including artifacts and checks of the pages."""
         condition, values = self._condition()
         seen: set[tuple[str, int]] = set()
         found = self._captures(condition, values)
@@ -120,7 +120,7 @@ class TakedownCoverage:
                 yield capture
 
     def _condition(self) -> tuple[str, dict[str, Any]]:
-        """What rows must meet that may be covered; more may than are."""
+        """Return an SQL condition that selects a superset of the covered rows, and its parameters."""
         key = takedown_key(self._takedown)
         match self._takedown.kind:
             case TakedownKind.DIGEST:
@@ -138,7 +138,7 @@ class TakedownCoverage:
 
 
 def revisits_of(database: IndexDatabase, captures: list[Capture]) -> list[Capture]:
-    """The revisits of the captures' payloads that are not among the captures.
+    """Return revisits of the captures' payloads that are not among the captures.
 
     Raises:
         TransientError: the index cannot be read.
@@ -163,7 +163,7 @@ def revisits_of(database: IndexDatabase, captures: list[Capture]) -> list[Captur
 
 
 def digest_aliases(database: IndexDatabase, digest: str) -> list[str]:
-    """What records call the same payload: a chunked one's is of the bytes as they were sent.
+    """Return other digests of the same payload: chunked responses are hashed as transferred.
 
     Raises:
         TransientError: the index cannot be read.

@@ -35,11 +35,11 @@ _BREAKS = re.compile(r"[\r\n\t\x00]+")
 
 @dataclass(frozen=True, slots=True)
 class LeakTraces:
-    """What to look for.
+    """Byte strings to search responses for.
 
     Attributes:
-        payloads: as they are kept, decoded.
-        texts: that stand in them, and in nothing that may be shown.
+        payloads: decoded payloads.
+        texts: text of the payloads that occurs in no permitted content.
     """
 
     payloads: tuple[bytes, ...]
@@ -47,12 +47,12 @@ class LeakTraces:
     _spelled: tuple[tuple[str, frozenset[bytes]], ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Spell the texts once."""
+        """Precompute the encodings of the texts."""
         spelled = tuple((text, frozenset(_spellings(text))) for text in self.texts)
         object.__setattr__(self, "_spelled", spelled)
 
     def found_in(self, body: bytes) -> str:
-        """What of it is in the answer, as a sentence; empty: nothing."""
+        """Return a description of the trace found in the body; empty: none."""
         if any(body == each for each in self.payloads if each):
             return f"It is a payload: sha256:{hashlib.sha256(body).hexdigest()}."
         for each in self.payloads:
@@ -73,9 +73,9 @@ def leak_traces(
     *,
     manifests: Iterable[bytes] = (),
 ) -> LeakTraces:
-    """What to look for, given the payloads and titles that must not be shown, and what may be.
+    """Build the traces from payloads and titles that must not be shown, and content that may.
 
-    Of page manifests only the whole is looked for: their lines are facts of the index, too.
+    Page manifests are searched as a whole only, since their lines also occur in the index.
     """
     kept = tuple(dict.fromkeys(payloads))
     others = tuple(shown)
@@ -88,7 +88,7 @@ def leak_traces(
 
 
 def read_payload(layout: Layout, capture: Capture) -> bytes:
-    """The capture's payload, decoded; empty when it cannot be read."""
+    """Return the capture's decoded payload; empty when it cannot be read."""
     place = capture.location
     if capture.record_type is RecordType.REVISIT:
         if capture.original is None:
@@ -114,7 +114,7 @@ def _slice(layout: Layout, place: RecordLocation) -> bytes:
 
 
 def _texts(payload: bytes) -> Iterator[str]:
-    """The longest runs of text, cut to what stays together when a page is made safe."""
+    """Yield the longest runs of text, cut to pieces that survive sanitising."""
     if b"\0" in payload[:1000]:
         return
     try:
@@ -132,7 +132,7 @@ def _texts(payload: bytes) -> Iterator[str]:
 
 
 def _spellings(text: str) -> set[bytes]:
-    """The text as HTML, JSON and addresses have it."""
+    """Return the text as encoded in HTML, JSON and URLs."""
     return {
         text.encode(),
         html.escape(text).encode(),
@@ -143,7 +143,7 @@ def _spellings(text: str) -> set[bytes]:
 
 
 def _in_base64(payload: bytes, body: bytes) -> bool:
-    """Whether the beginning of the payload is in the body as a data URL has it."""
+    """Return True when the body contains the start of the payload as in a data URL."""
     start = base64.b64encode(payload[:45])
     return len(start) >= _SHORTEST_SLICE and start.rstrip(b"=") in body
 
@@ -156,10 +156,10 @@ _FOREIGN = ("id_", "if_", "im_", "js_", "cs_", "fr_", "oe_", "mp_", "wkr_", "wkr
 
 @dataclass(frozen=True, slots=True)
 class AuditCase:
-    """A capture that must not be shown.
+    """Capture to request in an audit.
 
     Attributes:
-        effect: what is told in its place; None: it may be shown, and is only asked for.
+        effect: effect of its take-down; None: it may be shown, and is requested as a control.
     """
 
     capture: Capture
@@ -167,19 +167,19 @@ class AuditCase:
 
     @property
     def timestamp(self) -> str:
-        """Its moment, 14 digits."""
+        """Return the capture time, 14 digits."""
         return timestamp14(self.capture.captured_at)
 
 
 @dataclass(frozen=True, slots=True)
 class AuditRequest:
-    """One request.
+    """HTTP request of an audit.
 
     Attributes:
         server: front, replay, or full.
-        route: what of it answers.
-        host: which host is asked for, when it is another than the server's.
-        is_plain: whether asking in one way will do.
+        route: the route that handles it.
+        host: Host header, if it differs from the server's.
+        is_plain: True when one request variant suffices.
     """
 
     server: str
@@ -192,19 +192,19 @@ class AuditRequest:
 
     @property
     def key(self) -> str:
-        """What it asks for, whatever it says of what it holds."""
+        """Return the identity of the request, independent of validators."""
         return f"{self.server} {self.host}{self.target}"
 
 
 def front_paths(app: Starlette) -> list[str]:
-    """The patterns of the front's routes."""
+    """Return the path patterns of the front's routes."""
     return [each.path for each in app.routes if isinstance(each, Route | Mount)]
 
 
 def front_probes(
     app: Starlette, cases: list[AuditCase], unproved: list[str]
 ) -> Iterator[AuditRequest]:
-    """Every route of the front for every capture; the patterns that cannot be filled are told."""
+    """Yield requests to every front route for every capture; collect patterns that cannot be filled."""
     facts = {
         (url_within(each.capture.url), each.timestamp, each.capture.page_id or "") for each in cases
     }
@@ -229,7 +229,7 @@ def front_probes(
 
 
 def _filled(path: str, values: tuple[str, ...]) -> str:
-    """The route's pattern with a value for each parameter."""
+    """Return the route's pattern with a value for each parameter."""
     pieces = _PARAMETER.split(path)[::2]
     return pieces[0] + "".join(
         value + piece for value, piece in zip(values, pieces[1:], strict=True)
@@ -239,7 +239,7 @@ def _filled(path: str, values: tuple[str, ...]) -> str:
 def _values(
     url: str, timestamp: str, page_id: str, digests: list[str], moments: list[str]
 ) -> Mapping[str, list[str]]:
-    """What may stand for a parameter of a route, by its name."""
+    """Return candidate values for route parameters, by name."""
     escaped = escape_url(url)
     first, last = moments[0], moments[-1]
     rest = [
@@ -282,7 +282,7 @@ def _queries(url: str, timestamp: str) -> Iterator[str]:
 
 
 def replay_probes(cases: list[AuditCase]) -> Iterator[AuditRequest]:
-    """Every modifier at every moment, and a day later, for every address of the captures."""
+    """Yield every modifier for every address, at the capture's time and a day later."""
     for case in {(each.capture.url, each.timestamp): each for each in cases}.values():
         later = timestamp14(parse_timestamp14(case.timestamp) + timedelta(days=1))
         for url in map(escape_url, _spelled(case.capture.url)):
@@ -300,7 +300,7 @@ def replay_probes(cases: list[AuditCase]) -> Iterator[AuditRequest]:
 
 
 def _spelled(url: str) -> tuple[str, ...]:
-    """The URL and its twin of the other scheme."""
+    """Return the URL and its counterpart under the other scheme."""
     head, colon, rest = url.partition("://")
     twins = {"http": "https", "https": "http"}
     return (url, f"{twins[head]}{colon}{rest}") if head in twins else (url,)
@@ -309,7 +309,7 @@ def _spelled(url: str) -> tuple[str, ...]:
 def request_variants(
     probe: AuditRequest, cases: list[AuditCase], etags: Mapping[str, str]
 ) -> Iterator[AuditRequest]:
-    """The request as a browser, a cache, a downloader and a Memento client make it."""
+    """Yield the request as sent by a browser, cache, downloader and Memento client."""
 
     def as_(method: str, *headers: tuple[str, str]) -> AuditRequest:
         return AuditRequest(probe.server, probe.route, probe.target, method, headers, probe.host)

@@ -1,10 +1,10 @@
-"""URL paths of replay and reader pages: the one place that writes and parses them.
+"""URL paths of replay and reader pages: the one module that formats and parses them.
 
-``/c/<timestamp><modifier>/<url>`` is replay's, ``/page/<timestamp><modifier>/<url>`` and its sisters
-are the front's. Before either may stand ``/w/<wiki>``: the wiki whose reader asks, by whose levels
-(`playback.access.levels`) the copy is shown. The archived URL stands in the path as it is, query
-included, so that a person can type it. Only its ``#`` must be hidden from the browser, as ``%23``; an
-archived URL that itself holds ``%23`` gets one ``%25`` more, so that nothing is lost either way.
+``/c/<timestamp><modifier>/<url>`` belongs to replay, ``/page/<timestamp><modifier>/<url>`` and
+similar paths to the front. Both may have the prefix ``/w/<wiki>``, the reader's wiki, whose levels
+(`playback.access.levels`) apply to the copy. The archived URL is included verbatim with its query,
+so that it can be typed. Only ``#`` is escaped as ``%23``; a ``%23`` in the archived URL gets an
+additional ``%25``, so that the encoding is reversible.
 
 >>> escape_url("https://example.org/a%2Fb?q=1#!/c")
 'https://example.org/a%2Fb?q=1%23!/c'
@@ -47,7 +47,7 @@ LONGEST_URL = 8_192  # characters; what the proxy archives at most (research C-1
 
 
 class MementoModifier(StrEnum):
-    """What is wanted of a capture; replay answers no other. None is one of pywb's raw ones."""
+    """Modifiers that replay serves; none is a raw modifier of pywb."""
 
     PAGE = ""  # the page at the level that the rules give it
     VERY = "mp_"  # the page of that very date, also one that is offered to nobody
@@ -79,7 +79,7 @@ _LEVELS: Mapping[str, Level] = {modifier: level for level, modifier in LEVEL_MOD
 
 @dataclass(frozen=True, slots=True)
 class Memento:
-    """A replay address: which capture, what of it, and the wiki whose reader asks (empty: none)."""
+    """Replay address: capture, modifier, and the reader's wiki (empty: none)."""
 
     timestamp: str
     modifier: MementoModifier
@@ -88,20 +88,20 @@ class Memento:
 
     @property
     def level(self) -> Level | None:
-        """The level that the address asks for; None: the one that the rules give."""
+        """Return the level requested by the address; None: the level given by the rules."""
         return _LEVELS.get(self.modifier)
 
 
 @dataclass(frozen=True, slots=True)
 class PageAddress:
-    """An address of the front.
+    """Address of a reader page.
 
     Attributes:
-        view: what is to be seen, e.g. ``page`` or ``screenshot``.
-        timestamp: of which capture; None: the newest.
-        url: of which page.
-        level: the level that its reader chose; None: the one that the rules give.
-        wiki: the wiki whose reader asks; empty: none.
+        view: name of the view, e.g. ``page`` or ``screenshot``.
+        timestamp: of the capture; None: the newest.
+        url: of the archived page.
+        level: level chosen by the reader; None: the level given by the rules.
+        wiki: the reader's wiki; empty: none.
     """
 
     view: str
@@ -112,7 +112,7 @@ class PageAddress:
 
 
 def escape_url(url: str) -> str:
-    """The archived URL as it stands in a path of ours: printable ASCII without quotes or ``<>#``."""
+    """Escape an archived URL for a path: printable ASCII without quotes or ``<>#``."""
     if _UNCHANGED.fullmatch(url):
         return url
     encoded = _TO_ENCODE.sub(
@@ -123,7 +123,7 @@ def escape_url(url: str) -> str:
 
 
 def unescape_url(text: str) -> str:
-    """The archived URL that `escape_url` wrote; the inverse for every URL in ASCII."""
+    """Return the archived URL from `escape_url`; the exact inverse for ASCII URLs."""
     return _IS_ENCODED.sub(
         lambda m: f"%{m[1][2:]}{m[2]}" if m[1] else chr(int(m[2], 16)),
         text,
@@ -131,13 +131,13 @@ def unescape_url(text: str) -> str:
 
 
 def memento_path(memento: Memento) -> str:
-    """The path of a replay address."""
+    """Return the path of a replay address."""
     place = f"/c/{memento.timestamp}{memento.modifier}/{escape_url(memento.url)}"
     return f"/w/{memento.wiki}{place}" if memento.wiki else place
 
 
 def parse_memento_path(target: str) -> Memento | None:
-    """The replay address that a raw request target names, query included; None for any other."""
+    """Parse a raw request target with query as replay address; None for any other."""
     match = _MEMENTO.fullmatch(target)
     if match is None or match[3] not in {None, *MementoModifier} or not _is_wiki(match[1]):
         return None
@@ -148,7 +148,7 @@ def parse_memento_path(target: str) -> Memento | None:
 
 
 def pdf_page_uri(number: int, url: str) -> str:
-    """Return what the picture of a PDF's page is asked for by.
+    """Return the artifact URI of the image of a PDF page.
 
     >>> pdf_page_uri(3, "https://example.org/a.pdf")
     'urn:pdfpage-3:https://example.org/a.pdf'
@@ -157,7 +157,7 @@ def pdf_page_uri(number: int, url: str) -> str:
 
 
 def parse_pdf_page(uri: str) -> tuple[int, str] | None:
-    """Return the number and the PDF's URL that `pdf_page_uri` wrote; None for any other text."""
+    """Parse the URI from `pdf_page_uri` into page number and PDF URL; None for other text."""
     match = _PDF_PAGE.fullmatch(uri)
     return None if match is None or not is_web_url(match[2]) else (int(match[1]), match[2])
 
@@ -165,9 +165,9 @@ def parse_pdf_page(uri: str) -> tuple[int, str] | None:
 def page_path(
     timestamp: str, url: str, *, view: str = "page", level: Level | None = None, wiki: str = ""
 ) -> str:
-    """The front's path of a page's cached copy, or of another `view` of it.
+    """Return the front's path of a page's copy, or of another `view`.
 
-    `level` full has addresses of its own, and is none here.
+    The level `full` has separate addresses and is not accepted here.
     """
     modifier = LEVEL_MODIFIERS.get(level, "") if level is not None else ""
     place = f"/{view}/{timestamp}{modifier}/{escape_url(url)}"
@@ -175,9 +175,9 @@ def page_path(
 
 
 def parse_page_path(target: str) -> PageAddress | None:
-    """The address of the front that a raw request target names, query included; None for any other.
+    """Parse a raw request target with query as reader page address; None for any other.
 
-    Whether there is such a view is not asked here.
+    Whether the view exists is not checked.
     """
     match = _PAGE.fullmatch(target)
     if match is None or match[2] == "w" or not _is_wiki(match[1]):
@@ -195,21 +195,21 @@ def parse_page_path(target: str) -> PageAddress | None:
 
 
 def parse_page_rest(rest: str) -> tuple[str | None, str] | None:
-    """Timestamp (None: the newest) and URL from what follows ``/page/``; None when it is no URL."""
+    """Parse timestamp (None: newest) and URL after ``/page/``; None without a URL."""
     address = parse_page_path(f"/page/{rest}")
     return None if address is None else (address.timestamp, address.url)
 
 
 def is_web_url(url: str) -> bool:
-    """True when `url` may become a link for people: http or https with a host, no control character.
+    """Return True when `url` may become a link: http or https with a host, no control character.
 
-    Anything else, ``javascript:`` above all, is text.
+    Other URLs, ``javascript:`` in particular, are shown as text.
     """
     return _WEB_URL.fullmatch(url) is not None
 
 
 def _is_wiki(name: str | None) -> bool:
-    """True for the name of a wiki, which stands in paths and headers, and for none at all."""
+    """Return True for a wiki name, as used in paths and headers, or an empty string."""
     if name is None:
         return True
     try:
