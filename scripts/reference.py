@@ -7,7 +7,9 @@ web's archives. A test fails when they are behind.
 
 import ast
 import inspect
+import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -15,9 +17,10 @@ import click
 from core.config import settings as settings_module
 from scripts import archive_services, link_states
 from weboid.cli.main import weboid
-from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.command_base import ExitCode, LazyGroup
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
+SHORT_HELP_FILE = DOCS.parent / "weboid" / "cli" / "support" / "short_help.py"
 WIDTH = 100
 
 
@@ -94,6 +97,43 @@ def _rows(group: ast.ClassDef, source: str) -> list[str]:
     return rows
 
 
+def short_help_module() -> str:
+    """Return the source of the table from which groups list their commands without importing them."""
+    lines = [
+        '"""Short help of each lazily imported command, by the path of its group.',
+        "",
+        "Made from the commands' own help by `python -m scripts.reference`.",
+        '"""',
+        "",
+        "SHORT_HELP: dict[str, dict[str, str]] = {",
+    ]
+    for path, group in _lazy_groups(weboid, ()):
+        context = click.Context(group)
+        lines.append(f"    {json.dumps(' '.join(path))}: {{")
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            assert command is not None
+            paragraph = " ".join((command.help or "").split("\n\n")[0].split())
+            lines.append(
+                f"        {json.dumps(name)}: {json.dumps(paragraph, ensure_ascii=False)},"
+            )
+        lines.append("    },")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _lazy_groups(
+    command: click.Command, path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], LazyGroup]]:
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        if isinstance(command, LazyGroup):
+            yield path, command
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            assert child is not None
+            yield from _lazy_groups(child, (*path, name))
+
+
 PAGES = {
     "archives.md": archive_services.page,
     "cli.md": cli_page,
@@ -106,6 +146,7 @@ def main() -> None:
     """Write the pages."""
     for name, page in PAGES.items():
         (DOCS / name).write_text(page(), encoding="utf-8")
+    SHORT_HELP_FILE.write_text(short_help_module(), encoding="utf-8")
 
 
 if __name__ == "__main__":

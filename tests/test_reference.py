@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.reference import DOCS, PAGES
+from scripts.reference import DOCS, PAGES, SHORT_HELP_FILE, short_help_module
 
 
 @pytest.mark.parametrize("name", sorted(PAGES))
@@ -18,3 +18,8 @@ def test_every_exit_code_and_setting_is_explained() -> None:
     for name in PAGES:
         for line in Path(DOCS / name).read_text(encoding="utf-8").splitlines():
             assert not line.endswith("|  |"), line
+
+
+def test_the_short_helps_are_those_of_the_commands() -> None:
+    """Groups list their commands from a table, which is made from the commands' own help."""
+    assert SHORT_HELP_FILE.read_text(encoding="utf-8") == short_help_module()

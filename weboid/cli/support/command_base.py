@@ -16,6 +16,7 @@ from core.errors import (
     UnavailableError,
     WeboidError,
 )
+from weboid.cli.support.short_help import SHORT_HELP
 
 
 class ExitCode(IntEnum):
@@ -68,6 +69,27 @@ class LazyGroup(click.Group):
         command = getattr(import_module(module), attribute or "command")
         assert isinstance(command, click.Command)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands from the table of short helps, without importing them."""
+        path: list[str] = []
+        at: click.Context | None = ctx
+        while at is not None and at.parent is not None:
+            path.insert(0, at.info_name or "")
+            at = at.parent
+        known = SHORT_HELP.get(" ".join(path), {})
+        names = self.list_commands(ctx)
+        if set(names) != set(known):
+            super().format_commands(ctx, formatter)
+            return
+        limit = formatter.width - 6 - max(map(len, names))
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [
+                    (name, click.Command(name, help=known[name]).get_short_help_str(limit))
+                    for name in names
+                ]
+            )
 
 
 class GroupWithDefault(click.Group):
