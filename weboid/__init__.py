@@ -1,1 +1,1 @@
-"""Weboid: the program that archives the pages a wiki cites and plays them back."""
+"""Weboid: archiving of the pages that a wiki cites, and safe playback of the copies."""

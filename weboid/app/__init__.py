@@ -1,1 +1,1 @@
-"""Use cases behind the commands; they alone combine sibling packages."""
+"""Use cases behind the commands; the only layer that combines sibling packages."""

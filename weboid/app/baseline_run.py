@@ -1,8 +1,9 @@
-"""Recording of a baseline before an upgrade, and of the same pages after it."""
+"""Recording of a playback baseline before an upgrade, and of the same pages after it."""
 
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
@@ -11,7 +12,6 @@ from core.config.settings import BrowserSettings
 from core.layout import Layout
 from net.stop_signals import StopSignals
 from playback.access.levels import Level
-from playback.playback_server import find_replay_python
 from qa.baseline import (
     AFTER,
     BEFORE,
@@ -27,22 +27,26 @@ from qa.checker import CheckOutcome
 from qa.local_replay import ENGINE, open_browsers, open_checkers
 from qa.sample import SampleCandidate, SampledPage
 
+# Libraries that decide what a copy looks like.
+_LIBRARIES = (
+    "brotli", "nh3", "pillow", "pypdfium2", "resvg-py", "tinycss2", "webencodings",
+)  # fmt: skip
 _SOURCES = (".py", ".js", ".css", ".html")
 _LOOKED_AGAIN = {RegressionKind.WORSE, RegressionKind.CHANGED}
 
 
 @dataclass(frozen=True, slots=True)
 class BaselineOptions:
-    """How pages are looked at.
+    """Options of a baseline run.
 
     Attributes:
         layout: the collection.
-        database_url: its index, when that is a server's.
+        database_url: its index, when that is on a server.
         browser: settings of the browsers.
-        level: at which copies are looked at.
-        jobs: pages at the same time.
+        level: the level at which copies are checked.
+        jobs: pages checked concurrently.
         clock: the time.
-        told: told each page that is done.
+        told: callback for each page that is done.
     """
 
     layout: Layout
@@ -55,9 +59,9 @@ class BaselineOptions:
 
 
 def playback_fingerprint() -> str:
-    """Who plays copies back here: versions, and a digest of playback's sources and its libraries.
+    """Return the playback versions and a digest of playback's sources and its libraries.
 
-    A maintainer who changes the sanitiser has another engine at once, whether its version says so or not.
+    The digest changes with every change of the sanitiser, whether or not its version changes.
     """
     digest = hashlib.sha256()
     root = Path(str(files("playback")))
@@ -65,20 +69,18 @@ def playback_fingerprint() -> str:
         if path.suffix in _SOURCES:
             digest.update(path.relative_to(root).as_posix().encode())
             digest.update(path.read_bytes())
-    for path in sorted(
-        find_replay_python().parents[1].glob("lib/python*/site-packages/*.dist-info")
-    ):
-        digest.update(path.name.encode())
+    for name in _LIBRARIES:
+        digest.update(f"{name} {version(name)}".encode())
     return f"{ENGINE}, sources {digest.hexdigest()[:12]}"
 
 
 async def record_before(
     looking: BaselineOptions, baseline: BaselineFolder, pages: Sequence[SampleCandidate]
 ) -> bool:
-    """Keep how the pages are shown; those that are kept already are left out.
+    """Record how the pages are played back; pages that are recorded already are skipped.
 
     Returns:
-        False when somebody said stop.
+        False when the run was stopped.
     """
     done = baseline.checks(BEFORE)
     todo = [page for page in pages if page.page_id not in done]
@@ -90,13 +92,13 @@ async def record_before(
 async def record_after(
     looking: BaselineOptions, baseline: BaselineFolder, pages: Sequence[SampleCandidate]
 ) -> tuple[bool, list[PlaybackRegression]]:
-    """Keep how the pages are shown now; what differs is looked at once more, and the better look counts.
+    """Record how the pages are played back now; check differing pages twice and keep the better result.
 
-    So an animation that stood elsewhere, or a machine that was slow, is no change. Pages that were looked
-    at already, and were unchanged, are left out.
+    So a moving animation or a slow machine is not reported as a change. Pages that were checked already
+    and were unchanged are skipped.
 
     Returns:
-        False when somebody said stop; and what became of every page that was looked at.
+        False when the run was stopped; and the result of every page that was checked.
     """
     after = _UpgradeViews(baseline, pages)
     whole = await _view_pages(looking, [after.todo, after.again], after.keep)
@@ -104,12 +106,12 @@ async def record_after(
 
 
 class _UpgradeViews:
-    """The looks after an upgrade.
+    """Checks after an upgrade.
 
     Attributes:
-        found: what became of each page so far, by its id.
-        todo: pages to be looked at.
-        again: those that differ, to be looked at once more; it grows while the others are looked at.
+        found: result of each page so far, by its id.
+        todo: pages to check.
+        again: pages that differ and are checked a second time; it grows during the first turn.
     """
 
     def __init__(self, baseline: BaselineFolder, pages: Sequence[SampleCandidate]) -> None:
@@ -128,7 +130,7 @@ class _UpgradeViews:
         ]
 
     def keep(self, turn: int, checked: CheckOutcome) -> None:
-        """Write a look down; one of the second turn only when it shows more likeness."""
+        """Store a result; one of the second turn only when its similarity is higher."""
         after, page_id = _shown_of(checked), checked.check.page_id
         found = self._held(after)
         if turn and not _is_better(found, self.found[page_id]):
@@ -148,7 +150,7 @@ async def _view_pages(
     turns: Sequence[Sequence[SampleCandidate]],
     keep: Callable[[int, CheckOutcome], None],
 ) -> bool:
-    """Look at the pages of each turn; a later turn may get its pages from an earlier one's looks."""
+    """Check the pages of each turn; a later turn may take its pages from an earlier turn's results."""
     if not any(turns):
         return True  # nothing is started for nothing
     with StopSignals(lambda: None) as stop:

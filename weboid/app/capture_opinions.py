@@ -1,4 +1,4 @@
-"""Opinions about links from the captures of a collection."""
+"""Link check results derived from the captures of a collection."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -27,10 +27,10 @@ _BATCH = 500
 
 
 class CaptureOpinions:
-    """The captures of one collection as opinions about links. From one thread."""
+    """Captures of one collection as link check results. Not thread-safe."""
 
     def __init__(self, database: IndexDatabase, records: ArtifactReader) -> None:
-        """Take the captures index and the WARCs, which belong to the caller."""
+        """Use the captures index and the WARCs, which the caller owns and closes."""
         self._database = database
         self._store = PageStore(database)
         self._records = records
@@ -38,9 +38,9 @@ class CaptureOpinions:
     def opinion(
         self, url: str, *, since: datetime, until: datetime
     ) -> tuple[CheckResult, datetime] | None:
-        """What the newest visit to the URL says; None when there was none in that time.
+        """Return the result of the newest visit to the URL in that interval; None without a visit.
 
-        A good one is held against the oldest good copy.
+        A good result is compared with the oldest good copy.
 
         Raises:
             TransientError: the index cannot be read.
@@ -53,7 +53,7 @@ class CaptureOpinions:
         return None
 
     def verdicts(self, since: datetime) -> Iterator[tuple[str, CheckVerdict]]:
-        """Each page that was visited since then, and what that visit was, the oldest first.
+        """Yield (URL, verdict) of each page visited since then, oldest first.
 
         Raises:
             TransientError: the index cannot be read.
@@ -62,7 +62,7 @@ class CaptureOpinions:
             yield page.url, result_of_visit(_seen(page)).verdict
 
     def compared(self, since: datetime) -> Iterator[tuple[str, CheckResult, datetime]]:
-        """Each page that was visited since then: its URL, what that says of it, and the moment.
+        """Yield (URL, result, time) of each page visited since then.
 
         Raises:
             TransientError: the index cannot be read.
@@ -73,9 +73,9 @@ class CaptureOpinions:
                 yield page.url, self._held_against_copy(finding, page), page.captured_at
 
     def _held_against_copy(self, finding: CheckResult, page: CapturedPage) -> CheckResult:
-        """A visit's finding; a good one as far as the page is like its oldest good copy.
+        """Return a visit's result; a good one is adjusted by the similarity to the oldest good copy.
 
-        What cannot be compared stays as it is: no older copy, or a text that is missing or damaged.
+        It is unchanged when it cannot be compared: no older copy, or a missing or damaged text.
         """
         if finding.verdict is not CheckVerdict.OK:
             return finding
@@ -92,7 +92,7 @@ class CaptureOpinions:
         return compare_with_copy(finding, then, now, ask=ask)[0]
 
     def _picture(self, then: CapturedPage, now: CapturedPage) -> float | None:
-        """How much of the copy's picture is in the page's; None when there are not both of one kind."""
+        """Return the share of the copy's picture that is in the page's; None unless both have one kind."""
         for kind in (ArtifactKind.FULL_PAGE, ArtifactKind.VIEW):
             places = self._store.place(then, kind), self._store.place(now, kind)
             if places[0] is None or places[1] is None:
@@ -106,7 +106,7 @@ class CaptureOpinions:
         return None
 
     def _visited(self, since: datetime) -> Iterator[CapturedPage]:
-        """Every page that was visited since then, in the order of the visits."""
+        """Yield every page that was visited since then, in the order of the visits."""
         at, last = unix_milliseconds(since), ""
         while True:
             rows = self._database.rows(
@@ -120,7 +120,7 @@ class CaptureOpinions:
             at, last = rows[-1]["captured_ms"], rows[-1]["page_id"]
 
     def _oldest_face(self, page: CapturedPage) -> tuple[CapturedPage, PageText] | None:
-        """The oldest good copy that has a text, and what it shows."""
+        """Return the oldest good copy that has a text, and that text."""
         older = self._store.captures(page.url, limit=_CAPTURES_LOOKED_AT, oldest_first=True)
         for each in older:
             if each.page_id == page.page_id or each.captured_at >= page.captured_at:

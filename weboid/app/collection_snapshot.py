@@ -1,9 +1,9 @@
 """Consistent copies of a collection's databases: frontier snapshots and trial copies.
 
-The copy is made in one read transaction by SQLite's own backup: no worker waits, and what is committed
-meanwhile is not in it. It lies in a folder that is itself a collection without WARCs, so that every
-command that looks into a frontier takes it as its ``--collection``, and a crawl can go on from it.
-The crawl log is rotated with it: what stands in the new log came after the copy, or at its very time.
+A copy is made in one read transaction by SQLite's online backup: no worker waits, and later commits
+are not in it. Its folder is a collection without WARCs, so every command that reads a frontier accepts
+it as ``--collection``, and a crawl can continue from it. The crawl log is rotated with it: the new log
+holds what came at the time of the copy or later.
 """
 
 import json
@@ -38,12 +38,12 @@ _MARGIN = 1.1
 
 @dataclass(frozen=True, slots=True)
 class FrontierSnapshot:
-    """What was made.
+    """Result of a frontier snapshot.
 
     Attributes:
         folder: a collection with the frontier's copy.
-        size_bytes: of the copy.
-        log: the crawl log up to now, under its new name; None when there was none.
+        size_bytes: size of the copy.
+        log: the rotated crawl log; None when there was none.
     """
 
     folder: Path
@@ -52,15 +52,15 @@ class FrontierSnapshot:
 
 
 def snapshot_shared_frontier(frontier: RedisFrontier, *, now: datetime) -> str:
-    """Let Redis copy a frontier that machines share, and have its workers rotate their crawl logs.
+    """Start Redis's own copy of a shared frontier, and request crawl log rotation from its workers.
 
-    Each worker does so within a second, or when it is back; its new log begins after the copy.
+    Each worker rotates within a second, or when it reconnects; its new log begins after the copy.
 
     Returns:
-        The copy's file on the server; empty when the server does not tell.
+        The copy's file on the server; empty when the server does not report it.
 
     Raises:
-        UnavailableError: the user may not, or Redis could not write the copy.
+        UnavailableError: the user lacks permission, or Redis could not write the copy.
         TransientError: the server does not answer.
     """
     file = frontier.save()
@@ -72,8 +72,8 @@ def snapshot_frontier(layout: Layout, folder: Path, *, now: datetime) -> Frontie
     """Copy the frontier of the collection into a new folder, and rotate its crawl log.
 
     Raises:
-        InputError: the folder is there already and not empty.
-        UnavailableError: the frontier cannot be read, or the folder not be made.
+        InputError: the folder exists and is not empty.
+        UnavailableError: the frontier cannot be read, or the folder cannot be created.
         DiskFullError: the copy would not fit.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -102,10 +102,10 @@ def snapshot_frontier(layout: Layout, folder: Path, *, now: datetime) -> Frontie
 
 
 def copy_database(source: Path, target: Path) -> None:
-    """Copy an SQLite database that others may be writing; a target that is there is replaced.
+    """Copy an SQLite database that may be in use; an existing target is replaced.
 
     Raises:
-        sqlite3.Error: one of them cannot be read, or written.
+        sqlite3.Error: one of them cannot be read or written.
     """
     target.unlink(missing_ok=True)
     with (
@@ -142,8 +142,8 @@ _NAMES = ("links_db", "captures_db", "decisions_db")
 def make_trial_copy(layout: Layout, root: Path, database_url: str = "") -> Layout:
     """Copy registry, captures index and decisions into a new folder that is marked as a trial.
 
-    The frontier, WARCs, logins and keys stay where they are. Of what is in PostgreSQL registry and index
-    are copied; decisions are left to the caller, who may read them.
+    Frontier, WARCs, logins and keys are not copied. From PostgreSQL, registry and index are copied;
+    decisions are left to the caller, who may read them.
 
     Args:
         layout: the collection's.

@@ -1,4 +1,4 @@
-"""Sources of copies for a link: other archives, own captures, and days of citation."""
+"""Sources of copies for a link: other archives, own captures, and citation dates."""
 
 import asyncio
 import time
@@ -47,10 +47,10 @@ COUNTED_MOST = 1_000  # lost links that are looked at to tell how many lack a co
 async def open_archives(
     settings: Settings, own: OwnCopies = lambda _url, _at: None, origins: tuple[str, ...] = ()
 ) -> AsyncIterator[CopySources]:
-    """The archives that the settings name, for the block.
+    """Yield the archives that the settings name.
 
     Raises:
-        ConfigError: they name one that there is not, or the key cannot be read.
+        ConfigError: an archive is unknown, or the key cannot be read.
     """
     links = settings.links
     fetch = HttpFetch(
@@ -77,12 +77,12 @@ async def open_archives(
 
 @dataclass
 class OwnCaptures:
-    """Our own captures as copies, by the address of their page on the front.
+    """Own captures as copies, addressed by their page on the front.
 
     Attributes:
-        store: which there are.
-        front: the origin that readers know; empty: addresses are paths.
-        titles: of the copies that were found, by address.
+        store: the captures.
+        front: the public origin; empty: addresses are paths.
+        titles: titles of the copies found so far, by address.
     """
 
     store: PageStore
@@ -90,10 +90,10 @@ class OwnCaptures:
     titles: dict[str, str] = field(default_factory=dict)
 
     def __call__(self, url: str, at: datetime | None) -> ArchiveMemento | None:
-        """Return the good copy nearest to the moment; None without one.
+        """Return the good copy nearest to the time; None without one.
 
-        One that shows a wall or that a check found broken may be shown to readers, but is not cited and
-        ends no search in other archives.
+        A copy of a login wall or one that a check found broken may be shown to readers, but is not cited and
+        does not end the search in other archives.
         """
         found = self.usable(url, at)
         return None if found is None or found.rank else self._copy(found)
@@ -104,7 +104,7 @@ class OwnCaptures:
         return None if found is None else self._copy(found)
 
     def usable(self, url: str, at: datetime | None) -> CapturedPage | None:
-        """Return the best usable copy of that very URL; None without one."""
+        """Return the best usable copy of exactly that URL; None without one."""
         try:
             asked = UrlSpellings.of(url)
         except BadUrlError:
@@ -124,7 +124,7 @@ class OwnCaptures:
 
 @contextmanager
 def open_own_captures(layout: Layout, url: str, front: str) -> Iterator[OwnCaptures]:
-    """Open our own captures for the block."""
+    """Yield the collection's own captures."""
     with (
         closing(open_database(layout, url)) as database,
         closing(open_decisions(layout, url)) as decisions,
@@ -139,23 +139,23 @@ def own_copy(layout: Layout, url: str, front: str, wanted: str) -> ArchiveMement
     Args:
         layout: the collection's.
         url: of the captures index; empty: the collection's own file.
-        front: the origin that readers know; empty: the address is a path.
-        wanted: of which URL.
+        front: the public origin; empty: the address is a path.
+        wanted: the URL to find.
     """
     with open_own_captures(layout, url, front) as own:
         return own.newest(wanted)
 
 
 def no_archives_notice(count: int) -> str:
-    """Return a sentence for who runs this: links are lost, and nobody is asked for copies."""
+    """Return a notice for the operator: links are lost and no archive is configured for copies."""
     links = "1 dead link has" if count == 1 else f"{count:,} dead links have"
     return f"{links} no copy; no archive is configured: [links] archives (docs/archives.md)."
 
 
 def count_without_copy(store: RegistryStore, layout: Layout, settings: Settings) -> int:
-    """Return how many lost links have neither a copy in an archive nor one of ours.
+    """Count lost links that have neither a copy in an archive nor one of ours.
 
-    No more than `COUNTED_MOST` are looked at.
+    At most `COUNTED_MOST` links are examined.
     """
     with store.reading() as rows:
         found = urls_without_copy(rows, day_of(CLOCK.now()), COUNTED_MOST)
@@ -187,12 +187,12 @@ _HISTORIES_MOST: Final = 3  # pages whose history is asked for one link
 
 @dataclass
 class CitationDays:
-    """Finds when links were cited; asks wikis only about links whose access date nobody wrote.
+    """Citation dates of links; wikis are queried only for links without an access date.
 
     Attributes:
         store: the registry.
-        settings: how wikis are asked.
-        asks_wikis: whether they are.
+        settings: how wikis are queried.
+        asks_wikis: whether they are queried.
     """
 
     store: RegistryStore
@@ -201,10 +201,10 @@ class CitationDays:
     _wikis: dict[int, Wiki] = field(default_factory=dict)
 
     async def of(self, url_id: int, now: datetime) -> Sequence[datetime]:
-        """Return the days that matter, the one for the link's readers in general first.
+        """Return the relevant days; the first is the one for the link's readers in general.
 
-        That is the earliest access date that a page tells, else the day on which the link came onto a
-        page, else the day on which it was first seen there. Then those of other pages that differ.
+        The first is the earliest access date on a page, else the day on which the link was added to a page,
+        else the day on which it was first seen there. Then come differing days of other pages.
         """
         with self.store.reading() as reader:
             uses = cited_uses(reader, url_id)
@@ -218,7 +218,7 @@ class CitationDays:
         return citation_days(written, added.values(), now)
 
     async def _from_histories(self, uses: Sequence[CitingPageUse]) -> Mapping[LinkRef, int]:
-        """Return on which days the pages got the link, of those whose wiki answers."""
+        """Return the day on which each page got the link, for pages whose wiki answers."""
         found = {}
         for use in uses:
             wiki = self._wikis.get(use.link.page >> PAGE_BITS)

@@ -1,6 +1,6 @@
 """Tools of checks during a crawl: low-priority replay and browser, registry, withheld pages.
 
-Where the system does not tell a process's children, or does not allow it, nothing changes.
+Priorities are unchanged where the system does not list a process's children or forbids the change.
 """
 
 import os
@@ -38,21 +38,21 @@ NICENESS = 15  # of 19; at equal load such a process gets a thirtieth of what ot
 
 
 def lower_priority(pid: int) -> None:
-    """Let the process, and all that it has started, go behind the others; what it starts follows."""
+    """Set the process and its descendants to low priority; later children inherit it."""
     for each in process_tree(pid):
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, each, NICENESS)
 
 
 def process_tree(pid: int) -> Iterator[int]:
-    """The process, and all that descend from it, as of now."""
+    """Yield the process and all its current descendants."""
     yield pid
     for child in _children(pid):
         yield from process_tree(child)
 
 
 def children_matching(pid: int, word: str) -> list[int]:
-    """Children of the process that have the word in their command line."""
+    """Return children of the process that have the word in their command line."""
     found = []
     for child in _children(pid):
         with suppress(OSError):
@@ -75,9 +75,9 @@ _LEVELS = (DEFAULT_LEVEL, Level.FULL)
 def create_live_checks(
     settings: QualitySettings, levels: Sequence[Level] = _LEVELS
 ) -> RunExtension:
-    """Checks for one run, of copies at these levels; nothing is started yet.
+    """Create checks for one run, of copies at these levels; nothing is started yet.
 
-    In full a copy is looked at where the level rules show it so, as they stand at that moment.
+    At level full, only copies are checked that the level rules show so at that moment.
     """
 
     def opened(desk: RunContext) -> AbstractAsyncContextManager[CheckTools]:
@@ -90,7 +90,7 @@ def create_live_checks(
 async def open_check_tools(
     layout: Layout, settings: Settings, clock: Clock, levels: Sequence[Level]
 ) -> AsyncIterator[CheckTools]:
-    """Started for a run, until the end of the block.
+    """Start the check tools and yield them.
 
     Raises:
         BrowserUnavailableError, UnavailableError: browser or playback do not start.
@@ -129,13 +129,13 @@ async def open_check_tools(
 
 
 def _changes_between(sights: SnapshotReader, old: str, new: str) -> PageChanges | None:
-    """What the page of the old capture had become in the new one; None when one may not be shown."""
+    """Return the changes from the old capture to the new one; None when one may not be shown."""
     then, now = sights.page(old), sights.page(new)
     return None if then is None or now is None else compare_snapshots(*sights.pair(then, now))
 
 
 def _low_priority(lend: LendBrowser) -> LendBrowser:
-    """The same browsers, which let the crawl go first."""
+    """Return the same browser source, whose browsers run at low priority."""
     told: set[int] = set()
 
     @asynccontextmanager
@@ -153,7 +153,7 @@ def _low_priority(lend: LendBrowser) -> LendBrowser:
 def open_withheld_lookup(
     layout: Layout, database_url: str, clock: Clock
 ) -> Iterator[Callable[[str], bool]]:
-    """Says whether nothing of a capture may be shown: it was taken down or erased. Until the block ends.
+    """Yield a predicate: True for captures that were taken down or erased entirely.
 
     Raises:
         TransientError: index or decisions cannot be read.

@@ -1,10 +1,10 @@
 """Operator identity: contact address, purpose page, and the settings of unattended runs.
 
-A profile goes before the environment (`WEBOID_CONTACT`, `WEBOID_PURPOSE_PAGE`), which goes before the
+Precedence: the profile, then the environment (`WEBOID_CONTACT`, `WEBOID_PURPOSE_PAGE`), then the
 table ``[operator]`` in the collection's ``collection.toml``, which `weboid wiki add --contact` writes.
 
-A run is unattended when nobody named its URLs: `crawl`, `archive --stay` and `wiki watch`. It obeys
-robots.txt and names the purpose page to every site, unless the profile says otherwise.
+A run is unattended when its URLs were not given by hand: `crawl`, `archive --stay` and `wiki watch`.
+It obeys robots.txt and names the purpose page to every site, unless the profile disables that.
 """
 
 import json
@@ -32,13 +32,13 @@ _GROUPS: Final = ("visit", "links")
 
 @dataclass(frozen=True, slots=True)
 class OperatorIdentity:
-    """What is said of who archives; what is empty was not said.
+    """Public identity of the operator; empty fields are not set.
 
     Attributes:
         contact: a page or mail address.
-        purpose_page: the address of a page that says why sites are visited.
-        addresses: where visits come from, for the front's page about the crawler.
-        recrawl: unattended runs archive living pages again after so long: "90d".
+        purpose_page: URL of a page that explains the visits.
+        addresses: IP addresses of visits, for the front's page about the crawler.
+        recrawl: interval after which unattended runs archive living pages again, e.g. "90d".
     """
 
     contact: str = ""
@@ -48,10 +48,10 @@ class OperatorIdentity:
 
 
 def read_operator(root: Path) -> OperatorIdentity:
-    """Return what the collection says of its operator; nothing where there is no collection.
+    """Return the operator from ``collection.toml``; an empty one without a collection.
 
     Raises:
-        ConfigError: what it says is no text.
+        ConfigError: a value is not a string.
     """
     try:
         marker = tomllib.loads(Layout(root).marker.read_text(encoding="utf-8"))
@@ -64,7 +64,7 @@ def read_operator(root: Path) -> OperatorIdentity:
 
 
 def known_operator(root: Path) -> OperatorIdentity:
-    """Return the same, the environment laid over it; raises as `read_operator`."""
+    """Return the operator with the environment applied over it; raises as `read_operator`."""
     return replace(read_operator(root), **_from_environment())
 
 
@@ -76,7 +76,7 @@ def write_operator(root: Path, operator: OperatorIdentity) -> None:
     """Write the operator of an existing collection into its ``collection.toml``.
 
     Raises:
-        ConfigError: an address is none.
+        ConfigError: an address is invalid.
         UnavailableError: the file cannot be read or written.
     """
     check_operator(operator)
@@ -102,10 +102,10 @@ def write_operator(root: Path, operator: OperatorIdentity) -> None:
 
 
 def check_operator(operator: OperatorIdentity) -> None:
-    """Refuse addresses that no User-Agent can name.
+    """Validate addresses for use in a User-Agent.
 
     Raises:
-        ConfigError: the text says which one, and what would be right.
+        ConfigError: an address is invalid; the text names it and a valid form.
     """
     settings = _completed(Settings(), operator_fields(operator))
     check_settings(settings, source="the operator's")
@@ -113,7 +113,7 @@ def check_operator(operator: OperatorIdentity) -> None:
 
 
 def operator_fields(operator: OperatorIdentity) -> dict[str, str]:
-    """Return what is said of the operator, by name."""
+    """Return the operator's non-empty fields by name."""
     said = {name: getattr(operator, name) for name in (*_ENVIRONMENT, "recrawl")}
     return {name: value for name, value in said.items() if value}
 
@@ -121,16 +121,16 @@ def operator_fields(operator: OperatorIdentity) -> dict[str, str]:
 def collection_settings(
     profile: str, root: Path | None = None, *, unattended: bool = False, robots: str | None = None
 ) -> Settings:
-    """Return the settings of a profile as the collection's operator completes them.
+    """Return the settings of a profile, completed by the collection's operator.
 
     Args:
         profile: its name or path.
-        root: the collection's folder; it need not be there. A trial's copy uses its own stores only.
-        unattended: nobody named the URLs that are archived.
-        robots: "obey" or "ignore" where an option says so.
+        root: the collection's folder; it need not exist. A trial's copy uses its own stores only.
+        unattended: the URLs to archive were not given by hand.
+        robots: "obey" or "ignore" where an option sets it.
 
     Raises:
-        ConfigError: the profile or what is said of the operator cannot be used.
+        ConfigError: the profile or the operator's data cannot be used.
     """
     settings = load_profile(profile)
     said = operator_fields(read_operator(root)) if root is not None else {}
@@ -147,7 +147,7 @@ def collection_settings(
 def _completed(
     settings: Settings, said: Mapping[str, str], *, profile: str = "", unattended: bool = True
 ) -> Settings:
-    """Return the settings with what is said of the operator where the profile says nothing."""
+    """Return the settings with the operator's values where the profile sets none."""
     for group in _GROUPS:
         changes: dict[str, Any] = {}
         for name in _ENVIRONMENT:
@@ -167,7 +167,7 @@ def _completed(
 
 
 def contact_notice(contact: str) -> str:
-    """Return the line that a run without a contact address begins with; empty when there is one."""
+    """Return the first line of a run without a contact address; empty when there is one."""
     if contact:
         return ""
     return (

@@ -1,7 +1,7 @@
-"""Long-running proxy of a cluster: announces itself, takes orders by TCP, recovers WARCs.
+"""Long-running proxy of a cluster: registration in the frontier, TCP control port, WARC recovery.
 
-It shares its collection's folder with others of its kind. While it runs it also looks for what a
-proxy that died on some machine has left, since nobody may ever start there again.
+Several proxies share one collection folder. While running, each also recovers files that a proxy on a
+dead machine left, because that machine may never restart.
 """
 
 import asyncio
@@ -50,17 +50,17 @@ _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 compared with, not listened on
 
 @dataclass(frozen=True, slots=True)
 class ProxyServiceOptions:
-    """Where a proxy stands.
+    """Options of a cluster proxy.
 
     Attributes:
-        root: the collection's folder, which all proxies of the cluster see.
+        root: the collection's folder, shared by all proxies of the cluster.
         settings: the profile.
-        listen: where browsers come.
-        control: where workers come.
-        advertise: the host by which they reach it; empty: the one listened on, or, where that is
-            every address, this machine's name.
-        secret: what workers know.
-        drain_s: how long visits may take that are under way when it is told to stop.
+        listen: listening address for browsers.
+        control: listening address for workers.
+        advertise: host by which others reach it; empty: the listening host, or this machine's name
+            when that is every address.
+        secret: shared secret of workers and proxies.
+        drain_s: time limit for visits in progress at shutdown, in seconds.
     """
 
     root: Path
@@ -73,7 +73,7 @@ class ProxyServiceOptions:
 
     @property
     def host(self) -> str:
-        """The host by which others reach it."""
+        """Return the host by which others reach it."""
         if self.advertise:
             return self.advertise
         return socket.gethostname() if self.listen[0] in _EVERYWHERE else self.listen[0]
@@ -87,17 +87,17 @@ async def serve_proxy(
     report: Callable[[FileRecovered | WaitStarted | WaitEnded], None],
     stopping: Callable[[], None],
 ) -> None:
-    """Serve until told to stop; then visits under way are finished and everything is written.
+    """Serve until stopped; then finish the visits in progress and write everything.
 
     Args:
-        order: where and how.
+        order: options of the service.
         clock: the time.
-        ready: told what is announced, once it serves.
-        report: told what was put in order, and what is waited for.
-        stopping: told when the first signal asked to stop; a second one cuts the visits.
+        ready: called with the announcement once it serves.
+        report: called for each recovered file and each outage.
+        stopping: called at the first stop signal; a second signal cuts the visits.
 
     Raises:
-        CollectionInUseError: a run that wants the collection for itself holds it.
+        CollectionInUseError: a run that needs the collection exclusively holds it.
         ConfigError: the frontier belongs to another collection's proxies.
         UnavailableError: a port, the folder, or a store cannot be used.
     """
@@ -122,10 +122,10 @@ async def serve_proxy(
 
 
 def _started(order: ProxyServiceOptions, layout: Layout, stack: ExitStack) -> RunningProxy:
-    """The proxy, closed with the stack.
+    """Start the proxy and register its closing with the stack.
 
     Raises:
-        TransientError: a store does not answer, so what was left cannot be put in order.
+        TransientError: a store does not answer, so leftover files cannot be recovered.
     """
     try:
         complete_index(layout, order.settings.proxy, index=order.settings.index, told=log.warning)
@@ -143,7 +143,7 @@ def _started(order: ProxyServiceOptions, layout: Layout, stack: ExitStack) -> Ru
 
 @dataclass
 class _ProxyService:
-    """What `serve_proxy` has opened."""
+    """Resources that `serve_proxy` has opened."""
 
     order: ProxyServiceOptions
     layout: Layout
@@ -154,16 +154,16 @@ class _ProxyService:
 
     @property
     def name(self) -> str:
-        """What the proxy is known by, which is where workers reach it."""
+        """Return the proxy's name: the address at which workers reach it."""
         return join_host_port(self.order.host, self.started.control_port)
 
     def check(self) -> None:
-        """See that it is among its own kind; errors are those of `check_same_collection`."""
+        """Check that all proxies of the frontier share one collection; raises as `check_same_collection`."""
         spki, secret = self.started.proxy.ca.spki, self.order.secret
         check_same_collection(self.frontier, spki, self.name, self.clock, secret)
 
     async def serve(self, stop: StopSignals, ready: Callable[[dict[str, Any]], None]) -> None:
-        """Serve until told to stop, and finish the visits under way."""
+        """Serve until stopped, and finish the visits in progress."""
         for each in self.started.recovered:
             self.report(FileRecovered.of(each.to_dict()))
         proxy = self.started.proxy
@@ -188,7 +188,7 @@ class _ProxyService:
             await asyncio.to_thread(announcer.close)
 
     async def _look(self) -> None:
-        """Put in order what dead proxies leave, until cancelled. Seen twice, so that none is new."""
+        """Recover files of dead proxies until cancelled; only files seen in two scans, so that none is new."""
         before: frozenset[str] = frozenset()
         while True:
             await asyncio.sleep(RECOVERY_INTERVAL_S)
@@ -213,10 +213,10 @@ class _ProxyService:
 def check_same_collection(
     frontier: Frontier, spki: str, name: str, clock: Clock, secret: ClusterSecret
 ) -> None:
-    """See that the proxies which live on this frontier write the same collection.
+    """Check that the live proxies of this frontier write the same collection.
 
     Raises:
-        ConfigError: they have another authority, so their folder is another one.
+        ConfigError: they have another certificate authority, so their folder is another one.
         TransientError: the store does not answer.
     """
     for each in living_proxies(frontier, clock, secret):
@@ -228,7 +228,7 @@ def check_same_collection(
 
 
 class ProxyDescription:
-    """What a proxy's note says."""
+    """Facts in a proxy's registration."""
 
     def __init__(self, started: RunningProxy, name: str, clock: Clock) -> None:
         self._started = started
@@ -238,7 +238,7 @@ class ProxyDescription:
         self._then = clock.monotonic(), 0
 
     def __call__(self) -> dict[str, Any]:
-        """The facts of this moment."""
+        """Return the current facts."""
         proxy = self._started.proxy
         now, taken = self._clock.monotonic(), proxy.archivist.taken
         before, had = self._then

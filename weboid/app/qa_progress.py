@@ -39,11 +39,11 @@ _NAMES = {
 
 
 class QaProgress:
-    """Tells what a run does. A context manager: the bar is gone at its end.
+    """Progress output of a run. A context manager that removes the bar at its end.
 
     Args:
         as_json: JSON lines.
-        total: how many pages there are to be checked at most.
+        total: upper bound of pages to check.
     """
 
     def __init__(self, *, as_json: bool, total: int) -> None:
@@ -71,11 +71,11 @@ class QaProgress:
         self._progress.stop()
 
     def expect(self, total: int) -> None:
-        """So many pages will be checked."""
+        """Set the number of pages to check."""
         self._progress.update(self._task, total=total)
 
     def checked(self, checked: CheckOutcome, tally: CheckRunTally) -> None:
-        """A page was checked."""
+        """Report a checked page."""
         check = checked.check
         if self._as_json:
             click.echo(json.dumps(check_event(check), ensure_ascii=False))
@@ -90,14 +90,14 @@ class QaProgress:
                 heapq.heappop(self._worst)
 
     def say(self, sentence: str) -> None:
-        """Something that people should know; machines are told in the summary."""
+        """Print a notice for people; JSON output has it in the summary."""
         if not self._as_json:
             self._progress.console.print(
                 clean(sentence), markup=False, highlight=False, soft_wrap=True
             )
 
     def ended(self, tally: CheckRunTally, **more: Any) -> None:
-        """The run is over; `more` are facts for machines."""
+        """Report the end of the run; `more` are facts for JSON output."""
         if self._as_json:
             counts = {name: tally.verdicts[verdict] for verdict, name in _NAMES.items()}
             facts = {"event": "summary", "checked": tally.done, **counts}
@@ -115,7 +115,7 @@ class QaProgress:
 
 
 def check_event(check: PlaybackCheck) -> dict[str, Any]:
-    """A check as a JSON line."""
+    """Return a check as a JSON line."""
     return {
         "event": "check",
         "page_id": check.page_id,
@@ -135,7 +135,7 @@ def check_event(check: PlaybackCheck) -> dict[str, Any]:
 
 
 def plan_lines(chosen: Iterable[tuple[str, SampledPage]], *, as_json: bool) -> None:
-    """What would be checked at which level, and why."""
+    """Print the pages that would be checked, their levels and the reasons."""
     if as_json:
         for level, each in chosen:
             page = each.page
@@ -173,12 +173,12 @@ def left_out_lines(
     known: Iterable[CheckedPage],
     unlisted: Sequence[UnlistedVisit],
 ) -> Iterator[str]:
-    """A sentence for each URL that was named and not checked, and for each page that nobody can check.
+    """Yield a sentence for each named URL that was not checked, and each page that cannot be checked.
 
     Args:
         missing: URLs without a copy.
         forbidden: URLs that no level rule shows in full.
-        known: what was checked already.
+        known: URLs that were checked already.
         unlisted: visits without a manifest.
     """
     for url in missing:

@@ -1,7 +1,7 @@
 """Queue status of URLs without a copy, as readers see it.
 
-The front may not know the frontier, so `weboid serve` hands it this. Nothing is written, and nothing
-is asked that costs more than a look-up or two; entries of policy are read again when they changed.
+The front must not import the frontier, so `weboid serve` passes it in. Read-only, with one or two
+look-ups per URL; policy entries are read again when they changed.
 """
 
 import threading
@@ -30,15 +30,15 @@ _NO_ATTEMPT = "release"  # a claim that was given back unvisited
 
 
 class ReaderQueueStatus:
-    """The standing of URLs in one frontier. From any thread; `close` it.
+    """Queue status of URLs in one frontier. Thread-safe; `close` it.
 
-    The collection's own frontier is opened when it is first asked and there is one.
+    The collection's own frontier is opened at the first query after it exists.
 
     Args:
         layout: the collection.
         settings: which frontier it is.
         clock: the time.
-        server_time: let a shared frontier reckon in its server's time.
+        server_time: use the server's time for a shared frontier.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class ReaderQueueStatus:
         self._version: int | None = None
 
     def standing(self, url: str) -> UrlQueueStatus | None:
-        """Where the URL stands; None when it was never added and nothing is against it.
+        """Return the URL's queue status; None when it was never added and no policy refuses it.
 
         Raises:
             TransientError: the frontier cannot be read at the moment.
@@ -75,7 +75,7 @@ class ReaderQueueStatus:
             raise TransientError(str(error)) from error
 
     def standings(self, urls: Sequence[str]) -> Mapping[str, UrlQueueStatus]:
-        """Where those of the URLs stand that were added, or that something is against.
+        """Return the queue status of those URLs that were added or that a policy refuses.
 
         Raises:
             TransientError: the frontier cannot be read at the moment.
@@ -118,7 +118,7 @@ class ReaderQueueStatus:
         return self._frontier
 
     def _current(self, frontier: Frontier, now: datetime) -> PolicyEntries:
-        """The entries of policy as they are now."""
+        """Return the current policy entries."""
         version = frontier.stats(now).version
         if version != self._version:
             self._entries = read_entries(frontier.orders(POLICY_ORDER), known=self._entries)
@@ -127,7 +127,7 @@ class ReaderQueueStatus:
 
 
 def _key(url: str) -> str:
-    """The URL's fetch key; empty when nobody can fetch it."""
+    """Return the URL's fetch key; empty when it cannot be fetched."""
     if has_one_spelling(url):
         return url
     try:
@@ -137,7 +137,7 @@ def _key(url: str) -> str:
 
 
 def _refusing(entries: PolicyEntries, url: str, now: datetime) -> PolicyEntry | None:
-    """The entry of policy that is against archiving the URL."""
+    """Return the policy entry that forbids archiving the URL."""
     entry = entries.deciding(pattern_target(url), now=now)
     return None if entry is None or entry.allows else entry
 
@@ -183,13 +183,13 @@ def _refused(entry: PolicyEntry) -> UrlQueueStatus:
 
 
 def _public(reason: str) -> str:
-    """The reason as readers are told: of what an operator decided, and of lists, only the kind."""
+    """Return the reason for readers: operator decisions and lists are reduced to their kind."""
     kind, colon, _ = reason.partition(":")
     return f"{kind}{colon}" if kind in _PRIVATE else reason
 
 
 def _blocked(frontier: Frontier, host: str, now: datetime) -> tuple[datetime | None, str]:
-    """Until when the host is left alone, and why."""
+    """Return until when the host is blocked, and the reason."""
     report = frontier.host(host, now=now)
     if report is None or report.blocked_until is None:
         return None, ""

@@ -25,14 +25,14 @@ from core.layout import Layout
 from crawler.frontier.redis_store import durability_warnings
 from crawler.status.collection_status import is_in_use
 from playback.access.clamd import ClamdClient, find_clamd, parse_clamd_address
-from playback.playback_server import find_replay_python
+from playback.replay.full.pywb_environment import find_pywb_python, pywb_version
 from render.browser import Browser
 from render.chromium import find_browser
 from warc.index.opener import check_index, check_shared
 
 
 class SetupHealth(StrEnum):
-    """How a part is."""
+    """Health of a checked component."""
 
     GOOD = "good"
     WARN = "warn"
@@ -42,7 +42,7 @@ class SetupHealth(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SetupFinding:
-    """What was found of one part, and what to do about it; `remedy` is empty when it is well."""
+    """Result and remedy for one component; `remedy` is empty when it is healthy."""
 
     subject: str
     health: SetupHealth
@@ -50,7 +50,7 @@ class SetupFinding:
     remedy: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """The finding as JSON values."""
+        """Return the finding as JSON values."""
         return asdict(self)
 
 
@@ -62,7 +62,7 @@ _TIME_ERROR = 5  # of ntp_adjtime(3): nobody sets the clock
 
 
 def check_fonts() -> SetupFinding:
-    """Return whether pages in scripts other than Latin look as they should."""
+    """Check that fonts for scripts other than Latin are installed."""
     remedy = "Install fonts: `apt-get install fonts-noto-core fonts-noto-cjk`."
     program = shutil.which("fc-list")
     if program is None:
@@ -85,7 +85,7 @@ def check_fonts() -> SetupFinding:
 def check_open_files(
     settings: Settings, limit: Callable[[], tuple[int, int]] | None = None
 ) -> SetupFinding:
-    """Return whether a checker may have as many connections as the profile says."""
+    """Check that the open-files limit allows the profile's number of checker connections."""
     soft, hard = limit() if limit else resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = settings.links.connections + _SPARE_FILES
     text = f"{soft} open files a process ({hard} at most), {needed} are needed"
@@ -96,7 +96,7 @@ def check_open_files(
 
 
 def check_clock(state: Callable[[], int] | None = None) -> SetupFinding:
-    """Return whether somebody sets the machine's clock, which all dates in the archive are of."""
+    """Check that the system clock, the source of all dates in the archive, is synchronised."""
     found = (state or _clock_state)()
     if found < 0:
         return SetupFinding(
@@ -109,7 +109,7 @@ def check_clock(state: Callable[[], int] | None = None) -> SetupFinding:
 
 
 def check_scanner(address: str) -> SetupFinding:
-    """Return whether clamd answers at the address; nothing fails without one, and empty says none."""
+    """Check that clamd answers at the address; it is optional, and an empty address means none."""
     if not address:
         return SetupFinding(
             "scanner",
@@ -127,7 +127,7 @@ def check_scanner(address: str) -> SetupFinding:
 
 
 def _clock_state() -> int:
-    """Return what ntp_adjtime(3) says without changing anything; below 0 when it cannot be asked."""
+    """Return the state from a read-only ntp_adjtime(3); below 0 when it is unavailable."""
     try:
         # struct timex is shorter on every platform; `modes`, its first word, is 0: read only.
         return int(ctypes.CDLL(None).ntp_adjtime(ctypes.create_string_buffer(512)))
@@ -140,7 +140,7 @@ SPARE_MEMORY_BYTES = 1_000_000_000  # a browser with four pages
 
 
 def check_setup(root: Path, settings: Settings) -> list[SetupFinding]:
-    """Look at everything that archiving and serving need."""
+    """Check everything that archiving and serving need."""
     return [
         _python(),
         *asyncio.run(_browser(settings)),
@@ -148,7 +148,7 @@ def check_setup(root: Path, settings: Settings) -> list[SetupFinding]:
         *_dedup(settings),
         *_frontier(settings),
         *_index(settings),
-        _replay(),
+        _pywb(),
         check_fonts(),
         _memory(),
         check_open_files(settings),
@@ -164,7 +164,7 @@ def _python() -> SetupFinding:
 
 
 async def _browser(settings: Settings) -> list[SetupFinding]:
-    """Find it, start it, and see whether its renderers are confined."""
+    """Find and start the browser, and check that its renderers are sandboxed."""
     try:
         executable = find_browser(settings.browser.executable)
         browser = await Browser.launch(settings.browser, executable, clock=SystemClock())
@@ -178,7 +178,7 @@ async def _browser(settings: Settings) -> list[SetupFinding]:
 
 
 async def _sandbox(browser: Browser) -> SetupFinding:
-    """Open an empty tab and see whether its process runs under seccomp: Chromium's sandbox is on."""
+    """Open an empty tab and check that its process runs under seccomp (Chromium's sandbox)."""
     async with browser.context() as context:
         context.on_target = lambda _session, _info: None
         blank = {"url": "about:blank", "browserContextId": context.id}
@@ -200,7 +200,7 @@ async def _sandbox(browser: Browser) -> SetupFinding:
 
 
 def _confined(pid: int) -> bool:
-    """Whether the browser has renderers and the kernel filters the calls of each (proc(5))."""
+    """Return True if the browser has renderers and each has a seccomp filter (proc(5))."""
     filtered = []
     for child in psutil.Process(pid).children(recursive=True):
         with suppress(psutil.Error, OSError):
@@ -218,7 +218,7 @@ def _proxy() -> SetupFinding:
 
 
 def _dedup(settings: Settings) -> list[SetupFinding]:
-    """The dedup index that the profile shares with other machines; nothing when it has its own."""
+    """Check the shared dedup index of the profile; empty when it has none."""
     if not settings.proxy.dedup_url:
         return []
     address = parse_redis_url(settings.proxy.dedup_url, RedisUse.DEDUP)
@@ -230,7 +230,7 @@ def _dedup(settings: Settings) -> list[SetupFinding]:
 
 
 def _index(settings: Settings) -> list[SetupFinding]:
-    """The captures index that the profile shares with other machines; nothing when it has its own."""
+    """Check the shared captures index of the profile; empty when it has none."""
     if not settings.index.url:
         return []
     address = parse_index_url(settings.index.url)
@@ -242,7 +242,7 @@ def _index(settings: Settings) -> list[SetupFinding]:
 
 
 def _frontier(settings: Settings) -> list[SetupFinding]:
-    """The Redis that the profile shares a frontier in; nothing when the collection has its own."""
+    """Check the Redis of the profile's shared frontier; empty when the collection has its own."""
     if not settings.frontier.url:
         return []
     address = parse_redis_url(settings.frontier.url, RedisUse.FRONTIER)
@@ -256,20 +256,13 @@ def _frontier(settings: Settings) -> list[SetupFinding]:
     return [SetupFinding("frontier", SetupHealth.GOOD, text)]
 
 
-def _replay() -> SetupFinding:
+def _pywb() -> SetupFinding:
+    """Return whether the level `full` can be served; all other levels need no pywb."""
     try:
-        python = find_replay_python()
+        version = pywb_version(find_pywb_python())
     except WeboidError as error:
-        return SetupFinding("replay", SetupHealth.BAD, "pywb's environment is missing", str(error))
-    asked = "from importlib.metadata import version; print(version('pywb'))"
-    result = subprocess.run(
-        [str(python), "-I", "-c", asked], capture_output=True, text=True, check=False
-    )
-    if result.returncode:
-        return SetupFinding("replay", SetupHealth.BAD, f"no pywb in {python}", "Run `make setup`.")
-    return SetupFinding(
-        "replay", SetupHealth.GOOD, f"pywb {result.stdout.strip()} in its own environment"
-    )
+        return SetupFinding("level full", SetupHealth.UNSET, "not available", str(error))
+    return SetupFinding("level full", SetupHealth.GOOD, f"pywb {version} in its own environment")
 
 
 def _memory() -> SetupFinding:

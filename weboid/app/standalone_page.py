@@ -29,14 +29,14 @@ _QUALITY = 70  # of WebP
 
 
 def render_standalone(template: str, **values: Any) -> str:
-    """The page that a template beside this module makes of the values, whose texts are escaped."""
+    """Render a template of this package with the values, which are escaped."""
     return _templates().get_template(template).render(**values)
 
 
 def picture_data_url(picture: bytes | None) -> str:
-    """The picture as a ``data:`` URL, small enough to be looked at; empty when it is none.
+    """Return the picture as a scaled-down ``data:`` URL; empty when it is not a picture.
 
-    What comes out is drawn anew: no byte of the picture gets into the page.
+    The picture is re-encoded: none of its original bytes gets into the page.
     """
     if picture is None:
         return ""
@@ -68,7 +68,7 @@ def _templates() -> jinja2.Environment:
 
 
 def _share(value: float | None) -> str:
-    """A share for people.
+    """Format a share as a percentage.
 
     >>> _share(0.9987), _share(1.0), _share(None)
     ('99 %', '100 %', '-')
@@ -87,13 +87,13 @@ def baseline_report_page(
     engine: str,
     found: Sequence[PlaybackRegression],
 ) -> str:
-    """The page.
+    """Render the baseline report.
 
     Args:
-        baseline: whose.
-        header: what it is of.
-        engine: who plays back now.
-        found: of each page, the worst first.
+        baseline: the baseline.
+        header: its header.
+        engine: the current playback engine.
+        found: the result of each page, worst first.
     """
     differing = [each for each in found if each.course is not RegressionKind.UNCHANGED]
     return render_standalone(

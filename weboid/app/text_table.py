@@ -1,7 +1,7 @@
 """Plain-text tables and control-character-free text for terminals.
 
-What comes from the web is shown, never obeyed: control characters are replaced, so that no reason or
-URL moves a terminal's cursor. On a terminal a row fills one line at most; elsewhere nothing is cut.
+Control characters from the web are replaced, so that no reason or URL can move a terminal's cursor.
+On a terminal a row fills at most one line; elsewhere nothing is cut.
 """
 
 import os
@@ -29,7 +29,7 @@ def clean(text: str) -> str:
 
 
 def width() -> int | None:
-    """The columns of the terminal that reads us; None when nothing has to fit."""
+    """Return the terminal's columns; None when the output is not a terminal."""
     if not sys.stdout.isatty():
         return None
     try:
@@ -40,7 +40,7 @@ def width() -> int | None:
 
 
 def fitted(text: str, columns: int | None) -> str:
-    """The text, cut with an ellipsis when it is wider than that.
+    """Return the text, cut with an ellipsis when it is wider than that.
 
     >>> fitted("abcdef", 4), fitted("abcdef", None)
     ('abc…', 'abcdef')
@@ -54,9 +54,9 @@ def fitted(text: str, columns: int | None) -> str:
 def table(
     head: Sequence[str], rows: Sequence[Sequence[str]], *, columns: int | None, indent: str = ""
 ) -> list[str]:
-    """The rows below their head: a column whose head ends in ``>`` is set to the right.
+    """Return the rows below their head; a column whose head ends in ``>`` is right-aligned.
 
-    The last column takes what is left of a line; one before it never more than a third.
+    The last column takes the rest of a line; an earlier one at most a third.
 
     >>> table(["host", "n>"], [["a.example", "7"], ["b", "12"]], columns=None)
     ['host        n', 'a.example   7', 'b          12']
@@ -82,7 +82,7 @@ def _set(cell: str, wide: int, *, right: bool) -> str:
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """A bar for each value, the highest as high as a line; nothing is a dot.
+    """Return a bar for each value, scaled to the highest; zero is a dot.
 
     >>> sparkline([0, 1, 4, 8])
     '·▁▄█'

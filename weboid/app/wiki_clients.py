@@ -1,4 +1,4 @@
-"""API clients of wikis, opened as their settings say."""
+"""API clients of wikis, created from their settings."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,10 +18,10 @@ from wiki.settings import FeedSettings, WikiSettings
 
 
 def settings_of_wiki(wiki: Wiki) -> WikiSettings:
-    """What its operator says of it.
+    """Return the wiki's settings, as stored in the registry.
 
     Raises:
-        ConfigError: that cannot be used; the text names the wiki and how to mend it.
+        ConfigError: they are invalid; the text names the wiki and the remedy.
     """
     try:
         return WikiSettings.parse(wiki.settings)
@@ -33,7 +33,7 @@ def settings_of_wiki(wiki: Wiki) -> WikiSettings:
 
 
 def wiki_credentials(feed: FeedSettings) -> WikiCredentials:
-    """Who reads the wiki.
+    """Return the credentials with which the wiki is read.
 
     Raises:
         ConfigError: a file cannot be read, can be read by others, or holds no secret.
@@ -48,12 +48,12 @@ def wiki_credentials(feed: FeedSettings) -> WikiCredentials:
 def open_api(
     address: str, account: WikiCredentials, settings: Settings, **manners: float
 ) -> WikiApi:
-    """The API at that address; nothing is sent yet.
+    """Create an API client for that address; nothing is sent yet.
 
     Args:
         address: of api.php.
-        account: who asks.
-        settings: `[links]` says who asks (`wiki_user_agent`); `[egress]` says the way (`route_to`).
+        account: the credentials.
+        settings: `[links]` for the User-Agent (`wiki_user_agent`), `[egress]` for the route (`route_to`).
         manners: of `wiki.api.client.Manners`, where they differ.
 
     Raises:
@@ -69,7 +69,7 @@ def open_api(
 
 
 def wiki_user_agent(settings: Settings) -> str:
-    """Return the User-Agent that wikis are asked with.
+    """Return the User-Agent for requests to wikis.
 
     Raises:
         ConfigError: the contact or the purpose page cannot be part of one.
@@ -79,10 +79,10 @@ def wiki_user_agent(settings: Settings) -> str:
 
 
 def route_to(url: str, settings: Settings) -> ServerRoute:
-    """The way to a server, as `[egress]` says: `ca_file` and `via`.
+    """Return the route to a server from `[egress]`: `ca_file` and `via`.
 
     Raises:
-        ConfigError: it leads through a proxy that cannot be used here.
+        ConfigError: the route's proxy cannot be used here.
     """
     proxies = HostPatterns(
         {host: (parse_upstream_proxy(text),) for host, text in settings.egress.via.items()}
@@ -109,10 +109,10 @@ def route_to(url: str, settings: Settings) -> ServerRoute:
 
 
 def open_wiki_api(wiki: Wiki, settings: Settings) -> WikiApi:
-    """The API of a wiki that the registry knows, asked as its operator said.
+    """Create the API client of a wiki in the registry, with its own settings.
 
     Raises:
-        ConfigError: nobody said where it is, or a setting of it cannot be used.
+        ConfigError: its address is unknown, or a setting of it cannot be used.
     """
     if not wiki.url:
         raise ConfigError(
@@ -122,9 +122,9 @@ def open_wiki_api(wiki: Wiki, settings: Settings) -> WikiApi:
 
 
 def open_items(api: WikiApi, settings: Settings, **manners: float) -> WikibaseRepository:
-    """Who asks what Wikidata items say; nothing is sent yet.
+    """Create a client for the Wikidata repository; nothing is sent yet.
 
-    Its repository is asked unnamed, but with what lets through a server in front of both.
+    Requests are anonymous, but carry the credentials of a server in front of both.
 
     Args:
         api: of the wiki whose pages have the items.

@@ -1,8 +1,8 @@
 """Input from watched wikis: links for the frontier, levels, and addresses of the watcher.
 
-Through the extension users ask for levels of links; who may is decided here: the wiki says who
-asks; what its editors may decide, `weboid level rights` says. In levels a wiki goes by the name that it
-has in addresses of copies (`WikiName.in_levels`).
+Users set levels of links through the extension. The wiki states the user; `weboid level rights`
+limits what its editors may set. In levels a wiki is named as in addresses of copies
+(`WikiName.in_levels`).
 """
 
 import asyncio
@@ -49,12 +49,12 @@ _LANES = {
 
 
 class FrontierArchive:
-    """Hands links to a frontier, which knows what it has visited (A02) and whose rules decide then."""
+    """Sink that adds links to a frontier, which knows past visits (A02) and applies its rules."""
 
     def __init__(
         self, frontier: Frontier, settings: Settings, *, clock: Clock, layout: Layout
     ) -> None:
-        """Take the frontier, the profile whose politeness its workers have, and the collection."""
+        """Use the frontier, the profile whose politeness its workers have, and the collection."""
         self._frontier = frontier
         self._settings = settings
         self._turns = make_slot_assigner(settings)
@@ -62,7 +62,7 @@ class FrontierArchive:
         self._layout = layout
 
     async def archived(self, urls: Sequence[str], since: datetime) -> Collection[str]:
-        """Return those of the URLs of which there is a capture since then that shows the page."""
+        """Return those of the URLs that have a capture since then that shows the page."""
 
         def look() -> Collection[str]:
             with open_own_captures(self._layout, self._settings.index.url, "") as own:
@@ -76,10 +76,10 @@ class FrontierArchive:
         return await asyncio.to_thread(look)
 
     async def take(self, urls: Sequence[DueLink]) -> None:
-        """Queue the links; those that somebody has just saved first.
+        """Queue the links; just saved ones first.
 
-        What is visited too lately is left alone, whatever came of it; not what has just come back to
-        life, or what nobody has a copy of.
+        Recently visited links are skipped whatever the outcome, except those that have just come back to
+        life and those without any copy.
 
         Raises:
             WeboidError: the frontier does not answer.
@@ -104,7 +104,7 @@ _Kind = TypeVar("_Kind", Level, StoredLevel)
 
 @contextmanager
 def open_level_setter(layout: Layout, database_url: str, clock: Clock) -> Iterator[SetLevel]:
-    """What sets levels in a collection, for the block."""
+    """Yield a function that sets levels in a collection."""
     with closing(open_decisions(layout, database_url)) as store:
         book = LevelStore(store)
 
@@ -118,7 +118,7 @@ def open_level_setter(layout: Layout, database_url: str, clock: Clock) -> Iterat
 def open_wiki_level_setter(
     layout: Layout, database_url: str, clock: Clock
 ) -> Iterator[SetWikiLevels]:
-    """Yield what sets the levels of whole wikis in a collection."""
+    """Yield a function that sets the levels of whole wikis in a collection."""
     with closing(open_decisions(layout, database_url)) as store:
         book = LevelStore(store)
 
@@ -129,10 +129,10 @@ def open_wiki_level_setter(
 
 
 def _follow_local_settings(book: LevelStore, asked: WikiLevelsRequest, clock: Clock) -> None:
-    """Let what LocalSettings.php says hold for the wiki, as far as its right reaches.
+    """Apply the levels from LocalSettings.php to the wiki, within its rights.
 
     Raises:
-        InputError: that is no level, or the wiki may not set it.
+        InputError: the level is invalid, or the wiki may not set it.
     """
     target = target_of(wiki=asked.wiki.in_levels)
     actor = LevelActor(LOCAL_SETTINGS, asked.wiki.in_levels)
@@ -146,7 +146,7 @@ def _follow_local_settings(book: LevelStore, asked: WikiLevelsRequest, clock: Cl
 
 
 def _is_news(held: LevelDecision[Any] | None, level: StrEnum | None, actor: LevelActor) -> bool:
-    """Return True when the wiki's rule has to change; without a setting only its own rule goes."""
+    """Return True if the wiki's rule has to change; without a setting only its own rule is removed."""
     if level is None:
         return held is not None and held.actor == actor
     return held is None or held.level is not level
@@ -161,7 +161,7 @@ def _level(text: str | None, kind: type[_Kind]) -> _Kind | None:
 def stored_level_of_wiki(
     layout: Layout, database_url: str, wiki: str, level: StoredLevel | None, clock: Clock
 ) -> StoredLevel:
-    """Return the stored level of what a wiki's pages cite; give it one first unless that is None."""
+    """Return the stored level of a wiki's cited pages; set it first unless `level` is None."""
     target = target_of(wiki=wiki)
     with closing(open_decisions(layout, database_url)) as store:
         book = LevelStore(store)
@@ -177,11 +177,11 @@ def stored_level_of_wiki(
 
 
 def _decide(book: LevelStore, asked: LevelRequest, clock: Clock) -> str:
-    """Set what was asked for; the level that holds then.
+    """Set the requested level and return the effective one.
 
     Raises:
         RefusedRequestError: that user may not.
-        InputError: that is no level, no link, or nobody.
+        InputError: the level, the link or the user is invalid.
     """
     wiki = asked.wiki.in_levels
     actor = parse_actor(f"{asked.user}@{wiki}")
@@ -202,13 +202,13 @@ def _decide(book: LevelStore, asked: LevelRequest, clock: Clock) -> str:
 
 @dataclass(frozen=True)
 class WatchNote:
-    """Addresses, without secrets.
+    """Addresses of a running watcher, without secrets.
 
     Attributes:
-        front: the origin of the pages; empty: nobody is served.
+        front: the origin of the pages; empty: not served.
         replay: the origin of the copies.
         bell: the webhook, ``host:port``; empty: there is none.
-        secret_files: by the wiki that each signs for; "" for the only one.
+        secret_files: by the wiki that signs with each; "" for the only one.
     """
 
     front: str = ""
@@ -223,7 +223,7 @@ class WatchNote:
     def changed(
         self, front: str | None, replay: str | None, bell: str | None, secret_file: str | None
     ) -> "WatchNote":
-        """Return the note with what was said instead."""
+        """Return a copy of the note with the given values replaced."""
         given: dict[str, Any] = {
             "front": front.rstrip("/") if front is not None else None,
             "replay": replay.rstrip("/") if replay is not None else None,
@@ -234,7 +234,7 @@ class WatchNote:
 
 
 def write_note(layout: Layout, note: WatchNote) -> None:
-    """Keep the note in the collection."""
+    """Store the note in the collection."""
     place = _place(layout)
     scratch = place.with_suffix(".new")
     scratch.write_text(json.dumps(asdict(note), indent=1) + "\n", encoding="utf-8")
@@ -242,7 +242,7 @@ def write_note(layout: Layout, note: WatchNote) -> None:
 
 
 def read_note(layout: Layout) -> WatchNote:
-    """Return the collection's note; an empty one when there is none that can be read."""
+    """Return the collection's note; an empty one when there is no readable one."""
     try:
         found = json.loads(_place(layout).read_text(encoding="utf-8"))
         return WatchNote(**found)

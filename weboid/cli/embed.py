@@ -120,14 +120,14 @@ _RULES = (
 
 
 def marking_options(command: _Command) -> _Command:
-    """How links are marked, and who is asked."""
+    """Add the options for marking and for the link lookup."""
     for option in reversed((*_OPTIONS, *_RULES)):
         command = option(command)
     return command
 
 
 def rule_options(command: _Command) -> _Command:
-    """Which links are meant."""
+    """Add the options that select links."""
     for option in reversed(_RULES):
         command = option(command)
     return command
@@ -136,7 +136,7 @@ def rule_options(command: _Command) -> _Command:
 def marking_from_options(
     options: dict[str, Any], *, base: str = "", anew: bool = True
 ) -> MarkOptions:
-    """How links are marked, as the options say.
+    """Return the mark options of the command line.
 
     Raises:
         InputError: one of them cannot be used.
@@ -156,24 +156,24 @@ def marking_from_options(
 
 
 def rules_from_options(options: dict[str, Any]) -> MarkRules:
-    """Which links are meant.
+    """Return the link selection of the command line.
 
     Raises:
-        ConfigError: a selector is none.
+        ConfigError: a selector is invalid.
     """
     only, skip = (tuple(map(parse_selector, options[key])) for key in ("only", "skip"))
     return MarkRules(only, skip)
 
 
 def lookup_from_options(options: dict[str, Any], *, is_patient: bool) -> HttpLinkLookup:
-    """Who is asked; close it.
+    """Create the link lookup client; close it.
 
     Args:
         options: the command's.
-        is_patient: nobody waits for a page: a front that says "later" is waited for.
+        is_patient: batch mode: wait for a front that asks for a retry later.
 
     Raises:
-        ConfigError: the front's address is none, or there is no token in its file.
+        ConfigError: the front's address is invalid, or its token file holds no token.
     """
     token = _token(options["token_file"])
     front = options["front"]
@@ -268,10 +268,10 @@ async def _closing(asked: HttpLinkLookup, work: Coroutine[Any, Any, int]) -> int
 
 
 def _check_places(roots: Sequence[Path], out: Path | None, *, is_said: int) -> None:
-    """See to it that what is written goes where it was meant to.
+    """Check that input and output paths do not conflict.
 
     Raises:
-        InputError: that cannot be.
+        InputError: they do.
     """
     if is_said != 1:
         raise InputError("Say one of --in-place, --out DIR, or --check.")
@@ -492,9 +492,9 @@ def proxy_command(
     patience_s: float,
     **options: Any,
 ) -> int:
-    """Stand before a wiki of any engine, and mark the links of the pages that readers see.
+    """Run a reverse proxy before a wiki of any engine, and mark the links of its pages.
 
-    Everything else passes as it is, both ways. Pages do so too while the archive's front is away.
+    Everything else passes unchanged, both ways. Pages do so too while the archive's front is down.
     Prints the address it listens on. Ctrl-C ends it.
     """
     marking = marking_from_options(options)

@@ -25,7 +25,7 @@ from weboid.cli.support.options import (
 @profile_option
 @frontier_option
 def command(*, kind: str, collection: Path, profile: str, frontier_url: str) -> int:
-    """Whether a proxy or worker of this machine says that it lives.
+    """Check that a proxy or worker of this machine reports that it is alive.
 
     Exit code 0: one does; 1: none does; 3: the frontier does not answer.
     """

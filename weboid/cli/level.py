@@ -49,9 +49,9 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 @database_option
 @json_option
 def rights_group(*, history: bool, collection: Path, database_url: str, as_json: bool) -> int:
-    """Show what the editors of each wiki may decide.
+    """Show the rights of each wiki's editors.
 
-    An operator may decide anything; editors only what is shown here, within their own wiki.
+    An operator may set any level; editors only those shown here, within their own wiki.
     """
     # it loads us
 
@@ -96,7 +96,7 @@ def _options(function: _Command) -> _Command:
 )
 @_options
 def allow_command(*, most: str, domains: bool, whole_wiki: bool, **options: Any) -> int:
-    """Let a wiki's editors decide up to a level; a later decision replaces an earlier one.
+    """Allow a wiki's editors to set levels up to a maximum; a later decision replaces an earlier one.
 
     Lowering it lowers at once what they allowed before.
     """
@@ -107,7 +107,7 @@ def allow_command(*, most: str, domains: bool, whole_wiki: bool, **options: Any)
 @rights_group.command("withdraw")
 @_options
 def withdraw_command(**options: Any) -> int:
-    """Let them decide no more; what they decided still takes away, but allows nothing."""
+    """Withdraw the editors' rights; their earlier restrictions stay, their permissions end."""
     return _change(None, LevelScope.LINK, **options)
 
 
@@ -137,7 +137,7 @@ def _change(
 
 
 def _editor(text: str, wiki: str) -> str:
-    """The editor's name, with or without its wiki."""
+    """Return the editor's name, with or without its wiki."""
     return parse_actor(f"{text.removesuffix(f'@{wiki}')}@{wiki}").name if text else ""
 
 
@@ -183,13 +183,13 @@ _OTHER_STORED = tuple(each for each in StoredLevel if each.value not in set(Leve
 
 @click.group("level")
 def command() -> None:
-    """Say how much of a copy readers are shown: text, limited, html, images or full.
+    """Set how much of a copy readers are shown: text, limited, html, images or full.
 
     With --store: how much of a page is recorded from the next visit on: text, no-media or everything.
 
-    A link's level goes before its domain's, the longer domain before the shorter, a domain before the
-    wiki, the wiki before the default: `images` is shown, everything is recorded. A change counts from the next request on, and
-    every one is kept with who made it and when. See docs/levels.md.
+    A link's level overrides its domain's, the longer domain the shorter, a domain the wiki, the wiki the
+    default: `images` is shown, everything is recorded. A change takes effect with the next request, and
+    each is logged with its author and time. See docs/levels.md.
     """
 
 
@@ -198,7 +198,7 @@ command.add_command(rights_group)
 
 @contextmanager
 def open_level_book(collection: Path, database_url: str) -> Iterator[LevelStore]:
-    """The book of levels of a collection, closed at the end of the block.
+    """Yield the level store of a collection.
 
     Raises:
         UnavailableError: there is no collection.
@@ -211,16 +211,16 @@ def open_level_book(collection: Path, database_url: str) -> Iterator[LevelStore]
 
 
 def level_actor(name: str | None) -> LevelActor:
-    """Who decides: whoever is logged in here, when nobody is named.
+    """Return the actor of a change; the logged-in user when no name is given.
 
     Raises:
-        InputError: the name is none.
+        InputError: the name is invalid.
     """
     return LevelActor(getpass.getuser()) if name is None else parse_actor(name)
 
 
 def _subject_options(function: _Command) -> _Command:
-    """`--link`, `--domain`, `--wiki`: what a rule is about."""
+    """Add `--link`, `--domain`, `--wiki`: the subject of a rule."""
     for option in (
         click.option("--wiki", default="", help="For readers who come from that wiki."),
         click.option(
@@ -256,9 +256,9 @@ def _deciding_options(function: _Command) -> _Command:
 @_subject_options
 @_deciding_options
 def set_command(*, level: str | None, store: str | None, **options: Any) -> int:
-    """Give links, domains, a wiki or everything a level: what is shown, with --store what is recorded.
+    """Set the level of links, domains, a wiki or everything: what is shown, with --store what is recorded.
 
-    With --wiki a link's or domain's level holds for that wiki's readers only, and a stored level for
+    With --wiki a link's or domain's level applies to that wiki's readers only, and a stored level to
     what that wiki's pages cite. Several are changed together, or none of them.
     """
     if level is not None and store is None:
@@ -275,7 +275,7 @@ def set_command(*, level: str | None, store: str | None, **options: Any) -> int:
 @_subject_options
 @_deciding_options
 def clear_command(*, store: bool, **options: Any) -> int:
-    """Take rules away, so that the more general ones decide again."""
+    """Remove rules, so that the more general ones apply again."""
     return _decide(None, is_stored=store, **options)
 
 
@@ -347,7 +347,7 @@ def _targets(
 @database_option
 @json_option
 def show_command(*, url: str, wiki: str, collection: Path, database_url: str, as_json: bool) -> int:
-    """Show at which level a URL is shown, and which rule decides."""
+    """Show the level of a URL, and which rule decides."""
     identity = target_of(link=url).what
     wiki = check_wiki(wiki) if wiki else ""
     with open_level_book(collection, database_url) as book:
@@ -379,7 +379,7 @@ def show_command(*, url: str, wiki: str, collection: Path, database_url: str, as
 def _explain(
     ruling: LevelRuling[Any], speaking: Sequence[LevelDecision[Any]], without: str
 ) -> None:
-    """Say which rule decides, and which stand behind it."""
+    """Print the deciding rule, and the rules it overrides."""
     click.echo(_because(ruling, without))
     if len(speaking) > 1:
         click.echo("Behind it stand:")
@@ -425,7 +425,7 @@ def _because(ruling: LevelRuling[Any], without: str) -> str:
 def list_command(
     *, wiki: str | None, level: str | None, collection: Path, database_url: str, as_json: bool
 ) -> int:
-    """Show the rules that hold."""
+    """Show the current rules."""
     with open_level_book(collection, database_url) as book:
         held = book.now()
     every: list[LevelDecision[Any]] = [*held.rules, *held.stored.rules]
@@ -457,7 +457,7 @@ def history_command(
     database_url: str,
     as_json: bool,
 ) -> int:
-    """Show every decision, the oldest first: all, or those about what is named."""
+    """Show every decision, oldest first: all, or those of the given subjects."""
     asked = bool(links or domains or wiki or is_default)
     wanted = set(_targets(links, domains, wiki, is_default=is_default)) if asked else set()
     with open_level_book(collection, database_url) as book:
@@ -474,7 +474,7 @@ def history_command(
 
 
 def rule_facts(rule: LevelDecision[Any]) -> dict[str, Any]:
-    """A rule as JSON values; the level of one that was taken away is null."""
+    """Return a rule as JSON values; the level of a removed rule is null."""
     return {
         "number": rule.number,
         "kind": _kind(is_stored=rule.is_stored),

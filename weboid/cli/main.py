@@ -66,7 +66,7 @@ def weboid(*, verbose: bool, clock_offset: str | None) -> None:
 
 
 def main() -> None:
-    """Run the command line; every expected error ends with a sentence and its exit code."""
+    """Run the command line; every expected error ends with a message and its exit code."""
     os.umask(os.umask(0o077) | 0o007)  # what we write is for the owner, and for a group if he likes
     try:
         code = weboid.main(standalone_mode=False)
@@ -110,10 +110,10 @@ _LINKS_COMMANDS: dict[str, str] = {
 
 @click.command("links", cls=LazyGroup, commands_at=_LINKS_COMMANDS)
 def links_group() -> None:
-    """Know what is cited where, and whether it still works.
+    """Manage the registry of cited links and their state.
 
-    The registry keeps every external link of every page it is told of, looks at each for years, and
-    answers at once. See docs/registry.md.
+    The registry stores every external link of every known page, checks each for years, and answers at
+    once. See docs/registry.md.
     """
 
 
@@ -132,9 +132,9 @@ _WIKI_COMMANDS: dict[str, str] = {
 
 @click.command("wiki", cls=LazyGroup, commands_at=_WIKI_COMMANDS)
 def wiki_group() -> None:
-    """Archive what a wiki cites, and watch over it.
+    """Archive the pages a wiki cites, and watch their links.
 
-    Nothing need be installed in the wiki: its API is asked what has changed. See docs/wiki.md.
+    Nothing has to be installed in the wiki: its API is polled for changes. See docs/wiki.md.
     """
 
 
@@ -150,10 +150,10 @@ _BOT_COMMANDS: dict[str, str] = {
 
 @click.command("bot", cls=LazyGroup, commands_at=_BOT_COMMANDS)
 def bot_group() -> None:
-    """Mend citations of dead links on a wiki, as a bot. See docs/bot.md.
+    """Repair citations of dead links on a wiki, as a bot. See docs/bot.md.
 
-    Nothing is edited until `on` has named an account of the bot's own; `run --dry-run` shows before
-    that what would be. NAME may be left out where one wiki is known.
+    Nothing is edited until `on` has named an account of the bot's own; `run --dry-run` shows the planned
+    edits before that. NAME may be omitted where one wiki is known.
     """
 
 
@@ -166,7 +166,7 @@ _EMBED_COMMANDS: dict[str, str] = {
 
 @click.command("embed", cls=LazyGroup, commands_at=_EMBED_COMMANDS)
 def embed_group() -> None:
-    """Put the cached copy beside each external link of any HTML.
+    """Insert the cached copy next to each external link of any HTML.
 
     For wikis of every engine, and for sites of plain files: nothing is installed there. See
     docs/embedding.md.

@@ -73,7 +73,7 @@ def doctor_command(*, collection: Path, profile: str, as_json: bool) -> int:
 
 
 def finding_line(finding: SetupFinding) -> str:
-    """A finding in one line, with its remedy in a second."""
+    """Return a finding in one line, with its remedy in a second."""
     mark, colour = _MARKS[finding.health]
     line = f"{click.style(mark.ljust(4), fg=colour)}  {finding.subject.ljust(10)}  {finding.text}"
     return f"{line}\n      {'':10}  → {finding.remedy}" if finding.remedy else line
@@ -108,10 +108,10 @@ def verify_command(
 ) -> int:
     """Check WARCs, checksums and index of a collection.
 
-    Reads every record of COLLECTION and holds it against its digests and
-    the index, every closed file against archive/SHA256SUMS, every revisit against the response that
-    it refers to. Changes nothing, and works while the collection is being written. Ends with 1 when
-    there is a fault; each is named with its place and what to do.
+    Verifies every record of COLLECTION against its digests and the index, every closed file against
+    archive/SHA256SUMS, every revisit against the response that it refers to. Changes nothing, and works
+    while the collection is being written. Ends with 1 when there is a fault; each is reported with its
+    location and the remedy.
     """
     layout = read_collection(folder or collection)
     columns = (TextColumn("verifying"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
@@ -139,7 +139,7 @@ def verify_command(
 
 
 def verify_lines(verdict: VerificationResult, *, quick: bool) -> list[str]:
-    """The verdict for people."""
+    """Return the verdict as lines of text."""
     found = [line for fault in (*verdict.notes, *verdict.faults) for line in _lines_for(fault)]
     if verdict.more:
         found.append(f"      … and {verdict.more:,} more in these files.")
@@ -188,12 +188,12 @@ def push_command(
     database_url: str,
     as_json: bool,
 ) -> int:
-    """Send the captures of the index to an OutbackCDX server, those that it does not have yet.
+    """Send the captures of the index that it lacks to an OutbackCDX server.
 
     Captures that were made with a login are not sent.
 
-    Goes on where it stopped: after each request it is noted how far it came. What is sent twice is
-    there once. `weboid serve --captures-index` reads it. See docs/index-sources.md.
+    Continues where it stopped: the position is stored after each request. A repeated send creates no
+    duplicate. `weboid serve --captures-index` reads it. See docs/index-sources.md.
     """
     layout, address = read_collection(collection), parse_outback_url(url)
     with ExitStack() as stack:
@@ -245,7 +245,7 @@ def _known(layout: Layout) -> dict[str, int]:
 
 
 def _pushed(layout: Layout, address: str) -> int:
-    """The last row that was sent there."""
+    """Return the last row that was sent there."""
     return _known(layout).get(address, 0)
 
 
@@ -262,7 +262,7 @@ def _print_push(count: int, done: str, *, as_json: bool) -> None:
 
 @click.group("index")
 def index_group() -> None:
-    """Look after the captures index."""
+    """Manage the captures index."""
 
 
 @index_group.command("rebuild")
@@ -274,7 +274,7 @@ def index_group() -> None:
 def rebuild_command(
     *, collection: Path, database_url: str, dedup_url: str, profile: str, as_json: bool
 ) -> int:
-    """Make the index anew from the WARCs; the old one stays until the new one is whole."""
+    """Rebuild the index from the WARCs; the old one stays until the new one is complete."""
     read_collection(collection)
     settings = with_database(load_profile(profile), database_url)
     if dedup_url:
@@ -318,9 +318,9 @@ async def _rebuild(collection: Path, settings: Settings, *, quiet: bool) -> dict
 
 @click.group("cache")
 def cache_group() -> None:
-    """See or delete the safe copies that playback keeps beside the archive.
+    """Show or delete the sanitised copies that playback caches.
 
-    They are made again when they are asked for; nothing that was archived is lost.
+    They are made again on request; nothing that was archived is lost.
     """
 
 
@@ -328,7 +328,7 @@ def cache_group() -> None:
 @collection_option
 @json_option
 def show_command(*, collection: Path, as_json: bool) -> int:
-    """Say how much is kept."""
+    """Show the size of the cache."""
     folder = read_collection(collection).made
     _tell(cache_usage(folder), "kept", "Kept", folder, as_json=as_json)
     return ExitCode.OK
@@ -339,7 +339,7 @@ def show_command(*, collection: Path, as_json: bool) -> int:
 @click.option("--dry-run", is_flag=True, help="Only say how much it would be.")
 @json_option
 def clear_command(*, collection: Path, dry_run: bool, as_json: bool) -> int:
-    """Delete all of it; also while the collection is served."""
+    """Delete the whole cache; also while the collection is served."""
     folder = read_collection(collection).made
     gone = cache_usage(folder) if dry_run else clear_cache(folder)
     words = ("would_delete", "Would delete") if dry_run else ("deleted", "Deleted")

@@ -29,9 +29,9 @@ _PICTURE = click.Path(path_type=Path)
 def command(*, seen: Path, shown: Path, heat: Path | None, as_json: bool) -> int:
     """Compare two pictures of a page: SEEN, as it was, with SHOWN, as it is.
 
-    PNG, JPEG or WebP. Says how much of what was drawn is still drawn and alike; banners that were put
-    in, lines that moved and noise cost little. Ends with 0 when they are alike, with 1 when they are
-    not, with 2 when a file cannot be used.
+    PNG, JPEG or WebP. Reports how much of the original is still there and similar; inserted banners,
+    shifted lines and noise weigh little. Ends with 0 when they are alike, with 1 when they are not, with
+    2 when a file cannot be used.
     """
     if heat is not None:
         _check_place(heat, seen, shown)
@@ -68,7 +68,7 @@ def _check(path: Path, data: bytes) -> None:
 
 
 def lines_for(found: PictureComparison) -> list[str]:
-    """The comparison for people: the verdict, a sentence, figures and the worst regions."""
+    """Return the comparison as text: the verdict, a sentence, figures and the worst regions."""
     verdict = click.style(found.verdict.value, fg=_COLOURS[found.verdict], bold=True)
     faults = f" ({', '.join(found.faults)})" if found.faults else ""
     figures = (
@@ -101,10 +101,10 @@ def _document(found: PictureComparison) -> dict[str, object]:
 
 
 def _read(path: Path) -> bytes:
-    """The file's bytes.
+    """Return the file's bytes.
 
     Raises:
-        InputError: they cannot be read; says which file, why, and what to do.
+        InputError: they cannot be read; the text names the file, the cause and the remedy.
     """
     name = clean(str(path))
     try:

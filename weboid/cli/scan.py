@@ -43,7 +43,6 @@ from playback.access.threat_lists import (
     remove_list,
     url_hashes,
 )
-from playback.playback_server import find_replay_python
 from warc.index.database import open_database
 from weboid.app.text_table import clean, table, width
 from weboid.cli.links.link_confirmation import wait_unless_stopped
@@ -363,7 +362,6 @@ def scan_group(
     """
     layout = read_collection(collection)
     address, pause_s = parse_clamd_address(clamd), parse_duration(every).total_seconds()
-    python = find_replay_python()
     with ExitStack() as stack:
         database = open_database(layout, database_url)
         stack.callback(database.close)
@@ -373,7 +371,7 @@ def scan_group(
             database,
             decisions,
             ClamdClient(address),
-            partial(PayloadReader, python, layout),
+            partial(PayloadReader, layout),
             _CLOCK.now,
             most_bytes=max_bytes,
             jobs=jobs,

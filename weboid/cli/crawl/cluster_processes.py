@@ -65,11 +65,12 @@ def worker_command(
     reports: Path | None,
     as_json: bool,
 ) -> int:
-    """Visit whatever the frontier holds, for as long as it runs.
+    """Visit pages of a shared frontier until stopped.
 
-    Proxies that have announced themselves there write the WARCs. While Redis, the database or all
-    proxies are away it waits, and goes on. SIGTERM ends it when the pages begun are done; a second
-    one at once. The collection's folder is needed only where the frontier or the index lies in it.
+    The WARCs are written by proxies that have registered themselves there. While Redis, the database or
+    all proxies are unavailable it waits, and then continues. SIGTERM ends it when the pages in progress
+    are done; a second one at once. The collection's folder is needed only where the frontier or the index
+    is in it.
     """
     os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
     settings = shared_settings(
@@ -164,9 +165,9 @@ def proxy_command(
 ) -> int:
     """Write WARCs for workers on any machine.
 
-    Shares the collection's folder with other proxies, announces itself in the frontier, and takes
-    orders from those who hold the secret. Browsers and orders come over the network as it is: let
-    only the cluster's machines reach these ports. SIGTERM ends it when the visits under way are over.
+    Shares the collection's folder with other proxies, registers itself in the frontier, and accepts
+    control connections with the shared secret. Browser and control traffic is not encrypted: allow only
+    the cluster's machines to reach these ports. SIGTERM ends it when the visits in progress are done.
     """
     os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
     settings = shared_settings(
@@ -205,13 +206,13 @@ def _place(text: str, option: str) -> tuple[str, int]:
 
 
 class _ProxyReporter:
-    """What it says, for people or as JSON lines."""
+    """Output of a cluster proxy, as text or JSON lines."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
 
     def ready(self, about: dict[str, Any]) -> None:
-        """It serves."""
+        """Report that it serves."""
         shown = {name: value for name, value in about.items() if name != "authority"}
         self._say(
             {"event": "ready", **shown},
@@ -219,7 +220,7 @@ class _ProxyReporter:
         )
 
     def event(self, event: FileRecovered | WaitStarted | WaitEnded) -> None:
-        """A file was put in order, or something is waited for."""
+        """Report a recovered file, or an outage that is waited for."""
         match event:
             case FileRecovered():
                 self._say({"event": "recovered", **event.facts}, event.text)
@@ -230,7 +231,7 @@ class _ProxyReporter:
                 self._say(facts, f"Going on after {event.seconds:.0f} s.")
 
     def stopping(self) -> None:
-        """The first signal came."""
+        """Report the first stop signal."""
         self._say({"event": "stopping"}, "Stopping when the visits under way are over.")
 
     def _say(self, facts: dict[str, Any], text: str) -> None:

@@ -1,7 +1,7 @@
 """Control of a running crawl: `pause_command`, `resume_command`, `stop_command`, hosts and `sheet`.
 
-Orders travel through the frontier, so they reach every worker of every machine within a second, and
-a crawl that is started later finds a pause still there.
+Orders are stored in the frontier, so they reach every worker on every machine within a second, and
+a pause also holds for a crawl that is started later.
 """
 
 import asyncio
@@ -40,10 +40,10 @@ _wait_option = click.option("--wait", is_flag=True, help="Return when no page is
 @click.option("--reason", default="paused by an operator", help="What `status` shows.")
 @_wait_option
 def pause_command(*, where: CommandTarget, reason: str, wait: bool, as_json: bool) -> int:
-    """Let no page begin.
+    """Pause the crawl; pages in progress finish.
 
-    What is in work is finished. It lasts until `weboid resume` and survives the end of a run: a
-    crawl that is started while its frontier is paused waits.
+    The pause lasts until `weboid resume` and survives the end of a run: a crawl that is started while
+    its frontier is paused waits.
     """
     with where.frontier() as frontier:
         frontier.pause(reason)
@@ -54,9 +54,9 @@ def pause_command(*, where: CommandTarget, reason: str, wait: bool, as_json: boo
 @click.command("resume")
 @target_options
 def resume_command(*, where: CommandTarget, as_json: bool) -> int:
-    """Let pages begin again.
+    """Resume a paused crawl.
 
-    Ends a pause, and takes back an order to stop that nobody has followed yet.
+    Also cancels a stop order that no run has carried out yet.
     """
     with where.frontier() as frontier:
         was_paused = frontier.stats(_CLOCK.now()).paused is not None
@@ -75,10 +75,10 @@ def resume_command(*, where: CommandTarget, as_json: bool) -> int:
 @click.option("--now", "at_once", is_flag=True, help="Give up the pages in work; they stay queued.")
 @_wait_option
 def stop_command(*, where: CommandTarget, at_once: bool, wait: bool, as_json: bool) -> int:
-    """End the runs that go on.
+    """Stop the current runs.
 
-    They finish the pages in work, or with --now leave them queued. Nothing is lost: the same
-    `weboid archive` or `weboid crawl` goes on where it stopped, and takes the order back.
+    They finish the pages in progress, or with --now leave them queued. Nothing is lost: the same
+    `weboid archive` or `weboid crawl` continues where it stopped, and cancels the order.
     """
     with where.frontier() as frontier:
         if where.is_shared or where.is_worked_on(frontier, now=_CLOCK.now()):
@@ -93,7 +93,7 @@ def stop_command(*, where: CommandTarget, at_once: bool, wait: bool, as_json: bo
 def _tell(
     frontier: Frontier, where: CommandTarget, text: str, *, as_json: bool, wait: bool = False
 ) -> None:
-    """Say what was done and what is in work, and wait for its end when that is wanted."""
+    """Print the result and the pages in progress; wait for their end if `wait` is set."""
     if not as_json:
         click.echo(text)
     facts = _facts(frontier, where)
@@ -123,7 +123,7 @@ def _facts(frontier: Frontier, where: CommandTarget) -> dict[str, Any]:
 
 
 async def until_idle(frontier: Frontier, told: Callable[[int], object]) -> None:
-    """Return when nothing is claimed; `told` how many are, whenever that changes."""
+    """Wait until no item is claimed; call `told` with the number of claims whenever it changes."""
     last = None
     while claimed := frontier.stats(_CLOCK.now()).claimed:
         if claimed != last:
@@ -150,9 +150,9 @@ _OVER = datetime(1970, 1, 1, tzinfo=UTC)  # before any frontier's clock
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True)
 @target_options
 def hosts(*, host: str | None, order: str, limit: int, where: CommandTarget, as_json: bool) -> int:
-    """Say how hosts do.
+    """Show the state of hosts.
 
-    What waits for each, how long a visit takes, and when, or why not, it may be asked again.
+    Queue length, visit duration, and when, or why not, the next request may be made.
     """
     now = _CLOCK.now()
     with where.frontier() as frontier:
@@ -196,10 +196,10 @@ def pause_host_command(
     where: CommandTarget,
     as_json: bool,
 ) -> int:
-    """Leave a host alone for a time.
+    """Block a host for a time.
 
-    Without a time: until `weboid resume-host`. A page of it that is in work is finished. A block
-    that is already longer stays.
+    Without a time: until `weboid resume-host`. Its page in progress finishes. A longer existing block
+    stays.
     """
     now = _CLOCK.now()
     if length is not None and until is not None:
@@ -223,9 +223,9 @@ def pause_host_command(
 @click.argument("host", type=host_name)
 @target_options
 def resume_host_command(*, host: str, where: CommandTarget, as_json: bool) -> int:
-    """Ask a host again.
+    """Unblock a host.
 
-    Ends its block, whoever made it, and forgets that it was down.
+    Ends its block, whatever the origin, and clears its "down" state.
     """
     now = _CLOCK.now()
     with where.frontier() as frontier:
@@ -252,7 +252,7 @@ def _known(frontier: Frontier, host: str, now: datetime) -> HostReport:
 def host_table(
     reports: Sequence[HostReport], now: datetime, *, columns: int | None, indent: str = ""
 ) -> list[str]:
-    """A line a host."""
+    """Return one line per host."""
     if not reports:
         return []
     head = ("host", "waits>", "work>", "done>", "visit>", "state")
@@ -271,7 +271,7 @@ def host_table(
 
 
 def host_details(report: HostReport, now: datetime) -> list[str]:
-    """All that is known of one host."""
+    """Return all details of one host."""
     mean, busy = report.mean.total_seconds(), report.busy.total_seconds()
     facts: list[tuple[str, Any]] = [
         ("Host", report.host),
@@ -285,7 +285,7 @@ def host_details(report: HostReport, now: datetime) -> list[str]:
 
 
 def host_state(report: HostReport, now: datetime) -> str:
-    """Whether the host may be asked, when, and why not."""
+    """Return the host's state in words: free, resting or blocked, until when, and the reason."""
     why = f": {report.blocked_reason}" if report.blocked_reason else ""
     if report.down_until is not None and report.down_until > now:
         return f"down {_until(report.down_until, now)}{why}"
@@ -310,9 +310,9 @@ def _until(moment: datetime | None, now: datetime) -> str:
 def sheet_group() -> None:
     """Settings for a part of the web, changed while a crawl runs.
 
-    A sheet holds below a prefix: a host and those below it (example.org), a folder
-    (example.org/wiki/), or a SURT prefix (org,example,). Where several match, the longest holds. Workers
-    on all machines follow within a second; sheets of a profile hold as well, and are set there.
+    A sheet applies below a prefix: a host and its subdomains (example.org), a folder
+    (example.org/wiki/), or a SURT prefix (org,example,). Where several match, the longest wins. Workers
+    on all machines follow within a second; sheets of a profile apply as well, and are set there.
     """
 
 
@@ -323,7 +323,7 @@ def sheet_group() -> None:
 def sheet_set(*, prefix: str, changes: tuple[str, ...], where: CommandTarget, as_json: bool) -> int:
     """Change settings below PREFIX: visit.timeout_s=90, politeness.min_delay_s=5.
 
-    What the sheet said before stays, unless it is named. Values are written as in a profile.
+    Other settings of the sheet stay. Values are written as in a profile.
     """
     spelled = surt_prefix(prefix)
     changed = [_change(text) for text in changes]
@@ -341,7 +341,7 @@ def sheet_set(*, prefix: str, changes: tuple[str, ...], where: CommandTarget, as
 @sheet_group.command("list")
 @target_options
 def sheet_list(*, where: CommandTarget, as_json: bool) -> int:
-    """The sheets that were set, by prefix."""
+    """List the sheets that were set, by prefix."""
     with where.frontier() as frontier:
         orders = frontier.orders(SHEET_ORDER)
     if not orders and not as_json:
@@ -355,7 +355,7 @@ def sheet_list(*, where: CommandTarget, as_json: bool) -> int:
 @click.argument("prefix")
 @target_options
 def sheet_remove(*, prefix: str, where: CommandTarget, as_json: bool) -> int:
-    """Take a sheet back."""
+    """Remove a sheet."""
     spelled = surt_prefix(prefix)
     with where.frontier() as frontier:
         known = list(frontier.orders(SHEET_ORDER))
@@ -367,7 +367,7 @@ def sheet_remove(*, prefix: str, where: CommandTarget, as_json: bool) -> int:
 
 
 def _change(text: str) -> tuple[str, str, Any]:
-    """Group, key and value of ``visit.timeout_s=90``; a value that is no TOML is a text."""
+    """Parse ``visit.timeout_s=90`` into (group, key, value); a value that is not TOML is a string."""
     name, equals, written = text.partition("=")
     group, dot, key = name.strip().partition(".")
     if not equals or not dot:

@@ -115,10 +115,9 @@ def archive_command(
     """Archive URLs into a collection.
 
     Every URL is rendered in a real browser through a WARC-writing proxy. The same command run again
-    goes on where it stopped, and does nothing twice. Without URLs it does what waits in the
-    collection's frontier, such as what `weboid enqueue` put there. With --frontier the URLs are left
-    to the workers of that frontier. Ctrl-C finishes the pages begun and stops; a second one stops at
-    once.
+    continues where it stopped, and does nothing twice. Without URLs it processes the collection's
+    frontier, such as URLs from `weboid enqueue`. With --frontier the URLs are left to the workers of
+    that frontier. Ctrl-C finishes the pages in progress and stops; a second one stops at once.
     """
     if again and older_than is not None:
         raise InputError("Say --again or --older-than, not both.")
@@ -172,7 +171,7 @@ def archive_command(
 
 
 def _run(order: ArchiveOptions, show: RunReporter) -> RunSummary:
-    """Archive, and show what happens."""
+    """Run the archiving job and report its events."""
     account = asyncio.run(
         archive_urls(
             order,
@@ -187,7 +186,7 @@ def _run(order: ArchiveOptions, show: RunReporter) -> RunSummary:
 
 
 def run_exit_code(account: RunSummary, *, bad: int) -> ExitCode:
-    """What the run's end means to the caller."""
+    """Return the exit code of a finished run."""
     if account.stopped and account.left:
         return ExitCode.STOPPED
     if account.failures or bad:
@@ -200,7 +199,7 @@ _CLOCK = SystemClock()
 
 
 def _scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What belongs to the crawl. Where an option is left out the profile holds."""
+    """Add the options of a crawl; the profile applies where an option is omitted."""
     for option in reversed(
         (
             click.option(
@@ -313,10 +312,10 @@ def crawl_command(
 ) -> int:
     """Archive the pages of sites, from seeds along their links.
 
-    Every page is rendered in a real browser, and the links of the rendered page that belong to the
-    crawl are followed. The same command run again goes on where it stopped; with other options it
-    changes the crawl. With --frontier it hands the crawl to the workers there. Ctrl-C finishes the
-    pages begun and stops; a second one stops at once.
+    Every page is rendered in a real browser, and the links of the rendered page that are in scope are
+    followed. The same command run again continues where it stopped; with other options it changes the
+    crawl. With --frontier it hands the crawl to the workers there. Ctrl-C finishes the pages in progress
+    and stops; a second one stops at once.
     """
     wanted = collect_seeds(seeds, list_file)
     for problem in wanted.problems:
@@ -375,7 +374,7 @@ def _crawl(job: Job, run: RunConfig, wanted: ParsedUrlList, as_json: bool) -> in
 
 @dataclass(frozen=True, slots=True)
 class CrawlOptions:
-    """What the command line says of a crawl; None and empty where it says nothing."""
+    """Crawl options of the command line; None and empty where an option is omitted."""
 
     kind: str | None = None
     depth: int | None = None
@@ -394,10 +393,10 @@ class CrawlOptions:
 def settings_of(
     profile: str, collection: Path, *, continuous: bool, options: CrawlOptions
 ) -> Settings:
-    """The profile as the options change it; patterns join those of the profile.
+    """Return the profile as changed by the options; patterns are added to those of the profile.
 
     A crawl obeys robots.txt, and a continuous one visits again what is due, unless an option or the
-    profile itself says otherwise.
+    profile itself sets it otherwise.
 
     Raises:
         ConfigError: the profile cannot be used.
@@ -425,7 +424,7 @@ def settings_of(
 
 
 def _preview(job: Job, collection: Path, *, as_json: bool) -> None:
-    """Say what would be crawled."""
+    """Print what would be crawled."""
     settings = job.settings.scope
     scope = Scope(SeedTerritory(settings.kind, job.seeds), settings)
     seeds = [
@@ -461,7 +460,7 @@ def _preview(job: Job, collection: Path, *, as_json: bool) -> None:
 
 
 def collect_seeds(urls: tuple[str, ...], list_file: str | None) -> ParsedUrlList:
-    """The URLs of the command line and of the list, duplicates taken out.
+    """Return the URLs of the command line and of the list, without duplicates.
 
     Raises:
         InputError: neither was given, or the list cannot be read or is empty.

@@ -44,7 +44,7 @@ _LABEL = 12
 
 
 def status_lines(status: CollectionStatus, *, columns: int | None) -> list[str]:
-    """The status, a line a fact; lists are cut after `SHOWN`, all of them are in --json."""
+    """Return the status, one fact per line; lists are cut after `SHOWN`, --json has all of them."""
     found = []
     if status.holdings is not None:
         found += list(_head(status.holdings))
@@ -167,7 +167,7 @@ def _sections(view: FrontierOverview, columns: int | None) -> Iterator[str]:
 
 
 def _section(title: str, rows: Sequence[str], count: int) -> Iterator[str]:
-    """The title and its rows, and how many are not shown; nothing when there is nothing to say."""
+    """Yield the title, its rows, and the number of hidden rows; nothing without rows."""
     if not rows:
         return
     yield ""
@@ -195,7 +195,7 @@ def _jobs(view: FrontierOverview, columns: int | None) -> list[str]:
 
 
 def _links(view: FrontierOverview) -> list[str]:
-    """What was decided on links, the most frequent reason first."""
+    """Return the decisions on links, the most frequent reason first."""
     lines = []
     for job, counts in view.links.items():
         most = sorted(counts.items(), key=lambda pair: -pair[1])
@@ -220,7 +220,7 @@ def _leases(view: FrontierOverview, columns: int | None) -> list[str]:
 
 
 def _left(moment: Any, view: FrontierOverview) -> str:
-    """How long until then; a dash when that is over, or too far off to be meant."""
+    """Return the time left until then; a dash when it is past, or too far off to be real."""
     seconds = (moment - view.at).total_seconds() if moment is not None else 0
     if seconds > 3_650 * 86_400:
         return "no end"
@@ -242,7 +242,7 @@ def _groups(groups: Sequence[ReasonGroup], columns: int | None) -> list[str]:
 
 
 def _members(found: Mapping[str, Mapping[str, Any]], columns: int | None) -> list[str]:
-    """What each says of itself, as far as it says anything."""
+    """Return a line of self-reported facts for each member that reports any."""
     rows = []
     for name, facts in list(found.items())[:SHOWN]:
         address, visits = facts.get("address"), member_number(facts, "visits")
@@ -268,9 +268,9 @@ REFRESH_S = 1.0
 @target_options
 @click.option("--watch", is_flag=True, help="Show it anew each second, until Ctrl-C.")
 def status_command(*, where: CommandTarget, watch: bool, as_json: bool) -> int:
-    """Say what is there, what goes on, what is left.
+    """Show the state of a collection and its crawl.
 
-    Reads counts that are kept anyway, and disturbs nobody: as quick for ten million URLs as for ten.
+    Reads maintained counters and takes no locks: as quick for ten million URLs as for ten.
     """
     if watch and as_json:
         raise InputError("Say --watch or --json; `weboid monitor` serves JSON again and again.")
@@ -288,7 +288,7 @@ def status_command(*, where: CommandTarget, watch: bool, as_json: bool) -> int:
 
 @contextmanager
 def open_status_reader(where: CommandTarget) -> Iterator[StatusReader]:
-    """A reader of what the options name; the frontier is opened when it is there.
+    """Yield a status reader for the target; the frontier is opened if it exists.
 
     Raises:
         UnavailableError: there is no collection, and no frontier in Redis is named.
@@ -353,9 +353,9 @@ def monitor_command(
 ) -> int:
     """Serve the status to scripts and Prometheus.
 
-    Prints the address of /stats.json, /metrics and /healthz, and serves them until Ctrl-C. It reads
-    what `weboid status` reads, also while nobody works. Asked by a name, it answers only to
-    localhost and to those given with --name; asked by an address, always.
+    Prints the address of /stats.json, /metrics and /healthz, and serves them until Ctrl-C. The data are
+    those of `weboid status`, and need no running crawl. Requests with a host name are answered only for
+    localhost and names given with --name; requests with an IP address always.
     """
     if as_json:
         raise InputError("JSON is at /stats.json; or use `weboid status --json`.")

@@ -35,7 +35,7 @@ CHAIN_LIMIT = 50
 
 
 def via_chain(frontier: Frontier, record: ItemRecord) -> list[str]:
-    """The pages that led to the item, the nearest first, as far as the books know them."""
+    """Return the pages through which the item was found, nearest first, as far as the frontier knows them."""
     chain: list[str] = []
     via = record.item.via
     while via and via not in chain and len(chain) < CHAIN_LIMIT:
@@ -46,7 +46,7 @@ def via_chain(frontier: Frontier, record: ItemRecord) -> list[str]:
 
 
 def item_table(records: Sequence[ItemRecord], now: datetime) -> list[str]:
-    """A line an item; which columns depends on what there is to say."""
+    """Return one line per item; columns without content are left out."""
     if not records:
         return []
     state = records[0].state
@@ -80,7 +80,7 @@ def _row(record: ItemRecord, now: datetime) -> tuple[str, ...]:
 def item_details(
     record: ItemRecord, chain: Sequence[str], now: datetime
 ) -> Iterator[tuple[str, str]]:
-    """The record in words, line by line; moments are in UTC."""
+    """Yield (label, text) pairs of the record; times are in UTC."""
     item = record.item
     yield "URL", item.url
     yield "State", f"{record.state}, {record.outcome}" if record.outcome else str(record.state)
@@ -106,7 +106,7 @@ def item_details(
 
 
 def failed_claims(record: ItemRecord) -> list[str]:
-    """The claims that did not complete the item, oldest first."""
+    """Return the claims that did not complete the item, oldest first."""
     if not record.attempts:
         return []
     rows = [
@@ -156,9 +156,9 @@ def list_command(
 ) -> int:
     """List items in one state.
 
-    With --json a line each, as `export` writes them. Queued ones come as they will be claimed,
-    others latest first. With --job, --reason or --match all items of the state are looked through,
-    and come in no order.
+    With --json one line per item, in the format of `export`. Queued ones are in claim order, others
+    latest first. With --job, --reason or --match all items of the state are searched, and the order is
+    undefined.
     """
     selection = selection_of(host, job, reason, match)
     with where.frontier() as frontier:
@@ -182,9 +182,9 @@ def list_command(
 @click.argument("url")
 @target_options
 def show_command(*, url: str, where: CommandTarget, as_json: bool) -> int:
-    """Say everything that is known of a URL.
+    """Show everything that is known of a URL.
 
-    Its state, the way to it from its seed, its attempts with their reasons, and how its host does.
+    Its state, the path to it from its seed, its attempts with their reasons, and its host's state.
     """
     now = _CLOCK.now()
     with where.frontier() as frontier:
@@ -208,10 +208,10 @@ def show_command(*, url: str, where: CommandTarget, as_json: bool) -> int:
 
 
 def find_item(frontier: Frontier, url: str) -> ItemRecord:
-    """What the books say about the URL; one that was typed without a scheme is looked for with both.
+    """Return the URL's record; a URL without a scheme is looked up with both http and https.
 
     Raises:
-        InputError: they do not know it, or it is no URL.
+        InputError: the frontier does not have it, or it is not a URL.
     """
     spellings = [url] if "://" in url else [f"https://{url}", f"http://{url}"]
     for each in spellings:
@@ -227,7 +227,7 @@ def _scan(frontier: Frontier, state: ItemState, selection: ItemSelection) -> Ite
 
 
 def _first(records: Iterable[ItemRecord], limit: int) -> Iterator[ItemRecord]:
-    """So many records, each URL once."""
+    """Yield the first `limit` records, each URL once."""
     seen: set[str] = set()
     for record in records:
         if record.item.url not in seen:
@@ -260,8 +260,8 @@ def retry_command(
 ) -> int:
     """Queue dead or skipped items once more.
 
-    They get fresh attempts; lane, hops, way and job stay. What the rules are against is skipped
-    again: `weboid policy` and the job's scope say so.
+    They get fresh attempts; lane, hops, path and job stay. Items that the rules exclude are skipped
+    again: see `weboid policy` and the job's scope.
     """
     if bool(urls) == bool(state):
         raise InputError("Say which: URLs, or --state dead or --state skipped.")
@@ -303,8 +303,8 @@ def purge_command(
 ) -> int:
     """Skip queued items unvisited.
 
-    They stay in the books, and `retry --state skipped` brings them back. Pages in work are
-    finished. What is only due again later is taken off that list when it is named by its URL.
+    They stay in the frontier, and `retry --state skipped` queues them again. Pages in progress finish. An
+    item that is only due later is removed from that schedule when it is named by its URL.
     """
     selection = selection_of(host, job, "", match)
     if bool(urls) != selection.is_empty:
@@ -328,7 +328,7 @@ def purge_command(
 
 
 def _named(frontier: Frontier, urls: Sequence[str]) -> tuple[Iterable[list[ItemRecord]], list[str]]:
-    """The records of the URLs that can be tried again, and why the others cannot."""
+    """Return the records of the URLs that can be retried, and the reasons for the others."""
     found, left = [], []
     for url in urls:
         record = frontier.find(fetch_key(url))
@@ -346,7 +346,7 @@ def _named(frontier: Frontier, urls: Sequence[str]) -> tuple[Iterable[list[ItemR
 def requeue(
     frontier: Frontier, batch: Sequence[ItemRecord], seen: set[int], *, dry_run: bool
 ) -> int:
-    """Queue the records again; one that failed once more meanwhile is not met a second time."""
+    """Queue the records again; one that failed again in the meantime is not queued a second time."""
     batch = [each for each in batch if hash(each.item.url) not in seen]
     seen.update(hash(each.item.url) for each in batch)
     if dry_run:
@@ -379,7 +379,7 @@ def _would_skip(frontier: Frontier, urls: Sequence[str], selection: ItemSelectio
 
 
 def _agreed(count: int) -> bool:
-    """Whether somebody at a terminal says so; there is nobody to ask about nothing."""
+    """Return True if the user confirms at a terminal; nothing is asked for an empty selection."""
     if not count:
         return False
     if not sys.stdin.isatty():
@@ -396,7 +396,7 @@ def _say_count(count: int, what: str, *, dry_run: bool, as_json: bool) -> None:
 
 @click.group("frontier")
 def frontier_group() -> None:
-    """Look into the books, and put them right."""
+    """Inspect and repair the crawl queue."""
 
 
 for _each in (

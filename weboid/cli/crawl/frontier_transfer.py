@@ -64,9 +64,9 @@ def enqueue_command(
 ) -> int:
     """Add URLs, also to a running crawl.
 
-    Whoever works on the frontier sees them within a second. A known URL that still waits is moved
-    to the priority asked for when that is higher; one that was visited is left alone without
-    --again or --older-than.
+    Workers of the frontier see them within a second. A known URL that is still queued is moved to the
+    requested priority if that is higher; one that was visited is skipped without --again or
+    --older-than.
     """
     if again and older_than is not None:
         raise InputError("Say --again or --older-than, not both.")
@@ -140,11 +140,11 @@ _ORDER = (
 def export_command(
     *, file: str, states: tuple[str, ...], where: CommandTarget, as_json: bool
 ) -> int:
-    """Write the books as JSON lines.
+    """Write the frontier as JSON lines.
 
-    One line an item, with all that is known of it; - is standard output. Works while pages are
-    visited: what changes its state meanwhile may stand in two lines, the later one with the later
-    state. For the books of one moment export a `snapshot`.
+    One line per item, with all that is known of it; - is standard output. Works during a crawl: an item
+    whose state changes meanwhile may be in two lines, the later one with the later state. For a
+    consistent export use a `snapshot`.
     """
     wanted = [each for each in _ORDER if not states or str(each) in states]
     counts = dict.fromkeys(map(str, wanted), 0)
@@ -165,7 +165,7 @@ def export_command(
 
 @contextmanager
 def _open_output(file: str) -> Iterator[TextIO]:
-    """The file, there when it is whole; or standard output."""
+    """Yield the file, created atomically when it is complete; or standard output."""
     if file == "-":
         yield sys.stdout
         return
@@ -197,10 +197,10 @@ def _open_output(file: str) -> Iterator[TextIO]:
 def import_command(
     *, file: str, states: tuple[str, ...], where: CommandTarget, as_json: bool
 ) -> int:
-    """Queue what an export says was to be visited.
+    """Queue the unfinished items of an export.
 
-    Known URLs are left alone, so the same import may run again. What had ended elsewhere is queued
-    only when its --state is named: a frontier takes no history from another one. To move all of it,
+    Known URLs are skipped, so the same import may run again. Items that had ended elsewhere are queued
+    only when their --state is named: a frontier takes no history from another one. To move all of it,
     use `snapshot`.
     """
     chosen = frozenset(map(ItemState, states))
@@ -255,10 +255,10 @@ def _open_input(file: str) -> Iterator[BinaryIO]:
 @click.argument("folder", type=click.Path(path_type=Path), metavar="[DIR]", required=False)
 @target_options
 def snapshot(*, folder: Path | None, where: CommandTarget, as_json: bool) -> int:
-    """Copy the frontier while it is worked on.
+    """Copy the frontier while it is in use.
 
-    The copy is of one moment. Its folder, which must be new, is a collection without WARCs: look
-    into it with --collection DIR. The crawl log, reports/crawl.jsonl, is rotated with it.
+    The copy is consistent. Its folder, which must be new, is a collection without WARCs: inspect it with
+    --collection DIR. The crawl log, reports/crawl.jsonl, is rotated with it.
 
     A frontier in Redis is copied by Redis itself, into its dump file (BGSAVE): leave DIR out. The
     workers rotate their crawl logs with it.

@@ -53,9 +53,9 @@ _WORDS = {
 )
 @target_options
 def explain_command(*, url: str, job: str, fetch: bool, where: CommandTarget, as_json: bool) -> int:
-    """Show what each rule says of a URL, in their order, and which one decides.
+    """Show the result of each rule for a URL, in their order, and which one decides.
 
-    Without --fetch nobody is asked: a robots.txt that no crawl has read yet is said to be unknown.
+    Without --fetch no request is made: a robots.txt that no crawl has read yet is shown as unknown.
     """
     key = fetch_key(url)
     with where.frontier() as frontier:
@@ -95,7 +95,7 @@ def explain_command(*, url: str, job: str, fetch: bool, where: CommandTarget, as
 
 
 def _history(record: ItemRecord | None) -> str:
-    """Where the URL stands in the frontier, in a sentence."""
+    """Return the URL's frontier state in a sentence."""
     if record is None:
         return "The frontier does not know it."
     outcome = f": {record.outcome}" if record.outcome else ""
@@ -112,7 +112,7 @@ async def _opinions(
     *,
     fetch: bool,
 ) -> list[PolicyOpinion]:
-    """What scope says, and then every part of policy."""
+    """Return the opinion of the scope and then of every part of policy."""
     jobs = JobSettings(frontier, where.settings, clock=_CLOCK)
     jobs.look()
     item = FrontierItem("", url, host_of(url), Lane.STANDARD, 0, "", 0, job=job)
@@ -136,7 +136,7 @@ async def _opinions(
 
 
 def _scope(jobs: JobSettings, url: str, job: str, *, is_known: bool) -> PolicyOpinion:
-    """What scope says: of a URL that is queued already only whether it is excluded by now."""
+    """Return the scope's opinion; for a queued URL only exclusions are checked."""
     scope = jobs.scope_for(url, job)
     excluded = scope.excluded(url)
     if excluded is not None:
@@ -157,7 +157,7 @@ def _scope(jobs: JobSettings, url: str, job: str, *, is_known: bool) -> PolicyOp
 
 @asynccontextmanager
 async def _fetcher(where: CommandTarget, *, wanted: bool) -> AsyncIterator[ProxyFetcher | None]:
-    """What asks for a robots.txt, through a proxy of our own; None when it is not wanted."""
+    """Yield a fetcher for robots.txt through an own proxy; None unless it is wanted."""
     if not wanted:
         yield None
         return
@@ -180,9 +180,9 @@ _KINDS = click.Choice([str(kind) for kind in PolicyKind])
 
 @click.group("policy")
 def policy_group() -> None:
-    """Say what must not be archived, what must, and see what decides on a URL.
+    """Manage archiving rules, and show which rule decides on a URL.
 
-    A pattern is a host (example.org, with all below it; =example.org alone), the beginning of a URL
+    A pattern is a host (example.org with its subdomains; =example.org alone), the beginning of a URL
     (example.org/path, https://example.org/private/), a URL, a SURT prefix (org,example)/path) or a
     regular expression (re:...). Crawls follow a change within a second. See docs/policy.md.
     """
@@ -303,7 +303,7 @@ def add_command(
 def remove_command(
     *, names: tuple[str, ...], kind: str | None, where: CommandTarget, as_json: bool
 ) -> int:
-    """Take entries out, by their ids or by all that has that pattern."""
+    """Remove entries, by their ids or all of a pattern."""
     removed = []
     with where.frontier() as frontier:
         orders = frontier.orders(POLICY_ORDER)
@@ -333,7 +333,7 @@ async def _make_collection(where: CommandTarget) -> None:
 
 
 def _lines(entries: dict[str, PolicyEntry]) -> list[str]:
-    """The entries for people, those of a kind together."""
+    """Return the entries as text, grouped by kind."""
     if not entries:
         return ["There is no entry."]
     ordered = sorted(entries.items(), key=lambda each: (each[1].kind, each[1].pattern))

@@ -68,11 +68,11 @@ _SHOWN = (LinkState.ALIVE, LinkState.DYING, LinkState.DEAD, LinkState.BLOCKED)
 
 @dataclass(slots=True)
 class CheckNotices:
-    """What is said at the end besides the figures.
+    """Notices printed at the end besides the figures.
 
     Attributes:
         warnings: sentences.
-        awaiting: links that wait for a browser's opinion.
+        awaiting: links that wait for confirmation by a browser.
     """
 
     warnings: list[str] = field(default_factory=list)
@@ -80,7 +80,7 @@ class CheckNotices:
 
 
 class CheckReporter:
-    """Shows a check. A context: the bar ends with it."""
+    """Progress output of a check. A context manager that removes the bar at its end."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
@@ -104,11 +104,11 @@ class CheckReporter:
         self._bar.stop()
 
     def begin(self, due: int) -> None:
-        """So many URLs are to be looked at."""
+        """Set the number of URLs to check."""
         self._bar.update(self._task, total=due)
 
     def kept(self, booked: Sequence[RecordedResult], tally: CheckTally) -> None:
-        """Some results are kept."""
+        """Report stored results."""
         for each in booked:
             if self._as_json:
                 click.echo(json.dumps(check_facts(each), ensure_ascii=False))
@@ -129,19 +129,19 @@ class CheckReporter:
             sys.stdout.flush()
 
     def passed(self, tally: CheckTally) -> None:
-        """A pass is over; the next one begins when something is due."""
+        """Report the end of a pass; the next one begins when something is due."""
         if tally.kept or tally.put_off:
             self._say(_summary(tally))
         self._bar.reset(self._task, total=None, rate="", states="")
 
     def held(self, error: LeaseHeldError) -> None:
-        """Another checker has the part."""
+        """Report that another checker holds the part."""
         self._say(
             f"Another checker ({clean(error.holder)}) has these hosts; waiting to see whether it lives."
         )
 
     def handed_over(self, error: LeaseHeldError, named: Sequence[DueUrl]) -> None:
-        """The URLs are left to the checker that has their hosts."""
+        """Report that the URLs are left to the checker that holds their hosts."""
         if self._as_json:
             for each in named:
                 facts = {"url": each.url, "handed_to": error.holder}
@@ -153,11 +153,11 @@ class CheckReporter:
         )
 
     def stopping(self) -> None:
-        """It was told to stop."""
+        """Report the stop signal."""
         self._say("Stopping: what was begun is noted. A second signal ends it at once.")
 
     def end(self, tally: CheckTally, lines: CheckNotices | None = None) -> None:
-        """Everything is done, or as much as was asked for."""
+        """Report the end of the command."""
         said = lines or CheckNotices()
         self._bar.stop()
         if tally.kept == 0 and tally.put_off == 0 and tally.is_complete:
@@ -172,7 +172,7 @@ class CheckReporter:
         self.warn(said.warnings)
 
     def warn(self, warnings: Sequence[str]) -> None:
-        """What somebody should do something about."""
+        """Print warnings that need action."""
         for warning in warnings:
             self._say(f"Warning: {warning}")
 
@@ -184,7 +184,7 @@ class CheckReporter:
 
 
 def check_facts(booked: RecordedResult) -> dict[str, object]:
-    """A result as JSON values."""
+    """Return a result as JSON values."""
     finding = booked.finding
     return {
         "url": booked.url,
@@ -202,13 +202,13 @@ def check_facts(booked: RecordedResult) -> dict[str, object]:
 
 
 def is_news(booked: RecordedResult) -> bool:
-    """Whether a person wants to know: a state has changed, and not from unknown to alive."""
+    """Return True if a state has changed, and not from unknown to alive."""
     is_first = booked.before is LinkState.UNKNOWN and booked.after is LinkState.ALIVE
     return booked.before is not booked.after and not is_first
 
 
 def check_line(booked: RecordedResult) -> str:
-    """A result for people."""
+    """Return a result as one line of text."""
     finding = booked.finding
     said = finding.note or (f"HTTP {finding.http}" if finding.http is not None else "")
     change = f"{booked.before.name.lower()} -> {booked.after.name.lower()}"
@@ -216,7 +216,7 @@ def check_line(booked: RecordedResult) -> str:
 
 
 def states_text(tally: CheckTally) -> str:
-    """How many looks led to which state.
+    """Return the number of checks by resulting state, as text.
 
     >>> states_text(Tally(states={State.DYING: 2, State.ALIVE: 5, State.USURPED: 1}))
     '5 alive, 2 dying, 1 other'
@@ -242,14 +242,14 @@ _MOST_HOSTS = 20
 
 
 class PartType(click.ParamType[HostShare]):
-    """``i/n``, as `links.checker.check_leases.parse_host_share` reads it."""
+    """Parameter type ``i/n``, parsed by `links.checker.check_leases.parse_host_share`."""
 
     name = "part"
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> HostShare:
-        """The part; fails with the reason."""
+        """Return the part; fails with the reason."""
         if isinstance(value, HostShare):
             return value
         try:
@@ -260,7 +260,7 @@ class PartType(click.ParamType[HostShare]):
 
 @dataclass(frozen=True, slots=True)
 class _CheckOptions:
-    """What is to be done."""
+    """Options of the command."""
 
     settings: Settings
     part: HostShare
@@ -299,11 +299,11 @@ def check_command(
     profile: str,
     as_json: bool,
 ) -> int:
-    """Look at the links that are due, or at the URLs that are named, and note what was found.
+    """Check the links that are due, or the URLs that are named, and store the results.
 
-    Hosts are asked one request at a time with [links] host_gap_s between them, in random order.
-    SIGINT ends it when what was begun is noted; what was not looked at stays due. With a database
-    that several machines share, give each of their checkers a --part. See docs/checking.md.
+    Each host gets one request at a time with [links] host_gap_s between them, in random order. SIGINT
+    ends it when the checks in progress are stored; the rest stays due. With a database that several
+    machines share, give each of their checkers a --part. See docs/checking.md.
     """
     settings = registry_settings(profile, database_url, collection)
     if urls and (is_watch or dry_run or part != ALL_HOSTS):
@@ -341,7 +341,7 @@ def check_command(
 
 @contextmanager
 def open_existing_registry(layout: Layout, settings: Settings) -> Iterator[RegistryStore]:
-    """The registry, closed at the end of the block.
+    """Yield the collection's registry.
 
     Raises:
         UnavailableError: the collection has none.
@@ -400,7 +400,7 @@ async def _check_due(store: RegistryStore, order: _CheckOptions, show: CheckRepo
 async def _check_named(
     store: RegistryStore, named: Sequence[DueUrl], order: _CheckOptions, show: CheckReporter
 ) -> int:
-    """Look at these now; when a checker is at work on their hosts, let it do so next."""
+    """Check these URLs now; if a checker holds their hosts, queue them there to be next."""
     parts = [share_of_bucket(bucket) for bucket in sorted({bucket_of(each.host) for each in named})]
     plan = plan_from_settings(order.settings.links, ALL_HOSTS, limit=order.limit)
     code: int = ExitCode.STOPPED
@@ -431,7 +431,7 @@ def _end_after(length: timedelta | None, stop: StopSignals) -> None:
 
 
 async def _warnings(means: CheckContext, links: LinksSettings) -> list[str]:
-    """Whether everything is looked at in time, and what would help (W38); empty when it is."""
+    """Return warnings if not all links are checked in time, with remedies (W38)."""
     now = _CLOCK.now()
     found = await means.desk.read_aside(lambda rows: run_forecast(rows, links, now=now))
     if found is not None and not found.fits:
@@ -446,7 +446,7 @@ async def _warnings(means: CheckContext, links: LinksSettings) -> list[str]:
 
 
 class _AfterPass:
-    """What a watching check does after each pass: it tells of it, does the chores, and warns daily."""
+    """Callback after each pass of a watching check: progress, maintenance, daily warnings."""
 
     def __init__(
         self, means: CheckContext, order: _CheckOptions, stop: StopSignals, show: CheckReporter
@@ -457,7 +457,7 @@ class _AfterPass:
         self._warned_day = -1
 
     async def __call__(self, tally: CheckTally) -> None:
-        """After a pass."""
+        """Report the pass, and run the maintenance that is due."""
         self._show.passed(tally)
         await self._chores.run(self._stop.event)
         today = day_of(_CLOCK.now())
@@ -471,7 +471,7 @@ def _count(rows: Connection, part: HostShare) -> int:
 
 
 def _find(store: RegistryStore, texts: Sequence[str]) -> list[DueUrl]:
-    """The named URLs' rows.
+    """Return the rows of the named URLs.
 
     Raises:
         InputError: the registry does not watch one of them.

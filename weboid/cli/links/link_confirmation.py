@@ -1,4 +1,4 @@
-"""`weboid links confirm`: browser confirmation of links before they are called dead."""
+"""`weboid links confirm`: confirmation of suspected dead links by a browser."""
 
 import asyncio
 import json
@@ -101,11 +101,11 @@ def confirm_command(
     workers: int,
     as_json: bool,
 ) -> int:
-    """Let a browser see the links that are about to be called dead.
+    """Confirm in a browser the links that are about to be marked dead.
 
-    No link is dead before a browser has failed at it, too. This visits the links that wait for that,
-    keeps the captures in the collection, and books what the browser saw: gone, refused, back again,
-    another page than the copy, or in the hands of another owner.
+    A link is marked dead only after a browser has failed at it, too. This visits the links that wait for
+    confirmation, stores the captures in the collection, and records the result: gone, refused, back
+    again, another page than the copy, or a changed owner of the domain.
     """
     settings = registry_settings(profile, database_url, collection)
     if not (no_visit or dry_run):
@@ -137,7 +137,7 @@ def confirm_command(
 
 @dataclass(frozen=True, slots=True)
 class _ConfirmOptions:
-    """Who visits, and where what it sees is kept."""
+    """Options of the command: target collection and visits."""
 
     root: Path
     workers: int
@@ -146,7 +146,7 @@ class _ConfirmOptions:
 
 
 async def wait_unless_stopped(length: timedelta) -> bool:
-    """Whether the time passed, and nobody said stop."""
+    """Wait for that time; return False when a stop was requested."""
     with StopSignals(lambda: None) as stop:
         try:
             await asyncio.wait_for(stop.event.wait(), length.total_seconds())
@@ -156,10 +156,10 @@ async def wait_unless_stopped(length: timedelta) -> bool:
 
 
 class _BrowserConfirmation:
-    """Takes opinions from captures, and books them.
+    """Writer of check results that are derived from captures.
 
     Attributes:
-        booked: what was kept.
+        booked: results that were stored.
     """
 
     def __init__(
@@ -180,10 +180,10 @@ class _BrowserConfirmation:
     def round(
         self, crew: _ConfirmOptions | None, *, limit: int, lately: timedelta | None
     ) -> tuple[list[AwaitingLink], bool]:
-        """Take what is known, have the rest visited, and take that.
+        """Record known results, have the other links visited, and record the new results.
 
         Returns:
-            the links that still wait, and False when somebody said stop.
+            the links that still wait, and False when a stop was requested.
         """
         with self._store.reading() as rows:
             waiting = links_awaiting_browser(rows, limit=limit)
@@ -204,10 +204,10 @@ class _BrowserConfirmation:
         return left, not stopped
 
     def take(self, waiting: Sequence[AwaitingLink]) -> list[AwaitingLink]:
-        """Book what visits say of these; those of which none says anything come back.
+        """Record the results of visits to these links; return those without a result.
 
-        A host that a browser could not reach at all could not be reached for any of its links: one
-        visit speaks for those that waited for an opinion then.
+        A host that was unreachable for the browser is unreachable for all of its links: one visit counts
+        for those that waited for confirmation then.
         """
         until = _CLOCK.now() + timedelta(days=1)
         found: dict[int, tuple[CheckResult, datetime]] = {}
@@ -236,7 +236,7 @@ class _BrowserConfirmation:
         return [each for each in waiting if each.url_id not in found]
 
     def compare(self, since: datetime) -> None:
-        """Hold every page that was captured since then, and is watched, against its first copy."""
+        """Compare every watched page that was captured since then with its first copy."""
         batch: list[tuple[str, UrlCheckResult]] = []
         for url, finding, moment in self._copies.compared(since):
             batch.append((url, UrlCheckResult(0, finding, moment)))
@@ -260,7 +260,7 @@ class _BrowserConfirmation:
 
 
 def _origin(url: str) -> str:
-    """Return the scheme, host and port of an identity key: what one refused connection speaks for."""
+    """Return the scheme, host and port of an identity key: the scope of a refused connection."""
     return "/".join(url.split("/", 3)[:3])
 
 
@@ -274,7 +274,7 @@ def _first_of_hosts(
 ) -> list[AwaitingLink]:
     """Return the links to visit now: one of each host until that shows whether the host answers.
 
-    Links that have waited for a day are visited whatever became of the one before them.
+    Links that have waited for a day are visited regardless of the one before them.
     """
     begun: set[str] = set()
     chosen = []
@@ -290,7 +290,7 @@ def _first_of_hosts(
 def _queue_records(
     layout: Layout, settings: Settings, urls: Sequence[str]
 ) -> Sequence[ItemRecord | None]:
-    """Return what the queue says of these URLs; nothing where there is none yet."""
+    """Return the frontier records of these URLs; empty without a frontier."""
     if not settings.frontier.url and not layout.frontier_db.exists():
         return [None] * len(urls)
     with open_frontier(layout, settings.frontier, settings.politeness) as frontier:
@@ -300,10 +300,10 @@ def _queue_records(
 def _queue_opinion(
     link: AwaitingLink, record: ItemRecord | None
 ) -> tuple[CheckResult, datetime] | None:
-    """Return what attempts that left no capture say.
+    """Return the result of attempts that left no capture.
 
-    One that its host, known to be down, ended says so as well, and so does one that was put off
-    because the host could not be reached for its robots.txt.
+    Attempts that ended because their host was down count, and so do those that were deferred because
+    the host could not be reached for its robots.txt.
     """
     if record is None:
         return None
@@ -318,7 +318,7 @@ def _queue_opinion(
 
 
 def _failure_of(attempt: ClaimAttempt) -> str:
-    """Return why the attempt could not reach its page; empty for what says nothing of that."""
+    """Return why the attempt could not reach its page; empty if it gives no evidence of that."""
     if attempt.ending in ("retry", "fail"):
         down = attempt.reason.removeprefix(HOST_DOWN).strip()
         return down.removeprefix(NO_ROBOTS).strip()
@@ -327,7 +327,7 @@ def _failure_of(attempt: ClaimAttempt) -> str:
 
 
 async def _visit(urls: Sequence[str], crew: _ConfirmOptions, settings: Settings) -> RunSummary:
-    """Visit the links once each; what fails is an opinion, too, and is not tried again."""
+    """Visit the links once each; failures are results, too, and are not retried."""
     if crew.hand_over:
         # Leave the links to whoever works on the frontier; a later round takes what was seen.
         layout = Layout(crew.root)

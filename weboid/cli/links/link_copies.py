@@ -69,7 +69,7 @@ _SAYS = {
 
 @dataclass(frozen=True, slots=True)
 class _CopiesOptions:
-    """What is asked of the command."""
+    """Options of the command."""
 
     store: RegistryStore
     layout: Layout
@@ -134,10 +134,10 @@ def command(
     database_url: str,
     as_json: bool,
 ) -> int:
-    """Show, find, choose and look after the copies of links in archives.
+    """Show, find, choose and verify the copies of links in archives.
 
-    With a URL alone: what is known of its copies. Which archives are asked is said by [links] archives
-    in the profile; nobody is without that. See docs/archives.md.
+    With a URL alone: its known copies. [links] archives in the profile lists the archives to query; none
+    by default. See docs/archives.md.
     """
     acts = [find, choice is not None, dropped is not None, locked, unlocked, verify]
     if sum(acts) > 1:
@@ -253,7 +253,7 @@ def _find(task: _CopiesOptions, accessed: str | None, *, is_thorough: bool) -> i
 
 
 def _nobody_to_ask(task: _CopiesOptions) -> int:
-    """Say how many links are lost, since nobody can be asked for copies of them."""
+    """Print the number of lost links when no archive is configured."""
     count = count_without_copy(task.store, task.layout, task.settings)
     if task.as_json:
         click.echo(json.dumps({"lacking": count, "archives": 0}))

@@ -81,9 +81,9 @@ _BECOMES = {
 
 @click.group("mark")
 def mark_group() -> None:
-    """Say of links that they are always alive, always dead, or never to be asked.
+    """Mark links as always alive, always dead, or never to be requested.
 
-    A pattern is a host (example.org, with all below it; =example.org alone), the beginning of a URL
+    A pattern is a host (example.org with its subdomains; =example.org alone), the beginning of a URL
     (example.org/path), a URL, a SURT prefix (org,example)/path) or a regular expression (re:...). The
     most specific one decides. A running checker follows within a second. See docs/registry.md.
     """
@@ -114,28 +114,28 @@ def _making_options(function: _Command) -> _Command:
 @mark_group.command("permalive")
 @_making_options
 def permalive_command(**options: Any) -> int:
-    """These are alive, and are not looked at."""
+    """Mark links as alive; they are not checked."""
     return _make(MarkKind.PERMALIVE, **options)
 
 
 @mark_group.command("permadead")
 @_making_options
 def permadead_command(**options: Any) -> int:
-    """These are dead, and are not looked at."""
+    """Mark links as dead; they are not checked."""
     return _make(MarkKind.PERMADEAD, **options)
 
 
 @mark_group.command("never")
 @_making_options
 def never_command(**options: Any) -> int:
-    """These are never asked, and nothing is said of them."""
+    """Mark links as never to be requested; they have no state."""
     return _make(MarkKind.NEVER, **options)
 
 
 @mark_group.command("always")
 @_making_options
 def always_command(**options: Any) -> int:
-    """These are watched, whatever a less specific pattern says."""
+    """Mark links as watched, despite any less specific pattern."""
     return _make(MarkKind.ALWAYS, **options)
 
 
@@ -143,7 +143,7 @@ def always_command(**options: Any) -> int:
 @click.argument("setting", metavar="KEY=VALUE")
 @_making_options
 def setting_command(*, setting: str, **options: Any) -> int:
-    """These are looked at differently: every_days=30, method=get, preset=dewiki.
+    """Change how links are checked: every_days=30, method=get, preset=dewiki.
 
     For hosts, gap_s=1: seconds between two requests, in place of [links] host_gap_s.
     """
@@ -205,7 +205,7 @@ def lift_command(
     database_url: str,
     as_json: bool,
 ) -> int:
-    """Lift marks: what they matched is watched again within a week. They stay in the book."""
+    """Lift marks: their links are watched again within a week. They stay in the history."""
     with open_registry_session(collection, database_url) as registry:
         with registry.store.reading() as rows:
             lifted = named_marks(rows, names)
@@ -224,7 +224,7 @@ def lift_command(
 @database_option
 @json_option
 def settle_command(*, collection: Path, database_url: str, as_json: bool) -> int:
-    """Go on where a change was interrupted, and take back what has expired."""
+    """Continue an interrupted change, and lift expired marks."""
     with open_registry_session(collection, database_url) as registry:
         tally = _settled(registry, quiet=as_json)
     _print_marked("settled", (), tally, dry_run=False, as_json=as_json)
@@ -379,11 +379,11 @@ def replace_command(
     profile: str,
     as_json: bool,
 ) -> int:
-    """Propose one other URL for a dead one, remove it, or see what is proposed.
+    """Propose another URL for a dead one, remove it, or show the proposals.
 
     It is shown once a test has found it working; --test makes those tests, and repeats them each
-    month. That both say the same is for whoever proposes to know. A copy in a known archive goes to
-    the copies of the link.
+    month. That both pages have the same content is the proposer's responsibility. A copy in a known
+    archive is added to the copies of the link.
     """
     if is_test == bool(url) or (is_removal and address is not None) or (is_test and is_removal):
         raise InputError(
@@ -509,12 +509,12 @@ def report_command(
     database_url: str,
     as_json: bool,
 ) -> int:
-    """Say that links can be reached, though they are shown as dead.
+    """Report links as reachable that are shown as dead.
 
-    A report adds a note beside a link for six months; nothing else changes. The next regular look
-    that finds the page ends it, and anybody may withdraw it. One report a minute, of any number of
-    URLs that are watched. When three reporters on two days report half of a domain, a note says that
-    all of it is presumed reachable, and the bot leaves its links alone.
+    A report adds a note to a link for six months; nothing else changes. The next regular check that
+    finds the page ends it, and any user may withdraw it. One report a minute, of any number of URLs that
+    are watched. When three reporters on two days report half of a domain, a note marks all of it as
+    presumed reachable, and the bot leaves its links alone.
     """
     now = _CLOCK.now()
     with open_registry_session(collection, database_url) as registry:

@@ -80,8 +80,8 @@ def search_command(
 ) -> int:
     """Find links by a pattern, as MediaWiki's LinkSearch does.
 
-    example.org is that host, *.example.org all below it, too, example.org/path what begins so, 127.0.*
-    and [2001:db8:*] networks; http and https are meant alike, unless the pattern names one. See
+    example.org is that host, *.example.org with all its subdomains, example.org/path a URL prefix,
+    127.0.* and [2001:db8:*] networks; http and https are equivalent, unless the pattern names one. See
     docs/link-search.md.
     """
     meant = parse_link_pattern(pattern)
@@ -123,7 +123,7 @@ def search_command(
 
 
 def link_facts(link: FoundLink) -> dict[str, Any]:
-    """A link as JSON values."""
+    """Return a link as JSON values."""
     return {
         "url": link.url,
         "state": link.state.name.lower(),
@@ -145,7 +145,7 @@ def link_facts(link: FoundLink) -> dict[str, Any]:
 def _parts(
     store: RegistryStore, pattern: LinkPattern, wanted: LinkQuery, *, limit: int, after: str
 ) -> Iterator[LinkSearchResult]:
-    """Answers until there are so many links, or no more."""
+    """Yield answers until the limit is reached or there are no more links."""
     left = limit
     while True:
         with store.reading() as rows:
@@ -200,10 +200,10 @@ _dry_option = click.option("--dry-run", is_flag=True, help="Say what would chang
 
 @click.group("exclude")
 def exclude_group() -> None:
-    """Keep links to some hosts out of link search.
+    """Exclude hosts from link search.
 
-    For hosts that are trusted and stand on nearly every page, such as a licence's. Their links are
-    archived, checked and counted as all others, and a search for them says where they are.
+    For trusted hosts that nearly every page links to, such as a licence's. Their links are archived,
+    checked and counted as all others, and a search for them reports the exclusion.
     See docs/link-search.md.
     """
 
@@ -226,11 +226,11 @@ def add_command(
     database_url: str,
     as_json: bool,
 ) -> int:
-    """Exclude what the entries name.
+    """Exclude the hosts or URL prefixes that the entries name.
 
-    As a pattern, example.com is the host with all below it, example.org/foo what begins so on that
-    host, https://example.org/foo the same under https only. Searches follow at once; pages that have such
-    links now are marked, so that their feeder brings them anew and they are counted.
+    As a pattern, example.com is the host with its subdomains, example.org/foo a URL prefix on that host,
+    https://example.org/foo the same under https only. Searches follow at once; pages that have such links
+    now are marked, so that the wiki sync reads their links again and they are counted.
     """
     entries = [parse_entry(text, _FORMS[word]) for text in texts]
     with open_registry(collection, database_url) as store:
@@ -282,7 +282,7 @@ def remove_command(
     database_url: str,
     as_json: bool,
 ) -> int:
-    """Take entries out of the list; searches show such links again at once."""
+    """Remove entries from the list; searches show such links again at once."""
     marked = 0
     with open_registry(collection, database_url) as store, store.writing() as rows:
         found = wiki_named(rows, wiki)
@@ -316,7 +316,7 @@ def remove_command(
 @database_option
 @json_option
 def list_command(*, wiki: str, collection: Path, database_url: str, as_json: bool) -> int:
-    """Show the list, with how much each entry keeps out."""
+    """Show the list, with the number of links that each entry excludes."""
     with open_registry(collection, database_url) as store, store.reading() as rows:
         found = wiki_named(rows, wiki)
         settings = parse_wiki_settings(found.settings)
@@ -365,10 +365,10 @@ def suggest_command(
     database_url: str,
     as_json: bool,
 ) -> int:
-    """Name hosts that are worth excluding, with the figures that say so.
+    """Suggest hosts to exclude, with their figures.
 
-    Those that very many pages link to, always with the same few links: a search for them finds
-    everything and tells nothing. Whether they are to be trusted is yours to say.
+    Hosts that very many pages link to, always with the same few links, so that a search for them is of
+    no use. Whether they can be trusted is your decision.
     """
     with open_registry(collection, database_url) as store, store.reading() as rows:
         found = wiki_named(rows, wiki)
@@ -413,7 +413,7 @@ def suggest_command(
 
 
 def _spelled(text: str, form: EntryForm) -> str:
-    """The entry as the list spells it; as it was typed when no list would take it today."""
+    """Return the entry in the list's spelling; as typed when it is invalid today."""
     try:
         return parse_entry(text, form).text
     except InputError:
@@ -421,7 +421,7 @@ def _spelled(text: str, form: EntryForm) -> str:
 
 
 def _known_links(store: RegistryStore, wiki: Wiki, entry: ExclusionEntry, *, mark: bool) -> int:
-    """How many links the entry names that are known on the wiki; their pages are marked."""
+    """Count the known links of the wiki that the entry names; their pages are marked if `mark` is set."""
     count, after = 0, ""
     wanted = LinkQuery(wiki_id=wiki.id, with_excluded=True)
     while True:

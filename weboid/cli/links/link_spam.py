@@ -60,10 +60,10 @@ def _owner_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group("spam")
 def spam_group() -> None:
-    """Keep the spam lists of farms and wikis, and see which pages have what they name.
+    """Manage the spam lists of farms and wikis, and show which pages have listed links.
 
-    A link that a list names is never asked for; it is noted with the page, and the line that names
-    it. See docs/link-search.md.
+    A listed link is never requested; it is stored with the page and the matching line. See
+    docs/link-search.md.
     """
 
 
@@ -92,13 +92,13 @@ def load_command(
     database_url: str,
     as_json: bool,
 ) -> int:
-    """Take a list as a wiki has it, in place of the one of that name.
+    """Load a list in a wiki's format, replacing the one of that name.
 
     `weboid wiki watch` fetches the lists of the wikis that it watches by itself.
 
-    A blacklist or whitelist has a fragment of a regular expression a line, as MediaWiki's Spam
+    A blacklist or whitelist has a fragment of a regular expression per line, as MediaWiki's Spam
     blacklist; a list of domains is the JSON of MediaWiki:BlockedExternalDomains.json. Lines that
-    cannot be run are named, and the rest is used.
+    cannot be run are reported, and the rest is used.
     """
     today = day_of(_CLOCK.now())
     given = _read(file, kind, name or file.name)
@@ -139,7 +139,7 @@ def load_command(
 def unload_command(
     *, name: str, wiki: str | None, farm: str | None, collection: Path, database_url: str
 ) -> int:
-    """Forget a list."""
+    """Delete a list."""
     with open_registry(collection, database_url) as store, store.writing() as rows:
         farm_id, wiki_id = _owner(store, wiki, farm)
         if not remove_list(rows, farm_id, name, wiki_id=wiki_id):
@@ -155,7 +155,7 @@ def unload_command(
 @database_option
 @json_option
 def lists_command(*, collection: Path, database_url: str, as_json: bool) -> int:
-    """Show the lists that are kept."""
+    """Show the stored lists."""
     with open_registry(collection, database_url) as store, store.reading() as rows:
         kept = lists_kept(rows)
         names = {farm.id: farm.name for farm in all_farms(rows)}
@@ -191,7 +191,7 @@ def lists_command(*, collection: Path, database_url: str, as_json: bool) -> int:
 def hits_command(
     *, wiki: str, limit: int, after: str, collection: Path, database_url: str, as_json: bool
 ) -> int:
-    """Show the pages of a wiki that have links which a list names."""
+    """Show the pages of a wiki that have listed links."""
     with open_registry(collection, database_url) as store, store.reading() as rows:
         found = wiki_named(rows, wiki)
         hits = spam_on(rows, found.id, limit=limit + 1, after=_place(after))
@@ -225,7 +225,7 @@ def hits_command(
 def test_command(
     *, urls: tuple[str, ...], wiki: str, collection: Path, database_url: str, as_json: bool
 ) -> int:
-    """Show what a wiki's rules make of URLs: watched, or why not."""
+    """Test URLs against a wiki's rules: watched, or why not."""
     with open_registry(collection, database_url) as store, store.reading() as rows:
         rules = RuleBook().rules_of(rows, wiki_named(rows, wiki).id)
     found = [classify_link(url, rules) for url in urls]
@@ -253,10 +253,10 @@ def test_command(
 def scan_command(
     *, wiki: str, dry_run: bool, collection: Path, database_url: str, as_json: bool
 ) -> int:
-    """Hold all links that are known against the lists, after they have changed.
+    """Match all known links against the lists, after the lists have changed.
 
-    Pages of the wiki that have such a link are marked, so that their feeder brings their links anew
-    and each is noted with its line.
+    Pages of the wiki that have such a link are marked, so that the wiki sync reads their links again and
+    stores each with its line.
     """
     with open_registry(collection, database_url) as store:
         with store.reading() as rows:
@@ -301,7 +301,7 @@ def _scan(store: RegistryStore, wiki: Wiki, *, dry_run: bool) -> tuple[int, dict
 
 
 def _owner(store: RegistryStore, wiki: str | None, farm: str | None) -> tuple[int, int]:
-    """Farm and wiki of a list; the wiki is `FARM_WIDE` when it is the farm's."""
+    """Return (farm, wiki) of a list; the wiki is `FARM_WIDE` when it is the farm's."""
     if (wiki is None) == (farm is None):
         raise InputError("Say whose list it is: --farm NAME, or --wiki DBNAME@FARM.")
     with store.reading() as rows:
@@ -383,9 +383,9 @@ def additions_command(
 ) -> int:
     """Show which accounts add links to one domain on several wikis.
 
-    For people who look into conflicts of interest and spam. A link is an account's only where the
-    revision that brought it is certain; look at the revision before you conclude anything. Additions
-    leave after 90 days. See docs/link-search.md.
+    For investigations of conflicts of interest and spam. A link is attributed to an account only where
+    the revision that added it is certain; look at the revision before you conclude anything. Additions
+    are deleted after 90 days. See docs/link-search.md.
     """
     since = day_of(_CLOCK.now()) - days + 1
     named = _domain(domain) if domain else ""

@@ -77,10 +77,10 @@ def recognise_command(
     profile: str,
     as_json: bool,
 ) -> int:
-    """Say which archive an address is of, of what page, and when.
+    """Recognise archive URLs: the archive, the archived page, and the time.
 
-    Nothing is asked without --ask. Ends with 1 when one of the addresses is no archive's, or is no copy
-    of the page that --of names. See docs/archives.md.
+    No request is made without --ask. Ends with 1 when one of the addresses is not an archive's, or is not
+    a copy of the page that --of names. See docs/archives.md.
     """
     documents = [_facts(url, recognise(url, own=front), reference) for url in urls]
     if ask:
@@ -109,7 +109,7 @@ async def _asked(
 
 
 async def _resolved(asker: ArchiveClient, found: ArchiveUrl | None) -> dict[str, Any]:
-    """What the archive says that the address is of."""
+    """Return the archived page and time as the archive itself reports them."""
     if found is None or not found.must_ask:
         return {}
     said = await resolve_address(asker, found)
@@ -200,11 +200,11 @@ def mirror_command(
     database_url: str,
     as_json: bool,
 ) -> int:
-    """Have archives elsewhere keep what was visited, or find copies of what could not be.
+    """Submit visited pages to other archives, or find copies of those that failed.
 
-    [links] mirror says which visits count: `failed` (those that brought nothing), `always`, or `never`.
-    After a good one Save Page Now is asked to take the page, too; after one that failed it is asked
-    as well, and the archives of [links] archives are asked for copies. See docs/archives.md.
+    [links] mirror selects the visits: `failed` (those without a result), `always`, or `never`. After a
+    good one Save Page Now is asked to archive the page, too; after one that failed it is asked as well,
+    and the archives of [links] archives are queried for copies. See docs/archives.md.
     """
     settings = registry_settings(profile, database_url, collection)
     wanted = MirrorMode(settings.links.mirror)
@@ -250,7 +250,7 @@ def mirror_command(
 def _round(
     task: "_CaptureMirror", start: datetime, limit: int, *, as_json: bool
 ) -> tuple[datetime, bool]:
-    """Mirror what waits; return from when the next round looks, and whether some are to come again."""
+    """Mirror what is waiting; return the next round's start time, and whether some have to be retried."""
     begun = CLOCK.now()
     todo = list(islice(task.waiting(start), limit))
     done = asyncio.run(task.do(todo))
@@ -262,7 +262,7 @@ def _round(
 
 @dataclass(frozen=True, slots=True)
 class _CaptureMirror:
-    """Reads what was visited, and has it mirrored."""
+    """Reader of recent visits that has them mirrored."""
 
     store: RegistryStore
     seen: CaptureOpinions
@@ -270,7 +270,7 @@ class _CaptureMirror:
     wanted: MirrorMode
 
     def waiting(self, since: datetime) -> Iterator[tuple[ObservedUrl, CaptureOutcome]]:
-        """Watched links that were visited since then, about which archives are to be asked."""
+        """Yield watched links visited since then for which archives are to be queried."""
         visits = (
             (identity_key(url), visited)
             for url, verdict in self.seen.verdicts(since)
@@ -291,7 +291,7 @@ class _CaptureMirror:
                     yield url, visited
 
     async def do(self, todo: list[tuple[ObservedUrl, CaptureOutcome]]) -> list[MirrorResult]:
-        """Ask archives about these, one after the other: they are asked gently anyway."""
+        """Query archives about these, one after the other, because requests are rate-limited anyway."""
         async with open_archives(self.settings) as archives:
             return [
                 await mirror_url(self.store, archives, url, visited, now=CLOCK.now())

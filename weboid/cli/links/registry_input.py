@@ -88,10 +88,10 @@ def wiki_command(
     database_url: str,
     as_json: bool,
 ) -> int:
-    """Add a wiki or change what is known of it; without NAME show all.
+    """Add a wiki or change its settings; without NAME show all.
 
-    NAME is a database's name and a farm's, such as dewiki@WMF; a farm is a project whose wikis belong
-    together, and readers of one are never told of pages of another. Without @ the farm is WMF.
+    NAME is a database name and a farm's, such as dewiki@WMF; a farm is a project whose wikis belong
+    together, and readers of one never see pages of another. Without @ the farm is WMF.
     """
     if name is None:
         return _show_all(collection, database_url, as_json=as_json)
@@ -201,11 +201,11 @@ def add_page_command(
     database_url: str,
     as_json: bool,
 ) -> int:
-    """Say which links a page of a wiki has.
+    """Set the links of a page of a wiki.
 
     WIKI is a name such as dewiki@WMF, PAGE the page's title; the wiki's number for the page is needed
-    once, by --id. URLs are read from standard input, one a line, when there are none or one is -. What
-    the page had besides is taken for gone, unless --add is given.
+    once, by --id. URLs are read from standard input, one a line, when there are none or one is -. Other
+    links of the page are removed, unless --add is given.
     """
     given = [url for url in urls if url != "-"]
     if not urls or "-" in urls:
@@ -323,7 +323,7 @@ def _size(stream: BufferedIOBase) -> int | None:
 
 
 def _digest(file: str, wiki: WikiName | None) -> bytes:
-    """What tells this import from others; empty for what cannot be read again."""
+    """Return the digest that identifies this import; empty for input that cannot be read again."""
     if file == "-":
         return b""
     found = Path(file).stat()
@@ -339,7 +339,7 @@ def _read(
     *,
     size: int | None,
 ) -> int:
-    """Put all rows of the file aside; how many lines were none."""
+    """Spool all rows of the file; return the number of invalid lines."""
     bad = number = 0
     task = progress.add_task("reading", total=size)
     rows = read_links(
@@ -441,7 +441,7 @@ def interwiki_command(*, known: Path, file: str) -> int:
 
 
 def _converted(lines: Iterable[str], prefixes: InterwikiMap) -> Iterator[str | int]:
-    """A JSON line for each link that has a URL; the number of a line that is none."""
+    """Yield a JSON line for each link that has a URL, and the number of each invalid line."""
     for number, line in enumerate(lines, start=1):
         cells = line.rstrip("\r\n").split("\t")
         if cells == [""] or (number == 1 and cells[0].strip().lower() == _HEAD):

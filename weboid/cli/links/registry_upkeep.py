@@ -45,7 +45,7 @@ _CLOCK = SystemClock()
 def passes_command(
     *, limit: int, collection: Path, database_url: str, profile: str, as_json: bool
 ) -> int:
-    """Show the latest passes, and whether everything is looked at in time.
+    """Show the latest passes, and whether all links are checked in time.
 
     A pass over all URLs should not take longer than [links] pass_days. This counts all URLs, which
     takes a while when there are many millions.
@@ -128,9 +128,10 @@ def _facts(row: CheckRunRow) -> dict[str, Any]:
 def purge_command(
     *, dry_run: bool, profile: str, collection: Path, database_url: str, as_json: bool
 ) -> int:
-    """Forget URLs, links and pages that nobody has seen for `[links] keep_days`, and old looks.
+    """Delete URLs, links and pages that were not seen for `[links] keep_days`, and old check results.
 
-    To be run once a day. It works in small steps, beside all else, and may be stopped at any moment.
+    To be run once a day. It works in small steps, concurrently with other commands, and may be stopped at
+    any moment.
     """
     keep_days = load_profile(profile).links.keep_days
     today = day_of(_CLOCK.now())

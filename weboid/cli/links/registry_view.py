@@ -55,7 +55,7 @@ class _ListingQuery(NamedTuple):
 
 
 class _ListingRow(NamedTuple):
-    """What is shown, and the place from which to go on."""
+    """Listing rows, and the position from which to continue."""
 
     facts: dict[str, Any]
     place: tuple[int, ...]
@@ -85,7 +85,7 @@ def list_command(
 ) -> int:
     """List URLs, a wiki's links, or its pages.
 
-    With --json a line is an object, and the last line says where to go on: {"after": PLACE}.
+    With --json a line is an object, and the last line holds the continuation: {"after": PLACE}.
     """
     if as_pages and wiki_name is None:
         raise InputError("Say whose pages: --wiki NAME.")
@@ -152,7 +152,7 @@ def _links(reader: Reader, asked: _ListingQuery) -> list[_ListingRow]:
 
 
 def url_json(row: UrlRow) -> dict[str, Any]:
-    """A URL as JSON values."""
+    """Return a URL as JSON values."""
     return {
         "url": row.url,
         "state": row.state.name.lower(),
@@ -167,7 +167,7 @@ def url_json(row: UrlRow) -> dict[str, Any]:
 
 
 def day_text(day: int | None) -> str | None:
-    """The day's date; None for none."""
+    """Return the day's date; None for none."""
     return None if day is None else str(date_of(day))
 
 
@@ -237,7 +237,7 @@ def show_command(
 ) -> int:
     """Show what is known of a URL: its state, its history, where it is cited, copies, quirks.
 
-    Of a link that is not watched, since it is no valid address or leads to a missing page of the farm, the
+    For a link that is not watched, because it is invalid or its target is a missing page of the farm, the
     reason and the pages that have it are shown.
     """
     identity, fault = _identity(url)
@@ -274,7 +274,7 @@ def show_command(
 
 
 def _identity(url: str) -> tuple[str, BadUrlError | None]:
-    """Return the URL's identity key; empty, and why, when it has none."""
+    """Return the URL's identity key; or an empty key and the error."""
     try:
         return identity_key(fetch_key(url, allow_single_label=True)), None
     except BadUrlError as error:
@@ -282,7 +282,7 @@ def _identity(url: str) -> tuple[str, BadUrlError | None]:
 
 
 def _say_refused(url: str, uses: list[RefusedUse], names: dict[int, str], *, as_json: bool) -> None:
-    """Tell of a link that is on pages and not watched."""
+    """Print a link that is on pages and not watched."""
     pages = [
         {
             "wiki": names.get(use.page.wiki_id, ""),
