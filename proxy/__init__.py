@@ -1,1 +1,1 @@
-"""The WARC-writing proxy and what is said to it."""
+"""WARC-writing proxy and its control protocol."""

@@ -1,8 +1,8 @@
 """Recorder process: python -m proxy --collection DIR --control SOCKET.
 
-Reads its settings as one JSON line from standard input, recovers what a crash left, prints one JSON
-line ``{"ready": true, "port": …, "spki": …, "recovered": […]}`` and serves until standard input
-ends; so it never outlives the process that started it. What was handed over is written before it exits.
+Reads its settings as one JSON line from standard input, runs crash recovery, prints one JSON line
+``{"ready": true, "port": …, "spki": …, "recovered": […]}`` and serves until standard input ends, so
+that it never outlives its parent process. Accepted records are written before it exits.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from proxy.process import run_proxy, tune_interpreter
 
 
 def main() -> None:
-    """Run the proxy until it is told to stop."""
+    """Run the proxy until standard input ends or a termination signal arrives."""
     parser = argparse.ArgumentParser(prog="proxy", description=__doc__)
     parser.add_argument("--collection", type=Path, required=True)
     parser.add_argument("--control", type=Path, required=True)

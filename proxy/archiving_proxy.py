@@ -33,12 +33,12 @@ MAX_CONNECTIONS = 1024
 
 @dataclass(frozen=True, slots=True)
 class ListenAddress:
-    """Where browsers come.
+    """Listening address for browsers.
 
     Attributes:
         host: the address to listen on.
-        port: 0: a free one.
-        advertise: the host that browsers are told; empty: the address listened on.
+        port: the TCP port; 0 selects a free one.
+        advertise: the host that browsers are given; empty: the address listened on.
     """
 
     host: str = "127.0.0.1"
@@ -50,17 +50,17 @@ LOOPBACK = ListenAddress()
 
 
 class ArchivingProxy(WarcProxy):  # type: ignore[misc]
-    """Listens for browsers. `serve_forever` in a thread, then `shutdown` and `close`.
+    """Proxy server for browsers. Run `serve_forever` in a thread, then `shutdown` and `close`.
 
     Attributes:
-        reached_at: host and port by which browsers reach it.
-        leaving: set it, and no visit is opened any more.
-        visits: who may use it.
-        limits: how much they may receive.
-        disk: where it goes.
-        open_handlers: the browser connections that are open.
-        archivist: where records go.
-        ca: who speaks in origins' names.
+        reached_at: host and port at which browsers reach it.
+        leaving: event; once set, no new visit is opened.
+        visits: registry of open visits.
+        limits: limits on received bytes.
+        disk: disk reserve of the collection.
+        open_handlers: handlers of the open browser connections.
+        archivist: writer of the records.
+        ca: certificate authority for the origins' host names.
     """
 
     daemon_threads = True
@@ -77,19 +77,19 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
         egress: Egress | None = None,
         listen: ListenAddress = LOOPBACK,
     ) -> None:
-        """Open what it needs, and listen.
+        """Open the stores and start listening.
 
         Args:
             layout: the collection.
             settings: the profile.
-            now_ms: the time.
-            spool_folder: for bodies that are too long for the memory.
-            tally: where received bytes are counted.
-            egress: the way out; None: as the settings say.
-            listen: where browsers come.
+            now_ms: the clock, in milliseconds since 1970 UTC.
+            spool_folder: folder for bodies that exceed the memory allowance.
+            tally: counter of received bytes.
+            egress: connector to the network; None: built from the settings.
+            listen: listening address for browsers.
 
         Raises:
-            UnavailableError: nothing can listen there.
+            UnavailableError: the address cannot be listened on.
         """
         # warcprox's own constructor makes its RSA authority, connection pool and caches; of all
         # that only the pooled server is wanted.
@@ -133,18 +133,18 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
         self.keep_from(self.server_address)
 
     def keep_from(self, listener: tuple[str, int]) -> None:
-        """Never lead a page to that listener of this process, whatever the settings allow (C-01)."""
+        """Block connections to that listener of this process, whatever the settings are (C-01)."""
         self._egress.refuse_listener(*listener[:2])
 
     def server_bind(self) -> None:
-        """Bind without asking the DNS for our own name, as HTTPServer would."""
+        """Set up the listening socket without HTTPServer's DNS look-up of its own name."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = self.server_address[:2]
 
     def reaches(self, host: str, port: int) -> bool:
-        """Whether a connection to the host can be opened; it is closed at once."""
+        """Return whether a connection to the host can be opened; it is closed at once."""
         try:
             self._egress.connect(host, port).close()
         except (PermanentError, TransientError):
@@ -152,7 +152,7 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
         return True
 
     def close(self) -> None:
-        """Write what is left and let go of everything; after `shutdown`."""
+        """Write what is pending and release all resources; call after `shutdown`."""
         self.socket.close()
         for handler in list(self.open_handlers):
             handler.abort()  # an idle connection must not hold up the end

@@ -1,15 +1,13 @@
-"""Archivist: the one thread that dedups, writes WARCs and commits index rows.
+"""Archivist: the one thread of a process that dedups, writes WARCs and commits index rows.
 
-One thread a process takes what has gathered (group commit) and, holding the index's write lock:
-claims each payload, writes `response` or `revisit`, forces the files to disk, settles the claims,
-then commits the rows. So of many equal payloads exactly one becomes a `response`, in all processes
-together (`proxy.payloads`); a digest is known only when its record is on disk; and nothing is
-acknowledged before that.
+It takes all queued jobs as one batch (group commit) and, inside an index transaction: claims each
+payload, writes `response` or `revisit`, syncs the files, settles the claims, and commits the rows.
+Of many equal payloads exactly one becomes a `response` across all processes (`warc.dedup`), a digest
+becomes known only when its record is on disk, and nothing is acknowledged earlier.
 
-A record whose payload another machine is writing waits for a later batch, and whoever asks for all
-to be on disk waits with it. Nothing is claimed while it waits. A batch that fails is taken back
-whole, and every visit in it is told. An index of several machines that is out of reach is waited
-for (`proxy.index_batch`).
+A record whose payload another machine is writing is postponed to a later batch, and so is every later
+flush barrier. No claim is held while it waits. A batch that fails is rolled back as a whole, and each
+visit in it receives the error. An unreachable shared index is retried (`proxy.index_batch`).
 """
 
 import logging
@@ -55,24 +53,24 @@ RECORD_ID_LIMIT = 10_000  # a page's revisits mostly refer to what the same run 
 
 
 class RecordIds:
-    """Record identifiers by file and offset, the last `limit` ones. Used from one thread."""
+    """Record identifiers by file and offset; keeps the last `limit`. For use from one thread."""
 
     def __init__(self, limit: int = RECORD_ID_LIMIT) -> None:
         self._limit = limit
         self._ids: OrderedDict[tuple[str, int], str] = OrderedDict()
 
     def note(self, at: RecordLocation, record_id: str) -> None:
-        """Remember the identifier of the record that was written there."""
+        """Store the identifier of the record at that location."""
         self._ids[at.filename, at.offset] = record_id
         if len(self._ids) > self._limit:
             self._ids.popitem(last=False)
 
     def find(self, original: OriginalRecord) -> str:
-        """Return the identifier of the record that holds the payload; empty when it is not known."""
+        """Return the identifier of the record that holds the payload; empty when unknown."""
         return self._ids.get((original.filename, original.offset), "")
 
     def clear(self) -> None:
-        """Forget all: records were taken back, and others may take their places."""
+        """Clear all identifiers: after a rollback other records may take the same locations."""
         self._ids.clear()
 
 
@@ -91,10 +89,10 @@ EXIT_DISK = 74  # sysexits.h: EX_IOERR
 
 
 class Archivist:
-    """Owns the process's WARCs and its index connection. Thread-safe; `close` it.
+    """Owner of the process's WARC files and its index connection. Thread-safe; `close` it.
 
     Attributes:
-        taken: exchanges handed over so far.
+        taken: number of exchanges accepted so far.
     """
 
     def __init__(
@@ -106,7 +104,7 @@ class Archivist:
         now: Callable[[], datetime],
         facts: Mapping[str, str] = _NO_FACTS,
     ) -> None:
-        """Take what is written by which settings; `facts` are named in each file's `warcinfo`."""
+        """Open the stores and start the thread; `facts` are written to each file's `warcinfo`."""
         self._settings = settings
         self._facts = dict(facts)
         self._ids = RecordIds()
@@ -138,7 +136,7 @@ class Archivist:
         self._thread.start()
 
     def hand_over(self, recorded: RecordedExchange) -> None:
-        """Take an exchange; its ledger entry says later how it was kept."""
+        """Add an exchange to the queue; blocks while the backlog is full. Sets the log entry's outcome."""
         with self._lock:
             while self._backlog > BACKLOG_BYTES or len(self._jobs) > BACKLOG_RECORDS:
                 self._room.wait()
@@ -152,7 +150,7 @@ class Archivist:
             self._arrived.set()
 
     def write(self, artifacts: tuple[PendingArtifact, ...]) -> list[RecordLocation]:
-        """Write artifacts; returns when they are on disk and in the index.
+        """Write artifacts; return when they are on disk and in the index.
 
         Raises:
             DiskFullError: the disk is full.
@@ -163,7 +161,7 @@ class Archivist:
         return job.done.result()
 
     def flush(self) -> None:
-        """Return when all that was handed over before is on disk and in the index."""
+        """Wait until all jobs accepted so far are on disk and in the index."""
         barrier = FlushBarrier()
         self._ask(barrier)
         barrier.done.result()
@@ -175,7 +173,7 @@ class Archivist:
         self._arrived.set()
 
     def require_stores(self) -> None:
-        """Check that payloads can be claimed, and that the index is in reach.
+        """Check that the dedup index and the captures index are available.
 
         Raises:
             DedupUnavailableError: the dedup index does not answer.
@@ -187,7 +185,7 @@ class Archivist:
             raise IndexUnavailableError(str(lost))
 
     def close(self) -> None:
-        """Write what is left, close the files, give them their final names."""
+        """Write pending jobs, close the files and rename them to their final names."""
         self._closing = True
         self._urgent.set()
         self._arrived.set()
@@ -227,7 +225,7 @@ class Archivist:
             return  # the next claim says so to those whom it concerns
 
     def _take(self) -> list[Job]:
-        """All that has gathered, first what had to wait."""
+        """Return all queued jobs, postponed ones first."""
         with self._lock:
             batch = [*self._put_off.take(), *self._jobs]
             self._jobs.clear()
@@ -236,12 +234,12 @@ class Archivist:
         return batch
 
     def _settle(self, batch: list[Job]) -> None:
-        """Write the batch and tell everyone, whatever happens."""
+        """Write the batch, retrying as needed, and complete every job with a result or an error."""
         while not self._try(batch):
             self._take_back()
 
     def _try(self, batch: list[Job]) -> bool:
-        """Write the batch; False when it is to be taken back and tried again."""
+        """Write the batch; return False when it must be rolled back and tried again."""
         try:
             self._reach.pay()
             done, locations = self._commit(batch)
@@ -269,7 +267,7 @@ class Archivist:
         return True
 
     def _tell(self, done: SortedBatch, locations: dict[int, list[RecordLocation]]) -> None:
-        """Tell everyone whose records are on disk; keep for later what waits for others."""
+        """Complete jobs whose records are on disk; postpone those that wait for another machine."""
         put_off = self._put_off.add(done.put_off)
         with self._lock:
             self._backlog += put_off
@@ -284,7 +282,7 @@ class Archivist:
                 job.done.set_result(None)
 
     def _go_without(self, batch: list[Job], error: DedupUnavailableError) -> None:
-        """Fail what needs a claim; the rest is written."""
+        """Reject the jobs that need a claim and write the others."""
         log.warning("archivist.unclaimed error=%s", error)
         rest: list[Job] = []
         for job in batch:
@@ -340,7 +338,7 @@ class Archivist:
 
     @contextmanager
     def _certainly(self) -> Iterator[None]:
-        """A transaction of the index. When it fails and its records stay, they are owed to it."""
+        """Open an index transaction. If only its commit fails, its rows go to the backlog."""
         try:
             with self._index.transaction():
                 yield
@@ -360,7 +358,7 @@ class Archivist:
     def _claimed(
         self, keys: Collection[PayloadKey]
     ) -> Iterator[dict[PayloadKey, OriginalRecord | Claim]]:
-        """Whose the payloads are; the claims are given up when the batch fails."""
+        """Claim the payloads and yield the answers; release the claims when the batch fails."""
         answers = self._payloads.claim(keys, self._settings.dedup_also)
         try:
             yield answers
@@ -369,10 +367,10 @@ class Archivist:
             raise
 
     def _settle_claims(self, originals: dict[PayloadKey, OriginalRecord]) -> None:
-        """Say that these records are on disk.
+        """Mark the claims as settled: these records are on disk.
 
         Raises:
-            LostClaimsError: somebody else has written the payloads, or is about to.
+            LostClaimsError: another process has written the payloads or has taken the claims over.
         """
         if self._payloads.settle(originals):
             raise LostClaimsError
@@ -384,7 +382,7 @@ class Archivist:
         self._artifacts.keep()
 
     def _payload_key(self, recorded: RecordedExchange) -> PayloadKey | None:
-        """What dedup knows the payload by; None when it is not to be shared."""
+        """Return the dedup key of the payload; None when it must not be shared."""
         if recorded.payload is None or recorded.entry.truncated or recorded.entry.status == 304:
             return None
         if recorded.payload_size < self._settings.dedup_min_bytes:
@@ -473,7 +471,7 @@ class Archivist:
 def _exchange_row(
     recorded: RecordedExchange, at: RecordLocation, original: OriginalRecord | None
 ) -> CaptureRow:
-    """The row of a record just written; straight, since there is one for each request."""
+    """Return the index row of a record just written; on the hot path of every request."""
     entry = recorded.entry
     return CaptureRow(
         urlkey=key_or_empty(entry.url),

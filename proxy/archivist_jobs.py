@@ -1,7 +1,7 @@
 """Jobs of the archivist: artifacts, barriers and postponed records.
 
-A payload that another machine is writing makes its record wait for a later batch. Who asks for all
-to be on disk waits behind it. All others go on.
+A record whose payload another machine is writing waits for a later batch, and flush barriers wait
+behind it. All other jobs proceed.
 """
 
 from collections.abc import Mapping
@@ -25,12 +25,12 @@ BUSY_LIMIT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class PendingArtifact:
-    """A record that the worker made of a page, to be written as `resource`.
+    """Artifact that the worker derived from a page, to be written as `resource`.
 
     Attributes:
         uri: ``urn:KIND:URL``.
-        date: the moment of the page it belongs to.
-        document: the URL of the document it was made of, for WARC-Concurrent-To.
+        date: WARC-Date: the moment of the page it belongs to.
+        document: the URL of the source document, for WARC-Concurrent-To.
     """
 
     uri: str
@@ -43,7 +43,7 @@ class PendingArtifact:
 
 @dataclass(slots=True)
 class WriteJob:
-    """Artifacts to write; `done` gets their places."""
+    """Artifacts to write; `done` resolves to their locations."""
 
     artifacts: tuple[PendingArtifact, ...]
     done: "Future[list[RecordLocation]]" = field(default_factory=Future)
@@ -51,7 +51,7 @@ class WriteJob:
 
 @dataclass(slots=True)
 class FlushBarrier:
-    """Somebody who waits until all that was handed over before is on disk."""
+    """Barrier that is completed when all jobs before it are on disk."""
 
     done: "Future[None]" = field(default_factory=Future)
 
@@ -61,7 +61,7 @@ Job = RecordedExchange | WriteJob | FlushBarrier
 
 @dataclass(slots=True)
 class SortedBatch:
-    """A batch: what is done now, what is put off, and what has been put off for too long."""
+    """Batch split into jobs that are ready, postponed, and postponed beyond the time limit."""
 
     ready: list[Job] = field(default_factory=list)
     put_off: list[Job] = field(default_factory=list)
@@ -69,7 +69,7 @@ class SortedBatch:
 
 
 class PostponedJobs:
-    """The jobs that wait for other machines, and for which payloads. Used from one thread."""
+    """Jobs that wait for other machines, and the payload keys they wait for. Used from one thread."""
 
     def __init__(self, limit_s: float = BUSY_LIMIT_S) -> None:
         self._limit_s = limit_s
@@ -82,7 +82,7 @@ class PostponedJobs:
 
     @property
     def keys(self) -> list[PayloadKey]:
-        """The payloads that others are writing."""
+        """Return the payload keys that other machines are writing."""
         return list(self._waiting)
 
     def sort(
@@ -92,13 +92,13 @@ class PostponedJobs:
         answers: Mapping[PayloadKey, OriginalRecord | Claim],
         now: float,
     ) -> SortedBatch:
-        """What to do with each job of the batch, in its order.
+        """Sort the jobs of the batch into ready, postponed and overdue, in their order.
 
         Args:
             batch: the jobs.
-            keys: `id` of a job -> its payload.
-            answers: what `Payloads.claim` said.
-            now: seconds of a clock that never goes back.
+            keys: `id` of a job -> its payload key.
+            answers: the result of `PayloadIndex.claim`.
+            now: seconds of a monotonic clock.
         """
         busy = {key for key, answer in answers.items() if answer is Claim.BUSY}
         self._waiting |= busy
@@ -116,18 +116,18 @@ class PostponedJobs:
         return done
 
     def add(self, jobs: list[Job]) -> int:
-        """Put the jobs off; how many bytes they hold."""
+        """Add jobs to wait; return the bytes they hold."""
         self._jobs += jobs
         return sum(job.spool.size for job in jobs if isinstance(job, RecordedExchange))
 
     def take(self) -> list[Job]:
-        """The jobs that were put off, for another try."""
+        """Take out and return the postponed jobs, for another try."""
         jobs, self._jobs = self._jobs, []
         self._waiting.clear()
         return jobs
 
     def too_late(self) -> TransientError:
-        """What is said of an overdue job."""
+        """Return the error for an overdue job."""
         return TransientError(
             f"Another machine has been writing the same payload for over {self._limit_s:.0f} s:"
             " see whether its disk answers. The page is tried again."
@@ -160,7 +160,7 @@ def artifact_member(artifact: PendingArtifact) -> tuple[str, bytes]:
 
 
 def artifact_row(artifact: PendingArtifact, digest: str, at: RecordLocation) -> CaptureRow:
-    """The artifact's row."""
+    """Return the index row of the artifact."""
     return capture_row(
         Capture(
             url=artifact.uri,

@@ -12,11 +12,11 @@ TLS_PIECE_BYTES = 1 << 14  # OpenSSL hands out a record at a time, and none is l
 
 
 class ConnectionLostError(TransientError):
-    """The peer went away, or kept silent for too long."""
+    """Peer disconnected or timed out."""
 
 
 class BrowserConnection:
-    """Reads what the browser says, and answers. Owned by one thread."""
+    """Reader and writer of one browser socket. Owned by one thread."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -24,17 +24,17 @@ class BrowserConnection:
         self._piece_bytes = TLS_PIECE_BYTES if isinstance(sock, ssl.SSLSocket) else PIECE_BYTES
 
     def abort(self) -> None:
-        """Wake whoever reads from it or sends to it, from another thread; never raises."""
+        """Cancel blocked reads and sends from another thread; never raises."""
         with suppress(
             OSError
         ):  # the plain one: that of `ssl` has the reader take ciphertext for data
             socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
 
     def speaks_tls(self) -> bool:
-        """Whether what comes next is a TLS handshake; waits for its first byte and leaves it there.
+        """Return whether a TLS handshake follows; waits for its first byte without consuming it.
 
         Raises:
-            ConnectionLostError: the peer went away, or kept silent.
+            ConnectionLostError: the peer disconnected or timed out.
         """
         try:
             first = bytes(self._unread[:1]) or self.sock.recv(1, socket.MSG_PEEK)
@@ -44,15 +44,15 @@ class BrowserConnection:
 
     @property
     def has_unread(self) -> bool:
-        """Whether something came that nobody has read yet."""
+        """Return whether received data has not been read yet."""
         return bool(self._unread)
 
     def read_head(self) -> bytes | None:
-        """The next message's head, its blank line included; None when the peer is done.
+        """Read the next message's head with its blank line; None when the peer has closed.
 
         Raises:
-            MalformedMessageError: it is longer than any head should be.
-            ConnectionLostError: the peer went away in the midst of it, or kept silent.
+            MalformedMessageError: it exceeds the size limit for heads.
+            ConnectionLostError: the peer disconnected within it, or timed out.
         """
         unread, searched = self._unread, 0
         while (end := find_head_end(unread, searched)) < 0:
@@ -70,10 +70,10 @@ class BrowserConnection:
         return head
 
     def read_piece(self) -> bytes:
-        """Whatever comes next; empty at the end.
+        """Read the data that comes next; empty at the end.
 
         Raises:
-            ConnectionLostError: the peer went away, or kept silent.
+            ConnectionLostError: the peer disconnected or timed out.
         """
         if self._unread:
             piece = bytes(self._unread)
@@ -82,14 +82,14 @@ class BrowserConnection:
         return self._receive()
 
     def unread(self, data: bytes) -> None:
-        """Put back what belongs to the next message."""
+        """Put back data that belongs to the next message."""
         self._unread[:0] = data
 
     def send(self, data: bytes | bytearray) -> None:
-        """Send all of it.
+        """Send all of the data.
 
         Raises:
-            ConnectionLostError: the peer went away.
+            ConnectionLostError: the peer disconnected.
         """
         try:
             self.sock.sendall(data)

@@ -1,9 +1,9 @@
 """Certificate authority of the recorder and its per-host TLS contexts.
 
-warcprox's authority makes RSA certificates and loads them from disk for every connection. Here the
-keys are on P-256 (a handshake's signature costs a tenth of RSA's), one leaf key serves all hosts so
-that the browser can be told to trust exactly that key (`spki`), and each host's TLS context is made
-once and kept, so that the browser's sessions can be resumed.
+warcprox's authority makes RSA certificates and loads them from disk for every connection. Here keys
+are on P-256 (a handshake signature costs a tenth of RSA's), one leaf key serves all hosts so that the
+browser can be configured to trust exactly that key (`spki`), and each host's TLS context is made once
+and cached, so that browser sessions can be resumed.
 """
 
 import base64
@@ -30,12 +30,7 @@ _CLOCK_SKEW = timedelta(days=1)  # clocks differ
 
 
 class RecorderAuthority(CertificateAuthority):  # type: ignore[misc]
-    """A CA whose key lives in the collection's ``ca`` folder, readable by its owner only.
-
-    Attributes:
-        spki: base64 SHA-256 of the leaf key's SubjectPublicKeyInfo, for the browser's pin.
-        certificate: its root, as PEM, for those who are no browser.
-    """
+    """Certificate authority whose key file, in the folder ``ca``, is readable by the owner only."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -59,7 +54,7 @@ class RecorderAuthority(CertificateAuthority):  # type: ignore[misc]
     def generate_ca_root(
         self, ca_file: str, ca_name: str, hash_func: hashes.SHA256 | None = None
     ) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-        """A new root, written to `ca_file` for its owner's eyes only."""
+        """Create a root and write it to `ca_file`, readable by the owner only."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, ca_name)])
         now = datetime.now(UTC)  # noqa: TID251 validity is the one thing here that is about time
@@ -80,7 +75,7 @@ class RecorderAuthority(CertificateAuthority):  # type: ignore[misc]
         return certificate, key
 
     def context_for(self, host: str) -> ssl.SSLContext:
-        """The TLS context that answers for `host`; made once, then kept.
+        """Return the server TLS context for `host`; made once, then cached.
 
         The certificate covers the host's parent domain and its children, as warcprox's do.
         """
@@ -123,7 +118,7 @@ class RecorderAuthority(CertificateAuthority):  # type: ignore[misc]
 
 
 def _leaf_key(path: Path) -> ec.EllipticCurvePrivateKey:
-    """The key of all host certificates: kept, so that browsers need to be told of one only."""
+    """Load or create the key of all host certificates, so that browsers need one pin only."""
     if path.exists():
         key = serialization.load_pem_private_key(path.read_bytes(), password=None)
         if isinstance(key, ec.EllipticCurvePrivateKey):
@@ -134,7 +129,7 @@ def _leaf_key(path: Path) -> ec.EllipticCurvePrivateKey:
 
 
 def _write_private(path: Path, data: bytes) -> None:
-    """Write the file with mode 0600, whole or not at all."""
+    """Write the file with mode 0600, atomically."""
     partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     with os.fdopen(os.open(partial, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600), "wb") as file:
         file.write(data)
@@ -142,7 +137,7 @@ def _write_private(path: Path, data: bytes) -> None:
 
 
 def _parent_domain(host: str) -> str:
-    """The parent domain when it still has a dot, else the host itself."""
+    """Return the parent domain when it still has a dot, else the host itself."""
     if host.startswith("[") or host.replace(".", "").isdigit():
         return host
     parent = host.partition(".")[2]

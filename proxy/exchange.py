@@ -1,7 +1,7 @@
-"""One request and its response: forwarded, relayed, hashed and handed over.
+"""One request and its response: forwarded, relayed, hashed and handed to the archivist.
 
-The browser gets the response as it comes. When the browser goes away the rest is still fetched, up
-to the limits: a download that the browser refuses is kept from the response that announced it.
+The browser receives the response while it arrives. If the browser disconnects, the rest is still
+fetched, up to the limits: so a download that the browser cancels is archived whole.
 """
 
 import hashlib
@@ -45,15 +45,15 @@ _GZIP_WRAPPER, _ZLIB_WRAPPER = 31, 15  # window bits, as zlib has them
 
 
 def identify_payload(head: ResponseHead, beginning: bytes) -> str:
-    """The media type of the payload by itself, as `core.mime_sniffer.sniff` names it.
+    """Return the media type identified from the payload's first bytes (`core.mime_sniffer.sniff`).
 
     Args:
-        head: of its response.
+        head: the response's head.
         beginning: the body's first bytes without their transfer coding.
 
     Returns:
-        Empty when nobody can tell: there is no payload, a part from its midst, or a coding that is
-        not read here (br).
+        Empty when it cannot be identified: no payload, a range that does not begin at byte 0, or a
+        content coding that is not decoded here (br).
     """
     if not beginning or (head.status == 206 and not _is_from_start(head)):
         return ""
@@ -89,17 +89,17 @@ MAX_INTERIM = 20  # responses with 1xx before the one that counts
 
 @dataclass(slots=True)
 class RecordedExchange:
-    """A finished exchange, for whoever writes it.
+    """Finished exchange, ready to be written.
 
     Attributes:
-        request: the request as the origin got it; of a visit with a login without its secrets.
-        head: the response's; likewise.
-        spool: the response's body as it came.
+        request: the request as sent to the origin; with a login, secrets are redacted.
+        head: the response's head; likewise.
+        spool: the response's body as received.
         block: running SHA-256 of head and body.
         payload: running SHA-256 of the body without its transfer coding; None when the coding was
-            broken or cut short, so that nobody could tell the payload.
-        body: running SHA-256 of the body as it came; the same object when it has no coding, None
-            after a head that readers end elsewhere: they would take a part of it for payload.
+            broken or cut short, so that the payload is undefined.
+        body: running SHA-256 of the body as received; the same object when it has no coding, None
+            after a head that other readers end elsewhere, which changes what they take for payload.
         payload_size: bytes of the body without its transfer coding.
     """
 
@@ -116,7 +116,7 @@ class RecordedExchange:
 
 @dataclass(frozen=True, slots=True)
 class ExchangeContext:
-    """What every exchange needs: the way out, the limits, and where records go."""
+    """Shared dependencies of all exchanges: upstream connector, limits and record sink."""
 
     upstream: UpstreamConnector
     settings: ProxySettings
@@ -128,12 +128,12 @@ class ExchangeContext:
 
 
 def left_out_reason(what: str, stored: StoredLevel) -> str:
-    """Return the ledger's reason for a request that the stored level leaves out."""
+    """Return the log reason for a request that the stored level leaves out."""
     return f"level: {what} is not recorded at {stored}"
 
 
 class NoResponseError(Exception):
-    """No response came. `status` is what we answer instead, `reason` goes into the ledger."""
+    """Exchange without a response. `status` is sent to the browser, `reason` goes into the log."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -142,16 +142,16 @@ class NoResponseError(Exception):
 
 
 class Exchange:
-    """One request on its way. `run` does it all; `cut` ends it from another thread.
+    """One request in flight. `run` does all of it; `cut` ends it from another thread.
 
     Attributes:
-        visit: whose it is.
+        visit: the visit it belongs to.
         awaited: whether the seal of the visit waits for it.
-        ranged: whether the browser asked for a part that is all of it, and the origin for the whole.
-        location: where the response redirects to; empty when it does not.
-        sent_to: the origin and the request, once it was made.
+        ranged: whether the browser asked for a range that is the whole, and the origin for the whole.
+        location: the redirect's target; empty for other responses.
+        sent_to: the origin and the request, once it was built.
         switches: whether the origin may switch protocols (RFC 9110, 7.8); a seal does not wait
-            for what then goes on without end.
+            for such a connection, which has no natural end.
     """
 
     switches: ClassVar[bool] = False
@@ -181,7 +181,7 @@ class Exchange:
         self._waiting = CancelSignal()
 
     def cut(self, reason: str) -> None:
-        """End it now; what came so far is recorded as truncated for `reason`."""
+        """Cancel it now; the data received so far is recorded as truncated for `reason`."""
         self._cut_for = reason
         self._waiting.set()
         connection, browser = self._connection, self._browser
@@ -193,21 +193,21 @@ class Exchange:
     def run(
         self, origin: Origin, request: bytes, browser: BrowserConnection | None, *, keep_alive: bool
     ) -> bool:
-        """Send the request, pass the response back, hand the record over.
+        """Send the request, relay the response, and hand the record to the archivist.
 
         Args:
-            origin: where to.
+            origin: the origin server.
             request: head and body in origin form.
-            browser: who gets the response; None when it is only kept.
-            keep_alive: whether the browser means to go on.
+            browser: receiver of the response; None when it is only archived.
+            keep_alive: whether the browser keeps its connection open.
 
         Returns:
             Whether the browser's connection can carry another request.
 
         Raises:
             NoResponseError: there is nothing to record, or the visit's stored level leaves it out;
-                the browser has been told nothing yet.
-            OSError: the spool's disk.
+                nothing has been sent to the browser yet.
+            OSError: the spool cannot be written.
         """
         self._browser = browser
         self.sent_to = (origin, request)
@@ -215,7 +215,7 @@ class Exchange:
         return self._deliver(answer, request, keep_alive=keep_alive)
 
     def _deliver(self, answer: Answer, request: bytes, *, keep_alive: bool) -> bool:
-        """Pass the response back and hand the record over; returns and raises as `run`."""
+        """Send the response to the browser and hand the record over; return and raise as `run`."""
         head, connection, rest = answer
         if head.status in _REDIRECTS:
             self.location = (head.get(b"location") or b"").decode("latin-1")
@@ -267,14 +267,14 @@ class Exchange:
         return keep_alive
 
     def leave_out(self, head: ResponseHead, mime: str) -> NoResponseError:
-        """Note that the response is not recorded for its type; return what says so to the browser."""
+        """Mark the response as left out for its type; return the error for the browser."""
         entry = self.entry
         entry.kept, entry.status, entry.mime = RequestOutcome.LEFT_OUT, head.status, head.mime
         entry.truncated, entry.reason = "", left_out_reason(mime, self.visit.stored)
         return NoResponseError(403, entry.reason)
 
     def _ask(self, origin: Origin, request: bytes) -> Answer:
-        """The response's head, the connection, and the bytes of the body that came with it."""
+        """Send the request; return response head, connection and body bytes that came with the head."""
         self.entry.sent = len(request)
         fresh = self.entry.method not in _IDEMPOTENT
         while True:
@@ -365,7 +365,7 @@ class Exchange:
             buffer += piece
 
     def read_more(self, connection: OriginConnection, body: BodyParser, received: int) -> Bytes:
-        """What has come of the body; empty when it is over, whole or not (then truncated says)."""
+        """Return the next body bytes; empty at the end or when truncated (`entry.truncated`)."""
         limits, entry = self._tools.limits, self.entry
         excess = limits.excess(self.visit, received, self._tools.monotonic() - self._started)
         if excess is not None:
@@ -390,9 +390,9 @@ class Exchange:
         return data if len(data) <= room else data[:room]
 
     def _gather(self, connection: OriginConnection, left: int | None) -> Bytes:
-        """What is there, up to `GATHER_BYTES`; waits for the first of it only.
+        """Return available data, up to `GATHER_BYTES`; blocks for the first piece only.
 
-        Of a body that is known to go on, whole records are read as long as they come.
+        When the remaining length is known, whole TLS records are read as long as they arrive.
         """
         sock, most = connection.sock, connection.read_bytes
         if left is not None and left > most:
@@ -430,7 +430,7 @@ class Exchange:
         return block
 
     def count(self, size: int) -> None:
-        """Count what came against the limits."""
+        """Count received bytes against the limits."""
         self._tools.limits.count(self.visit, size)
 
     def _settle(
@@ -440,7 +440,7 @@ class Exchange:
         body: BodyParser,
         relay: "_ResponseRelay",
     ) -> None:
-        """Fill in the ledger and give the connection back."""
+        """Complete the log entry and return the connection to the pool."""
         entry = self.entry
         entry.status = head.status
         entry.mime = head.mime
@@ -461,7 +461,7 @@ class Exchange:
 
 
 class _ResponseRelay:
-    """Passes a response to the browser and keeps it, counting and hashing on the way."""
+    """Relay of one response to browser and spool, with counting and hashing."""
 
     def __init__(
         self,
@@ -536,10 +536,10 @@ class _ResponseRelay:
             self.coded.update(piece)
 
     def _check_level(self, *, is_over: bool) -> None:
-        """Look once, as soon as they tell, whether the first bytes are of an excluded type.
+        """Check once, as soon as there are enough bytes, whether the payload's type is excluded.
 
         Raises:
-            NoResponseError: they are, and the browser has been sent nothing yet.
+            NoResponseError: it is, and nothing has been sent to the browser yet.
         """
         stored, head = self._exchange.visit.stored, self._head
         if stored is DEFAULT_STORED_LEVEL or self._is_sniffed or head is None:
@@ -564,11 +564,11 @@ class _ResponseRelay:
 
 
 def _browser_head(head: ResponseHead, *, keep_alive: bool) -> bytes:
-    """The response's head as the browser is shown it.
+    """Return the response's head as sent to the browser.
 
-    An origin's 407 is recorded as it came. The browser would take it for ours and forget the
-    visit's credentials, and with them the archive; without a proxy it fails such a request, and so
-    it does here (RFC 9110, 15.5.8; C-01).
+    An origin's 407 is recorded as received. The browser would attribute it to this proxy and drop the
+    visit's credentials; without a proxy it fails such a request, so it fails here as well
+    (RFC 9110, 15.5.8; C-01).
     """
     forwarded = forwarded_response_head(head, keep_alive=keep_alive)
     if head.status != 407:
@@ -578,10 +578,7 @@ def _browser_head(head: ResponseHead, *, keep_alive: bool) -> bytes:
 
 
 def _as_partial(shown: bytes, head: ResponseHead) -> bytes:
-    """A whole response as the part that the browser asked for, ``bytes=0-`` (RFC 9110, 14.2).
-
-    Only of an origin that gives parts and said how much there is: a player then asks it for others.
-    """
+    """Convert a whole response to the requested partial one, ``bytes=0-`` (RFC 9110, 14.2)."""
     length = head.get(b"content-length") or b""
     gives_parts = (head.get(b"accept-ranges") or b"").strip().lower() == b"bytes"
     plain = head.get(b"content-encoding") is None and head.get(b"transfer-encoding") is None
@@ -593,5 +590,5 @@ def _as_partial(shown: bytes, head: ResponseHead) -> bytes:
 
 
 def now_ms() -> int:
-    """The current moment in milliseconds since 1970 UTC; the clock of a process with no other."""
+    """Return the current time in milliseconds since 1970 UTC; the default clock of a process."""
     return time.time_ns() // 1_000_000

@@ -1,4 +1,4 @@
-"""WARC records of an exchange: response, revisit and request members with our own headers."""
+"""WARC records of an exchange: response, revisit and request members with our extension headers."""
 
 from collections.abc import Iterable
 from itertools import chain
@@ -49,7 +49,7 @@ _TLS_VERSIONS = {
 
 
 def response_members(recorded: RecordedExchange) -> tuple[Iterable[Part], bytes]:
-    """The gzip members of a `response`, in parts, and of its `request`."""
+    """Build the gzip members of a `response`, in parts, and of its `request`."""
     spool, head = recorded.spool, recorded.head.raw
     front = (
         f"{_common(RecordType.RESPONSE, recorded)}"
@@ -74,12 +74,12 @@ def response_members(recorded: RecordedExchange) -> tuple[Iterable[Part], bytes]
 def revisit_members(
     recorded: RecordedExchange, original: OriginalRecord, original_id: str = ""
 ) -> tuple[Iterable[Part], bytes]:
-    """The gzip members of a `revisit` that refers to `original`, and of its `request`.
+    """Build the gzip members of a `revisit` that refers to `original`, and of its `request`.
 
-    The original's record identifier is named where it is known (WARC/1.1, 6.7.2 recommends it).
+    The original's record identifier is included where it is known (WARC/1.1, 6.7.2 recommends it).
 
-    The block is the response's head: what differs from the original is kept, and that the payload is
-    left out is said by WARC-Truncated (WARC/1.1, 6.7.2).
+    The block is the response's head, which may differ from the original's; WARC-Truncated marks the
+    omitted payload (WARC/1.1, 6.7.2).
     """
     head = recorded.head.raw
     refers_to = f"WARC-Refers-To: {original_id}\r\n" if original_id else ""
@@ -98,7 +98,7 @@ def revisit_members(
 
 
 def _common(kind: RecordType, recorded: RecordedExchange) -> str:
-    """The header lines that `response` and `revisit` share; gives the record its id."""
+    """Return the header lines that `response` and `revisit` share; assigns the record's id."""
     entry, page_id = recorded.entry, recorded.visit.page_id
     entry.record_id = new_record_id()
     page = _page_facts(page_id, recorded.visit.login)
@@ -120,13 +120,13 @@ def _common(kind: RecordType, recorded: RecordedExchange) -> str:
 
 
 def _identified(entry: RequestLogEntry) -> str:
-    """What the payload is by itself (WARC/1.1), where there is one that all readers agree on."""
+    """Return WARC-Identified-Payload-Type (WARC/1.1), when the payload is unambiguous."""
     mime = identified_type(entry.identified, entry.mime) if entry.digest else ""
     return f"WARC-Identified-Payload-Type: {mime}\r\n" if mime else ""
 
 
 def _tls_facts(entry: RequestLogEntry) -> str:
-    """What was spoken and with whom (C-14); the first two as the WARC proposals have them."""
+    """Return headers for protocol, cipher and certificate (C-14); the first two as WARC proposals do."""
     version = _TLS_VERSIONS.get(entry.tls_version, entry.tls_version)
     return (
         f"WARC-Protocol: {version}\r\nWARC-Cipher-Suite: {entry.tls_cipher}\r\n"
@@ -135,7 +135,7 @@ def _tls_facts(entry: RequestLogEntry) -> str:
 
 
 def _page_facts(page_id: str, login: str) -> str:
-    """Which visit it is of, and that it was made with a login."""
+    """Return the headers that name the visit, and the login if one was used."""
     page = f"WARC-Page-ID: {page_id}\r\n" if page_id else ""
     return f"{page}{LOGIN_HEADER}: {login}\r\n" if login else page
 

@@ -1,9 +1,9 @@
 """Handler of one browser connection: authorisation, tunnels, requests.
 
-warcprox serves one request a connection and takes orders from request headers. Here a connection
-carries as many requests as the browser likes, in the clear or inside a CONNECT tunnel; whose they
-are is decided by the visit's credentials (RFC 7617), and nothing else in a request means anything
-to us: `WARCPROX_WRITE_RECORD`, `Warcprox-Meta` and ``/status`` are ordinary traffic (C-01, C-02).
+warcprox serves one request a connection and obeys control headers in requests. Here a connection
+carries any number of requests, in the clear or inside a CONNECT tunnel; the proxy credentials
+(RFC 7617) identify the visit, and nothing else in a request controls the proxy:
+`WARCPROX_WRITE_RECORD`, `Warcprox-Meta` and ``/status`` are ordinary traffic (C-01, C-02).
 """
 
 import logging
@@ -52,7 +52,7 @@ IDLE_TIMEOUT_S = 120.0
 
 
 class RequestRefusedError(Exception):
-    """The request is answered by us; the connection ends when `close` is set."""
+    """Request answered by the proxy itself; the connection ends when `close` is set."""
 
     def __init__(self, status: int, reason: str, *, close: bool = False) -> None:
         super().__init__(reason)
@@ -62,13 +62,13 @@ class RequestRefusedError(Exception):
 
 
 class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
-    """Serves one browser connection until either side has had enough."""
+    """Handler of one browser connection, until either side closes it."""
 
     server: "ArchivingProxy"
     request: socket.socket
 
     def setup(self) -> None:
-        """Take the socket as it is; there are no file objects around it."""
+        """Use the bare socket, without the file objects of the base class."""
         sock: socket.socket = self.request
         sock.settimeout(IDLE_TIMEOUT_S)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -79,15 +79,15 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
         self.server.open_handlers.add(self)
 
     def finish(self) -> None:
-        """Nothing was buffered."""
+        """Close nothing: there are no buffers to flush."""
         self.server.open_handlers.discard(self)
 
     def abort(self) -> None:
-        """End the connection from another thread; never raises."""
+        """Close the connection from another thread; never raises."""
         self._wire.abort()
 
     def handle(self) -> None:
-        """Serve requests until the connection is over."""
+        """Serve requests until the connection is closed."""
         try:
             while self._serve_one():
                 continue
@@ -98,7 +98,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             self._answer_error(status, f"malformed: {error}", keep_alive=False)
 
     def _serve_one(self) -> bool:
-        """Serve one request; whether there may be another."""
+        """Serve one request; return whether another may follow."""
         raw = self._wire.read_head()
         if raw is None:
             return False
@@ -162,10 +162,10 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             visit.end(exchange)
 
     def _for_the_whole(self, exchange: Exchange, head: RequestHead) -> RequestHead:
-        """The request without its range, when that is all there is and nobody has asked for it yet.
+        """Remove a range that covers the whole resource, unless the whole was already fetched.
 
-        A player begins with ``bytes=0-``. Its answer is the whole, so the origin is asked for the
-        whole, which plays back by itself; asking for the part as well would fetch everything twice.
+        A player begins with ``bytes=0-``. The whole resource is requested instead, which replays on its own;
+        fetching the range as well would transfer everything twice.
         """
         settings = self.server.exchanges.settings
         if head.get(b"range") != b"bytes=0-" or exchange.switches or not settings.whole_ranges:
@@ -183,7 +183,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
         origin: Origin,
         target: str,
     ) -> None:
-        """Ask once for all of what a page has asked for a part of; nobody waits for it but the seal."""
+        """Fetch the whole resource of a range request, once, in the background; only the seal waits."""
         if head.method != "GET" or not visit.wants_whole(part.url):
             return
         headers = tuple(h for h in head.headers if h[0] not in (b"range", b"if-range"))
@@ -241,10 +241,10 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             return False
 
     def _read_body(self, head: RequestHead) -> bytes | None:
-        """The request's body without its transfer coding; None when it has none.
+        """Read the request's body without its transfer coding; None when it has none.
 
         Raises:
-            RefusedError: it is larger than any request we pass on.
+            RequestRefusedError: it exceeds the request size limit.
             MalformedMessageError, ConnectionLostError: it cannot be read.
         """
         framing, length = request_framing(head)
@@ -266,7 +266,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
         return b"".join(pieces)
 
     def _borrow(self, size: int) -> bool:
-        """Take memory for a request's body from what all bodies share; False when there is none."""
+        """Take memory for a request's body from the shared allowance; False when none is left."""
         taken = self.server.exchanges.space.take(size)
         self._borrowed += size if taken else 0
         return taken
@@ -284,7 +284,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             self._return_what_was_borrowed()
 
     def _answer_error(self, status: int, reason: str, *, keep_alive: bool) -> None:
-        """Answer in our own name, marked so that nobody takes it for the origin's word."""
+        """Send an error of the proxy, marked to distinguish it from origin responses."""
         marked = " ".join(reason.split()).encode("ascii", "replace").decode()[:500]
         header = f"{ERROR_HEADER}: {marked}\r\nContent-Type: text/plain\r\n".encode()
         self._send(status, header, keep_alive=keep_alive)
@@ -298,7 +298,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
 
 
 def _run_alone(exchange: Exchange, origin: Origin, request: bytes, visit: VisitSession) -> None:
-    """Run an exchange that no browser waits for."""
+    """Run an exchange without a browser."""
     try:
         exchange.run(origin, request, None, keep_alive=True)
     except NoResponseError as error:
@@ -310,24 +310,19 @@ def _run_alone(exchange: Exchange, origin: Origin, request: bytes, visit: VisitS
 
 
 def _check_handshake(exchange: Exchange, head: RequestHead) -> None:
-    """Refuse a handshake with a body: an origin could read that as another request (RFC 9112, 11.2).
-
-    Raises:
-        RefusedError: it has one.
-        MalformedMessageError: nobody can tell.
-    """
+    """Refuse a handshake with a body: origins could parse it as another request (RFC 9112, 11.2)."""
     if request_framing(head)[0] is not BodyFraming.NONE:
         exchange.entry.kept = RequestOutcome.BLOCKED
         raise RequestRefusedError(400, "websocket: a handshake has no body", close=True)
 
 
 def _check_level(exchange: Exchange, head: RequestHead) -> None:
-    """Refuse a request for what the visit's stored level leaves out, before the origin is asked.
+    """Refuse a request that the visit's stored level leaves out, before it is sent to the origin.
 
-    Browsers name the destination to secure origins only; of others the response's type decides.
+    Browsers send the destination to secure origins only; for others the response's type decides.
 
     Raises:
-        RefusedError: it is left out.
+        RequestRefusedError: it is left out.
     """
     destination = (head.get(b"sec-fetch-dest") or b"").decode("latin-1").strip().lower()
     stored = exchange.visit.stored
@@ -337,7 +332,7 @@ def _check_level(exchange: Exchange, head: RequestHead) -> None:
 
 
 def _fail_visit(exchange: Exchange, error: OSError) -> None:
-    """Fail the whole visit: something came that could not be kept."""
+    """Mark the whole visit as failed: received data could not be stored."""
     log_failure(log, "exchange.failed", error)
     exchange.entry.reason = f"disk: {error}"
     exchange.visit.failure = to_weboid_error(error)

@@ -1,9 +1,9 @@
-"""Index rows of one batch, and the rows still owed to an unreachable index.
+"""Index rows of one batch, and the backlog of rows for an unreachable index.
 
-Until a batch's payloads are known to others its records can be taken back and written later. After
-that they stay on disk, and their rows are owed: they are written before anything else is, as often
-as it takes; writing them twice is writing them once. A file of which rows are owed keeps its
-``.open``, so if the process ends first, recovery finds what the index missed.
+Before a batch's payloads are published to other machines its records can be rolled back and written
+later. Afterwards they stay on disk, and their rows form the backlog: it is written before anything
+else and retried until it succeeds; writing rows is idempotent. A file with rows in the backlog keeps
+its ``.open`` suffix, so that recovery finds them if the process ends first.
 """
 
 import logging
@@ -26,14 +26,14 @@ LAST_PAUSE_S = 2.0
 
 @dataclass(slots=True)
 class IndexBatch:
-    """What a batch of records is in the index.
+    """Index changes of one batch of records.
 
     Attributes:
-        rows: of captures.
-        pages: whose manifests are among the records.
-        qualities: what checks found whose records are among them.
-        originals: payloads that the records bring.
-        ends: how far the index covers which file with it.
+        rows: capture rows.
+        pages: pages whose manifests are among the records.
+        qualities: results of the checks whose records are among them.
+        originals: payloads that the records introduce.
+        ends: file name -> bytes that the index covers after this batch.
     """
 
     rows: list[CaptureRow] = field(default_factory=list)
@@ -43,7 +43,7 @@ class IndexBatch:
     ends: dict[str, int] = field(default_factory=dict)
 
     def write(self, index: CaptureIndex) -> None:
-        """Write it into the index, in a transaction of the caller's.
+        """Write it into the index, in the caller's transaction.
 
         Raises:
             InputError: the index cannot hold it.
@@ -59,10 +59,10 @@ class IndexBatch:
 
 
 class IndexBacklog:
-    """Whether a process reaches its index, and what it owes it. Used from one thread.
+    """Availability of the index and rows not yet written to it. For use from one thread.
 
     Attributes:
-        lost: the error with which patience ended; None while there is none, or patience is left.
+        lost: the error that exhausted the patience; None while the index answers or patience is left.
     """
 
     def __init__(
@@ -82,24 +82,24 @@ class IndexBacklog:
 
     @property
     def is_owing(self) -> bool:
-        """Whether records are on disk that the index does not know."""
+        """Return whether records are on disk that the index does not cover."""
         return self._owed is not None
 
     def owe(self, batch: IndexBatch) -> None:
-        """Say that the batch's records stay on disk, whatever becomes of its transaction."""
+        """Keep the batch: its records stay on disk even if its transaction fails."""
         self._owed = batch
 
     def paid(self) -> None:
-        """Say that the index has answered, and knows all."""
+        """Clear the backlog and the outage: the index has answered and is complete."""
         if self._since is not None:
             log.warning("index.back seconds=%.1f", self._monotonic() - self._since)
         self._owed, self._since, self._pause_s, self.lost = None, None, FIRST_PAUSE_S, None
 
     def pay(self) -> None:
-        """Write what is owed, if anything is.
+        """Write the backlog, if there is one.
 
         Raises:
-            IndexUnavailableError: the index does not answer; it is still owed.
+            IndexUnavailableError: the index does not answer; the backlog is kept.
         """
         if self._owed is None:
             return
@@ -108,10 +108,10 @@ class IndexBacklog:
         self.paid()
 
     def pay_patiently(self) -> None:
-        """Write what is owed; try again until patience ends.
+        """Write the backlog, retrying until patience ends.
 
         Raises:
-            IndexUnavailableError: patience has ended; it is still owed.
+            IndexUnavailableError: patience has ended; the backlog is kept.
         """
         while True:
             try:
@@ -123,7 +123,7 @@ class IndexBacklog:
                 return
 
     def endure(self, error: IndexUnavailableError) -> bool:
-        """Wait a little before the next try; False at once when patience has ended."""
+        """Wait with exponential back-off before the next try; return False when patience has ended."""
         now = self._monotonic()
         if self._since is None:
             self._since = now
@@ -137,7 +137,7 @@ class IndexBacklog:
         return True
 
     def look(self) -> None:
-        """See whether an index that was lost is back; never fails."""
+        """Check whether an unavailable index answers again; never raises."""
         if self._since is None:
             return
         try:

@@ -1,8 +1,9 @@
 """Byte and time limits for a response, a visit and a run.
 
-A file of one 64-bit number a proxy; each adds to its own and reads all, so nobody waits for a lock.
+The counter file holds one 64-bit number for each proxy; a proxy adds to its own and reads all, so no
+lock is needed.
 
-Counting when a request is over would be too late: the ones that matter never end.
+Bytes are counted while they arrive, since responses that matter here may never end.
 """
 
 import mmap
@@ -19,12 +20,12 @@ _SLOT_BYTES = 8
 
 
 def create_counter_file(path: Path, proxies: int) -> None:
-    """Make the file that so many proxies count in."""
+    """Create the counter file for that number of proxies."""
     path.write_bytes(bytes(_SLOT_BYTES * proxies))
 
 
 class ByteCounter:
-    """One proxy's place in the count; without a file it counts alone. Thread-safe; `close` it."""
+    """Counter of one proxy; without a file it counts on its own. Thread-safe; `close` it."""
 
     def __init__(self, path: Path | None = None, slot: int = 0) -> None:
         self._slot = slot
@@ -37,17 +38,17 @@ class ByteCounter:
         self._numbers = memoryview(self._map).cast("Q")
 
     def add(self, count: int) -> int:
-        """Add bytes; how many there are in all."""
+        """Add bytes; return the total of all proxies."""
         with self._lock:
             self._numbers[self._slot] += count
         return self.total()
 
     def total(self) -> int:
-        """How many bytes all proxies have received."""
+        """Return the bytes received by all proxies."""
         return sum(self._numbers)
 
     def close(self) -> None:
-        """Let go of the memory."""
+        """Release the memory map."""
         self._numbers.release()
         self._map.close()
 
@@ -61,9 +62,9 @@ class LimitExcess:
     """A limit that was reached.
 
     Attributes:
-        truncated: the WARC-Truncated of what was kept (WARC/1.1, 5.13).
-        reason: which limit, for the ledger.
-        failure: set when the visit as a whole is worth nothing now, and should be made again.
+        truncated: the WARC-Truncated of the record (WARC/1.1, 5.13).
+        reason: name of the limit, for the log.
+        failure: set when the whole visit failed and should be repeated.
     """
 
     truncated: str
@@ -72,7 +73,7 @@ class LimitExcess:
 
 
 class ReceiveLimits:
-    """The limits of a proxy process. Thread-safe."""
+    """Limits of a proxy process. Thread-safe."""
 
     def __init__(self, settings: ProxySettings, tally: ByteCounter, disk: DiskReserve) -> None:
         self._body_bytes = settings.body_limit_bytes
@@ -83,23 +84,23 @@ class ReceiveLimits:
         self._disk = disk
 
     def count(self, visit: VisitSession, received: int) -> None:
-        """Note bytes that a visit received."""
+        """Add bytes that a visit received."""
         visit.receive(received)
         if self._crawl_bytes:
             self._tally.add(received)
 
     def crawl_is_over(self) -> bool:
-        """Whether the run has received all that it may."""
+        """Return whether the run has reached its byte limit."""
         return bool(self._crawl_bytes) and self._tally.total() >= self._crawl_bytes
 
     def refusal(self, visit: VisitSession) -> str:
-        """Why a new request of the visit must not even be sent; empty when it may."""
+        """Return the reason to refuse a new request of the visit; empty when it is allowed."""
         if visit.received >= self._visit_bytes:
             return _VISIT
         return _CRAWL if self.crawl_is_over() else ""
 
     def excess(self, visit: VisitSession, body_bytes: int, seconds: float) -> LimitExcess | None:
-        """The limit that a response of so many bytes and seconds has reached; None when none."""
+        """Return the limit that a response of that size and duration has reached; None if none."""
         if body_bytes >= self._body_bytes:
             return LimitExcess("length", "limit: body_limit_bytes")
         if seconds > self._seconds:
@@ -113,5 +114,5 @@ class ReceiveLimits:
         return None
 
     def room(self, body_bytes: int) -> int:
-        """How many bytes of the body may still be kept."""
+        """Return the number of bytes of the body that may still be stored."""
         return self._body_bytes - body_bytes

@@ -1,12 +1,11 @@
 """Presence files of recorders that share a collection; proof that file locks work.
 
-Everything that several proxies must not do at once is held by a lock on a file of the collection
-(flock(2)): a WARC by who writes it, recovery, the authority's keys, SHA256SUMS. On one machine that
-always holds. On several it holds only where the file system carries locks: NFS does, unless it is
-mounted with `nolock` or `local_lock`; others pretend. So it is not believed but seen: each proxy
-keeps a file in ``db/proxies``, locked, in which a number grows. Whoever can lock the file of another
-machine's proxy, and then sees the number grow, is on a file system that loses collections, and does
-not start.
+Operations that several proxies must not do at once are protected by a lock on a file of the collection
+(flock(2)): writing a WARC, recovery, the authority's keys, SHA256SUMS. On one machine locks always
+hold. On several they hold only where the file system propagates them: NFS does, unless it is mounted
+with `nolock` or `local_lock`; others ignore them. So locking is tested: each proxy keeps a locked
+file in ``db/proxies`` in which a number grows. A proxy that can lock the file of another machine's
+proxy and then sees the number grow is on a file system that corrupts collections, and does not start.
 """
 
 import fcntl
@@ -30,7 +29,7 @@ _SIZE = 512
 
 
 class ProxyPresence:
-    """This process's file. `join_collection` makes one; `close` it when nothing of the process is left."""
+    """Presence file of this process, created by `join_collection`; `close` it last of all."""
 
     def __init__(self, path: Path, machine: str) -> None:
         self._machine = machine
@@ -46,7 +45,7 @@ class ProxyPresence:
         self._thread.start()
 
     def close(self) -> None:
-        """Take the file away."""
+        """Remove the file."""
         self._over.set()
         self._thread.join()
         self._path.unlink(missing_ok=True)
@@ -72,7 +71,7 @@ class ProxyPresence:
 
 
 def this_machine() -> str:
-    """What tells this running kernel from all others; containers on it share it (random(4))."""
+    """Return an identifier of the running kernel; containers on it share it (random(4))."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
@@ -82,16 +81,7 @@ def join_collection(
     machine: str | None = None,
     wait: Callable[[float], object] | None = None,
 ) -> ProxyPresence:
-    """Be seen, and see that the others' locks hold here; what dead proxies left is removed.
-
-    Args:
-        folder: where the collection's proxies keep their files.
-        machine: this machine's name among them; None: `this_machine`.
-        wait: waits for so many seconds.
-
-    Raises:
-        UnavailableError: the file system does not carry locks between machines.
-    """
+    """Create the presence file and check that others' locks hold here; remove files of dead proxies."""
     machine = machine or this_machine()
     wait = wait or threading.Event().wait
     folder.mkdir(parents=True, exist_ok=True)
@@ -120,7 +110,7 @@ def _remove_dead(path: Path, before: dict[str, Any]) -> None:
     """Remove the file of a dead proxy of another machine.
 
     Raises:
-        UnavailableError: it lives.
+        UnavailableError: it is alive.
     """
     now = _read(path)
     if now is None:
@@ -135,7 +125,7 @@ def _remove_dead(path: Path, before: dict[str, Any]) -> None:
 
 
 def _unlocked(path: Path) -> dict[str, Any] | None:
-    """What the file says, when nobody's lock on it is seen; None when one is, or it is gone."""
+    """Read the file when no lock on it is visible; None when it is locked or missing."""
     try:
         with path.open("r+b") as file:  # NFS gives an exclusive lock only to who may write
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Recorder from start to end: recovery, start-up, serving, shutdown."""
+"""Lifecycle of the recorder: recovery, start-up, serving, shutdown."""
 
 import gc
 import os
@@ -33,7 +33,7 @@ RETRY_S = 1.0  # between two questions to an index that does not answer
 
 @dataclass(frozen=True, slots=True)
 class TcpControl:
-    """Where workers of other machines give orders, and the secret that they must hold."""
+    """TCP address of the control server, and the secret that workers must hold."""
 
     host: str
     port: int
@@ -42,12 +42,12 @@ class TcpControl:
 
 @dataclass(frozen=True, slots=True)
 class RunningProxy:
-    """A proxy that serves.
+    """Proxy in service.
 
     Attributes:
-        proxy: the browsers' server.
-        control: the workers'.
-        recovered: what was put in order before.
+        proxy: the server for browsers.
+        control: the server for workers.
+        recovered: results of the recovery before start-up.
     """
 
     proxy: ArchivingProxy
@@ -56,7 +56,7 @@ class RunningProxy:
 
     @property
     def control_port(self) -> int:
-        """Where workers come, over TCP; 0 over a unix socket."""
+        """Return the TCP port of the control server; 0 with a unix socket."""
         return self.control.port
 
 
@@ -69,17 +69,17 @@ def run_proxy(
     tally: Callable[[], ByteCounter] = ByteCounter,
     listen: ListenAddress = LOOPBACK,
 ) -> Iterator[RunningProxy]:
-    """A proxy that serves until the end of the block, and has written all that it had after it.
+    """Run a proxy until the end of the block, then write all pending records.
 
     Args:
         layout: the collection.
         settings: the profile.
-        control: where orders come: a unix socket's path, or a TCP port.
-        tally: opens the count of received bytes.
-        listen: where browsers come.
+        control: address of the control server: a unix socket's path, or a TCP port.
+        tally: opens the counter of received bytes.
+        listen: listening address for browsers.
 
     Raises:
-        WeboidError: the collection, the index or the ports cannot be used; the text says which.
+        WeboidError: the collection, the index or the ports cannot be used; the text names which.
     """
     recovered = _recover(layout, settings)
     with ExitStack() as stack:
@@ -98,7 +98,7 @@ def run_proxy(
 
 
 def _recover(layout: Layout, settings: Settings) -> list[WarcRecovery]:
-    """Recover; an index of several machines that does not answer yet is waited for."""
+    """Recover the collection; wait for a shared index that does not answer yet."""
     deadline = time.monotonic() + settings.index.patience_s
     while True:
         try:
@@ -120,7 +120,7 @@ def _control(at: Path | TcpControl, proxy: ArchivingProxy) -> ControlServer | Tc
 
 
 def tune_interpreter() -> None:
-    """Set what the interpreter and the system's resolver go by, for a process of many threads."""
+    """Set interpreter and resolver options for a process with many threads."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.freeze()  # what is imported stays
     gc.set_threshold(GC_THRESHOLD, 20, 20)

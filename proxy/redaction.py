@@ -1,7 +1,8 @@
 """Redaction of cookies and credentials in records of a visit with a login.
 
-Whoever reads the WARC must not be able to go on with somebody's session. Values are left out, names stay: a reader sees that there was a cookie, and which. Only heads are
-changed; a body is kept as it came, and its digest is that of the whole.
+A reader of the WARC must not be able to take over the session. Values are left out, names stay, so
+that the presence of each cookie remains visible. Only heads are changed; a body is stored as
+received, and its digest covers the whole.
 """
 
 import re
@@ -20,18 +21,18 @@ NAME_LIMIT = 200  # a longer one is left out whole
 
 
 def redact_request(request: bytes) -> bytes:
-    """The request, head and body, without the values of its cookies and credentials."""
+    """Return the request, head and body, without the values of its cookies and credentials."""
     head, blank, body = request.partition(b"\r\n\r\n")
     return _redact_head(head, cookie=b"cookie", parts=True) + blank + body
 
 
 def redact_response(head: ResponseHead) -> ResponseHead:
-    """The response's head without the values of the cookies that it sets, for the record."""
+    """Return the response's head without the values of the cookies that it sets, for the record."""
     return replace(head, raw=_redact_head(head.raw, cookie=b"set-cookie", parts=False))
 
 
 def _redact_head(head: bytes, *, cookie: bytes, parts: bool) -> bytes:
-    """The lines of a head, with secret values left out; a folded line goes with its first."""
+    """Remove secret values from the lines of a head, including folded continuation lines."""
     lines, secret = [], False
     for number, line in enumerate(head.split(b"\n")):
         if number and line[:1] in (b" ", b"\t") and line.strip():
@@ -57,7 +58,7 @@ def _is_secret(key: bytes, cookie: bytes) -> bool:
 
 
 def _without_values(value: bytes, *, parts: bool) -> bytes:
-    """Of a cookie header the names; of one that sets a cookie its attributes, too."""
+    """Return a cookie header reduced to its names; for Set-Cookie also its attributes."""
     pairs = value.rstrip(b"\r").split(b";")
     kept = []
     for number, pair in enumerate(pairs):

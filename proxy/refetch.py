@@ -1,9 +1,9 @@
-"""Second requests within a visit, for what the browser did not receive whole.
+"""Repeated requests within a visit, for responses that the browser did not receive whole.
 
-What was asked and not answered whole is sent again as it was sent, byte for byte: the same Referer,
-Accept and Cookie. What the browser never came to ask is asked with the headers that every request of
-the visit has, and with no cookie: we do not know what it would have sent. GET only, once each, within
-an allowance of bytes that all share; redirects are followed as a browser would.
+A request without a complete response is sent again byte for byte: the same Referer, Accept and
+Cookie. A URL that the browser never requested gets the headers that all requests of the visit have,
+and no cookie, as the browser's choice is unknown. GET only, once for each URL, within a shared byte
+allowance; redirects are followed as a browser would.
 """
 
 import re
@@ -29,21 +29,21 @@ _SPELLED = re.compile(r"[!-~]+")
 
 
 class ByteAllowance:
-    """How many bytes may come. Thread-safe."""
+    """Shared byte budget of repeated requests. Thread-safe."""
 
     def __init__(self, limit: int) -> None:
         self._left = limit
         self._lock = threading.Lock()
 
     def use(self, size: int) -> bool:
-        """Count bytes; False when there are no more."""
+        """Count bytes; return False when the allowance is used up."""
         with self._lock:
             self._left -= size
             return self._left >= 0
 
 
 class RefetchExchange(Exchange):
-    """A request that no browser waits for; its bytes are counted against the allowance, too."""
+    """Exchange without a browser; its bytes are counted against the allowance, too."""
 
     def __init__(
         self,
@@ -58,14 +58,14 @@ class RefetchExchange(Exchange):
         self._over = False
 
     def count(self, size: int) -> None:
-        """Count what came; what is too much ends it."""
+        """Count received bytes; cut the exchange when the allowance is used up."""
         super().count(size)
         if not self._allowance.use(size) and not self._over:
             self._over = True
             self.cut("length")
 
     def run_alone(self, origin: Origin, request: bytes) -> None:
-        """Run it to its end; whatever that is stands in its ledger entry."""
+        """Run it to its end; the outcome is stored in its log entry."""
         entry = self.entry
         try:
             refusal = self._tools.limits.refusal(self.visit)
@@ -89,7 +89,7 @@ def refetch(
     *,
     limit_bytes: int,
 ) -> None:
-    """Begin to ask for all of it; `Visit.wait` waits for the answers."""
+    """Start all repeated requests; `VisitSession.wait` waits for the responses."""
     allowance = ByteAllowance(limit_bytes)
     for wish in wishes:
         _begin(tools, visit, wish, allowance, REDIRECTS)
@@ -123,7 +123,7 @@ def _begin(
 
 
 def _target(exchange: Exchange) -> str:
-    """Where it redirects to; empty when it does not, or nowhere that can be asked."""
+    """Return the redirect's target; empty when there is none or it cannot be requested."""
     if not exchange.location:
         return ""
     try:
@@ -133,10 +133,10 @@ def _target(exchange: Exchange) -> str:
 
 
 def _build_request(visit: VisitSession, wish: RefetchRequest) -> tuple[Origin, bytes]:
-    """A request as this visit's browser would have made it.
+    """Build a request as this visit's browser would have made it.
 
     Raises:
-        MalformedMessageError: no browser can have meant that URL.
+        MalformedMessageError: a browser cannot have meant that URL.
     """
     origin, target = _parse_url(wish.url)
     given = [h for h in visit.first_headers if h[0] in _COMMON or h[0].startswith(_HINTS)]

@@ -1,4 +1,4 @@
-"""Log of a visit's requests and how each ended; source of the page manifest."""
+"""Log of a visit's requests and their outcomes; source of the page manifest."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class RequestOutcome(StrEnum):
-    """How a request ended in the archive."""
+    """Outcome of a request in the archive."""
 
     RESPONSE = "response"
     REVISIT = "revisit"
@@ -20,26 +20,26 @@ class RequestOutcome(StrEnum):
 
 @dataclass(slots=True)
 class RequestLogEntry:
-    """One request. The exchange fills it in; after the seal nobody changes it.
+    """Log entry of one request. Filled in by the exchange; final after the seal.
 
     Attributes:
         url: as requested; no fragment, no credentials.
-        kept: how it ended.
-        reason: why it failed, was blocked or cut short: a constant, and its detail after a colon.
-        status: the origin's; None when no response came. Never one that we made.
+        kept: the outcome.
+        reason: cause of a failure, block or truncation: a constant, and its detail after a colon.
+        status: the origin's; None without a response. Never a status made by the proxy.
         digest: WARC-Payload-Digest of its record.
         truncated: WARC-Truncated of its record (WARC/1.1, 5.13); empty when whole.
-        tls_error: why the certificate did not verify; empty when it did, or for plain http.
+        tls_error: verification error of the certificate; empty when it verified, or for plain http.
         tls_version: as negotiated with the origin, e.g. ``TLSv1.3``; empty for plain http.
         tls_cipher: likewise.
         tls_certificate: SHA-256 of the origin's certificate, in hexadecimal.
         remote_ip: the origin's address.
-        identified: the payload's media type by its first bytes, as `core.mime_sniffer.sniff` names it;
-            empty when nobody could tell.
+        identified: the payload's media type by its first bytes (`core.mime_sniffer.sniff`); empty
+            when unknown.
         payload_bytes: the payload's size, in its content coding if it has one.
-        again: why it was asked for a second time, after the browser; empty for all else.
+        again: reason for a repeated request, after the browser's; empty for all others.
         sent: bytes of the request, head included.
-        size: bytes of the response as they came, head included.
+        size: bytes of the response as received, head included.
         seconds: from request to the end of the response.
     """
 
@@ -71,11 +71,11 @@ class RequestLogEntry:
 
 @dataclass(frozen=True, slots=True)
 class RefetchRequest:
-    """Something to ask for again.
+    """Request to repeat.
 
     Attributes:
-        url: what.
-        reason: why, for the ledger.
+        url: the URL.
+        reason: the reason, for the log.
         accept: the Accept header, if the browser has never sent one for it.
         referer: likewise; empty: none.
     """
@@ -94,13 +94,13 @@ BRIEF_FIELDS = ("url", "method", "started_ms", "kept", "reason", "status", "trun
 
 
 def to_table(entries: list[RequestLogEntry], fields: Sequence[str] = _FIELDS) -> dict[str, Any]:
-    """The entries as JSON values: field names once, then a row an entry."""
+    """Convert the entries to JSON values: field names once, then one row for each entry."""
     values = attrgetter(*fields)
     return {"fields": list(fields), "rows": [values(entry) for entry in entries]}
 
 
 def from_table(table: dict[str, Any]) -> list[RequestLogEntry]:
-    """The entries that `to_table` gave."""
+    """Convert the result of `to_table` back to entries."""
     names = table["fields"]
     entries = [RequestLogEntry(**dict(zip(names, row, strict=True))) for row in table["rows"]]
     for entry in entries:

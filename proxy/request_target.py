@@ -1,8 +1,8 @@
 """Request targets parsed into origin and URL (RFC 9112, 3.2).
 
-A target names the host that is asked and the URL that stands in the WARC and in the index, so it is
-checked before either (C-12): printable ASCII without a blank, a host that can be one, no longer than
-any URL we keep. What is escaped or quoted in a path stays as it is: it is what the origin was asked.
+A target names the host to contact and the URL for WARC and index, so it is validated before either
+(C-12): printable ASCII without a blank, a possible host name, within the URL length limit. Escapes and
+quotes in a path stay as they are, since that is what the origin receives.
 """
 
 import ipaddress
@@ -22,14 +22,14 @@ _MAX_HOST_LENGTH = 254  # RFC 1035 2.3.4, with a dot at the end
 
 
 class TargetTooLongError(MalformedMessageError):
-    """The URL is longer than any that is kept (RFC 9110, 15.5.15)."""
+    """URL over the length limit (RFC 9110, 15.5.15)."""
 
 
 def parse_absolute(target: str) -> tuple[Origin, str, str]:
-    """(origin, request target in origin form, URL) of an absolute-form target.
+    """Parse an absolute-form target into (origin, request target in origin form, URL).
 
     Raises:
-        MalformedMessageError: it is no http URL that can be asked for.
+        MalformedMessageError: it is not an http URL that can be requested.
         TargetTooLongError: it is too long.
 
     >>> parse_absolute("http://user:secret@Example.org:80/a?b#c")
@@ -45,7 +45,7 @@ def parse_absolute(target: str) -> tuple[Origin, str, str]:
 
 
 def parse_tunnelled(target: str, origin: Origin) -> tuple[str, str]:
-    """(request target, URL) of an origin-form target inside a tunnel to that origin.
+    """Parse an origin-form target inside a tunnel to that origin into (request target, URL).
 
     Raises:
         MalformedMessageError: it is neither a path nor ``*``.
@@ -60,10 +60,10 @@ def parse_tunnelled(target: str, origin: Origin) -> tuple[str, str]:
 
 
 def parse_authority(text: str, default_port: int) -> tuple[str, int]:
-    """Host (lower case, IPv6 in brackets) and port.
+    """Parse host (lower case, IPv6 in brackets) and port.
 
     Raises:
-        MalformedMessageError: there is no such host or port.
+        MalformedMessageError: host or port is invalid.
 
     >>> parse_authority("[2001:DB8::1]:8443", 443)
     ('[2001:db8::1]', 8443)
@@ -83,13 +83,13 @@ def parse_authority(text: str, default_port: int) -> tuple[str, int]:
 
 
 def host_header(origin: Origin) -> str:
-    """The origin's host and port as its Host header and its URLs spell them."""
+    """Return the origin's host and port as in its Host header and URLs."""
     host, port, tls = origin
     return format_host(host, port, 443 if tls else 80)
 
 
 def format_host(host: str, port: int, default_port: int) -> str:
-    """Host and port as a URL and a Host header spell them."""
+    """Format host and port as in a URL and a Host header."""
     return host if port == default_port else f"{host}:{port}"
 
 

@@ -19,7 +19,7 @@ _LOCK = ".spool.lock"
 
 @contextmanager
 def spool_folder(root: Path) -> Iterator[Path]:
-    """A folder in `root` for spools, gone at the end. Those of processes that were killed go now."""
+    """Create a spool folder in `root`, removed at the end; first remove those of killed processes."""
     with ExitStack() as used:
         with _locked(root):  # nobody takes for left behind what is about to be used
             for left in root.glob(f"{_PREFIX}*"):
@@ -38,7 +38,7 @@ def spool_folder(root: Path) -> Iterator[Path]:
 
 @contextmanager
 def _locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold the folder's lock: a file in it, since NFS gives no exclusive lock on a folder."""
+    """Lock the folder by a file in it, since NFS gives no exclusive lock on a folder."""
     descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -48,7 +48,7 @@ def _locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
 
 
 class SpoolSpace:
-    """What the spools of a process share: a folder, and an allowance of memory. Thread-safe."""
+    """Folder and memory allowance shared by the spools of a process. Thread-safe."""
 
     def __init__(self, folder: Path, *, memory_bytes: int = MEMORY_BYTES) -> None:
         self.folder = folder
@@ -56,7 +56,7 @@ class SpoolSpace:
         self._lock = threading.Lock()
 
     def take(self, size: int) -> bool:
-        """Take so much memory; False when it is not there."""
+        """Take that much memory; return False when it is not available."""
         with self._lock:
             if self._left < size:
                 return False
@@ -64,13 +64,13 @@ class SpoolSpace:
             return True
 
     def give_back(self, size: int) -> None:
-        """Give back what was taken."""
+        """Release memory that was taken."""
         with self._lock:
             self._left += size
 
 
 class BodySpool:
-    """A body as it came. Written by one thread, then read by another, then closed."""
+    """Body as received. Written by one thread, then read by another, then closed."""
 
     __slots__ = ("_file", "_held", "_pieces", "_space", "size")
 
@@ -83,14 +83,14 @@ class BodySpool:
 
     @property
     def in_memory(self) -> bool:
-        """Whether `pieces` are all in memory."""
+        """Return whether `pieces` are all in memory."""
         return self._file is None
 
     def add(self, piece: bytes | bytearray) -> None:
-        """Keep the piece.
+        """Append a piece.
 
         Raises:
-            OSError: the file that holds long bodies cannot be written.
+            OSError: the file for long bodies cannot be written.
         """
         size = len(piece)
         self.size += size
@@ -105,7 +105,7 @@ class BodySpool:
         self._file.write(piece)
 
     def pieces(self) -> Iterator[bytes | bytearray]:
-        """All that was added, in order, in pieces."""
+        """Yield all pieces in order."""
         if self._file is None:
             yield from self._pieces
             return
@@ -114,7 +114,7 @@ class BodySpool:
             yield piece
 
     def close(self) -> None:
-        """Let go of the memory and the file."""
+        """Release the memory and the file."""
         self._let_go()
         if self._file is not None:
             self._file.close()

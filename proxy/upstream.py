@@ -1,11 +1,11 @@
 """Pooled connections to origins, with recorded TLS facts.
 
-Idle ones are lent first. When an origin has as many as it may (`[egress] connections_per_host`)
-whoever wants one waits, and is served in the order of asking.
+Idle connections are lent first. When an origin has reached its limit (`[egress]
+connections_per_host`), callers wait and are served in the order of their requests.
 
-A certificate that does not verify is a fact about the origin, not a reason to keep nothing: the
-connection is made again without verification and remembers why (`Connection.tls`), unless
-`[egress] enforce_tls` insists, or the visit has a login, whose session must reach nobody else.
+An invalid certificate is recorded rather than fatal: the connection is made again without
+verification and keeps the error (`OriginConnection.tls`), unless `[egress] enforce_tls` is set or the
+visit has a login, whose session must not reach a third party.
 """
 
 import select
@@ -36,14 +36,14 @@ Origin = tuple[str, int, bool]  # host, port, whether TLS
 class OriginConnection:
     """One open connection to an origin; owned by one exchange at a time.
 
-    Its owner gives it back or closes it, whatever happens: until then it counts.
+    Its owner must give it back or close it in every case: until then it counts against the limit.
 
     Attributes:
-        remote_ip: the origin's address; empty when only a proxy on the way knows it.
-        tls: what was spoken; empty values for plain http.
-        via: the proxy on the way.
-        absolute: whether requests are in absolute form, because `via` speaks HTTP for us.
-        reused: whether it has served an earlier exchange, so that a silent close means little.
+        remote_ip: the origin's address; empty when only an upstream proxy knows it.
+        tls: negotiated TLS parameters; empty values for plain http.
+        via: the upstream proxy.
+        absolute: whether requests are in absolute form, because `via` is an HTTP proxy.
+        reused: whether it has served an earlier exchange, so that a close without a response is expected.
         on_close: called once, when it is closed.
     """
 
@@ -60,14 +60,14 @@ class OriginConnection:
 
     @property
     def read_bytes(self) -> int:
-        """How much is worth asking for at once."""
+        """Return the best size for one read."""
         return TLS_READ_BYTES if self.origin[2] else READ_BYTES
 
     def send(self, request: bytes) -> None:
-        """Send a request that is in origin form, as the next hop wants it.
+        """Send a request given in origin form, in the form that the next hop needs.
 
         Raises:
-            OSError: the peer went away.
+            OSError: the peer disconnected.
         """
         if self.absolute and self.via is not None:
             host, port, _ = self.origin
@@ -76,7 +76,7 @@ class OriginConnection:
         self.sock.sendall(request)
 
     def fault_of(self, head: ResponseHead) -> str:
-        """Why the response is not the origin's but a proxy's on the way; empty when it is."""
+        """Return the error if the response is an upstream proxy's, not the origin's; else empty."""
         if self.absolute and self.via is not None:
             return proxy_fault(head, self.via)
         return ""
@@ -93,11 +93,11 @@ class OriginConnection:
                 on_close(self)
 
     def abort(self) -> None:
-        """Wake whoever reads from it, from another thread; never raises."""
+        """Cancel blocked reads from another thread; never raises."""
         shut_socket(self.sock)
 
     def readable(self) -> bool:
-        """Whether something has come; for an idle connection, that it was closed or spoke early."""
+        """Return whether data is available; on an idle connection: closed, or out of sync."""
         if isinstance(self.sock, ssl.SSLSocket) and self.sock.pending():
             return True
         poller = self.poller
@@ -113,7 +113,7 @@ IDLE_TOTAL = 512
 
 @dataclass(slots=True, eq=False)
 class _PoolWaiter:
-    """Somebody who waits; `served` once it has a connection, or the right to open one."""
+    """Waiting caller; `served` once it has a connection, or the right to open one."""
 
     fresh: bool
     woken: threading.Event = field(default_factory=threading.Event)
@@ -123,7 +123,7 @@ class _PoolWaiter:
 
 @dataclass(slots=True)
 class _OriginSlots:
-    """What is open to one origin: `count` of all, lent or idle."""
+    """Open connections to one origin: `count` of all, lent or idle."""
 
     count: int = 0
     idle: list[OriginConnection] = field(default_factory=list)
@@ -131,7 +131,7 @@ class _OriginSlots:
 
 
 class ConnectionPool:
-    """Who may have which connection. Thread-safe; closes outside its lock."""
+    """Pool of connections with a limit for each origin. Thread-safe; closes outside its lock."""
 
     def __init__(self, limit: int, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._limit = limit
@@ -143,15 +143,15 @@ class ConnectionPool:
     def borrow(
         self, origin: Origin, patience: CancellableTimeout, *, fresh: bool, strict: bool = False
     ) -> OriginConnection | None:
-        """An idle connection; None when the caller may open a new one, and then must.
+        """Take an idle connection; None when the caller may open a new one, and then must.
 
-        What was opened by that right comes back by `give_back` or `release`, and the right itself
-        by `release`. With `fresh` it is always a new one; with `strict` one whose certificate
-        verified, or a new one.
+        A connection opened by that right is returned by `give_back` or `release`, and the right itself by
+        `release`. With `fresh` it is always a new one; with `strict` one whose certificate verified, or a
+        new one.
 
         Raises:
-            ConnectError: no turn came in time.
-            CutError: the patience was ended.
+            ConnectError: no slot became free in time.
+            WaitCancelledError: the wait was cancelled.
         """
         while True:
             connection, waiter = self._take(origin, fresh=fresh, strict=strict)
@@ -184,7 +184,7 @@ class ConnectionPool:
         self._drop(spent)
 
     def release(self, origin: Origin) -> None:
-        """Say that a connection was closed, or could not be opened."""
+        """Release the slot of a connection that was closed or could not be opened."""
         with self._lock:
             host = self._hosts[origin]
             waiter = _first_waiter(host)
@@ -196,7 +196,7 @@ class ConnectionPool:
                 del self._hosts[origin]
 
     def close(self) -> None:
-        """Close every idle connection."""
+        """Close all idle connections."""
         with self._lock:
             idle = list(self._idle)
             for connection in idle:
@@ -244,7 +244,7 @@ class ConnectionPool:
         )
 
     def _leave(self, origin: Origin, waiter: _PoolWaiter) -> None:
-        """Stop waiting; what was served meanwhile goes on to the next."""
+        """Stop waiting; a slot that was assigned meanwhile passes to the next waiter."""
         with self._lock:
             if not waiter.served:
                 self._hosts[origin].waiters.remove(waiter)
@@ -255,7 +255,7 @@ class ConnectionPool:
             self.give_back(waiter.connection)
 
     def _spent(self, now: float) -> list[OriginConnection]:
-        """The oldest idle ones, as far as they idled too long or there are too many; forgotten."""
+        """Remove and return idle connections over the age or count limit, oldest first."""
         spent: list[OriginConnection] = []
         for connection in self._idle:
             if now - connection.idle_since <= IDLE_S and len(self._idle) - len(spent) <= IDLE_TOTAL:
@@ -289,7 +289,7 @@ def _serve_waiter(waiter: _PoolWaiter, connection: OriginConnection | None) -> N
 
 
 class UpstreamConnector:
-    """Lends connections to origins. Thread-safe."""
+    """Connector to origins, with a pool. Thread-safe."""
 
     def __init__(
         self,
@@ -316,22 +316,21 @@ class UpstreamConnector:
         strict: bool = False,
         cut: CancelSignal | None = None,
     ) -> OriginConnection:
-        """A connection to the origin: an idle one, or a new one (always when `fresh`).
+        """Connect to the origin: an idle connection, or a new one (always when `fresh`).
 
-        Waiting for a turn may take the connect time-out, and so may connecting.
+        Waiting for a slot may take the connect time-out, and so may connecting.
 
         Args:
-            origin: where to.
-            fresh: for what must not be sent twice, since an idle connection may be closing.
-            tunnel: bytes will be relayed: a proxy on the way must not read them. Implies `fresh`.
-            strict: the certificate must verify, whatever the settings say.
-            cut: ends the waiting from another thread.
+            origin: the origin server.
+            fresh: for requests that must not be sent twice, since an idle connection may be closing.
+            tunnel: bytes will be relayed: an upstream proxy must tunnel them. Implies `fresh`.
+            strict: the certificate must verify, whatever the settings are.
+            cut: cancels the wait from another thread.
 
         Raises:
-            BlockedError, UnknownHostError, ConnectError: as `Egress.open`; also when no turn came,
-                and when TLS cannot be spoken (TlsError) or does not verify and must
-                (BlockedTlsError).
-            CutError: `cut` was set.
+            BlockedError, UnknownHostError, ConnectError: as `Egress.open`; also when no slot became free,
+                and when TLS fails (TlsError) or does not verify and must (BlockedTlsError).
+            WaitCancelledError: `cut` was set.
         """
         cut = cut or CancelSignal()
         patience = CancellableTimeout(self._connect_timeout_s, cut=cut, monotonic=self._monotonic)
@@ -346,7 +345,7 @@ class UpstreamConnector:
             raise
 
     def give_back(self, connection: OriginConnection) -> None:
-        """Keep a connection whose response was read to its end."""
+        """Return a connection whose response was read to its end to the pool."""
         if not connection.reused and isinstance(connection.sock, ssl.SSLSocket):
             host, port, _ = connection.origin
             strict = not connection.tls.error
@@ -354,7 +353,7 @@ class UpstreamConnector:
         self._pool.give_back(connection)
 
     def close(self) -> None:
-        """Close every idle connection."""
+        """Close all idle connections."""
         self._pool.close()
 
     def _open(

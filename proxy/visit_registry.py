@@ -1,7 +1,7 @@
 """Open visits by their proxy credentials, with their requests in flight.
 
-A visit is known to the proxy by credentials that only its browser context holds. A request without
-them, or with those of a visit that is over, gets nothing. Nothing in a request can change a visit.
+A visit is identified by credentials that only its browser context holds. A request without them, or
+with those of a closed visit, is refused. Nothing in a request can change a visit.
 """
 
 import base64
@@ -22,11 +22,11 @@ UNANSWERED_BYTES = 65_536  # of one
 
 
 class AbortableRequest(Protocol):
-    """Something in flight that can be cut from another thread.
+    """Request in flight that can be cut from another thread.
 
     Attributes:
         awaited: whether a seal waits for it as for the page itself.
-        switches: whether it goes on without end, so that a seal does not even give it its grace.
+        switches: whether it has no natural end, so that a seal cuts it without a grace period.
     """
 
     url: str
@@ -34,26 +34,26 @@ class AbortableRequest(Protocol):
     switches: ClassVar[bool]
 
     def cut(self, reason: str) -> None:
-        """End it now; it is recorded as truncated for `reason`."""
+        """Cancel it now; it is recorded as truncated for `reason`."""
         ...
 
 
 class VisitSession:
-    """One page's visit as the proxy sees it: its requests in flight and what became of the rest.
+    """Visit of one page on the proxy's side: requests in flight and finished entries.
 
     Thread-safe. `begin` and `end` frame each exchange; `seal` waits for them.
 
     Attributes:
-        headers: added to each request, in place of what the browser says under that name.
-        login: the name of the login that it is made with; empty without. Then what a session is
-            known by is left out of its records (`proxy.redaction`).
+        headers: added to each request, replacing the browser's headers of the same name.
+        login: the name of the login used; empty without. With a login, session secrets are left out
+            of its records (`proxy.redaction`).
         strict_tls: certificates of its origins must verify.
-        stored: what is recorded; what it excludes is not fetched, or not further than its type.
-        received: bytes that came from origins.
-        refused: requests over the limit, which nobody notes one by one.
+        stored: the stored level; excluded responses are not fetched, or only until their type is known.
+        received: bytes received from origins.
+        refused: number of requests over the limit, which are not logged one by one.
         first_headers: of its first GET, names in lower case, names, values.
-        unanswered: requests whose answer did not come, or not whole, by URL, with their origin.
-        failure: why the visit as a whole failed; None when it did not.
+        unanswered: requests without a complete response, by URL, with their origin.
+        failure: cause of the failure of the whole visit; None when it did not fail.
     """
 
     def __init__(  # noqa: PLR0913 each is one fact of the visit
@@ -88,7 +88,7 @@ class VisitSession:
         self._change = threading.Condition()
 
     def begin(self, exchange: AbortableRequest, entry: RequestLogEntry) -> str:
-        """Note a request; why it must be refused, empty when it need not."""
+        """Register a request; return the reason to refuse it, empty when it is allowed."""
         with self._change:
             if self._sealed:
                 return "visit: over"
@@ -105,7 +105,7 @@ class VisitSession:
             self.received += count
 
     def wants_whole(self, url: str) -> bool:
-        """Whether nobody has fetched the whole of that URL yet; asked once, it is being fetched."""
+        """Return True, once, for a URL whose whole was not fetched yet; marks it as being fetched."""
         with self._change:
             if self._sealed or url in self._fetched_whole:
                 return False
@@ -113,7 +113,7 @@ class VisitSession:
             return True
 
     def remember(self, entry: RequestLogEntry, sent_to: tuple[Origin, bytes] | None) -> None:
-        """Keep the request, in case that it is to be made again: what came of it is not all."""
+        """Keep the request for a repetition when its response is incomplete."""
         lacking = entry.method == "GET" and (entry.status is None or entry.truncated)
         if not lacking or sent_to is None or len(sent_to[1]) > UNANSWERED_BYTES:
             return
@@ -129,10 +129,10 @@ class VisitSession:
         await_s: float = 0.0,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> list[str]:
-        """Wait for what is in flight as `seal` does, but end nothing.
+        """Wait for requests in flight as `seal` does, but cut none.
 
         Returns:
-            The URLs that are still in flight, without what goes on without end.
+            The URLs that are still in flight, without connections that have no natural end.
         """
 
         def going() -> list[AbortableRequest]:
@@ -149,7 +149,7 @@ class VisitSession:
             return [each.url for each in going()]
 
     def end(self, exchange: AbortableRequest) -> None:
-        """Say that an exchange has handed its record over, or has none."""
+        """Remove an exchange that has handed over its record, or has none."""
         with self._change:
             self._in_flight.discard(exchange)
             self._change.notify_all()
@@ -162,11 +162,11 @@ class VisitSession:
         await_s: float,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Refuse new requests, wait for those in flight, cut what takes longer.
+        """Refuse new requests, wait for those in flight, cut those that take longer.
 
         Args:
-            grace_s: how long any request may still take.
-            awaited: URLs that may take `await_s` instead: the page itself, being a download.
+            grace_s: seconds that any request may still take.
+            awaited: URLs that may take `await_s` instead: the page itself, when it is a download.
             await_s: see `awaited`.
             monotonic: the clock.
         """
@@ -190,12 +190,12 @@ class VisitSession:
                 raise InvariantError("Requests of the visit did not end although they were cut.")
 
     def records_of(self, url: str) -> list[str]:
-        """The ids of the records written for the URL so far."""
+        """Return the ids of the records written for the URL so far."""
         with self._change:
             return [each.record_id for each in self.entries if each.url == url and each.record_id]
 
     def abandon(self) -> None:
-        """End it without waiting: nobody asks for the manifest any more."""
+        """Cut all requests without waiting: the manifest is no longer needed."""
         with self._change:
             self._sealed = True
             for exchange in self._in_flight:
@@ -203,7 +203,7 @@ class VisitSession:
 
 
 class VisitRegistry:
-    """The open visits by their credentials. Thread-safe."""
+    """Open visits by their credentials. Thread-safe."""
 
     def __init__(self, *, limit_requests: int) -> None:
         self._limit_requests = limit_requests
@@ -219,7 +219,7 @@ class VisitRegistry:
         strict_tls: bool = False,
         stored: StoredLevel = DEFAULT_STORED_LEVEL,
     ) -> VisitSession:
-        """A new visit, from now on known by its credentials."""
+        """Create a visit and register its credentials."""
         visit = VisitSession(
             page_id,
             bucket,
@@ -233,11 +233,11 @@ class VisitRegistry:
         return visit
 
     def close(self, visit: VisitSession) -> None:
-        """Forget the visit; its credentials are worth nothing from now on."""
+        """Remove the visit; its credentials become invalid."""
         self._by_authorization.pop(_authorization(visit), None)
 
     def authorised(self, proxy_authorization: bytes | None) -> VisitSession | None:
-        """The visit whose credentials these are, None for all others (RFC 7617)."""
+        """Return the visit with these credentials, None when there is none (RFC 7617)."""
         if proxy_authorization is None:
             return None
         return self._by_authorization.get(proxy_authorization)

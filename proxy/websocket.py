@@ -1,8 +1,8 @@
 """WebSocket relay to a checked address, logged but not recorded (RFC 6455).
 
-What passes is no HTTP, and WARC/1.1 has no form for it: the ledger says that there was one, how long
-it lasted and how many bytes went each way. An origin that answers the upgrade with an ordinary
-response is recorded like any other.
+The traffic is not HTTP, and WARC/1.1 has no form for it: the log records the connection, its
+duration and its bytes in each direction. An origin that answers the upgrade with an ordinary response
+is recorded like any other.
 """
 
 import select
@@ -27,7 +27,7 @@ _READ, _WRITE = select.POLLIN, select.POLLOUT
 
 
 def asks_for_websocket(head: RequestHead) -> bool:
-    """Whether the request is a WebSocket's opening handshake (RFC 6455, 4.1)."""
+    """Return whether the request is a WebSocket's opening handshake (RFC 6455, 4.1)."""
     upgrade = (head.get(b"upgrade") or b"").lower()
     return (
         head.method == "GET"
@@ -37,7 +37,7 @@ def asks_for_websocket(head: RequestHead) -> bool:
 
 
 def upgrade_request(head: RequestHead, *, target: str, host: str) -> bytes:
-    """The handshake as the origin gets it: as the browser sent it, without what was meant for us."""
+    """Return the handshake for the origin: the browser's, without headers for the proxy."""
     lines = [f"GET {target} HTTP/1.1".encode()]
     # What Connection names is meant for the next hop only (RFC 9110, 7.6.1).
     options = (head.get(b"connection") or b"").lower().split(b",")
@@ -53,14 +53,14 @@ def upgrade_request(head: RequestHead, *, target: str, host: str) -> bytes:
 
 
 class WebSocketExchange(Exchange):
-    """A handshake, and what follows until either side or a limit ends it."""
+    """Handshake and relay, until either side or a limit ends it."""
 
     switches: ClassVar[bool] = True
 
     def run(
         self, origin: Origin, request: bytes, browser: BrowserConnection | None, *, keep_alive: bool
     ) -> bool:
-        """Lead it through; an answer other than 101 is delivered and recorded as `Exchange` does."""
+        """Run handshake and relay; an answer other than 101 is delivered and recorded as usual."""
         self._browser = browser
         head, connection, rest = self._ask(origin, request)
         if head.status != 101 or browser is None:
@@ -102,7 +102,7 @@ class WebSocketExchange(Exchange):
 
 
 class WebSocketRelay:
-    """Passes bytes between two sockets until one ends; one thread, since TLS allows no two."""
+    """Relay between two sockets until one ends; one thread, since a TLS object allows no two."""
 
     def __init__(
         self,
@@ -113,14 +113,14 @@ class WebSocketRelay:
         idle_s: float = IDLE_S,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take the two sides.
+        """Set up the two sides.
 
         Args:
             browser: one side.
             origin: the other.
-            count: told (bytes from the browser, bytes from the origin) of each piece; says which
-                limit is reached, if one is.
-            idle_s: silence of both for so long ends it.
+            count: called with (bytes from the browser, bytes from the origin) for each piece; returns
+                the limit that is reached, if any.
+            idle_s: seconds without traffic in either direction that end the relay.
             monotonic: the clock.
         """
         self._browser = _RelaySide(browser)
@@ -130,11 +130,11 @@ class WebSocketRelay:
         self._monotonic = monotonic
 
     def run(self, *, early: bytes = b"", rest: bytes = b"") -> str:
-        """Relay to the end; which limit ended it, empty when a side did.
+        """Run the relay to its end; return the limit that ended it, empty when a side closed.
 
         Args:
-            early: what the browser has sent already.
-            rest: what the origin has sent already.
+            early: data already received from the browser.
+            rest: data already received from the origin.
         """
         self._origin.unsent += early
         self._browser.unsent += rest
@@ -161,7 +161,7 @@ class WebSocketRelay:
         return reason
 
     def _wait(self, timeout_s: float) -> bool:
-        """Wait until something can be done; whether something can."""
+        """Wait until a socket is ready; return whether one is."""
         poller = select.poll()
         for side, other in ((self._browser, self._origin), (self._origin, self._browser)):
             if side.ended:
@@ -175,7 +175,7 @@ class WebSocketRelay:
 
 
 class _RelaySide:
-    """One socket of a relay, and what it has yet to be sent."""
+    """One socket of a relay, with its unsent data."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.settimeout(0)
@@ -185,16 +185,16 @@ class _RelaySide:
 
     @property
     def has_room(self) -> bool:
-        """Whether more may be gathered for it."""
+        """Return whether its send buffer has room."""
         return len(self.unsent) < BUFFER_BYTES
 
     @property
     def has_more(self) -> bool:
-        """Whether TLS has decrypted more than was read."""
+        """Return whether TLS holds decrypted data that was not read."""
         return isinstance(self.sock, ssl.SSLSocket) and self.sock.pending() > 0
 
     def read(self, other: "_RelaySide") -> bytes:
-        """What has come for the other; empty when nothing has, or when it has ended."""
+        """Read data for the other side; empty when there is none, or when this side has ended."""
         if self.ended or not other.has_room:
             return b""
         try:
@@ -207,7 +207,7 @@ class _RelaySide:
         return piece
 
     def flush(self) -> None:
-        """Send what can be sent at once; to one that has gone, nothing."""
+        """Send as much as possible without blocking; nothing to a closed peer."""
         while self.unsent:
             try:
                 sent = self.sock.send(self.unsent[:PIECE_BYTES])

@@ -33,7 +33,7 @@ ANSWER_LIMIT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class VisitCredentials:
-    """How a visit's browser context reaches the proxy."""
+    """Proxy address and credentials for a visit's browser context."""
 
     host: str
     port: int
@@ -43,7 +43,7 @@ class VisitCredentials:
 
 @dataclass(frozen=True, slots=True)
 class NewArtifact:
-    """An artifact to write: its ``urn:``, type and bytes."""
+    """Artifact to write: its ``urn:``, type and bytes."""
 
     uri: str
     content_type: str
@@ -52,10 +52,11 @@ class NewArtifact:
 
 @dataclass(frozen=True, slots=True)
 class RequestLogSnapshot:
-    """The ledger of a visit that goes on.
+    """Request log of a visit in progress.
 
     Attributes:
-        entries: of requests that ended, what `proxy.request_log.BRIEF_FIELDS` names, `kept` not yet settled.
+        entries: finished requests with the fields of `proxy.request_log.BRIEF_FIELDS`; `kept` is not
+            final yet.
         in_flight: the URLs of the others.
     """
 
@@ -64,11 +65,11 @@ class RequestLogSnapshot:
 
 
 class ProxyVisit:
-    """One visit at the proxy. Made by `ProxyClient.visit`, which also ends it.
+    """One visit at the proxy. Created by `ProxyClient.visit`, which also ends it.
 
     Attributes:
         credentials: for the visit's browser context.
-        refused: after the seal, requests beyond the limit, which have no ledger entry.
+        refused: set by the seal: number of requests beyond the limit, which have no log entry.
     """
 
     def __init__(self, connection: "_ControlConnection", credentials: VisitCredentials) -> None:
@@ -79,16 +80,16 @@ class ProxyVisit:
     async def write(
         self, artifacts: Sequence[NewArtifact], *, document: str, date: datetime
     ) -> list[RecordLocation]:
-        """Write the page's artifacts; returns when they are on disk and in the index.
+        """Write the page's artifacts; return when they are on disk and in the index.
 
         Args:
-            artifacts: what to write.
-            document: the URL of the document they were made of, after redirects.
-            date: the moment they carry.
+            artifacts: the artifacts.
+            document: the URL of the source document, after redirects.
+            date: the WARC-Date of their records.
 
         Raises:
             DiskFullError: the disk is full.
-            ProxyUnavailableError: the proxy is gone.
+            ProxyUnavailableError: the proxy cannot be reached.
             WeboidError: they could not be written.
         """
         described = [
@@ -114,18 +115,7 @@ class ProxyVisit:
         again: Sequence[RefetchRequest] = (),
         limit_bytes: int = 0,
     ) -> RequestLogSnapshot:
-        """What became of each request so far. It goes on: nothing is refused or cut.
-
-        Args:
-            grace_s: wait so long for what is in flight.
-            awaited: wait for these URLs for `await_s`, as for what is asked again.
-            await_s: see `awaited`.
-            again: what to ask for a second time, before the waiting.
-            limit_bytes: what may come of that, all together.
-
-        Raises:
-            ProxyUnavailableError: the proxy is gone.
-        """
+        """Return the outcome of each request so far. The visit stays open: no request is cut."""
         message = {
             "verb": "ledger",
             "grace_s": grace_s,
@@ -140,17 +130,7 @@ class ProxyVisit:
     async def seal(
         self, *, grace_s: float, awaited: Sequence[str] = (), await_s: float = 0.0
     ) -> list[RequestLogEntry]:
-        """End the network part of the visit: what became of each request, all of it on disk.
-
-        Args:
-            grace_s: requests in flight may still take so long, then they are cut and marked.
-            awaited: URLs that may take `await_s` instead.
-            await_s: see `awaited`.
-
-        Raises:
-            DiskFullError, WeboidError: something could not be written; the visit failed.
-            ProxyUnavailableError: the proxy is gone.
-        """
+        """Close the network part of the visit; return each request's outcome, all records on disk."""
         message = {
             "verb": "seal",
             "grace_s": grace_s,
@@ -163,7 +143,7 @@ class ProxyVisit:
 
 
 class ProxyClient:
-    """A proxy process, by the path of its control socket, or by its host, port and secret."""
+    """Client of a proxy process, addressed by control socket path or by host, port and secret."""
 
     def __init__(
         self, address: Path | tuple[str, int], secret: ClusterSecret | None = None
@@ -182,21 +162,21 @@ class ProxyClient:
         unverified_tls: bool = False,
         stored: StoredLevel = DEFAULT_STORED_LEVEL,
     ) -> AsyncIterator[ProxyVisit]:
-        """A visit, over at the end of the block.
+        """Open a visit and yield it; it is closed at the end of the block.
 
         Args:
             page_id: identifies the page in every record.
-            bucket: of dedup.
+            bucket: the dedup bucket.
             headers: added to each of its requests (`core.config.profile`).
-            login: the name of the login that it is made with; empty without.
-            unverified_tls: whether the login may go to origins whose certificate does not verify.
-            stored: what is recorded of what it asks for.
+            login: the name of the login used; empty without.
+            unverified_tls: whether the login may be sent to origins whose certificate does not verify.
+            stored: the stored level: which responses are recorded.
 
         Raises:
             ConfigError: a header may not be added.
             DiskFullError: less than the reserve is free.
-            LimitReachedError: the run has received all that it may.
-            ProxyUnavailableError: the proxy is gone.
+            LimitReachedError: the run has reached its byte limit.
+            ProxyUnavailableError: the proxy cannot be reached.
         """
         async with self._connected() as connection:
             message: Message = {"verb": "open", "page_id": page_id, "bucket": bucket}
@@ -215,15 +195,15 @@ class ProxyClient:
             await connection.ask({"verb": "close"})
 
     async def status(self) -> Message:
-        """The process's id, open visits, uptime, free bytes and reserve."""
+        """Return the process's id, open visits, uptime, free bytes and reserve."""
         async with self._connected() as connection:
             return await connection.ask({"verb": "status"})
 
     async def reach(self, host: str, port: int) -> bool:
-        """Whether the proxy gets a connection to the host; nothing is asked of it.
+        """Check whether the proxy can connect to the host; no request is sent.
 
         Raises:
-            ProxyUnavailableError: the proxy is gone.
+            ProxyUnavailableError: the proxy cannot be reached.
         """
         async with self._connected() as connection:
             answer = await connection.ask({"verb": "reach", "host": host, "port": port})
@@ -271,7 +251,7 @@ class _ControlConnection:
     async def ask(self, message: Message, body: bytes = b"", *, more_s: float = 0.0) -> Message:
         """Send a message and return its answer; an error answer is raised as its class.
 
-        The answer may take `more_s` longer than answers do.
+        `more_s` extends the answer time-out.
         """
         limit_s = None if self._limit_s is None else self._limit_s + more_s
         try:

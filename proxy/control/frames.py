@@ -1,25 +1,25 @@
-"""Frames of the control socket, their tags, and the handshake over TCP.
+"""Frames of the control socket, their authentication tags, and the handshake over TCP.
 
-``uint32 size | JSON of that size | body``, where the object's ``"body"`` says how long the body is.
-The socket is private, but a frame is believed only as far as it goes: memory is taken as bytes
-arrive, not as they are announced, and whatever is no frame ends the connection with one error class.
+``uint32 size | JSON of that size | body``, where the object's ``"body"`` is the size of the body.
+The socket is private, yet frames are not trusted: memory is allocated as bytes arrive, not as they
+are announced, and anything that is not a frame ends the connection with one error class.
 
-Over TCP a tag follows the JSON, and another the body, if there is one: HMAC-SHA-256 with a key of this
-connection and direction (`proxy.control.frames`), over the part's number and the part. So nobody in between
-can change, add, leave out, repeat or reorder anything. A tag is checked before its part is read.
+Over TCP a tag follows the JSON, and another the body, if there is one: HMAC-SHA-256 over the part's
+number and the part, with a key of this connection and direction. A man in the middle therefore cannot
+change, add, drop, repeat or reorder anything. A tag is checked before its part is parsed.
 
     worker  HELLO, nonce W                       40 bytes
     proxy   nonce P                              32 bytes
     worker  HMAC(secret, "worker", W, P)         32 bytes
     proxy   HMAC(secret, "proxy", W, P)          32 bytes, and from now on frames
 
-HMAC-SHA-256 (RFC 2104), compared in constant time. Each side gives a nonce, so nothing that was said
-before is worth anything; each has a word of its own, so nothing can be sent back to who said it. The
-proxy proves itself last: who does not hold the secret gets 32 random bytes, or nothing. All of it
-takes a fixed number of bytes and at most `HANDSHAKE_LIMIT_S`.
+HMAC-SHA-256 (RFC 2104), compared in constant time. Each side contributes a nonce, which prevents
+replay; each role has its own label, which prevents reflection. The proxy proves itself last: a peer
+without the secret receives 32 random bytes, or nothing. The handshake has a fixed number of bytes
+and takes at most `HANDSHAKE_LIMIT_S`.
 
-What follows carries tags (`proxy.control.frames`) by two keys of this conversation, one for each direction,
-made of the secret and both nonces. It is not encrypted.
+The frames that follow use two keys, one for each direction, derived from the secret and both nonces.
+They are authenticated, not encrypted.
 """
 
 import asyncio
@@ -47,11 +47,11 @@ Message = dict[str, Any]
 
 
 class ForgedFrameError(ProxyUnavailableError):
-    """A frame's tag is wrong: somebody between worker and proxy changes what they say."""
+    """Wrong frame tag: the connection between worker and proxy was tampered with."""
 
 
 class DirectionTags:
-    """Make or check the tags of one direction of a connection, part by part."""
+    """Tags of one direction of a connection, made or checked part by part."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -66,10 +66,10 @@ class DirectionTags:
         return mac.digest()
 
     def check(self, tag: bytes, *pieces: bytes) -> None:
-        """Return when the tag is that of the next part.
+        """Verify the tag of the next part.
 
         Raises:
-            ForgedFrameError: it is not.
+            ForgedFrameError: it does not match.
         """
         if not hmac.compare_digest(self.make(*pieces), tag):
             raise ForgedFrameError(
@@ -80,7 +80,7 @@ class DirectionTags:
 
 @dataclass(frozen=True, slots=True)
 class FrameTags:
-    """The tags of both directions of a connection; None on a unix socket, which needs none."""
+    """Tags of both directions of a connection; None on a unix socket, which needs none."""
 
     sent: DirectionTags | None = None
     received: DirectionTags | None = None
@@ -108,13 +108,13 @@ def receive_frame(
     head_limit: int = REQUEST_HEAD_LIMIT_BYTES,
     body_limit: int = BODY_LIMIT_BYTES,
 ) -> tuple[Message, bytes] | None:
-    """The next frame from a blocking socket; None when the peer is done.
+    """Receive the next frame from a blocking socket; None when the peer has closed.
 
     Raises:
-        ProxyUnavailableError: the peer left in the midst of a frame.
-        BodyTooLargeError: it announces more than anyone should send.
+        ProxyUnavailableError: the peer disconnected within a frame.
+        BodyTooLargeError: it announces a size over the limit.
         ForgedFrameError: a tag is wrong.
-        InputError: it is no frame.
+        InputError: it is not a frame.
     """
     prefix = _exactly(sock, _SIZE.size, may_end=True)
     if not prefix:
@@ -132,12 +132,12 @@ def receive_frame(
 async def receive_frame_async(
     reader: asyncio.StreamReader, tags: DirectionTags | None = None
 ) -> tuple[Message, bytes]:
-    """The next frame from a stream.
+    """Receive the next frame from a stream.
 
     Raises:
-        ProxyUnavailableError: the peer left; ForgedFrameError: a tag is wrong.
-        BodyTooLargeError: it announces more than anyone should send.
-        InputError: it is no frame.
+        ProxyUnavailableError: the peer disconnected; ForgedFrameError: a tag is wrong.
+        BodyTooLargeError: it announces a size over the limit.
+        InputError: it is not a frame.
     """
     try:
         prefix = await reader.readexactly(_SIZE.size)
@@ -201,16 +201,16 @@ MAX_SECRET_CHARS = 4096
 
 @dataclass(frozen=True, slots=True)
 class ClusterSecret:
-    """What workers and proxies of a cluster share. It shows itself nowhere."""
+    """Secret shared by the workers and proxies of a cluster. Its `repr` does not reveal it."""
 
     key: bytes = field(repr=False)
 
     @classmethod
     def of(cls, text: str) -> "ClusterSecret":
-        """The secret that the text is, white space around it left out.
+        """Return the secret in the text, surrounding white space removed.
 
         Raises:
-            ConfigError: it is too short to be one, or far too long.
+            ConfigError: it is too short or too long.
         """
         text = text.strip()
         if not MIN_SECRET_CHARS <= len(text) <= MAX_SECRET_CHARS:
@@ -221,16 +221,16 @@ class ClusterSecret:
         return cls(text.encode())
 
     def proof(self, role: bytes, ours: bytes, theirs: bytes) -> bytes:
-        """What only a holder of the secret can say of these nonces."""
+        """Return the HMAC of role and nonces by which a peer proves that it holds the secret."""
         return hmac.digest(self.key, b"weboid control 2 " + role + b"\n" + ours + theirs, "sha256")
 
     def tags(self, role: bytes, worker_nonce: bytes, proxy_nonce: bytes) -> DirectionTags:
-        """Return the tags of what `role` sends in the conversation with these nonces."""
+        """Return the tags for frames sent by `role` in the session with these nonces."""
         label = b"weboid control 2 frames " + role + b"\n"
         return DirectionTags(hmac.digest(self.key, label + worker_nonce + proxy_nonce, "sha256"))
 
     def signature(self, message: bytes) -> str:
-        """Return what only a holder of the secret can put beside a note (`crawler.pools.cluster`), in hex."""
+        """Return the signature of a message (`crawler.pools.cluster`), in hexadecimal."""
         return hmac.digest(self.key, b"weboid note 1\n" + message, "sha256").hex()
 
     def has_signed(self, message: bytes, signature: str) -> bool:
@@ -245,10 +245,10 @@ def admit_worker(
     random: Callable[[int], bytes] = os.urandom,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> FrameTags | None:
-    """The proxy's part, on a blocking socket: the tags of what follows; None for a stranger.
+    """Run the proxy's side of the handshake on a blocking socket; None for an unauthenticated peer.
 
     Raises:
-        OSError: the other side left, or was too slow.
+        OSError: the peer disconnected or timed out.
     """
     deadline = monotonic() + HANDSHAKE_LIMIT_S
     begun = _receive_by(sock, len(HELLO), deadline, monotonic)
@@ -290,11 +290,7 @@ async def introduce(
     *,
     random: Callable[[int], bytes] = os.urandom,
 ) -> FrameTags:
-    """The worker's part: the tags of what follows, when the other side has proved itself, too.
-
-    Raises:
-        ProxyUnavailableError: the other side does not hold the secret, or takes us for a stranger.
-    """
+    """Run the worker's side of the handshake; return the tags once the proxy has proved itself."""
     ours = random(NONCE_BYTES)
     try:
         async with asyncio.timeout(HANDSHAKE_LIMIT_S):

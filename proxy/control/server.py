@@ -1,13 +1,13 @@
 """Control server: workers open, write, seal and close visits.
 
-Workers on other machines reach the same by TCP, after both sides have proved that they hold the
-cluster's secret (`proxy.control.frames`).
+Workers on other machines use the same protocol over TCP, after both sides have proved that they hold
+the cluster's secret (`proxy.control.frames`).
 
-A connection speaks for one visit at a time: ``open``, any number of ``write``, ``seal``, ``write``
-again, ``close``. When it ends without ``close`` the visit is over all the same. Each message gets
-one answer; an error is answered with its class and text, and the connection goes on. What is no
-frame is answered, too, and ends the connection: nobody knows where the next one would begin. A
-field is of its type and in its range, or the message is refused: nothing is guessed.
+A connection handles one visit at a time: ``open``, any number of ``write``, ``seal``, ``write``
+again, ``close``. The visit also ends when the connection ends without ``close``. Each message gets
+one answer; an error is answered with its class and text, and the connection stays open. Data that is
+not a frame is answered, too, and ends the connection, as the next frame boundary is unknown. Fields
+are validated for type and range; an invalid field refuses the message.
 """
 
 import logging
@@ -64,7 +64,10 @@ MAX_UNAUTHENTICATED = 256  # connections that have proved nothing yet
 
 
 class ControlServer(socketserver.ThreadingUnixStreamServer):
-    """Listens at `path`. `serve_forever` in a thread, then `shutdown` and `server_close`."""
+    """Control server on the unix socket at `path`. Run `serve_forever` in a thread.
+
+    Stop it by `shutdown` and `server_close`.
+    """
 
     port = 0
     daemon_threads = True
@@ -78,17 +81,17 @@ class ControlServer(socketserver.ThreadingUnixStreamServer):
         path.chmod(0o600)
 
     def admits(self, _request: socket.socket) -> FrameTags | None:
-        """Who reaches the folder may speak."""
+        """Accept every peer: access is limited by the folder's permissions."""
         return UNTAGGED
 
 
 class TcpControlServer(socketserver.ThreadingTCPServer):
-    """The same on a TCP port, for those who hold the secret. Strangers get nothing and cost little.
+    """Control server on a TCP port, for peers that hold the secret; others are dropped cheaply.
 
     Attributes:
-        port: where it listens.
-        admitted: connections that proved to be a worker's, so far.
-        refused: those that did not.
+        port: the listening port.
+        admitted: number of authenticated connections so far.
+        refused: number of refused connections so far.
     """
 
     daemon_threads = True
@@ -99,10 +102,10 @@ class TcpControlServer(socketserver.ThreadingTCPServer):
     def __init__(
         self, address: tuple[str, int], proxy: ArchivingProxy, secret: ClusterSecret
     ) -> None:
-        """Listen.
+        """Start listening.
 
         Raises:
-            UnavailableError: nothing can listen there.
+            UnavailableError: the address cannot be listened on.
         """
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.proxy = proxy
@@ -119,7 +122,7 @@ class TcpControlServer(socketserver.ThreadingTCPServer):
         self.port = int(self.socket.getsockname()[1])
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve the connection in a thread, unless too many strangers are being heard already."""
+        """Serve the connection in a thread, unless too many handshakes are in progress already."""
         if not self._strangers.acquire(blocking=False):
             self.shutdown_request(request)
             return
@@ -130,7 +133,7 @@ class TcpControlServer(socketserver.ThreadingTCPServer):
             raise
 
     def admits(self, request: socket.socket) -> FrameTags | None:
-        """Hear the proof; return the tags of what follows, None for a stranger."""
+        """Run the handshake; return the tags of later frames, None for an unauthenticated peer."""
         tags = None
         try:
             enable_keepalive(request)
@@ -148,7 +151,7 @@ class TcpControlServer(socketserver.ThreadingTCPServer):
 
 
 class _ControlSession(socketserver.BaseRequestHandler):
-    """One connection: messages in, answers out."""
+    """One control connection: reads messages, sends answers."""
 
     server: ControlServer | TcpControlServer
     request: socket.socket
@@ -172,7 +175,7 @@ class _ControlSession(socketserver.BaseRequestHandler):
             self._end()
 
     def _next(self, tags: DirectionTags | None) -> tuple[Message, bytes] | None:
-        """The next frame. Only who has a visit may fill our memory, with its artifacts."""
+        """Read the next frame. Large bodies (artifacts) are accepted only when a visit is open."""
         return receive_frame(self.request, tags, body_limit=BODY_LIMIT_BYTES if self._visit else 0)
 
     def _answer(self, message: Message, body: bytes) -> Message:
@@ -252,7 +255,7 @@ class _ControlSession(socketserver.BaseRequestHandler):
         return {"entries": to_table(visit.entries), "refused": visit.refused}
 
     def _ledger(self, message: Message, _: bytes) -> Message:
-        """What became of each request so far, and what is in flight; first ask again for some."""
+        """Return finished requests and those in flight; first repeat the requests in ``again``."""
         visit = self._current()
         wishes = [_wish(each) for each in message["again"]]
         if len(wishes) > WISHES_LIMIT:
@@ -304,7 +307,7 @@ def _error_message(error: WeboidError) -> Message:
 
 
 def _text(message: Message, name: str) -> str:
-    """A text that may stand in a WARC header as it is (C-12)."""
+    """Return a text field that is safe in a WARC header (C-12)."""
     text = message[name]
     if not isinstance(text, str) or _CONTROL.search(text):
         raise InputError(f"{name} is no text, or holds control characters.")
@@ -312,7 +315,7 @@ def _text(message: Message, name: str) -> str:
 
 
 def _headers(message: Message) -> Headers:
-    """The headers to add to each request of the visit; those that may not be are refused."""
+    """Return the headers to add to each request of the visit; refuse those that are not allowed."""
     given = message.get("headers", {})
     if not isinstance(given, dict) or not all(isinstance(each, str) for each in given.values()):
         raise InputError("headers is no table of texts.")
