@@ -1,15 +1,13 @@
-"""Wikis: watch pages, embed cached links, edit as a bot.
+"""MediaWiki integration: page watching, embedding of cached links, bot edits.
 
-api        a wiki's action API: asked gently, its facts as values
-wikitext   wikitext as citations, and citations mended by replacing spans of text
-feeding    what changed on a wiki, into the link registry, and on to the archive
-embedding  cached copies beside links in HTML, for any engine
-editing    the bot
-adding     how a wiki comes into the registry
-settings   what an operator says of a wiki
-mediawiki  the extension for MediaWiki (PHP)
+api        client of a wiki's action API, with typed results
+wikitext   wikitext parsing, citation models, and repairs as replaced text spans
+sync       import of page changes and links into the link registry and the archive queue
+embed      markers and links to cached copies in HTML, for any wiki engine
+bot        the repair bot
+settings   per-wiki settings
+mediawiki  the MediaWiki extension (PHP)
 
-Within the package imports point down as this list is read backwards: editing and feeding use wikitext
-and api; embedding uses none of them. Truth is pulled: whatever rings (a poll, a datagram, a stream,
-the extension) only says where to look, and what is written is what the wiki's API then tells.
+Import order: bot and sync use wikitext and api; embed uses none of them. Every notification (poll,
+datagram, event stream, extension) only names pages to read; what is stored comes from the wiki's API.
 """

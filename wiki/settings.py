@@ -1,11 +1,11 @@
 """Settings of a wiki, stored as JSON in the registry: sync, bot and template map.
 
-``P31``: the item has a statement of that property. ``P31=Q5``: one whose value is that item; after ``=``
-may also stand another entity, a string, a URL, a file's name or an identifier elsewhere.
+``P31``: the item has a statement with that property. ``P31=Q5``: one whose value is that item; the value
+may also be another entity, a string, a URL, a file name or an external identifier.
 
-The registry's own keys (`links.rules.wiki_rules`) live in the same object; these are under ``feed``, ``show``
-and ``bot``. What is not said has the default here. Unknown keys are errors: a misspelt exclusion would
-archive what nobody wanted. So is a value of another kind, or out of its range.
+The registry's own keys (`links.rules.wiki_rules`) are in the same object; these are under ``feed``,
+``show`` and ``bot``. Missing keys have the defaults here. Unknown keys, wrong types and values out of
+range are errors: a misspelt exclusion would archive unwanted pages.
 """
 
 import json
@@ -25,10 +25,10 @@ _ENTRY: Final = re.compile(r"(P[1-9][0-9]{0,9})\s*(?:=(.*))?", re.DOTALL)
 
 
 def parse_statement(text: str) -> str:
-    """The entry in the form in which two are compared: without spaces around its parts.
+    """Normalize a statement entry: no spaces around its parts.
 
     Raises:
-        ConfigError: it is none; the text names the form.
+        ConfigError: it is invalid; the text describes the form.
 
     >>> parse_statement(" P31 = Q5"), parse_statement("P856=https://a.org/?b=c"), parse_statement("P31")
     ('P31=Q5', 'P856=https://a.org/?b=c', 'P31')
@@ -50,7 +50,7 @@ _API: Final = re.compile(r"https?://[^@?#\s]+\.php")
 
 @dataclass(frozen=True)
 class FeedSettings:
-    """Which pages are observed, and when their links are archived."""
+    """Selection of observed pages, and rules for archiving their links."""
 
     namespaces: tuple[int, ...] = (0,)
     categories: tuple[str, ...] = ()  # only pages in these, or below them; empty: all
@@ -85,7 +85,7 @@ class FeedSettings:
 
 @dataclass(frozen=True)
 class BotSettings:
-    """What the bot may change; nothing, unless it is switched on."""
+    """Permissions of the bot; disabled by default."""
 
     enabled: bool = False
     account: str = ""
@@ -118,7 +118,7 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {"talk": TALK_MODES}
 
 @dataclass(frozen=True)
 class WikiSettings:
-    """All that is said of a wiki."""
+    """All settings of a wiki."""
 
     feed: FeedSettings = FeedSettings()
     bot: BotSettings = BotSettings()
@@ -126,10 +126,10 @@ class WikiSettings:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The settings in the registry's JSON.
+        """Parse the settings in the registry's JSON.
 
         Raises:
-            ConfigError: a key is unknown, or a value is of the wrong kind or out of its range.
+            ConfigError: a key is unknown, or a value is of the wrong type or out of range.
         """
         found = _object(text)
         templates = found.get("templates")
@@ -142,12 +142,12 @@ class WikiSettings:
         )
 
     def merged_into(self, text: str) -> dict[str, Any]:
-        """The registry's JSON with these in the place of its own, and all other keys as they are.
+        """Merge these settings into the registry's JSON; other keys are kept.
 
-        What is as by default is left out, so that a later default holds for it, too.
+        Default values are left out, so that later changes of a default apply.
 
         Raises:
-            ConfigError: the text is no object.
+            ConfigError: the text is not an object.
         """
         found = dict(_object(text))
         for name, said in (("feed", to_json(self.feed)), ("bot", to_json(self.bot))):
@@ -163,7 +163,7 @@ class WikiSettings:
 
 
 def to_json(group: FeedSettings | BotSettings) -> dict[str, Any]:
-    """What a group says other than by default, as JSON has it."""
+    """Return the values of a group that differ from the defaults, as JSON values."""
     default = type(group)()
     said = {each.name: getattr(group, each.name) for each in fields(group)}
     return {
@@ -174,15 +174,15 @@ def to_json(group: FeedSettings | BotSettings) -> dict[str, Any]:
 
 
 def replace_settings(group: _Group, name: str, **values: Any) -> _Group:
-    """The group with other values, held to the same rules; what is None stays.
+    """Return the group with other values, validated; None keeps a value.
 
     Args:
-        group: as it is.
+        group: current values.
         name: of the group, for messages.
-        values: by the names of its fields.
+        values: by field name.
 
     Raises:
-        ConfigError: a value is of the wrong kind or out of its range.
+        ConfigError: a value is of the wrong type or out of range.
     """
     given = {key: value for key, value in values.items() if value is not None}
     checked = _group(type(group), given, name)
@@ -211,10 +211,10 @@ def _group(kind: type[_Group], given: Any, name: str) -> _Group:
 
 
 def _value(kind: Any, value: Any, group: str, key: str) -> Any:
-    """The value as the field has it.
+    """Convert a JSON value to the field's type.
 
     Raises:
-        ConfigError: it is of another kind, or out of its range.
+        ConfigError: it is of another type, or out of range.
     """
     where = f"{group}.{key}"
     if get_origin(kind) is tuple:

@@ -1,1 +1,1 @@
-"""A wiki's action API."""
+"""Client of the MediaWiki action API."""

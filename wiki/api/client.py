@@ -1,15 +1,16 @@
 """MediaWiki API client: login, tokens, maxlag, rate limit, retries, continuation.
 
-    async with Api(address, account, …) as api:
-        told = await api.get(action="query", meta="siteinfo")     # formatversion 2
-        async for part in api.query(list="allpages", aplimit="max"): …   # continued to its end
-        told = await api.post(action="edit", …)                   # with a token, as the account
+    async with WikiApi(address, account, …) as api:
+        answer = await api.get(action="query", meta="siteinfo")   # formatversion 2
+        async for part in api.query(list="allpages", aplimit="max"): …   # until continuation ends
+        answer = await api.post(action="edit", …)                 # with a token, as the account
 
-`wiki.api.{site,changes,pages,edits}` ask what the rest of the package needs and give `wiki.api.models`.
+`wiki.api.{site_info,recent_changes,page_query,edit_request}` build the queries of this package and
+return `wiki.api.models`.
 
-One request is under way at a time. What a wiki asks for (Retry-After, maxlag) is obeyed within
-`ApiSettings`; then the error goes up. What writes is sent again only when it cannot have been done. An
-answer is a JSON object, or an error: nothing half understood comes back.
+Requests are sent one at a time. Retry-After and maxlag are obeyed within `ApiSettings`; beyond that
+the error is raised. A write is repeated only when it cannot have been executed. An answer is a JSON
+object or an error; partial answers are never returned.
 """
 
 import asyncio
@@ -55,16 +56,16 @@ ParamValue = str | int | bool | Sequence[str] | Sequence[int] | None
 
 @dataclass(frozen=True, slots=True)
 class ApiSettings:
-    """How gently a wiki is asked.
+    """Limits and pace of requests to a wiki.
 
     Attributes:
-        gap_s: between the end of an answer and the next request.
-        maxlag_s: a wiki whose databases lag by more is left alone; 0: it is not asked about that.
-        attempts: of one request.
-        patience_s: what they may wait between them, together; a wiki that asks for more gets it from
-            the caller, who is told how long (`WikiAwayError.retry_s`).
-        limit_s: one answer may take.
-        limit_bytes: one answer may be.
+        gap_s: seconds between the end of an answer and the next request.
+        maxlag_s: no requests while the replication lag is higher; 0: send no maxlag parameter.
+        attempts: attempts per request.
+        patience_s: total waiting time between attempts; a longer Retry-After is passed on in
+            `WikiAwayError.retry_s`.
+        limit_s: timeout of one answer.
+        limit_bytes: size limit of one answer.
         agent: the User-Agent; empty: `user_agent()`.
     """
 
@@ -79,7 +80,7 @@ class ApiSettings:
 
 @dataclass(frozen=True)
 class ApiTiming:
-    """What tells the time, lets it pass, and spreads repetitions."""
+    """Clock, sleep function and jitter source."""
 
     clock: Clock = field(default_factory=SystemClock)
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -87,10 +88,10 @@ class ApiTiming:
 
 
 def user_agent(contact: str = "", purpose_page: str = "") -> str:
-    """Return who asks, why, and where its people are to be found.
+    """Return the User-Agent: product, purpose page and contact.
 
     Raises:
-        ConfigError: an address holds what no header may.
+        ConfigError: an address holds characters that a header must not contain.
     """
     for name, text in (("contact", contact), ("purpose page", purpose_page)):
         if len(text) > CONTACT_CHARS or not text.isascii() or not text.isprintable():
@@ -100,7 +101,7 @@ def user_agent(contact: str = "", purpose_page: str = "") -> str:
 
 
 def encode_params(params: Mapping[str, ParamValue]) -> dict[str, str]:
-    r"""The parameters as the API reads them.
+    r"""Encode parameters as the API expects them; None and False are left out, lists joined.
 
     >>> encode_params({"a": True, "b": False, "c": None, "d": ["x", "y"], "e": 5})
     {'a': '1', 'd': 'x|y', 'e': '5'}
@@ -134,7 +135,7 @@ log = logging.getLogger(__name__)
 
 
 class WikiApi:
-    """A wiki's API; owns its connections, and belongs to one event loop."""
+    """Client of one wiki's API; owns its connections and belongs to one event loop."""
 
     def __init__(
         self,
@@ -145,17 +146,17 @@ class WikiApi:
         route: ServerRoute = DIRECT,
         timing: ApiTiming | None = None,
     ) -> None:
-        """Take where the API is and who asks; nothing is sent yet.
+        """Store address, credentials and limits; no request is sent yet.
 
         Args:
-            address: of api.php. A user and password in it are for the server in front of the wiki.
-            account: who asks; None: nobody in particular.
-            manners: how gently, and under which name.
-            route: the way there.
-            timing: what tells and passes the time.
+            address: of api.php. User and password in it are for the web server in front of the wiki.
+            account: credentials; None: anonymous.
+            manners: limits, pace and User-Agent.
+            route: TLS and proxy settings.
+            timing: clock and sleep functions.
 
         Raises:
-            ConfigError: that is no address.
+            ConfigError: the address is invalid.
         """
         address, basic = split_basic(address)
         account, manners, timing = (
@@ -203,33 +204,33 @@ class WikiApi:
 
     @property
     def host(self) -> str:
-        """The API's host, for messages."""
+        """Return the API's host, for messages."""
         return host_of(self.address)
 
     @property
     def is_public(self) -> bool | None:
-        """Whether who answered is on the public network; None: nobody has, or a proxy knows."""
+        """Return True if the server is on the public network; None before an answer or behind a proxy."""
         return self._wire.is_public
 
     async def keep_public(self) -> None:
-        """Ask nobody on a private network: who is on the public one has named this address.
+        """Refuse private networks: the address was supplied by a public server.
 
         Raises:
-            WikiAwayError: it is on a private one, or has no address.
+            WikiAwayError: the server is on a private network, or its name does not resolve.
         """
         await self._wire.keep_public(self.address)
 
     async def get(self, **params: ParamValue) -> ApiAnswer:
-        """The answer to a question, which changes nothing.
+        """Return the answer to a read-only request.
 
         Args:
-            params: as the API has them; what is None or False is left out, lists are joined.
+            params: named as in the API; None and False are left out, lists are joined.
 
         Raises:
-            WikiAwayError: it gave none, after all attempts.
-            LoggedOutError: it wants a login that failed or is missing.
-            NotAllowedError, WikiRefusedError, WikiMovedError: it will not.
-            BodyTooLargeError: there is more than we take at once.
+            WikiAwayError: no answer after all attempts.
+            LoggedOutError: a login is required and failed or is missing.
+            PermissionDeniedError, WikiRefusedError, WikiMovedError: the request was refused.
+            BodyTooLargeError: the answer exceeds the size limit.
         """
         await self._ensure_login()
         seen = self._logins
@@ -242,13 +243,13 @@ class WikiApi:
         return await self._asked(encode_params(params))
 
     async def post(self, *, token_kind: str = "csrf", **params: ParamValue) -> ApiAnswer:  # noqa: S107 no secret
-        """The answer to what changes something, with a token, as the account.
+        """Return the answer to a write request, sent with a token and as the account.
 
-        Sent once more after a login or with a fresh token, and when the wiki says that it did nothing;
-        never when that is in doubt.
+        Repeated after a new login, with a fresh token, or when the wiki reports that nothing was done;
+        never when the outcome is unknown.
 
         Raises:
-            as `get`; a `WikiAwayError` may mean that it was done (`is_unsent` tells when not).
+            as `get`; after a `WikiAwayError` the write may have been executed (`is_unsent`: it was not).
         """
         for is_last in (False, True):
             await self._ensure_login()
@@ -272,13 +273,13 @@ class WikiApi:
     async def query(
         self, parts_most: int = PARTS_LIMIT, /, **params: ParamValue
     ) -> AsyncIterator[ApiAnswer]:
-        """The answers to ``action=query``, one after the other until nothing is left to continue.
+        """Yield the answers to ``action=query`` until continuation ends.
 
-        Nothing is merged: a page's properties may be spread over several answers
-        (`wiki.api.page_query.read_pages` puts them together).
+        Answers are not merged: the properties of a page may be spread over several of them
+        (`wiki.api.page_query.read_pages` merges them).
 
         Raises:
-            as `get`; WikiRefusedError ``endless`` after `parts_most`, or when it goes in a circle.
+            as `get`; WikiRefusedError ``endless`` after `parts_most` answers or on a repeated continuation.
         """
         params = {"action": "query", **params}
         further: dict[str, str] = {}
@@ -294,14 +295,14 @@ class WikiApi:
         raise WikiRefusedError("endless", f"{self.host} continues its answer without end.")
 
     async def token(self, kind: str = "csrf") -> str:
-        """A token, kept until it turns out to be bad."""
+        """Return a token of this kind, cached until the wiki rejects it."""
         if kind not in self._tokens:
             told = await self.get(action="query", meta="tokens", type=kind)
             self._tokens[kind] = token_field(told, kind)
         return self._tokens[kind]
 
     async def rights(self) -> frozenset[str]:
-        """What who asks may do here, asked once."""
+        """Return the account's rights, fetched once."""
         if self._rights is None:
             told = await self.get(action="query", meta="userinfo", uiprop="rights")
             user = told.get("query", {}).get("userinfo", {})
@@ -310,19 +311,19 @@ class WikiApi:
         return self._rights
 
     async def has_right(self, name: str) -> bool:
-        """Whether who asks has that right of MediaWiki's, such as ``apihighlimits``."""
+        """Check for a MediaWiki right, such as ``apihighlimits``."""
         return name in await self.rights()
 
     async def log_in(self) -> None:
-        """Log in now, so that a wrong password shows early.
+        """Log in now, so that a wrong password is reported early.
 
         Raises:
-            LoggedOutError: the wiki does not take the account.
+            LoggedOutError: the wiki rejects the account.
         """
         await self._ensure_login()
 
     async def raw(self, url: str) -> ApiResponse:
-        """A page of the wiki's server, with redirects followed: to find the API from it.
+        """Fetch a page of the wiki's server and follow redirects, for API discovery.
 
         Raises:
             WikiAwayError, WikiMovedError: as `get`.
@@ -342,7 +343,7 @@ class WikiApi:
                 await self._log_in()
 
     async def _log_in_again(self, seen: int) -> None:
-        """Log in once more, unless somebody did since `seen`."""
+        """Log in again unless another task already did since `seen`."""
         async with self._login_turn:
             if self._logins == seen:
                 log.info("%s has logged us out; logging in again", self.host)
@@ -372,7 +373,7 @@ class WikiApi:
     async def _asked(
         self, params: Mapping[str, str], *, writes: bool = False, is_login: bool = False
     ) -> ApiAnswer:
-        """The answer after some patience."""
+        """Send a request with retries and return its answer."""
         waited = 0.0
         for attempt in range(1, self.manners.attempts + 1):
             try:
@@ -425,7 +426,7 @@ class WikiApi:
         raise WikiAwayError(f"{self.host} sends us on and on.")
 
     async def _one(self, question: ApiRequest) -> ApiResponse:
-        """Send one request, after all others and not too soon."""
+        """Send one request after the previous one and the minimum gap."""
         async with self._turn:
             left = self._last + self.manners.gap_s - self._clock.monotonic()
             if left > 0:
@@ -439,7 +440,7 @@ class WikiApi:
         return self.account.headers() if is_same_server(self._home, url) else {}
 
     def _understood(self, reply: ApiResponse) -> ApiAnswer:
-        """The answer's JSON object, when it tells no trouble."""
+        """Return the answer's JSON object; raise the error that it reports."""
         told = parse_response(reply)
         if told is None or ("error" not in told and "errors" not in told):
             check_status(reply)

@@ -2,11 +2,11 @@
 
     account = read_account("Repairer@weboid", Path("bot-password"))
 
-A secret comes from a file that nobody else can read. What a file holds is told by its form:
+A secret is read from a file that only its owner can read. Its kind is recognised by its form:
 
-    0123456789abcdef0123456789abcdef     a bot password (Special:BotPasswords), for the name USER@APP
+    0123456789abcdef0123456789abcdef     bot password (Special:BotPasswords), for the name USER@APP
     weboid@0123456789abcdef…             the same in its older form, for the name USER
-    eyJ0eXAiOiJKV1Qi….….…                an owner-only OAuth 2 access token, for any name or none
+    eyJ0eXAiOiJKV1Qi….….…                owner-only OAuth 2 access token, for any name or none
 """
 
 import base64
@@ -29,10 +29,10 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}")
 
 @dataclass(frozen=True)
 class WikiCredentials:
-    """Who asks; its text shows no secret.
+    """Credentials of an account; its repr shows no secret.
 
     Attributes:
-        name: ``User@app`` for a bot password; for people only when there is a token.
+        name: ``User@app`` for a bot password; only a label when there is a token.
         password: a bot password; empty without one.
         token: an OAuth 2 access token; empty without one.
         basic: ``user:password`` for the server in front of the wiki (RFC 7617); empty without one.
@@ -44,7 +44,7 @@ class WikiCredentials:
     basic: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be sent.
+        """Refuse invalid combinations.
 
         Raises:
             ConfigError: a password without a name, or two secrets for one header.
@@ -59,16 +59,16 @@ class WikiCredentials:
 
     @property
     def is_anybody(self) -> bool:
-        """Whether the wiki itself knows who asks."""
+        """Return True if the wiki can identify the account."""
         return bool(self.password or self.token)
 
     @property
     def has_secret(self) -> bool:
-        """Whether something goes along that others must not get."""
+        """Return True if requests carry a secret."""
         return bool(self.password or self.token or self.basic)
 
     def headers(self) -> dict[str, str]:
-        """What goes with each request to the wiki's own server."""
+        """Return the headers for requests to the wiki's own server."""
         if self.token:
             return {"Authorization": f"Bearer {self.token}"}
         if self.basic:
@@ -80,10 +80,10 @@ class WikiCredentials:
 def read_account(
     name: str, password_file: Path | None, *, basic_file: Path | None = None
 ) -> WikiCredentials:
-    """The account of that name, with what the files hold.
+    """Read the credentials of an account from its secret files.
 
     Raises:
-        ConfigError: a file is missing, can be read by others, or holds nothing of the kind.
+        ConfigError: a file is missing, readable by others, or holds no valid secret.
     """
     basic = read_secret(basic_file) if basic_file is not None else ""
     if basic and ":" not in basic:
@@ -99,10 +99,10 @@ def read_account(
 
 
 def read_secret(path: Path) -> str:
-    """The one line in a file that nobody else can read.
+    """Read a one-line secret from a file that only its owner can read.
 
     Raises:
-        ConfigError: there is none, others can read it, or it is empty or has several lines.
+        ConfigError: the file is missing, readable by others, empty, or has several lines.
     """
     try:
         with path.expanduser().open("rb") as file:
@@ -120,7 +120,7 @@ def read_secret(path: Path) -> str:
 
 
 def split_basic(url: str) -> tuple[str, str]:
-    """The URL without the user and password in it, and these as ``user:password``.
+    """Split user and password off a URL; return (url, ``user:password``).
 
     >>> split_basic("https://me:a%3Ab@wiki.example:8443/api.php")
     ('https://wiki.example:8443/api.php', 'me:a:b')
@@ -135,11 +135,11 @@ def split_basic(url: str) -> tuple[str, str]:
 
 
 def check_login(told: Any, *, host: str, name: str) -> None:
-    """See that ``action=login`` logged in.
+    """Check that ``action=login`` succeeded.
 
     Raises:
-        ThrottledError: too many tried too often; a password that is right may be refused so, too.
-        LoggedOutError: it did not; the text says how to make a bot password.
+        ThrottledError: too many login attempts; may also hit a correct password.
+        LoggedOutError: the login failed; the text explains how to create a bot password.
     """
     found = told.get("login") if isinstance(told, dict) else None
     if not isinstance(found, dict):

@@ -1,14 +1,14 @@
 """Edit requests (action=edit): conflicts, refusals by page, refusals by account.
 
-    now = await read_now(api, page_id)
-    made = await edit(api, now, text, Saving(summary="…"))
+    page = await read_now(api, page_id)
+    saved = await save_edit(api, page, text, SaveOptions(summary="…"))
 
-`save_edit` sends the whole page with the revision it was made from, the digest of the text (RFC 1321) and
-never makes a page. What concerns one page is a PermanentError; what must stop all editing a
-`EditingStoppedError`; what goes by itself is what `Api` raises (`ReadOnlyError`, `ThrottledError`, …).
+`save_edit` sends the whole page with its base revision and the MD5 digest of the text (RFC 1321), and
+never creates a page. Refusals of one page are PermanentErrors; reasons to stop all editing are
+`EditingStoppedError`; temporary errors are those of `WikiApi` (`ReadOnlyError`, `ThrottledError`, …).
 
-MediaWiki suppresses conflicts with the same account's own last edit: `Edited.replaced` tells which
-revision was really replaced, so that the caller sees one that it never read.
+MediaWiki suppresses conflicts with the same account's own last edit: `SavedEdit.replaced` is the
+revision that was really replaced, so that the caller can detect one that it never read.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ _MESSAGE_LIMIT: Final = 1_000
 
 
 class EditRefusal(StrEnum):
-    """Why a page cannot be edited by us."""
+    """Reason for refusing an edit of one page."""
 
     PROTECTED = "protected"
     BLOCKED_HERE = "blocked here"  # the account is, from this page alone
@@ -40,19 +40,19 @@ class EditRefusal(StrEnum):
 
 
 class EditConflictError(TransientError):
-    """Somebody edited the page meanwhile: read it again."""
+    """Edit conflict: the page was edited meanwhile and must be read again."""
 
 
 class PageDeletedError(PermanentError):
-    """There is no such page any more."""
+    """Edit of a page that no longer exists."""
 
 
 class PageRefusedError(PermanentError):
-    """The wiki does not let us edit this page; others it may.
+    """Refusal to edit this page; others may still be editable.
 
     Attributes:
-        reason: why.
-        code: the API's.
+        reason: the refusal.
+        code: the API's error code.
     """
 
     def __init__(self, reason: EditRefusal, code: str, said: str) -> None:
@@ -62,18 +62,18 @@ class PageRefusedError(PermanentError):
 
 
 class EditingStoppedError(UnavailableError):
-    """Nothing may be edited until a person did something."""
+    """Stop of all editing until an operator intervenes."""
 
 
 @dataclass(frozen=True, slots=True)
 class BotAccount:
-    """The account that we edit as.
+    """Account that the bot edits with.
 
     Attributes:
-        name: without the bot password's own name.
-        rights: what it may, as far as the login grants it.
-        has_messages: somebody wrote on its talk page, and nobody has looked.
-        blocked: why it is blocked from the whole wiki; empty: it is not.
+        name: without the bot password's app name.
+        rights: MediaWiki rights granted to this login.
+        has_messages: unread messages on its talk page.
+        blocked: reason of a site-wide block; empty: not blocked.
     """
 
     name: str
@@ -84,7 +84,7 @@ class BotAccount:
 
 @dataclass(frozen=True, slots=True)
 class SaveOptions:
-    """How an edit is to be saved."""
+    """Options of an edit: summary and flags."""
 
     summary: str
     is_minor: bool = True
@@ -93,10 +93,10 @@ class SaveOptions:
 
 @dataclass(frozen=True, slots=True)
 class SavedEdit:
-    """What came of an edit.
+    """Result of an edit.
 
     Attributes:
-        rev: the revision that was made; None: the page has that very text already.
+        rev: the new revision; None: the page already had this text.
         replaced: the revision that it replaced.
     """
 
@@ -155,11 +155,11 @@ async def save_edit(api: WikiApi, page: EditablePage, text: str, saving: SaveOpt
     """Replace the page's text.
 
     Raises:
-        EditConflictError: somebody edited it meanwhile.
-        PageGoneError: it is no more.
-        PageRefusedError: this page cannot be edited by us.
-        StoppedError: the account may not edit at all.
-        WikiAwayError: there is no answer; unless `is_unsent`, the edit may have been made.
+        EditConflictError: the page was edited meanwhile.
+        PageDeletedError: the page no longer exists.
+        PageRefusedError: the account cannot edit this page.
+        EditingStoppedError: the account cannot edit at all.
+        WikiAwayError: no answer; unless `is_unsent`, the edit may have been made.
         LoggedOutError: the account is not logged in.
     """
     asked = {
@@ -176,17 +176,17 @@ async def save_edit(api: WikiApi, page: EditablePage, text: str, saving: SaveOpt
 async def add_section(
     api: WikiApi, title: str, heading: str, text: str, saving: SaveOptions
 ) -> SavedEdit:
-    """Put a section at the end of a page, which is made when it is not there yet; raises as `save_edit`."""
+    """Add a section at the end of a page, creating the page if needed; raises as `save_edit`."""
     asked = {"title": title, "section": "new", "sectiontitle": heading, "text": text}
     # MediaWiki's digest of what is added (api.php?action=help&modules=edit).
     return await _save(api, {**asked, "redirect": "1", "md5": _md5(text)}, saving)
 
 
 async def read_bot_account(api: WikiApi) -> BotAccount:
-    """The account that is logged in.
+    """Return the account that is logged in.
 
     Raises:
-        StoppedError: nobody is.
+        EditingStoppedError: none is.
     """
     told = await api.get(action="query", meta="userinfo", uiprop="rights|hasmsg|blockinfo")
     found = dict_of(dict_of(told.get("query")).get("userinfo"))
@@ -207,7 +207,7 @@ async def read_bot_account(api: WikiApi) -> BotAccount:
 
 
 async def clear_messages(api: WikiApi) -> None:
-    """Tell the wiki that the account's messages were read."""
+    """Mark the account's messages as read."""
     await api.post(action="clearhasmsg")
 
 
@@ -236,7 +236,7 @@ async def _save(api: WikiApi, asked: Mapping[str, str], saving: SaveOptions) -> 
 
 
 async def edit_error(api: WikiApi, code: str, said: str) -> Exception:
-    """What a refusal means for who edits."""
+    """Map an API error of an edit to an exception."""
     if code == "editconflict":
         return EditConflictError("Somebody edited the page at the same time.")
     if code in _DELETED_CODES:
@@ -257,7 +257,7 @@ async def edit_error(api: WikiApi, code: str, said: str) -> Exception:
 
 
 def _reason(code: str) -> EditRefusal | None:
-    """Why the page is refused; None: the code is not about one page."""
+    """Map an API error code to a page refusal; None: the code is not about one page."""
     if code in _PAGE_REFUSALS:
         return _PAGE_REFUSALS[code]
     return next((why for start, why in _PAGE_REFUSAL_PREFIXES if code.startswith(start)), None)

@@ -1,14 +1,14 @@
-"""Exceptions of the MediaWiki API client, by what the caller can do next."""
+"""Exceptions of the MediaWiki API client, grouped by the caller's next step."""
 
 from core.errors import InputError, TransientError
 
 
 class WikiAwayError(TransientError):
-    """The wiki gave no answer that says anything: try later.
+    """No usable answer from the wiki: retry later.
 
     Attributes:
-        retry_s: how long it asks to be left alone; 0: it does not say.
-        is_unsent: what was to be sent did not leave, so that nothing can have been done.
+        retry_s: requested pause in seconds (Retry-After); 0: none given.
+        is_unsent: the request was not sent, so that nothing can have been executed.
     """
 
     def __init__(self, said: str, *, retry_s: float = 0.0, is_unsent: bool = False) -> None:
@@ -18,22 +18,22 @@ class WikiAwayError(TransientError):
 
 
 class ReadOnlyError(WikiAwayError):
-    """Nothing can be written at the moment."""
+    """Wiki in read-only mode at the moment."""
 
 
 class ThrottledError(WikiAwayError):
-    """We asked too often, or its database lags (maxlag)."""
+    """Rate limit reached, or database lag above maxlag."""
 
 
 class LoggedOutError(InputError):
-    """The account is not logged in, and could not be; or the wiki must not be read without one."""
+    """Missing or failed login where the wiki requires one."""
 
 
 class PermissionDeniedError(InputError):
-    """The account may not do that: blocked, protected, no such right, an abuse filter, a captcha.
+    """Action denied to the account: block, protection, missing right, abuse filter, captcha.
 
     Attributes:
-        code: the API's; empty when the server in front of it refused.
+        code: the API's error code; empty when the web server in front refused.
     """
 
     def __init__(self, said: str, *, code: str = "") -> None:
@@ -42,10 +42,10 @@ class PermissionDeniedError(InputError):
 
 
 class WikiRefusedError(InputError):
-    """The API refused what it was asked, for a reason of its own.
+    """Request refused by the API for another reason.
 
     Attributes:
-        code: the API's.
+        code: the API's error code.
     """
 
     def __init__(self, code: str, said: str) -> None:
@@ -54,7 +54,7 @@ class WikiRefusedError(InputError):
 
 
 class WikiMovedError(InputError):
-    """The wiki has another address now, and what is secret is not sent there unasked.
+    """Redirect of the wiki to another address; secrets are not sent there without confirmation.
 
     Attributes:
         address: the new one.
@@ -68,4 +68,4 @@ class WikiMovedError(InputError):
 
 
 class HistoryGapError(InputError):
-    """The wiki no longer keeps the changes that are asked for: every page must be read anew."""
+    """Gap in recent changes: the wiki no longer has them, and every page must be read again."""

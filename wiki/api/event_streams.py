@@ -1,11 +1,11 @@
 """Server-sent change events of wiki farms (Wikimedia's EventStreams, RCFeed).
 
-    async for told in listen(wire, RECENT, wikis={"dewiki"}, last_id=kept):
-        told.change, told.links       # either, or neither: a mark of how far the stream was read
-        told.last_id                  # to be kept: the stream goes on there
+    async for notice in listen_to_stream(transport, RECENT, wikis={"dewiki"}, last_id=stored):
+        notice.change, notice.links   # one of them, or neither: only a position in the stream
+        notice.last_id                # to be stored: the position to resume from
 
-All of it is a doorbell: it says where to look, and what is written is what the API then tells. A stream
-keeps about a week; who was away for longer reads every page anew.
+Events only name pages to read; what is stored comes from the API. A stream's history is about a week
+long; after a longer outage every page is read again.
 """
 
 import codecs
@@ -42,9 +42,9 @@ class StreamEvent:
     """One event of a stream (WHATWG HTML 9.2.6).
 
     Attributes:
-        data: its lines, joined.
-        last_id: what to send along to have the events after it.
-        kind: ``message`` when it has none.
+        data: its data lines, joined.
+        last_id: the id to send for the events after it.
+        kind: the event type; ``message`` by default.
     """
 
     data: str
@@ -54,7 +54,7 @@ class StreamEvent:
 
 @dataclass(frozen=True)
 class LinkChange:
-    """Which external links of a page came and went, exactly."""
+    """External links added to and removed from a page."""
 
     moment: datetime
     page_id: int
@@ -68,11 +68,11 @@ class LinkChange:
 
 @dataclass(frozen=True)
 class StreamNotice:
-    """What a stream or datagram told.
+    """Content of one event or datagram.
 
     Attributes:
-        wiki: the database's name; empty for a mark.
-        last_id: where the stream goes on; empty for a datagram.
+        wiki: the database name; empty for a position only.
+        last_id: the position to resume from; empty for a datagram.
         change: an entry of recent changes.
         links: or exact changes of links.
     """
@@ -84,10 +84,10 @@ class StreamNotice:
 
 
 class EventReader:
-    """Reads a stream of events piece by piece, wherever it is cut."""
+    """Incremental parser of an event stream; accepts chunks cut at any byte."""
 
     def __init__(self, last_id: str = "") -> None:
-        """Go on after the event of that id."""
+        """Start after the event with this id."""
         self.last_id = last_id
         self.retry_s: float | None = None
         self._decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
@@ -99,10 +99,10 @@ class EventReader:
         self._kind = ""
 
     def feed(self, piece: bytes) -> list[StreamEvent]:
-        """The events that are complete with this piece.
+        """Return the events completed by this chunk.
 
         Raises:
-            WikiAwayError: one is too long.
+            WikiAwayError: an event exceeds the size limit.
         """
         text = self._decoder.decode(piece)
         if not text:
@@ -156,18 +156,18 @@ async def listen_to_stream(
     last_id: str = "",
     timing: ApiTiming | None = None,
 ) -> AsyncGenerator[StreamNotice, None]:
-    """What the stream tells of these wikis, without end; connections that end are made anew.
+    """Yield the stream's events of these wikis without end; reconnect after disconnections.
 
     Args:
-        wire: to the stream's server; its owner closes it.
+        wire: transport to the stream's server; closed by its owner.
         url: of the stream.
-        wikis: names of databases; events of others are passed over.
-        last_id: where to go on; empty: now.
-        timing: what passes the time between two attempts.
+        wikis: database names; events of others are skipped.
+        last_id: position to resume from; empty: now.
+        timing: sleep and jitter for reconnections.
 
     Raises:
-        WikiRefusedError: the server will not have us there.
-        WikiAwayError: it did not answer for many attempts: ask the wiki's API meanwhile.
+        WikiRefusedError: the server refuses the subscription.
+        WikiAwayError: too many failed attempts; poll the wiki's API meanwhile.
     """
     timing = timing or ApiTiming()
     failures = 0
@@ -201,13 +201,13 @@ def _headers(last_id: str) -> dict[str, str]:
 
 
 def reconnect_delay(failures: int, chance: float) -> float:
-    """How long to wait after so many failures in a row: up to twice as long each time."""
+    """Return the pause in seconds after this many failures in a row: exponential with jitter."""
     most = min(_PAUSE_S * math.exp2(min(failures, 30) - 1), _PAUSE_MOST_S)
     return most * (0.5 + chance / 2)
 
 
 def parse_event(event: StreamEvent, wikis: Collection[str]) -> StreamNotice | None:
-    """What an event tells of these wikis; None when it tells nothing of them, or is none of ours."""
+    """Parse an event; None when it concerns none of these wikis or is of an unused kind."""
     found = _object(event.data)
     if found is None or event.kind != "message":
         return None
@@ -227,10 +227,10 @@ def parse_event(event: StreamEvent, wikis: Collection[str]) -> StreamNotice | No
 
 
 def parse_rc_change(found: Mapping[str, Any]) -> PageChange | None:
-    """The change in a JSON object of MediaWiki's RCFeed; None for kinds that follow another one.
+    """Parse a JSON object of MediaWiki's RCFeed; None for kinds that accompany another entry.
 
     Raises:
-        WikiAwayError: it does not say when it was.
+        WikiAwayError: its timestamp is missing.
     """
     type_ = text_field(found, "type")
     if type_ not in _PROMISED:
@@ -255,7 +255,7 @@ def parse_rc_change(found: Mapping[str, Any]) -> PageChange | None:
 
 
 def parse_link_change(found: Mapping[str, Any]) -> LinkChange:
-    """The changes of links in an event of ``mediawiki.page-links-change``.
+    """Parse an event of ``mediawiki.page-links-change``.
 
     Raises:
         WikiAwayError: it has another form.
@@ -282,10 +282,10 @@ def _external(found: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def _moment(value: Any) -> datetime:
-    """A moment in seconds since 1970.
+    """Parse a time in seconds since 1970.
 
     Raises:
-        WikiAwayError: it is none.
+        WikiAwayError: it is not one.
     """
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**36:
         return datetime.fromtimestamp(int(value), UTC)

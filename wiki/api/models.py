@@ -1,6 +1,7 @@
 """Typed values of the MediaWiki API: site, pages, revisions, changes, JSON fields.
 
-Both formats are read: in the first one a text stands under ``*``, and a flag is there, though empty.
+Both format versions are read: in version 1 texts are under ``*``, and a flag that is set is an empty
+string.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from wiki.api.errors import WikiAwayError
 
 @dataclass(frozen=True, slots=True)
 class WikiNamespace:
-    """A namespace: its number, its name here and in English, and whether it holds articles."""
+    """A namespace: number, local and canonical name, and whether it is a content namespace."""
 
     id: int
     name: str
@@ -26,21 +27,21 @@ class WikiNamespace:
 
 @dataclass(frozen=True)
 class SiteFacts:
-    """A wiki as it describes itself.
+    """Site information of a wiki.
 
     Attributes:
-        dbname: its database's name (``wikiid``).
-        name: the site's name for people.
+        dbname: database name (``wikiid``).
+        name: the site's display name.
         version: of MediaWiki, ``(1, 39, 17)``.
-        language: of its content, ``de``.
+        language: content language, ``de``.
         server: ``https://de.wikipedia.org``, with a scheme.
-        pages_url: of a page, with ``$1`` for its title.
-        namespaces: by their numbers.
-        interwikis: its map (W49).
+        pages_url: page URL pattern, with ``$1`` for the title.
+        namespaces: by number.
+        interwikis: its interwiki map (W49).
         extensions: names of those that are installed.
-        is_read_only: nothing can be written at the moment.
-        read_only_reason: why, when it is.
-        recent_days: for how long it keeps recent changes, when it tells; 90 is MediaWiki's own.
+        is_read_only: the wiki is in read-only mode.
+        read_only_reason: the reason, in read-only mode.
+        recent_days: days for which recent changes are available, if reported; MediaWiki's default is 90.
     """
 
     dbname: str
@@ -57,11 +58,11 @@ class SiteFacts:
     recent_days: int = 90
 
     def title_in(self, name: str, *numbers: int) -> str:
-        """The title that a name means, when a page of these namespaces is meant.
+        """Return the full title for a name that is meant to be in one of these namespaces.
 
         Args:
-            name: with one of these namespaces before it, in English or the wiki's language; without any,
-                a page of the first is meant.
+            name: with or without one of these namespaces as prefix, in English or the wiki's language;
+                without a prefix the first namespace is used.
             numbers: of the namespaces.
         """
         space, rest = self.parted(name, *numbers)
@@ -71,7 +72,7 @@ class SiteFacts:
         return f"{first.name}:{name}" if first else name
 
     def parted(self, name: str, *numbers: int) -> tuple[WikiNamespace | None, str]:
-        """Which of these namespaces stands before a name, and the rest; without one None, and the name."""
+        """Split a name into (namespace, rest) for these namespaces; (None, name) without a prefix."""
         head, colon, tail = name.replace("_", " ").partition(":")
         said = " ".join(head.split()).casefold() if colon else ""
         for space in (self.namespaces[each] for each in numbers if each in self.namespaces):
@@ -81,7 +82,7 @@ class SiteFacts:
 
 
 class ChangeKind(StrEnum):
-    """What happened to a page."""
+    """Kind of a page change."""
 
     EDIT = "edit"
     NEW = "new"
@@ -98,11 +99,11 @@ class PageChange:
     """One entry of recent changes.
 
     Attributes:
-        rc_id: the wiki's number for it; 0 when it comes from elsewhere (a stream without one).
-        moment: when, to the second as the wiki keeps it.
-        page_id: 0 when the page is gone or the source does not tell it (UDP).
+        rc_id: number of the entry; 0 for sources without one (some streams).
+        moment: time of the change, in whole seconds.
+        page_id: 0 for a deleted page or a source without page ids (UDP).
         title: with the namespace's name.
-        rev_id: the revision that was made; 0 without one.
+        rev_id: the new revision; 0 without one.
     """
 
     rc_id: int
@@ -121,26 +122,25 @@ class PageChange:
 
 @dataclass(frozen=True)
 class WikiPage:
-    """A page as it is now.
+    """Current state of a page.
 
     Attributes:
-        page_id: 0 when there is no page of that title; when there is none of that number
-            (`is_missing`), the number.
+        page_id: 0 for an unknown title; for an unknown page id (`is_missing`), that id.
         title: with the namespace's name, spaces for underscores.
-        rev_id: its newest revision.
-        touched: when that was made.
-        parent_id: the revision before; 0: there is none; None: not known.
-        account: who made the newest; empty: not known, or hidden.
+        rev_id: newest revision.
+        touched: time of that revision.
+        parent_id: the revision before; 0: none; None: not known.
+        account: author of the newest revision; empty: not known, or hidden.
         model: the content model; only ``wikitext`` has citations (W25).
-        links: external links, as its table of links has them: as they were written, from MediaWiki
-            1.41 on in a normal form, with a scheme.
+        links: external links from the link table: as written, from MediaWiki 1.41 on normalised, with a
+            scheme.
         interwiki_links: (prefix, title).
-        categories: with the namespace's name, hidden ones too; None when not asked for.
-        templates: that it uses, with the namespace's name; None when not asked for.
-        text: wikitext; None when not asked for.
-        item: its Wikidata item, ``Q42``; empty: it has none; None when not asked for.
-        statements: what the item says, in the form of `wiki.settings.parse_statement`; nothing without an
-            item; None: not known.
+        categories: with the namespace's name, hidden ones too; None when not requested.
+        templates: transcluded templates, with the namespace's name; None when not requested.
+        text: wikitext; None when not requested.
+        item: its Wikidata item, ``Q42``; empty: it has none; None when not requested.
+        statements: the item's statements, in the form of `wiki.settings.parse_statement`; empty without
+            an item; None: not known.
     """
 
     page_id: int
@@ -164,7 +164,7 @@ class WikiPage:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A revision of a page, for its history."""
+    """A revision of a page, as an entry of its history."""
 
     rev_id: int
     parent_id: int
@@ -182,10 +182,10 @@ _T = TypeVar("_T")
 
 
 def query_result(told: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What stands under ``query``; nothing when it is missing, as in an answer without results.
+    """Return the ``query`` object; empty when missing, as in an answer without results.
 
     Raises:
-        WikiAwayError: it is something else.
+        WikiAwayError: it is not an object.
     """
     found = told.get("query", {})
     if isinstance(found, dict):
@@ -196,10 +196,10 @@ def query_result(told: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def json_rows(found: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    """The objects in a list, or in an object whose keys are numbers (the first format).
+    """Return the objects of a list, or of an object with numeric keys (format version 1).
 
     Raises:
-        WikiAwayError: there is something else.
+        WikiAwayError: the field has another form.
     """
     rows = found.get(name, [])
     if isinstance(rows, dict):
@@ -210,7 +210,7 @@ def json_rows(found: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
 
 
 def text_field(row: Mapping[str, Any], *names: str) -> str:
-    """The first of these that is a text; empty without one."""
+    """Return the first of these fields that is a string; empty without one."""
     for name in names:
         value = row.get(name)
         if isinstance(value, str) and len(value) <= JSON_TEXT_LIMIT_CHARS:
@@ -219,7 +219,7 @@ def text_field(row: Mapping[str, Any], *names: str) -> str:
 
 
 def count_field(row: Mapping[str, Any], name: str) -> int:
-    """A whole number; 0 when it is missing, hidden or something else."""
+    """Return an integer field; 0 when missing, hidden or of another type."""
     value = row.get(name)
     if isinstance(value, str) and value.isascii() and value.isdigit():
         value = int(value[:19])
@@ -229,15 +229,15 @@ def count_field(row: Mapping[str, Any], name: str) -> int:
 
 
 def bool_field(row: Mapping[str, Any], name: str) -> bool:
-    """A flag: true, or there at all in the first format."""
+    """Return a flag: true, or present in format version 1."""
     return row.get(name, False) not in (False, None, 0)
 
 
 def parse_moment(value: Any) -> datetime:
-    """A moment of the API's.
+    """Parse a timestamp of the API.
 
     Raises:
-        WikiAwayError: it is none.
+        WikiAwayError: it is not one.
 
     >>> parse_moment("2026-11-21T20:15:00Z").isoformat()
     '2026-11-21T20:15:00+00:00'
@@ -249,7 +249,7 @@ def parse_moment(value: Any) -> datetime:
 
 
 def continuation(told: Mapping[str, Any]) -> dict[str, str]:
-    """What is to be sent along for the next part; empty at the end."""
+    """Return the parameters that continue the query; empty at the end."""
     found = told.get("continue")
     if not isinstance(found, dict):
         return {}
@@ -257,10 +257,10 @@ def continuation(told: Mapping[str, Any]) -> dict[str, str]:
 
 
 def token_field(told: Mapping[str, Any], kind: str) -> str:
-    """The token of that kind.
+    """Return the token of that kind.
 
     Raises:
-        WikiAwayError: there is none.
+        WikiAwayError: it is missing.
     """
     query = told.get("query")
     tokens = query.get("tokens") if isinstance(query, dict) else None
@@ -271,6 +271,6 @@ def token_field(told: Mapping[str, Any], kind: str) -> str:
 
 
 def split_batches(values: Sequence[_T], size: int) -> Iterator[list[_T]]:
-    """The values in lists that are not longer than that."""
+    """Split values into lists of at most `size`."""
     for start in range(0, len(values), size):
         yield list(values[start : start + size])

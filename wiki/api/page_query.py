@@ -3,8 +3,8 @@
     pages = await read_pages(api, page_ids=[7, 9], with_text=True)   # in that order, one each
     async for part in all_pages(api, 0, start): …                    # part.go_on: the next start
 
-What is asked for together comes in several answers that continue each other; it is whole here, or an
-error. Nothing is followed: a redirect is a page of its own, with the few links that it has.
+Continued answers are merged: a result is complete, or an error is raised. Redirects are not followed:
+a redirect is a page of its own, with its few links.
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -34,7 +34,7 @@ PAGE_PARTS_LIMIT: Final = 2_000  # answers to one question
 
 @dataclass(frozen=True, slots=True)
 class WikiPageRef:
-    """A page, without what is on it."""
+    """Reference to a page, without its content."""
 
     page_id: int
     namespace: int
@@ -43,11 +43,11 @@ class WikiPageRef:
 
 @dataclass(frozen=True)
 class PageListPart:
-    """A part of a list of pages.
+    """Part of a list of pages.
 
     Attributes:
         pages: in the wiki's order.
-        go_on: what to give as `start` to have the parts after this one; empty: this is the last.
+        go_on: the `start` for the following parts; empty: this is the last.
     """
 
     pages: tuple[WikiPageRef, ...]
@@ -56,7 +56,7 @@ class PageListPart:
 
 @dataclass
 class _PageBuilder:
-    """A page that is put together from several answers."""
+    """Accumulator for a page that comes in several answers."""
 
     facts: dict[str, Any] = field(default_factory=dict)
     links: dict[str, None] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class _PageBuilder:
     templates: dict[str, None] = field(default_factory=dict)
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Take what one answer has of it."""
+        """Add the page's part of one answer."""
         for name, value in row.items():
             if name not in {"extlinks", "iwlinks", "categories", "templates"}:
                 self.facts.setdefault(name, value)
@@ -96,23 +96,23 @@ async def read_pages(  # noqa: PLR0913 what is read of them
     with_templates: bool = False,
     with_item: bool = False,
 ) -> list[WikiPage]:
-    """The pages as they are now: by their numbers, or by their titles.
+    """Return the current state of pages, by page id or by title.
 
     Args:
         api: the wiki's.
-        page_ids: whose pages; a page that is gone is told as missing, with its number.
-        titles: or these; at most one of the two.
-        with_text: their wikitext, too.
-        with_categories: their categories, too.
-        with_templates: the templates that they use, too.
-        with_item: their Wikidata items, too.
+        page_ids: of the pages; a deleted page is returned as missing, with its id.
+        titles: alternatively, titles.
+        with_text: also fetch their wikitext.
+        with_categories: also fetch their categories.
+        with_templates: also fetch the templates that they use.
+        with_item: also fetch their Wikidata items.
 
     Returns:
-        One for each that was asked for, in that order.
+        One page for each argument, in that order.
 
     Raises:
-        WikiAwayError, LoggedOutError, WikiRefusedError: as `Api.get`.
-        BodyTooLargeError: one page is more than an answer may be.
+        WikiAwayError, LoggedOutError, WikiRefusedError: as `WikiApi.get`.
+        BodyTooLargeError: one page exceeds the answer's size limit.
     """
     assert not (page_ids and titles), "either numbers or titles"
     props = ["info", "revisions", "extlinks", "iwlinks"]
@@ -143,9 +143,9 @@ async def read_pages(  # noqa: PLR0913 what is read of them
 
 
 async def missing_titles(api: WikiApi, titles: Sequence[str]) -> frozenset[str]:
-    """Return those of the titles that have no page, as they were given.
+    """Return those of the titles that have no page, as given.
 
-    A file that the wiki shows from a shared repository is there; so is what another wiki has to say of.
+    Files of a shared repository and interwiki titles count as existing.
 
     Raises:
         as `read_pages`.
@@ -167,7 +167,7 @@ async def missing_titles(api: WikiApi, titles: Sequence[str]) -> frozenset[str]:
 
 
 async def titles_at_once(api: WikiApi) -> int:
-    """How many titles one question may have: accounts with high limits may ask for more."""
+    """Return the number of titles per request; higher for accounts with ``apihighlimits``."""
     if api.account.is_anybody and await api.has_right("apihighlimits"):
         return TITLES_AT_ONCE_HIGH
     return TITLES_AT_ONCE
@@ -176,7 +176,7 @@ async def titles_at_once(api: WikiApi) -> int:
 async def _read_some(
     api: WikiApi, by: str, asked: list[str], params: Mapping[str, ParamValue]
 ) -> dict[str, WikiPage]:
-    """The pages under what was asked for; halves of the question when the answer is too large."""
+    """Read pages by the requested keys; halve the batch when the answer is too large."""
     try:
         drafts: dict[str, _PageBuilder] = {}
         names: dict[str, str] = {}  # as asked for -> as the wiki writes it
@@ -203,7 +203,7 @@ async def _read_some(
 
 
 def build_page(draft: _PageBuilder) -> WikiPage:
-    """The page that was put together."""
+    """Build the page from its accumulated parts."""
     row = draft.facts
     revisions = json_rows(row, "revisions")
     newest: Mapping[str, Any] = revisions[0] if revisions else {}
@@ -230,13 +230,13 @@ def build_page(draft: _PageBuilder) -> WikiPage:
 
 
 def _item_of(row: Mapping[str, Any]) -> str:
-    """The page's Wikidata item, as Wikibase notes it; empty without one."""
+    """Return the page's Wikidata item (page property of Wikibase); empty without one."""
     found = row.get("pageprops")
     return text_field(found, "wikibase_item") if isinstance(found, dict) else ""
 
 
 def revision_content(revision: Mapping[str, Any]) -> str | None:
-    """A revision's text, in whichever form; None when it was not asked for, or is hidden."""
+    """Return a revision's text in either format version; None when not requested or hidden."""
     slots = revision.get("slots")
     main = slots.get("main") if isinstance(slots, dict) else None
     for place in (main, revision):
@@ -249,7 +249,7 @@ def revision_content(revision: Mapping[str, Any]) -> str | None:
 
 
 def _mask_unasked(page: WikiPage, props: Collection[str]) -> WikiPage:
-    """The page, with None for what was not asked for."""
+    """Return the page with None for properties that were not requested."""
     return replace(
         page,
         categories=page.categories if "categories" in props else None,
@@ -259,7 +259,7 @@ def _mask_unasked(page: WikiPage, props: Collection[str]) -> WikiPage:
 
 
 def _missing_page(by: str, asked: str) -> WikiPage:
-    """What stands for something that the wiki did not speak of, such as a title of another wiki."""
+    """Return a missing page for a key without an entry in the answer, such as an interwiki title."""
     if by == "pageids":
         return WikiPage(int(asked), "", 0, is_missing=True)
     return WikiPage(0, asked, 0, is_missing=True)
@@ -268,13 +268,13 @@ def _missing_page(by: str, asked: str) -> WikiPage:
 async def all_pages(
     api: WikiApi, namespace: int, start: str = "", *, with_redirects: bool = True
 ) -> AsyncIterator[PageListPart]:
-    """All pages of a namespace in the order of their titles, a part for each answer (B01).
+    """Yield all pages of a namespace in title order, one part per answer (B01).
 
     Args:
         api: the wiki's.
         namespace: its number.
-        start: a `PageList.go_on` of before: from there on; empty: all.
-        with_redirects: those that are redirects, too.
+        start: a `PageListPart.go_on` to resume from; empty: all.
+        with_redirects: include redirects.
     """
     params: dict[str, ParamValue] = {
         "list": "allpages",
@@ -303,9 +303,9 @@ async def _parts(
 
 
 async def unknown_names(api: WikiApi, facts: SiteFacts, feed: FeedSettings) -> list[str]:
-    """The categories and templates in the settings that the wiki does not have: they may be misspelt.
+    """Return categories and templates in the settings that the wiki does not have: likely misspelt.
 
-    A category may have members and no page; it is known then.
+    A category that has members but no page counts as known.
     """
     wanted = {
         **{facts.title_in(each, 14): None for each in (*feed.categories, *feed.not_categories)},

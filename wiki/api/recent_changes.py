@@ -1,13 +1,13 @@
 """Recent changes (list=recentchanges) since a cursor, each entry once.
 
     batch = await changes_since(api, cursor)      # "" at first: from now on
-    … what `batch.changes` say is looked at; then, with it in one transaction, `batch.cursor` is kept
+    … read the pages in `batch.changes`; store `batch.cursor` in the same transaction
 
-A cursor is text: how far the list was read, and which entries near its end were seen. Entries appear
-when the wiki's transaction ends, with the moment when it began, and later still on a replica: so what
-lies up to `OVERLAP` before the end is read again each time, and told apart by its number.
+A cursor is text: the position in the list and the entries seen near its end. Entries appear when the
+wiki's transaction ends, stamped with its begin, and later still on a replica: so the last `OVERLAP`
+before the position is read again each time, and known entries are skipped by number.
 
-An entry says where to look, and not what is there: the page may have changed since.
+An entry names a page to read; the page may have changed since.
 """
 
 import json
@@ -64,15 +64,15 @@ _SIMPLE: Final = {"edit": ChangeKind.EDIT, "new": ChangeKind.NEW}
 
 @dataclass(frozen=True)
 class ChangesCursor:
-    """How far the list of recent changes was read.
+    """Position in the list of recent changes.
 
     Attributes:
-        moment: by the wiki's clock; what is older by more than `OVERLAP` is done with.
+        moment: by the wiki's clock; entries older by more than `OVERLAP` are complete.
         seen: (number, moment) of entries within the overlap.
         last_id: the highest number seen.
-        floor_id: entries up to this number are done with, whatever their moment: the wiki's clock
+        floor_id: entries up to this number are complete whatever their moment: the wiki's clock
             went back.
-        go_on: where a list goes on that was too long for one batch; empty: at its end.
+        go_on: continuation of a list that was too long for one batch; empty: at its end.
     """
 
     moment: datetime
@@ -82,7 +82,7 @@ class ChangesCursor:
     go_on: str = ""
 
     def text(self) -> str:
-        """The cursor as it is kept."""
+        """Return the cursor in its stored form."""
         return json.dumps(
             {
                 "moment": _format_moment(self.moment),
@@ -96,10 +96,10 @@ class ChangesCursor:
 
     @classmethod
     def parse(cls, text: str) -> "ChangesCursor":
-        """The cursor that was kept.
+        """Parse a stored cursor.
 
         Raises:
-            ConfigError: it is none.
+            ConfigError: it is invalid.
         """
         try:
             found = json.loads(text)
@@ -119,14 +119,14 @@ class ChangesCursor:
 
 @dataclass(frozen=True)
 class ChangeBatch:
-    """A part of what changed.
+    """Batch of recent changes.
 
     Attributes:
-        changes: in the wiki's order; none that an earlier batch had.
-        cursor: to be kept once they are dealt with, and given the next time.
-        is_gap: changes before these are lost, as the wiki keeps them no longer (or there was no
-            cursor): every page is to be read anew.
-        is_end: there is no more for now.
+        changes: in the wiki's order, without those of earlier batches.
+        cursor: to be stored once they are processed, and passed to the next call.
+        is_gap: earlier changes are lost (no longer available, or no cursor): every page must be
+            read again.
+        is_end: no more changes for now.
         now: the wiki's clock.
     """
 
@@ -140,17 +140,17 @@ class ChangeBatch:
 async def changes_since(
     api: WikiApi, cursor: str = "", *, most: int = CHANGES_LIMIT, recent_days: int = RECENT_DAYS
 ) -> ChangeBatch:
-    """What changed since the cursor was made; at first nothing, and a cursor for now.
+    """Return the changes since the cursor; without one, no changes and a cursor for now.
 
     Args:
         api: the wiki's.
-        cursor: of the last batch; empty: there was none.
-        most: so many changes are enough; a little more may come.
-        recent_days: for how long the wiki keeps its list, where that cannot be seen.
+        cursor: of the last batch; empty: none.
+        most: target batch size; slightly more may come.
+        recent_days: assumed retention in days when the wiki does not report it.
 
     Raises:
-        ConfigError: the cursor is none.
-        WikiAwayError, LoggedOutError, WikiRefusedError: as `Api.get`.
+        ConfigError: the cursor is invalid.
+        WikiAwayError, LoggedOutError, WikiRefusedError: as `WikiApi.get`.
     """
     if not cursor:
         now = await wiki_now(api)
@@ -171,13 +171,13 @@ async def changes_since(
 
 
 async def wiki_now(api: WikiApi) -> datetime:
-    """The wiki's clock."""
+    """Return the wiki's clock."""
     told = await api.get(action="query", meta="siteinfo", curtimestamp=True)
     return parse_moment(told.get("curtimestamp"))
 
 
 async def _has_gap(api: WikiApi, at: ChangesCursor, now: datetime, recent_days: int) -> bool:
-    """Whether the wiki may have forgotten changes since the cursor was made."""
+    """Return True if changes since the cursor may have expired on the wiki."""
     if now - at.moment < _YOUNG:
         return False
     told = await api.get(
@@ -196,7 +196,7 @@ async def _has_gap(api: WikiApi, at: ChangesCursor, now: datetime, recent_days: 
 async def _read(
     api: WikiApi, at: ChangesCursor, most: int
 ) -> tuple[list[PageChange], ChangesCursor, datetime, bool]:
-    """Read the list from the cursor on; what is new, the cursor after it, the clock, and if it ended."""
+    """Read the list from the cursor; return (new changes, next cursor, wiki clock, end reached)."""
     found: list[PageChange] = []
     seen = dict.fromkeys(at.seen)
     last_id, go_on, newest = at.last_id, at.go_on, at.moment
@@ -246,17 +246,17 @@ def _next_page(told: Mapping[str, Any], before: str) -> str:
 
 
 def _trim_seen(seen: Iterable[tuple[int, int]], end: datetime) -> frozenset[tuple[int, int]]:
-    """Those that may be met again."""
+    """Return the seen entries that may occur again."""
     start = int((end - 2 * OVERLAP).timestamp())
     near = sorted(mark for mark in seen if mark[1] >= start)
     return frozenset(near[-SEEN_LIMIT:])
 
 
 def parse_change(row: Mapping[str, Any]) -> PageChange:
-    """An entry of the list as a change.
+    """Parse an entry of the list.
 
     Raises:
-        WikiAwayError: it is none.
+        WikiAwayError: it is malformed.
     """
     kind = kind_of(
         text_field(row, "type"), text_field(row, "logtype"), text_field(row, "logaction")
@@ -282,14 +282,14 @@ def parse_change(row: Mapping[str, Any]) -> PageChange:
 
 
 def kind_of(type_: str, log_type: str, log_action: str) -> ChangeKind:
-    """What an entry of that type is."""
+    """Map the type of an entry to a change kind."""
     return _SIMPLE.get(type_) or _LOGS.get((log_type, log_action), ChangeKind.OTHER)
 
 
 async def _resolved(api: WikiApi, changes: list[PageChange]) -> list[PageChange]:
-    """The changes with page ids that the list left out: what was moved, restored or imported.
+    """Add page ids that the list left out: moved, restored or imported pages.
 
-    A page that is gone keeps 0; its title tells the registry which one it was.
+    A deleted page keeps 0; the registry identifies it by title.
     """
     wanted = {_title_now(each) for each in changes if _lacks_id(each)}
     ids: dict[str, int] = {}

@@ -1,8 +1,8 @@
 """Revisions of a page: newest text, history, and the revision that added a URL.
 
-A history may be a hundred thousand revisions long, and each revision megabytes: nothing here reads all of
-it. `first_revision_with` looks at `REVISIONS_AT_ONCE` revisions at a time, which lie evenly apart, and goes on between the
-last without the URL and the first with it.
+A history may have a hundred thousand revisions of megabytes each and is never read completely.
+`first_revision_with` samples `REVISIONS_AT_ONCE` evenly spaced revisions at a time, and continues
+between the last without the URL and the first with it.
 """
 
 import html
@@ -33,12 +33,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class EditablePage:
-    """A page as it is read right before it is edited.
+    """Page as read right before an edit.
 
     Attributes:
-        rev_id: the newest revision; 0 when there is no such page.
-        made: when that was made, as the wiki writes it.
-        asked: when the wiki answered, as it writes it.
+        rev_id: the newest revision; 0 for a missing page.
+        made: timestamp of that revision, as the wiki writes it.
+        asked: timestamp of the answer, as the wiki writes it.
     """
 
     page_id: int
@@ -54,13 +54,13 @@ class EditablePage:
 
     @property
     def is_missing(self) -> bool:
-        """Whether there is no such page."""
+        """Return True for a missing page."""
         return not self.rev_id
 
 
 @dataclass(frozen=True, slots=True)
 class PageHead:
-    """The newest revision of a page, and how the page is called; `rev_id` 0: it is missing."""
+    """Newest revision and title of a page; `rev_id` 0: it is missing."""
 
     page_id: int
     rev_id: int
@@ -70,10 +70,10 @@ class PageHead:
 
 
 async def read_now(api: WikiApi, page_id: int) -> EditablePage:
-    """The page with its text, as it is now.
+    """Read the page's current text and revision.
 
     Raises:
-        WikiAwayError: there is no answer, or none that says anything.
+        WikiAwayError: no usable answer.
     """
     told = await api.get(
         action="query",
@@ -104,7 +104,7 @@ async def read_now(api: WikiApi, page_id: int) -> EditablePage:
 
 
 async def read_text(api: WikiApi, title: str) -> str | None:
-    """The text of a page by its title; None when there is none."""
+    """Return the text of a page by title; None when missing."""
     told = await api.get(
         action="query", titles=title, prop="revisions", rvprop="content", rvslots="main"
     )
@@ -116,9 +116,9 @@ async def read_text(api: WikiApi, title: str) -> str | None:
 
 
 async def existing_titles(api: WikiApi, titles: Iterable[str]) -> frozenset[str]:
-    """Those of the titles, as they are given, of which there is a page.
+    """Return those of the titles, as given, that have a page.
 
-    A page that is a redirect counts: a template that leads to another one works.
+    Redirects count: a template that redirects to another one works.
     """
     found: set[str] = set()
     for batch in _batches(titles):
@@ -134,7 +134,7 @@ async def existing_titles(api: WikiApi, titles: Iterable[str]) -> frozenset[str]
 
 
 async def read_heads(api: WikiApi, page_ids: Iterable[int]) -> dict[int, PageHead]:
-    """The newest revision of each page; those that are gone, too."""
+    """Return the newest revision of each page, including missing ones."""
     found: dict[int, PageHead] = {}
     for batch in _batches(page_ids):
         told = await api.get(action="query", pageids="|".join(map(str, batch)), prop="info")
@@ -154,9 +154,9 @@ async def read_heads(api: WikiApi, page_ids: Iterable[int]) -> dict[int, PageHea
 async def history_after(
     api: WikiApi, page_id: int, rev_id: int, *, limit: int = HISTORY_LIMIT
 ) -> tuple[Revision, ...]:
-    """The revision and those after it, the oldest first, without their texts; () when it is gone.
+    """Return the revision and its successors, oldest first, without texts; () when unavailable.
 
-    A page whose revision was deleted, or imported over, has no answer: nothing can be said of it.
+    Unavailable: the revision was deleted, or the page was imported over.
     """
     found: list[Revision] = []
     goes_on: dict[str, Any] = {}
@@ -186,7 +186,7 @@ async def history_after(
 async def earlier_digests(
     api: WikiApi, page_id: int, rev_id: int, *, limit: int = TITLES_AT_ONCE
 ) -> frozenset[str]:
-    """SHA-1 of the revision's text and of those before it; without those that are hidden."""
+    """Return the SHA-1 of the revision's text and of earlier ones; hidden revisions are left out."""
     try:
         told = await api.get(
             action="query",
@@ -205,7 +205,7 @@ async def earlier_digests(
 
 
 async def read_revision_text(api: WikiApi, rev_id: int) -> str | None:
-    """The text of a revision; None when it is hidden or gone."""
+    """Return the text of a revision; None when hidden or deleted."""
     told = await api.get(
         action="query",
         revids=str(rev_id),
@@ -233,12 +233,12 @@ def _lenient_revision(found: Mapping[str, Any]) -> Revision:
 
 
 def _page_in(told: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The first page of an answer."""
+    """Return the first page of an answer."""
     return next(iter(_pages(told)), {})
 
 
 def _revision_in(page: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The first revision of a page in an answer."""
+    """Return the first revision of a page in an answer."""
     return next((each for each in list_of(page.get("revisions")) if isinstance(each, dict)), {})
 
 
@@ -249,17 +249,17 @@ def _pages(told: Mapping[str, Any]) -> list[Any]:
 
 
 def dict_of(value: Any) -> Mapping[str, Any]:
-    """The value, when it is an object; else an empty one."""
+    """Return the value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def list_of(value: Any) -> list[Any]:
-    """The value, when it is a list; else an empty one."""
+    """Return the value if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
 
 
 def int_of(value: Any) -> int:
-    """The value, when it is a number; else 0."""
+    """Return the value if it is a number, else 0."""
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
@@ -283,17 +283,17 @@ async def read_revisions(
     with_text: bool = False,
     start: int = 0,
 ) -> AsyncIterator[Revision]:
-    """The page's revisions, the newest first; nothing when there is no such page.
+    """Yield the page's revisions, newest first; none for a missing page.
 
     Args:
         api: the wiki's.
-        page_id: whose.
-        most: so many at most.
-        with_text: their texts, too; fewer come with one answer then.
-        start: begin with this revision; 0: with the newest.
+        page_id: of the page.
+        most: maximum number.
+        with_text: also fetch their texts, with fewer revisions per answer.
+        start: first revision; 0: the newest.
 
     Raises:
-        WikiAwayError, LoggedOutError, WikiRefusedError: as `Api.get`.
+        WikiAwayError, LoggedOutError, WikiRefusedError: as `WikiApi.get`.
     """
     at_once = min(most, 50) if with_text else "max"
     left = most
@@ -316,10 +316,10 @@ async def read_revisions(
 
 
 def parse_revision(row: Mapping[str, Any]) -> Revision:
-    """One of the API's revisions; what is hidden is empty.
+    """Parse a revision; hidden fields are empty.
 
     Raises:
-        WikiAwayError: it does not say when it was made.
+        WikiAwayError: its timestamp is missing.
     """
     tags = row.get("tags")
     return Revision(
@@ -335,7 +335,7 @@ def parse_revision(row: Mapping[str, Any]) -> Revision:
 
 
 async def read_texts(api: WikiApi, rev_ids: Sequence[int]) -> dict[int, str]:
-    """The wikitext of revisions, by their numbers; without those that are hidden or gone."""
+    """Return the wikitext of revisions by number, without hidden and deleted ones."""
     found: dict[int, str] = {}
     if not rev_ids:
         return found
@@ -358,20 +358,20 @@ async def first_revision_with(
     has: Callable[[str], bool] | None = None,
     requests_most: int = REQUESTS_LIMIT,
 ) -> Revision | None:
-    """The revision that brought a URL onto the page, as it stands there now (B06).
+    """Find the revision that added a URL to the page in its current run (B06).
 
-    What was taken out and came back has come when it came back, as far as the revisions that are looked
-    at show it. Of a history longer than `REVISIONS_LIMIT` it is at the latest the oldest of these.
+    A URL that was removed and added again counts from its return, as far as the sampled revisions show
+    it. In a history longer than `REVISIONS_LIMIT` the result is at the latest the oldest of these.
 
     Args:
         api: the wiki's.
         page_id: of the page.
-        url: as the page's wikitext has it.
-        has: tells whether a text has it; None: `has_url`.
-        requests_most: of texts.
+        url: as written in the page's wikitext.
+        has: predicate on a text; None: `has_url`.
+        requests_most: maximum number of text requests.
 
     Returns:
-        The revision; None when the newest text does not have it: it comes from a template.
+        The revision; None when the newest text does not contain the URL: it comes from a template.
     """
     known = [each async for each in read_revisions(api, page_id)]
     test = has or (lambda text: has_url(text, url))
@@ -397,7 +397,7 @@ async def first_revision_with(
 
 
 def spread_evenly(low: int, high: int, most: int = REVISIONS_AT_ONCE) -> list[int]:
-    """At most so many whole numbers between the two, evenly apart; none when there is none.
+    """Return at most `most` evenly spaced integers strictly between the two; empty without any.
 
     >>> spread_evenly(0, 3), spread_evenly(0, 100, 4), spread_evenly(4, 5)
     ([1, 2], [20, 40, 60, 80], [])
@@ -409,7 +409,7 @@ def spread_evenly(low: int, high: int, most: int = REVISIONS_AT_ONCE) -> list[in
 
 
 def has_url(text: str, url: str) -> bool:
-    """Whether the wikitext has the URL, in one of the forms in which people write it there."""
+    """Return True if the wikitext contains the URL in one of its usual spellings."""
     bare = url.partition("#")[0].removesuffix("/")
     rest = bare.partition(":")[2] or bare  # http became https in many places at once
     return any(

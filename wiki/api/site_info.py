@@ -1,7 +1,7 @@
 """Site information (meta=siteinfo) and discovery of a wiki's API address.
 
-address = await find_api("https://wiki.example/wiki/Foo", lambda at: Api(at, account))
-facts = await site_facts(api)
+address = await find_api("https://wiki.example/wiki/Foo", lambda at: WikiApi(at, account))
+facts = await read_site_facts(api)
 """
 
 import json
@@ -39,10 +39,11 @@ OpenApi = Callable[[str], WikiApi]
 
 
 async def read_site_facts(api: WikiApi) -> SiteFacts:
-    """What the wiki says of itself.
+    """Read the wiki's site information.
 
     Raises:
-        WikiAwayError, LoggedOutError, WikiRefusedError: as `Api.get`; ``no-mediawiki`` when it is none.
+        WikiAwayError, LoggedOutError, WikiRefusedError: as `WikiApi.get`; ``no-mediawiki`` for other
+            software.
     """
     told = await api.get(
         action="query",
@@ -71,7 +72,7 @@ async def read_site_facts(api: WikiApi) -> SiteFacts:
 
 
 def version_of(generator: str) -> tuple[int, ...]:
-    """The version in ``MediaWiki 1.43.0-wmf.5``; empty when that is something else.
+    """Parse the version in ``MediaWiki 1.43.0-wmf.5``; empty for anything else.
 
     >>> version_of("MediaWiki 1.39.17"), version_of("MediaWiki 1.45.0-alpha"), version_of("Other 2")
     ((1, 39, 17), (1, 45, 0), ())
@@ -88,16 +89,16 @@ def version_of(generator: str) -> tuple[int, ...]:
 
 
 async def find_api(url: str, open_api: OpenApi) -> str:
-    """The address of the API of the wiki that an address belongs to.
+    """Find the API address of the wiki that a URL belongs to.
 
     Args:
-        url: of a page, of the wiki's entrance, of api.php; the scheme may be missing.
-        open_api: opens an API at an address, as the account that shall use it.
+        url: of a page, the main page or api.php; the scheme may be missing.
+        open_api: opens an API at an address, with the intended account.
 
     Raises:
-        InputError: there is none, as far as can be seen; the text says where it was looked for.
-        WikiAwayError: nobody answers there.
-        LoggedOutError: the wiki wants an account before it says what it is.
+        InputError: no API was found; the text lists the addresses tried.
+        WikiAwayError: the server does not answer.
+        LoggedOutError: the wiki requires an account for site information.
     """
     starts = _start_urls(url)
     for number, start in enumerate(starts, start=1):
@@ -137,7 +138,7 @@ async def _find_from(url: str, open_api: OpenApi) -> str:
 
 
 async def _try(address: str, open_api: OpenApi, tried: dict[str, str]) -> str:
-    """The address where an API answers; empty when none does, and in `tried` why."""
+    """Return the address if an API answers there, else an empty string with the reason added to `tried`."""
     async with open_api(address) as api:
         try:
             told = await api.get(action="query", meta="siteinfo", siprop="general")
@@ -158,7 +159,7 @@ async def _try(address: str, open_api: OpenApi, tried: dict[str, str]) -> str:
 
 
 async def _is_private_wiki(api: WikiApi) -> bool:
-    """Whether it was the API that asked for a login, and not a server in front."""
+    """Return True if the API itself required a login, not a web server in front."""
     with suppress(WikiAwayError, WikiRefusedError):
         try:
             await api.get(action="query", meta="tokens", type="login")
@@ -169,7 +170,7 @@ async def _is_private_wiki(api: WikiApi) -> bool:
 
 
 def api_candidates(url: str, text: str) -> list[str]:
-    """Where the API of a page's wiki may be, the likeliest first; never on another's domain."""
+    """List possible API addresses for a page, likeliest first; never on another domain."""
     parts = urlsplit(url)
     root = f"{parts.scheme}://{parts.netloc}"
     found = [declared_api(url, text), *_by_scripts(url, text)]
@@ -188,7 +189,7 @@ def api_candidates(url: str, text: str) -> list[str]:
 
 
 def declared_api(url: str, text: str) -> str:
-    """The API that a page's head names (Really Simple Discovery); empty without one.
+    """Return the API address in a page's head (Really Simple Discovery); empty without one.
 
     >>> declared_api("https://a.org/wiki/X", '<link rel="EditURI" href="//a.org/w/api.php?action=rsd">')
     'https://a.org/w/api.php'
@@ -200,7 +201,7 @@ def declared_api(url: str, text: str) -> str:
 
 
 def _by_scripts(url: str, text: str) -> list[str]:
-    """Where the API would be beside the other entry points that a page names."""
+    """Derive API addresses from the other entry points that a page references."""
     found = []
     for _, href in _links(text):
         for script in ("load.php", "opensearch_desc.php", "rest.php", "index.php"):
@@ -218,14 +219,14 @@ def _address(url: str, href: str) -> str:
 
 
 class _LinkCollector(HTMLParser):
-    """Collects the relations and targets of a page's link elements."""
+    """Collector of relation and target of link elements."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.found: list[tuple[str, str]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Take one element."""
+        """Record one link element."""
         if tag == "link" and len(self.found) < 200:
             given = dict(attrs)
             self.found.append(((given.get("rel") or "").strip().lower(), given.get("href") or ""))

@@ -1,11 +1,11 @@
 """HTTP transport of the API client: size limits, redirects, responses mapped to errors.
 
-    async with Wire(user_agent="…") as wire:
-        reply = await wire.send(Question("GET", "https://wiki.example/api.php", params={…}))
+    async with ApiTransport(user_agent="…") as transport:
+        reply = await transport.send(ApiRequest("GET", "https://wiki.example/api.php", params={…}))
 
-A `ApiTransport` follows no redirect by itself: `target_of` judges where one leads, and its caller decides. The
-operator names the wiki, so a wiki on a private network may be asked; but who was found on the public
-network never leads into a private one.
+An `ApiTransport` does not follow redirects: `target_of` validates the target, and the caller decides.
+The operator names the wiki, so a wiki on a private network is allowed; a server on the public network
+cannot redirect into a private one.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 @dataclass(frozen=True)
 class ApiRequest:
-    """A request. Its text never shows what may be secret."""
+    """HTTP request; its repr shows no secrets."""
 
     method: str
     url: str
@@ -58,7 +58,7 @@ class ApiRequest:
 
 @dataclass(frozen=True)
 class ApiResponse:
-    """An answer: its head, with names in lower case, and its decoded body."""
+    """HTTP response: status, headers with lower-case names, and decoded body."""
 
     status: int
     url: str
@@ -67,18 +67,18 @@ class ApiResponse:
 
     @property
     def is_json(self) -> bool:
-        """Whether it says that it is JSON."""
+        """Return True if the content type is JSON."""
         kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         return kind == "application/json" or kind.endswith("+json")
 
 
 @dataclass(frozen=True)
 class ServerRoute:
-    """The way to a server. Its text shows no password.
+    """TLS and proxy settings for a server; its repr shows no password.
 
     Attributes:
-        verify: which certificates are good; None: those of the system.
-        proxy: ``http://user:password@host:port`` to go through; empty: none.
+        verify: trusted certificates; None: those of the system.
+        proxy: ``http://user:password@host:port`` of a proxy; empty: none.
     """
 
     verify: ssl.SSLContext | None = None
@@ -89,10 +89,10 @@ DIRECT: Final = ServerRoute()
 
 
 class ApiTransport:
-    """Sends requests to a wiki; owns its connections and cookies, belongs to one event loop.
+    """HTTP transport to a wiki; owns its connections and cookies and belongs to one event loop.
 
     Attributes:
-        is_public: whether who answered first is on the public network; None: nobody has, or a proxy knows.
+        is_public: the first answer came from the public network; None: no answer yet, or a proxy.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class ApiTransport:
         limit_s: float = RESPONSE_LIMIT_S,
         limit_bytes: int = RESPONSE_LIMIT_BYTES,
     ) -> None:
-        """Take who asks, which way, and how much one answer may be."""
+        """Store User-Agent, route and limits of one answer."""
         self._has_proxy = bool(route.proxy)
         self._limit_s = limit_s
         self._limit_bytes = limit_bytes
@@ -129,10 +129,10 @@ class ApiTransport:
         await self._client.aclose()
 
     async def keep_public(self, url: str) -> None:
-        """Take nothing from a private network, from the first answer on.
+        """Refuse private networks, from the first answer on.
 
         Raises:
-            WikiAwayError: the server is on one, or has no address.
+            WikiAwayError: the server is on a private network, or its name does not resolve.
         """
         host = host_of(url)
         if self._has_proxy and not _is_address(host):  # a proxy finds the server by itself
@@ -144,15 +144,15 @@ class ApiTransport:
         self.is_public = None if self._has_proxy else True
 
     def forget(self) -> None:
-        """Forget all cookies: whoever was logged in is not any more."""
+        """Clear all cookies, which ends the login session."""
         self._client.cookies.clear()
 
     async def send(self, question: ApiRequest) -> ApiResponse:
-        """The answer, whatever its status.
+        """Send a request and return the response, whatever its status.
 
         Raises:
-            WikiAwayError: there is none.
-            BodyTooLargeError: it is longer than the limit, packed or unpacked.
+            WikiAwayError: no response.
+            BodyTooLargeError: it exceeds the limit, compressed or decompressed.
         """
         host = host_of(question.url)
         try:
@@ -189,16 +189,16 @@ class ApiTransport:
     async def pieces(
         self, url: str, headers: Mapping[str, str], *, idle_s: float
     ) -> AsyncIterator[bytes]:
-        """A stream of events, as it comes; it ends when the server ends it.
+        """Yield the chunks of an event stream until the server ends it.
 
         Args:
             url: of the stream.
             headers: to send along.
-            idle_s: a server that sends nothing for so long is gone.
+            idle_s: maximum silence in seconds before the server counts as lost.
 
         Raises:
-            WikiAwayError: the server does not answer, breaks off, or is out of order.
-            WikiRefusedError: it has no such stream, or not for us.
+            WikiAwayError: the server does not answer, breaks off, or fails.
+            WikiRefusedError: the stream does not exist or is not accessible.
         """
         host = host_of(url)
         timeout = httpx.Timeout(idle_s, connect=CONNECT_S)
@@ -234,7 +234,7 @@ class ApiTransport:
         return bytes(kept)
 
     def _unpack(self, unpack: "zlib._Decompress", piece: bytes, kept: bytearray) -> None:
-        """Unpack no more at a time than may be kept, so that a little that is packed stays little."""
+        """Decompress in bounded steps, as protection against decompression bombs."""
         try:
             while piece:
                 kept += unpack.decompress(piece, _CHUNK_BYTES)
@@ -245,7 +245,7 @@ class ApiTransport:
             raise WikiAwayError(f"What the wiki sends cannot be unpacked: {error}.") from error
 
     def _judge_peer(self, answer: httpx.Response) -> None:
-        """Note on which network the first answer was found; none later may be on a more private one."""
+        """Record the network of the first answer; refuse later answers from a more private one."""
         stream = answer.extensions.get("network_stream")
         peer = stream.get_extra_info("server_addr") if stream is not None else None
         if not peer or self._has_proxy:  # a proxy finds the server by itself
@@ -260,10 +260,11 @@ class ApiTransport:
             )
 
     async def target_of(self, reply: ApiResponse) -> str:
-        """Where a redirect leads.
+        """Return the target of a redirect.
 
         Raises:
-            WikiAwayError: nowhere, to another domain, or from the public network into a private one.
+            WikiAwayError: it is missing, on another domain, or leads from the public network into a
+                private one.
         """
         here = host_of(reply.url)
         given = reply.headers.get("location", "")
@@ -287,10 +288,11 @@ class ApiTransport:
 
 
 def check_stream(status: int, headers: Mapping[str, str], host: str) -> None:
-    """See that the answer is a stream of events.
+    """Check that the response is an event stream.
 
     Raises:
-        WikiAwayError, WikiRefusedError: it is not; the first may pass.
+        WikiAwayError: it is not, but may be later.
+        WikiRefusedError: it is not.
     """
     if status == 429 or status >= 500:
         wait = parse_retry_after(headers.get("retry-after", ""), now=None, limit=timedelta(days=1))
@@ -303,7 +305,7 @@ def check_stream(status: int, headers: Mapping[str, str], host: str) -> None:
 
 
 def is_same_server(one: str, other: str) -> bool:
-    """Whether what is secret may go to the other, too: the same host and port, or its way to https.
+    """Return True if secrets may also go to `other`: same host and port, or its upgrade to https.
 
     >>> is_same_server("http://a.org/x", "https://a.org/y"), is_same_server("https://a.org", "http://a.org")
     (True, False)
@@ -387,7 +389,7 @@ _THROTTLED: Final = frozenset(("ratelimited", "maxlag", "actionthrottledtext", "
 
 
 def parse_response(reply: ApiResponse) -> dict[str, Any] | None:
-    """The JSON object in the answer; None when there is none."""
+    """Return the JSON object in the response; None without one."""
     try:
         told = parse_json(reply.body)
     except ValueError:
@@ -396,10 +398,10 @@ def parse_response(reply: ApiResponse) -> dict[str, Any] | None:
 
 
 def check_status(reply: ApiResponse) -> None:
-    """See what the status alone says, of an answer that has no error of the API's.
+    """Raise the error for the status of a response without an API error.
 
     Raises:
-        WikiAwayError, LoggedOutError, NotAllowedError, WikiRefusedError: it is not 200.
+        WikiAwayError, LoggedOutError, PermissionDeniedError, WikiRefusedError: it is not 200.
     """
     status, host = reply.status, host_of(reply.url)
     if status == 429:
@@ -422,10 +424,10 @@ def check_status(reply: ApiResponse) -> None:
 
 
 def check_answer(told: Mapping[str, Any], reply: ApiResponse, *, host: str) -> None:
-    """See what error the answer tells.
+    """Raise the API error that the answer reports, if any.
 
     Raises:
-        WikiAwayError, LoggedOutError, NotAllowedError, WikiRefusedError: it does.
+        WikiAwayError, LoggedOutError, PermissionDeniedError, WikiRefusedError: by its code.
     """
     found = error_in(told)
     if found is None:
@@ -449,7 +451,7 @@ def check_answer(told: Mapping[str, Any], reply: ApiResponse, *, host: str) -> N
 
 
 def error_in(told: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The first error's code and words, in whichever error format; None without one."""
+    """Return code and text of the first error in any error format; None without one."""
     found = told.get("error")
     several = told.get("errors")
     if found is None and isinstance(several, list) and several:
@@ -465,9 +467,9 @@ def error_in(told: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def retry_after(reply: ApiResponse) -> float:
-    """Return the seconds that the wiki asks to be left alone (RFC 9110 10.2.3); 0: it does not say.
+    """Return the requested pause in seconds (RFC 9110 10.2.3); 0 without one.
 
-    A date is compared with the wiki's own clock, which its Date header tells.
+    A date is compared with the server's clock (Date header).
     """
     wait = parse_retry_after(
         reply.headers.get("retry-after", ""),

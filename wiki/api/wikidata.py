@@ -1,16 +1,16 @@
 """Wikidata items of pages: the Wikibase repository of a wiki and its statements.
 
-    address = await repository_of(api)                       # of the repository's api.php
-    told = await read_statements(repository, ["Q42", "Q64"]) # by the items that were asked for
+    address = await repository_address(api)                        # of the repository's api.php
+    found = await read_statements(repository, ["Q42", "Q64"])      # by requested item
 
-A repository is any wiki with Wikibase; Wikimedia's is Wikidata. Every item is told of, or it is an
-error: what is left out of an answer that would be too long is asked for again.
+A repository is any wiki with Wikibase; Wikimedia's is Wikidata. Every item has a result, or an error is
+raised: items left out of an oversized answer are requested again.
 
-    async with Items(api, open_api) as items:
-        told = await items.statements(["Q42"], "")      # the repository that the wiki names
+    async with WikibaseRepository(api, open_api) as repository:
+        found = await repository.statements(["Q42"], "")   # the repository that the wiki names
 
-What was told is not kept: a page is judged by what its item says when it is read. One more question for
-fifty pages is what that costs.
+Results are not cached: a page is classified by its item's statements at the time of reading. The cost
+is one more request per fifty pages.
 """
 
 import logging
@@ -38,11 +38,11 @@ Statements = frozenset[str]
 
 
 async def repository_address(api: WikiApi) -> str:
-    """The address of the API of the repository that a wiki says its items are in.
+    """Return the API address of the wiki's Wikibase repository.
 
     Raises:
-        ConfigError: it does not say, or what it says is no address.
-        WikiAwayError, LoggedOutError, WikiRefusedError: as `Api.get`.
+        ConfigError: it is not given or invalid.
+        WikiAwayError, LoggedOutError, WikiRefusedError: as `WikiApi.get`.
     """
     told: Any = await api.get(action="query", meta="wikibase", wbprop="url")
     for name in ("query", "wikibase", "repo", "url"):
@@ -61,19 +61,19 @@ async def repository_address(api: WikiApi) -> str:
 async def read_statements(
     repository: WikiApi, items: Sequence[str]
 ) -> dict[str, Statements | None]:
-    """What items say, in the form of `wiki.settings.parse_statement`.
+    """Return the statements of items, in the form of `wiki.settings.parse_statement`.
 
     Args:
         repository: its API.
-        items: their numbers, ``Q42``.
+        items: their ids, ``Q42``.
 
     Returns:
-        For each: of every statement that is not deprecated its property, and with its value once more,
-        where that is an entity or a text. Nothing for an item that is not there; None for one that the
-        repository does not tell of, even alone.
+        For each item, of every statement that is not deprecated: the property, and again with its value
+        if that is an entity or a string. Empty for a missing item; None for one that the repository
+        leaves out even when requested alone.
 
     Raises:
-        WikiAwayError, LoggedOutError, WikiRefusedError: as `Api.get`.
+        WikiAwayError, LoggedOutError, WikiRefusedError: as `WikiApi.get`.
     """
     found: dict[str, Statements | None] = {}
     for some in split_batches(list(dict.fromkeys(items)), TITLES_AT_ONCE):
@@ -82,11 +82,11 @@ async def read_statements(
 
 
 async def unknown_entities(repository: WikiApi, entries: Sequence[str]) -> list[str]:
-    """The properties and items in entries that the repository does not have: they may be misspelt.
+    """Return properties and items in entries that the repository does not have: likely misspelt.
 
     Raises:
-        WikiAwayError, LoggedOutError, WikiRefusedError: as `Api.get`; ``no-such-entity`` for a number
-            that is too large for any.
+        WikiAwayError, LoggedOutError, WikiRefusedError: as `WikiApi.get`; ``no-such-entity`` for a number
+            beyond the valid range.
     """
     parts = (part.strip() for each in entries for part in each.split("=", 1))
     named = dict.fromkeys(part for part in parts if ENTITY.fullmatch(part))
@@ -99,7 +99,7 @@ async def unknown_entities(repository: WikiApi, entries: Sequence[str]) -> list[
 
 
 async def _read_some(repository: WikiApi, asked: list[str]) -> dict[str, Statements | None]:
-    """What these say; what the answer leaves out is asked for again, fewer at a time."""
+    """Read statements; request items that the answer leaves out again in smaller batches."""
     found: dict[str, Statements | None] = {}
     try:
         told = await repository.get(action="wbgetentities", ids=asked, props="claims")
@@ -124,7 +124,7 @@ async def _read_some(repository: WikiApi, asked: list[str]) -> dict[str, Stateme
 
 
 def _statements(told: Mapping[str, Any], asked: Sequence[str]) -> Iterator[tuple[str, Statements]]:
-    """Of each item that the answer has what it says. A redirect stands under the number asked for."""
+    """Yield (requested item, statements); a redirect is listed under the requested id."""
     entities = told.get("entities")
     if not isinstance(entities, dict):
         raise _malformed_answer("entities")
@@ -141,13 +141,13 @@ def _statements(told: Mapping[str, Any], asked: Sequence[str]) -> Iterator[tuple
 
 
 def parse_claims(claims: Any) -> Statements:
-    """What claims say: of each statement that is not deprecated its property, and it with its value.
+    """Parse claims: of each statement that is not deprecated the property, and it with its value.
 
     Args:
-        claims: as the API has them: lists of statements by their properties; an empty list for none.
+        claims: lists of statements by property, as in the API; an empty list for none.
 
     Raises:
-        WikiAwayError: they are of another form.
+        WikiAwayError: they have another form.
     """
     if claims == []:  # PHP's empty array
         return frozenset()
@@ -163,7 +163,7 @@ def parse_claims(claims: Any) -> Statements:
 
 
 def _values(snak: Any) -> tuple[str, ...]:
-    """How a statement's value may be written; not at all: it is unknown, none, or of another kind."""
+    """Return the spellings of a statement's value; empty for unknown, no value, or other types."""
     if not isinstance(snak, dict):
         raise _malformed_answer("mainsnak")
     data = snak.get("datavalue")
@@ -182,7 +182,7 @@ def _values(snak: Any) -> tuple[str, ...]:
 
 
 def _address(text: str) -> str:
-    """The address, when one may be asked there; else nothing."""
+    """Return the address if it is a valid API address, else an empty string."""
     try:
         address = fetch_key(text, allow_single_label=True)
         port = urlsplit(address).port or 80
@@ -201,14 +201,14 @@ OpenApi = Callable[[str], WikiApi]
 
 
 class WikibaseRepository:
-    """Asks a wiki's repository; owns its connections."""
+    """Client of a wiki's Wikibase repository; owns its connections."""
 
     def __init__(self, api: WikiApi, open_api: OpenApi) -> None:
-        """Take the wiki's API, and how another is opened; nothing is sent yet.
+        """Store the wiki's API and the factory for others; no request is sent yet.
 
         Args:
-            api: the wiki's, which its opener closes.
-            open_api: opens the API at an address, for whoever may be asked there unnamed.
+            api: the wiki's, closed by its owner.
+            open_api: opens the API at an address, without credentials.
         """
         self._api = api
         self._open = open_api
@@ -222,32 +222,32 @@ class WikibaseRepository:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close what was opened; another question opens it again."""
+        """Close the connections; the next request opens them again."""
         opened, self._repository = self._repository, None
         if opened is not None and opened is not self._api:
             await opened.aclose()
 
     def opened(self, address: str) -> WikiApi:
-        """Return another wiki's API, asked unnamed; whoever asks closes it."""
+        """Return another wiki's API, without credentials; the caller closes it."""
         return self._open(address)
 
     async def statements(self, items: Sequence[str], said: str) -> Mapping[str, Statements | None]:
-        """What items say, as `wiki.api.wikidata.read_statements` tells it.
+        """Return the statements of items, as `wiki.api.wikidata.read_statements`.
 
         Args:
-            items: their numbers.
-            said: where the repository's api.php is; empty: where the wiki says.
+            items: their ids.
+            said: address of the repository's api.php; empty: the one that the wiki names.
 
         Raises:
-            ConfigError: nobody says where it is, or there is none.
-            WikiAwayError, LoggedOutError: the wiki or the repository cannot be asked.
+            ConfigError: no address is configured or given, or there is no repository.
+            WikiAwayError, LoggedOutError: the wiki or the repository is unavailable.
         """
         repository = await self._at(said)
         with _repository_errors(repository):
             return await read_statements(repository, items)
 
     async def unknown(self, entries: Sequence[str], said: str) -> list[str]:
-        """What the repository does not have, as `wiki.api.wikidata.unknown_entities` tells it.
+        """Return the entries that the repository does not have, as `wiki.api.wikidata.unknown_entities`.
 
         Args:
             entries: of `wiki.settings`.
@@ -261,7 +261,7 @@ class WikibaseRepository:
             return await unknown_entities(repository, entries)
 
     async def _at(self, said: str) -> WikiApi:
-        """The repository's API, opened once."""
+        """Return the repository's API, opened once."""
         if self._repository is None or self._said != said:
             await self.aclose()
             self._repository, self._said = await self._opened(said), said
@@ -283,7 +283,7 @@ class WikibaseRepository:
 
 @contextmanager
 def _repository_errors(repository: WikiApi) -> Iterator[None]:
-    """Says of what a repository refuses that it was the repository, and which setting leads there."""
+    """Add the repository and its setting to error messages."""
     try:
         yield
     except WikiRefusedError as error:

@@ -1,1 +1,1 @@
-"""Wikitext as citations."""
+"""Wikitext parsing, citation reading and citation repair."""

@@ -1,7 +1,7 @@
-"""Citation drafts: links found so far, stretches of text, dates, and their completion.
+"""Citation drafts: links found so far, text stretches, dates, and their completion.
 
-What could mean two days is no date: 05/03/2020 is one here and another there; 25/03/2020 is not. Nobody
-saw a web page before 2001 on a wiki, nor after today.
+Ambiguous dates are not read: 05/03/2020 differs by country; 25/03/2020 does not. Access dates before
+2001 or after today are invalid.
 """
 
 import re
@@ -80,12 +80,12 @@ _MARKUP = re.compile(r"\[\[|\]\]|'{2,}|&nbsp;|&#160;|[\xa0\u2009\u202f\u200e\u20
 
 
 def read_date(text: str, *, today: date, first: date = FIRST_ACCESS_DAY) -> date | None:
-    """The day that the text names first; None when it names none, or no possible one.
+    """Return the first date in the text; None without one or when it is out of range.
 
     Args:
         text: a parameter's value, or running text that begins with a date.
-        today: nothing later counts; a day of grace is given, since days end at different moments.
-        first: nothing earlier counts.
+        today: latest valid day; one more is allowed because of time zones.
+        first: earliest valid day.
 
     >>> read_date("5. März 2020", today=date(2026, 1, 1))
     datetime.date(2020, 3, 5)
@@ -138,16 +138,16 @@ _SHORT = re.compile(r"[A-Za-z0-9]{4,6}", re.ASCII)  # archive.today's own names 
 
 @dataclass(slots=True)
 class CitationDraft:
-    """A link that was found. The attributes are those of `Citation`, where they have its names.
+    """Link found on the page, before completion; attributes as in `Citation` where the names agree.
 
     Attributes:
-        written: the URL as it stands at `url_span`, comments taken out.
-        scheme: what a template puts in front of it.
-        archived: an archive's address that stands with it.
-        dated: what the text says of when that was taken.
-        accessed: words that name the access date, when no parameter does.
-        tags: templates beside it.
-        is_alone: nothing else stands in its reference.
+        written: the URL as written at `url_span`, without comments.
+        scheme: prefix that a template adds.
+        archived: an archive URL next to the link.
+        dated: archive date as written.
+        accessed: words with the access date, when no parameter has it.
+        tags: adjacent templates.
+        is_alone: the only content of its reference.
     """
 
     way: CitationForm
@@ -174,14 +174,14 @@ class CitationDraft:
 
 @dataclass(frozen=True)
 class CitationBuilder:
-    """What is the same for all citations of a page."""
+    """Builder of the citations of one page."""
 
     rules: TemplateRules
     today: date
     own: tuple[str, ...] = ()
 
     def finished(self, draft: CitationDraft) -> Citation:
-        """The citation."""
+        """Build the citation from its draft."""
         address = draft_address(draft)
         url, archived = address, draft.archived
         found = None if draft.is_malformed else self.archive(address)
@@ -223,7 +223,7 @@ class CitationBuilder:
         )
 
     def archive(self, address: str) -> ArchiveUrl | None:
-        """The known archive's address that it is; None when it is none."""
+        """Parse an archive URL of a known service; None for any other address."""
         if not self.own and not may_be_archive(address):
             return None
         found = recognise(address, own=self.own)
@@ -232,9 +232,9 @@ class CitationBuilder:
     def copy_of(
         self, template: ArchiveTemplate, given: Mapping[str, TemplateParameter]
     ) -> "tuple[str, str, TemplateParameter] | None":
-        """The address, the original (empty: unknown) and where it stands, of an archive template.
+        """Return (copy's address, original or "", parameter) of an archive template.
 
-        The address is empty when the template names an original, and no copy that is known.
+        The address is empty when the template names an original but no known copy.
         """
         for name in template.address:
             value = given.get(name)
@@ -313,18 +313,18 @@ class CitationBuilder:
 
 
 def draft_address(draft: CitationDraft) -> str:
-    """What the link leads to: entities replaced, with the scheme that it goes without in the text."""
+    """Return the link's target: entities decoded, with the scheme that the template adds."""
     address = draft.scheme + decode_entities(draft.written)[:LONGEST_URL]
     return "https:" + address if address.startswith("//") else address
 
 
 def is_copy_of(archived_original: str, url: str) -> bool:
-    """Whether an archive template's copy is one of the link beside it; when nobody can say, it is."""
+    """Return True if an archive template's copy is one of the adjacent link, or may be."""
     return not archived_original or is_same_page(archived_original, url)
 
 
 def decode_entities(text: str) -> str:
-    """The text with HTML's character references, of which only those with a ``;`` count, replaced.
+    """Decode HTML character references; only those that end with ``;``.
 
     >>> decode_entities("http://a.test/?x=1&amp;copy=2")
     'http://a.test/?x=1&copy=2'
@@ -333,7 +333,7 @@ def decode_entities(text: str) -> str:
 
 
 def is_fetchable(url: str) -> bool:
-    """Whether somebody can fetch that; a scheme of the web or not."""
+    """Return True for a fetchable URL."""
     if url[:6].lower() in ("ftp://", "ftps:/"):
         return len(url) > 6
     try:
@@ -344,7 +344,7 @@ def is_fetchable(url: str) -> bool:
 
 
 def may_be_archive(address: str) -> bool:
-    """Whether it is worth to ask `recognise`: false only where its answer is none, or no known archive."""
+    """Return False only if `recognise` cannot find a known archive in this address (fast pre-check)."""
     host = _HOST.match(address)
     if host is None:
         return True
@@ -353,7 +353,7 @@ def may_be_archive(address: str) -> bool:
 
 @cache
 def _ends_of_hosts() -> frozenset[str]:
-    """The last two labels of all archives' hosts."""
+    """Return the last two labels of all archive hosts."""
     hosts: Iterable[str] = (
         host
         for service in SERVICES.values()
@@ -374,23 +374,23 @@ def _character(found: re.Match[str]) -> str:
 
 @dataclass(slots=True)
 class AdjacentItem:
-    """Something in a stretch that matters to what stands beside it; one of `draft`, `inner`, `tag`.
+    """Item of a stretch that is relevant to its neighbours; one of `draft`, `inner`, `tag`.
 
     Attributes:
-        start: where it begins.
-        end: where it ends.
+        start: first offset.
+        end: end offset.
         draft: a link.
         inner: the content of a tag.
         name: of a reference, when it has one.
-        tag: a template that speaks of a link.
-        copy: of an archive template: the copy's address, its original, and where that stands.
-        is_original: whether that is the original rather than the address.
-        dated: when the copy was taken, as written.
-        dead: of a dead-link tag: what it says.
+        tag: a template about a link.
+        copy: of an archive template: the copy's address, its original, and the parameter.
+        is_original: the parameter holds the original rather than the copy's address.
+        dated: archive date as written.
+        dead: status given by a dead-link tag.
         url: the link that it names.
         title: the title that it has.
-        is_paywall: it says that the link takes a login.
-        is_hold: it asks bots to leave the link alone.
+        is_paywall: it marks the link as requiring a login.
+        is_hold: it excludes the link from bot edits.
     """
 
     start: int
@@ -411,20 +411,20 @@ class AdjacentItem:
 
 @dataclass(slots=True)
 class TextStretch:
-    """A piece of the page that is read in one go: all of it, a tag's content, a parameter's value.
+    """Part of the page that is read as a unit: the page, a tag's content, a parameter's value.
 
     Attributes:
-        start: where it begins.
-        end: where it ends.
+        start: first offset.
+        end: end offset.
         children: its nodes.
-        reference: the reference around it.
-        within: the name of the template around it.
-        owner: that template's place.
+        reference: the enclosing reference.
+        within: name of the enclosing template.
+        owner: span of that template.
         cited: that template's own link, when it is a citation.
-        is_value: whether it is a parameter's value.
-        is_ref: whether it is all the content of its reference.
-        depth: how many templates and tags are around it.
-        items: what was found, in its order.
+        is_value: it is a parameter's value.
+        is_ref: it is the whole content of its reference.
+        depth: number of enclosing templates and tags.
+        items: items found, in text order.
     """
 
     start: int
@@ -440,5 +440,5 @@ class TextStretch:
     items: list[AdjacentItem] = field(default_factory=list)
 
     def inner(self, start: int, end: int, children: list[WikitextNode]) -> "TextStretch":
-        """A stretch within this one, with the same around it."""
+        """Create a nested stretch with the same context."""
         return TextStretch(start, end, children, self.reference, self.within, depth=self.depth + 1)

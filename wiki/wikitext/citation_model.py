@@ -1,10 +1,9 @@
 """Values of reading and repairing wikitext: citations, remedies, repairs.
 
-Positions are offsets into the text that was read (code points), so that what is to be changed can be
-replaced there, and not a byte beside it.
+Positions are code point offsets into the text that was read.
 
-A `LinkRemedy` says what is known of a link, chosen by others; `RepairedText` is the new text with each change
-told exactly, so that it can be shown, undone, booked, and known again.
+A `LinkRemedy` holds the known state of a link and is chosen by other modules; `RepairedText` is the new
+text with an exact record of each change, for display, revert, the edit log and later recognition.
 """
 
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from enum import StrEnum
 
 
 class CitationForm(StrEnum):
-    """How a URL stands on a page."""
+    """Form of a URL on a page."""
 
     CITATION = "citation"  # a parameter of a citation template: {{cite web|url=…}}
     TEMPLATE = "template"  # a parameter of another template: {{official website|https://…}}
@@ -24,7 +23,7 @@ class CitationForm(StrEnum):
 
 
 class ParameterRole(StrEnum):
-    """What a parameter of a citation template is for; names differ from wiki to wiki."""
+    """Role of a citation template's parameter, independent of its local name."""
 
     URL = "url"
     TITLE = "title"
@@ -40,7 +39,7 @@ class ParameterRole(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TextSpan:
-    """A piece of the text: from `start` up to, and without, `end`."""
+    """Half-open range of the text, [start, end)."""
 
     start: int
     end: int
@@ -48,13 +47,13 @@ class TextSpan:
 
 @dataclass(frozen=True, slots=True)
 class TemplateParameter:
-    """A parameter of a template as it stands there.
+    """Parameter of a template as written.
 
     Attributes:
-        name: as written, without spaces; a number for one without name.
-        value: as written, without spaces around, comments taken out.
+        name: as written, without spaces; a number for an unnamed one.
+        value: as written, without surrounding spaces and comments.
         whole: from its ``|`` up to the next one's, or to the template's end.
-        inner: the value within, without spaces around.
+        inner: the value's span, without surrounding spaces.
     """
 
     name: str
@@ -65,11 +64,11 @@ class TemplateParameter:
 
 @dataclass(frozen=True, slots=True)
 class CitationTag:
-    """A template beside a citation: a dead-link tag or an archive template.
+    """Template next to a citation: a dead-link tag or an archive template.
 
     Attributes:
         name: of the template, as written.
-        span: all of it.
+        span: of the whole template.
         parameters: by their names as written.
     """
 
@@ -83,29 +82,29 @@ class Citation:
     """One external link of a page.
 
     Attributes:
-        url: the original, as a reader would open it; not an archive's address of it.
-        way: how it stands there.
-        span: the link or template itself; tags beside it are not in it.
+        url: the original as a reader would open it; not an archive URL of it.
+        way: its form.
+        span: the link or template itself, without adjacent tags.
         url_span: the URL within.
-        template: the template's name as written; empty when there is none.
+        template: the template's name as written; empty without one.
         parameters: of the citation template, by role.
         title: of a bracketed link or citation; empty without one.
-        reference: the ``<ref>`` it stands in, from ``<ref`` to ``</ref>``; None outside of one.
-        access_date: when its author saw it, when the text says so (B05; B06 is the reader's matter).
-        archive_url: the archive's address that stands with it; empty without one.
-        archive_date: as written, or as that address tells.
-        status: what the text says of it: ``live``, ``dead``, ``unfit``, ``usurped``, or empty.
-        dead_tag: a dead-link tag beside it.
-        archive_tag: an archive template beside it.
-        is_paywalled: the text says that it takes a subscription or a login.
-        is_malformed: a URL that is none as it stands, though meant to be one.
-        is_convertible: a bare or bracketed link that may become a citation template safely (B15).
-        is_held: a human asked bots to leave it alone ({{cbignore}} beside it).
-        address: what stands at `url_span`, entities replaced: the archive's address, where that stands
-            in the place of the original.
-        within: the name of the template in one of whose parameters this link or template stands; what
-            is put beside it there may break that one.
-        is_treated_dead: readers of the page are led to the copy, or warned of the link.
+        reference: the enclosing ``<ref>``, from ``<ref`` to ``</ref>``; None outside of one.
+        access_date: access date given in the text (B05; dates from the history (B06) are not included).
+        archive_url: the adjacent archive URL; empty without one.
+        archive_date: as written, or from that URL.
+        status: URL status in the text: ``live``, ``dead``, ``unfit``, ``usurped``, or empty.
+        dead_tag: an adjacent dead-link tag.
+        archive_tag: an adjacent archive template.
+        is_paywalled: marked as requiring a subscription or a login.
+        is_malformed: an invalid URL where one is intended.
+        is_convertible: a bare or bracketed link that can safely become a citation template (B15).
+        is_held: excluded from bot edits ({{cbignore}} next to it).
+        address: content of `url_span`, entities decoded: the archive URL where that replaces the
+            original.
+        within: name of the template in one of whose parameters this link or template is; text inserted
+            there may break that template.
+        is_treated_dead: the rendered page links to the copy, or marks the link as dead.
     """
 
     url: str
@@ -132,17 +131,17 @@ class Citation:
 
     @property
     def is_archive_in_place(self) -> bool:
-        """Whether an archive's address stands where the original's should."""
+        """Return True if an archive URL replaces the original's."""
         return bool(self.archive_url) and self.address == self.archive_url != self.url
 
     @property
     def is_said_dead(self) -> bool:
-        """Whether the text itself says that the link does not work."""
+        """Return True if the text itself marks the link as dead."""
         return self.dead_tag is not None or self.status in {"dead", "unfit", "usurped"}
 
 
 class LinkCondition(StrEnum):
-    """What became of a link."""
+    """Condition of a link that needs a repair."""
 
     DEAD = "dead"
     USURPED = "usurped"  # the domain has another owner: readers are not led there
@@ -151,13 +150,13 @@ class LinkCondition(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ArchivedCopy:
-    """The copy to lead readers to.
+    """Archived copy to link to.
 
     Attributes:
         address: of the copy, at its archive.
-        timestamp: when it was taken, UTC, 14 digits.
+        timestamp: capture time, UTC, 14 digits.
         service: the archive's name in `links.archives.archive_services`.
-        title: of the archived page, as its author wrote it; hostile. Empty when unknown.
+        title: of the archived page, as its author wrote it (untrusted). Empty when unknown.
     """
 
     address: str
@@ -168,15 +167,16 @@ class ArchivedCopy:
 
 @dataclass(frozen=True, slots=True)
 class LinkRemedy:
-    """What is known of a link, and what there is to mend it with.
+    """Known state of a link, and the copy for its repair.
 
     Attributes:
-        condition: what became of it.
-        copy: the copy; None: nobody has one (B12).
-        is_ours: we said in this text that it is dead; only then is that taken back (`Condition.ALIVE`).
-        bad_archives: addresses in archives that are known to show another page, or none (B13); what
-            their text alone tells is seen without.
-        is_sought: copies were looked for; a tag that says so is written only then.
+        condition: of the link.
+        copy: the copy; None: there is none (B12).
+        is_ours: the bot marked it dead in this text; only then is the mark removed
+            (`LinkCondition.ALIVE`).
+        bad_archives: archive URLs known to show another page, or none (B13); those recognisable from
+            their text need not be listed.
+        is_sought: copies were searched for; a tag that states this is written only then.
     """
 
     condition: LinkCondition
@@ -187,7 +187,7 @@ class LinkRemedy:
 
 
 class RepairKind(StrEnum):
-    """What was done to a citation; the first that fits."""
+    """Kind of a citation's repair; the first that fits."""
 
     CONVERTED = "converted"  # a bare reference is a citation template now, with its copy
     ARCHIVED = "archived"  # a copy was put beside a link that had none
@@ -200,7 +200,7 @@ class RepairKind(StrEnum):
 
 
 class NoRepairReason(StrEnum):
-    """Why a citation that has a remedy was left as it is."""
+    """Reason for leaving a citation with a remedy unchanged."""
 
     HELD = "held"  # a person asked bots to leave it alone
     MALFORMED = "malformed"  # its URL is none
@@ -222,13 +222,13 @@ class NoRepairReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReplacedSpan:
-    """A piece of the text that was replaced.
+    """Replaced piece of the text.
 
     Attributes:
-        span: in the original; empty where something was put in.
+        span: in the original; empty for an insertion.
         new_span: in the repaired text.
-        before: what stood there.
-        after: what stands there now.
+        before: the original content.
+        after: the new content.
     """
 
     span: TextSpan
@@ -239,15 +239,15 @@ class ReplacedSpan:
 
 @dataclass(frozen=True)
 class CitationRepair:
-    """What was done to one citation.
+    """Repair of one citation.
 
     Attributes:
-        kind: what, in a word.
+        kind: of the repair.
         url: the original's.
-        archive_url: the copy that stands there now; empty without one.
-        before: the smallest piece of the original that holds all of it.
+        archive_url: the copy that is linked now; empty without one.
+        before: the smallest piece of the original that contains all replacements.
         after: the same of the repaired text.
-        replacements: each piece, in the text's order.
+        replacements: each piece, in text order.
     """
 
     kind: RepairKind
@@ -260,7 +260,7 @@ class CitationRepair:
 
 @dataclass(frozen=True, slots=True)
 class UnrepairedCitation:
-    """A citation that has a remedy and was left as it is."""
+    """Citation that has a remedy and was left unchanged."""
 
     citation: Citation
     reason: NoRepairReason
@@ -268,12 +268,12 @@ class UnrepairedCitation:
 
 @dataclass(frozen=True)
 class RepairedText:
-    """The text, repaired.
+    """Repaired text of a page.
 
     Attributes:
-        text: the new one; the very same when nothing was to be done.
-        changes: what was done, in the text's order.
-        refused: what was not, and why.
+        text: the new text; identical when there was nothing to do.
+        changes: repairs, in text order.
+        refused: citations left unchanged, with reasons.
     """
 
     text: str
@@ -283,15 +283,15 @@ class RepairedText:
 
 @dataclass(frozen=True)
 class RepairOptions:
-    """How repairs are made.
+    """Options of repairs.
 
     Attributes:
         now: for the dates in tags.
-        bot: the account's name, for the templates that tell it; empty: they do not.
-        convert_bare: a bare reference may become a citation template where that is safe.
-        tag_dead: a dead link without a copy gets the wiki's dead-link tag.
+        bot: account name for templates that name it; empty: left out.
+        convert_bare: convert a bare reference into a citation template where safe.
+        tag_dead: add the wiki's dead-link tag to a dead link without a copy.
         own: origins of our own archive, ``https://archive.example``.
-        language: of the wiki, where its template map is another language's: then dates are written in
+        language: of the wiki, where its template map is another language's: dates are then written in
             digits.
     """
 
@@ -308,7 +308,7 @@ Remedies = Mapping[str, LinkRemedy]  # by `Citation.url`
 
 @dataclass(frozen=True, slots=True)
 class SpanEdit:
-    """A piece to be replaced: ``text[start:end]`` becomes `new`."""
+    """Pending replacement: ``text[start:end]`` becomes `new`."""
 
     start: int
     end: int
@@ -317,24 +317,24 @@ class SpanEdit:
 
 @dataclass
 class RepairDraft:
-    """What is to be done to one citation, while it is being thought of."""
+    """Pending repair of one citation."""
 
     edits: list[SpanEdit] = field(default_factory=list)
     kind: RepairKind | None = None
     archive_url: str = ""
 
     def note(self, kind: RepairKind) -> None:
-        """Something was done; the more telling kind stays (the order of `RepairKind`)."""
+        """Record a kind; the more specific one is kept (order of `RepairKind`)."""
         order = list(RepairKind)
         if self.kind is None or order.index(kind) < order.index(self.kind):
             self.kind = kind
 
 
 class CannotRepairError(Exception):
-    """Within a repair: this citation is left as it is.
+    """Signal within a repair: this citation is left unchanged.
 
     Attributes:
-        reason: why.
+        reason: the reason.
     """
 
     def __init__(self, reason: NoRepairReason) -> None:

@@ -1,17 +1,16 @@
-"""Reader of a page's citations, with the tags and archive links beside them.
+"""Reader of a page's citations, with adjacent tags and archive links.
 
-A tag speaks of the last link before it: in the same reference, or the same parameter, however far; in
-a line of a list; directly behind a reference; in running text when it is near. An archive template whose
-copy is of another page is a citation of its own, and so is a dead-link tag that names a link when there
-is none before it.
+A tag belongs to the last link before it: in the same reference or parameter, at any distance; in a list
+item; directly after a reference; in running text when it is near. An archive template for another page is
+a citation of its own, and so is a dead-link tag that names a link when there is none before it.
 
     citations = read_citations(text, rules_for("en"), today=today)
-    text[c.url_span.start : c.url_span.end]     # the URL as it stands there
+    text[c.url_span.start : c.url_span.end]     # the URL as written
 
-A pure function, linear in the text, which never fails: text that is broken is read as MediaWiki reads
-it. What is found: URLs in parameters of citation templates and of other ones, in brackets and bare; in
-references, tables, captions, wherever they stand. What is not: anything within tags whose content is no
-wikitext (`wiki.wikitext.parser.VERBATIM`), and comments. The order is that of the text.
+A pure function, linear in the text, which never fails: broken text is read as MediaWiki reads it.
+Included are URLs in parameters of citation templates and other templates, bracketed and bare, anywhere
+on the page. Excluded are comments and tags whose content is no wikitext
+(`wiki.wikitext.parser.VERBATIM`). Citations are in text order.
 """
 
 import re
@@ -60,7 +59,7 @@ def join_adjacent(
     reader: CitationBuilder,
     drafts: list[CitationDraft],
 ) -> None:
-    """Give each draft what stands beside it; drafts of what stands alone are added."""
+    """Attach adjacent tags to each draft; add drafts for tags without a link."""
     found: dict[int, list[CitationDraft]] = {}
     for draft in drafts:
         if draft.reference is not None:
@@ -161,7 +160,7 @@ class _MarkJoiner:
         return self.last if gap <= limit and not self._breaks(item.start) else None
 
     def _is_other(self, item: AdjacentItem, target: CitationDraft) -> bool:
-        """Whether a dead-link tag names another link than the one before it."""
+        """Return True if a dead-link tag names another link than the preceding one."""
         if item.url is None or not is_url(item.url.value):
             return False
         return not is_same_page(decode_entities(item.url.value), _url_of(target, self.reader))
@@ -209,7 +208,7 @@ class _MarkJoiner:
         self._seen(draft, tag.span.end)
 
     def _accessed(self, stretch: TextStretch, number: int) -> None:
-        """Words such as "Retrieved 5 March 2020" behind a link that has no parameter for that."""
+        """Read words such as "Retrieved 5 March 2020" after a link without a date parameter."""
         item = stretch.items[number]
         draft = item.draft
         if draft is None or draft.way not in _PLAIN_WAYS or draft.accessed:
@@ -227,7 +226,7 @@ class _MarkJoiner:
 
 
 def _judge_alone(stretch: TextStretch, text: str) -> None:
-    """Note a link that is all of its reference, so that a template can take its place (B15)."""
+    """Mark a link that is the only content of its reference and so can become a template (B15)."""
     drafts = [item for item in stretch.items if item.draft is not None]
     if len(drafts) != 1 or stretch.owner is not None:
         return
@@ -274,13 +273,13 @@ DEEPEST: Final = 100  # templates within templates; MediaWiki expands no more
 def read_citations(
     text: str, rules: TemplateRules, *, today: date, own: Sequence[str] = ()
 ) -> tuple[Citation, ...]:
-    """The citations of a page.
+    """Read the citations of a page.
 
     Args:
         text: its wikitext.
         rules: of its wiki.
-        today: no access date is later.
-        own: origins of this archive's own pages, whose addresses are then known as copies.
+        today: latest valid access date.
+        own: origins of this archive, whose addresses are recognised as copies.
     """
     walk = _PageWalk(text, CitationBuilder(rules, today, tuple(own)))
     walk.all()
@@ -291,7 +290,7 @@ def read_citations(
 
 @dataclass(slots=True)
 class _PageWalk:
-    """Goes through a page, stretch by stretch."""
+    """Traversal of a page, stretch by stretch."""
 
     text: str
     reader: CitationBuilder
@@ -300,7 +299,7 @@ class _PageWalk:
     _due: list[TextStretch] = field(default_factory=list)
 
     def all(self) -> None:
-        """Read everything, then join what stands beside each other."""
+        """Read all stretches, then join adjacent items."""
         self._slashes = [each.start() for each in _hints(self.reader.rules).finditer(self.text)]
         templates = TemplateReader(
             self.text, self.reader, self.add, self.later, self._due.append, self.has_slashes
@@ -314,18 +313,18 @@ class _PageWalk:
         join_adjacent(read, self.text, self.reader, self.drafts)
 
     def has_slashes(self, start: int, end: int) -> bool:
-        """Whether there may be a link from `start` to `end`."""
+        """Check for a possible link between `start` and `end`."""
         at = bisect_left(self._slashes, start)
         return at < len(self._slashes) and self._slashes[at] < end
 
     def add(self, stretch: TextStretch, draft: CitationDraft) -> None:
-        """Keep a link that stands in the stretch."""
+        """Add a link to the stretch."""
         draft.reference = stretch.reference
         self.drafts.append(draft)
         stretch.items.append(AdjacentItem(draft.span.start, draft.span.end, draft=draft))
 
     def later(self, stretch: TextStretch) -> None:
-        """Read a stretch, when there may be a link in it."""
+        """Schedule a stretch for reading if it may contain a link."""
         if self.has_slashes(stretch.start, stretch.end):
             self._due.append(stretch)
 
@@ -348,7 +347,7 @@ class _PageWalk:
             link = next(pending, None)
 
     def _is_whole(self, stretch: TextStretch, flat: FlatText) -> bool:
-        """Whether the value of a parameter is one URL, and nothing else; it is noted then."""
+        """Record a parameter value that consists of one URL only; return True if so."""
         value = flat.text.strip()
         if not is_url(value):
             return False
@@ -375,7 +374,7 @@ class _PageWalk:
         self.add(stretch, draft)
 
     def _goes_on(self, node: WikitextNode | None) -> bool:
-        """Whether what stands directly behind a URL is a part of it, so that nobody knows it."""
+        """Return True if the node directly after a URL is part of it, so that the URL is unknown."""
         if node is None or node.kind is NodeKind.ARGUMENT:
             return node is not None
         if node.kind is not NodeKind.TEMPLATE:
@@ -408,7 +407,7 @@ class _PageWalk:
 
 @lru_cache(maxsize=64)
 def _hints(rules: TemplateRules) -> re.Pattern[str]:
-    """What every link has: two slashes, or a template that supplies them."""
+    """Return a pattern for texts that may contain a link: two slashes, or a template that adds them."""
     names = (re.escape(name).replace(r"\ ", r"[\s_]+") for name in rules.links)
     known = "|".join(sorted(names, key=len, reverse=True))
     return re.compile(

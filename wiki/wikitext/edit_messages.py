@@ -1,7 +1,7 @@
-"""Edit summaries, talk page messages and diffs that describe an edit to people.
+"""Edit summaries, talk page messages and diffs of an edit.
 
-In English and German; a wiki of another language gets English. Whatever comes from a page or a wiki
-(titles, URLs, names) is written so that it means nothing but itself.
+In English and German; wikis of other languages get English. Titles, URLs and names from pages are
+escaped.
 """
 
 import difflib
@@ -21,7 +21,7 @@ _NO_TITLE = re.compile(r"[\[\]{}|<>#\x00-\x1f\x7f]+|~{3,}")
 
 
 class TalkMessage(NamedTuple):
-    """A section for a talk page.
+    """Section for a talk page.
 
     Attributes:
         heading: its title, without ``==``.
@@ -34,12 +34,12 @@ class TalkMessage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MessageSender:
-    """Who speaks, and where more is to be found.
+    """Sender of a message, with reference pages.
 
     Attributes:
-        job: the edit's number, told so that it can be asked about.
+        job: the edit's number, given for reference.
         run_page: the page that stops the bot; empty without one.
-        hold: the template that keeps bots from a link; empty when the wiki has none.
+        hold: the template that excludes a link from bot edits; empty when the wiki has none.
     """
 
     job: str
@@ -49,7 +49,7 @@ class MessageSender:
 
 @dataclass(frozen=True)
 class _MessageWords:
-    """One language."""
+    """Message texts of one language."""
 
     counted: Mapping[RepairKind, tuple[str, str]]  # one, several
     done: Mapping[RepairKind, str]
@@ -151,12 +151,12 @@ _WORDS: Final = {"en": _ENGLISH, "de": _GERMAN}
 
 
 def edit_summary(changes: Sequence[CitationRepair], language: str, sender: MessageSender) -> str:
-    """The edit's summary, at most `SUMMARY_LENGTH` code points: what was done how often, and the job.
+    """Return the edit summary: repair counts and job, at most `SUMMARY_LENGTH` code points.
 
     Args:
-        changes: what was done.
+        changes: repairs made.
         language: of the wiki.
-        sender: who speaks.
+        sender: of the message.
     """
     words = _language_words(language)
     found = Counter(each.kind for each in changes)
@@ -172,13 +172,13 @@ def edit_summary(changes: Sequence[CitationRepair], language: str, sender: Messa
 def talk_message(
     changes: Sequence[CitationRepair], language: str, sender: MessageSender, *, is_done: bool
 ) -> TalkMessage:
-    """What is said on the talk page (B16).
+    """Return the talk page message (B16).
 
     Args:
-        changes: what was done, or would be.
+        changes: repairs made or proposed.
         language: of the wiki.
-        sender: who speaks.
-        is_done: the page was edited; else that is proposed.
+        sender: of the message.
+        is_done: the page was edited; otherwise the edit is proposed.
     """
     words = _language_words(language)
     lines = [words.intro if is_done else words.intro_wanted, ""]
@@ -212,7 +212,7 @@ def _language_words(language: str) -> _MessageWords:
 
 
 def _title(text: str) -> str:
-    """A page's title within a link; what no title may have is left out."""
+    """Return a page title for use in a link, without characters invalid in titles."""
     return " ".join(_NO_TITLE.sub(" ", text).split())[:255]
 
 
@@ -221,15 +221,15 @@ def _job(text: str) -> str:
 
 
 def unified_diff_of(before: str, after: str, title: str = "", *, context: int = 2) -> str:
-    r"""The unified diff from one text to the other; empty when they are the same.
+    r"""Return the unified diff of two texts; empty when they are equal.
 
-    The same lines at both ends are skipped before lines are compared, so that a page of two megabytes
-    with one change costs no more than reading it. Control characters are shown as ``\x1b``, so that a
-    page cannot paint a terminal.
+    Common lines at both ends are skipped before the comparison, so that a page of two megabytes with one
+    change is cheap. Control characters are shown as ``\x1b``, so that page content cannot control a
+    terminal.
 
     Args:
         before: the page's text.
-        after: the same, repaired.
+        after: the repaired text.
         title: the page's, for the head.
         context: lines around a change.
     """
@@ -258,7 +258,7 @@ def unified_diff_of(before: str, after: str, title: str = "", *, context: int = 
 
 
 def _moved(line: str, by: int) -> str:
-    """A hunk's head with line numbers of the whole page."""
+    """Return a hunk header with line numbers of the whole page."""
     if not by or not line.startswith("@@ -"):
         return line
     _, old, new, _ = line.split(" ", 3)

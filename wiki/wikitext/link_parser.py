@@ -1,16 +1,16 @@
 """External links in flat wikitext, bracketed and bare, by MediaWiki's rules.
 
-What stands in the label of such a link is no link of its own, unless the link is a picture with a caption;
-and letters directly behind one are a part of it. The rules of what is one are MediaWiki's: a title of
-legal characters, which begins with no scheme, and ``]]`` before another ``[[``.
+The label of a page link contains no links, except in an image caption, and letters directly after a page
+link belong to it. As in MediaWiki, a page link has a title of legal characters without a URL scheme, and
+``]]`` before another ``[[``.
 
-A bare URL begins at a word's edge and ends before white space (any of Unicode's), ``[ ] < > "`` and
-controls, two apostrophes, an escaped ``<``, ``>`` or no-break space; and ``, ; . : ! ?`` at its end are the
-sentence's, as is ``)`` when it has no ``(``. In brackets only the first of these rules hold, and a URL
-without a scheme (``//host``) is one, too. In the label of a link to a page there is none
-(`wiki.wikitext.link_parser`), nor in a URL of another scheme.
+A bare URL begins at a word boundary and ends before white space (any of Unicode's), ``[ ] < > "`` and
+control characters, two apostrophes, an escaped ``<``, ``>`` or no-break space; trailing ``, ; . : ! ?`` are
+not part of it, nor is ``)`` when it has no ``(``. In brackets only the first of these rules apply, and a
+URL without a scheme (``//host``) is valid, too. No URL is read in the label of a page link or within a
+URL of another scheme.
 
-Held to a real MediaWiki by tests/wiki/wikitext/test_reading_mediawiki.py.
+Verified against a real MediaWiki by tests/wiki/wikitext/test_reading_mediawiki.py.
 """
 
 import re
@@ -34,7 +34,7 @@ _ALONE: Final = _PICTURES | {"category", "kategorie"}
 
 
 class TextPlace(IntEnum):
-    """Where a piece of text is."""
+    """Position and context of a piece of text."""
 
     OUTSIDE = 0
     LABEL = 1  # within a link to a page, all of which is one link
@@ -42,7 +42,7 @@ class TextPlace(IntEnum):
 
 
 def place_of(text: str, start: int, end: int) -> TextPlace:
-    """Where the piece from `start` to `end` is."""
+    """Return the context of the piece from `start` to `end`."""
     opened = text.rfind("[[", max(0, start - NEAR), start)
     if opened < 0 or text.find("]]", opened, start) >= 0:
         return TextPlace.OUTSIDE
@@ -58,7 +58,7 @@ def place_of(text: str, start: int, end: int) -> TextPlace:
 
 
 def takes_letters(text: str, at: int) -> bool:
-    """Whether a link to a page ends there that takes the letters behind it to itself."""
+    """Return True if a page link ends there, which absorbs following letters."""
     if not text.startswith("]]", at - 2) or not text[at : at + 1].islower():
         return False
     opened = text.rfind("[[", max(0, at - NEAR), at)
@@ -72,7 +72,7 @@ def takes_letters(text: str, at: int) -> bool:
 
 
 def _titled(text: str, opened: int) -> re.Match[str] | None:
-    """The title of a link that opens there; None: it has none."""
+    """Match the title of a page link that opens there; None without one."""
     before = text[max(0, opened - NEAR) : opened]
     is_second = (len(before) - len(before.rstrip("["))) % 2  # the two before are one link's
     title = None if is_second else _TITLE.match(text, opened + 2)
@@ -117,15 +117,15 @@ _HTML = re.compile(rf"</?(?:{_TAG_NAMES})[\s/][^<>]*\Z", re.IGNORECASE | re.ASCI
 
 @dataclass(slots=True)
 class ExternalLink:
-    """An external link; places are in the flat text.
+    """External link; positions are in the flat text.
 
     Attributes:
-        start: of all of it.
-        end: of all of it.
+        start: of the whole link.
+        end: of the whole link.
         url_start: of the URL.
         url_end: of the URL.
-        label_start: of a bracketed link's text; equal to its end where there is none.
-        is_bracketed: whether it stands in brackets.
+        label_start: of a bracketed link's text; equal to its end without a text.
+        is_bracketed: the link is in brackets.
     """
 
     start: int
@@ -137,7 +137,7 @@ class ExternalLink:
 
 
 def is_url(text: str) -> bool:
-    """Whether the text is a URL from its first to its last character.
+    """Return True if the whole text is one URL.
 
     >>> is_url("https://a.test/x"), is_url("a.test/x")
     (True, False)
@@ -146,7 +146,7 @@ def is_url(text: str) -> bool:
 
 
 def find_links(text: str) -> list[ExternalLink]:
-    """The external links of a flat text, in their order."""
+    """Find the external links of a flat text, in text order."""
     found: list[ExternalLink] = []
     at = 0
     run = -1  # where the signs end of which a URL may be made
@@ -181,18 +181,18 @@ def find_links(text: str) -> list[ExternalLink]:
 
 
 def _run_from(text: str, address: int) -> int:
-    """Where the signs end of which an address may be made; -1: none begins there."""
+    """Return the end of the run of URL characters; -1: no URL begins there."""
     rest = _REST.match(text, address)
     return -1 if rest is None else rest.end()
 
 
 def opens_tag(text: str, at: int) -> bool:
-    """Whether an HTML tag that MediaWiki lets pass begins or ends there."""
+    """Return True if an HTML tag allowed by MediaWiki begins or ends there."""
     return _TAG.match(text, at) is not None
 
 
 def _swallowed(text: str, end: int) -> int:
-    """Where the next link may begin: a sign that opens no tag is shown escaped, and goes on the URL."""
+    """Return the next possible link start; an escaped ``<`` or ``>`` that opens no tag extends the URL."""
     while text.startswith(("<", ">"), end) and not opens_tag(text, end):
         rest = _RUN.match(text, end + 1)
         end = rest.end() if rest is not None else end + 1
@@ -200,7 +200,7 @@ def _swallowed(text: str, end: int) -> int:
 
 
 def _end_before_quotes(text: str, address: int, end: int) -> int:
-    """Where the URL ends when italics or bold begin in it; of four quotes the first is a letter."""
+    """Return the URL's end before italics or bold; the first of four quotes is literal."""
     quotes = _QUOTES.search(text, address, end)
     if quotes is None:
         return end
@@ -209,7 +209,7 @@ def _end_before_quotes(text: str, address: int, end: int) -> int:
 
 
 def _bracketed(text: str, url_start: int, address: int, end: int) -> ExternalLink | int:
-    """The link, or the place up to which nothing closes its bracket."""
+    """Parse a bracketed link; return an offset instead, up to which no bracket closes."""
     if end <= address:
         return end
     blanks = _BLANKS.match(text, end)
@@ -252,7 +252,7 @@ def _bare(text: str, start: int, address: int, end: int) -> ExternalLink | None:
 
 
 def _without_stops(text: str, start: int, end: int) -> int:
-    """Where the URL ends when the punctuation behind it is the sentence's."""
+    """Return the URL's end without trailing punctuation."""
     stops = ",;.:!?" if "(" in text[start:end] else ",;.:!?)"
     cut = end
     while cut > start and text[cut - 1] in stops:
@@ -265,7 +265,7 @@ def _without_stops(text: str, start: int, end: int) -> int:
 
 
 def _before_cell(text: str, line: str, address: int, end: int) -> int:
-    """Where the URL ends in a table's row, whose next cell may follow directly; -1 in attributes."""
+    """Return the URL's end in a table row, before the next cell's marker; -1 in attributes."""
     for mark in ("||", "!!") if line[0] == "!" else ("||",):
         cell = text.find(mark, address, end)
         end = end if cell < 0 else cell
@@ -278,7 +278,7 @@ def _before_cell(text: str, line: str, address: int, end: int) -> int:
 
 
 def _in_heading(text: str, line: str, end: int) -> int:
-    """Where the URL ends in a heading, whose closing signs may follow directly."""
+    """Return the URL's end in a heading, before its closing signs."""
     if text[end : end + 1] not in ("", "\n"):
         return end
     level = len(line) - len(line.lstrip("="))
@@ -289,7 +289,7 @@ def _in_heading(text: str, line: str, end: int) -> int:
 
 
 def _within_link(text: str, start: int, address: int, end: int) -> int:
-    """Where the URL ends in a picture's caption; -1 in a link to a page, which is all one link."""
+    """Return the URL's end in an image caption; -1 within a page link."""
     place = place_of(text, start, end)
     if place is TextPlace.LABEL:
         return -1
@@ -306,7 +306,7 @@ def _is_in_tag(text: str, near: str, end: int) -> bool:
 
 
 def _is_in_other(near: str) -> bool:
-    """Whether a URL of another scheme goes on up to there."""
+    """Return True if a URL of another scheme extends to this place."""
     if not near or near[-1].isspace() or ":" not in (word := near.split()[-1]):
         return False
     return _OTHER.search(word.rpartition("||")[2]) is not None

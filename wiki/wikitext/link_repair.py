@@ -52,17 +52,17 @@ def repair_link(
     draft: RepairDraft,
     fits: TakesTemplate,
 ) -> None:
-    """Put into the draft what is to be changed at a bracketed or bare link.
+    """Add the edits for a bracketed or bare link to the draft.
 
     Args:
-        page: that it stands on.
+        page: the page's context.
         citation: the link.
-        remedy: what is known of it.
-        draft: takes the edits.
-        fits: whether a template may be put in at that place of the text.
+        remedy: its known state and copy.
+        draft: receives the edits.
+        fits: predicate on an offset: a template may be inserted there.
 
     Raises:
-        CannotRepairError: it is left as it is.
+        CannotRepairError: the link is left unchanged.
     """
     if citation.dead_tag is not None and citation.dead_tag.span == citation.span:
         _repair_lone_tag(page, citation, remedy, draft)
@@ -97,7 +97,7 @@ def repair_link(
 def _repair_lone_tag(
     page: PageRepairContext, citation: Citation, remedy: LinkRemedy, draft: RepairDraft
 ) -> None:
-    """A dead-link tag that is the link itself: ``{{Toter Link|url=…|text=…}}``."""
+    """Repair a dead-link tag that is the link itself: ``{{Toter Link|url=…|text=…}}``."""
     copy = usable_copy(remedy.copy, citation.url, page.options.own)
     if remedy.condition is LinkCondition.ALIVE or copy is None:
         return  # we write no such tags, and it says already what there is to say
@@ -110,10 +110,10 @@ def _repair_lone_tag(
 def repair_archive_template(
     page: PageRepairContext, citation: Citation, remedy: LinkRemedy, draft: RepairDraft
 ) -> None:
-    """An archive template that stands for its link: replaced when it shows no copy (B13).
+    """Replace an archive template that stands for its link when it shows no copy (B13).
 
     Raises:
-        CannotRepairError: it is left as it is.
+        CannotRepairError: it is left unchanged.
     """
     if remedy.condition is LinkCondition.ALIVE:
         return
@@ -128,7 +128,7 @@ def repair_archive_template(
 
 
 def copy_follows(page: PageRepairContext, citation: Citation, following: Citation | None) -> bool:
-    """Whether a plain link to a copy of it stands right behind the link: ``([https://… archived])``."""
+    """Check for a plain link to a copy directly after the link: ``([https://… archived])``."""
     if following is None or following.url != citation.url or citation.way is CitationForm.CITATION:
         return False
     if following.way not in (CitationForm.BRACKETS, CitationForm.BARE):
@@ -152,10 +152,10 @@ def tag_dead(
     *,
     is_sought: bool = True,
 ) -> None:
-    """Put a dead-link tag behind the link or citation, once.
+    """Insert a dead-link tag after the link or citation, once.
 
     Raises:
-        CannotRepairError: the wiki has none, none is wanted, or there is no room for it.
+        CannotRepairError: the wiki has none, tagging is disabled, or no tag fits there.
     """
     if citation.is_said_dead:
         return
@@ -169,10 +169,10 @@ def tag_dead(
 
 
 def is_text_place(page: PageRepairContext, citation: Citation) -> bool:
-    """Whether what is put behind it stands beside the link.
+    """Return True if text inserted after the citation appears next to the link.
 
-    Not behind an infobox; but behind a template that is a link, and behind one in a reference: that is
-    somebody's own citation template.
+    False after an infobox; true after a template that is a link, and after one in a reference, which is
+    a local citation template.
     """
     is_link = page.rules.name_of(citation.template) in page.rules.links
     return citation.way is not CitationForm.TEMPLATE or is_link or citation.reference is not None
@@ -181,7 +181,7 @@ def is_text_place(page: PageRepairContext, citation: Citation) -> bool:
 def remove_own_tag(
     page: PageRepairContext, citation: Citation, remedy: LinkRemedy, draft: RepairDraft
 ) -> None:
-    """Our own dead-link tag, taken back; where tags tell which bot wrote them, only one that does."""
+    """Remove the bot's own dead-link tag; if tags name their bot, only one with its name."""
     tag, bot = citation.dead_tag, page.options.bot
     if not remedy.is_ours or tag is None:
         return
@@ -193,12 +193,12 @@ def remove_own_tag(
 
 
 def remove_tag(text: str, tag: CitationTag, *, is_bare: bool) -> SpanEdit:
-    """A tag taken out, with the spaces before it where they would be left over.
+    """Return the edit that removes a tag, with preceding spaces that would be left over.
 
     Args:
         text: the page's.
-        tag: what is taken out.
-        is_bare: it stands behind a bare URL, which must end where it ended.
+        tag: to be removed.
+        is_bare: it follows a bare URL, whose end must not change.
     """
     start, end = tag.span.start, tag.span.end
     if is_bare and not _URL_ENDS.match(text, end):
@@ -229,7 +229,7 @@ def _revive(
 def _in_place(
     citation: Citation, worth: CopyWorth, secure: str, copy: ArchivedCopy | None, draft: RepairDraft
 ) -> None:
-    """The link is an archive's address already: it stays, unless it shows nothing (B13)."""
+    """Keep an archive URL in the link's place unless it shows nothing (B13)."""
     span = citation.url_span
     if worth is CopyWorth.GOOD:
         draft.archive_url = secure
@@ -242,7 +242,7 @@ def _in_place(
 
 
 def _put_in_place(citation: Citation, copy: ArchivedCopy, draft: RepairDraft) -> None:
-    """The copy in the link's place: where nobody should be led there, or nothing else can name it."""
+    """Replace the link by the copy: for an unsafe original, or without an archive template."""
     if citation.way is CitationForm.TEMPLATE:
         raise CannotRepairError(NoRepairReason.OTHER_TEMPLATE)
     draft.edits.append(SpanEdit(citation.url_span.start, citation.url_span.end, copy.address))
@@ -253,7 +253,7 @@ def _put_in_place(citation: Citation, copy: ArchivedCopy, draft: RepairDraft) ->
 def _tidy_tag(
     page: PageRepairContext, citation: Citation, there: ExistingCopy, draft: RepairDraft
 ) -> None:
-    """An archive template that is right is written anew where the wiki prefers another one (B15)."""
+    """Rewrite a correct archive template where the wiki prefers another one (B15)."""
     tag, found = citation.archive_tag, there.found
     if tag is None or found is None or not is_obsolete(page, tag):
         return
@@ -269,7 +269,7 @@ def _write_tag(
     copy: ArchivedCopy,
     draft: RepairDraft,
 ) -> None:
-    """The copy's archive template, in the place of what stands there."""
+    """Replace the content of the span by the copy's archive template."""
     is_link = span == citation.span  # it shows the link's own words, too
     new = archive_tag(page, citation.url, copy, _title(citation, copy) if is_link else "")
     if not new:
@@ -285,7 +285,7 @@ def _convert(
     copy: ArchivedCopy,
     draft: RepairDraft,
 ) -> bool:
-    """Make a bare reference a citation template (B15); whether that was safe."""
+    """Convert a bare reference into a citation template (B15); return False if not safe."""
     text, reference = page.text, citation.reference
     if not (page.options.convert_bare and citation.is_convertible and reference):
         return False
@@ -308,7 +308,7 @@ def _convert(
 
 
 def _title(citation: Citation, copy: ArchivedCopy) -> str:
-    """The link's own title as it stands, when it is plain; else the archived page's, made harmless."""
+    """Return the link's own title when it is plain text, else the archived page's, escaped."""
     own = citation.title.strip()
     if own and "://" not in own:
         is_plain = not (_MARKUP & set(own)) and "''" not in own and "~~~" not in own
@@ -323,9 +323,9 @@ def _put_beside(
     draft: RepairDraft,
     fits: TakesTemplate,
 ) -> None:
-    """The copy behind the link; a dead-link tag gives way to it.
+    """Insert the copy after the link, in place of a dead-link tag.
 
-    On a wiki without an archive template it takes the link's place.
+    On a wiki without an archive template it replaces the link.
     """
     new = archive_tag(page, citation.url, copy)
     if not new:

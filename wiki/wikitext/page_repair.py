@@ -1,14 +1,14 @@
 """Repair of a page's lost links, with every other byte unchanged.
 
-fits(text, [offsets], rules.references)    # those where it may
+    insertion_places(text, [offsets], rules.references)    # those where a template may be inserted
 
-    done = repair(text, citations, {url: Remedy(Condition.DEAD, Archived(address, stamp))}, rules, options)
+    done = repair_page(text, citations, {url: LinkRemedy(LinkCondition.DEAD, copy)}, rules, options)
     done.text, done.changes, done.refused
-    assert undone(done.text, done.changes) == text
+    assert revert_changes(done.text, done.changes) == text
 
-Pure. Only citations whose URL has a remedy are looked at; what cannot be done with certainty is refused,
-with its reason. Repairing what is repaired changes nothing. Whoever saves the text reads it again
-first, and holds both against each other (`wiki.bot.wikitext_adapter`).
+Pure functions. Only citations whose URL has a remedy are considered; a repair that is not certain is
+refused, with a reason. Repair is idempotent. Before saving, the new text is parsed again and compared
+with the old one (`wiki.bot.wikitext_adapter`).
 """
 
 from bisect import bisect_left, bisect_right
@@ -64,11 +64,11 @@ _Piece = tuple[
 def insertion_places(
     text: str, offsets: Iterable[int], references: frozenset[str]
 ) -> frozenset[int]:
-    """Of these places, ends of links, those where a template may be put in.
+    """Return those of these places (ends of links) where a template may be inserted.
 
-    Not within another template's parameters, unless they are in a reference; not in headings, galleries,
-    code and comments; not before a ``<`` or ``>`` that opens nothing: MediaWiki shows it as a part of what
-    a bare URL is followed by, and a URL behind it as text, which would become a link. Linear in the text.
+    Excluded are parameters of other templates, unless in a reference; headings, galleries, code and
+    comments; and places before a ``<`` or ``>`` that opens no tag, which MediaWiki renders as text after a
+    bare URL and which would change what follows into a link. Linear in the text.
 
     Args:
         text: a page's.
@@ -96,7 +96,7 @@ def insertion_places(
 
 
 def _within(wanted: Sequence[int], start: int, end: int) -> Sequence[int]:
-    """The places from start up to and with end."""
+    """Return the places from start to end, inclusive."""
     first = bisect_left(wanted, start)
     return wanted[first : bisect_right(wanted, end, lo=first)]
 
@@ -104,7 +104,7 @@ def _within(wanted: Sequence[int], start: int, end: int) -> Sequence[int]:
 def _pieces(
     text: str, node: WikitextNode, references: frozenset[str], *, is_text: bool
 ) -> Iterator[_Piece]:
-    """The pieces of a node that hold wikitext."""
+    """Yield the pieces of a node that contain wikitext."""
     if node.kind is NodeKind.CONTENT:
         is_inner = node.name == "ref" or (is_text and node.name in _TEXT_TAGS)
         yield (*node.inner, node.children, is_inner)
@@ -118,7 +118,7 @@ def _pieces(
 
 
 def _in_headings(text: str, wanted: Sequence[int]) -> frozenset[int]:
-    """The places that are in headings; every line is looked at once."""
+    """Return the places that are in headings, in one pass over the lines."""
     found = set()
     end = -1
     is_heading = False
@@ -140,14 +140,14 @@ def repair_page(
     rules: TemplateRules,
     options: RepairOptions,
 ) -> RepairedText:
-    """The text with every citation mended whose URL has a remedy.
+    """Repair every citation whose URL has a remedy.
 
     Args:
         text: the page's.
-        citations: those of this very text, in order.
+        citations: read from this text, in order.
         remedies: by `Citation.url`.
-        rules: the wiki's template map; without templates that it does not have (`limited`).
-        options: how repairs are made.
+        rules: the wiki's template map, without templates that it does not have (`limit_rules`).
+        options: of the repair.
     """
     asked = [each for each in citations if each.url in remedies]
     if not asked:
@@ -178,7 +178,7 @@ def repair_page(
 
 
 def revert_changes(text: str, changes: Iterable[CitationRepair]) -> str:
-    """The repaired text without these changes: all of them give the original."""
+    """Return the repaired text without these changes; without all of them it is the original."""
     pieces = sorted(
         (piece for each in changes for piece in each.replacements),
         key=lambda each: each.new_span.start,
@@ -192,9 +192,9 @@ def revert_changes(text: str, changes: Iterable[CitationRepair]) -> str:
 
 
 class _InsertionPlaces:
-    """Where templates may be put in; the text is only read when that is asked.
+    """Places where templates may be inserted, computed on first use.
 
-    Not behind a template that holds several links: nobody would know of which of them it speaks.
+    Excludes the end of a template with several links, where a tag would be ambiguous.
     """
 
     def __init__(self, page: PageRepairContext, citations: Sequence[Citation]) -> None:
@@ -213,10 +213,10 @@ class _InsertionPlaces:
 def _draft(
     page: PageRepairContext, citation: Citation, remedy: LinkRemedy, places: _InsertionPlaces
 ) -> RepairDraft:
-    """What is to be done to one citation.
+    """Create the pending repair of one citation.
 
     Raises:
-        CannotRepairError: it is left as it is.
+        CannotRepairError: it is left unchanged.
     """
     if citation.is_held:
         raise CannotRepairError(NoRepairReason.HELD)
@@ -246,7 +246,7 @@ def _remove_tags(
     citations: Sequence[Citation],
     drafts: Sequence[tuple[Citation, RepairDraft]],
 ) -> None:
-    """Dead-link tags go where a copy was put; one beside several links only when all of them have one."""
+    """Remove dead-link tags where a copy was added; a shared tag only when all its links have one."""
     helped = {
         id(citation)
         for citation, draft in drafts
@@ -276,7 +276,7 @@ def _place(tag: CitationTag) -> tuple[int, int]:
 def _without_overlaps(
     drafts: Sequence[tuple[Citation, RepairDraft]], refused: list[UnrepairedCitation]
 ) -> list[tuple[Citation, RepairDraft]]:
-    """Drafts that change something; of two that change the same piece the first."""
+    """Return the drafts with changes; of overlapping drafts the first."""
     kept: list[tuple[Citation, RepairDraft]] = []
     taken: list[SpanEdit] = []
     for citation, draft in sorted(drafts, key=lambda each: each[0].span.start):
@@ -295,7 +295,7 @@ def _without_overlaps(
 
 
 def _overlap(a: SpanEdit, b: SpanEdit) -> bool:
-    """Whether both are about the same piece; what is put in before a piece is not about it."""
+    """Return True if both change the same piece; an insertion before a piece does not overlap it."""
     is_one_place = a.start == a.end == b.start == b.end
     return is_one_place or (a.start < b.end and b.start < a.end)
 
@@ -303,7 +303,7 @@ def _overlap(a: SpanEdit, b: SpanEdit) -> bool:
 def _apply_drafts(
     text: str, drafts: Sequence[tuple[Citation, RepairDraft]]
 ) -> tuple[str, tuple[CitationRepair, ...]]:
-    """The text with all edits made, and each change told."""
+    """Apply all edits; return the new text and a record of each repair."""
     flat = sorted(
         ((edit, number) for number, (_, draft) in enumerate(drafts) for edit in draft.edits),
         key=lambda each: (each[0].start, each[0].end),

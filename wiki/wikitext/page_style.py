@@ -1,13 +1,13 @@
 """Writing style of a page: its date formats, and the layout of a template's parameters.
 
-style = style_of("5 March 2020")          # DateStyle.DMY
-written(date(2021, 2, 3), style, "en")    # 3 February 2021
+    style = date_style("5 March 2020")             # DateStyle.DMY
+    format_day(date(2021, 2, 3), style, "en")      # 3 February 2021
 
-    template = dissect(text, span)         # None: not one template from end to end, or not certain
-    style = Style.of(template)
+    template = template_layout(text, span)         # None: not exactly one template, or not certain
+    style = TemplateStyle.of(template)
     style.parameter("archive-url", "https://…", template.fields[1])    # "|archive-url=https://…"
 
-Every part is a position in the text, so that a part can be replaced and nothing beside it.
+Every part has its offsets in the text, so that it can be replaced alone.
 """
 
 import re
@@ -58,7 +58,7 @@ _USE: Final = re.compile(r"\{\{\s*use[ _](dmy|mdy)[ _]dates\s*[|}]", re.IGNORECA
 
 
 class DateStyle(StrEnum):
-    """How a date is written."""
+    """Format of a date."""
 
     ISO = "iso"  # 2020-03-05
     DMY = "dmy"  # 5 March 2020; 5. März 2020
@@ -77,7 +77,7 @@ _STYLE_FORMS: Final = (
 
 
 def date_style(text: str) -> DateStyle | None:
-    """How this date is written; None when it is none that says its day."""
+    """Return the format of this date; None when it is not a complete date."""
     text = text.strip()
     if len(text) > _LONGEST:
         return None
@@ -85,7 +85,7 @@ def date_style(text: str) -> DateStyle | None:
 
 
 def page_style(text: str, dates: Iterable[str], usual: DateStyle) -> DateStyle:
-    """The page's style: what it says itself ({{use dmy dates}}), else what most of its dates have."""
+    """Return the page's declared style ({{use dmy dates}}), else that of most of its dates."""
     said = _USE.search(text)
     if said is not None:
         return DateStyle(said[1].lower())
@@ -94,7 +94,7 @@ def page_style(text: str, dates: Iterable[str], usual: DateStyle) -> DateStyle:
 
 
 def format_day(day: date, style: DateStyle, language: str) -> str:
-    """The day in that style; in ISO where the language's months are not known here."""
+    """Format a day in that style; in ISO for a language without known month names."""
     months = MONTHS.get(language.partition("-")[0])
     if style is DateStyle.DOTS:
         return f"{day.day:02}.{day.month:02}.{day.year:04}"
@@ -109,7 +109,7 @@ def format_day(day: date, style: DateStyle, language: str) -> str:
 
 
 def month_name(day: date, language: str) -> str:
-    """The month in words of that language, else in English: ``November``."""
+    """Return the month's name in that language, else in English: ``November``."""
     return MONTHS.get(language.partition("-")[0], MONTHS["en"])[day.month - 1]
 
 
@@ -122,19 +122,18 @@ _ALIGNED: Final = 3  # so many names of different lengths, padded to one width, 
 
 @dataclass(frozen=True, slots=True)
 class TemplateField:
-    """A parameter.
+    """Parameter of a template, with its layout.
 
     Attributes:
-        name: without spaces; empty for one without a name, or whose name is not plain text.
+        name: without spaces; empty for an unnamed one, or whose name is not plain text.
         start: of its ``|``.
         name_span: of the name without spaces.
-        end: of it all: the next ``|``, or the template's ``}}``.
-        inner: the value without the white space around it; empty at the end of what is white space.
-        value: what stands in `inner`.
-        value_start: behind ``=``.
-        is_commented: the value holds nothing but such text and comments.
-        is_plain: the value holds nothing but text, entities and URLs: no comment, no markup, no other
-            template.
+        end: of the parameter: the next ``|``, or the template's ``}}``.
+        inner: the value's span without surrounding white space; for a blank value empty, at its end.
+        value: content of `inner`.
+        value_start: after ``=``.
+        is_commented: the value holds only plain content and comments.
+        is_plain: the value holds only text, entities and URLs: no comment, markup or template.
     """
 
     name: str
@@ -150,13 +149,13 @@ class TemplateField:
 
 @dataclass(frozen=True)
 class TemplateLayout:
-    """A template.
+    """Template with the layout of its parameters.
 
     Attributes:
         text: the page's.
         span: the template's.
         name: as written, without spaces.
-        name_end: where its name ends, white space included.
+        name_end: end of its name, including white space.
         fields: its parameters in order.
     """
 
@@ -167,12 +166,12 @@ class TemplateLayout:
     fields: tuple[TemplateField, ...]
 
     def named(self, names: Iterable[str]) -> list[TemplateField]:
-        """The parameters that have one of the names (folded), in order."""
+        """Return the parameters that have one of the names (folded), in order."""
         wanted = frozenset(names)
         return [field for field in self.fields if field.name and fold_name(field.name) in wanted]
 
     def at(self, span: TextSpan) -> TemplateField | None:
-        """The parameter whose value the span lies in."""
+        """Return the parameter whose value contains the span."""
         return next(
             (
                 each
@@ -183,23 +182,23 @@ class TemplateLayout:
         )
 
     def behind(self, each: TemplateField, lead: str) -> int:
-        """Where a parameter with that white space before it is put in behind this one.
+        """Return the offset for inserting a parameter with leading white space `lead` after this one.
 
-        Behind blanks at the end of a line, so that the line stays as it is.
+        Trailing blanks of a line are skipped, so that the line stays unchanged.
         """
         end = each.inner.end
         blanks = _TRAILING.match(self.text, end, each.end) if "\n" in lead else None
         return blanks.end() if blanks is not None else end
 
     def lead_of(self, index: int) -> str:
-        """The white space before the ``|`` of the parameter with that number."""
+        """Return the white space before the ``|`` of the parameter with that index."""
         start = self.name_end if index == 0 else self.fields[index - 1].end
         before = self.text[self.span.start : start]
         return before[len(before.rstrip()) :]
 
 
 def template_layout(text: str, span: TextSpan) -> TemplateLayout | None:
-    """The template that is exactly this piece of the text; None when that is not certain."""
+    """Parse the template that is exactly this span of the text; None when not certain."""
     piece = text[span.start : span.end]
     if len(piece) > LONGEST_TEMPLATE or not (piece.startswith("{{") and piece.endswith("}}")):
         return None
@@ -241,14 +240,14 @@ def _field(text: str, base: int, part: TemplatePart) -> TemplateField:
 
 @dataclass(frozen=True)
 class TemplateStyle:
-    """How a template's author writes parameters.
+    """Parameter layout used in a template.
 
     Attributes:
-        lead: white space before ``|``; without what an author left at the end of a line.
+        lead: white space before ``|``, without trailing blanks of a line.
         after_bar: between ``|`` and the name.
         before_equals: between the name and ``=``.
         after_equals: between ``=`` and the value.
-        column: width of the names, filled up with spaces to a column; 0: they are not.
+        column: width to which names are padded with spaces; 0: no padding.
     """
 
     lead: str
@@ -259,7 +258,7 @@ class TemplateStyle:
 
     @classmethod
     def of(cls, template: TemplateLayout, anchor: TemplateField) -> "TemplateStyle":
-        """The template's style; where its parameters differ, most of them, then the anchor decide."""
+        """Determine the template's style: the majority of its parameters, then the anchor."""
         text = template.text
         named = [(i, each) for i, each in enumerate(template.fields) if each.name]
         leads = {each.start: _TRAILING.sub("", template.lead_of(i)) for i, each in named}
@@ -287,17 +286,17 @@ class TemplateStyle:
 
     @cached_property
     def is_blank_before_bar(self) -> bool:
-        """Whether parameters are parted by spaces within a line."""
+        """Return True if parameters are separated by spaces within a line."""
         return bool(self.lead) and not self.lead.strip(" ")
 
     def parameter(self, name: str, value: str) -> str:
-        """A parameter in that style, with what comes before its ``|``."""
+        """Format a parameter in this style, with its leading white space."""
         gap = " " * max(self.column - len(name), 1) if self.column else self.before_equals
         return f"{self.lead}|{self.after_bar}{name}{gap}={self.after_equals}{value}"
 
 
 def _most(found: Sequence[str], own: str) -> str:
-    """The most frequent; of equals the anchor's own."""
+    """Return the most frequent value; of equals the anchor's own."""
     votes = Counter(found)
     top = max(votes.values(), default=0)
     return own if not votes or votes[own] == top else next(k for k, v in votes.items() if v == top)

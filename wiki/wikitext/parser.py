@@ -1,22 +1,21 @@
 r"""Wikitext parser: tree of templates, tags, comments, and flat text with offsets.
 
     page = parse(text)
-    page.children        # nodes in the order of the text; what lies between them is plain text
+    page.children        # nodes in text order; the text between them is plain
 
-The rules are those of MediaWiki's preprocessor, for a page that is looked at (not one that is transcluded):
-braces match from the inside out, three before two; an open ``[[`` or heading hides the braces that
-would close what is around it; a tag without its end, and a brace without its partner, are plain text; an
-open comment runs to the end. Two tags are verbatim here that are not there: ``<code>`` and ``<source>``,
-since nothing in them is meant as a link (B03).
+The rules are those of MediaWiki's preprocessor for a viewed (not transcluded) page: braces match from the
+inside out, three before two; an open ``[[`` or heading hides the braces that would close an enclosing
+template; an unclosed tag or brace is plain text; an open comment extends to the end. Two tags are
+verbatim here but not in MediaWiki: ``<code>`` and ``<source>``, whose content is not meant as links (B03).
 
-One pass over the text, with a stack of what is open: the time is linear in its length, whatever it
-contains. Nothing recurses but the contents of tags, and no tag's content holds the same tag.
+One pass over the text with a stack of open elements: the time is linear in its length for any content.
+Recursion is limited to the contents of tags, and no tag contains the same tag.
 
     flat = flatten(text, start, end, children)
     flat.text                  # "http://a.test/x \x7f"
-    flat.source(0)             # where that character stands in `text`
+    flat.source(0)             # offset of that character in `text`
 
-Every character of a page is in one flat stretch at most, so that making them all is linear.
+Every character of a page is in at most one flat stretch, so that creating all of them is linear.
 """
 
 import re
@@ -37,7 +36,7 @@ _HIDDEN: Final = "includeonly"
 
 
 class NodeKind(IntEnum):
-    """What a node is."""
+    """Kind of a node."""
 
     TEMPLATE = 0  # {{name|…}}, parser functions too
     ARGUMENT = 1  # {{{name|default}}}
@@ -48,12 +47,12 @@ class NodeKind(IntEnum):
 
 @dataclass(slots=True)
 class TemplatePart:
-    """A piece of a template between its ``|``; the first is its name.
+    """Part of a template between ``|``; the first is its name.
 
     Attributes:
-        start: behind the ``|``.
-        equals: where its ``=`` stands; -1 without one.
-        end: where the next ``|``, or the template's end, begins.
+        start: after the ``|``.
+        equals: offset of its ``=``; -1 without one.
+        end: offset of the next ``|`` or of the template's end.
         children: nodes within.
     """
 
@@ -65,15 +64,15 @@ class TemplatePart:
 
 @dataclass(slots=True)
 class WikitextNode:
-    """A piece of the text that is no plain text.
+    """Piece of the text that is not plain text.
 
     Attributes:
-        kind: what it is.
-        start: where it begins.
-        end: where it ends, exclusive.
+        kind: of the node.
+        start: first offset.
+        end: end offset, exclusive.
         name: of a tag, in lower case.
         parts: of a template or argument.
-        inner: from where to where a tag's content is.
+        inner: span of a tag's content.
         children: within a tag's content.
     """
 
@@ -104,7 +103,7 @@ _ENDS: Final = {
 
 @dataclass(slots=True)
 class _OpenNode:
-    """What is open: a run of ``{`` or ``[``, or a heading (``=``)."""
+    """Open element: a run of ``{`` or ``[``, or a heading (``=``)."""
 
     kind: str
     start: int
@@ -114,7 +113,7 @@ class _OpenNode:
 
 
 def parse(text: str) -> WikitextNode:
-    """The tree of a page's text; it never fails, since any text is wikitext."""
+    """Parse a page's text into a tree; never fails, since any text is valid wikitext."""
     return WikitextNode(
         NodeKind.CONTENT,
         0,
@@ -125,7 +124,7 @@ def parse(text: str) -> WikitextNode:
 
 
 class _ParserPass:
-    """One pass over one piece of text."""
+    """Single pass over one piece of text."""
 
     def __init__(self, text: str, start: int, end: int) -> None:
         self.children: list[WikitextNode] = []
@@ -237,7 +236,7 @@ class _ParserPass:
         return self._stack[-1].children if self._stack else self.children
 
     def _choose(self) -> None:
-        """What to look for depends on what is open."""
+        """Select the search pattern for the currently open element."""
         if not self._stack:
             self._pattern = _TOP
             return
@@ -295,7 +294,7 @@ class _ParserPass:
         self._here().append(WikitextNode(kind, at, self._at, name, inner=inner, children=children))
 
     def _give_up(self) -> None:
-        """What is still open is plain text; what was closed within stays."""
+        """Convert all open elements to plain text; elements closed within them are kept."""
         for each in self._stack:
             if each.kind == "{":
                 for part in each.parts:
@@ -309,14 +308,14 @@ _SIGNS: Final = {"!": "|", "=": "="}  # core's magic words for signs that would 
 
 @dataclass(slots=True)
 class FlatText:
-    """Flat text.
+    """Flat text of a stretch.
 
     Attributes:
         text: with a `HOLE` for each template or tag.
-        start: where it begins in the page.
-        starts: of each piece in `text`; empty when nothing was changed.
-        sources: where each piece stands in the page.
-        nodes: what each piece stands for; None: plain text.
+        start: its offset in the page.
+        starts: of each piece in `text`; empty when nothing was replaced.
+        sources: offset of each piece in the page.
+        nodes: the node that each piece represents; None: plain text.
     """
 
     text: str
@@ -326,7 +325,7 @@ class FlatText:
     nodes: list[WikitextNode | None] = field(default_factory=list)
 
     def source(self, place: int) -> int:
-        """Where the character stands in the page."""
+        """Return the character's offset in the page."""
         if not self.starts:
             return self.start + place
         piece = bisect_right(self.starts, place) - 1
@@ -335,7 +334,7 @@ class FlatText:
         return self.sources[piece] + place - self.starts[piece]
 
     def source_end(self, place: int) -> int:
-        """Where what ends before `place` ends in the page."""
+        """Return the end offset in the page of the text before `place`."""
         if not self.starts or not place:
             return self.start + place
         piece = bisect_right(self.starts, place - 1) - 1
@@ -343,20 +342,20 @@ class FlatText:
         return node.end if node is not None else self.sources[piece] + place - self.starts[piece]
 
     def node_at(self, place: int) -> WikitextNode | None:
-        """What the character stands for, when it is a `HOLE`, or a sign that a template made."""
+        """Return the node of a `HOLE`, or of a character produced by a template."""
         if not self.starts or not 0 <= place < len(self.text):
             return None
         return self.nodes[bisect_right(self.starts, place) - 1]
 
 
 def flatten(text: str, start: int, end: int, children: Sequence[WikitextNode]) -> FlatText:
-    """The stretch of `text` made flat.
+    """Flatten a stretch of `text`.
 
     Args:
         text: the page's.
         start: of the stretch.
         end: of the stretch.
-        children: all nodes of the stretch, in their order.
+        children: all nodes of the stretch, in text order.
     """
     if not children:
         return FlatText(text[start:end], start)

@@ -1,12 +1,12 @@
 """Wikitext written by repairs: escaped values, archive templates, dead-link tags.
 
-    as_value     text in a template's parameter or a link's title
-    as_plain     text shown letter by letter, in a message
-    url_value    a URL in a parameter, in brackets or bare
-    is_url_safe  whether a URL stands safely as it is
+    escape_value   text in a template's parameter or a link's title
+    escape_plain   text shown literally, in a message
+    escape_url     a URL in a parameter, in brackets or bare
+    is_url_safe    check of a URL that is written unchanged
 
-What a page calls itself is written by anybody: it may hold markup, templates, signatures, control
-characters and letters that turn the line around.
+Page titles are untrusted: they may contain markup, templates, signatures, control characters and
+bidirectional formatting characters.
 """
 
 import html
@@ -96,10 +96,10 @@ _NO_TITLE: Final = frozenset(
 
 
 def escape_value(text: str) -> str:
-    """Text that a template's parameter holds, or a link shows: one line, without a meaning of its own.
+    """Escape text for a template's parameter or a link's label: one line without markup.
 
-    Entities are what they stand for, written anew; control characters and those that turn the line
-    around are left out; what is longer than `TITLE_LENGTH` characters ends at a word.
+    Entities are decoded and escaped again; control and bidirectional formatting characters are removed;
+    text longer than `TITLE_LENGTH` characters is cut at a word.
 
     >>> escape_value("A | B &amp; [[C]]")
     'A &#124; B & &#91;&#91;C&#93;&#93;'
@@ -108,7 +108,7 @@ def escape_value(text: str) -> str:
 
 
 def escape_plain(text: str, most: int = 500) -> str:
-    """Text to be shown letter by letter in a page: every letter that could mean something escaped."""
+    """Escape every character that could be markup, for literal display in a page."""
     text = _clean_line(text[: 2 * most])
     if len(text) > most:
         text = text[: most - 1] + "…"
@@ -116,13 +116,13 @@ def escape_plain(text: str, most: int = 500) -> str:
 
 
 def is_title(text: str) -> bool:
-    """Whether it names a page; not what servers, shields and parking pages call themselves."""
+    """Return False for default titles of servers, bot walls and parking pages."""
     plain = _clean_line(html.unescape(text[: 8 * TITLE_LENGTH]))
     return len(plain) > 2 and any(map(str.isalnum, plain)) and plain.casefold() not in _NO_TITLE
 
 
 def escape_url(url: str) -> str:
-    """The URL with all that wikitext could take for its own percent-encoded; the same page.
+    """Percent-encode the characters of a URL that are wikitext markup; the target is the same.
 
     >>> escape_url("http://a.test/x|y z")
     'http://a.test/x%7Cy%20z'
@@ -132,12 +132,12 @@ def escape_url(url: str) -> str:
 
 
 def is_url_safe(url: str) -> bool:
-    """Whether the URL stands safely in a parameter, in brackets and bare, as it is written."""
+    """Return True if the URL can be written unchanged in a parameter, in brackets and bare."""
     return bool(url) and not _UNSAFE_URL.search(url) and not any(map(_is_format, url))
 
 
 def _is_format(each: str) -> bool:
-    """Return whether nobody sees the letter, or it turns the line around (Unicode category Cf)."""
+    """Return True for an invisible or bidirectional formatting character (Unicode category Cf)."""
     return not each.isascii() and unicodedata.category(each) == "Cf"
 
 
@@ -146,7 +146,7 @@ def _quoted(match: re.Match[str]) -> str:
 
 
 def _clean_line(text: str) -> str:
-    """One line, without what nobody sees."""
+    """Convert to one line without invisible characters."""
     kept = (
         " " if each.isspace() else each
         for each in text
@@ -174,7 +174,7 @@ LONGEST_URL: Final = 8_192
 
 
 class CopyWorth(StrEnum):
-    """What an address in an archive is worth to the reader."""
+    """Usability of an archive URL."""
 
     NONE = "none"  # there is none
     GOOD = "good"  # a copy of the link, as far as its text tells
@@ -183,13 +183,13 @@ class CopyWorth(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ExistingCopy:
-    """An address that stands on the page.
+    """Archive URL found on the page.
 
     Attributes:
-        worth: what it is worth.
-        address: as it stands there.
-        secure: the same with https, where its archive has that; the same when it has it.
-        found: what it means; None when it is no archive's.
+        worth: its usability.
+        address: as written there.
+        secure: the same with https, where its archive supports that.
+        found: parsed archive URL; None for an unknown service.
     """
 
     worth: CopyWorth
@@ -199,10 +199,10 @@ class ExistingCopy:
 
 
 def assess_copy(address: str, url: str, remedy: LinkRemedy, own: tuple[str, ...]) -> ExistingCopy:
-    """What the address is worth as a copy of the URL.
+    """Assess the address as a copy of the URL.
 
-    What merely reads like an archive's address is somebody's archive, and stays, unless the remedy says
-    that it shows nothing: bots that replace what they do not know lose good copies.
+    An address that only resembles an archive URL is treated as an unknown archive and kept, unless the
+    remedy lists it as bad: replacing unknown archives would lose good copies.
     """
     if not address:
         return ExistingCopy(CopyWorth.NONE, "")
@@ -220,10 +220,10 @@ def assess_copy(address: str, url: str, remedy: LinkRemedy, own: tuple[str, ...]
 
 
 def usable_copy(copy: ArchivedCopy | None, url: str, own: tuple[str, ...]) -> ArchivedCopy | None:
-    """The copy, fit to be written; None when there is none.
+    """Return the copy with an address that can be written; None when there is none.
 
     Raises:
-        CannotRepairError: it is one of another page, of no archive, or cannot be written.
+        CannotRepairError: it shows another page, is at no known archive, or cannot be written.
     """
     if copy is None:
         return None
@@ -245,7 +245,7 @@ def usable_copy(copy: ArchivedCopy | None, url: str, own: tuple[str, ...]) -> Ar
 
 
 def day_of_stamp(stamp: str) -> date | None:
-    """The day of a timestamp of 4 to 14 digits; None when it says no day."""
+    """Return the day of a timestamp of 4 to 14 digits; None when it is incomplete."""
     if not (stamp.isascii() and stamp.isdigit() and 8 <= len(stamp) <= 14) or stamp[4:8] == "0000":
         return None
     try:
@@ -255,7 +255,7 @@ def day_of_stamp(stamp: str) -> date | None:
 
 
 def _https_address(address: str, found: ArchiveUrl | None) -> str:
-    """With https where the archive's own form has it (B15); nothing else is changed."""
+    """Change the scheme to https where the archive supports it (B15)."""
     if found is None or not found.is_known or not found.address.startswith("https://"):
         return address
     if found.service == WEBOID:
@@ -279,7 +279,7 @@ _STYLES: Final = {
 
 @dataclass(frozen=True)
 class PageRepairContext:
-    """What all repairs of a page share."""
+    """Shared context of all repairs of a page."""
 
     text: str
     rules: TemplateRules
@@ -288,28 +288,28 @@ class PageRepairContext:
 
     @property
     def language(self) -> str:
-        """In whose words dates are written."""
+        """Return the language of written dates."""
         return self.options.language or self.rules.language
 
     @property
     def is_said_alone(self) -> bool:
-        """Whether a status says without a copy that a link is dead, and is needed beside one."""
+        """Return True if a status marks a dead link even without a copy, and is required with one."""
         return not self.rules.archive_implies_dead
 
 
 def usual_dates(rules: TemplateRules) -> DateStyle:
-    """How dates are written where the page does not tell."""
+    """Return the date style for pages without a recognisable one."""
     return _STYLES.get(rules.writing.dates, DateStyle.ISO)
 
 
 def limit_rules(rules: TemplateRules, has: Callable[[str], bool]) -> TemplateRules:
-    """The rules without writing templates that the wiki does not have.
+    """Return the rules without written templates that the wiki does not have.
 
-    Then a copy is named by a plain link, and nothing is tagged or converted.
+    A copy is then written as a plain link, and links are not tagged or converted.
 
     Args:
         rules: the wiki's.
-        has: whether the wiki has a template of that name (folded, no namespace).
+        has: predicate: the wiki has a template of that name (folded, no namespace).
     """
     writing = rules.writing
 
@@ -328,10 +328,10 @@ def limit_rules(rules: TemplateRules, has: Callable[[str], bool]) -> TemplateRul
 
 
 def status_value(rules: TemplateRules, parameter: str, status: str) -> str:
-    """How the parameter says that status: the wiki's own way when that is understood there.
+    """Return the parameter's value for a status, in the wiki's preferred spelling if it is valid.
 
     Returns:
-        Nothing when the status is said by leaving the parameter out.
+        Empty when the status is expressed by omitting the parameter.
     """
     said = rules.writing.status.get(status, "")
     meant = rules.status.get(fold_name(parameter), {})
@@ -341,19 +341,19 @@ def status_value(rules: TemplateRules, parameter: str, status: str) -> str:
 
 
 def status_meaning(rules: TemplateRules, parameter: str, value: str) -> str:
-    """What the parameter's value means: ``live``, ``dead``, ``unfit``, ``usurped``; or nothing."""
+    """Parse the parameter's value: ``live``, ``dead``, ``unfit``, ``usurped``, or empty."""
     meant = rules.status.get(fold_name(parameter), {})
     value = value.casefold()
     return (meant.get(value) or meant.get("*", "")) if value else ""
 
 
 def dead_tag(page: PageRepairContext, url: str, *, is_sought: bool = True) -> str:
-    """The wiki's dead-link tag; empty when it has none.
+    """Format the wiki's dead-link tag; empty when it has none.
 
     Args:
-        page: that it stands on.
+        page: the page's context.
         url: the link.
-        is_sought: copies were looked for: only then the tag says that a repair was attempted.
+        is_sought: copies were searched for: only then the tag states that a repair was attempted.
 
     Raises:
         CannotRepairError: the URL cannot be written in it.
@@ -368,13 +368,13 @@ def dead_tag(page: PageRepairContext, url: str, *, is_sought: bool = True) -> st
 
 
 def archive_tag(page: PageRepairContext, url: str, copy: ArchivedCopy, title: str = "") -> str:
-    """What names the copy behind a link: the wiki's archive template; empty when it has none for it.
+    """Format the wiki's archive template for a copy; empty when it has none for it.
 
     Args:
-        page: what it is written for.
+        page: the page's context.
         url: the link.
-        copy: safe.
-        title: what it shows where it is the link itself; safe.
+        copy: escaped.
+        title: label where the template is the link itself; escaped.
 
     Raises:
         CannotRepairError: it cannot be written.
@@ -395,7 +395,7 @@ def archive_tag(page: PageRepairContext, url: str, copy: ArchivedCopy, title: st
 
 
 def is_obsolete(page: PageRepairContext, tag: CitationTag) -> bool:
-    """Whether the archive template should give way to the one that the wiki writes, and loses nothing."""
+    """Return True if the archive template can be replaced by the preferred one without loss."""
     rules = page.rules
     known = rules.archives.get(rules.name_of(tag.name))
     usual = rules.archives.get(rules.name_of(_name_in(rules.writing.archive)))
@@ -408,13 +408,13 @@ def is_obsolete(page: PageRepairContext, tag: CitationTag) -> bool:
 def citation_text(
     page: PageRepairContext, url: str, title: str, copy: ArchivedCopy, status: str
 ) -> str:
-    """A citation template for a bare reference; empty when the wiki has none that names a copy.
+    """Format a citation template for a bare reference; empty when none can name a copy.
 
     Args:
-        page: what it is written for.
-        url: as it stands; safe.
-        title: safe.
-        copy: safe.
+        page: the page's context.
+        url: as written; escaped.
+        title: escaped.
+        copy: escaped.
         status: ``dead`` or ``usurped``.
     """
     name = page.rules.writing.citation
@@ -445,12 +445,12 @@ def citation_text(
 
 
 def preferred_parameter(template: CitationTemplate, role: ParameterRole) -> str:
-    """The parameter that is written for the role; empty: the template has none."""
+    """Return the preferred parameter name for a role; empty without one."""
     return (template.names.get(role) or ("",))[0]
 
 
 def _archive_form(rules: TemplateRules, service: str) -> str:
-    """The wiki's archive template, with the parameter for that service's copies; empty: none."""
+    """Return the wiki's archive template, with the parameter for that service; empty without one."""
     form = rules.writing.archive
     found = _STAMP.search(form)
     if not found:

@@ -1,14 +1,14 @@
 """Template map of a wiki: its file format, overlays, and the rules compiled from it.
 
     rules = rules_for("de", settings.templates)
-    rules.citations["internetquelle"].roles["abruf"]     # Role.ACCESS_DATE
+    rules.citations["internetquelle"].roles["abruf"]     # ParameterRole.ACCESS_DATE
 
 The maps are the files ``templates/*.toml``. A map may extend another one, and a wiki's own settings are
-laid over all of them in the same form (docs/wikitext.md). A language without a map has the English one,
-whose templates are the ones most often copied.
+overlaid in the same form (docs/wikitext.md). Languages without a map use the English one, whose templates
+are copied most often.
 
-Names of templates and parameters are compared folded (`fold_name`), so no redirect that differs only in letter
-case or underscores needs to be named.
+Names of templates and parameters are compared folded (`fold_name`), so redirects that differ only in
+letter case or underscores need not be listed.
 """
 
 import re
@@ -67,14 +67,14 @@ _MAP_FORM: Final[Mapping[str, Any]] = {
 
 
 def check_map(given: Any, place: str) -> Mapping[str, Any]:
-    """The same map, when its form is right.
+    """Validate a map and return it.
 
     Args:
-        given: what was read.
-        place: what to call it in an error.
+        given: parsed content.
+        place: its name in error messages.
 
     Raises:
-        ConfigError: a key is unknown, a value of the wrong kind, or an entry has no name.
+        ConfigError: a key is unknown, a value of the wrong type, or an entry has no name.
     """
     if not isinstance(given, Mapping):
         raise ConfigError(f"{place} must be a table.")
@@ -87,9 +87,9 @@ def check_map(given: Any, place: str) -> Mapping[str, Any]:
 
 
 def overlay_map(base: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """One map over another: tables key by key, entries behind the others, all else replaced.
+    """Overlay one map on another: tables are merged by key, entries appended, other values replaced.
 
-    Names of tags and namespaces are added to those that are there; `without` takes names away.
+    Names of tags and namespaces are added to existing ones; `without` removes names.
     """
     found = dict(base)
     for key, value in given.items():
@@ -167,15 +167,15 @@ _SUBSTITUTION = re.compile(r"(?:safe)?subst:", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class CitationTemplate:
-    """A citation template.
+    """Citation template.
 
     Attributes:
-        name: as it is written on the wiki.
-        roles: of its parameters, by their folded names.
-        names: of its parameters, by role: as they are written, the preferred one first.
-        text_urls: parameters for the URL whose value may as well be wikitext with links, folded.
-        more_urls: further parameters that hold URLs, folded, in the order in which they stand in for a
-            missing URL.
+        name: as written on the wiki.
+        roles: of its parameters, by folded name.
+        names: of its parameters, by role: as written, the preferred one first.
+        text_urls: URL parameters whose value may also be wikitext with links, folded.
+        more_urls: further parameters that hold URLs, folded, in the order in which they replace a missing
+            URL.
     """
 
     name: str
@@ -187,14 +187,14 @@ class CitationTemplate:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveTemplate:
-    """A template that leads to a copy. Parameters are folded.
+    """Template that links to a copy. Parameters are folded.
 
     Attributes:
-        name: as it is written on the wiki.
+        name: as written on the wiki.
         address: may hold the copy's address.
-        original: may hold what was archived.
-        stamps: hold a moment of a copy that this service has of the original.
-        date: say when the copy was taken.
+        original: may hold the archived URL.
+        stamps: hold the timestamp of this service's copy of the original.
+        date: hold the archive date.
         title: hold a title.
     """
 
@@ -208,12 +208,12 @@ class ArchiveTemplate:
 
 @dataclass(frozen=True, slots=True)
 class DeadTag:
-    """A template that says that a link is dead.
+    """Template that marks a link as dead.
 
     Attributes:
-        name: as it is written on the wiki.
-        status: what it says: ``dead`` or ``usurped``.
-        url: parameters in which it may hold the link itself, folded.
+        name: as written on the wiki.
+        status: that it expresses: ``dead`` or ``usurped``.
+        url: parameters that may hold the link itself, folded.
         title: parameters for a title, folded.
     """
 
@@ -225,17 +225,18 @@ class DeadTag:
 
 @dataclass(frozen=True, slots=True)
 class WritingRules:
-    """How an edit writes what it adds.
+    """Rules for text that an edit adds.
 
     Attributes:
         citation: the template that a bare reference becomes; empty: none.
         dates: ``dmy``, ``mdy``, ``ymd`` (2020 March 5), ``iso`` or ``de`` (5. März 2020), where neither
             the citation nor its page shows a style.
-        dead_tag: with ``{url}``, ``{title}``, ``{iso}``, ``{month}``, ``{year}``, ``{bot}`` for what
-            stands there, ``{attempted}`` for yes where copies were looked for; empty: the wiki has none.
-        archive: what is put behind a link outside of templates, with ``{address}``, ``{url}``,
+        dead_tag: with the placeholders ``{url}``, ``{title}``, ``{iso}``, ``{month}``, ``{year}``,
+            ``{bot}``, and ``{attempted}`` for yes where copies were searched for; empty: the wiki has
+            none.
+        archive: inserted after a link outside of templates, with ``{address}``, ``{url}``,
             ``{stamp}``, ``{date}``, ``{title}``; empty: none.
-        status: how a status is written; empty: its parameter is left out.
+        status: values of a status; empty: its parameter is left out.
     """
 
     citation: str = ""
@@ -247,24 +248,24 @@ class WritingRules:
 
 @dataclass(frozen=True, eq=False)
 class TemplateRules:
-    """A template map, ready for use. All keys are folded names.
+    """Compiled template map. All keys are folded names.
 
     Attributes:
         language: of the map.
-        namespaces: prefixes of templates' names.
+        namespaces: prefixes of template names.
         citations: the citation templates.
-        dead_tags: what says that a link is dead.
-        archives: what leads to copies.
-        links: templates of which a parameter is a link, perhaps without its scheme, with these parameters.
+        dead_tags: templates that mark a link as dead.
+        archives: templates that link to copies.
+        links: templates with link parameters, possibly without a scheme, by these parameters.
         references: templates whose content is a reference as in ``<ref>``.
-        paywall_tags: say that a link takes a login.
-        hold_tags: ask bots to leave a link alone.
-        inline_tags: templates that may stand directly behind a URL, and end it.
-        status: what a parameter's value says, by the value in lower case; ``*`` is any other.
-        access: a parameter's values that mean a login.
-        archive_implies_dead: a citation with an archive URL and no status leads readers to the copy.
-        retrieved: words in front of an access date in running text, in lower case.
-        writing: how an edit writes.
+        paywall_tags: templates that mark a link as requiring a login.
+        hold_tags: templates that exclude a link from bot edits.
+        inline_tags: templates that may directly follow a URL, and end it.
+        status: meaning of a status value, by the value in lower case; ``*`` is any other.
+        access: values of a parameter that mean a login.
+        archive_implies_dead: a citation with an archive URL and no status links to the copy.
+        retrieved: words before an access date in running text, in lower case.
+        writing: rules for added text.
     """
 
     language: str
@@ -284,7 +285,7 @@ class TemplateRules:
     writing: WritingRules
 
     def name_of(self, written: str) -> str:
-        """A template's name as it is looked up: no namespace, no ``subst:``, folded.
+        """Return a template's lookup name: no namespace, no ``subst:``, folded.
 
         >>> rules_for("en").name_of(" template:Cite_web ")
         'cite web'
@@ -298,11 +299,11 @@ class TemplateRules:
         return name
 
     def is_tag(self, name: str) -> bool:
-        """Whether the template (folded) stands beside a link, and is no part of its URL."""
+        """Return True if the template (folded) follows a link and is not part of its URL."""
         return name in self.inline_tags or name in self.references or self.is_speaking(name)
 
     def is_speaking(self, name: str) -> bool:
-        """Whether the template (folded) says something of the link before it."""
+        """Return True if the template (folded) describes the preceding link."""
         return (
             name in self.dead_tags
             or name in self.archives
@@ -312,7 +313,7 @@ class TemplateRules:
 
 
 def fold_name(name: str) -> str:
-    """A name of a template or parameter as it is compared.
+    """Return the comparison form of a template or parameter name.
 
     >>> fold_name(" Cite__Web ")
     'cite web'
@@ -321,14 +322,14 @@ def fold_name(name: str) -> str:
 
 
 def rules_for(language: str, own: Mapping[str, Any] | None = None) -> TemplateRules:
-    """The rules of a wiki.
+    """Compile the rules of a wiki.
 
     Args:
         language: of its content, ``de`` or ``de-at``.
-        own: its settings' ``templates``, in the form of the map files.
+        own: ``templates`` of its settings, in the form of the map files.
 
     Raises:
-        ConfigError: `own` has unknown keys, or values of the wrong kind.
+        ConfigError: `own` has unknown keys, or values of the wrong type.
     """
     if not own:
         return _check_language(_map_of(language))
@@ -343,7 +344,7 @@ def rules_for(language: str, own: Mapping[str, Any] | None = None) -> TemplateRu
 
 @cache
 def languages() -> tuple[str, ...]:
-    """The languages that have a map of their own."""
+    """Return the languages that have a map of their own."""
     folder = resources.files("wiki.wikitext") / "templates"
     names = (each.name for each in folder.iterdir())
     return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
@@ -398,7 +399,7 @@ def _compile_rules(found: Mapping[str, Any]) -> TemplateRules:
 
 
 def _by_name(found: Mapping[str, Any], key: str, without: frozenset[str], made: Any) -> Any:
-    """What each name means; the last entry that names it counts."""
+    """Index entries by name; the last entry of a name is used."""
     known: dict[str, Any] = {}
     for entry in found.get(key, ()):
         each = made(entry)

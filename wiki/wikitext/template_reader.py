@@ -27,16 +27,16 @@ _folded = lru_cache(maxsize=4_096)(fold_name)
 
 @dataclass(slots=True, eq=False)
 class GivenParameter:
-    """A parameter that was given.
+    """Parameter as given in a template call.
 
     Attributes:
         name: folded.
         written: its name as written.
-        value: as in `Parameter`.
-        start: where its value begins, spaces included.
-        inner: where it begins without them.
-        end: where it ends without them.
-        part: its place in the tree.
+        value: as in `TemplateParameter`.
+        start: of its value, including spaces.
+        inner: of its value without spaces.
+        end: of its value without spaces.
+        part: its part in the tree.
     """
 
     name: str
@@ -49,19 +49,19 @@ class GivenParameter:
 
     @property
     def parameter(self) -> TemplateParameter:
-        """The same as it is told."""
+        """Return the parameter as a `TemplateParameter`."""
         whole = TextSpan(self.part.start - 1, self.part.end)
         return TemplateParameter(self.written, self.value, whole, TextSpan(self.inner, self.end))
 
     def children(self) -> list[WikitextNode]:
-        """Nodes within the value."""
+        """Return the nodes within the value."""
         if self.start == self.part.start or not self.part.children:
             return self.part.children
         return [node for node in self.part.children if node.start >= self.start]
 
 
 def written_name(text: str, node: WikitextNode) -> str:
-    """A template's name as written, comments taken out; empty when templates make it."""
+    """Return a template's name as written, without comments; empty when it contains templates."""
     part = node.parts[0]
     if not part.children:
         return text[part.start : min(part.end, part.start + LONGEST_NAME)].strip()
@@ -70,7 +70,7 @@ def written_name(text: str, node: WikitextNode) -> str:
 
 
 def parameters_of(text: str, node: WikitextNode) -> list[GivenParameter]:
-    """A template's parameters, in their order."""
+    """Return a template's parameters, in text order."""
     found = []
     unnamed = 0
     for part in node.parts[1:]:
@@ -98,7 +98,7 @@ def parameters_of(text: str, node: WikitextNode) -> list[GivenParameter]:
 
 
 def _plain(text: str, start: int, end: int, children: Sequence[WikitextNode]) -> str:
-    """The text as it stands, comments taken out."""
+    """Return the text without comments."""
     pieces = []
     at = start
     for node in children:
@@ -135,15 +135,15 @@ _HOST = re.compile(
 
 @dataclass(slots=True)
 class TemplateReader:
-    """Reads templates.
+    """Reader of templates.
 
     Attributes:
         text: of the page.
         reader: its rules.
-        add: keeps a link.
-        later: has a stretch read, when there may be a link in it.
-        surely: has it read in any case.
-        has_slashes: tells whether there may be a URL.
+        add: adds a link.
+        later: schedules a stretch that may contain a link.
+        surely: schedules a stretch in any case.
+        has_slashes: predicate: a range may contain a URL.
     """
 
     text: str
@@ -183,7 +183,7 @@ class TemplateReader:
         given: list[GivenParameter],
         draft: CitationDraft | None,
     ) -> None:
-        """Have the values of a known template's other parameters read."""
+        """Schedule the values of a known template's other parameters for reading."""
         owner = TextSpan(node.start, node.end)
         for each in given:
             if self.has_slashes(each.start, each.part.end) or (draft and each.part.children):
@@ -229,7 +229,7 @@ class TemplateReader:
     def _cited(
         self, node: WikitextNode, place: GivenParameter, template: CitationTemplate
     ) -> CitationDraft | None:
-        """The link of a citation template; None when its parameter holds wikitext, as it may there."""
+        """Return the link of a citation template; None when its parameter holds wikitext, where allowed."""
         inner = place.parameter.inner
         span = TextSpan(node.start, node.end)
         children = place.children()
@@ -251,7 +251,7 @@ class TemplateReader:
         return draft
 
     def _holds_link(self, value: str, children: list[WikitextNode]) -> bool:
-        """Whether a value is, by mistake, a link rather than a URL: it is read as one then."""
+        """Return True if a value is wrongly a link rather than a URL; it is read as a link then."""
         if value.startswith(("[http", "[//")):
             return True
         first = next((each for each in children if each.kind is not NodeKind.COMMENT), None)
@@ -261,7 +261,7 @@ class TemplateReader:
         return rules.name_of(written_name(self.text, first)) in rules.links
 
     def _behind(self, stretch: TextStretch, place: GivenParameter, draft: CitationDraft) -> None:
-        """Have the tags read that stand behind a URL in its own parameter."""
+        """Read the tags that follow a URL in its own parameter."""
         end = draft.url_span.end
         children = [each for each in place.part.children if each.start >= end]
         if children and not draft.is_malformed:
@@ -270,7 +270,7 @@ class TemplateReader:
             self.surely(inner)
 
     def _without_tags(self, value: str, children: list[WikitextNode]) -> str:
-        """A value without the tags that stand behind the URL in it."""
+        """Return a value without the tags that follow the URL in it."""
         rules = self.reader.rules
         holes = [each for each in children if each.kind is not NodeKind.COMMENT]
         while value.endswith(HOLE) and holes:
@@ -327,7 +327,7 @@ class TemplateReader:
         stretch.items.append(item)
 
     def _function(self, stretch: TextStretch, node: WikitextNode) -> bool:
-        """Whether the template is a parser function; what it shows is read then."""
+        """Read the visible arguments if the template is a parser function; return True if so."""
         first = node.parts[0]
         found = _FUNCTION.match(self.text, first.start, first.end)
         if found is None:
@@ -355,7 +355,7 @@ class TemplateReader:
         self.later(stretch.inner(start, part.end, children))
 
     def _tag_function(self, stretch: TextStretch, node: WikitextNode, start: int) -> None:
-        """`{{#tag:ref|…}}` is a tag, written so that templates in it work."""
+        """Read `{{#tag:ref|…}}` as a tag; this form allows templates within it."""
         kind = self.text[start : node.parts[0].end].strip().casefold()
         if len(node.parts) < 2 or kind not in ("ref", "references", "gallery", "poem"):
             return
@@ -371,14 +371,14 @@ class TemplateReader:
 
 
 def _last_of_each(given: list[GivenParameter]) -> list[GivenParameter]:
-    """Of several parameters of one name the last counts, even when it is empty."""
+    """Return the last parameter of each name, even when it is empty."""
     if len({each.written for each in given}) == len(given):
         return given
     return list({each.written: each for each in given}.values())
 
 
 def _by_name(given: list[GivenParameter]) -> dict[str, GivenParameter]:
-    """By folded name; of spellings that differ, the first that has a value."""
+    """Index by folded name; of several spellings the first with a value."""
     found: dict[str, GivenParameter] = {}
     for each in given:
         if each.name not in found or not found[each.name].value:
@@ -389,7 +389,7 @@ def _by_name(given: list[GivenParameter]) -> dict[str, GivenParameter]:
 def _stand_in(
     by_name: Mapping[str, GivenParameter], template: CitationTemplate
 ) -> GivenParameter | None:
-    """The parameter that stands in for a URL that is not given."""
+    """Return the parameter that replaces a missing URL."""
     for name in template.more_urls:
         found = by_name.get(name)
         if found is not None and is_url(found.value):

@@ -46,7 +46,7 @@ _NO_DIGITS: Final = re.compile(r"[.:T-]")  # within a timestamp, in the address 
 
 @dataclass
 class _TemplateWriter:
-    """Collects what is to be changed in one template."""
+    """Collector of the edits of one template."""
 
     page: PageRepairContext
     template: TemplateLayout
@@ -59,10 +59,10 @@ class _TemplateWriter:
     edits: list[SpanEdit] = field(default_factory=list)
 
     def field_of(self, role: ParameterRole) -> TemplateField | None:
-        """The parameter of the role that counts: the one with a value, else the last.
+        """Return the effective parameter of a role: the one with a value, else the last.
 
         Raises:
-            CannotRepairError: there are two, and nobody knows which.
+            CannotRepairError: two have values.
         """
         names = (name for name, each in self.known.roles.items() if each is role)
         found = self.template.named(names)
@@ -73,10 +73,10 @@ class _TemplateWriter:
         return there[0] if there else None
 
     def value_of(self, role: ParameterRole) -> str:
-        """What the role's parameter says; nothing without one.
+        """Return the value of the role's parameter; empty without one.
 
         Raises:
-            CannotRepairError: it stands there twice, or holds more than text.
+            CannotRepairError: it occurs twice, or holds more than text.
         """
         there = self.field_of(role)
         if there is not None and not there.is_plain:
@@ -84,12 +84,12 @@ class _TemplateWriter:
         return there.value if there is not None else ""
 
     def set(self, role: ParameterRole, value: str, *behind: ParameterRole) -> None:
-        """Give the role's parameter that value, whether it is there or not.
+        """Set the role's parameter, adding it if needed.
 
         Args:
-            role: what the parameter is for.
-            value: what it is to say; it is safe.
-            behind: the roles whose parameter a new one is put behind: the first that is there.
+            role: of the parameter.
+            value: escaped.
+            behind: roles after whose parameter a new one is inserted: the first that exists.
         """
         there = self.field_of(role)
         if there is None:
@@ -120,13 +120,13 @@ class _TemplateWriter:
         self.edits.append(SpanEdit(start, end, ""))
 
     def anchor(self) -> TemplateField:
-        """Behind what new parameters stand: the link's or the access date's, whichever is later."""
+        """Return the parameter after which new ones are inserted: link or access date, the later one."""
         accessed = self.field_of(ParameterRole.ACCESS_DATE)
         is_later = accessed is not None and accessed.value and accessed.start > self.link.start
         return accessed if accessed is not None and is_later else self.link
 
     def all_edits(self) -> list[SpanEdit]:
-        """Everything, with what is put in at one place in the order in which it was said."""
+        """Return all edits; insertions at one place are in the order in which they were requested."""
         behind: dict[int, str] = {}
         for anchor, name, value in self.put_in:
             new = TemplateStyle.of(self.template, anchor).parameter(name, value)
@@ -142,9 +142,9 @@ class _TemplateWriter:
         return done
 
     def _valued(self, there: TemplateField, value: str, behind: str) -> SpanEdit:
-        """The field with that value, and what is put in behind it.
+        """Return the edit that sets a field's value, with insertions after it.
 
-        Of an empty one the white space is kept where it is the author's style.
+        The white space of an empty field is kept where it matches the template's style.
         """
         if there.value:
             return SpanEdit(there.inner.start, there.inner.end, value + behind)
@@ -163,10 +163,10 @@ class _TemplateWriter:
 def repair_template(
     page: PageRepairContext, citation: Citation, remedy: LinkRemedy, draft: RepairDraft
 ) -> None:
-    """Put into the draft what is to be changed in a citation template.
+    """Add the edits for a citation template to the draft.
 
     Raises:
-        CannotRepairError: it is left as it is.
+        CannotRepairError: it is left unchanged.
     """
     writer = _writer(page, citation)
     if remedy.condition is LinkCondition.ALIVE:
@@ -204,7 +204,7 @@ def _writer(page: PageRepairContext, citation: Citation) -> _TemplateWriter:
 
 
 def _revive(writer: _TemplateWriter, remedy: LinkRemedy, draft: RepairDraft) -> None:
-    """Our own word that the link is dead, taken back."""
+    """Remove the bot's own dead mark from a link that works again."""
     there = writer.field_of(ParameterRole.STATUS)
     if (
         not remedy.is_ours
@@ -257,7 +257,7 @@ def _keep_copy(
     url: str,
     draft: RepairDraft,
 ) -> None:
-    """A good copy stands there: its address is made secure, its date said, the link given back."""
+    """Keep a good copy: use https, add its date, restore the original URL."""
     if in_place.worth is not CopyWorth.NONE:
         _restore_link(writer, url)
         draft.note(RepairKind.MOVED)
@@ -273,7 +273,7 @@ def _keep_copy(
 
 
 def _move(writer: _TemplateWriter, in_place: ExistingCopy, url: str, draft: RepairDraft) -> None:
-    """The archive's address goes where it belongs, and the link back to its place (B04, B15)."""
+    """Move the archive URL to its parameter, and restore the original URL (B04, B15)."""
     if in_place.found is None or _day(in_place) is None or not is_url_safe(in_place.secure):
         raise CannotRepairError(NoRepairReason.UNSAFE)
     _restore_link(writer, url)
@@ -311,10 +311,10 @@ def _put_date(writer: _TemplateWriter, stamp: str) -> None:
 
 
 def _correct_date(writer: _TemplateWriter, there: ExistingCopy) -> None:
-    """The day of a copy that stays, where the address itself tells another than was written (B15).
+    """Correct the archive date of a kept copy where its address contradicts it (B15).
 
-    A shorter timestamp asks for the nearest copy, whatever its day, and one in the archive's own time may
-    be of two days; what names no day is no contradiction. No page is edited for it alone.
+    A shorter timestamp requests the nearest copy of any day, and one in the archive's local time may
+    match two days; an incomplete date is no contradiction. It is never the only change of a page.
     """
     said = writer.value_of(ParameterRole.ARCHIVE_DATE)
     style, day = date_style(said), _day(there)
@@ -330,7 +330,7 @@ def _correct_date(writer: _TemplateWriter, there: ExistingCopy) -> None:
 
 
 def _date_style(writer: _TemplateWriter) -> DateStyle:
-    """As the template's other dates are written, else the page's."""
+    """Return the style of the template's other dates, else the page's."""
     roles = {ParameterRole.ACCESS_DATE, ParameterRole.ARCHIVE_DATE}
     names = (name for name, role in writer.known.roles.items() if role in roles)
     styles = (date_style(each.value) for each in writer.template.named(names))
@@ -343,10 +343,10 @@ def _status(writer: _TemplateWriter, status: str) -> str:
 
 
 def _mark(writer: _TemplateWriter, status: str, draft: RepairDraft) -> None:
-    """Say that the link is dead or usurped, unless the text says so already.
+    """Mark the link as dead or usurped unless the text already does.
 
-    Whoever wrote ``unfit`` knew more than that it does not answer. Where a copy is shown first without a
-    word, ``dead`` is said only where something is written anyway.
+    ``unfit`` is kept, since it is more specific than dead. Where the copy is linked first by default,
+    ``dead`` is written only together with other changes.
     """
     new = _status(writer, status)
     if not new:
@@ -366,12 +366,12 @@ def _mark(writer: _TemplateWriter, status: str, draft: RepairDraft) -> None:
 
 
 def _status_meaning(writer: _TemplateWriter, there: TemplateField | None) -> str:
-    """What the status says, as `status_said` has it."""
+    """Return the meaning of the template's status, as `repair_markup.status_meaning`."""
     return status_meaning(writer.page.rules, there.name, there.value) if there is not None else ""
 
 
 def _mark_without(writer: _TemplateWriter, draft: RepairDraft) -> None:
-    """No copy: where a status can say that alone, it does; else the tag is others' matter."""
+    """Set a status without a copy where the wiki supports that; tags are added by other functions."""
     new = _status(writer, "dead")
     if not writer.page.is_said_alone or not new:
         raise CannotRepairError(NoRepairReason.NO_COPY)
