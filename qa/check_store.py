@@ -91,7 +91,7 @@ def want_repair(connection: Connection, page_id: str, level: str, *, now: dateti
 
 
 def list_wanted_repairs(reader: Reader, limit: int) -> list[CheckedPage]:
-    """List pages whose repair is wanted, the oldest request first; each once, at one of its levels."""
+    """List pages whose repair is wanted, the oldest request first; each once, at one level."""
     return _in_state(reader, RepairState.WANTED, limit)
 
 
@@ -281,7 +281,7 @@ def list_worst_first(
 def list_before(
     reader: Reader, wanted: CheckFilter, place: CheckPosition, limit: int = 50
 ) -> list[CheckedPage]:
-    """List matching checks before a position in the order of `list_worst_first`, the nearest first."""
+    """List matching checks before a position of `list_worst_first`, the nearest first."""
     statement = AHEAD[_lead(wanted)]
     found: list[CheckedPage] = []
     for standing in reversed(_standings(wanted)):

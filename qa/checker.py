@@ -57,7 +57,7 @@ class PageSource(Protocol):
 
     @property
     def withheld(self) -> str:
-        """Return why the page must not be shown or viewed at the level, as a sentence; empty: it may."""
+        """Return why the page must not be shown at the level, as a sentence; empty: it may."""
         ...
 
     @property
@@ -133,7 +133,7 @@ class PlaybackSource(Protocol):
         ...
 
     async def answers(self) -> bool:
-        """Return whether the replay server answers; if not, a missing response is no fault of a copy."""
+        """Return whether the replay server answers; without it a missing response is no fault."""
         ...
 
 

@@ -1,11 +1,12 @@
 """Visit of an archived copy in a reader's browser, on the screen of the capture.
 
-The browser draws a frame of another origin only while it is in sight, and what stands in frames of copies
-is always of another origin: in a picture of the whole page those far down are empty. So each is brought
-into sight, pictured, and pasted where it belongs.
+The browser draws a cross-origin frame only while it is in view, and frames of copies are always
+cross-origin: in a picture of the whole page those far down are empty. So each is scrolled into
+view,
+captured, and pasted into its place.
 
-A copy is hostile. The browser that opens it reaches the hosts that serve copies and no others; what hangs
-is given up at a deadline, and what it showed until then is kept.
+A copy is hostile. The browser that opens it reaches the hosts that serve copies and no others. A
+hanging view is cancelled at a deadline, and its artifacts up to then are kept.
 """
 
 import asyncio
@@ -61,12 +62,12 @@ _Piece = tuple[float, float, bytes]
 
 
 async def draw_far_frames(page: BrowserPage, picture: bytes, scale: float) -> bytes:
-    """The picture with the page's frames in it that are not in sight, as a PNG; else as it is.
+    """Return the picture with the frames outside the viewport drawn in, as PNG; else unchanged.
 
     Args:
-        page: at rest, at its top.
-        picture: of the whole page.
-        scale: pixels of the picture that a CSS pixel takes.
+        page: page at rest, scrolled to its top.
+        picture: picture of the whole page.
+        scale: picture pixels per CSS pixel.
 
     Raises:
         CommandError, PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
@@ -125,12 +126,13 @@ _FRAME_CSS = (
 
 @dataclass(frozen=True, slots=True)
 class CopyAddress:
-    """Where a copy is.
+    """Address of a copy.
 
     Attributes:
-        url: of the document to be opened.
-        hosts: "host:port" of all that serves it; a ``*`` stands for the first label.
-        framed: whether the copy stands in a frame of that document; then only the view is pictured.
+        url: URL of the document to open.
+        hosts: "host:port" of every server of the copy; a ``*`` stands for the first label.
+        framed: True when the copy is in a frame of that document; then only the viewport is
+            captured.
     """
 
     url: str
@@ -140,12 +142,12 @@ class CopyAddress:
 
 @dataclass(frozen=True, slots=True)
 class CopyTimeouts:
-    """How long a look waits, in seconds.
+    """Time limits of a view, in seconds.
 
     Attributes:
-        timeout_s: for everything together.
-        quiet_s: what has been still for so long is at rest.
-        settle_s: for rest.
+        timeout_s: limit of the whole view.
+        quiet_s: time without changes after which the page is at rest.
+        settle_s: limit of the wait for rest.
     """
 
     timeout_s: float = 30.0
@@ -158,17 +160,20 @@ COPY_TIMEOUTS = CopyTimeouts()
 
 @dataclass(frozen=True, slots=True)
 class CopyView:
-    """What a look showed.
+    """Result of viewing a copy.
 
     Attributes:
-        status: HTTP status of the document; None when none came.
-        reason: why nothing can be said of the copy, a sentence; empty when something is shown.
-        picture: of the whole page, or of the view when only that was asked for; None: none could be made.
+        status: HTTP status of the document; None without a response.
+        reason: reason for which the copy cannot be judged, a sentence; empty when something is
+            shown.
+        picture: picture of the whole page, or of the viewport if only that was requested; None:
+            none could be made.
         text: the visible text; None: it could not be read.
-        requests: all that the copy asked for, in that order.
-        restless: what did not come to rest, by the names of `render.settle.SettleResult`.
+        requests: requests of the copy, in order.
+        restless: reasons that did not end within the limit, by the names of
+            `render.settle.SettleResult`.
         timings: seconds by step.
-        seconds: the whole look.
+        seconds: duration of the whole view.
     """
 
     status: int | None = None
@@ -182,7 +187,7 @@ class CopyView:
 
 
 def screen_at_capture(page: PageInfo) -> PageScreen:
-    """The screen that a page was captured on; guessed from its view where the manifest does not say."""
+    """Return the screen of the capture; guessed from its viewport picture if the manifest has none."""
     if page.screen is not None:
         return page.screen
     view = _picture_of(page, ArtifactKind.VIEW)
@@ -194,9 +199,9 @@ def screen_at_capture(page: PageInfo) -> PageScreen:
 
 
 def picture_height_limit(page: PageInfo, screen: PageScreen) -> int:
-    """CSS pixels at which the picture of its copy is cut: where the one of the capture was.
+    """Return the CSS pixels at which to cut the picture of the copy: as at capture.
 
-    One that was not cut may be taller than usual: what it has below must not count as lost.
+    A picture that was not cut may exceed the usual limit: its lower part must not count as lost.
     """
     whole = _picture_of(page, ArtifactKind.FULL_PAGE)
     if whole is None:
@@ -218,18 +223,18 @@ async def view_copy(
     tallest_px: int = TALLEST_PX,
     patience: CopyTimeouts = COPY_TIMEOUTS,
 ) -> CopyView:
-    """Open the copy and see what it shows.
+    """Open the copy and capture its picture, text and requests.
 
     Args:
-        browser: it is opened in.
-        address: where it is.
-        screen: to look at it on.
-        clock: the time.
-        tallest_px: the picture is cut at this height, in CSS pixels; 0: it is of the view alone.
-        patience: how long to wait.
+        browser: browser to use.
+        address: address of the copy.
+        screen: screen to emulate.
+        clock: source of time.
+        tallest_px: height limit of the picture in CSS pixels; 0: viewport only.
+        patience: time limits.
 
     Raises:
-        BrowserUnavailableError: the browser died or hung; another may look again.
+        BrowserUnavailableError: the browser died or hung; retry in another.
     """
     settings = VisitSettings(
         timeout_s=patience.timeout_s,
@@ -250,7 +255,7 @@ async def view_copy(
 
 
 class _CopyVisit:
-    """A look while it is being had."""
+    """View of a copy in progress."""
 
     def __init__(
         self,

@@ -1,9 +1,12 @@
 """Verification that the archive holds every part that a page's manifest names.
 
-The index is asked once for all records of the page. Each of them is read where the index says that it
-lies, and held against its own digests and against the manifest's: what nobody has noticed to be gone, cut,
-overwritten or exchanged is noticed here. `weboid archive verify` does so for files, from end to end; here
-it is done for one page, and only for what belongs to it.
+The index is queried once for all records of the page. Each record is read where the index locates
+it,
+and checked against its own digests and against the manifest's: this finds records that are gone,
+cut,
+overwritten or exchanged. `weboid archive verify` checks whole files; this module checks one page
+and
+only its own records.
 """
 
 import io
@@ -49,7 +52,7 @@ _SEEN = re.compile(rb"<(?:img|svg|video|object|embed|input)\b|data-weboid-docume
 
 
 class HoldingsRow(NamedTuple):
-    """What the captures index says of a record; as its columns are named."""
+    """Row of a record in the captures index, with fields named as its columns."""
 
     url: str
     record_type: str
@@ -85,12 +88,12 @@ def _no_rows(_digest: str) -> Sequence[HoldingsRow]:
 
 @dataclass(frozen=True, slots=True)
 class HoldingsReport:
-    """What the archive holds of a page.
+    """Result of verifying a page.
 
     Attributes:
-        parts: how many parts and artifacts were looked for.
-        unread: of these, how many were only looked up: they are too many, or too large.
-        lost: those that are not there as they were captured, each with the reason: ``missing: index``,
+        parts: number of parts and artifacts checked.
+        unread: how many of these were only looked up, not read: too many, or too large.
+        lost: parts that are not held as captured, each with the reason: ``missing: index``,
             ``missing: file``, ``digest``, ``damaged: …``, ``original-gone``, ``empty``.
     """
 
@@ -106,23 +109,24 @@ class _PayloadLocation(NamedTuple):
 
 
 class _RequiredPart(NamedTuple):
-    """A part or artifact that must be there; without a digest any will do."""
+    """Part or artifact that must be held; without a digest any content matches."""
 
     url: str
     digest: str = ""
 
 
 class HoldingsVerifier:
-    """Checks what a collection holds. From any thread.
+    """Verifier of a collection's holdings. Thread-safe.
 
-    A record that was found sound, as a style sheet that every page of a site has, is not read again.
+    A record that was found sound, such as a style sheet that every page of a site has, is not read
+    again.
 
     Args:
-        layout: the collection.
-        rows_of: what the index says of a page's records.
-        is_hidden: whether a part, by URL and digest, was taken down: then it may be gone.
-        twins_of: what the index says of the records with a payload, by its digest: playback takes
-            another one where a revisit's own original is gone.
+        layout: collection.
+        rows_of: returns the index rows of a page's records.
+        is_hidden: returns whether a part, by URL and digest, was taken down: then it may be gone.
+        twins_of: returns the index rows of a payload, by its digest: playback uses another one
+            where a revisit's original is gone.
     """
 
     def __init__(
@@ -140,7 +144,7 @@ class HoldingsVerifier:
         self._sound: set[tuple[_PayloadLocation, str]] = set()
 
     def check(self, page: PageInfo) -> HoldingsReport:
-        """What is held of the page.
+        """Verify the holdings of the page.
 
         Raises:
             TransientError: the index cannot be read.
@@ -170,7 +174,7 @@ class HoldingsVerifier:
         return HoldingsReport(len(wanted), unread, parts)
 
     def _reason(self, row: HoldingsRow) -> str:
-        """Why the record, or the one that holds its payload, is not as it was; empty when it is."""
+        """Return the fault of the record, or of the one with its payload; empty: none."""
         own = _PayloadLocation(row.filename, row.offset, row.length)
         reason = self._read(own, row.digest, row.record_type)
         if reason or row.record_type != RecordType.REVISIT:
@@ -206,7 +210,7 @@ class HoldingsVerifier:
         return reason
 
     def _hollow(self, page: PageInfo, rows: Iterable[HoldingsRow]) -> Iterator[tuple[str, str]]:
-        """Artifacts that are there and do not hold what the manifest says: words."""
+        """Yield artifacts without content that the manifest says they have, such as words."""
         if not page.text_digest.startswith("text:"):
             return
         for row in rows:
@@ -224,12 +228,12 @@ class HoldingsVerifier:
 
 
 def text_digest(text: bytes) -> str:
-    """The digest by which a manifest knows the visible text (`core.page_manifest.PageInfo.text_digest`)."""
+    """Return the digest of visible text (`core.page_manifest.PageInfo.text_digest`)."""
     return f"text:{sha256(b' '.join(text.split())).hexdigest()}"
 
 
 def _wanted(page: PageInfo, rows: Iterable[HoldingsRow]) -> Iterator[_RequiredPart]:
-    """What the manifest says that there is, what a copy needs most first; each once."""
+    """Yield the parts that the manifest names, the most important for a copy first; each once."""
     there = {
         artifact[0]: row.url
         for row in rows
@@ -246,7 +250,7 @@ def _wanted(page: PageInfo, rows: Iterable[HoldingsRow]) -> Iterator[_RequiredPa
 
 
 def _row_of(part: _RequiredPart, rows: Sequence[HoldingsRow]) -> HoldingsRow | str:
-    """The row of the part, or why there is none."""
+    """Return the row of the part, or the reason for which there is none."""
     same = [row for row in rows if not part.digest or _is_same(row.digest, part.digest)]
     if not same:
         return DIGEST if rows else f"{MISSING}: index"
@@ -254,14 +258,14 @@ def _row_of(part: _RequiredPart, rows: Sequence[HoldingsRow]) -> HoldingsRow | s
 
 
 def _payload_place(row: HoldingsRow) -> _PayloadLocation:
-    """Where the payload lies."""
+    """Return the location of the payload."""
     if row.orig_filename is not None and row.orig_offset is not None:
         return _PayloadLocation(row.orig_filename, row.orig_offset, row.orig_length or 0)
     return _PayloadLocation(row.filename, row.offset, row.length)
 
 
 def _record_reason(layout: Layout, place: _PayloadLocation, digest: str, kind: str) -> str:
-    """Why the record there is not what the index says; empty when it is."""
+    """Return the difference between the record and its index row; empty: none."""
     try:
         found = _record(layout, place)
     except FileNotFoundError:
@@ -282,10 +286,10 @@ def _record_reason(layout: Layout, place: _PayloadLocation, digest: str, kind: s
 
 
 def _record(layout: Layout, place: _PayloadLocation) -> WarcMember | DamagedSpan | None:
-    """The record there, read to its end; None when the place is none.
+    """Read the record at the location completely; None when the location is invalid.
 
     Raises:
-        OSError: its WARC is not here, or cannot be read.
+        OSError: its WARC is missing or unreadable.
     """
     if not is_warc_name(place.filename) or place.offset < 0 or place.length <= 0:
         return None
@@ -294,7 +298,7 @@ def _record(layout: Layout, place: _PayloadLocation) -> WarcMember | DamagedSpan
 
 
 def _is_same(one: str, other: str) -> bool:
-    """Whether two digests are one, however they are spelled."""
+    """Return whether two digests are equal in any spelling."""
     if one == other:
         return True
     try:
@@ -304,7 +308,7 @@ def _is_same(one: str, other: str) -> bool:
 
 
 def _payload(layout: Layout, place: _PayloadLocation) -> bytes | None:
-    """The beginning of the payload of a resource; None when it cannot be read."""
+    """Return the beginning of the payload of a resource; None when it cannot be read."""
     if not is_warc_name(place.filename) or place.offset < 0 or not 0 < place.length <= MOST_BYTES:
         return None
     try:
@@ -320,7 +324,7 @@ def _payload(layout: Layout, place: _PayloadLocation) -> bytes | None:
 
 
 def _is_empty(dom: bytes) -> bool:
-    """Whether nothing would be seen of the document: no word, and nothing that is drawn."""
+    """Return whether the document has neither a word nor an element that is drawn."""
     if len(dom) >= MOST_READ or _SEEN.search(dom):
         return False
     return not any(_words(dom[:size]) for size in (_BEGINNING, len(dom)))

@@ -1,15 +1,15 @@
 """Checks and repairs during a crawl, of the pages it has just archived.
 
-Tools that fail are closed and started anew with the next look, after a pause that grows. That is told
-once, and once more when it is over.
-
-    PageDone ─> waiting, the most suspect first ─> one look at a time ─> registry, pictures, the run's output
+    PageDone ─> backlog, the most suspect first ─> one check at a time ─> registry, pictures, run log
                                                         ╰─> records, through the run's own proxies
-    nothing left ─> what is broken into the frontier ─> the crew works on ─> looked at, compared ─> …
+    backlog empty ─> broken pages into the frontier ─> workers visit them ─> checked, compared ─> …
 
-It never holds up the crew: one page is looked at at a time, and when more wait than the settings say the
-least suspect are left out; `weboid qa` finds them later. Playback and browser are its own, start with the
-first page, and are started again when they die, which is told once.
+Checks never delay the crawl: they run one at a time, and when the backlog exceeds the setting the
+least suspect pages are left out; `weboid qa` checks them later. Playback and browser are separate
+from
+the crawl's and start with the first page. Tools that fail are closed and started again with the
+next
+check, after a growing delay; the outage is reported once, and its end once.
 """
 
 import asyncio
@@ -55,16 +55,17 @@ _REASON = "playback"  # that a run waits for, without waiting
 
 @dataclass(frozen=True, slots=True)
 class CheckTools:
-    """What looks are had with.
+    """Tools of the checks.
 
     Attributes:
-        checkers: look at copies, by level of playback.
-        levels_of: at which of these levels a page's copies are looked at now.
-        engine: versions of what shows and compares.
-        store: the registry.
-        pictures: the folder for pictures of checks.
-        is_withheld: whether nothing of a capture may be shown, by its page id.
-        became: what the page of a capture, by its id, had become in another; None: that cannot be said.
+        checkers: checkers by playback level.
+        levels_of: returns the levels at which a page's copies are checked.
+        engine: versions of the playback and comparison engines.
+        store: link registry.
+        pictures: folder of check pictures.
+        is_withheld: returns whether a capture, by its page id, must not be shown.
+        became: returns the changes of a page from one capture to another, by their ids; None:
+            unknown.
     """
 
     checkers: Mapping[str, PlaybackChecker]
@@ -80,7 +81,7 @@ OpenTools = Callable[[RunContext], AbstractAsyncContextManager[CheckTools]]
 
 
 def candidate_from_page(page: PageInfo) -> SampleCandidate:
-    """A page that was just archived, as one to be checked."""
+    """Convert a page that was just archived to a check candidate."""
     try:
         host = host_of(page.url)
     except BadUrlError:
@@ -104,7 +105,7 @@ def candidate_from_page(page: PageInfo) -> SampleCandidate:
 
 
 class CaptureInspector:
-    """Checks pages that were just archived, and keeps what it finds."""
+    """Checker of newly archived pages that stores its results."""
 
     def __init__(
         self, tools: CheckTools, report: Callable[[PageChecked], None], clock: Clock
@@ -114,7 +115,7 @@ class CaptureInspector:
         self._clock = clock
 
     async def check(self, page: PageInfo, level: str) -> CheckedPage:
-        """What is known of the page's copy, by a look of now or an earlier one of the same engine.
+        """Return the check of the page's copy: a new one, or an earlier one by the same engine.
 
         Raises:
             UnavailableError: browser or playback are gone.
@@ -151,12 +152,12 @@ class CaptureInspector:
 
 
 class LiveChecker:
-    """Looks and repairs beside a crew. A context manager: what was started ends with it.
+    """Checks and repairs during a run. A context manager that closes its tools on exit.
 
     Attributes:
-        desk: what the crew works with.
-        troubles: failures since the last success.
-        has_begun: whether `see_to_repairs` gave the crew something to do.
+        desk: context of the run.
+        troubles: consecutive failures.
+        has_begun: True when `see_to_repairs` queued a page.
     """
 
     def __init__(
@@ -185,7 +186,7 @@ class LiveChecker:
         await self._close()
 
     async def attempt(self, do: Callable[[], Awaitable[None]], *, hurry: asyncio.Event) -> bool:
-        """Do it; False, after a pause, when something failed. The pause is short once `hurry` is set."""
+        """Run `do`; on failure wait and return False. The delay is short once `hurry` is set."""
         desk = self.desk
         try:
             await do()
@@ -205,7 +206,7 @@ class LiveChecker:
         return True
 
     async def look(self, page: PageInfo) -> None:
-        """Check the page's copies; write what was found from time to time."""
+        """Check the page's copies; write unrecorded checks from time to time."""
         tools = await self._ready()
         inspector = CaptureInspector(tools, self.desk.report, self.desk.clock)
         for level in await asyncio.to_thread(tools.levels_of, page):
@@ -215,7 +216,7 @@ class LiveChecker:
             await self.write()
 
     async def write(self) -> None:
-        """Write into WARCs what was found, or said by people, and is not there yet."""
+        """Write unrecorded checks and reviews into WARCs."""
         tools, desk = await self._ready(), self.desk
         await record_checks(
             tools.store,
@@ -226,7 +227,7 @@ class LiveChecker:
         self._unwritten = 0
 
     async def see_to_repairs(self) -> None:
-        """Compare what was captured again, have captured again what is broken, and write it all down."""
+        """Finish repairs, begin wanted ones, and write the unrecorded checks."""
         tools, desk = await self._ready(), self.desk
         inspector = CaptureInspector(tools, desk.report, desk.clock)
         repairs = RepairManager(
@@ -259,7 +260,7 @@ class LiveChecker:
         return self._tools
 
     async def _close(self) -> None:
-        """End what was started; what fails while it ends was not well before."""
+        """Close the tools, ignoring errors."""
         self._tools = None
         with contextlib.suppress(WeboidError, OSError):
             await self._opened.aclose()
@@ -278,21 +279,21 @@ _SHARES = 1 << 32
 
 
 def suspicion_weight(page: PageInfo) -> float:
-    """How suspect the page is; 1: not at all."""
+    """Return the suspicion weight of the page; 1: not suspect."""
     return weigh_candidate(candidate_from_page(page)).weight + (_GAPS if page.missing else 0.0)
 
 
 def is_sampled(page_id: str, weight: float, share: float) -> bool:
-    """Whether a page is among the share that is looked at: the same answer each time it is asked."""
+    """Return whether a page is in the sampled share; deterministic by page id."""
     place = int.from_bytes(blake2b(page_id.encode(), digest_size=4).digest())
     return place < min(share * weight, 1.0) * _SHARES
 
 
 class CheckBacklog:
-    """Pages that wait to be looked at, the most suspect first; when there are too many, the others go.
+    """Backlog of pages to check, the most suspect first; beyond its limit the others are dropped.
 
     Attributes:
-        left_out: how many went.
+        left_out: number of dropped pages.
     """
 
     def __init__(self, settings: QualitySettings) -> None:
@@ -305,7 +306,7 @@ class CheckBacklog:
         return len(self._waiting)
 
     def add(self, page: PageInfo) -> None:
-        """Let the page wait, if it is drawn."""
+        """Add the page if it is sampled."""
         weight = suspicion_weight(page)
         if page.outcome not in _KEPT or not is_sampled(page.page_id, weight, self._settings.share):
             return
@@ -316,27 +317,27 @@ class CheckBacklog:
             self.left_out += 1
 
     def take(self) -> PageInfo:
-        """The most suspect one."""
+        """Remove and return the most suspect page."""
         return heapq.heappop(self._waiting)[2]
 
     def clear(self) -> None:
-        """Leave out all of them."""
+        """Drop all pages."""
         self.left_out += len(self._waiting)
         self._waiting.clear()
 
 
 class LiveChecks:
-    """A `crawler.worker.crawl_events.RunExtension`. One for one run."""
+    """Run extension for checks (`crawler.worker.crawl_events.RunExtension`), one per run."""
 
     def __init__(
         self, settings: QualitySettings, open_tools: OpenTools, *, new_id: Callable[[], str]
     ) -> None:
-        """Open nothing yet.
+        """Store the arguments; the tools are opened later.
 
         Args:
-            settings: how many are looked at, and repaired.
-            open_tools: starts what looks are had with.
-            new_id: makes the identifier of a record.
+            settings: limits of checks and repairs.
+            open_tools: opens the tools of the checks.
+            new_id: returns a new record id.
         """
         self._settings = settings
         self._open_tools = open_tools
@@ -349,14 +350,14 @@ class LiveChecks:
         self._working: asyncio.Task[None] | None = None
 
     def note(self, event: Event) -> None:
-        """Let a page that was archived wait for its look."""
+        """Add a newly archived page to the backlog."""
         if isinstance(event, PageDone) and event.page is not None and not event.error:
             self._backlog.add(event.page)
             self._news.set()
 
     @asynccontextmanager
     async def beside(self, desk: RunContext) -> AsyncIterator[None]:
-        """Look at pages until the end of the block; a look under way is broken off."""
+        """Check pages until the end of the block; a check in progress is cancelled."""
         desk_work = LiveChecker(desk, self._settings, self._open_tools, self._new_id)
         self._working = asyncio.create_task(self._work(desk_work))
         try:
@@ -368,7 +369,7 @@ class LiveChecks:
                 log.warning("quality.left_out pages=%d", self._backlog.left_out)
 
     async def settle(self) -> bool:
-        """Look at what waits, and have captured again what is broken; whether that was begun."""
+        """Check the backlog and queue broken pages for repair; return whether any was queued."""
         assert self._working is not None
         self._settled = settled = asyncio.get_running_loop().create_future()
         self._asked.set()
@@ -388,7 +389,7 @@ class LiveChecks:
             log.exception("quality.ended")
 
     async def _turn(self, looks: LiveChecker) -> None:
-        """See to what is most urgent, or wait until something is."""
+        """Run the most urgent step, or wait for one."""
         settled = self._settled
         if settled is not None and looks.troubles >= FAILURE_LIMIT:
             self._backlog.clear()

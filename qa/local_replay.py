@@ -60,7 +60,7 @@ _COPY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ReplayOrigins:
-    """Where the playback answers."""
+    """Origins of the replay server."""
 
     front: str
     replay: str
@@ -75,14 +75,14 @@ async def running_replay(
     fonts: bool,
     cached: bool,
 ) -> AsyncIterator[ReplayOrigins]:
-    """A playback on this machine, until the block ends.
+    """Run a replay server on this machine until the block ends.
 
     Args:
-        layout: the collection.
-        database_url: its index, when that is a server's.
-        full: it shows copies in full, where the levels allow it.
+        layout: collection.
+        database_url: URL of its index, when that is on a server.
+        full: serve copies in full, where the levels allow it.
         fonts: copies load their own fonts.
-        cached: copies that were made before are shown again.
+        cached: use cached copies.
 
     Raises:
         UnavailableError: it does not start.
@@ -126,10 +126,10 @@ async def running_replay(
 def open_collection_replay(
     layout: Layout, database_url: str, origins: ReplayOrigins, level: Level, *, clock: Clock
 ) -> Iterator["CollectionReplay"]:
-    """What a checker needs of the collection, until the block ends.
+    """Open the collection for a checker until the block ends.
 
     Raises:
-        ConfigError: `database_url` names no index.
+        ConfigError: `database_url` is no database URL of an index.
         TransientError: the decisions cannot be read.
     """
     with ExitStack() as stack:
@@ -139,11 +139,11 @@ def open_collection_replay(
 
 
 class CollectionReplay:
-    """A collection and its playback at one level: a `qa.checker.PlaybackSource`.
+    """Collection and its playback at one level: a `qa.checker.PlaybackSource`.
 
     Attributes:
-        level: which one.
-        engine: versions of what shows and compares.
+        level: playback level.
+        engine: versions of the playback and comparison engines.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class CollectionReplay:
         self._records = ArtifactReader(layout)
 
     def page(self, page_id: str) -> "StoredPage | None":
-        """What was kept of the page; None when it is hidden, or not there."""
+        """Return the stored page; None when it is hidden or missing."""
         page = self._store.with_ids([page_id]).get(page_id)
         if page is None:
             return None
@@ -177,11 +177,11 @@ class CollectionReplay:
         )
 
     def lost(self, page: PageInfo) -> Sequence[LostPart]:
-        """What of the page the archive does not hold as it was captured."""
+        """Return the parts of the page that the archive does not hold as captured."""
         return self._holding.check(page).lost
 
     def is_hidden(self, url: str, digest: str) -> bool:
-        """Whether a part was taken down, or is held back: its record may be gone."""
+        """Return whether a part was taken down or is held back: its record may be gone."""
         permits = self._permits
         if not permits.are_open() and permits.subject(TakedownSubject(url, "", digest)) is not None:
             return True
@@ -189,14 +189,14 @@ class CollectionReplay:
         return bool(digest) and holds.any_threat() and holds.payload(digest) is not None
 
     def original(self, url: str) -> str | None:
-        """The archived URL that an address of playback stands for; None when it stands for none."""
+        """Return the archived URL of a playback address; None when it has none."""
         found = _COPY.fullmatch(url)
         if found is None or len(found[1]) > LONGEST_URL:
             return None
         return unescape_url(found[1])
 
     def refusal(self, address: str, kind: str) -> tuple[int | None, str]:
-        """Return the status and reason with which playback refuses a part; None: it does not answer."""
+        """Return the status and reason with which playback refuses a part; None: no answer."""
         parts = urlsplit(address)
         host = parts.hostname or ""
         connection = http.client.HTTPConnection(
@@ -216,7 +216,7 @@ class CollectionReplay:
             return None, ""
 
     async def answers(self) -> bool:
-        """Whether playback is there at all."""
+        """Return whether the replay server answers."""
         parts = urlsplit(self._origins.replay)
         try:
             async with asyncio.timeout(_ANSWER_S):
@@ -255,7 +255,7 @@ class CollectionReplay:
         return ""
 
     def _address(self, page: CapturedPage) -> CopyAddress:
-        """Of that very capture; the default level shows also what is offered to nobody."""
+        """Return the address of that exact capture; the default level also shows captures not offered."""
         replay = urlsplit(self._origins.replay)
         if self.level == Level.FULL:
             front = urlsplit(self._origins.front)
@@ -269,11 +269,11 @@ class CollectionReplay:
 
 
 class StoredPage:
-    """What was kept of one page: a `qa.checker.PageSource`.
+    """Stored artifacts of one page: a `qa.checker.PageSource`.
 
     Attributes:
-        withheld: why nothing of it may be shown, or looked at; empty: it may be.
-        address: where its copy is.
+        withheld: reason for which it must not be shown; empty: it may.
+        address: address of its copy.
     """
 
     def __init__(
@@ -291,12 +291,12 @@ class StoredPage:
         self._records = records
 
     def manifest(self) -> PageInfo | None:
-        """Its manifest; None when none was kept."""
+        """Return its manifest; None when none was stored."""
         place = self._store.place(self._page, ArtifactKind.PAGEINFO)
         return None if place is None else self._records.manifest(place)
 
     def artifact(self, kind: ArtifactKind) -> bytes | None:
-        """An artifact; None when none was kept."""
+        """Return an artifact; None when none was stored."""
         place = self._store.place(self._page, kind)
         if place is None:
             return None
@@ -306,20 +306,21 @@ class StoredPage:
 
 
 def is_checkable(level: Level, urls: Iterable[str], rules: LevelRules) -> bool:
-    """Whether copies of a page that goes by these URLs are looked at, at the level.
+    """Return whether copies of a page with these URLs are checked at the level.
 
-    In full only where the rules show it so: it is shown nowhere else. What they do not allow of another
-    level is looked at, and told as unchecked: most pages are allowed there.
+    Full copies are checked only where the rules allow them: they are shown nowhere else. A copy
+    that another level does not allow is still included, with the result UNCHECKED: most pages are
+    allowed there.
     """
     return level is not Level.FULL or rules.of_page(urls).covers(level)
 
 
 @asynccontextmanager
 async def open_browsers(settings: BrowserSettings, *, clock: Clock) -> AsyncIterator[LendBrowser]:
-    """Browsers for looks, until the end of the block.
+    """Open browsers for views until the end of the block.
 
     Raises:
-        BrowserUnavailableError: none is found, or none starts.
+        BrowserUnavailableError: none is installed, or none starts.
     """
     executable = find_browser(settings.executable)
     browsers = BrowserPool(
@@ -343,20 +344,20 @@ async def open_checkers(  # noqa: PLR0913 each is the caller's to say
     fonts: bool = True,
     cached: bool = True,
 ) -> AsyncIterator[Mapping[Level, PlaybackChecker]]:
-    """A checker for each of the levels, with a playback of their own, until the end of the block.
+    """Open a checker per level, with their own replay server, until the end of the block.
 
     Args:
-        layout: the collection.
-        database_url: its index, when that is a server's.
-        levels: at which copies are looked at.
-        lend: lends a browser for one look.
-        clock: the time.
-        fonts: copies load their own fonts, as their pages did when they were captured.
-        cached: copies that were made before are shown again.
+        layout: collection.
+        database_url: URL of its index, when that is on a server.
+        levels: playback levels to check.
+        lend: lends a browser for one view.
+        clock: source of time.
+        fonts: copies load their own fonts, as their pages did at capture.
+        cached: use cached copies.
 
     Raises:
-        UnavailableError: playback does not start.
-        ConfigError: `database_url` names no index.
+        UnavailableError: the replay server does not start.
+        ConfigError: `database_url` is no database URL of an index.
     """
     async with AsyncExitStack() as stack:
         is_full = Level.FULL in levels

@@ -1,17 +1,17 @@
 """Changes of a page between two captures, or between a capture and the live page.
 
-    a look that found no page                  ─> gone, another owner, hidden, or nothing can be said
-    the words of those who buy domains         ─> another owner
+    a visit that found no page                 ─> gone, another owner, hidden, or undecided
+    the vocabulary of parked domains           ─> another owner
     the same words, the same picture           ─> unchanged
     most of the words, most of the picture     ─> changed a little
     few of the words under the same title,
-      or the picture is another                ─> rewritten
+      or another picture                       ─> rewritten
     few of the words and another title         ─> another page
 
-Words go before pictures: a page that was dressed anew still says what it said. Where there are too few
-words to tell, the picture does, and where neither is there, nothing is said. `compare_snapshots` is a pure
-function of two `PageSnapshot`; whoever reads captures makes these (`qa.snapshot_reader` does for a
-collection).
+Words count before pictures: a page with a new design keeps its words. With too few words the
+picture
+decides, and without either the result is undecided. `compare_snapshots` is a pure function of two
+`PageSnapshot`; `qa.snapshot_reader` makes them from the captures of a collection.
 """
 
 from collections.abc import Iterable, Sequence
@@ -47,7 +47,7 @@ MOST_NAMED = 200  # links and parts that are named on each side
 
 
 class PageDrift(StrEnum):
-    """What became of a page, in the words that people are told."""
+    """Kind of change of a page, in user-visible terms."""
 
     UNCHANGED = "unchanged"
     LITTLE = "changed a little"
@@ -84,24 +84,25 @@ _NO_PAGE = {
 
 @dataclass(frozen=True, slots=True)
 class PageSnapshot:
-    """A page as one visit saw it.
+    """Page as seen by one visit.
 
     Attributes:
-        url: what was asked for.
-        final_url: where redirects led.
-        captured_at: when.
-        page_id: of the capture.
-        outcome: how the visit ended.
-        reason: why it is not COMPLETE.
-        status: of the final document; None when none came.
+        url: requested URL.
+        final_url: URL after redirects.
+        captured_at: time of the capture.
+        page_id: page id of the capture.
+        outcome: outcome of the visit.
+        reason: reason for which it is not COMPLETE.
+        status: HTTP status of the final document; None without a response.
         mime: its bare media type.
-        title: the page's.
-        page_class: what sort of page it is.
-        evidence: what speaks for that.
-        text: the visible text; None when none was kept.
-        picture: a PNG, JPEG or WebP, the whole page's before the window's; None when none was kept.
-        outlinks: absolute URLs; None when nobody noted them.
-        parts: URLs of what the page asked for and got; None when nobody noted them.
+        title: title of the page.
+        page_class: class of the page.
+        evidence: evidence for the class.
+        text: visible text; None when none was stored.
+        picture: PNG, JPEG or WebP, of the whole page rather than of the viewport; None when none
+            was stored.
+        outlinks: absolute URLs; None when they were not recorded.
+        parts: URLs of parts that were loaded; None when they were not recorded.
     """
 
     url: str
@@ -121,7 +122,7 @@ class PageSnapshot:
     parts: frozenset[str] | None = None
 
     def finding(self) -> CheckVerdict:
-        """What the visit says by itself, as the link registry would be told."""
+        """Return the result of the visit alone, as the link registry would record it."""
         seen = VisitSummary(
             url=self.url,
             final_url=self.final_url,
@@ -137,14 +138,14 @@ class PageSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class UrlDifferences:
-    """What of two sets of URLs is not in both: in alphabetical order, the first `MOST_NAMED`.
+    """Differences of two sets of URLs in alphabetical order, up to the first `MOST_NAMED`.
 
     Attributes:
-        added: those that only the newer has.
-        removed: those that only the older had.
-        added_count: how many there are in all.
-        removed_count: the same.
-        kept_count: how many are in both.
+        added: URLs only in the newer set.
+        removed: URLs only in the older set.
+        added_count: total of added URLs.
+        removed_count: total of removed URLs.
+        kept_count: number of URLs in both.
     """
 
     added: tuple[str, ...]
@@ -156,19 +157,19 @@ class UrlDifferences:
 
 @dataclass(frozen=True, slots=True)
 class PageChanges:
-    """What changed.
+    """Changes between two snapshots.
 
     Attributes:
-        drift: in one word.
+        drift: kind of change.
         reason: the evidence, a sentence; empty when nothing changed.
-        words: how much of the older text's runs of three words is still there, 0 to 1; None when
-            there are too few to say.
+        words: share of the older text's runs of three words that the newer has, 0 to 1; None when
+            there are too few words.
         title: share of both titles' words that are in both; None when one has none.
-        text: the texts compared; None when one is missing.
-        picture: the pictures compared; None when one is missing or cannot be read.
-        owner_signs: words of those who buy domains, where the older page had none.
-        links: of the outlinks; None when one visit did not note them.
-        parts: of what the page is made of; None as for `links`.
+        text: comparison of the texts; None when one is missing.
+        picture: comparison of the pictures; None when one is missing or unreadable.
+        owner_signs: phrases of parked domains that the older page did not have.
+        links: differences of the outlinks; None when one visit did not record them.
+        parts: differences of the loaded parts; None as for `links`.
     """
 
     drift: PageDrift
@@ -183,21 +184,21 @@ class PageChanges:
 
     @property
     def distance(self) -> float:
-        """How far the page went: greater is further; whatever is unknown comes last."""
+        """Return a sort key of the amount of change: greater is further; undecided comes last."""
         scores = [each.score for each in (self.text, self.picture) if each is not None]
         return _DISTANCE[self.drift] + (1.0 - min(scores, default=1.0)) * 0.999
 
 
 def compare_snapshots(then: PageSnapshot, now: PageSnapshot, *, heat: bool = False) -> PageChanges:
-    """What became of the page that `then` saw in what `now` saw.
+    """Compare the snapshots `then` and `now` of a page.
 
-    Pure, and safe with whatever a site may have sent: texts in linear time, pictures within the
-    limits of `compare_pictures`. One that cannot be read counts as missing.
+    Pure, and safe with arbitrary content: texts in linear time, pictures within the limits of
+    `compare_pictures`. An unreadable picture counts as missing.
 
     Args:
-        then: the older look.
-        now: the newer one.
-        heat: also draw where the pictures differ (`PageChanges.picture.heat`, a PNG).
+        then: older snapshot.
+        now: newer snapshot.
+        heat: draw a heat map of the differences, too (`PageChanges.picture.heat`, a PNG).
     """
     found = page_likeness(
         PageText(then.title, then.text or ""), PageText(now.title, now.text or "")
@@ -221,7 +222,7 @@ def compare_snapshots(then: PageSnapshot, now: PageSnapshot, *, heat: bool = Fal
 
 
 def changes_as_json(found: PageChanges, then: PageSnapshot, now: PageSnapshot) -> dict[str, Any]:
-    """The changes as JSON has them; pictures are left out."""
+    """Convert the changes to a JSON object, without pictures."""
     picture = found.picture
     return {
         "url": now.url,
@@ -242,7 +243,7 @@ def changes_as_json(found: PageChanges, then: PageSnapshot, now: PageSnapshot) -
 
 @dataclass(frozen=True, slots=True)
 class _DriftMeasures:
-    """What the judgement rests on."""
+    """Measures that the kind of change is derived from."""
 
     words: PageLikeness
     text: TextComparison | None
@@ -268,7 +269,7 @@ def _judged(
 
 
 def _by_words(measured: _DriftMeasures) -> tuple[PageDrift, str]:
-    """By the words, where there are enough."""
+    """Decide by the words, where there are enough."""
     share, picture = measured.words.text or 0.0, measured.picture
     kept = f"{round(100 * share)} % of the words are still there"
     looks = None if picture is None else picture.score
@@ -288,7 +289,7 @@ def _by_words(measured: _DriftMeasures) -> tuple[PageDrift, str]:
 
 
 def _by_look(looks: float | None) -> tuple[PageDrift, str]:
-    """By the picture, where the words are the same."""
+    """Decide by the picture, where the words are the same."""
     if looks is None or looks >= SAME_PICTURE:
         return PageDrift.UNCHANGED, ""
     if looks < LITTLE_PICTURE:
@@ -297,7 +298,7 @@ def _by_look(looks: float | None) -> tuple[PageDrift, str]:
 
 
 def _by_picture(measured: _DriftMeasures) -> tuple[PageDrift, str] | None:
-    """By the picture, where there are too few words to tell."""
+    """Decide by the picture, where there are too few words."""
     if measured.picture is None or measured.picture.seen_blank:
         return None
     looks = measured.picture.score
@@ -316,7 +317,7 @@ def _by_picture(measured: _DriftMeasures) -> tuple[PageDrift, str] | None:
 
 
 def _by_little(measured: _DriftMeasures) -> tuple[PageDrift, str]:
-    """By few words alone: the same ones are the same page, others say nothing."""
+    """Decide by few words alone: equal ones mean the same page, others are undecided."""
     if measured.text is not None and measured.text.words_seen and measured.text.score >= SAME_TEXT:
         return PageDrift.UNCHANGED, ""
     return PageDrift.UNKNOWN, "Neither words nor pictures can be compared."

@@ -1,29 +1,36 @@
 """Repair of broken captures: recapture once, then offer the better of the two.
 
-The page that a visit was shown counts first: an error page, a wall or a check for robots never takes the
-place of the page itself, however well its copy is shown. Nor does another page that stands at the URL
-now, or one with much less to it, as long as more is left of the old copy: a faithful copy of the site's
-front page is no copy of the page. Of two that were shown the same, the verdict on the copy counts; of two
-broken ones, how much of each is left. Both are kept in any case, and readers are offered one.
+The page class of the visit counts first: an error page, a wall or a bot challenge never replaces
+the
+page itself, however good its copy is. Nor does another page at the URL, or one with much less
+content,
+as long as more is left of the old copy: a faithful copy of the site's front page is no copy of the
+page. Between captures of the same class the verdict on the copy counts; between two broken ones,
+the
+score of each. Both are kept in any case, and readers are offered one.
 
     a page of a worse class ──> the old one stays
     another page, or less   ──> the old one stays, unless little is left of it
     a better verdict        ──> the new one is offered
-    broken both, alike      ──> the old one stays: what is broken is likely playback
+    both broken, alike      ──> the old one stays: playback is the likely cause
 
     wanted ─begin─> begun ─(the visit)─> finish: no capture ───────────> failed
                                                ╰─ checked, compared ──> done-better, done-not-better
 
-Each step is written down before the next one can have an effect, and each may be done again:
+Each step is stored before the next one can have an effect, and each is idempotent:
 
-1. The order that makes the URL's next visit a repair (`crawler.jobs.job_settings`), with the id that its item has.
+1. The order that makes the URL's next visit a repair (`crawler.jobs.job_settings`), with the
+present item id.
 2. The item is queued, which gives it another id: that of the new capture.
 3. The registry: the repair has begun, and the id.
-4. The crew visits, as it visits anything.
-5. The new capture is checked; what came of it is kept, and the order is taken back.
+4. A worker visits the URL like any other.
+5. The new capture is checked; the result is stored, and the order is withdrawn.
 
-Who dies after 1 or 2 finds the order and an item of another id, and goes on with 3 instead of asking for
-a second visit; who dies after 3 or 4 finds the repair begun, and 5 waits for whoever comes next.
+After a crash in step 1 or 2 the next run finds the order and an item of another id, and continues
+with
+step 3 without requesting a second visit; after a crash in step 3 or 4 it finds the repair begun,
+and
+runs step 5.
 """
 
 import asyncio
@@ -89,12 +96,12 @@ _NOT_PLAYBACK = frozenset({PlaybackFault.DAMAGED})
 
 @dataclass(frozen=True, slots=True)
 class CaptureSide:
-    """One of two captures.
+    """One of the two captures to compare.
 
     Attributes:
-        check: of its copy, with the verdict that counts.
-        page_class: what the visit was shown.
-        status: HTTP status; None when it is not known.
+        check: check of its copy, with the effective verdict.
+        page_class: class of the captured page.
+        status: HTTP status; None when unknown.
     """
 
     check: PlaybackCheck
@@ -103,23 +110,24 @@ class CaptureSide:
 
     @property
     def rank(self) -> int:
-        """How far it is from good, its copy aside."""
+        """Return the class rank of the capture, regardless of its copy; lower is better."""
         return class_rank(self.page_class, self.status)
 
     @property
     def offered(self) -> int:
-        """How far it is from being offered: of two the lesser one is, of equal ones the newer."""
+        """Return the rank of the capture in playback's choice: the lowest is offered, then the newest."""
         return self.rank + choice_penalty(self.check)
 
 
 @dataclass(frozen=True, slots=True)
 class RepairOutcome:
-    """What came of a repair.
+    """Result of a repair.
 
     Attributes:
-        state: how it ended.
-        reason: a sentence for people.
-        old_stays: the new capture has to be marked, or it would be offered as the newer one.
+        state: final state.
+        reason: a sentence for users.
+        old_stays: True when the new capture must be marked, or it would be offered as the newer
+            one.
     """
 
     state: RepairState
@@ -130,12 +138,12 @@ class RepairOutcome:
 def choose_capture(
     old: CaptureSide, new: CaptureSide, became: PageChanges | None = None
 ) -> RepairOutcome:
-    """The better one of a broken capture and the one that was made to repair it.
+    """Choose between a broken capture and its recapture.
 
     Args:
-        old: what was captured before.
-        new: what was captured again.
-        became: what the page of the old one had become when the new one was made; None: nobody knows.
+        old: broken capture.
+        new: recapture.
+        became: changes of the page from the old to the new capture; None: unknown.
     """
     if new.page_class in WITHHELD:
         return RepairOutcome(
@@ -161,9 +169,9 @@ def choose_capture(
 
 
 def _less(old: CaptureSide, new: CaptureSide, became: PageChanges | None) -> str:
-    """What the site shows in the place of the page, where readers have more of the old copy.
+    """Return what the site shows in place of the page, where the old copy has more of it.
 
-    Empty when they have not, or when a person said what to think of the old one: that needs no second.
+    Empty when it has not, or when a person reviewed the old one: that is final.
     """
     check = old.check
     left = check.score or 0.0
@@ -204,7 +212,7 @@ def _of_two_broken(old: CaptureSide, new: CaptureSide) -> RepairOutcome:
 
 
 def _stays(old: CaptureSide, new: CaptureSide, said: str) -> RepairOutcome:
-    """The old one is better; the new one is marked where it would be offered all the same."""
+    """Keep the old one; mark the new one where it would be offered otherwise."""
     return RepairOutcome(RepairState.DONE_NOT_BETTER, said, old_stays=new.offered <= old.offered)
 
 
@@ -234,22 +242,24 @@ _KEPT = frozenset({VisitOutcome.COMPLETE, VisitOutcome.PARTIAL})
 
 @dataclass(frozen=True, slots=True)
 class RepairContext:
-    """What repairs are made with.
+    """Dependencies of repairs.
 
     Attributes:
-        store: the registry.
-        frontier: where URLs are handed to who visits them.
-        turns: whose turn a URL takes that the frontier does not know.
-        manifest_of: the manifest of a page by its id; None when it cannot be read.
-        check: checks a capture at a level, and keeps what it finds.
-        levels: at which it can; repairs of copies at others are left to others.
-        is_withheld: whether nothing of a capture may be shown, by its page id: it was taken down, say.
-        clock: the time.
-        report: told how each repair ended.
-        profile: laid over the settings of the visits.
-        lane: where they are queued.
-        reach_s: an order has reached every worker after so long.
-        became: what the page of a capture, by its id, had become in another; None: that cannot be said.
+        store: link registry.
+        frontier: crawl frontier.
+        turns: assigns the slot of a URL that the frontier does not know.
+        manifest_of: returns the manifest of a page by its id; None when it cannot be read.
+        check: checks a capture at a level and stores the result.
+        levels: levels that it can check; repairs of copies at others are left to other processes.
+        is_withheld: returns whether a capture, by its page id, must not be shown, such as after a
+            take-down.
+        clock: source of time.
+        report: called with the end of each repair.
+        profile: profile applied to the visits.
+        lane: lane in which they are queued.
+        reach_s: seconds after which an order has reached every worker.
+        became: returns the changes of a page from one capture to another, by their ids; None:
+            unknown.
     """
 
     store: RegistryStore
@@ -268,30 +278,30 @@ class RepairContext:
 
 
 class RepairManager:
-    """Begins repairs, and finishes them."""
+    """Manager that begins and finishes repairs."""
 
     def __init__(self, bench: RepairContext) -> None:
         self._bench = bench
 
     def wanted(self, limit: int) -> list[CheckedPage]:
-        """What `begin` would begin with."""
+        """Return the pages that `begin` would begin with."""
         with self._bench.store.reading() as rows:
             return list_wanted_repairs(rows, limit)
 
     def begun(self) -> list[CheckedPage]:
-        """Repairs that have begun and not ended."""
+        """Return repairs that have begun and not ended."""
         with self._bench.store.reading() as rows:
             return list_begun_repairs(rows, OPEN_REPAIRS_LIMIT)
 
     def others_wait(self) -> bool:
-        """Whether the frontier has more before it than the visits of repairs."""
+        """Return whether the frontier holds waiting items besides repairs."""
         frontier = self._bench.frontier
         found = frontier.find_all(list(read_repairs(frontier)))
         ours = sum(record is not None and record.state in _WAITING for record in found)
         return frontier.unfinished(self._bench.clock.now()) > ours
 
     async def begin(self, limit: int) -> AddResult:
-        """Have what is wanted captured again, at most so many; what was added to the frontier."""
+        """Queue wanted repairs, up to the limit; return the items added to the frontier."""
         bench, done = self._bench, AddResult()
         orders = self._orders()
         rows = self.wanted(min(limit, max(0, OPEN_REPAIRS_LIMIT - len(self.begun()))))
@@ -311,7 +321,7 @@ class RepairManager:
         return done
 
     def _orders(self) -> dict[str, RepairVisit]:
-        """The orders of repairs that are wanted or have begun; what is left of others is taken back."""
+        """Return the orders of repairs that are wanted or begun; withdraw all others."""
         frontier = self._bench.frontier
         orders = read_repairs(frontier)
         with self._bench.store.reading() as rows:
@@ -325,7 +335,7 @@ class RepairManager:
     async def _order(
         self, row: CheckedPage, orders: dict[str, RepairVisit], bucket: str
     ) -> RepairVisit | None:
-        """Let the URL's next visit be a repair, unless it is one already; None when it cannot be one."""
+        """Make the URL's next visit a repair, if it is none yet; None when that is impossible."""
         bench, page_id = self._bench, row.check.page_id
         try:
             url = fetch_key(row.check.url, allow_single_label=True)
@@ -349,7 +359,7 @@ class RepairManager:
         return orders[key]
 
     async def _queue(self, row: CheckedPage, repair: RepairVisit) -> AddResult:
-        """Queue the URL, in the job and at the place that it has, and note that the repair begins."""
+        """Queue the URL with its present job and slot, and mark the repair as begun."""
         bench, added = self._bench, AddResult()
         url = fetch_key(row.check.url, allow_single_label=True)
         record = bench.frontier.find(url)
@@ -370,7 +380,7 @@ class RepairManager:
         return added
 
     def over(self) -> list[CheckedPage]:
-        """Repairs that have begun and whose visits are over, whoever made them: `finish` can end them."""
+        """Return begun repairs whose visits have ended: `finish` can end them."""
         return [row for row in self.begun() if not self._is_to_come(row)]
 
     def _is_to_come(self, row: CheckedPage) -> bool:
@@ -379,7 +389,7 @@ class RepairManager:
         return is_ours and record is not None and record.state in _WAITING
 
     async def finish(self) -> int:
-        """Compare what was captured again with what it was to repair; how many repairs ended.
+        """Compare recaptures with the captures they repair; return the number of ended repairs.
 
         Raises:
             UnavailableError: playback does not answer; the repairs stay as they are.
@@ -396,7 +406,7 @@ class RepairManager:
         return ended
 
     async def _outcome(self, row: CheckedPage) -> RepairOutcome | None:
-        """What came of the repair; None while nothing did."""
+        """Return the result of the repair; None while there is none."""
         bench, new_id = self._bench, row.repair_page_id
         page = await asyncio.to_thread(bench.manifest_of, new_id) if new_id else None
         if page is None:
@@ -435,7 +445,7 @@ class RepairManager:
         return choice
 
     def _end(self, row: CheckedPage, choice: RepairOutcome) -> None:
-        """Write down what came of it, and tell."""
+        """Store the result and report it."""
         bench, page_id, url = self._bench, row.check.page_id, row.check.url
         said = f"{row.check.reason} {choice.reason}".strip()[:MOST_CHARACTERS]
         now = bench.clock.now()
@@ -451,7 +461,7 @@ class RepairManager:
 
 
 def _effective_check(row: CheckedPage) -> PlaybackCheck:
-    """The check with the verdict that counts, and whose it is."""
+    """Return the check with the effective verdict and its source."""
     judge = VerdictSource.PERSON if row.review else row.check.judge
     return replace(row.check, verdict=row.verdict, judge=judge)
 

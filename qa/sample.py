@@ -1,23 +1,23 @@
 """Candidates for a check, read from the captures index, and samples drawn from them.
 
-What an index says of a page tells little for sure, but gaps in its ledger, an odd class, a size unlike the
-URL's earlier one or a host that nobody ever checked make it likelier that its copy lost something. A
-sample is drawn by such suspicion, and keeps a share of ordinary pages, a few of every host: what nobody
-suspects can be broken, too.
+An index holds little evidence about a page's copy, but gaps in its ledger, an unusual class, a size
+unlike the URL's earlier one or a host that was never checked make damage likelier. A weighted
+sample
+is drawn by such suspicion and keeps a share of ordinary pages, a few of every host: an unsuspected
+page can be broken, too. It is drawn from a stream grouped by host and holds no more pages than its
+size.
 
-Pages come as a stream, those of a host side by side, and no more of them are held than are drawn.
+A stratified sample sorts pages by host and class. The first page of every stratum comes before any
+second one, so a host with a million pages takes no more places than one with three, as long as
+there
+are others. Selection uses a hash of the seed and the page id: the same seed draws the same pages of
+the same collection, on any machine and in any order.
 
-Pages are sorted into strata, by host and class. The first page of every stratum comes before any second
-one, so a host with a million pages takes no more places than one with three, as long as there are others.
-Chance is a hash of the seed and the page's id: the same seed draws the same pages of the same collection,
-on any machine and in whatever order they come.
-
-A page is known by its manifest, so that no check of pages ever meets one without. What tells of it is
-another record of the same visit: its final document.
-
-They come in the order of their replay keys: those of a host side by side, and the captures of a URL one
-after the other, so that each knows how large the one before was. However many there are, no more than a
-chunk of them is held.
+A page is identified by its manifest, so pages without one are never checked. Its data come from
+another record of the same visit: the final document. Candidates are read in the order of their
+replay
+keys: grouped by host, and the captures of a URL in sequence, so that each has the size of the one
+before. No more than a chunk of them is held in memory.
 """
 
 import heapq
@@ -54,23 +54,23 @@ _STEEPNESS = 3  # the few that are suspect must stand out among very many that a
 
 @dataclass(frozen=True, slots=True)
 class SampleCandidate:
-    """A visited page that may be checked, as the captures index knows it.
+    """Visited page that may be checked, as described by the captures index.
 
     Attributes:
-        page_id: its identifier.
-        url: what was asked for.
-        final_url: where it led.
-        captured_at: the moment of its visit.
+        page_id: page id.
+        url: requested URL.
+        final_url: URL after redirects.
+        captured_at: time of the visit.
         timestamp: the same in 14 digits.
         host: canonical host of `url`.
-        outcome: how the visit ended.
-        reason: why it is not COMPLETE.
+        outcome: outcome of the visit.
+        reason: reason for which it is not COMPLETE.
         status: HTTP status of the final document.
         mime: its bare media type.
-        page_class: what the visitor was shown.
-        stored_bytes: what its records take on disk.
-        before_bytes: the same of the URL's capture before it; None when there was none.
-        host_checked: whether any page of its host is known to have been checked.
+        page_class: class of the page.
+        stored_bytes: size of its records on disk.
+        before_bytes: size of the URL's previous capture; None when there was none.
+        host_checked: True when a page of its host is known to have been checked.
     """
 
     page_id: str
@@ -91,12 +91,12 @@ class SampleCandidate:
 
 @dataclass(frozen=True, slots=True)
 class SampledPage:
-    """A page that is to be checked.
+    """Page selected for a check.
 
     Attributes:
-        page: which.
-        weight: how suspect it is; 1: not at all.
-        reasons: why, a few words each; empty for an ordinary page.
+        page: candidate.
+        weight: suspicion weight; 1: not suspect.
+        reasons: reasons of the suspicion, a few words each; empty for an ordinary page.
     """
 
     page: SampleCandidate
@@ -105,7 +105,7 @@ class SampledPage:
 
 
 def weigh_candidate(page: SampleCandidate) -> SampledPage:
-    """The page with what speaks for a look at its copy."""
+    """Return the page with its suspicion weight and reasons."""
     found = list(_suspicions(page))
     return SampledPage(page, 1.0 + sum(each for each, _ in found), tuple(why for _, why in found))
 
@@ -127,12 +127,12 @@ def _suspicions(page: SampleCandidate) -> Iterator[tuple[float, str]]:
 
 
 class WeightedSample:
-    """A sample of a stream of pages: most by suspicion, some of every host by chance.
+    """Sample of a stream of pages: most by suspicion, some of every host at random.
 
     Args:
-        size: how many are drawn.
-        dice: the chance; seeded, it draws the same again.
-        ordinary: the share that is drawn by chance alone.
+        size: sample size.
+        dice: random generator; a seeded one draws the same sample again.
+        ordinary: share of the sample that is drawn at random.
     """
 
     def __init__(self, size: int, dice: Random, *, ordinary: float = ORDINARY_SHARE) -> None:
@@ -148,7 +148,7 @@ class WeightedSample:
         self._host_count = 0
 
     def add(self, page: SampleCandidate) -> None:
-        """Let the page take its chance."""
+        """Add a page of the stream."""
         if not self._size:
             return
         chosen = weigh_candidate(page)
@@ -168,7 +168,7 @@ class WeightedSample:
                 self._of_host[place] = chosen
 
     def drawn(self) -> list[SampledPage]:
-        """What was drawn, the most suspect first."""
+        """Return the sample, the most suspect page first."""
         self._end_of_host()
         taken = {each.page.page_id: each for _, _, each in self._ordinary}
         for _, _, each in sorted(self._suspects, key=lambda entry: -entry[0]):
@@ -178,7 +178,7 @@ class WeightedSample:
         return sorted(taken.values(), key=lambda each: (-each.weight, each.page.page_id))
 
     def _end_of_host(self) -> None:
-        """The first pick of every host goes before any host's second."""
+        """Enter the picks of a host; the first picks of all hosts precede any second one."""
         self._dice.shuffle(self._of_host)
         for turn, chosen in enumerate(self._of_host):
             self._number += 1
@@ -197,10 +197,10 @@ def _keep(
 
 
 def order_by_risk(read: Callable[[], Iterable[SampleCandidate]]) -> Iterator[SampledPage]:
-    """Every page, the suspect ones before the others: the stream is read once for each kind.
+    """Yield every page, suspect ones first; the stream is read once per weight class.
 
     Args:
-        read: begins the stream.
+        read: opens the stream.
     """
     bounds = ((_SUSPECT, float("inf")), (_UNLIKELY, _SUSPECT), (0.0, _UNLIKELY))
     for least, below in bounds:
@@ -213,11 +213,11 @@ MOST_PAGES = 2_000  # of a sample; what is held while it is drawn grows with its
 
 
 class StratifiedSample:
-    """A stratified sample of a stream of pages.
+    """Stratified sample of a stream of pages.
 
     Args:
-        size: how many are drawn, `MOST_PAGES` at most.
-        seed: the chance.
+        size: sample size, at most `MOST_PAGES`.
+        seed: seed of the selection.
     """
 
     def __init__(self, size: int, seed: int) -> None:
@@ -227,7 +227,7 @@ class StratifiedSample:
         self._strata: dict[tuple[str, str], list[tuple[int, str, SampleCandidate]]] = {}
 
     def add(self, page: SampleCandidate) -> None:
-        """Let the page take its chance."""
+        """Add a page of the stream."""
         stratum = self._strata.setdefault((page.host, page.page_class), [])
         entry = (-self._chance(page.page_id), page.page_id, page)
         if len(stratum) < self._places():
@@ -236,12 +236,12 @@ class StratifiedSample:
             heapq.heappushpop(stratum, entry)
 
     def add_all(self, pages: Iterable[SampleCandidate]) -> None:
-        """Let all of them take their chance."""
+        """Add all of the pages."""
         for page in pages:
             self.add(page)
 
     def drawn(self) -> list[SampleCandidate]:
-        """What was drawn, by URL."""
+        """Return the sample, sorted by URL."""
         turns = [
             (turn, -chance, page)
             for stratum in self._strata.values()
@@ -251,7 +251,7 @@ class StratifiedSample:
         return sorted((page for _, _, page in first), key=lambda page: (page.url, page.page_id))
 
     def _places(self) -> int:
-        """The most pages that any stratum can still get: every other one has a first."""
+        """Return the most pages that any stratum can still get: every other one has a first."""
         return max(1, self._size - len(self._strata) + 1)
 
     def _chance(self, page_id: str) -> int:
@@ -266,11 +266,11 @@ _DOCUMENTS = KeyRange.of_prefix(f"urn:{ArtifactKind.DOM.lower()}:")
 
 @dataclass(frozen=True, slots=True)
 class UnlistedVisit:
-    """A visit without a manifest.
+    """Visit without a manifest.
 
     Attributes:
-        page_id: in the records that there are.
-        url: what was visited.
+        page_id: page id of its records.
+        url: visited URL.
     """
 
     page_id: str
@@ -278,7 +278,7 @@ class UnlistedVisit:
 
 
 def visits_without_manifest(database: IndexDatabase) -> list[UnlistedVisit]:
-    """The first `UNLISTED_LIMIT` visits that the index has a document of, and no page.
+    """Return the first `UNLISTED_LIMIT` visits with a document but no page in the index.
 
     Raises:
         TransientError: the index cannot be read.
@@ -294,7 +294,7 @@ def visits_without_manifest(database: IndexDatabase) -> list[UnlistedVisit]:
 
 
 def is_visit_pending(frontier: Frontier, visit: UnlistedVisit) -> bool:
-    """Whether the visit goes on, or is to be made again because it broke off.
+    """Return whether the visit is in progress, or queued again after an interruption.
 
     Raises:
         TransientError: the frontier cannot be read.
@@ -315,14 +315,14 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class CandidateFilter:
-    """Which pages.
+    """Filter of candidates.
 
     Attributes:
-        level: at which they are checked.
-        engine: checks by it need not be made again.
-        host: only pages of this canonical host; empty: of all.
-        since: only what was captured from then on; None: whenever.
-        again: also what was checked already.
+        level: level of the checks.
+        engine: pages already checked by this engine are left out.
+        host: only pages of this canonical host; empty: all.
+        since: only captures since then; None: all.
+        again: include pages already checked.
     """
 
     level: str
@@ -335,7 +335,7 @@ class CandidateFilter:
 def read_candidates(
     database: IndexDatabase, registry: RegistryStore, wanted: CandidateFilter
 ) -> Iterator[SampleCandidate]:
-    """The pages that are wanted, those of a host side by side.
+    """Yield the matching pages, grouped by host.
 
     Raises:
         TransientError: index or registry cannot be read.
@@ -364,7 +364,7 @@ def read_candidates(
 def newest_captures(
     database: IndexDatabase, urls: Sequence[str], *, host_checked: bool = True
 ) -> Iterator[tuple[str, SampleCandidate | None]]:
-    """Each URL with its newest capture that there is a copy of; None: there is none.
+    """Yield each URL with its newest capture that has a copy; None: there is none.
 
     Raises:
         TransientError: the index cannot be read.

@@ -27,29 +27,29 @@ _KEPT = {"response", "revisit"}
 
 
 class SnapshotReader:
-    """The captures of one collection, to be compared. What is taken down is never shown here."""
+    """Reader of one collection's captures for comparison. Withheld captures are left out."""
 
     def __init__(self, database: IndexDatabase, store: PageStore, records: ArtifactReader) -> None:
-        """Take what belongs to the caller.
+        """Use open objects, which the caller closes.
 
         Attributes:
-            database: the captures index.
-            store: its pages, as far as they may be shown.
+            database: captures index.
+            store: pages of the index that may be shown.
         """
         self.database = database
         self.store = store
         self._records = records
 
     def page(self, page_id: str) -> CapturedPage | None:
-        """The page of that id; None when it is not there, or must not be shown."""
+        """Return the page of that id; None when it is missing or must not be shown."""
         page = self.store.with_ids([page_id]).get(page_id)
         return page if page is not None and page.taken_down is None else None
 
     def at(self, url: str, moment: str) -> CapturedPage:
-        """The capture of a moment: the very one that 14 digits name, else the best near it.
+        """Return the capture of a time: exactly the one of 14 digits, else the best near it.
 
         Raises:
-            InputError: it names no moment.
+            InputError: the time is invalid.
             UnavailableError: there is no such capture.
         """
         try:
@@ -61,18 +61,18 @@ class SnapshotReader:
         return page
 
     def oldest_good(self, url: str) -> CapturedPage | None:
-        """The oldest capture that shows the page; None without one among the first ones."""
+        """Return the oldest capture of class OK; None without one among the first ones."""
         pages = self.store.captures(url, limit=_LOOKED_AT, oldest_first=True)
         good = (each for each in pages if each.is_good and each.outcome not in _FAILED)
         return next((each for each in good if each.taken_down is None), None)
 
     def latest(self, url: str) -> CapturedPage | None:
-        """The newest capture, whatever it says; None without any that may be shown."""
+        """Return the newest capture of any class; None when none may be shown."""
         pages = self.store.captures(url, limit=1)
         return next((each for each in pages if each.taken_down is None), None)
 
     def newest(self, url: str) -> CapturedPage | None:
-        """The newest capture that says something of the page; else the newest; None without any."""
+        """Return the newest conclusive capture, else the newest; None without any."""
         pages = [
             each for each in self.store.captures(url, limit=_LOOKED_AT) if each.taken_down is None
         ]
@@ -80,13 +80,13 @@ class SnapshotReader:
         return next(said, pages[0] if pages else None)
 
     def pair(self, then: CapturedPage, now: CapturedPage) -> tuple[PageSnapshot, PageSnapshot]:
-        """Both captures with what is compared: text, links, parts, and pictures of the same kind."""
+        """Read both captures with text, links, parts, and pictures of the same kind."""
         kinds = [kind for kind in _PICTURES if kind in then.artifacts and kind in now.artifacts]
         kind = kinds[0] if kinds else None
         return self._sight(then, kind), self._sight(now, kind)
 
     def text(self, page: CapturedPage) -> str | None:
-        """The page's visible text; None when it was not kept, or is damaged."""
+        """Return the page's visible text; None when it was not stored or is damaged."""
         place = self.store.place(page, ArtifactKind.TEXT)
         try:
             return None if place is None else self._records.text(place)
@@ -94,7 +94,7 @@ class SnapshotReader:
             return None
 
     def picture(self, page: CapturedPage, kind: ArtifactKind) -> bytes | None:
-        """The page's picture of that kind; None when it was not kept, or is damaged."""
+        """Return the page's picture of that kind; None when it was not stored or is damaged."""
         place = self.store.place(page, kind)
         try:
             return None if place is None else self._records.picture(place)
@@ -152,10 +152,10 @@ def _without_artifacts(
 
 
 def parse_capture_moment(text: str) -> datetime:
-    """The moment that 14 digits or an ISO 8601 date name, in UTC.
+    """Parse 14 digits or an ISO 8601 date; return the time in UTC.
 
     Raises:
-        InputError: they name none.
+        InputError: the text is neither.
     """
     if len(text) == 14 and text.isdecimal():
         return parse_timestamp14(text)
@@ -164,7 +164,7 @@ def parse_capture_moment(text: str) -> datetime:
 
 @contextmanager
 def open_snapshots(layout: Layout, database_url: str) -> Iterator[SnapshotReader]:
-    """The captures of the collection, as far as they may be shown, until the end of the block."""
+    """Open a reader of the collection's captures that may be shown, until the end of the block."""
     with (
         closing(open_database(layout, database_url)) as database,
         closing(open_decisions(layout, database_url)) as decisions,

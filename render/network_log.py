@@ -228,7 +228,7 @@ class NetworkLog:
         """Return until when pending requests delay the page's rest.
 
         Returns:
-            None when nothing does; else the time to wait for at least, infinity when one has no limit.
+            None when nothing does; else the time to wait for at least, infinity without a limit.
         """
         until: float | None = None
         for request in self._open.values():

@@ -296,7 +296,7 @@ class _VisitRun:
             self._traits = await read_page_traits(page, source.mime, self._found, self.steps)
 
     async def _come_to_rest(self, page: BrowserPage) -> None:
-        """Settle, run behaviours, and settle again; stop a misbehaving page and keep it as it is."""
+        """Settle, run behaviours, and settle again; stop a failing page and keep it as it is."""
         settings, steps = self._settings, self.steps
         await self._settle(page, settings.settle_limit_s)
         fall_short = self.steps.fall_short
