@@ -18,13 +18,13 @@ _HOST_ITEMS_LIMIT = 20_000
 
 @dataclass(frozen=True, slots=True)
 class ItemSelection:
-    """What must hold of an item; what is empty or None is not asked.
+    """Filter of items; empty or None criteria are ignored.
 
     Attributes:
-        host: whose turn it takes.
+        host: the slot key.
         job: the crawl that it belongs to; empty: items of plain lists.
-        reason: a part of its outcome, in any case.
-        pattern: it is found in its URL (`core.regexes.compile_pattern`).
+        reason: a substring of its outcome, ignoring case.
+        pattern: searched for in its URL (`core.regexes.compile_pattern`).
     """
 
     host: str | None = None
@@ -34,11 +34,11 @@ class ItemSelection:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it means everything."""
+        """Return True when it selects every item."""
         return self == ItemSelection()
 
     def means(self, record: ItemRecord) -> bool:
-        """Whether the item is meant."""
+        """Return True when the item is selected."""
         item = record.item
         if self.host is not None and item.host != self.host:
             return False
@@ -56,15 +56,15 @@ def select_items(
     *,
     scanned: Callable[[int], object] = lambda _count: None,
 ) -> Iterator[list[ItemRecord]]:
-    """The items in that state that are meant, in batches, each at least once.
+    """Yield the selected items in that state in batches, each at least once.
 
-    They are read as `Frontier.scan` reads them: what changes its state meanwhile may be missed.
+    Reads as `Frontier.scan` does: items that change their state meanwhile may be missed.
 
     Args:
-        frontier: where they are.
-        state: theirs.
-        selection: which.
-        scanned: told how many items each batch was chosen from.
+        frontier: the frontier.
+        state: the items' state.
+        selection: the filter.
+        scanned: called with the number of items each batch was chosen from.
     """
     if selection.host is not None:
         found = frontier.ls(state, limit=_HOST_ITEMS_LIMIT + 1, host=selection.host)
@@ -94,13 +94,13 @@ _TEXT_LIMIT_CHARS = 65_536
 
 @dataclass(slots=True)
 class FrontierImport:
-    """What an import did.
+    """Result of an import.
 
     Attributes:
-        added: what the frontier said.
-        other: lines about items in states that were not asked for.
-        problems: lines that could not be used, the first hundred in words.
-        bad: how many those were.
+        added: sum of the frontier's results.
+        other: lines about items in states that were not selected.
+        problems: descriptions of invalid lines, the first hundred.
+        bad: number of invalid lines.
     """
 
     added: AddResult
@@ -112,14 +112,14 @@ class FrontierImport:
 def export_lines(
     frontier: Frontier, state: ItemState, *, scanned: Callable[[int], object] = lambda _count: None
 ) -> Iterator[str]:
-    """A line for each item in that state, without its line end."""
+    """Yield a JSON line for each item in that state, without its line end."""
     for batch in select_items(frontier, state, ItemSelection(), scanned=scanned):
         for record in batch:
             yield json.dumps(record_facts(record), ensure_ascii=False, separators=(",", ":"))
 
 
 def record_facts(record: ItemRecord) -> dict[str, Any]:
-    """All that the books say about an item, as JSON values; moments in ISO 8601."""
+    """Convert an item's record to JSON values; moments in ISO 8601."""
     item = record.item
     return {
         "url": item.url,
@@ -157,11 +157,10 @@ def import_items(
     now: Callable[[], datetime],
     progress: Callable[[int], object] = lambda _count: None,
 ) -> FrontierImport:
-    """Add the items that lines of an export tell of, when they were in one of the states.
+    """Add the items of an export's lines that were in one of the states.
 
-    Known URLs are left alone, so the same import may run again. A line that cannot be used is named
-    and the rest goes on. What had ended is queued when its state is asked for: a frontier takes no
-    history from elsewhere.
+    Known URLs are left unchanged, so an import may be repeated. An invalid line is reported and the rest
+    goes on. Items that had ended are queued when their state is selected: history is not imported.
     """
     taken = FrontierImport(AddResult(), 0, [], 0)
     batch: list[NewItem] = []
@@ -196,7 +195,7 @@ def _add(frontier: Frontier, batch: list[NewItem], taken: FrontierImport, now: d
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
-    """The file's lines; of one that is too long only the beginning, which is then no JSON."""
+    """Yield the file's lines; a too long one is cut, which makes it invalid JSON."""
     while line := file.readline(LINE_LIMIT_BYTES):
         whole = line.endswith(b"\n")
         while not whole:
@@ -208,10 +207,10 @@ def _lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _item(line: bytes, states: frozenset[ItemState]) -> NewItem | None:
-    """The item that the line tells of; None when its state is not asked for, or the line is blank.
+    """Parse the line's item; None when its state is not selected, or the line is blank.
 
     Raises:
-        InputError: the line tells of none.
+        InputError: the line holds no item.
     """
     if not line.strip():
         return None

@@ -21,12 +21,12 @@ _HIGH_FIRST = (Lane.HIGH, Lane.NOW, Lane.STANDARD)
 
 
 def epoch_of(seq: int, place: int = 0) -> int:
-    """The epoch of the item with that number; items with a place of their own share the first."""
+    """Return the epoch of an item's number; items with a random place share the first."""
     return 0 if place else seq >> EPOCH_BITS
 
 
 def lane_order(token: int, *, high_every: int, standard_every: int) -> tuple[Lane, ...]:
-    """In which order the claim with that token looks at the lanes (U15)."""
+    """Return the order in which the claim with that token searches the lanes (U15)."""
     if standard_every and token % standard_every == 0:
         return _STANDARD_FIRST
     if high_every and token % high_every == 0:
@@ -35,22 +35,22 @@ def lane_order(token: int, *, high_every: int, standard_every: int) -> tuple[Lan
 
 
 class HostSlot(NamedTuple):
-    """The slot as stored; moments are whole milliseconds since 1970 UTC.
+    """Host slot as stored; moments are whole milliseconds since 1970 UTC.
 
     Attributes:
         id: the host's number.
         next_ms: when the delay after the last visit is over.
         blocked_ms: when the block is over.
-        down_ms: when the host is no longer down; 0 when it is not. A moment that has come means
-            that nobody noticed yet: see `revived`.
+        down_ms: when the host is no longer down; 0 when it is not. A past moment has not been
+            processed yet: see `revived`.
         refusals: how often in a row it failed or refused us as a whole.
-        active: claims of this host right now.
-        waiting: items in the queue, by lane; those that wait for their moment excluded.
+        active: current claims of this host.
+        waiting: items in the queue, by lane, without those that wait for their moment.
         heads: by lane, an epoch before which none of them lies.
-        lane: the lane that the host stands for; None while it cannot be claimed from, whatever
-            the time: nothing waits, or as many visits as allowed are going on.
-        ready_ms: when it may be asked again; a host that is down need not rest.
-        size: how much waits, as the number's length in bits: changes seldom, so it has an index.
+        lane: the lane that the host is listed in; None while it cannot be claimed from at any time:
+            nothing waits, or as many visits as allowed are under way.
+        ready_ms: the earliest moment of the next visit; a host that is down needs no delay.
+        size: the bit length of the number of waiting items: changes seldom, so it is indexed.
     """
 
     id: int
@@ -66,14 +66,14 @@ class HostSlot(NamedTuple):
     size: int = 0
 
     def first_lane(self, order: tuple[Lane, ...] = _LANES) -> Lane | None:
-        """The first of these lanes that something waits in."""
+        """Return the first of these lanes that has waiting items."""
         for lane in order:
             if self.waiting[lane]:
                 return lane
         return None
 
     def pushed(self, lane: Lane, epoch: int, count: int = 1) -> "HostSlot":
-        """After `count` items joined the lane, none from before that epoch."""
+        """Return the slot after `count` items joined the lane, none from before that epoch."""
         head = min(self.heads[lane], epoch) if self.waiting[lane] else epoch
         return self._replace(
             waiting=_with(self.waiting, lane, self.waiting[lane] + count),
@@ -81,7 +81,7 @@ class HostSlot(NamedTuple):
         )
 
     def pulled(self, lane: Lane, head: int) -> "HostSlot":
-        """After one item left the lane; `head` is the new lower bound of its epochs."""
+        """Return the slot after one item left the lane; `head` is the new lower bound of its epochs."""
         if self.waiting[lane] < 1:
             raise InvariantError(f"Host {self.id} gave an item of lane {lane}, which was empty.")
         return self._replace(
@@ -90,21 +90,21 @@ class HostSlot(NamedTuple):
         )
 
     def taken(self) -> "HostSlot":
-        """After a claim began."""
+        """Return the slot after a claim began."""
         return self._replace(active=self.active + 1)
 
     def freed(self) -> "HostSlot":
-        """After a claim ended."""
+        """Return the slot after a claim ended."""
         if self.active < 1:
             raise InvariantError(f"Host {self.id} was freed more often than taken.")
         return self._replace(active=self.active - 1)
 
     def rested(self, next_ms: int) -> "HostSlot":
-        """Left alone until `next_ms` at least."""
+        """Return the slot delayed until `next_ms` at least."""
         return self._replace(next_ms=max(self.next_ms, next_ms))
 
     def blocked(self, until_ms: int, now_ms: int) -> "HostSlot":
-        """Blocked until then; an earlier moment does not shorten a block.
+        """Return the slot blocked until then; an earlier moment does not shorten a block.
 
         A moment that is not after `now_ms` lifts it, and ends "down" and a row of refusals.
         """
@@ -113,23 +113,23 @@ class HostSlot(NamedTuple):
         return self._replace(blocked_ms=until_ms) if until_ms > self.blocked_ms else self
 
     def refused(self, until_ms: int) -> "HostSlot":
-        """After one more refusal in a row, blocked until then at least: it answered, so it is up."""
+        """Return the slot after one more refusal in a row, blocked until then at least, and not down."""
         return self._replace(
             blocked_ms=max(until_ms, self.blocked_ms), refusals=self.refusals + 1, down_ms=0
         )
 
     def downed(self, until_ms: int) -> "HostSlot":
-        """After the refusal that made it be down until then at least; the block is lifted."""
+        """Return the slot after the refusal that made it down until then at least; the block is lifted."""
         return self._replace(
             blocked_ms=0, refusals=self.refusals + 1, down_ms=max(until_ms, self.down_ms)
         )
 
     def answered(self) -> "HostSlot":
-        """After a visit that was completed: the host is up, and a row of refusals is over."""
+        """Return the slot after a completed visit: the host is up, and a row of refusals is over."""
         return self._replace(down_ms=0, refusals=0)
 
     def revived(self) -> "HostSlot":
-        """No longer down."""
+        """Return the slot no longer down."""
         return self._replace(down_ms=0)
 
     @property
@@ -138,7 +138,7 @@ class HostSlot(NamedTuple):
         return max(self.next_ms, self.blocked_ms) if self.blocked_ms else self.next_ms
 
     def settled(self, visits_per_host: int) -> "HostSlot":
-        """With `lane`, `ready_ms` and `size` made to say what the rest says."""
+        """Return the slot with the derived `lane`, `ready_ms` and `size` recomputed."""
         return self._replace(
             lane=self.first_lane() if self.active < max(visits_per_host, 1) else None,
             ready_ms=self.blocked_ms if self.down_ms else self._rested_ms,
@@ -192,17 +192,17 @@ _COMPARED = 1_000
 
 
 def extend_lane(db: sqlite3.Connection, host: str, lane: Lane, count: int) -> int | None:
-    """Let `count` new items join the end of a lane that is not empty; the host's number.
+    """Add `count` new items to the end of a lane that is not empty; return the host's number.
 
-    None, and nothing changed, when more than the lane's number would change: a short cut for the
-    commonest change, the same as `HostSlot.pushed` makes it.
+    None, and nothing changed, when more than the lane's count would change: a fast path of
+    `HostSlot.pushed` for the most common change.
     """
     row = db.execute(_GROW[lane], {"host": host, "count": count}).fetchone()
     return None if row is None else int(row[0])
 
 
 def slot_by_id(db: sqlite3.Connection, host_id: int) -> HostSlot:
-    """The slot of that number."""
+    """Read the slot of that number."""
     row = db.execute(f"SELECT {_COLUMNS} FROM hosts WHERE id = ?", (host_id,)).fetchone()
     if row is None:
         raise InvariantError(f"An item names host {host_id}, which has no slot.")
@@ -210,13 +210,13 @@ def slot_by_id(db: sqlite3.Connection, host_id: int) -> HostSlot:
 
 
 def slot_by_name(db: sqlite3.Connection, host: str) -> HostSlot | None:
-    """The host's slot; None when it has none yet."""
+    """Read the host's slot; None when it has none."""
     row = db.execute(f"SELECT {_COLUMNS} FROM hosts WHERE host = ?", (host,)).fetchone()
     return None if row is None else _slot(row)
 
 
 def create_slot(db: sqlite3.Connection, host: str, next_ms: int = 0) -> HostSlot:
-    """A new slot for a host that has none."""
+    """Create a slot for a host that has none."""
     number = db.execute(
         "INSERT INTO hosts (host, next_ms, ready_ms) VALUES (?, ?, ?)", (host, next_ms, next_ms)
     ).lastrowid
@@ -224,7 +224,7 @@ def create_slot(db: sqlite3.Connection, host: str, next_ms: int = 0) -> HostSlot
 
 
 def save_slot(db: sqlite3.Connection, slot: HostSlot, old: HostSlot) -> None:
-    """Write what changed since `old` was read, save what `save_block` writes."""
+    """Write the changes since `old` was read, except those of `save_block`."""
     moved = (slot.lane, slot.ready_ms) != (old.lane, old.ready_ms)
     resized = slot.size != old.size
     values: list[int | None] = [slot.next_ms, slot.active, *slot.waiting, *slot.heads]
@@ -234,7 +234,7 @@ def save_slot(db: sqlite3.Connection, slot: HostSlot, old: HostSlot) -> None:
 
 
 def save_block(db: sqlite3.Connection, slot: HostSlot, reason: str) -> None:
-    """Write the slot's block, whether it is down, and why."""
+    """Write the slot's block and down moments and their reason."""
     db.execute(
         "UPDATE hosts SET blocked_ms = ?, down_ms = ?, refusals = ?, blocked_reason = ? "
         "WHERE id = ?",
@@ -243,7 +243,7 @@ def save_block(db: sqlite3.Connection, slot: HostSlot, reason: str) -> None:
 
 
 def save_back_off(db: sqlite3.Connection, host_id: int, until_ms: int) -> None:
-    """Note until when a refusal blocks the host; 0: none does, an operator's block may."""
+    """Store until when a refusal blocks the host; 0: none does, an operator's block may."""
     db.execute("DELETE FROM back_offs WHERE host_id = ?", (host_id,))
     if until_ms:
         db.execute("INSERT INTO back_offs VALUES (?, ?)", (until_ms, host_id))
@@ -258,7 +258,7 @@ def far_back_offs(db: sqlite3.Connection, limit_ms: int, limit: int) -> list[int
 
 
 def cut_block(db: sqlite3.Connection, slot: HostSlot, until_ms: int) -> HostSlot:
-    """Let the host's back-off end then; return the slot, to be settled and saved."""
+    """Cut the host's back-off to that moment; return the slot, to be settled and saved."""
     cut = slot._replace(blocked_ms=min(slot.blocked_ms, until_ms))
     db.execute("UPDATE hosts SET blocked_ms = ? WHERE id = ?", (cut.blocked_ms, slot.id))
     save_back_off(db, slot.id, cut.blocked_ms)
@@ -266,7 +266,7 @@ def cut_block(db: sqlite3.Connection, slot: HostSlot, until_ms: int) -> HostSlot
 
 
 def save_refusals(db: sqlite3.Connection, slot: HostSlot) -> None:
-    """Write how often the host refused us, and whether it is down."""
+    """Write the number of refusals in a row, and the down moment."""
     db.execute(
         "UPDATE hosts SET refusals = ?, down_ms = ? WHERE id = ?",
         (slot.refusals, slot.down_ms, slot.id),
@@ -276,7 +276,7 @@ def save_refusals(db: sqlite3.Connection, slot: HostSlot) -> None:
 def count_visit(
     db: sqlite3.Connection, host_id: int, duration: timedelta, *, done: int, stored_bytes: int
 ) -> None:
-    """Count a visit to the host; see `HostReport`."""
+    """Add a visit to the host's statistics; see `HostReport`."""
     took = max(duration // timedelta(milliseconds=1), 0)
     db.execute(
         "UPDATE hosts SET done = done + ?, bytes = bytes + ?, busy_ms = busy_ms + ?, "
@@ -288,7 +288,7 @@ def count_visit(
 def first_ready(
     db: sqlite3.Connection, order: Sequence[Lane], now_ms: int
 ) -> tuple[str, HostSlot] | None:
-    """The first host of the first of these lanes that may be asked now; its name and slot."""
+    """Return name and slot of the first host that is ready, in the lanes' order."""
     for lane in order:
         row = db.execute(
             f"SELECT host, {_COLUMNS} FROM hosts WHERE lane = ? AND ready_ms <= ? "
@@ -301,19 +301,19 @@ def first_ready(
 
 
 def block_reason(db: sqlite3.Connection, host_id: int) -> str:
-    """Why the host is blocked or down."""
+    """Return why the host is blocked or down."""
     row = db.execute("SELECT blocked_reason FROM hosts WHERE id = ?", (host_id,)).fetchone()
     return str(row[0])
 
 
 def earliest_turn(db: sqlite3.Connection, lane: Lane) -> int | None:
-    """When the first host that stands for the lane may be asked."""
+    """Return when the first host of the lane is ready; None for an empty lane."""
     row = db.execute("SELECT min(ready_ms) FROM hosts WHERE lane = ?", (lane,)).fetchone()
     return None if row[0] is None else int(row[0])
 
 
 def cut_rests(db: sqlite3.Connection, limit_ms: int, cut_ms: int) -> None:
-    """Let hosts that would rest until after `limit_ms` rest until `cut_ms`; reads all hosts."""
+    """Cut delays that end after `limit_ms` to `cut_ms`; reads all hosts."""
     db.execute(
         "UPDATE hosts SET next_ms = :cut, "
         "ready_ms = CASE WHEN down_ms > 0 THEN blocked_ms ELSE max(:cut, blocked_ms) END "
@@ -323,7 +323,7 @@ def cut_rests(db: sqlite3.Connection, limit_ms: int, cut_ms: int) -> None:
 
 
 def list_blocks(db: sqlite3.Connection, now_ms: int, limit: int) -> list[HostBlock]:
-    """Hosts blocked at that moment, the longest block first."""
+    """List hosts blocked at that moment, the longest block first."""
     rows = db.execute(
         "SELECT host, blocked_ms, blocked_reason FROM hosts "
         "WHERE blocked_ms > 0 AND blocked_ms > ? ORDER BY blocked_ms DESC LIMIT ?",
@@ -333,7 +333,7 @@ def list_blocks(db: sqlite3.Connection, now_ms: int, limit: int) -> list[HostBlo
 
 
 def host_report(db: sqlite3.Connection, host: str, now: datetime) -> HostReport | None:
-    """What is known of the host; None when it has no slot."""
+    """Return the host's report; None when it has no slot."""
     row = db.execute(f"SELECT {_REPORT}, {_COLUMNS} FROM hosts WHERE host = ?", (host,)).fetchone()
     return None if row is None else _report(row, now)
 
@@ -341,7 +341,7 @@ def host_report(db: sqlite3.Connection, host: str, now: datetime) -> HostReport 
 def host_reports(
     db: sqlite3.Connection, order: HostOrder, now: datetime, limit: int
 ) -> list[HostReport]:
-    """At most `limit` hosts in that order; see `Frontier.hosts`."""
+    """List at most `limit` hosts in that order; see `Frontier.hosts`."""
     if order is HostOrder.SLOWEST:
         rows = db.execute(
             f"SELECT {_REPORT}, {_COLUMNS} FROM hosts WHERE mean_ms IS NOT NULL "

@@ -18,14 +18,14 @@ ENDED = {DONE: ItemState.DONE, SKIPPED: ItemState.SKIPPED, DEAD: ItemState.DEAD}
 
 
 class UrlOffer(NamedTuple):
-    """A URL that is offered, and whose turn it takes."""
+    """URL to add, and its slot key."""
 
     item: NewItem
     host: str
 
 
 class OfferCandidate(NamedTuple):
-    """A URL that was offered: its hashed identity key, the number it would get, the offer."""
+    """Offered URL with its hashed identity key and the number it would get."""
 
     identity: bytes
     seq: int
@@ -33,7 +33,7 @@ class OfferCandidate(NamedTuple):
 
 
 class AcceptedOffer(NamedTuple):
-    """An offer that was taken: it gets this number, and a memo of an earlier visit."""
+    """Accepted offer with its number, and the memo of an earlier visit."""
 
     seq: int
     offer: UrlOffer
@@ -41,7 +41,7 @@ class AcceptedOffer(NamedTuple):
 
 
 class QueueEntry(NamedTuple):
-    """An item to be written: all that a row holds when it is queued."""
+    """Row of a new queued item."""
 
     seq: int
     id: bytes
@@ -57,7 +57,7 @@ class QueueEntry(NamedTuple):
 
 
 class ItemLocation(NamedTuple):
-    """Where a known URL stands."""
+    """Number, state and queue position of a known URL."""
 
     seq: int
     host_id: int
@@ -70,7 +70,7 @@ class ItemLocation(NamedTuple):
 
 
 def identity_of(url: str) -> bytes:
-    """128 bits of the hash of the URL's identity key.
+    """Return 128 bits of the hash of the URL's identity key.
 
     Raises:
         BadUrlError: it is no web URL.
@@ -79,14 +79,14 @@ def identity_of(url: str) -> bytes:
 
 
 def last_seq(db: sqlite3.Connection) -> int:
-    """The highest number given so far; 0 for none."""
+    """Return the highest number given so far; 0 for none."""
     return int(db.execute("SELECT ifnull(max(seq), 0) FROM items").fetchone()[0])
 
 
 def insert_unseen(
     db: sqlite3.Connection, candidates: Iterable[OfferCandidate]
 ) -> tuple[list[OfferCandidate], list[OfferCandidate]]:
-    """Enter the URLs into the filter of unique URLs: those that were new, those that were not."""
+    """Insert the URLs into the unique-URL filter; return (new ones, known ones)."""
     fresh: list[OfferCandidate] = []
     known: list[OfferCandidate] = []
     for candidate in candidates:
@@ -96,7 +96,7 @@ def insert_unseen(
 
 
 def locate_item(db: sqlite3.Connection, identity: bytes) -> ItemLocation | None:
-    """Where the URL stands; None when it is unknown."""
+    """Find the URL's item; None when it is unknown."""
     row = db.execute(
         "SELECT i.seq, i.host_id, i.job_id, i.lane, i.place, i.ended, i.ended_ms, i.memo "
         "FROM seen AS s JOIN items AS i ON i.seq = s.seq WHERE s.identity = ?",
@@ -106,13 +106,13 @@ def locate_item(db: sqlite3.Connection, identity: bytes) -> ItemLocation | None:
 
 
 def supersede(db: sqlite3.Connection, identity: bytes, old: int, seq: int) -> None:
-    """Let number `seq` stand for the URL from now on; the ended item becomes history."""
+    """Make number `seq` the URL's item; the ended item becomes history."""
     db.execute("UPDATE seen SET seq = ? WHERE identity = ?", (seq, identity))
     db.execute("UPDATE items SET ended = ? WHERE seq = ?", (SUPERSEDED, old))
 
 
 def write_items(db: sqlite3.Connection, entries: list[QueueEntry], now_ms: int) -> None:
-    """Write new items and queue them; the hosts' slots are the caller's affair."""
+    """Write new items and queue them; the caller updates the hosts' slots."""
     db.executemany(
         "INSERT INTO items (seq, id, url, host_id, job_id, lane, place, hops, hops_off, via, "
         "memo, added_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -125,15 +125,15 @@ def write_items(db: sqlite3.Connection, entries: list[QueueEntry], now_ms: int) 
 
 
 def enqueue(db: sqlite3.Connection, lane: int, host_id: int, place: int, seq: int) -> None:
-    """Put an item that is written into its place in its host's queue."""
+    """Insert a written item into its place in its host's queue."""
     epoch = epoch_of(seq, place)
     db.execute("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", (lane, epoch, host_id, place, seq))
 
 
 def first_in_queue(db: sqlite3.Connection, lane: Lane, head: int, host_id: int) -> tuple[int, int]:
-    """Place and number of the host's first item in the lane, none of which is before epoch `head`.
+    """Return place and number of the host's first item in the lane, from epoch `head` on.
 
-    Epochs without one are passed once: the caller keeps the epoch found as the new head.
+    Empty epochs are passed once: the caller stores the epoch found as the new head.
     """
     epoch, last = head, None
     while last is None or epoch <= last:
@@ -152,7 +152,7 @@ def first_in_queue(db: sqlite3.Connection, lane: Lane, head: int, host_id: int) 
 def remove_from_queue(
     db: sqlite3.Connection, lane: int, host_id: int, place: int, seq: int
 ) -> bool:
-    """Take an item out of its queue; False when it was not in there."""
+    """Remove an item from its queue; False when it was not in there."""
     gone = db.execute(
         "DELETE FROM queue WHERE lane = ? AND epoch = ? AND host_id = ? AND place = ? AND seq = ?",
         (lane, epoch_of(seq, place), host_id, place, seq),
@@ -161,7 +161,7 @@ def remove_from_queue(
 
 
 def end_item(db: sqlite3.Connection, seq: int, ended: int, now_ms: int, outcome: str) -> None:
-    """Write that an item is DONE, SKIPPED or DEAD, and how."""
+    """Write that an item is DONE, SKIPPED or DEAD, with its outcome."""
     db.execute(
         "UPDATE items SET ended = ?, ended_ms = ?, outcome = ? WHERE seq = ?",
         (ended, now_ms, outcome, seq),
@@ -171,7 +171,7 @@ def end_item(db: sqlite3.Connection, seq: int, ended: int, now_ms: int, outcome:
 def read_claimed_item(
     db: sqlite3.Connection, seq: int, host: str, *, token: int, host_down: str = ""
 ) -> tuple[FrontierItem, int]:
-    """The item as a claim with that token hands it out; and the number of its job."""
+    """Return (item for a claim with that token, number of its job)."""
     row = db.execute(
         "SELECT i.id, i.url, i.lane, i.hops, i.via, i.attempts, i.hops_off, i.memo, j.job, j.id "
         "FROM items AS i JOIN jobs AS j ON j.id = i.job_id WHERE i.seq = ?",
@@ -239,13 +239,13 @@ _LOWEST = -(1 << 63)
 
 
 def find_record(db: sqlite3.Connection, identity: bytes) -> ItemRecord | None:
-    """What the books say about the URL; None when it was never added."""
+    """Return the URL's record; None when it was never added."""
     row = db.execute(_BY_SEEN, (identity,)).fetchone()
     return None if row is None else _record(row, _logs(db, row[:1]).get(row[0], ()))
 
 
 def find_records(db: sqlite3.Connection, identities: Sequence[bytes]) -> dict[bytes, ItemRecord]:
-    """What the books say about those of the URLs that were added."""
+    """Return the records of those of the URLs that were added."""
     found: dict[bytes, ItemRecord] = {}
     for start in range(0, len(identities), _AT_ONCE):
         part = identities[start : start + _AT_ONCE]
@@ -258,7 +258,7 @@ def find_records(db: sqlite3.Connection, identities: Sequence[bytes]) -> dict[by
 def list_records(
     db: sqlite3.Connection, state: ItemState, limit: int, host_id: int | None
 ) -> list[ItemRecord]:
-    """At most `limit` items in the state, in the order that `Frontier.ls` promises."""
+    """List at most `limit` items in the state, in the order of `Frontier.ls`."""
     limit = max(limit, 0)
     of_host = () if host_id is None else (host_id,)
     where = "" if host_id is None else "WHERE host_id = ?"
@@ -278,7 +278,7 @@ def list_records(
 def scan_records(
     db: sqlite3.Connection, state: ItemState, cursor: str, limit: int
 ) -> tuple[Sequence[ItemRecord], str]:
-    """Some items in the state and the next cursor; see `Frontier.scan`."""
+    """Return some items in the state and the next cursor; see `Frontier.scan`."""
     part, *key = _parsed(cursor)
     limit = max(limit, 1)
     match state:
@@ -324,7 +324,7 @@ def _scanned(
 
 
 def _parsed(cursor: str) -> list[Any]:
-    """A cursor's part and key; an empty part for the first call."""
+    """Parse a cursor into part and key; an empty part for the first call."""
     part, *key = cursor.split(":")
     try:
         numbers = [int(each) for each in key]
@@ -336,7 +336,7 @@ def _parsed(cursor: str) -> list[Any]:
 
 
 def _queued(db: sqlite3.Connection, limit: int, host_id: int | None) -> list[int]:
-    """Items that may be claimed as far as they go, by lane."""
+    """Return the numbers of queued items without a not-before moment, by lane."""
     if host_id is None:
         return _numbers(db, _QUEUED.format(where="lane >= 0"), limit)
     found: list[int] = []
@@ -359,7 +359,7 @@ def _by_seq(db: sqlite3.Connection, seq: int) -> ItemRecord:
 
 
 def _logs(db: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, list[ClaimAttempt]]:
-    """The attempts at items, oldest first."""
+    """Return the items' attempts, oldest first."""
     found: dict[int, list[ClaimAttempt]] = {}
     query = f"{_LOG} IN ({_marks(numbers)}) ORDER BY seq, number"
     for seq, ending, reason, worker, claimed_ms, ended_ms in db.execute(query, numbers):

@@ -1,9 +1,8 @@
 """Politeness arithmetic: host delays, retry back-off, and the host slot that a URL takes.
 
-Thousands of hosts may live on one machine, which does not get stronger by having many names
-(heritrix3#754). With `politeness.per_address` a URL waits in the slot of its host's address; a host
-without one, because it does not resolve or because only a proxy on the way resolves it, keeps its
-own. The address is that of the moment when the URL was added.
+Thousands of host names may share one server (heritrix3#754). With `politeness.per_address` a URL uses
+the slot of its host's address; a host without one, because it does not resolve or only a remote proxy
+resolves it, keeps its own. The address is looked up when the URL is added.
 """
 
 import asyncio
@@ -24,35 +23,35 @@ _DOUBLINGS = 40
 
 
 def host_delay(duration: timedelta, settings: PolitenessSettings) -> timedelta:
-    """How long a host is left alone after a visit that took `duration`.
+    """Return the host's delay after a visit that took `duration`.
 
-    It is Heritrix's rule: a multiple of what the host needed, at least and at most so long. Where
-    the settings contradict each other the longer delay holds.
+    As in Heritrix: a multiple of the visit's duration, between a minimum and a maximum. Where the
+    settings contradict each other the longer delay applies.
     """
     wanted = max(duration.total_seconds(), 0.0) * settings.delay_factor
     return timedelta(seconds=max(min(wanted, settings.max_delay_s), settings.min_delay_s))
 
 
 def longest_rest(settings: PolitenessSettings) -> timedelta:
-    """No host rests for longer, whatever a visit or a robots.txt asks for."""
+    """Return the longest delay of a host, whatever a visit or a robots.txt asks for."""
     return timedelta(
         seconds=max(settings.min_delay_s, settings.max_delay_s, settings.crawl_delay_limit_s)
     )
 
 
 def longest_back_off(settings: PolitenessSettings) -> timedelta:
-    """Return how long a host that refused us or cannot be reached is left alone at most."""
+    """Return the longest back-off of a host that refused us or cannot be reached."""
     configured = max(settings.host_retry_limit_s, settings.host_down_s)
     return max(timedelta(seconds=configured), RETRY_AFTER_LIMIT)
 
 
 def longest_wait(settings: PolitenessSettings) -> timedelta:
-    """Return how long a queued URL waits for its next attempt at most."""
+    """Return the longest wait of a queued URL for its next attempt."""
     return max(LONGEST_RETRY, longest_back_off(settings))
 
 
 def retry_at(now: datetime, failures: int, settings: FrontierSettings) -> datetime:
-    """When a URL that failed `failures` times (1 or more) is tried again.
+    """Return the moment of the next attempt after `failures` (1 or more) failures of a URL.
 
     The delay doubles with each failure (A04), up to a week.
     """
@@ -62,7 +61,7 @@ def retry_at(now: datetime, failures: int, settings: FrontierSettings) -> dateti
 
 
 def host_retry_at(now: datetime, failures: int, settings: PolitenessSettings) -> datetime:
-    """When a host that refused us `failures` times in a row (1 or more) may be asked again.
+    """Return the moment of the next visit after `failures` (1 or more) refusals of a host in a row.
 
     The delay doubles with each refusal, up to `host_retry_limit_s`.
     """
@@ -75,16 +74,16 @@ PARALLEL_LOOKUPS = 32
 
 
 class SlotAssigner:
-    """Says whose turn URLs take."""
+    """Assigns slot keys to URLs."""
 
     def __init__(self, resolve: Callable[[str], str], *, per_address: bool) -> None:
-        """Take the look-up: the first address of a host; it raises `WeboidError` when there is none."""
+        """Use `resolve`: returns a host's first address, raises `WeboidError` when there is none."""
         self._resolve = resolve
         self._per_address = per_address
         self._free = asyncio.Semaphore(PARALLEL_LOOKUPS)
 
     async def assign(self, items: Iterable[NewItem]) -> list[NewItem]:
-        """The items, each with its host's name for the frontier."""
+        """Return the items, each with its slot key."""
         found = list(items)
         if not self._per_address:
             return found

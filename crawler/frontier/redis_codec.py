@@ -45,33 +45,33 @@ _ERRORS = "surrogatepass"
 
 
 def pack(value: object) -> bytes:
-    """A message for a script; Redis's own MessagePack knows no type for bytes but that of texts."""
+    """Encode a message for a script; Redis's MessagePack has one type for texts and bytes."""
     packed: bytes = msgpack.packb(value, unicode_errors=_ERRORS, use_bin_type=False)
     return packed
 
 
 def unpack(message: bytes) -> Any:
-    """What a script answered; texts are still bytes."""
+    """Decode a script's answer; texts are still bytes."""
     return msgpack.unpackb(message, raw=True, strict_map_key=False)
 
 
 def to_bytes(text: str) -> bytes:
-    """The text, as it is kept."""
+    """Encode a text, lone surrogates included."""
     return text.encode("utf-8", _ERRORS)
 
 
 def to_text(kept: bytes) -> str:
-    """The text that was kept."""
+    """Decode a text of `to_bytes`."""
     return kept.decode("utf-8", _ERRORS)
 
 
 def hash_key(key: str) -> bytes:
-    """The 16 bytes that stand for an identity key."""
+    """Return the 16-byte hash of an identity key."""
     return blake2b(to_bytes(key), digest_size=16).digest()
 
 
 def identity_of(url: str) -> bytes:
-    """The 16 bytes that stand for all spellings of a URL.
+    """Return the 16-byte hash shared by all spellings of a URL.
 
     Raises:
         BadUrlError: it is no web URL.
@@ -80,14 +80,14 @@ def identity_of(url: str) -> bytes:
 
 
 def pack_body(item: NewItem) -> bytes:
-    """What of an item the scripts keep without looking into it."""
+    """Encode the item's fields that the scripts store as an opaque value."""
     return pack((item.url, item.via, item.hops, item.hops_off))
 
 
 def page_id(salt: bytes, identity: bytes, number: int) -> str:
-    """The page's identifier: the same as often as it is asked for, another for another number.
+    """Return the page's identifier, determined by salt, identity and number.
 
-    A UUID of version 8 (RFC 9562, 5.8), made of a hash that nobody else makes without the salt, so
+    A UUID of version 8 (RFC 9562, 5.8), made of a hash that cannot be computed without the salt, so
     that the store need not keep it.
     """
     data = bytearray(
@@ -99,10 +99,10 @@ def page_id(salt: bytes, identity: bytes, number: int) -> str:
 
 
 def parse_cursor(cursor: str) -> tuple[int, str]:
-    """The shard where a scan goes on, and the place within.
+    """Parse a cursor into the shard where a scan continues, and the place within.
 
     Raises:
-        InputError: no scan has told that cursor.
+        InputError: it is no cursor of a scan.
     """
     match = _CURSOR.fullmatch(cursor or "0:0")
     if match is None or int(match[1]) > LAST_SHARD or int(match[2]) >= 1 << 64:
@@ -111,7 +111,7 @@ def parse_cursor(cursor: str) -> tuple[int, str]:
 
 
 def unpack_item(row: list[Any], salt: bytes) -> FrontierItem:
-    """The item that a script tells in its first ten fields."""
+    """Decode the item in the first ten fields of a script's row."""
     identity, number, lane, attempts, token, host, job, memo, down, body = row[:10]
     url, via, hops, hops_off = unpack(body)
     return FrontierItem(
@@ -131,7 +131,7 @@ def unpack_item(row: list[Any], salt: bytes) -> FrontierItem:
 
 
 def unpack_record(row: list[Any], salt: bytes, offset: timedelta) -> ItemRecord:
-    """The record that a script tells; `offset` is how far its clock is ahead of ours."""
+    """Decode the record of a script's row; `offset` is how far its clock is ahead of ours."""
     state, added, ended, outcome, due, worker, claimed, lease, attempts = row[10:]
 
     def moment(count: int) -> datetime | None:
@@ -163,7 +163,7 @@ def _attempts(log: list[bytes], offset: timedelta) -> Iterable[ClaimAttempt]:
 
 
 def unpack_report(row: list[Any], now: datetime, offset: timedelta) -> HostReport:
-    """The report of a host that a script tells, at a moment."""
+    """Decode the report of a host at a moment."""
     name, waiting, active, next_ms, blocked, down, reason, done, stored, busy, mean, failures = row
 
     def future(count: float) -> datetime | None:
@@ -189,17 +189,17 @@ def unpack_report(row: list[Any], now: datetime, offset: timedelta) -> HostRepor
 
 
 class OfferBatch(NamedTuple):
-    """The last arguments of ``add.lua``: columns, as it reads them.
+    """Batch of items as the last arguments of ``add.lua``, in columns.
 
     Attributes:
         identities: sixteen bytes for each item.
-        hosts: names; items refer to them by place, from 1 on.
+        hosts: names; items refer to them by position, from 1 on.
         jobs: the same.
         which: for each item its host.
         lanes: for each item its lane.
         of_job: for each item its job.
-        bodies: for each item what the store does not look into.
-        equal: how many more were offered that equal one of this call.
+        bodies: for each item its opaque value.
+        equal: number of further items that equal one of this call.
     """
 
     identities: bytes
@@ -213,12 +213,12 @@ class OfferBatch(NamedTuple):
 
     @property
     def offered(self) -> int:
-        """How many items the batch stands for."""
+        """Return the number of items that the batch stands for."""
         return len(self.which) + self.equal
 
 
 def pack_offers(items: Iterable[NewItem], size: int) -> list[OfferBatch]:
-    """The items, the first of equal ones, in batches of `size`.
+    """Encode the items, the first of equal ones, in batches of `size`.
 
     Raises:
         BadUrlError: a URL is no web URL.

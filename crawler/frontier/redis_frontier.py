@@ -1,8 +1,8 @@
-"""Frontier shared by several machines: Redis, one Lua script per verb.
+"""Frontier shared by several machines: Redis, one Lua script per method.
 
-An answer that was lost is asked for again. To add, block or give an order twice changes nothing; a
-claim that is lost runs out of its lease; whoever ends a claim says, the second time, that it is the
-second, and is told yes when the first had come through.
+A call whose answer was lost is repeated. Adding, blocking or storing an order twice changes nothing; a
+lost claim's lease expires; a repeated call that ends a claim is marked as such, and returns success
+when the first had taken effect.
 """
 
 import secrets
@@ -43,11 +43,11 @@ _Answer = TypeVar("_Answer")
 
 
 class RedisReports:
-    """The verbs of a frontier that move no item; `RedisFrontier` adds the others.
+    """Frontier methods that move no item; `RedisFrontier` adds the others.
 
     Args:
-        store: where the frontier is.
-        clock: how far the store's clock is ahead.
+        store: the frontier's Redis.
+        clock: the offset of the store's clock.
     """
 
     def __init__(self, store: RedisStore, clock: ServerClock) -> None:
@@ -119,7 +119,7 @@ class RedisReports:
     def ls(
         self, state: ItemState, *, limit: int = 100, host: str | None = None
     ) -> Sequence[ItemRecord]:
-        """See `Frontier.ls`. For one host's ended items all of that state are looked through."""
+        """See `Frontier.ls`. For one host's ended items all items in that state are read."""
         found: list[ItemRecord] = []
         place: int | None = None
         while place != -1 and len(found) < limit:
@@ -215,7 +215,7 @@ class RedisReports:
         self._store.ask("put_note", 0, kind, key, None, None)
 
     def _up(self, moment: datetime | None, now: datetime) -> int | None:
-        """A moment before which nothing may happen, as the server reckons."""
+        """Return a not-before moment in the server's time, in milliseconds, rounded up."""
         return None if moment is None else unix_milliseconds_ceil(moment + self._clock.offset(now))
 
     def _record(self, row: list[Any]) -> ItemRecord:
@@ -238,21 +238,20 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class RedisFrontier(RedisReports):
-    """A `Frontier` in the Redis at `address`, made when there is none.
+    """`Frontier` in the Redis at `address`, created when there is none.
 
-    An addition of more than a thousand URLs is several transactions; bad URLs are noticed before
-    the first.
+    Adding more than a thousand URLs takes several transactions; bad URLs are refused before the first.
 
     Args:
-        address: where (`core.config.database_urls`).
-        politeness: how gently hosts are asked.
+        address: its URL (`core.config.database_urls`).
+        politeness: host delays.
         settings: attempts, leases, retry delays, order and shares of lanes.
-        server_time: reckon in the server's time, so that machines whose clocks differ agree.
-        salt: what page identifiers of a new frontier are made with, 16 bytes.
-        monotonic: a clock that nobody sets.
+        server_time: use the server's time, so that machines whose clocks differ agree.
+        salt: 16 bytes that page identifiers of a new frontier are made with.
+        monotonic: a monotonic clock.
 
     Raises:
-        CollectionVersionError: what is there is another program's or another version's.
+        CollectionVersionError: the data is another program's or another version's.
         TransientError: the server does not answer.
         UnavailableError: it cannot be used.
     """
@@ -280,11 +279,11 @@ class RedisFrontier(RedisReports):
         self.close()
 
     def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         self._store.close()
 
     def save(self, wait: Callable[[float], object] | None = None) -> str:
-        """Let Redis write a copy of one moment (BGSAVE); return its file, empty when it does not tell.
+        """Save a snapshot with BGSAVE; return its file, empty when Redis does not report it.
 
         Raises:
             UnavailableError: the user may not, or Redis could not write it.
@@ -292,7 +291,7 @@ class RedisFrontier(RedisReports):
         return self._store.save(wait or threading.Event().wait)
 
     def check(self) -> list[str]:
-        """What in the server's configuration may lose the frontier, as sentences."""
+        """Return warnings about server settings that may lose the frontier, as sentences."""
         return self._store.warnings()
 
     def add(
@@ -457,7 +456,7 @@ class RedisFrontier(RedisReports):
         self._store.ask("pause", None)
 
     def _not_before(self, moment: datetime | None, now: datetime) -> int | None:
-        """Return the earliest moment of an attempt as scripts take it, at most `longest_wait` away."""
+        """Return the earliest moment of an attempt for scripts, at most `longest_wait` away."""
         latest = now + longest_wait(self._politeness)
         return self._up(None if moment is None else min(moment, latest), now)
 
@@ -470,7 +469,7 @@ class RedisFrontier(RedisReports):
         delay: timedelta | None,
         *how: object,
     ) -> Any:
-        """End the item's claim with a verb; what its script answers."""
+        """End the item's claim with a script; return its answer."""
         claim = item.token, redis_codec.identity_of(item.url)
         took = None if duration is None else duration // _MICROSECOND
         rest = None if delay is None else max(delay // _MICROSECOND, 0)

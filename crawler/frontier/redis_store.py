@@ -1,7 +1,4 @@
-"""Redis connection of the frontier: key space, Lua scripts, server clock, error mapping.
-
-Invariant: the answer is never older than a minute, nor from before our clock was set.
-"""
+"""Redis connection of the frontier: key space, Lua scripts, server clock, error mapping."""
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -30,11 +27,13 @@ _SAMPLES = 3
 
 
 class ServerClock:
-    """The server's clock, looked at now and then.
+    """Offset of the server's clock, measured periodically.
+
+    The offset is never older than a minute, nor from before our clock was set.
 
     Args:
-        server_now: what it says; None: reckon in our own time.
-        monotonic: a clock that nobody sets, in seconds.
+        server_now: returns the server's time; None: use our own time.
+        monotonic: a monotonic clock, in seconds.
     """
 
     def __init__(
@@ -48,14 +47,14 @@ class ServerClock:
 
     @property
     def last(self) -> timedelta:
-        """The last `offset`, for verbs to which no moment is told."""
+        """Return the last `offset`, for methods without a `now` argument."""
         return self._offset
 
     def offset(self, now: datetime) -> timedelta:
-        """What to add to our moments; `now` is the present one.
+        """Return the difference to add to our moments; `now` is the present one.
 
         Raises:
-            whatever asking the server raises.
+            Exception: any error of `server_now`.
         """
         if self._server_now is None:
             return self._offset
@@ -75,7 +74,7 @@ class ServerClock:
     def _measured(
         self, now: datetime, tick: float, server_now: Callable[[], datetime]
     ) -> timedelta:
-        """Of some looks the quickest; it was answered half-way between question and answer."""
+        """Measure the offset several times; the quickest answer counts, at its half-way moment."""
         quickest, offset = float("inf"), timedelta(0)
         for _ in range(_SAMPLES):
             asked = self._monotonic()
@@ -96,12 +95,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class RedisStore:
-    """The frontier's keys at an address, made when there are none. Thread-safe; `close` it.
+    """Frontier's keys at an address, created when there are none. Thread-safe; `close` it.
 
-    Every script is atomic: Redis runs one at a time, and what it wrote is kept or lost as a whole.
+    Every script is atomic: Redis runs one at a time, and keeps or loses its writes as a whole.
 
     Raises:
-        CollectionVersionError: what is there is another program's or another version's.
+        CollectionVersionError: the data is another program's or another version's.
         TransientError: the server does not answer.
         UnavailableError: it cannot be used.
     """
@@ -126,28 +125,28 @@ class RedisStore:
 
     @property
     def salt(self) -> bytes:
-        """What the frontier's identifiers are made with; it was chosen when the keys were made."""
+        """Return the salt of the frontier's identifiers, chosen when the keys were created."""
         return bytes.fromhex(self._made.decode().removeprefix(_MADE))
 
     def ask(self, verb: str, *arguments: object, resent: Sequence[object] | None = None) -> Any:
-        """What the verb's script answers.
+        """Run a script; return its answer.
 
         Args:
             verb: the script.
-            arguments: what it is told.
-            resent: what it is told when it may have run already; None: the same.
+            arguments: its arguments.
+            resent: its arguments when it may have run already; None: the same.
         """
         head = [self._made, self._settings]
         again = None if resent is None else [*head, pack(resent)]
         return self._server.script(verb, self._keys, [*head, pack(arguments)], resent=again)
 
     def time(self) -> datetime:
-        """The server's time."""
+        """Return the server's time."""
         seconds, us = self._server.call("TIME")
         return _EPOCH + timedelta(seconds=int(seconds), microseconds=int(us))
 
     def save(self, wait: Callable[[float], object]) -> str:
-        """Let Redis write its dump file; return where, as far as it tells.
+        """Save Redis's dump file; return its path, empty when Redis does not report it.
 
         Args:
             wait: waits so many seconds.
@@ -177,7 +176,7 @@ class RedisStore:
         return _warnings(self._server, self._address)
 
     def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         self._server.close()
 
     def _open(self, salt: bytes) -> bytes:
@@ -193,9 +192,9 @@ class RedisStore:
 
 
 def durability_warnings(address: RedisAddress) -> list[str]:
-    """What in the server's configuration may lose a frontier, as sentences; nothing is left behind.
+    """Return warnings about server settings that may lose a frontier, as sentences; writes nothing.
 
-    Servers that keep their configuration to themselves are believed.
+    Servers that do not disclose their configuration give no warning.
 
     Raises:
         TransientError, UnavailableError: as `RedisStore`.
@@ -233,10 +232,10 @@ def _snapshots(server: RedisClient) -> bool:
 
 
 def _configured(server: RedisClient, key: str) -> list[str]:
-    """Return what the server's configuration says for the key, if anything.
+    """Return the server's configured values for the key.
 
     Raises:
-        UnavailableError: it keeps that to itself.
+        UnavailableError: the server does not disclose its configuration.
     """
     said = server.call("CONFIG", "GET", key)
     values = list(said.values()) if isinstance(said, dict) else list(said)[1:]
@@ -289,7 +288,7 @@ def _map_other_fault(place: str, words: str) -> WeboidError:
 
 
 def _settings(politeness: PolitenessSettings, settings: FrontierSettings) -> list[object]:
-    """What every script is told, as common.lua reads it."""
+    """Return the settings that every script gets, as common.lua reads them."""
     millisecond = timedelta(milliseconds=1)
     return [
         max(politeness.visits_per_host, 1),

@@ -1,24 +1,24 @@
 """SQLite frontier database: tables, transactions, and counters kept up to date.
 
-The parts that a frontier must keep apart (U12) are tables apart:
+The separate parts of a frontier (U12) are separate tables:
 
 seen      the unique-URL filter: 128 bits of the identity key's hash.
-items     one row a URL, in the order they came; written when added and when ended. What ended and
-          stands (`books.ENDED`) is indexed: `ended % 4 > 0` says so in words that the planner does
-          not take for a range to search.
-queue     what may be claimed as far as the item goes; `lane, epoch` first, so that additions stay
-          close together on disk however many hosts there are. `place` is 0, or random (W40).
-later     what waits for a not-before moment.
+items     one row per URL, in order of arrival; written when added and when ended. Current ended rows
+          (`item_rows.ENDED`) are indexed: the spelling `ended % 4 > 0` keeps the planner from taking it
+          for a range to search.
+queue     claimable items; `lane, epoch` first, so that additions stay close together on disk however
+          many hosts there are. `place` is 0, or random (W40).
+later     items that wait for a not-before moment.
 due       done items that are queued again by themselves, and when.
-claims    who holds what, under which token, until when.
-hosts     the slots; `lane, ready_ms` is the index of hosts by the moment they may next be asked.
+claims    holder, token and lease end of each claim.
+hosts     the slots; `lane, ready_ms` is the index of hosts by the moment of their next visit.
 back_offs until when hosts are blocked by their last refusal; an operator's block is not in it.
 attempts  the log: claims that did not complete their item.
-totals    one row of counts, so that status costs nothing; and the tokens given so far.
+totals    one row of counts, so that status needs no scan; and the tokens given so far.
 jobs      the same by job; items name it by number.
-minutes   what ended in the last hour, by minute.
-orders    what operators want of all workers.
-notes     what workers tell each other.
+minutes   items that ended in the last hour, by minute.
+orders    orders of operators for all workers.
+notes     notes shared between workers.
 """
 
 import fcntl
@@ -211,7 +211,7 @@ _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 class FrontierDatabase:
-    """The frontier's file at `path`, made when it is missing. Any thread may use it.
+    """Frontier's SQLite file at `path`, created when it is missing. Thread-safe.
 
     Raises:
         CollectionVersionError: the file is another program's or another version's.
@@ -245,10 +245,10 @@ class FrontierDatabase:
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[sqlite3.Connection]:
-        """A transaction that writes, alone among all processes; an error undoes all of it.
+        """Open a write transaction, exclusive among all processes; an error rolls it back.
 
-        Killing the process never loses what was committed. A power cut may lose the last commits
-        (the store stays whole), unless one of them was `durable`.
+        Killing the process never loses a commit. A power cut may lose the last commits (the store stays
+        consistent), unless one of them was `durable`.
         """
         with self._lock, self._mapped():
             if durable:
@@ -263,14 +263,14 @@ class FrontierDatabase:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """One consistent view that waits for no writer."""
+        """Open a consistent read view that waits for no writer."""
         with self._lock, self._mapped():
             self._db.execute("BEGIN")
             with _undone_on_error(self._db):
                 yield self._db
 
     def close(self) -> None:
-        """Close the file; twice does no harm."""
+        """Close the file; idempotent."""
         with self._lock:
             self._db.close()
 
@@ -285,7 +285,7 @@ class FrontierDatabase:
         return rows.fetchone() is not None
 
     def _is_empty(self) -> bool:
-        """Whether the tables are still to be made; what is not ours is refused."""
+        """Return True when the tables must be created; a foreign file is refused."""
         version = self._pragma("user_version")
         program = self._pragma("application_id")
         tables = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -303,7 +303,7 @@ class FrontierDatabase:
 
     @contextmanager
     def _mapped(self) -> Iterator[None]:
-        """SQLite's errors as ours, their cause kept."""
+        """Convert SQLite's errors to ours, their cause kept."""
         try:
             yield
         except sqlite3.IntegrityError as error:
@@ -319,7 +319,7 @@ class FrontierDatabase:
 
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """While no other process is here: SQLite does not wait by itself to change a journal's mode."""
+    """Lock the folder against other processes: SQLite does not wait to change a journal's mode."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -360,9 +360,9 @@ _ENDED_STATES = (ItemState.DONE, ItemState.SKIPPED, ItemState.DEAD)
 
 
 class CountChanges:
-    """What one transaction changes in the counts, written at its end.
+    """Changes of the counts in one transaction, written at its end.
 
-    Every move of an item from one state to another is told once.
+    Every change of an item's state is recorded once.
     """
 
     def __init__(self) -> None:
@@ -374,7 +374,7 @@ class CountChanges:
     def moved(
         self, job_id: int, old: ItemState | None, new: ItemState | None, count: int = 1
     ) -> None:
-        """Items of a job went from one state to another; None: they came anew, or are history."""
+        """Count items of a job that changed their state; None: new, or history."""
         job = self._jobs.setdefault(job_id, Counter())
         for state, by in ((old, -count), (new, count)):
             if state is not None:
@@ -384,20 +384,20 @@ class CountChanges:
             self._ended[new] += count
 
     def stored(self, job_id: int, count: int) -> None:
-        """A completed item of the job stored so many bytes."""
+        """Add stored bytes of a completed item to the job."""
         for counts in (self._totals, self._jobs.setdefault(job_id, Counter()), self._ended):
             counts["bytes"] += count
 
     def count(self, name: str, by: int = 1) -> None:
-        """Another column of `totals` changed."""
+        """Add to another column of `totals`."""
         self._totals[name] += by
 
     def rested(self, until_ms: int) -> None:
-        """A host rests until then."""
+        """Record the end of a host's delay."""
         self._rest_ms = max(self._rest_ms, until_ms)
 
     def write(self, db: sqlite3.Connection, now_ms: int) -> None:
-        """Add all of it to the books; what ended did so at that moment."""
+        """Write the counts; items that ended are counted at that moment."""
         _add(db, "UPDATE totals SET {}", self._totals)
         if self._rest_ms:
             db.execute("UPDATE totals SET rest_ms = ?1 WHERE rest_ms < ?1", (self._rest_ms,))
@@ -423,7 +423,7 @@ def _add(db: sqlite3.Connection, query: str, counts: Counter[str], *where: int) 
 
 
 def ensure_job_id(db: sqlite3.Connection, job: str, now_ms: int) -> int:
-    """The job's number; a new job begins now."""
+    """Return the job's number; create a new job that begins now."""
     row = db.execute("SELECT id FROM jobs WHERE job = ?", (job,)).fetchone()
     if row is not None:
         return int(row[0])
@@ -432,13 +432,13 @@ def ensure_job_id(db: sqlite3.Connection, job: str, now_ms: int) -> int:
 
 
 def pause_reason(db: sqlite3.Connection) -> str | None:
-    """Why claims are paused; None when they are not."""
+    """Return why claims are paused; None when they are not."""
     reason: str | None = db.execute("SELECT paused FROM totals").fetchone()[0]
     return reason
 
 
 def read_stats(db: sqlite3.Connection, now_ms: int) -> FrontierStats:
-    """The counts; claims whose lease ran out count as queued."""
+    """Read the counts; claims whose lease ran out count as queued."""
     (expired,) = db.execute("SELECT count(*) FROM claims WHERE lease_ms <= ?", (now_ms,)).fetchone()
     queued, claimed, *rest = db.execute(
         "SELECT queued, claimed, done, skipped, dead, later, due, duplicates, hosts, bytes, "
@@ -448,13 +448,13 @@ def read_stats(db: sqlite3.Connection, now_ms: int) -> FrontierStats:
 
 
 def read_counts(db: sqlite3.Connection) -> dict[ItemState, int]:
-    """Items by state."""
+    """Count items by state."""
     numbers = db.execute(f"SELECT {', '.join(ItemState)} FROM totals").fetchone()
     return dict(zip(ItemState, numbers, strict=True))
 
 
 def read_job_counts(db: sqlite3.Connection, job: str) -> JobCounts:
-    """One job's counts; zeros for one that is unknown."""
+    """Read one job's counts; zeros for an unknown one."""
     row = db.execute(
         "SELECT queued, claimed, done, skipped, dead, bytes, began_ms FROM jobs WHERE job = ?",
         (job,),
@@ -466,7 +466,7 @@ def read_job_counts(db: sqlite3.Connection, job: str) -> JobCounts:
 
 
 def read_minutes(db: sqlite3.Connection, now_ms: int, count: int) -> Sequence[MinuteCounts]:
-    """The last `count` minutes, oldest first."""
+    """Read the last `count` minutes, oldest first."""
     last = now_ms // _MINUTE_MS
     first = last + 1 - max(min(count, _MINUTES_KEPT), 0)
     rows = db.execute(

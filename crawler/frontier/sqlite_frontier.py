@@ -45,13 +45,13 @@ _TIDY_LIMIT = 8
 
 
 def write_order(db: sqlite3.Connection, kind: str, key: str, value: str) -> int:
-    """Keep the order; the new version."""
+    """Store the order; return the new version."""
     db.execute("INSERT OR REPLACE INTO orders VALUES (?, ?, ?)", (kind, key, value))
     return _raise_version(db)
 
 
 def delete_order(db: sqlite3.Connection, kind: str, key: str) -> bool:
-    """Forget the order; False when there was none."""
+    """Delete the order; False when there was none."""
     gone = db.execute("DELETE FROM orders WHERE kind = ? AND key = ?", (kind, key)).rowcount == 1
     if gone:
         _raise_version(db)
@@ -59,14 +59,14 @@ def delete_order(db: sqlite3.Connection, kind: str, key: str) -> bool:
 
 
 def read_orders(db: sqlite3.Connection, kind: str) -> dict[str, str]:
-    """The orders of that kind by key."""
+    """Return the orders of that kind by key."""
     return dict(db.execute("SELECT key, value FROM orders WHERE kind = ? ORDER BY key", (kind,)))
 
 
 def write_note(
     db: sqlite3.Connection, kind: str, key: str, value: str, now_ms: int, until_ms: int | None
 ) -> None:
-    """Keep the note; some that are over make room."""
+    """Store the note; delete some expired ones."""
     db.execute(
         "DELETE FROM notes WHERE rowid IN "
         "(SELECT rowid FROM notes WHERE until_ms IS NOT NULL AND until_ms <= ? LIMIT ?)",
@@ -76,7 +76,7 @@ def write_note(
 
 
 def read_note(db: sqlite3.Connection, kind: str, key: str, now_ms: int) -> str | None:
-    """The note, when it holds."""
+    """Return the note unless it has expired."""
     row = db.execute(
         "SELECT value, until_ms FROM notes WHERE kind = ? AND key = ?", (kind, key)
     ).fetchone()
@@ -86,13 +86,13 @@ def read_note(db: sqlite3.Connection, kind: str, key: str, now_ms: int) -> str |
 
 
 def read_notes(db: sqlite3.Connection, kind: str, now_ms: int) -> dict[str, str]:
-    """The notes of that kind that hold, by key."""
+    """Return the unexpired notes of that kind by key."""
     rows = db.execute("SELECT key, value, until_ms FROM notes WHERE kind = ? ORDER BY key", (kind,))
     return {key: value for key, value, until in rows if until is None or until > now_ms}
 
 
 def delete_note(db: sqlite3.Connection, kind: str, key: str) -> None:
-    """Forget the note."""
+    """Delete the note."""
     db.execute("DELETE FROM notes WHERE kind = ? AND key = ?", (kind, key))
 
 
@@ -102,7 +102,7 @@ def _raise_version(db: sqlite3.Connection) -> int:
 
 
 class SqliteReports:
-    """The verbs of a `Frontier` that move no item; each is one transaction of the store."""
+    """Methods of a `Frontier` that move no item; each is one transaction of the store."""
 
     _store: FrontierDatabase
 
@@ -216,11 +216,11 @@ class SqliteReports:
 
 
 class SqliteFrontier(SqliteReports):
-    """A `Frontier` at `path`, made when it is missing; its folder must exist.
+    """`Frontier` at `path`, created when it is missing; its folder must exist.
 
     Args:
         path: the file (`core.layout.Layout.frontier_db`).
-        politeness: how gently hosts are asked.
+        politeness: host delays.
         settings: attempts, leases, retry delays, order and shares of the lanes.
         new_id: makes page identifiers.
         rng: draws places for the order "random".
@@ -258,7 +258,7 @@ class SqliteFrontier(SqliteReports):
 
     @contextmanager
     def _counted(self, now: datetime) -> Iterator[tuple[sqlite3.Connection, CountChanges]]:
-        """A transaction whose counts are written at its end."""
+        """Open a transaction whose counts are written at its end."""
         changes = CountChanges()
         with self._store.transaction() as db:
             yield db, changes

@@ -1,10 +1,7 @@
 """State transitions of items in the SQLite frontier: queueing, claiming, ending, expiry.
 
-Every step runs within a verb's transaction, keeps the slots as the queues are, and tells the verb's
-`Tally` what it changed.
-
-Every step runs within a verb's transaction, keeps the slots as the queues are, and tells the verb's
-`Tally` what it changed.
+Every step runs within the transaction of a `Frontier` method, keeps the slots consistent with the
+queues, and records its changes in that method's `CountChanges`.
 """
 
 import random
@@ -34,7 +31,7 @@ _MARGIN_MS = CLOCK_MARGIN // _MILLISECOND
 
 @dataclass(frozen=True, slots=True)
 class QueueTransitions:
-    """The steps, by these settings; randomness comes from `new_id` and `rng`."""
+    """Transitions of the queues; randomness comes from `new_id` and `rng`."""
 
     politeness: PolitenessSettings
     settings: FrontierSettings
@@ -43,22 +40,22 @@ class QueueTransitions:
 
     @property
     def longest_rest(self) -> timedelta:
-        """No host rests for longer than that."""
+        """Return the longest delay of a host."""
         return longest_rest(self.politeness)
 
     @property
     def rest_limit_ms(self) -> int:
-        """How far off a rest's end may be, in milliseconds, unless the clock was put back."""
+        """Return how far off a delay's end may be, in milliseconds, unless the clock was put back."""
         return (self.longest_rest + CLOCK_SLACK) // _MILLISECOND
 
     def save(self, db: sqlite3.Connection, slot: HostSlot, old: HostSlot) -> HostSlot:
-        """Settle a slot and write what changed."""
+        """Settle a slot and write its changes."""
         settled = slot.settled(self.politeness.visits_per_host)
         host_slots.save_slot(db, settled, old)
         return settled
 
     def slot_of(self, db: sqlite3.Connection, host: str, tally: CountChanges) -> HostSlot:
-        """The host's slot, a new one if need be."""
+        """Return the host's slot, created if need be."""
         slot = host_slots.slot_by_name(db, host)
         if slot is None:
             tally.count("hosts")
@@ -75,7 +72,7 @@ class QueueTransitions:
         now_ms: int,
         tally: CountChanges,
     ) -> list[AcceptedOffer]:
-        """Of the known URLs those that ended so long ago; open ones move up.
+        """Return offers for known URLs that ended at least `age` ago; open ones move to a higher lane.
 
         One that ended in the future did so before the clock was put back, so it is old enough.
         """
@@ -96,13 +93,13 @@ class QueueTransitions:
 
     @staticmethod
     def undue(db: sqlite3.Connection, seq: int, tally: CountChanges) -> bool:
-        """Let a done item be due no longer; False when it was not."""
+        """Delete the due date of a done item; False when it had none."""
         gone = db.execute("DELETE FROM due WHERE seq = ?", (seq,)).rowcount
         tally.count("due", -gone)
         return gone == 1
 
     def _move_up(self, db: sqlite3.Connection, old: item_rows.ItemLocation, lane: Lane) -> None:
-        """Move an open item to a higher lane; a claimed or delayed one when it comes back."""
+        """Move an open item to a higher lane; a claimed or delayed one when it is queued next."""
         if lane >= old.lane:
             return
         db.execute("UPDATE items SET lane = ? WHERE seq = ?", (lane, old.seq))
@@ -116,7 +113,7 @@ class QueueTransitions:
         now_ms: int,
         tally: CountChanges,
     ) -> None:
-        """Let new items, each with its number and memo, wait for their hosts."""
+        """Queue new items, each with its number and memo, for their hosts."""
         groups = Counter((offer.host, offer.item.lane) for _, offer, _ in offers)
         hosts: dict[str, int] = {}
         for (host, lane), count in groups.items():
@@ -155,13 +152,13 @@ class QueueTransitions:
     # Waiting
 
     def push(self, db: sqlite3.Connection, seq: int, host_id: int, lane: Lane, place: int) -> None:
-        """Put an item back into its place in its host's queue."""
+        """Return an item to its place in its host's queue."""
         item_rows.enqueue(db, lane, host_id, place, seq)
         slot = host_slots.slot_by_id(db, host_id)
         self.save(db, slot.pushed(lane, epoch_of(seq, place)), slot)
 
     def pull(self, db: sqlite3.Connection, item: item_rows.ItemLocation) -> bool:
-        """Take an item out of its host's queue; False when it is not in there."""
+        """Remove an item from its host's queue; False when it is not in there."""
         if not item_rows.remove_from_queue(db, item.lane, item.host_id, item.place, item.seq):
             return False
         slot = host_slots.slot_by_id(db, item.host_id)
@@ -171,7 +168,7 @@ class QueueTransitions:
     def discard(
         self, db: sqlite3.Connection, identity: bytes, now_ms: int, reason: str, tally: CountChanges
     ) -> bool:
-        """Let a queued item be skipped, or a done one no longer be due; False when it is neither."""
+        """Skip a queued item, or delete a done one's due date; False when neither applies."""
         old = item_rows.locate_item(db, identity)
         if old is None:
             return False
@@ -196,7 +193,7 @@ class QueueTransitions:
         *,
         now: datetime,
     ) -> None:
-        """Let an item that is no longer claimed wait for its moment, at most `longest_wait`."""
+        """Delay an item that is no longer claimed until its moment, at most `longest_wait`."""
         due_ms = unix_milliseconds_ceil(min(moment, now + longest_wait(self.politeness)))
         db.execute("INSERT INTO later VALUES (?, ?, ?)", (due_ms, seq, host_id))
         tally.count("later")
@@ -206,7 +203,7 @@ class QueueTransitions:
         return self.settings.order == "random"
 
     def _place(self) -> int:
-        """Where a new item or host stands in random order; 0: where it comes."""
+        """Return the place of a new item or host: random in random order, else 0."""
         return self.rng.getrandbits(_PLACE_BITS) + 1 if self._random else 0
 
 
@@ -219,7 +216,7 @@ TIDY_LIMIT = 1_000
 
 
 class ClaimRow(NamedTuple):
-    """A claim as the books have it."""
+    """Stored claim."""
 
     token: int
     seq: int
@@ -244,7 +241,7 @@ FROM claims AS c JOIN items AS i ON i.seq = c.seq
 
 @dataclass(frozen=True, slots=True)
 class HostUsage:
-    """How a visit used its host; see `Frontier`."""
+    """Use of a host by a visit; see `Frontier`."""
 
     duration: timedelta | None = None
     delay: timedelta | None = None
@@ -256,18 +253,18 @@ HOST_NOT_ASKED = HostUsage(delay=timedelta(0))
 
 @dataclass(frozen=True, slots=True)
 class ClaimTransitions:
-    """The steps; items go by these moves."""
+    """Transitions of claims; items are moved by `QueueTransitions`."""
 
     moves: QueueTransitions
 
     def lease_end(self, now_ms: int) -> int:
-        """When a lease that begins now runs out."""
+        """Return when a lease that begins now runs out."""
         return now_ms + round(self.moves.settings.lease_s * 1000)
 
     def first_ready(
         self, db: sqlite3.Connection, token: int, now_ms: int
     ) -> tuple[str, HostSlot, Lane] | None:
-        """From which host, and which of its lanes, the claim with that token takes."""
+        """Return host, slot and lane that the claim with that token takes from."""
         order = lane_order(
             token,
             high_every=self.moves.settings.high_every,
@@ -310,7 +307,7 @@ class ClaimTransitions:
         return item
 
     def held(self, db: sqlite3.Connection, item: FrontierItem) -> ClaimRow | None:
-        """The claim that the item was handed out under; None when it is void."""
+        """Return the claim of the item's token; None when it is void."""
         row = db.execute(f"{_CLAIM_ROW} WHERE c.token = ?", (item.token,)).fetchone()
         held = None if row is None else ClaimRow._make(row)
         return held if held is not None and held.id == UUID(item.id).bytes else None
@@ -325,7 +322,7 @@ class ClaimTransitions:
         *,
         answered: bool = False,
     ) -> bool:
-        """End a claim: its token is void, its host rests; False when the host was not asked."""
+        """End a claim: void its token, delay its host; False when the host received no request."""
         slot = host_slots.slot_by_id(db, held.host_id)
         freed = slot.freed()
         asked = usage.delay is None or usage.delay > timedelta(0)
@@ -345,7 +342,7 @@ class ClaimTransitions:
 
     @staticmethod
     def took(held: ClaimRow, usage: HostUsage, finished: datetime) -> timedelta:
-        """How long the visit kept its host busy."""
+        """Return how long the visit kept its host busy."""
         if usage.duration is not None:
             return usage.duration
         return finished - to_moment(held.claimed_ms)
@@ -360,7 +357,7 @@ class ClaimTransitions:
         *,
         completed: bool = False,
     ) -> None:
-        """End a claim that counts as an attempt; a visit counts for its host."""
+        """End a claim that counts as an attempt; add the visit to the host's statistics."""
         if self.free(db, held, usage, now, tally, answered=completed):
             took = self.took(held, usage, now)
             host_slots.count_visit(
@@ -371,7 +368,7 @@ class ClaimTransitions:
     # Tidying up
 
     def tidy(self, db: sqlite3.Connection, now_ms: int, tally: CountChanges) -> None:
-        """Queue what waited for this moment; cut what waits too long since the clock was put back."""
+        """Queue items whose moment has come; cut waits that are too long since the clock was put back."""
         # Let nothing wait for longer than it ever may: the clock was put back since it began.
         limit_ms = now_ms + self.moves.rest_limit_ms
         if db.execute("SELECT rest_ms FROM totals").fetchone()[0] > limit_ms:
@@ -418,7 +415,7 @@ class ClaimTransitions:
         return longest_back_off(self.moves.politeness) // _MILLISECOND
 
     def _cut_down(self, db: sqlite3.Connection, slot: HostSlot, now_ms: int) -> HostSlot:
-        """Return the slot, down for no longer than a host ever is."""
+        """Return the slot with "down" cut to its longest duration."""
         latest_ms = now_ms + self._longest_back_off_ms
         if slot.down_ms <= latest_ms + _MARGIN_MS:
             return slot
@@ -427,7 +424,7 @@ class ClaimTransitions:
         return cut
 
     def _promote(self, db: sqlite3.Connection, now_ms: int, tally: CountChanges) -> None:
-        """Let items wait for their hosts that waited for their moment."""
+        """Queue items whose not-before moment has come."""
         rows = db.execute(
             "SELECT i.seq, i.host_id, i.lane, i.place FROM later AS l "
             "JOIN items AS i ON i.seq = l.seq WHERE l.due_ms <= ? ORDER BY l.due_ms LIMIT ?",

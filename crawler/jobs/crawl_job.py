@@ -1,8 +1,8 @@
 """Crawl job: name, seeds, lane and settings, as stored in the frontier.
 
-A job travels through the frontier as an order, so that every worker on every machine knows it. What
-belongs to the machine (proxy, egress, browser, frontier) is the worker's own; what belongs to the
-crawl (`JOB_GROUPS` and the sheets) is the job's.
+A job is an order of the frontier, so that every worker on every machine has it. Machine settings
+(proxy, egress, browser, frontier) are the worker's own; crawl settings (`JOB_GROUPS` and the sheets)
+are the job's.
 """
 
 import json
@@ -31,14 +31,14 @@ _CONTROLS = re.compile("[\x00-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One crawl.
+    """Crawl job.
 
     Attributes:
         name: letters, digits, dots, hyphens and underscores.
         seeds: fetch keys.
-        settings: those of `JOB_GROUPS` and the sheets count.
-        lane: where its seeds and the links it finds are queued.
-        made_at: when it was first given.
+        settings: of these `JOB_GROUPS` and the sheets apply.
+        lane: the lane of its seeds and the links it finds.
+        made_at: when it was first submitted.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Job:
     made_at: datetime
 
     def to_json(self) -> str:
-        """The job as an order's value."""
+        """Encode the job as an order's value."""
         return json.dumps(
             {
                 "version": JOB_VERSION,
@@ -62,7 +62,7 @@ class Job:
 
 
 def parse_job(name: str, text: str) -> Job:
-    """The job that `Job.to_json` wrote.
+    """Parse a job from `Job.to_json`.
 
     Raises:
         ConfigError: it is none, of another version, or its settings cannot be used; the text names
@@ -88,7 +88,7 @@ def parse_job(name: str, text: str) -> Job:
 
 
 def check_job_name(name: str) -> str:
-    """The name of a job.
+    """Return the job name if it is valid.
 
     Raises:
         InputError: it is no name.
@@ -97,7 +97,7 @@ def check_job_name(name: str) -> str:
 
 
 def derive_job_name(seeds: Sequence[str]) -> str:
-    """The name of a crawl that was given none: the same seeds give the same name.
+    """Return a name for a crawl without one, determined by its seeds.
 
     >>> derive_job_name(["https://example.org/wiki/"])
     'example.org-0f095c'
@@ -108,12 +108,12 @@ def derive_job_name(seeds: Sequence[str]) -> str:
 
 
 def overlay_job(local: Settings, job: Settings) -> Settings:
-    """The settings for a job's pages on this machine."""
+    """Return the settings for a job's pages on this machine."""
     return replace(local, **{name: getattr(job, name) for name in (*JOB_GROUPS, "sheets")})
 
 
 def settings_text(settings: Settings) -> str:
-    """What a job keeps of the settings, as TOML; `core.config.settings.parse_settings` reads it."""
+    """Format a job's settings as TOML; `core.config.settings.parse_settings` reads it."""
     default, lines = Settings(), []
     for name in JOB_GROUPS:
         group, usual = getattr(settings, name), getattr(default, name)
@@ -132,7 +132,7 @@ def settings_text(settings: Settings) -> str:
 
 
 def toml_value(value: object) -> str:
-    """A setting's value as TOML."""
+    """Format a setting's value as TOML."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -1,12 +1,12 @@
 """Settings in force for a URL: machine, job, sheets, redirected seeds and ordered repairs.
 
-An order names such a URL, so that every worker on every machine knows it; the item keeps its job, its
-host and its turn. What the profile of repairs says of visits is laid over the item's own settings, and
-payloads are kept in a dedup bucket of the repair's own: with the usual one a revisit record would point
-to the very payload that is damaged. Politeness, robots and scope hold as for any visit.
+Jobs, sheets, repairs and redirected seeds are orders in the frontier, so that every worker on every
+machine has them. `FrontierStats.version` shows when one of them has changed; it is polled every
+`ORDERS_POLL_S`, so a change reaches every worker within a second.
 
-Jobs, sheets, repairs and redirected seeds are orders in the frontier. `FrontierStats.version` says when one of
-them has changed; it is looked at every `ORDERS_POLL_S`, so a change reaches every worker within a second.
+A repair keeps the item's job, host slot and place. Its profile's visit settings override the item's
+own, and payloads use a dedup bucket of the repair: with the usual one a revisit record would refer to
+the very payload that is damaged. Politeness, robots and scope apply as for any visit.
 """
 
 import json
@@ -41,14 +41,14 @@ _BUCKET_LIMIT = 100
 
 @dataclass(frozen=True, slots=True)
 class RepairVisit:
-    """How the next visit of a URL is made.
+    """Parameters of a URL's next visit that repairs an earlier capture.
 
     Attributes:
-        page_id: of the capture that is to be made good.
+        page_id: of the capture to repair.
         bucket: the dedup bucket.
         login: the name of the login that the page was captured with; empty: without.
-        profile: the profile that is laid over the item's settings.
-        item_before: the id that the URL's item had when this was ordered; one of another id was queued
+        profile: the profile that overrides the item's settings.
+        item_before: the id of the URL's item when this was ordered; an item with another id was queued
             for it. Empty: there was none.
     """
 
@@ -59,11 +59,11 @@ class RepairVisit:
     item_before: str = ""
 
     def to_json(self) -> str:
-        """The repair as an order's value; `parse_repair` reads it."""
+        """Encode the repair as an order's value; `parse_repair` reads it."""
         return json.dumps(asdict(self), ensure_ascii=False)
 
     def lay_over(self, settings: Settings) -> Settings:
-        """The settings of the visit; without the profile, where this machine has none of that name."""
+        """Return the visit's settings; a profile that this machine does not have is ignored."""
         try:
             settings = overlay_profile(settings, self.profile, REPAIR_GROUPS)
         except ConfigError as error:
@@ -74,7 +74,7 @@ class RepairVisit:
 
 
 def parse_repair(text: str) -> RepairVisit:
-    """The repair that `Repair.to_json` wrote; keys it does not know are left out.
+    """Parse a repair from `RepairVisit.to_json`; unknown keys are ignored.
 
     Raises:
         InputError: it is none.
@@ -94,7 +94,7 @@ def parse_repair(text: str) -> RepairVisit:
 
 
 def bucket_for(now: datetime) -> str:
-    """A bucket that nothing was kept in before.
+    """Return the name of a new dedup bucket.
 
     >>> bucket_for(datetime(2026, 11, 22, 1, 40, 7, 123456))
     'repair-20261122014007123'
@@ -103,17 +103,17 @@ def bucket_for(now: datetime) -> str:
 
 
 def order_repair(frontier: Frontier, url: str, repair: RepairVisit) -> None:
-    """Let the next visit of the URL be that repair."""
+    """Store an order that makes the next visit of the URL that repair."""
     frontier.give_order(REPAIR_ORDER, identity_key(url), repair.to_json())
 
 
 def cancel_repair(frontier: Frontier, url: str) -> None:
-    """Let visits of the URL be as they were."""
+    """Delete the order of a URL's repair."""
     frontier.take_back(REPAIR_ORDER, identity_key(url))
 
 
 def read_repairs(frontier: Frontier) -> dict[str, RepairVisit]:
-    """The repairs that are ordered, by identity key; what cannot be read is told and left out."""
+    """Read the ordered repairs by identity key; unreadable ones are logged and left out."""
     found = {}
     for key, text in frontier.orders(REPAIR_ORDER).items():
         try:
@@ -124,18 +124,18 @@ def read_repairs(frontier: Frontier) -> dict[str, RepairVisit]:
 
 
 class RepairRule:
-    """A `Rule`: a repair is made as whom the page was captured, and leads nowhere.
+    """`VisitRule` of repairs: made with the capture's login, and without following links.
 
-    Its links were followed, or left, when the page was captured first.
+    The page's links were decided on when it was captured first.
     """
 
     def __init__(self, repair_of: Callable[[str], RepairVisit | None], logins: SiteLogins) -> None:
-        """Take what says which repair a URL's next visit is, and the logins of the run."""
+        """Store the lookup of a URL's ordered repair, and the logins of the run."""
         self._repair_of = repair_of
         self._logins = logins
 
     async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:  # noqa: ARG002 a rule
-        """Against a visit with another login than the page was captured with."""
+        """Refuse a visit with another login than the page was captured with."""
         repair = self._repair_of(item.url)
         if repair is None:
             return ALLOW_VISIT
@@ -154,7 +154,7 @@ class RepairRule:
     async def after(
         self, item: FrontierItem, captured: CaptureResult, aftermath: FollowUp, *, now: datetime
     ) -> None:
-        """Leave out what the page links to."""
+        """Remove the page's links."""
         del captured, now
         if self._repair_of(item.url) is not None:
             aftermath.links.clear()
@@ -168,13 +168,13 @@ REDIRECTED_SEEDS_LIMIT = 1_000
 
 @dataclass(slots=True)
 class _EffectiveSettings:
-    """What holds for one job, or for lists; made anew when an order changes.
+    """Settings of one job, or of lists; rebuilt when an order changes.
 
     Attributes:
         base: the settings without sheets.
         sheets: by prefix, the live ones included.
-        territory: where the job's seeds are; None for lists.
-        by_sheets: the settings and the scope for each combination of sheets that was met.
+        territory: the URLs that the job's seeds span; None for lists.
+        by_sheets: the settings and the scope, cached for each combination of sheets.
     """
 
     base: Settings
@@ -185,16 +185,16 @@ class _EffectiveSettings:
 
 @dataclass(frozen=True, slots=True)
 class _JobOrders:
-    """What the orders said when they were last read; replaced as a whole.
+    """Orders as last read; replaced as a whole.
 
     Attributes:
         texts: the orders of jobs, by name.
         jobs: those that could be read, by name.
         faults: why a job cannot be read, by name.
-        moved: where seeds redirect to, by job and seed.
+        moved: the targets of redirected seeds, by job and seed.
         live: the sheets that were set while the crawl runs.
-        repairs: how the next visits of some URLs are made, by identity key.
-        settled: what holds for each job, filled on use.
+        repairs: the ordered repairs, by identity key.
+        settled: settings of each job, filled on use.
     """
 
     texts: dict[str, str] = field(default_factory=dict)
@@ -207,14 +207,14 @@ class _JobOrders:
 
 
 class JobSettings:
-    """Looks settings up, per item; cheap enough to be asked for every link, from any thread."""
+    """Lookup of settings per item; cheap enough to be called for every link. Thread-safe."""
 
     def __init__(self, frontier: Frontier, local: Settings, *, clock: Clock) -> None:
-        """Take what is needed, and read nothing yet.
+        """Store the dependencies; nothing is read.
 
         Args:
-            frontier: where the orders are.
-            local: this machine's settings, which hold as a whole for what belongs to no job.
+            frontier: holds the orders.
+            local: this machine's settings, which apply as a whole to items without a job.
             clock: the time.
         """
         self._frontier = frontier
@@ -226,10 +226,10 @@ class JobSettings:
         self._territories: dict[str, tuple[Job, dict[str, str], SeedTerritory]] = {}
 
     def look(self) -> None:
-        """Read the orders when they have changed since; at most every `ORDERS_POLL_S`.
+        """Read the orders when they have changed; at most every `ORDERS_POLL_S`.
 
         Raises:
-            TransientError: the frontier is away.
+            TransientError: the frontier does not answer.
         """
         moment = self._clock.monotonic()
         if moment < self._looked_at + ORDERS_POLL_S:
@@ -241,44 +241,44 @@ class JobSettings:
         self._looked_at = moment
 
     def settings_for(self, url: str, job: str) -> Settings:
-        """What holds for a fetch key in a job; an unknown job and the empty one are a list.
+        """Return the settings for a fetch key in a job; an unknown or empty job counts as a list.
 
-        While the frontier is away, what was known last.
+        While the frontier does not answer, the last known orders apply.
         """
         return self._for(url, job)[0]
 
     def scope_for(self, url: str, job: str) -> Scope:
-        """Decides on a fetch key as a link of the job; for a list, what is excluded."""
+        """Return the scope for a fetch key as a link of the job; for a list, only the exclusions."""
         return self._for(url, job)[1]
 
     def job(self, name: str) -> Job | None:
-        """The job of that name; None when there is none, or it cannot be read."""
+        """Return the job of that name; None when there is none, or it cannot be read."""
         self._look_if_it_answers()
         return self._known.jobs.get(name)
 
     def fault(self, name: str) -> str:
-        """Why the job cannot be read; empty when it can, or is not there."""
+        """Return why the job cannot be read; empty when it can, or does not exist."""
         return self._known.faults.get(name, "")
 
     def repair_of(self, url: str) -> RepairVisit | None:
-        """How the next visit of the URL makes good an earlier one; None when it is a usual one."""
+        """Return the repair that is ordered for the URL's next visit; None for a usual visit."""
         self._look_if_it_answers()
         repairs = self._known.repairs
         return repairs.get(identity_key(url)) if repairs else None
 
     def lane(self, name: str) -> Lane:
-        """Where the job's links are queued."""
+        """Return the lane of the job's links."""
         job = self._known.jobs.get(name)
         return Lane.STANDARD if job is None else job.lane
 
     def move_seed(self, job: str, seed: str, target: str) -> None:
-        """Let the scope be seen from where the seed redirects to as well; on all machines.
+        """Add the target of a seed's redirect to the scope, on all machines.
 
         Only where that changes something, and for at most `REDIRECTED_SEEDS_LIMIT` seeds of a job: each is an
         order that every worker reads.
 
         Raises:
-            TransientError: the frontier is away.
+            TransientError: the frontier does not answer.
         """
         known = self._known
         moved = known.moved.get(job, {})
@@ -333,7 +333,7 @@ class JobSettings:
         )
 
     def _territory(self, job: Job, moved: dict[str, str]) -> SeedTerritory:
-        """The job's; with many seeds it is costly to make, so the last one is used while it holds."""
+        """Return the job's territory; the last one is cached, as many seeds make it costly."""
         last = self._territories.get(job.name)
         if last is None or last[0] is not job or last[1] != moved:
             seeds = (*job.seeds, *moved.values())
@@ -342,7 +342,7 @@ class JobSettings:
         return last[2]
 
     def _read(self) -> _JobOrders:
-        """Read all orders that matter here; what cannot be read is told and left out."""
+        """Read all relevant orders; unreadable ones are logged and left out."""
         jobs: dict[str, Job] = {}
         faults: dict[str, str] = {}
         before, texts = self._known, self._frontier.orders(JOB_ORDER)
@@ -360,7 +360,7 @@ class JobSettings:
 
 
 def live_sheets(frontier: Frontier) -> list[Sheet]:
-    """The sheets that were set while the crawl runs; what cannot be read is told and left out."""
+    """Read the sheets that were set while the crawl runs; unreadable ones are logged and left out."""
     found = []
     for prefix, text in frontier.orders(SHEET_ORDER).items():
         try:
@@ -371,10 +371,10 @@ def live_sheets(frontier: Frontier) -> list[Sheet]:
 
 
 def parse_live_sheet(prefix: str, text: str) -> Sheet:
-    """The sheet in an order.
+    """Parse the sheet in an order.
 
     Raises:
-        ConfigError: it is none, or changes what this program does not know.
+        ConfigError: it is none, or sets keys unknown to this version.
     """
     try:
         document = json.loads(text)
@@ -386,7 +386,7 @@ def parse_live_sheet(prefix: str, text: str) -> Sheet:
 
 
 def _redirected_seeds(orders: dict[str, str]) -> dict[str, dict[str, str]]:
-    """Where seeds redirect to, by job and seed."""
+    """Return the targets of redirected seeds, by job and seed."""
     found: dict[str, dict[str, str]] = {}
     for key, target in orders.items():
         job, _, seed = key.partition(" ")

@@ -1,14 +1,13 @@
-"""Files of URLs and of URL patterns, read line by line with faults named by line.
+"""Files of URLs and of URL patterns, read line by line; invalid lines are reported by number.
 
-`read_list` holds the list in memory, each URL once; `ListFile` reads lists of any length as a stream.
+`read_list` holds a URL list in memory, each URL once; `ListFile` reads lists of any length as a stream.
 
-A plain list has one pattern a line (`core.url_patterns`); what follows a ``#`` at the line's
-beginning or after white space is a comment. A list whose name ends in ``.spamlist``, or whose first
+A blocklist in plain format has one pattern per line (`core.url_patterns`); a ``#`` at the line's
+beginning or after white space starts a comment. A list whose name ends in ``.spamlist``, or whose first
 line is ``# format: mediawiki``, is read as MediaWiki's Spam blacklist: each line is a regular
-expression for the host and what follows, ``#`` begins a comment anywhere, and letter case does not
-count. A line that cannot be used is named by its number, and the rest goes on.
-
-A list that changes is read again within `LISTS_POLL_S`; one that cannot be read any more holds on as it was.
+expression for the host and what follows, ``#`` starts a comment anywhere, and letter case does not
+count. Changed lists are read again within `LISTS_POLL_S`; a list that cannot be read any more keeps its
+last content.
 """
 
 import asyncio
@@ -36,7 +35,7 @@ TEXT_SHOWN_CHARS = 120
 
 @dataclass(frozen=True, slots=True)
 class ListLineProblem:
-    """A line that is no URL.
+    """Line of a list that is invalid.
 
     Attributes:
         source: the list's name.
@@ -56,7 +55,7 @@ class ListLineProblem:
 
 @dataclass(frozen=True, slots=True)
 class ParsedUrlList:
-    """What a list says.
+    """Parsed URL list.
 
     Attributes:
         urls: fetch keys in the list's order, each identity once.
@@ -70,7 +69,7 @@ class ParsedUrlList:
 
 
 def parse_lines(lines: Iterable[str], *, source: str) -> ParsedUrlList:
-    """The URLs in the lines; blank lines and lines that begin with ``#`` are left out."""
+    """Parse the URLs in the lines; blank lines and lines that begin with ``#`` are skipped."""
     urls: dict[str, str] = {}
     problems = []
     duplicates = 0
@@ -100,13 +99,13 @@ def _parsed(lines: Iterable[str], source: str) -> Iterator[str | ListLineProblem
 
 
 def read_list(name: str) -> ParsedUrlList:
-    """The list in the file `name`, or on standard input when it is ``-``.
+    """Read the list in the file `name`, or from standard input when it is ``-``.
 
-    Bytes that are no UTF-8 are kept as a browser would send them, so that one odd line does not
-    lose the list.
+    Bytes that are no UTF-8 are kept as a browser would send them, so that one such line does not
+    invalidate the list.
 
     Raises:
-        InputError: the file cannot be read, or holds no line with anything on it.
+        InputError: the file cannot be read, or holds no line with content.
     """
     with ListFile(name) as file:
         found = parse_lines(file.lines(), source=file.source)
@@ -116,10 +115,10 @@ def read_list(name: str) -> ParsedUrlList:
 
 
 class ListFile:
-    """A list in a file, or on standard input when its name is ``-``; iterate it as often as wanted.
+    """URL list in a file, or on standard input for the name ``-``; may be iterated repeatedly.
 
-    Yields fetch keys and problems in the list's order, duplicates included. Takes memory for a line,
-    not for the list; standard input is copied to a temporary file first. A context manager.
+    Yields fetch keys and problems in the list's order, duplicates included. Needs memory for one line;
+    standard input is copied to a temporary file first. A context manager.
 
     Raises:
         InputError: the file cannot be read.
@@ -151,7 +150,7 @@ class ListFile:
         return _parsed(self.lines(), self.source)
 
     def empty(self) -> InputError:
-        """Return the error that says that no line holds anything."""
+        """Return the error for a list without content."""
         return InputError(f"{self.source} is empty: it holds no line with a URL.")
 
     def lines(self) -> Iterator[str]:
@@ -176,7 +175,7 @@ class ListFile:
 
 
 def _decoded(line: bytes) -> str:
-    """The line as text, each judged by itself: an old one must not garble its neighbours."""
+    """Decode one line by itself, so that one old encoding does not garble other lines."""
     for encoding in ("utf-8", "windows-1252"):
         with contextlib.suppress(UnicodeDecodeError):
             return line.decode(encoding)
@@ -184,7 +183,7 @@ def _decoded(line: bytes) -> str:
 
 
 class GivenUrls:
-    """The URLs of a command line and of a list file, as a stream that may be read several times.
+    """URLs of a command line and of a list file, as a stream that may be read several times.
 
     A context manager. Duplicates are left to the frontier.
 
@@ -192,13 +191,13 @@ class GivenUrls:
         urls: the command line's.
         list_file: the list; None: there is none.
         told: called with a sentence for each line that is no URL, at the first reading.
-        needed: refuse when neither was given.
+        needed: raise when neither is present.
 
     Attributes:
-        good, bad: URLs and faulty lines of the latest reading.
+        good, bad: URLs and invalid lines of the latest reading.
 
     Raises:
-        InputError: neither was given, or the list cannot be read.
+        InputError: there are neither URLs nor a list, or the list cannot be read.
     """
 
     def __init__(
@@ -235,7 +234,7 @@ class GivenUrls:
         self._told = lambda _text: None
 
     def require_some(self) -> None:
-        """Raise InputError when the latest reading brought no URL."""
+        """Raise InputError when the latest reading yielded no URL."""
         if self.good:
             return
         if not self.bad and self._file is not None:
@@ -257,19 +256,19 @@ log = logging.getLogger(__name__)
 
 
 class BlocklistLine(NamedTuple):
-    """A line of a list: what is refused by it."""
+    """Line of a blocklist."""
 
     source: str
     line: int
 
     def __str__(self) -> str:
-        """As reasons cite it."""
+        """Format the line for reasons."""
         return f"{self.source}, line {self.line}"
 
 
 @dataclass(frozen=True, slots=True)
 class BlocklistProblems:
-    """Lines that could not be used.
+    """Invalid lines of a blocklist.
 
     Attributes:
         kept: the first of them.
@@ -282,12 +281,12 @@ class BlocklistProblems:
 
 @dataclass(slots=True)
 class UrlBlocklists:
-    """What all lists refuse. `read_lists` makes it.
+    """Content of all blocklists. `read_lists` makes it.
 
     Attributes:
         sources: the lists' names, in their order.
-        lines: how many can be used.
-        problems: those that cannot.
+        lines: number of valid lines.
+        problems: the invalid ones.
     """
 
     sources: tuple[str, ...] = ()
@@ -297,7 +296,7 @@ class UrlBlocklists:
     _table: PatternTable[int] = field(default_factory=PatternTable)
 
     def refusing(self, target: PatternTarget) -> BlocklistLine | None:
-        """The most specific line that names the URL; None when none does."""
+        """Return the most specific line that matches the URL; None when none does."""
         found = self._table.find(target)
         if not found:
             return None
@@ -306,7 +305,7 @@ class UrlBlocklists:
 
 
 def read_lists(paths: Sequence[str]) -> UrlBlocklists:
-    """The lists in these files.
+    """Read the blocklists in these files.
 
     Raises:
         ConfigError: one of them cannot be read; the text names it.
@@ -328,13 +327,13 @@ def read_lists(paths: Sequence[str]) -> UrlBlocklists:
 
 
 class BlocklistCache:
-    """The lists as they are now. Used from one event loop."""
+    """Cache of the blocklists, refreshed on change. Used from one event loop."""
 
     def __init__(self, paths: Sequence[str]) -> None:
-        """Name the files; `refresh` reads them.
+        """Store the paths; `refresh` reads the files.
 
         Raises:
-            ConfigError: one of them cannot be read: better now than for each page.
+            ConfigError: one of them cannot be read.
         """
         self._paths = tuple(paths)
         for path in self._paths:
@@ -377,7 +376,7 @@ class BlocklistCache:
         return self._looked_at is not None and monotonic - self._looked_at < LISTS_POLL_S
 
     def _signature(self) -> list[tuple[int, int, int] | None]:
-        """What changes when one of the files does."""
+        """Return values that change when one of the files does."""
         found: list[tuple[int, int, int] | None] = []
         for path in self._paths:
             try:
@@ -390,7 +389,7 @@ class BlocklistCache:
 
 
 def _patterns(path: str) -> Iterator[tuple[int, UrlPattern | ListLineProblem]]:
-    """Each line's number with what it means, or why it means nothing; blank lines are left out."""
+    """Yield each line's number with its pattern or problem; blank lines are skipped."""
     mediawiki = path.endswith(MEDIAWIKI_SUFFIX)
     for number, line in _lines(path):
         if line is None:
@@ -414,7 +413,7 @@ def _patterns(path: str) -> Iterator[tuple[int, UrlPattern | ListLineProblem]]:
 
 
 def _lines(path: str) -> Iterator[tuple[int, str | None]]:
-    """The lines by number; None for one that is too long."""
+    """Yield the lines by number; None for one that is too long."""
     try:
         with Path(path).open("rb") as file:
             number, read, too_long = 0, 0, False

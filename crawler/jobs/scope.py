@@ -1,7 +1,7 @@
-"""Scope of a crawl: which links belong to it, and why.
+"""Scope of a crawl: decision on each link, with its reason.
 
-Kinds, seen from a seed, as browsertrix's scope types behave. http and https count alike, and so do a
-port and its absence when it is the scheme's own.
+Kinds relative to a seed, as browsertrix's scope types. http and https are equal, and so are the
+scheme's default port and no port.
 
     page      the seed itself
     prefix    its folder: all whose path begins with the seed's, up to the last slash
@@ -10,8 +10,8 @@ port and its absence when it is the scheme's own.
     any       everything
 
 A link is in scope when it is in the scope of any of the crawl's seeds, or an include pattern is found
-in it. An exclude pattern that is found beats both. What is outside may still be followed for
-`extra_hops` links in a row; a link that leads back into the scope begins anew.
+in it. An exclude pattern that is found takes precedence over both. Links outside the scope may still
+be followed for `extra_hops` links in a row; a link back into the scope resets the count.
 """
 
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ URL_LIMIT_CHARS = 8_000  # what a page is asked for at most (`render.visit`)
 
 @dataclass(frozen=True, slots=True)
 class LinkDecision:
-    """Whether a link is followed, and why.
+    """Decision on a link, with its reason.
 
     Attributes:
         followed: whether it joins the crawl.
@@ -52,15 +52,15 @@ class LinkDecision:
 
     @property
     def constant(self) -> str:
-        """The reason without its particulars, to count by."""
+        """Return the reason's constant, to count by."""
         return self.reason.partition(":")[0]
 
 
 class SeedTerritory:
-    """The places that seeds of one kind span; a look-up costs the same for one seed and thousands."""
+    """URLs spanned by seeds of one kind; a lookup costs the same for one seed and thousands."""
 
     def __init__(self, kind: str, seeds: Iterable[str]) -> None:
-        """Span them.
+        """Compute the territory.
 
         Args:
             kind: as `core.config.settings.ScopeSettings.kind`.
@@ -85,11 +85,11 @@ class SeedTerritory:
         }
 
     def __contains__(self, url: str) -> bool:
-        """Whether the fetch key lies in it, the seeds themselves included."""
+        """Return True when the fetch key lies in the territory, which includes the seeds."""
         return self.why(url) is not None
 
     def why(self, url: str) -> str | None:
-        """``seed`` or the kind when the URL lies in it; None when it does not."""
+        """Return ``seed`` or the kind when the URL lies in the territory; None when it does not."""
         if _schemeless(url) in self._seeds:
             return "seed"
         return self._kind if self._spans(url) else None
@@ -119,13 +119,13 @@ class SeedTerritory:
 
 
 class Scope:
-    """Decides on the links of one crawl."""
+    """Scope of one crawl; decides on its links."""
 
     def __init__(self, territory: SeedTerritory, settings: ScopeSettings) -> None:
-        """Decide by the settings, which may differ from place to place; the territory does not.
+        """Combine a territory with settings, which may differ by URL.
 
         Raises:
-            ConfigError: a pattern cannot be run.
+            ConfigError: a pattern cannot be compiled.
         """
         self._territory = territory
         self._settings = settings
@@ -133,19 +133,19 @@ class Scope:
 
     @property
     def extra_hops(self) -> int:
-        """Links that are followed beyond the scope."""
+        """Return the number of links that are followed beyond the scope."""
         return self._settings.extra_hops
 
     def holds(self, url: str) -> bool:
-        """Whether the fetch key is in scope: neither excluded nor outside. Depth does not count."""
+        """Return True when the fetch key is neither excluded nor outside; depth does not count."""
         return self.excluded(url) is None and self._why_in(url) is not None
 
     def excluded(self, url: str) -> str | None:
-        """The exclude pattern that is found in the URL; None when none is."""
+        """Return the exclude pattern that is found in the URL; None when none is."""
         return self._exclude.first_in(url)
 
     def decide(self, url: str, *, hops: int, hops_off: int) -> LinkDecision:
-        """Whether to follow a link.
+        """Decide whether to follow a link.
 
         Args:
             url: its fetch key.
@@ -184,7 +184,7 @@ class Scope:
 
 
 def link_key(text: str) -> str:
-    """The fetch key of a link as the browser gave it; single-label hosts are allowed.
+    """Return the fetch key of a link from the browser; single-label hosts are allowed.
 
     Raises:
         BadUrlError: it is no URL to fetch, or longer than `URL_LIMIT_CHARS`.
@@ -195,7 +195,7 @@ def link_key(text: str) -> str:
 
 
 def describe_span(kind: str, seed: str) -> str:
-    """What belongs to a crawl for this seed's sake, as a person writes it.
+    """Describe the URLs that a seed brings into scope.
 
     >>> describe_span("prefix", "https://example.org/docs/intro"), describe_span("domain", "http://www.example.org/")
     ('example.org/docs/…', 'example.org and *.example.org')
@@ -216,7 +216,7 @@ def describe_span(kind: str, seed: str) -> str:
 
 
 def describe_scope(settings: ScopeSettings, seeds: int) -> str:
-    """The scope as a sentence.
+    """Describe the scope in a sentence.
 
     >>> describe_scope(ScopeSettings(kind="host", depth=2), 1)
     'Pages of the host of the seed, at most 2 links away.'
@@ -258,30 +258,30 @@ def _patterns(
 
 
 def _schemeless(url: str) -> str:
-    """The identity key without its scheme; the port stays when it is not the scheme's own."""
+    """Return the identity key without its scheme; a non-default port stays."""
     return identity_key(url).partition("://")[2]
 
 
 def _split(url: str) -> tuple[str, str]:
-    """Authority and path."""
+    """Return authority and path."""
     authority, _, rest = _schemeless(url).partition("/")
     return authority, "/" + rest.partition("?")[0].partition("#")[0]
 
 
 def _folder(seed: str) -> tuple[str, str]:
-    """The seed's authority, and its path up to the last slash."""
+    """Return the seed's authority, and its path up to the last slash."""
     authority, path = _split(seed)
     return authority, path.rpartition("/")[0] + "/"
 
 
 def _without_www(host: str) -> str:
-    """The host without ``www.``, unless nothing but a top-level domain would be left."""
+    """Return the host without ``www.``, unless only a top-level domain would be left."""
     rest = host.removeprefix(WWW)
     return rest if "." in rest else host
 
 
 def _trap_reason(url: str) -> str:
-    """Why the URL looks like one of a series without end; empty when it does not."""
+    """Return why the URL looks like part of an endless series (crawler trap); empty when it does not."""
     path = url.partition("://")[2].partition("?")[0].partition("#")[0]
     segments = [segment for segment in path.split("/")[1:] if segment]
     if len(segments) > SEGMENTS_LIMIT:

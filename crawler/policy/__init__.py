@@ -1,1 +1,1 @@
-"""What is not archived although it is asked for, each time with the reason that is recorded."""
+"""Exclusion policy: entries, blocklists, robots.txt and noarchive, each decision with its reason."""

@@ -1,11 +1,11 @@
 """Policy entries: decisions on URLs by operators or by the crawl, stored in the frontier.
 
-They are orders of the frontier (kind `POLICY_ORDER`), so that every worker on every machine follows them
-within a moment. An entry is one JSON object under its id; one that this version cannot read is kept
-as it is and followed by nobody, as another version's workers may follow it.
+They are orders of the frontier (kind `POLICY_ORDER`), so that they reach every worker on every machine
+within seconds. An entry is one JSON object under its id; one that this version cannot read is kept and
+ignored, as workers of another version may understand it.
 
-Reading costs time in proportion to the entries, so it is done at most every `ENTRIES_POLL_S`, and so seldom
-that it takes no more than a tenth of the time however many entries there are.
+Reading takes time in proportion to the entries, so it is done at most every `ENTRIES_POLL_S`, and takes
+at most a tenth of the time.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ FAILING_SITE = "failing"  # the key of an autoblacklist entry of a site that kee
 
 
 class PolicyKind(StrEnum):
-    """What an entry says."""
+    """Kind of a policy entry."""
 
     BLACKLIST = "blacklist"  # not to be archived
     WHITELIST = (
@@ -57,17 +57,17 @@ SETTINGS: Mapping[str, tuple[str, ...] | None] = {
 
 @dataclass(frozen=True, slots=True)
 class PolicyEntry:
-    """One decision.
+    """Policy decision on the URLs of a pattern.
 
     Attributes:
-        kind: what it says.
-        pattern: for which URLs, as it was written (`core.url_patterns`).
+        kind: its kind.
+        pattern: the URL pattern, as it was written (`core.url_patterns`).
         reason: why.
         actor: who decided; `CRAWL_ACTOR` for the crawl itself.
         made_at: when.
         expires_at: when it ends; None: never.
         key: of a setting: which; `FAILING_SITE` of a site that keeps failing; empty otherwise.
-        value: of a setting: what it is set to; empty otherwise.
+        value: of a setting: its value; empty otherwise.
     """
 
     kind: PolicyKind
@@ -81,26 +81,26 @@ class PolicyEntry:
 
     @property
     def id(self) -> str:
-        """Twelve hex digits; the same decision about the same pattern takes its place."""
+        """Return twelve hex digits; a new decision of the same kind on the same pattern replaces it."""
         text = "\0".join((self.kind, self.pattern, self.key))
         return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
     @property
     def allows(self) -> bool:
-        """Whether it is for archiving; one that sets something else is neither for nor against."""
+        """Return True when it allows archiving; False also for settings without a decision."""
         return self.kind is PolicyKind.WHITELIST or self.value == "always"
 
     @property
     def defers(self) -> bool:
-        """Whether what it names is put off until it expires, and not given up."""
+        """Return True when matching URLs are deferred until it expires instead of skipped."""
         return self.kind is PolicyKind.AUTOBLACKLIST and self.key == FAILING_SITE
 
     def holds(self, now: datetime) -> bool:
-        """Whether it has not expired."""
+        """Return True when it has not expired."""
         return self.expires_at is None or now < self.expires_at
 
     def __str__(self) -> str:
-        """It in one line, as reasons cite it."""
+        """Format it in one line, for reasons."""
         what = f"{self.key}={self.value} for " if self.kind is PolicyKind.SETTING else ""
         about = [self.reason, f"by {self.actor}" if self.actor else "", f"{self.made_at:%Y-%m-%d}"]
         if self.expires_at is not None:
@@ -109,12 +109,12 @@ class PolicyEntry:
         return f"{self.kind}: {what}{pattern} ({', '.join(filter(None, about))})"
 
     def to_json(self) -> str:
-        """It as an order's value."""
+        """Encode it as an order's value."""
         return json.dumps(self.facts, ensure_ascii=False, separators=(",", ":"))
 
     @property
     def facts(self) -> dict[str, Any]:
-        """It as JSON values; what is empty is left out."""
+        """Convert it to JSON values; empty ones are left out."""
         facts = {
             "version": ENTRY_VERSION,
             "kind": str(self.kind),
@@ -130,10 +130,10 @@ class PolicyEntry:
 
 
 def new_entry(entry: PolicyEntry) -> PolicyEntry:
-    """The entry when it can be followed.
+    """Validate and return the entry.
 
     Raises:
-        InputError: its pattern is none, its setting is unknown or set to what it cannot be, or its
+        InputError: its pattern is none, its setting is unknown or has an invalid value, or its
             texts are too long.
     """
     parse_pattern(entry.pattern)
@@ -149,7 +149,7 @@ def new_entry(entry: PolicyEntry) -> PolicyEntry:
 
 
 def read_entry(text: str) -> PolicyEntry:
-    """The entry that an order's value holds.
+    """Parse the entry in an order's value.
 
     Raises:
         InputError: it is another version's, or no entry.
@@ -175,12 +175,12 @@ def read_entry(text: str) -> PolicyEntry:
 
 @dataclass(frozen=True)
 class PolicyEntries:
-    """The entries of one moment, ready to be asked.
+    """Policy entries of one moment, indexed by pattern.
 
     Attributes:
         by_id: all that could be read, expired ones too.
         unread: why others could not be, by id.
-        texts: what was read, by id.
+        texts: the orders' values, by id.
         patterns: the entries' patterns, by id.
     """
 
@@ -193,9 +193,9 @@ class PolicyEntries:
     def of(
         self, target: PatternTarget, kinds: tuple[PolicyKind, ...], *, now: datetime
     ) -> list[PolicyEntry]:
-        """Those of these kinds that match the URL and hold, the most specific first.
+        """Return unexpired entries of these kinds that match the URL, the most specific first.
 
-        Of two that are equally specific the kind that is named first comes first.
+        Among equally specific ones the order of `kinds` decides.
         """
         found: list[tuple[PatternRank, int, PolicyEntry]] = []
         for place, kind in enumerate(kinds):
@@ -207,7 +207,7 @@ class PolicyEntries:
         return [entry for _, _, entry in found]
 
     def deciding(self, target: PatternTarget, *, now: datetime) -> PolicyEntry | None:
-        """The entry that says whether the URL is archived; None when none says anything."""
+        """Return the entry that decides whether the URL is archived; None when none does."""
         kinds = (PolicyKind.WHITELIST, PolicyKind.BLACKLIST, PolicyKind.SETTING)
         for entry in self.of(target, kinds, now=now):
             if entry.kind is not PolicyKind.SETTING or entry.key == "archive":
@@ -216,7 +216,7 @@ class PolicyEntries:
         return min(made, key=lambda entry: entry.defers, default=None)
 
     def settings(self, target: PatternTarget, *, now: datetime) -> dict[str, PolicyEntry]:
-        """The setting entries that hold for the URL, the most specific one for each key."""
+        """Return the most specific setting entry of each key that matches the URL."""
         found: dict[str, PolicyEntry] = {}
         for entry in self.of(target, (PolicyKind.SETTING,), now=now):
             found.setdefault(entry.key, entry)
@@ -224,11 +224,11 @@ class PolicyEntries:
 
 
 def read_entries(orders: Mapping[str, str], *, known: PolicyEntries | None = None) -> PolicyEntries:
-    """The entries that the orders hold; what cannot be read is named and left.
+    """Parse the entries of the orders; unreadable ones are recorded and left out.
 
     Args:
         orders: ids and values.
-        known: entries that were read before; those that did not change are not read again.
+        known: entries that were read before; unchanged ones are not parsed again.
     """
     known = known or PolicyEntries()
     by_id: dict[str, PolicyEntry] = {}
@@ -291,12 +291,12 @@ Ask = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
 class PolicyEntryCache:
-    """The entries of a frontier. Used from one event loop.
+    """Cache of a frontier's policy entries. Used from one event loop.
 
     Args:
-        frontier: where they are orders.
+        frontier: holds them as orders.
         clock: the time.
-        ask: calls a verb of the frontier (`net.backoff.StoreRetry.ask`).
+        ask: calls a method of the frontier (`net.backoff.StoreRetry.ask`).
     """
 
     def __init__(self, frontier: Frontier, *, clock: Clock, ask: Ask) -> None:
@@ -347,7 +347,7 @@ class PolicyEntryCache:
     async def ban(
         self, url: str, reason: str, *, seconds: float, now: datetime, key: str = ""
     ) -> None:
-        """Leave the URL's site, which is its host, alone for a while (A05; with `FAILING_SITE` A07)."""
+        """Block the URL's site, which is its host, for a while (A05; with `FAILING_SITE` A07)."""
         if seconds <= 0:
             return
         entry = PolicyEntry(

@@ -1,12 +1,12 @@
 """Policy evaluation of a URL before its visit: entries, lists, failed links, address, robots.
 
-It saves a visit, no more: where a connection may go is decided by the proxy, which checks the address
-that it connects to (`net.egress`). Reasons begin with the same constants as the proxy's.
+It only saves visits; the proxy enforces which addresses may be connected to (`net.egress`). Reasons
+begin with the same constants as the proxy's.
 
     entries ─> lists ─> failed links ─> address ─> robots.txt
 
-A whitelist entry overrides what the crawl and the site say, and the lists: everything but blacklist
-entries that are more specific, and addresses that are not the web.
+A whitelist entry overrides the crawl's own entries, the site's directives, and the lists: everything
+but more specific blacklist entries, and addresses outside the public web.
 """
 
 import asyncio
@@ -33,10 +33,10 @@ _LOCAL: tuple[Address, ...] = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv
 
 
 class AddressCheck:
-    """The check under these settings.
+    """Check of a URL's host and port without name resolution.
 
     Attributes:
-        settings: where the proxy may connect to.
+        settings: the proxy's egress settings.
     """
 
     def __init__(self, settings: EgressSettings) -> None:
@@ -49,7 +49,7 @@ class AddressCheck:
         )
 
     def against(self, target: PatternTarget) -> str:
-        """Why it is not to be asked, a constant first; empty when nothing is known against it."""
+        """Return why the URL must not be requested, a constant first; empty when nothing is known."""
         try:
             port = urlsplit(target.text).port or (443 if target.scheme == "https" else 80)
             if self._block.of(target.host):
@@ -64,7 +64,7 @@ class AddressCheck:
         return ""
 
     def _literal(self, host: str, port: int) -> Address | None:
-        """The address that the host is, or that a setting gives it; None when it must be looked up."""
+        """Return the host's literal or configured address; None when it must be resolved."""
         endpoint = self._given.get(f"{host}:{port}") or self._given.get(host)
         if endpoint is not None:
             return ipaddress.ip_address(parse_endpoint(endpoint)[0])
@@ -84,13 +84,13 @@ FAILED_LINK_NOTE = "failed-link"  # the kind of note that a 404 leaves (A06)
 
 @dataclass(frozen=True, slots=True)
 class PolicyOpinion:
-    """What one rule says.
+    """Opinion of one policy rule.
 
     Attributes:
         rule: its name.
-        verdict: what would become of the item if it decided.
-        text: its word in a sentence, also when it has nothing against a visit.
-        closes_site: whether it has just learnt that all of the site is closed to us.
+        verdict: the decision if this rule were the only one.
+        text: the opinion in a sentence, also when it does not object to a visit.
+        closes_site: whether the rule has just found that the whole site is disallowed.
     """
 
     rule: str
@@ -100,20 +100,20 @@ class PolicyOpinion:
 
     @property
     def is_against(self) -> bool:
-        """Whether it is against a visit."""
+        """Return True when it objects to a visit."""
         return self.verdict.action is not RuleAction.VISIT
 
 
 @dataclass(frozen=True, slots=True)
 class PolicySubject:
-    """What is judged.
+    """URL to evaluate, with its settings.
 
     Attributes:
         url: a fetch key.
-        host: whose slot is blocked when its robots.txt cannot be had.
-        lane: how urgent it is.
-        policy: the settings that hold for it, entries not yet regarded.
-        egress: where the proxy may connect to.
+        host: the slot key that is blocked when its robots.txt cannot be fetched.
+        lane: its priority.
+        policy: its settings, without setting entries.
+        egress: the proxy's egress settings.
     """
 
     url: str
@@ -124,12 +124,12 @@ class PolicySubject:
 
 
 class PolicyEvaluator:
-    """Asks every rule. One for all workers of a process.
+    """Evaluator of all policy rules. One for all workers of a process.
 
     Attributes:
         book: the entries.
         lists: the lists.
-        robots: what robots.txt files say.
+        robots: the robots.txt cache.
     """
 
     def __init__(
@@ -151,9 +151,9 @@ class PolicyEvaluator:
     async def opinions(
         self, subject: PolicySubject, *, now: datetime
     ) -> AsyncIterator[PolicyOpinion]:
-        """What each rule says, in their order; stop asking when you know enough.
+        """Yield each rule's opinion, in their order; stop iterating when enough is known.
 
-        The book and the lists are used as they are: refresh them first.
+        Entries and lists are used as they are: refresh them first.
         """
         target = pattern_target(subject.url)
         allowing, opinion = self._entries(target, now=now)
@@ -175,7 +175,7 @@ class PolicyEvaluator:
     def policy_for(
         self, target: PatternTarget, policy: PolicySettings, *, now: datetime
     ) -> PolicySettings:
-        """The settings with what setting entries say of the URL laid over them."""
+        """Return the settings with the URL's setting entries applied."""
         entries = self.book.entries.settings(target, now=now)
         found: PolicySettings = policy
         for key, entry in entries.items():
@@ -195,11 +195,11 @@ class PolicyEvaluator:
         return found
 
     def allowing(self, target: PatternTarget, *, now: datetime) -> PolicyEntry | None:
-        """The whitelist entry that decides on the URL; None when none does."""
+        """Return the whitelist entry that decides on the URL; None when none does."""
         return self._entries(target, now=now)[0]
 
     def refusing(self, target: PatternTarget, *, now: datetime) -> str:
-        """Why entries or lists refuse the URL; empty when they do not, or only put it off."""
+        """Return why entries or lists refuse the URL; empty when they do not, or only defer it."""
         allowing, opinion = self._entries(target, now=now)
         if allowing is None and opinion.verdict.action is not RuleAction.SKIP:
             opinion = self._lists(target)
@@ -208,7 +208,7 @@ class PolicyEvaluator:
     def _entries(
         self, target: PatternTarget, *, now: datetime
     ) -> tuple[PolicyEntry | None, PolicyOpinion]:
-        """The entry that allows the URL whatever others say, and what the entries say."""
+        """Return (whitelist entry that overrides other rules, opinion of the entries)."""
         entry = self.book.entries.deciding(target, now=now)
         if entry is None:
             return None, _neutral_opinion("entries", "no entry matches")
@@ -227,7 +227,7 @@ class PolicyEvaluator:
         return _neutral_opinion("lists", f"not named in {names}" if names else "there are none")
 
     def _address(self, target: PatternTarget, egress: EgressSettings) -> PolicyOpinion:
-        """What can be said of host and port without looking anything up; the proxy does the rest."""
+        """Return the opinion on host and port without name resolution; the proxy checks the rest."""
         if self._egress is None or self._egress.settings is not egress:
             self._egress = AddressCheck(egress)
         why = self._egress.against(target)
@@ -250,7 +250,7 @@ class PolicyEvaluator:
     async def _robots(
         self, subject: PolicySubject, policy: PolicySettings, *, now: datetime
     ) -> PolicyOpinion:
-        """What robots.txt says."""
+        """Return the opinion of robots.txt."""
         url = subject.url
         known = await self.robots.of(url, policy, host=subject.host, now=now)
         if known is None:
@@ -276,12 +276,12 @@ class PolicyEvaluator:
 
 
 def failed_link_key(url: str) -> str:
-    """Under which a link that failed is noted."""
+    """Return the note key of a failed link."""
     return identity_key(url)
 
 
 def failed_link_note(status: int, *, now: datetime, until: datetime) -> str:
-    """What is noted of a link that failed."""
+    """Return the note's text for a failed link."""
     return f"status {status} on {now:%Y-%m-%d}; not asked for again before {until:%Y-%m-%d}"
 
 

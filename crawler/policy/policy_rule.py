@@ -1,12 +1,12 @@
-"""Policy rule: evaluation before a visit, and lessons from it (noarchive, failures, bans).
+"""Policy rule: evaluation before a visit, and consequences after it (noarchive, failures, bans).
 
-    page or headers say noarchive  ─> the page is SKIPPED, its site left alone for `ban_s` (A05)
-    404, 410                       ─> the link has failed, and is not asked for again for `ban_s` (A06)
-    `ban_failures` URLs in a row   ─> the site is left alone for `ban_failures_s`, and what waits
-                                      for it is put off until then (A07)
+    page or headers say noarchive  ─> the page is SKIPPED, its site blocked for `ban_s` (A05)
+    404, 410                       ─> the link has failed, and is not visited again for `ban_s` (A06)
+    `ban_failures` URLs in a row   ─> the site is blocked for `ban_failures_s`, and its queued items
+                                      are deferred until then (A07)
 
-A redirect is no failure, whatever A06 says: most are moves from http to https, and the page is there.
-A redirect to what an entry or a list refuses is as if that had been asked for.
+Redirects do not count as failures for A06: most are moves from http to https, and the page exists.
+A redirect to a URL that an entry or a list refuses is handled as a visit of that URL.
 """
 
 import json
@@ -50,14 +50,14 @@ _OUR_FAULTS = ("address:", "host:", "port:", "limit:", "proxy:", "browser:", "cl
 
 
 class PolicyRule:
-    """A `Rule`.
+    """`VisitRule` of the exclusion policy.
 
     Args:
-        judge: asks what speaks against a visit.
-        frontier: keeps what visits teach.
-        settings_for: which settings hold for an item.
+        judge: evaluates URLs.
+        frontier: stores failed links and bans.
+        settings_for: returns the settings of an item.
         clock: the time.
-        ask: calls a verb of the frontier (`net.backoff.StoreRetry.ask`).
+        ask: calls a method of the frontier (`net.backoff.StoreRetry.ask`).
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class PolicyRule:
         self._ask = ask
 
     async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
-        """The word of the first part of policy that is against a visit.
+        """Return the first objection of a policy rule.
 
         Raises:
             ConfigError: a list cannot be read for the first time.
@@ -97,9 +97,9 @@ class PolicyRule:
         return await self._after_asking(item, now=now) if asked else ALLOW_VISIT
 
     async def _after_asking(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
-        """The host was asked for its robots.txt a moment ago: it rests before the page's turn.
+        """Defer the page after its host's robots.txt was requested, so that the host delay applies.
 
-        Where the answer would be forgotten before that, the page is visited at once.
+        The page is visited at once when the answer would expire before that.
         """
         settings = self._settings_for(item)
         rest = timedelta(seconds=settings.politeness.min_delay_s)
@@ -115,7 +115,7 @@ class PolicyRule:
         )
 
     async def explain(self, item: FrontierItem, *, now: datetime) -> list[PolicyOpinion]:
-        """What every part of policy says of the item; raises as `before`."""
+        """Return the opinions of all policy rules on the item; raises as `before`."""
         await self.refresh()
         return [each async for each in self._judge.opinions(self._subject(item), now=now)]
 
@@ -125,7 +125,7 @@ class PolicyRule:
         await self._judge.lists.refresh(monotonic=self._clock.monotonic())
 
     def forbids(self, item: FrontierItem) -> Callable[[Visit], str]:
-        """What `crawler.capture.page_capture.capture` asks of what was seen: why it must not be kept."""
+        """Return a function for `crawler.capture.page_capture.capture`: why a visit must not be archived."""
 
         def why(seen: Visit) -> str:
             now = self._clock.now()
@@ -134,7 +134,7 @@ class PolicyRule:
         return why
 
     def _redirected(self, seen: Visit, now: datetime) -> str:
-        """Why the URL that redirects led to is refused, when it was not asked for itself."""
+        """Return why a redirect's target is refused; empty without a redirect."""
         if seen.final_url == seen.url:
             return ""
         try:
@@ -144,7 +144,7 @@ class PolicyRule:
         return f"redirect: {seen.final_url[:200]} ({refused})" if refused else ""
 
     def _directed(self, item: FrontierItem, seen: Visit, now: datetime) -> str:
-        """What the page and its headers say to archives."""
+        """Return the archiving directive of the page or its headers."""
         policy = self._policy(item, now=now)
         if policy.noarchive != "obey":
             return ""
@@ -160,7 +160,7 @@ class PolicyRule:
     async def after(
         self, item: FrontierItem, captured: CaptureResult, aftermath: FollowUp, *, now: datetime
     ) -> None:
-        """Let the host rest as its robots.txt asks, and remember what failed or was forbidden."""
+        """Apply the robots.txt delay to the host, and record failures and prohibitions."""
         policy = self._policy(item, now=now)
         delay = await self._crawl_delay(item, policy, now=now)
         if delay is not None:
@@ -184,7 +184,7 @@ class PolicyRule:
     async def _crawl_delay(
         self, item: FrontierItem, policy: PolicySettings, *, now: datetime
     ) -> timedelta | None:
-        """What robots.txt asks for between two visits, as far as the settings go along with it."""
+        """Return the delay that robots.txt asks for, as far as the settings honour it."""
         if policy.robots != "obey":
             return None
         known = await self._judge.robots.known(item.url, policy, now=now)
@@ -195,10 +195,10 @@ class PolicyRule:
         return timedelta(seconds=min(robots.crawl_delay_s, limit_s))
 
     async def _count(self, page: PageInfo, policy: PolicySettings, *, now: datetime) -> None:
-        """Count different URLs that failed in a row; leave a site where too many did alone.
+        """Count different URLs that failed in a row; ban a site after too many.
 
-        Attempts that are made again count, too: with attempts over weeks a dead site would else be
-        asked for each of its pages for weeks.
+        Repeated attempts count too: with attempts over weeks a dead site would otherwise be visited for
+        each of its pages for weeks.
         """
         if policy.ban_failures <= 0 or page.reason.startswith(_OUR_FAULTS):
             return
@@ -234,12 +234,12 @@ class PolicyRule:
         await self._ask(lambda: self._frontier.put_note(kind, key, note, now=now, until=until))
 
     async def _forget(self, kind: str, key: str, *, now: datetime) -> None:
-        """Erase the note, if there is one: reading is cheaper than writing."""
+        """Delete the note, if there is one: reading is cheaper than writing."""
         if await self._ask(lambda: self._frontier.note(kind, key, now=now)) is not None:
             await self._ask(lambda: self._frontier.erase_note(kind, key))
 
     async def _ban(self, url: str, item: FrontierItem, reason: str, *, now: datetime) -> None:
-        """Leave the URL's site alone for as long as the item's settings say."""
+        """Block the URL's site for the duration in the item's settings."""
         seconds = self._policy(item, now=now).ban_s
         await self._judge.book.ban(url, reason, seconds=seconds, now=now)
 
@@ -253,7 +253,7 @@ class PolicyRule:
 
 
 def _failed_digests(note: str | None) -> list[str]:
-    """Return the digests of failed URLs that a note holds; none of what cannot be read."""
+    """Return the digests of failed URLs in a note; empty when it cannot be read."""
     try:
         found = json.loads(note or "[]")
     except (ValueError, RecursionError):
@@ -271,17 +271,18 @@ def make_policy(  # noqa: PLR0913 what it works with
     ask: Ask,
     judge_network: Callable[[PageInfo], Awaitable[None]] | None = None,
 ) -> PolicyRule:
-    """The rule.
+    """Build the policy rule.
 
     Args:
-        frontier: holds entries, and what is known of hosts and links.
-        policy: names the lists; everything else is asked for item by item.
-        fetcher: asks for robots.txt files; None: only what is known already is gone by, which is
+        frontier: holds entries, and notes on hosts and links.
+        policy: names the lists; all other settings are looked up per item.
+        fetcher: fetches robots.txt files; None: only cached ones are used, which is
             for `explain` alone.
-        settings_for: which settings hold for an item.
+        settings_for: returns the settings of an item.
         clock: the time.
-        ask: calls a verb of the frontier.
-        judge_network: learns from hosts that cannot be reached (`crawler.worker.backpressure.NetworkMonitor.judge`).
+        ask: calls a method of the frontier.
+        judge_network: receives fetches of hosts that cannot be reached
+            (`crawler.worker.backpressure.NetworkMonitor.judge`).
     """
     book = PolicyEntryCache(frontier, clock=clock, ask=ask)
     robots = OriginRobots(frontier, fetcher, ask=ask, judge=judge_network)

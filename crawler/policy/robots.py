@@ -1,11 +1,11 @@
 """Parsers of robots.txt (RFC 9309) and of noarchive directives in headers and pages.
 
 The parser is our own: protego matches product tokens by their beginnings and reads ``$`` inside a
-rule twice (docs/decisions/013-robots.md). Where the standard leaves something open we do what most
+rule twice (docs/decisions/013-robots.md). Where the standard leaves something open it does what most
 site operators mean: lines that end in CR, a space instead of the colon, common misspellings of
 ``Disallow``, and ``Crawl-delay``, which the standard does not know.
 
-A directive counts when it is meant for everybody or for our product token. It may stand
+A directive counts when it addresses all robots or our product token. It may stand
 
     in a header        X-Robots-Tag: noarchive
                        X-Robots-Tag: weboid: noarchive, nofollow
@@ -13,7 +13,7 @@ A directive counts when it is meant for everybody or for our product token. It m
                        <meta http-equiv="X-Robots-Tag" content="noarchive">
 
 ``noarchive`` and ``nocache`` forbid archiving, and so does ``unavailable_after`` once its moment is
-over. ``noindex``, ``nofollow`` and ``none``, which is both of them, speak of searching, and do not.
+over. ``noindex``, ``nofollow`` and ``none``, which is both of them, concern searching, and do not.
 """
 
 import codecs
@@ -49,24 +49,24 @@ _KEYS = _AGENT_KEYS | _DISALLOW_KEYS | _DELAY_KEYS | _SITEMAP_KEYS | {b"allow"}
 
 
 class RobotsRule(NamedTuple):
-    """A line of a group: its path pattern as it was written."""
+    """Rule of a robots.txt group, with its path pattern as written."""
 
     allow: bool
     pattern: str
 
     def __str__(self) -> str:
-        """As reasons cite it."""
+        """Format the rule for reasons."""
         return f"{'Allow' if self.allow else 'Disallow'}: {self.pattern[:200]}"
 
 
 @dataclass(frozen=True, slots=True)
 class Robots:
-    """What a robots.txt says to one robot. `parse_robots` makes it.
+    """Rules of a robots.txt for one robot. `parse_robots` makes it.
 
     Attributes:
-        rules: of the groups that are meant for it.
-        crawl_delay_s: what it asks for between two visits; None when it asks for nothing.
-        sitemaps: the URLs of its Sitemap lines, which are meant for everybody.
+        rules: of the groups that apply to the robot.
+        crawl_delay_s: requested delay between two visits; None without one.
+        sitemaps: the URLs of its Sitemap lines, which apply to all robots.
     """
 
     rules: tuple[RobotsRule, ...] = ()
@@ -75,7 +75,7 @@ class Robots:
     _compiled: list["_CompiledRule"] = field(default_factory=list, repr=False, compare=False)
 
     def rule_for(self, url: str) -> RobotsRule | None:
-        """The rule that decides on the URL (a fetch key): the longest that matches, or None."""
+        """Return the longest rule that matches the URL (a fetch key), or None."""
         path = _path_of(url)
         if path == ROBOTS_PATH.encode():  # RFC 9309, 2.2.2: it may always be read
             return None
@@ -85,18 +85,18 @@ class Robots:
         return next((each.rule for each in self._compiled if each.matches(path)), None)
 
     def allows(self, url: str) -> bool:
-        """Whether the URL may be visited."""
+        """Return True when the URL may be visited."""
         rule = self.rule_for(url)
         return rule is None or rule.allow
 
     @property
     def forbids_all(self) -> bool:
-        """Whether the whole site is closed: everything is disallowed and nothing allowed."""
+        """Return True when everything is disallowed and nothing allowed."""
         closed = any(not rule.allow and rule.pattern in ("/", "/*", "*") for rule in self.rules)
         return closed and not any(rule.allow for rule in self.rules)
 
     def to_facts(self) -> dict[str, Any]:
-        """It as JSON values; `robots_from_facts` reads them."""
+        """Convert it to JSON values; `robots_from_facts` reads them."""
         return {
             "rules": [[int(rule.allow), rule.pattern] for rule in self.rules],
             "delay": self.crawl_delay_s,
@@ -105,10 +105,10 @@ class Robots:
 
 
 def robots_from_facts(facts: dict[str, Any]) -> Robots:
-    """What `Robots.to_facts` said.
+    """Build it from the values of `Robots.to_facts`.
 
     Raises:
-        InputError: it did not say that.
+        InputError: the values are not valid.
     """
     try:
         rules = tuple(RobotsRule(bool(allow), str(pattern)) for allow, pattern in facts["rules"])
@@ -120,10 +120,10 @@ def robots_from_facts(facts: dict[str, Any]) -> Robots:
 
 
 def parse_robots(data: bytes, agent: str) -> Robots:
-    """What the file says to the robot whose product token is `agent`. No bytes are too odd.
+    """Parse the rules for the robot whose product token is `agent`; accepts any bytes.
 
-    The groups that name it hold, all of them together; those for ``*`` when none does. Groups end
-    where a new one begins, not at empty or unknown lines. Beyond `ROBOTS_LIMIT_BYTES` nothing is read.
+    All groups that name the robot apply together; those for ``*`` when none does. Groups end where a
+    new one begins, not at empty or unknown lines. Input beyond `ROBOTS_LIMIT_BYTES` is ignored.
     """
     reader = _RobotsReader(agent)
     for key, value in _records(data):
@@ -132,7 +132,7 @@ def parse_robots(data: bytes, agent: str) -> Robots:
 
 
 class _RobotsReader:
-    """Takes the lines one after the other."""
+    """Reader of the lines of a robots.txt."""
 
     def __init__(self, agent: str) -> None:
         self._agent = agent.lower()
@@ -142,7 +142,7 @@ class _RobotsReader:
         self._begins = True  # whether the next User-agent line begins a group
 
     def take(self, key: bytes, value: bytes) -> None:
-        """Take a line that is known."""
+        """Process a known line."""
         if key in _AGENT_KEYS:
             self._name(value)
         elif key in _SITEMAP_KEYS:
@@ -168,14 +168,14 @@ class _RobotsReader:
                 self._open.append(group)
 
     def read(self) -> Robots:
-        """What they said."""
+        """Return the parsed rules."""
         group = self._named if self._named.exists else self._everybody
         sitemaps = tuple(dict.fromkeys(self._sitemaps))
         return Robots(tuple(group.rules), group.crawl_delay_s, sitemaps)
 
 
 class _RobotsGroup:
-    """The lines that are meant for one robot."""
+    """Lines of a group for one robot."""
 
     def __init__(self) -> None:
         self.exists = False
@@ -183,7 +183,7 @@ class _RobotsGroup:
         self.crawl_delay_s: float | None = None
 
     def add(self, value: bytes, *, allow: bool) -> None:
-        """Add a rule; one without a path says nothing, and one that begins otherwise never holds."""
+        """Add a rule; one without a path, or whose path never matches, is ignored."""
         if value.startswith((b"/", b"*")):
             pattern = value.decode("ascii", "surrogateescape")
             self.rules.append(
@@ -199,7 +199,7 @@ class _RobotsGroup:
             )
 
     def ask_for(self, value: bytes) -> None:
-        """Take a Crawl-delay in seconds; the longest of several holds."""
+        """Set the Crawl-delay in seconds; the longest of several applies."""
         try:
             delay_s = float(value)
         except ValueError:
@@ -209,7 +209,7 @@ class _RobotsGroup:
 
 
 def _records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Key in lower case, and value, of each line that is known."""
+    """Yield key, in lower case, and value of each known line."""
     for line in _lines(data):
         text = line.partition(b"#")[0].strip()
         key, colon, value = text.partition(b":")
@@ -232,13 +232,13 @@ def _lines(data: bytes) -> Sequence[bytes]:
 
 
 def _is_ours(value: bytes, ours: str) -> bool:
-    """Whether the User-agent line names us: the token counts, a version behind it does not."""
+    """Return True when the User-agent line has our product token; a version behind it is ignored."""
     token = _TOKEN.match(value.decode("ascii", "replace"))
     return token is not None and token[0].lower() == ours
 
 
 class _CompiledRule(NamedTuple):
-    """A rule that is ready to be matched."""
+    """Rule compiled for matching."""
 
     order: tuple[int, bool]  # the longest first; of two equal ones the one that allows (2.2.2)
     rule: RobotsRule
@@ -246,7 +246,7 @@ class _CompiledRule(NamedTuple):
     anchored: bool
 
     def matches(self, path: bytes) -> bool:
-        """Whether the rule matches the path from its beginning; the time is that of a few searches."""
+        """Return True when the rule matches the path from its beginning, in the time of a few searches."""
         first, *rest = self.parts
         if not path.startswith(first):
             return False
@@ -273,7 +273,7 @@ def _compile(rule: RobotsRule) -> _CompiledRule:
 
 
 def _path_of(url: str) -> bytes:
-    """Path and query as rules are compared with them; "*" and "$" are characters here."""
+    """Return path and query in the form that rules are compared with; "*" and "$" are plain characters."""
     rest = url.partition("#")[0].partition("://")[2]
     start = min(at for at in (rest.find("/"), rest.find("?"), len(rest)) if at >= 0)
     path = rest[start:].encode("utf-8", "replace")
@@ -282,7 +282,7 @@ def _path_of(url: str) -> bytes:
 
 
 def _spelled(text: bytes) -> bytes:
-    """The text with each character spelled the one way that is compared (RFC 9309, 2.2.2)."""
+    """Normalize the percent-encoding of the text (RFC 9309, 2.2.2)."""
     path, mark, query = text.partition(b"?")
     return _part(path, _PATH_PLAIN) + mark + _part(query, _QUERY_PLAIN)
 
@@ -315,7 +315,7 @@ _DATE_TOKENS = 3  # "Fri, 25 Jun 2010 …" has one comma, and a broken one may h
 def forbidding_reason(
     headers: Iterable[str], metas: Iterable[tuple[str, str]], *, agent: str, now: datetime
 ) -> str:
-    """Why the page must not be archived; empty when nothing forbids it.
+    """Return why the page must not be archived; empty when nothing forbids it.
 
     Args:
         headers: the values of its X-Robots-Tag headers; several may be joined by newlines.
@@ -324,7 +324,7 @@ def forbidding_reason(
         now: the moment.
 
     Returns:
-        A constant, then the place and the word, e.g. ``noarchive: X-Robots-Tag says nocache``.
+        A constant, then the place and the directive, e.g. ``noarchive: X-Robots-Tag says nocache``.
     """
     meant = ANY_ROBOT | {agent.lower()}
     for value in headers:
@@ -346,11 +346,11 @@ def forbidding_reason(
 
 
 def _forbidding(line: str, meant: frozenset[str] | set[str] | None, now: datetime) -> str:
-    """The directive of the line that forbids archiving; empty when none does.
+    """Return the directive of the line that forbids archiving; empty when none does.
 
     Args:
-        line: directives, parted by commas.
-        meant: whom directives must be for, in lower case; None: nobody is named in the line.
+        line: comma-separated directives.
+        meant: product tokens that count, in lower case; None: the line names no robots.
         now: the moment.
     """
     for agent, word, value in _directives(line, named=meant is not None):
@@ -366,9 +366,9 @@ def _forbidding(line: str, meant: frozenset[str] | set[str] | None, now: datetim
 
 
 def _directives(line: str, *, named: bool) -> Iterator[tuple[str, str, str]]:
-    """(robot or nothing, directive, its value), in lower case but for the value.
+    """Yield (robot or empty, directive, value), in lower case but for the value.
 
-    A robot's name holds for all that follows it, up to the next name.
+    A robot's name applies to the directives up to the next name.
     """
     tokens = line[:LINE_LIMIT_CHARS].split(",")
     agent = ""
@@ -387,9 +387,9 @@ def _directives(line: str, *, named: bool) -> Iterator[tuple[str, str, str]]:
 
 
 def _moment(text: str) -> datetime | None:
-    """The moment at the beginning of the text, as RFC 822, RFC 850 or ISO 8601 write it, or None.
+    """Parse the moment at the beginning of the text (RFC 822, RFC 850 or ISO 8601); None without one.
 
-    What follows the first comma may belong to the date or be the next directive.
+    Text after the first comma may belong to the date or be the next directive.
     """
     tokens = text.split(",")
     for count in range(len(tokens), 0, -1):

@@ -1,13 +1,13 @@
 """Cache of each origin's robots.txt, fetched through the proxy and shared by all machines.
 
-What was found is a note of the frontier (kind `ROBOTS_NOTE`, key ``scheme://host:port``), so that one fetch
-serves every machine for as long as the setting says; each process also remembers the latest. What an
-answer means (RFC 9309, 2.3.1):
+A result is a note of the frontier (kind `ROBOTS_NOTE`, key ``scheme://host:port``), so that one fetch
+serves every machine for the configured time; each process also caches the latest. Results map as
+follows (RFC 9309, 2.3.1):
 
-    2xx                     what it says, as far as 500 KiB
-    3xx, 4xx                nothing is forbidden; so it is after more than five redirects
-    429, 5xx, no answer     nothing may be visited for now: the host is blocked, each time for longer
-    … for 30 days           what it said when it was last read; if that is unknown, nothing is forbidden
+    2xx                     the file's rules, up to 500 KiB
+    3xx, 4xx                nothing is forbidden; also after more than five redirects
+    429, 5xx, no answer     no visits for now: the host is blocked, each time for longer
+    … for 30 days           the rules last read; without any, nothing is forbidden
 """
 
 import asyncio
@@ -56,27 +56,27 @@ _REFUSED_BY_US = ("address:", "host:", "port:", "limit:")
 
 
 class RobotsFetcher(Protocol):
-    """`crawler.capture.proxy_fetcher.ProxyFetcher`."""
+    """Protocol of `crawler.capture.proxy_fetcher.ProxyFetcher`."""
 
     async def get(
         self, url: str, *, limit_bytes: int, timeout_s: float, redirects: int = REDIRECTS
     ) -> FetchedFile:
-        """GET the URL."""
+        """Fetch the URL with GET."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RobotsRecord:
-    """What is known of an origin's robots.txt.
+    """Cached state of an origin's robots.txt.
 
     Attributes:
-        robots: what it says, or said when it was last read; None when it was never read.
-        agent: the product token that it was read for.
+        robots: the rules last read; None when it was never read.
+        agent: the product token that it was parsed for.
         read_at: when it was read, or found to be absent; None when never.
-        next_at: when it is to be asked for again.
-        since: since when it cannot be had; None when it can.
-        why: why it cannot be had, or why nothing is forbidden; empty when it was read.
-        asked: whether the host was asked just now.
+        next_at: when it is fetched again.
+        since: since when it cannot be fetched; None when it can.
+        why: why it cannot be fetched, or why nothing is forbidden; empty when it was read.
+        asked: whether a request was sent just now.
     """
 
     robots: Robots | None
@@ -88,13 +88,13 @@ class RobotsRecord:
     asked: bool = False
 
     def holds(self, *, now: datetime) -> Robots | None:
-        """What to go by; None when nothing may be visited for now."""
+        """Return the rules in force; None when no visit is allowed for now."""
         if self.since is None or now - self.since >= UNREACHABLE_LIMIT:
             return self.robots or Robots()
         return None
 
     def to_note(self) -> str:
-        """It as a note's text."""
+        """Encode it as a note's text."""
         facts = {
             "version": ROBOTS_NOTE_VERSION,
             "agent": self.agent,
@@ -111,7 +111,7 @@ class RobotsRecord:
 
 
 def parse_robots_record(note: str) -> RobotsRecord | None:
-    """What the note says; None when another version wrote it, or it is damaged."""
+    """Parse a note; None when another version wrote it, or it is damaged."""
     try:
         if not note.startswith("{"):
             packed = zlib.decompressobj()
@@ -134,12 +134,12 @@ def parse_robots_record(note: str) -> RobotsRecord | None:
 
 @dataclass(frozen=True, slots=True)
 class RobotsAnswer:
-    """What a fetch of robots.txt means.
+    """Interpretation of a robots.txt fetch.
 
     Attributes:
-        robots: what to go by from now on; None when it could not be had.
+        robots: the rules from now on; None when the fetch failed.
         why: as in `RobotsRecord`.
-        not_before: when the host said to come back; None when it said nothing.
+        not_before: the moment from Retry-After; None without one.
         down: whether the host could not be reached at all.
     """
 
@@ -150,7 +150,7 @@ class RobotsAnswer:
 
 
 def interpret_answer(fetched: FetchedFile, agent: str, *, now: datetime) -> RobotsAnswer:
-    """What came of fetching a robots.txt, for the robot of that name; see the module."""
+    """Interpret the fetch of a robots.txt for that product token; see the module."""
     if fetched.error.startswith("redirects:"):  # RFC 9309, 2.3.1.2
         return RobotsAnswer(Robots(), fetched.error)
     if fetched.error.startswith(_REFUSED_BY_US):
@@ -169,14 +169,14 @@ def interpret_answer(fetched: FetchedFile, agent: str, *, now: datetime) -> Robo
 
 
 class OriginRobots:
-    """What every origin's robots.txt says. Used from one event loop.
+    """Lookup of every origin's robots.txt. Used from one event loop.
 
     Args:
-        frontier: keeps what was found, and blocks hosts that do not answer.
-        fetcher: asks for what is not known; None: nothing is asked for.
-        ask: calls a verb of the frontier (`net.backoff.StoreRetry.ask`).
-        judge: learns from a host that could not be reached (`crawler.worker.backpressure.NetworkMonitor.judge`); what it
-            raises ends the matter.
+        frontier: stores the results, and blocks hosts that do not answer.
+        fetcher: fetches missing files; None: nothing is fetched.
+        ask: calls a method of the frontier (`net.backoff.StoreRetry.ask`).
+        judge: receives a fetch whose host could not be reached
+            (`crawler.worker.backpressure.NetworkMonitor.judge`); its errors propagate.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class OriginRobots:
     async def known(
         self, url: str, policy: PolicySettings, *, now: datetime
     ) -> RobotsRecord | None:
-        """What is known of the URL's origin already, however old; None when nothing is."""
+        """Return the cached record of the URL's origin, however old; None without one."""
         origin = origin_of(url)
         found = self._memory.get(origin)
         if found is None or found.next_at <= now:
@@ -210,22 +210,22 @@ class OriginRobots:
     async def of(
         self, url: str, policy: PolicySettings, *, host: str, now: datetime
     ) -> RobotsRecord | None:
-        """What the robots.txt of the URL's origin says; it is asked for when that is not known.
+        """Return the record of the URL's origin; fetch the file when it is missing or expired.
 
-        One fetch at a time for each origin: who comes meanwhile waits for it.
+        Concurrent calls for one origin share one fetch.
 
         Args:
             url: a fetch key.
-            policy: the product token, and how long an answer holds.
-            host: whose slot is blocked when it cannot be had.
+            policy: the product token, and the lifetime of an answer.
+            host: the slot key that is blocked when the fetch fails.
             now: the moment.
 
         Returns:
-            None only when there is no fetcher and nothing is known.
+            None only when there is no fetcher and nothing is cached.
 
         Raises:
-            ProxyUnavailableError, DiskFullError, LimitReachedError: as `Fetcher.get`.
-            NetworkAwayError: no host can be reached, so this one is not to blame.
+            ProxyUnavailableError, DiskFullError, LimitReachedError: as `RobotsFetcher.get`.
+            NetworkAwayError: no host can be reached, so the network is down and not this host.
         """
         async with self._alone(origin_of(url)):
             found = await self.known(url, policy, now=now)
@@ -278,9 +278,9 @@ class OriginRobots:
         host: str,
         now: datetime,
     ) -> RobotsRecord:
-        """It could not be had: block the host, and keep what is known.
+        """Handle a failed fetch: block the host, and keep the rules last read.
 
-        After `UNREACHABLE_LIMIT` the host is not to blame any more, and is asked like any other.
+        After `UNREACHABLE_LIMIT` the host is no longer blocked, and is visited like any other.
         """
         if answer.down and self._judge is not None:
             await self._judge(_failed(origin + ROBOTS_PATH, answer.why, now))
@@ -304,7 +304,7 @@ class OriginRobots:
 
     @asynccontextmanager
     async def _alone(self, origin: str) -> AsyncIterator[None]:
-        """Hold the origin's lock, which is there for as long as somebody wants it."""
+        """Hold the origin's lock, which exists while it is in use."""
         lock, wanted = self._locks.setdefault(origin, (asyncio.Lock(), []))
         wanted.append(None)
         try:
@@ -317,21 +317,21 @@ class OriginRobots:
 
 
 class _RobotsMemory:
-    """The latest answers, as many as `REMEMBERED_CHARS` allow."""
+    """In-process cache of the latest answers, limited by `REMEMBERED_CHARS`."""
 
     def __init__(self) -> None:
         self._found: OrderedDict[str, RobotsRecord] = OrderedDict()
         self._chars = 0
 
     def get(self, origin: str) -> RobotsRecord | None:
-        """What is remembered of the origin."""
+        """Return the cached record of the origin."""
         found = self._found.get(origin)
         if found is not None:
             self._found.move_to_end(origin)
         return found
 
     def put(self, origin: str, known: RobotsRecord) -> None:
-        """Remember it, and forget what was not asked for longest when there is too much."""
+        """Store a record; evict the least recently used ones beyond the limit."""
         old = self._found.pop(origin, None)
         self._chars += _weight(known) - (_weight(old) if old is not None else 0)
         self._found[origin] = known
@@ -341,7 +341,7 @@ class _RobotsMemory:
 
 
 def _weight(known: RobotsRecord) -> int:
-    """About how many characters it takes to remember."""
+    """Estimate the record's size in characters."""
     if known.robots is None:
         return 500
     rules = sum(200 + 3 * len(rule.pattern) for rule in known.robots.rules)
@@ -349,7 +349,7 @@ def _weight(known: RobotsRecord) -> int:
 
 
 def origin_of(url: str) -> str:
-    """``scheme://host``, with the port unless it is the scheme's own.
+    """Return ``scheme://host``, with the port unless it is the scheme's default.
 
     Raises:
         BadUrlError: it is no http(s) URL.
@@ -362,12 +362,12 @@ def origin_of(url: str) -> str:
 
 
 def _lifetime(policy: PolicySettings) -> timedelta:
-    """How long an answer holds: as the setting says, and a day at most (RFC 9309, 2.4)."""
+    """Return an answer's lifetime: the setting, and a day at most (RFC 9309, 2.4)."""
     return max(min(timedelta(seconds=policy.robots_lifetime_s), DAY), SHORTEST_RETRY)
 
 
 def _failed(url: str, reason: str, now: datetime) -> PageInfo:
-    """The fetch as the manifest of a page, which is what the network learns from."""
+    """Return the failed fetch as a page manifest, for the network monitor."""
     return PageInfo("", url, url, warc_date(now), VisitOutcome.FAILED, reason)
 
 
