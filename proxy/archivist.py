@@ -2,12 +2,13 @@
 
 It takes all queued jobs as one batch (group commit) and, inside an index transaction: claims each
 payload, writes `response` or `revisit`, syncs the files, settles the claims, and commits the rows.
-Of many equal payloads exactly one becomes a `response` across all processes (`warc.dedup`), a digest
-becomes known only when its record is on disk, and nothing is acknowledged earlier.
+Of many equal payloads exactly one becomes a `response` across all processes (`warc.dedup`), a
+digest becomes known only when its record is on disk, and nothing is acknowledged earlier.
 
-A record whose payload another machine is writing is postponed to a later batch, and so is every later
-flush barrier. No claim is held while it waits. A batch that fails is rolled back as a whole, and each
-visit in it receives the error. An unreachable shared index is retried (`proxy.index_batch`).
+A record whose payload another machine is writing is postponed to a later batch, and so is every
+later flush barrier. No claim is held while it waits. A batch that fails is rolled back as a whole,
+and each visit in it receives the error. An unreachable shared index is retried
+(`proxy.index_batch`).
 """
 
 import logging
@@ -136,7 +137,10 @@ class Archivist:
         self._thread.start()
 
     def hand_over(self, recorded: RecordedExchange) -> None:
-        """Add an exchange to the queue; blocks while the backlog is full. Sets the log entry's outcome."""
+        """Add an exchange to the queue; blocks while the backlog is full.
+
+        The outcome is set in its log entry when it is written.
+        """
         with self._lock:
             while self._backlog > BACKLOG_BYTES or len(self._jobs) > BACKLOG_RECORDS:
                 self._room.wait()

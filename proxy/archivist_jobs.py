@@ -69,7 +69,7 @@ class SortedBatch:
 
 
 class PostponedJobs:
-    """Jobs that wait for other machines, and the payload keys they wait for. Used from one thread."""
+    """Jobs that wait for other machines, with the payload keys they wait for. Not thread-safe."""
 
     def __init__(self, limit_s: float = BUSY_LIMIT_S) -> None:
         self._limit_s = limit_s
@@ -137,8 +137,8 @@ class PostponedJobs:
 def artifact_member(artifact: PendingArtifact) -> tuple[str, bytes]:
     """Return the artifact's digest, and its `resource` record as a gzip member.
 
-    Its page is named by WARC-Page-ID and WARC-Concurrent-To: WARC-Refers-To-Target-URI and -Date are
-    not for `resource` records (WARC/1.1, 5.9 and 5.10).
+    Its page is named by WARC-Page-ID and WARC-Concurrent-To: WARC-Refers-To-Target-URI and -Date
+    are not for `resource` records (WARC/1.1, 5.9 and 5.10).
     """
     digest = sha256_digest(artifact.data)
     date = warc_date(artifact.date)

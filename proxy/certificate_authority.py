@@ -1,9 +1,9 @@
 """Certificate authority of the recorder and its per-host TLS contexts.
 
 warcprox's authority makes RSA certificates and loads them from disk for every connection. Here keys
-are on P-256 (a handshake signature costs a tenth of RSA's), one leaf key serves all hosts so that the
-browser can be configured to trust exactly that key (`spki`), and each host's TLS context is made once
-and cached, so that browser sessions can be resumed.
+are on P-256 (a handshake signature costs a tenth of RSA's), one leaf key serves all hosts so that
+the browser can be configured to trust exactly that key (`spki`), and each host's TLS context is
+made once and cached, so that browser sessions can be resumed.
 """
 
 import base64

@@ -147,7 +147,8 @@ class Exchange:
     Attributes:
         visit: the visit it belongs to.
         awaited: whether the seal of the visit waits for it.
-        ranged: whether the browser asked for a range that is the whole, and the origin for the whole.
+        ranged: whether the browser asked for a range that is the whole, and the origin for the
+            whole.
         location: the redirect's target; empty for other responses.
         sent_to: the origin and the request, once it was built.
         switches: whether the origin may switch protocols (RFC 9110, 7.8); a seal does not wait
@@ -274,7 +275,7 @@ class Exchange:
         return NoResponseError(403, entry.reason)
 
     def _ask(self, origin: Origin, request: bytes) -> Answer:
-        """Send the request; return response head, connection and body bytes that came with the head."""
+        """Send the request; return response head, connection and early body bytes."""
         self.entry.sent = len(request)
         fresh = self.entry.method not in _IDEMPOTENT
         while True:
@@ -566,9 +567,9 @@ class _ResponseRelay:
 def _browser_head(head: ResponseHead, *, keep_alive: bool) -> bytes:
     """Return the response's head as sent to the browser.
 
-    An origin's 407 is recorded as received. The browser would attribute it to this proxy and drop the
-    visit's credentials; without a proxy it fails such a request, so it fails here as well
-    (RFC 9110, 15.5.8; C-01).
+    An origin's 407 is recorded as received. The browser would attribute it to this proxy and drop
+    the visit's credentials; without a proxy it fails such a request, so it fails here as well (RFC
+    9110, 15.5.8; C-01).
     """
     forwarded = forwarded_response_head(head, keep_alive=keep_alive)
     if head.status != 407:

@@ -164,8 +164,8 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
     def _for_the_whole(self, exchange: Exchange, head: RequestHead) -> RequestHead:
         """Remove a range that covers the whole resource, unless the whole was already fetched.
 
-        A player begins with ``bytes=0-``. The whole resource is requested instead, which replays on its own;
-        fetching the range as well would transfer everything twice.
+        A player begins with ``bytes=0-``. The whole resource is requested instead, which replays on
+        its own; fetching the range as well would transfer everything twice.
         """
         settings = self.server.exchanges.settings
         if head.get(b"range") != b"bytes=0-" or exchange.switches or not settings.whole_ranges:
@@ -183,7 +183,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
         origin: Origin,
         target: str,
     ) -> None:
-        """Fetch the whole resource of a range request, once, in the background; only the seal waits."""
+        """Fetch the whole of a resource requested by range, once, in the background."""
         if head.method != "GET" or not visit.wants_whole(part.url):
             return
         headers = tuple(h for h in head.headers if h[0] not in (b"range", b"if-range"))
@@ -310,7 +310,7 @@ def _run_alone(exchange: Exchange, origin: Origin, request: bytes, visit: VisitS
 
 
 def _check_handshake(exchange: Exchange, head: RequestHead) -> None:
-    """Refuse a handshake with a body: origins could parse it as another request (RFC 9112, 11.2)."""
+    """Refuse a handshake with a body, which origins could parse as a request (RFC 9112, 11.2)."""
     if request_framing(head)[0] is not BodyFraming.NONE:
         exchange.entry.kept = RequestOutcome.BLOCKED
         raise RequestRefusedError(400, "websocket: a handshake has no body", close=True)

@@ -2,8 +2,8 @@
 
 Before a batch's payloads are published to other machines its records can be rolled back and written
 later. Afterwards they stay on disk, and their rows form the backlog: it is written before anything
-else and retried until it succeeds; writing rows is idempotent. A file with rows in the backlog keeps
-its ``.open`` suffix, so that recovery finds them if the process ends first.
+else and retried until it succeeds; writing rows is idempotent. A file with rows in the backlog
+keeps its ``.open`` suffix, so that recovery finds them if the process ends first.
 """
 
 import logging
@@ -62,7 +62,8 @@ class IndexBacklog:
     """Availability of the index and rows not yet written to it. For use from one thread.
 
     Attributes:
-        lost: the error that exhausted the patience; None while the index answers or patience is left.
+        lost: the error that exhausted the patience; None while the index answers or patience is
+            left.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class IndexBacklog:
                 return
 
     def endure(self, error: IndexUnavailableError) -> bool:
-        """Wait with exponential back-off before the next try; return False when patience has ended."""
+        """Wait with exponential back-off before the next try; False when patience has ended."""
         now = self._monotonic()
         if self._since is None:
             self._since = now

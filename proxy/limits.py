@@ -1,7 +1,7 @@
 """Byte and time limits for a response, a visit and a run.
 
-The counter file holds one 64-bit number for each proxy; a proxy adds to its own and reads all, so no
-lock is needed.
+The counter file holds one 64-bit number for each proxy; a proxy adds to its own and reads all, so
+no lock is needed.
 
 Bytes are counted while they arrive, since responses that matter here may never end.
 """

@@ -1,11 +1,12 @@
 """Presence files of recorders that share a collection; proof that file locks work.
 
-Operations that several proxies must not do at once are protected by a lock on a file of the collection
-(flock(2)): writing a WARC, recovery, the authority's keys, SHA256SUMS. On one machine locks always
-hold. On several they hold only where the file system propagates them: NFS does, unless it is mounted
-with `nolock` or `local_lock`; others ignore them. So locking is tested: each proxy keeps a locked
-file in ``db/proxies`` in which a number grows. A proxy that can lock the file of another machine's
-proxy and then sees the number grow is on a file system that corrupts collections, and does not start.
+Operations that several proxies must not do at once are protected by a lock on a file of the
+collection (flock(2)): writing a WARC, recovery, the authority's keys, SHA256SUMS. On one machine
+locks always hold. On several they hold only where the file system propagates them: NFS does, unless
+it is mounted with `nolock` or `local_lock`; others ignore them. So locking is tested: each proxy
+keeps a locked file in ``db/proxies`` in which a number grows. A proxy that can lock the file of
+another machine's proxy and then sees the number grow is on a file system that corrupts collections,
+and does not start.
 """
 
 import fcntl
@@ -81,7 +82,7 @@ def join_collection(
     machine: str | None = None,
     wait: Callable[[float], object] | None = None,
 ) -> ProxyPresence:
-    """Create the presence file and check that others' locks hold here; remove files of dead proxies."""
+    """Create the presence file, check that others' locks hold, remove files of dead proxies."""
     machine = machine or this_machine()
     wait = wait or threading.Event().wait
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
 """Request targets parsed into origin and URL (RFC 9112, 3.2).
 
 A target names the host to contact and the URL for WARC and index, so it is validated before either
-(C-12): printable ASCII without a blank, a possible host name, within the URL length limit. Escapes and
-quotes in a path stay as they are, since that is what the origin receives.
+(C-12): printable ASCII without a blank, a possible host name, within the URL length limit. Escapes
+and quotes in a path stay as they are, since that is what the origin receives.
 """
 
 import ipaddress

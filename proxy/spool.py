@@ -19,7 +19,7 @@ _LOCK = ".spool.lock"
 
 @contextmanager
 def spool_folder(root: Path) -> Iterator[Path]:
-    """Create a spool folder in `root`, removed at the end; first remove those of killed processes."""
+    """Create a spool folder in `root`, removed at the end; remove those of killed processes."""
     with ExitStack() as used:
         with _locked(root):  # nobody takes for left behind what is about to be used
             for left in root.glob(f"{_PREFIX}*"):

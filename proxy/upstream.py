@@ -4,8 +4,8 @@ Idle connections are lent first. When an origin has reached its limit (`[egress]
 connections_per_host`), callers wait and are served in the order of their requests.
 
 An invalid certificate is recorded rather than fatal: the connection is made again without
-verification and keeps the error (`OriginConnection.tls`), unless `[egress] enforce_tls` is set or the
-visit has a login, whose session must not reach a third party.
+verification and keeps the error (`OriginConnection.tls`), unless `[egress] enforce_tls` is set or
+the visit has a login, whose session must not reach a third party.
 """
 
 import select
@@ -43,7 +43,8 @@ class OriginConnection:
         tls: negotiated TLS parameters; empty values for plain http.
         via: the upstream proxy.
         absolute: whether requests are in absolute form, because `via` is an HTTP proxy.
-        reused: whether it has served an earlier exchange, so that a close without a response is expected.
+        reused: whether it has served an earlier exchange, so that a close without a response is
+            expected.
         on_close: called once, when it is closed.
     """
 
@@ -145,9 +146,9 @@ class ConnectionPool:
     ) -> OriginConnection | None:
         """Take an idle connection; None when the caller may open a new one, and then must.
 
-        A connection opened by that right is returned by `give_back` or `release`, and the right itself by
-        `release`. With `fresh` it is always a new one; with `strict` one whose certificate verified, or a
-        new one.
+        A connection opened by that right is returned by `give_back` or `release`, and the right
+        itself by `release`. With `fresh` it is always a new one; with `strict` one whose
+        certificate verified, or a new one.
 
         Raises:
             ConnectError: no slot became free in time.
@@ -322,14 +323,15 @@ class UpstreamConnector:
 
         Args:
             origin: the origin server.
-            fresh: for requests that must not be sent twice, since an idle connection may be closing.
+            fresh: for requests that must not be sent twice, since an idle connection may be
+                closing.
             tunnel: bytes will be relayed: an upstream proxy must tunnel them. Implies `fresh`.
             strict: the certificate must verify, whatever the settings are.
             cut: cancels the wait from another thread.
 
         Raises:
-            BlockedError, UnknownHostError, ConnectError: as `Egress.open`; also when no slot became free,
-                and when TLS fails (TlsError) or does not verify and must (BlockedTlsError).
+            BlockedError, UnknownHostError, ConnectError: as `Egress.open`; also when no slot became
+                free, and when TLS fails (TlsError) or does not verify and must (BlockedTlsError).
             WaitCancelledError: `cut` was set.
         """
         cut = cut or CancelSignal()

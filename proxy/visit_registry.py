@@ -48,7 +48,8 @@ class VisitSession:
         login: the name of the login used; empty without. With a login, session secrets are left out
             of its records (`proxy.redaction`).
         strict_tls: certificates of its origins must verify.
-        stored: the stored level; excluded responses are not fetched, or only until their type is known.
+        stored: the stored level; excluded responses are not fetched, or only until their type is
+            known.
         received: bytes received from origins.
         refused: number of requests over the limit, which are not logged one by one.
         first_headers: of its first GET, names in lower case, names, values.
@@ -105,7 +106,7 @@ class VisitSession:
             self.received += count
 
     def wants_whole(self, url: str) -> bool:
-        """Return True, once, for a URL whose whole was not fetched yet; marks it as being fetched."""
+        """Return True, once, for a URL whose whole was not fetched yet; mark it as fetched."""
         with self._change:
             if self._sealed or url in self._fetched_whole:
                 return False

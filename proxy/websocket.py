@@ -1,8 +1,8 @@
 """WebSocket relay to a checked address, logged but not recorded (RFC 6455).
 
 The traffic is not HTTP, and WARC/1.1 has no form for it: the log records the connection, its
-duration and its bytes in each direction. An origin that answers the upgrade with an ordinary response
-is recorded like any other.
+duration and its bytes in each direction. An origin that answers the upgrade with an ordinary
+response is recorded like any other.
 """
 
 import select
@@ -118,8 +118,8 @@ class WebSocketRelay:
         Args:
             browser: one side.
             origin: the other.
-            count: called with (bytes from the browser, bytes from the origin) for each piece; returns
-                the limit that is reached, if any.
+            count: called with (bytes from the browser, bytes from the origin) for each piece;
+                returns the limit that is reached, if any.
             idle_s: seconds without traffic in either direction that end the relay.
             monotonic: the clock.
         """

@@ -1,1 +1,1 @@
-"""WARC files: records built, written, read, checked, recovered and erased."""
+"""WARC files: building, writing, reading, verification, recovery and erasure of records."""

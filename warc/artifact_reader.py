@@ -1,9 +1,9 @@
 """Readers of a page's manifest, text and screenshot records.
 
-Replay could be asked for them, but it answers readers' browsers, on another origin, maybe on another
-machine; a read of one WARC member is less than that question. The rules are replay's (P-20, P-21):
-only plain names inside ``archive/``, only the record that the index speaks of, with the digest that
-the index has for it, never more than a limit.
+The replay server could deliver them, but it is on another origin and may be on another machine;
+reading one WARC member costs less than such a request. The rules are replay's (P-20, P-21): only
+plain names inside ``archive/``, only the record that the index names, with the digest in the index,
+never more than a limit.
 """
 
 import hashlib
@@ -27,13 +27,13 @@ MANIFEST_LIMIT_BYTES = 64 << 20  # compressed; ten thousand links and resources 
 
 
 def read_manifest(layout: Layout, index: CaptureIndex, page_id: str) -> PageInfo | None:
-    """The page's manifest; None when the index does not know it, or its record cannot be read."""
+    """Return the page's manifest; None when it is not in the index or cannot be read."""
     place = index.manifest_place(page_id)
     return None if place is None else read_manifest_at(layout, *place)
 
 
 def read_manifest_at(layout: Layout, filename: str, offset: int, length: int) -> PageInfo | None:
-    """Return the manifest that lies there; None when its record cannot be read."""
+    """Return the manifest at that location; None when its record cannot be read."""
     if length > MANIFEST_LIMIT_BYTES:
         return None
     data = _manifest_slice(layout, filename, offset, length)
@@ -46,7 +46,7 @@ def read_manifest_at(layout: Layout, filename: str, offset: int, length: int) ->
 
 
 def _manifest_slice(layout: Layout, filename: str, offset: int, length: int) -> bytes:
-    """These bytes of the WARC; empty when it is not here."""
+    """Return these bytes of the WARC; empty when the file is not on this machine."""
     for path in layout.warc(filename):
         try:
             with path.open("rb") as file:
@@ -65,7 +65,7 @@ _HEAD_LIMIT = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class RecordPlace:
-    """Where a record lies, as the index says."""
+    """Location of a record, from the index."""
 
     url: str
     filename: str
@@ -75,24 +75,24 @@ class RecordPlace:
 
 
 class ArtifactReader:
-    """The artifacts of one collection, for reading. From any thread."""
+    """Reader of one collection's artifacts. Thread-safe."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
 
     def text(self, place: RecordPlace) -> str:
-        """A page's visible text.
+        """Return a page's visible text.
 
         Raises:
-            PermanentError: the record is missing, damaged, too long, or another one.
+            PermanentError: the record is missing, damaged, too long, or a different one.
         """
         return self._payload(place, TEXT_LIMIT).decode(errors="replace")
 
     def manifest(self, place: RecordPlace) -> PageInfo:
-        """A page's manifest.
+        """Return a page's manifest.
 
         Raises:
-            PermanentError: as for `text`; or it is of a version that nobody here can read.
+            PermanentError: as for `text`; or its version is not supported.
         """
         try:
             return parse_pageinfo(self._payload(place, MANIFEST_LIMIT))
@@ -100,7 +100,7 @@ class ArtifactReader:
             raise PermanentError(f"A manifest cannot be read: {error}") from error
 
     def picture(self, place: RecordPlace) -> bytes:
-        """A screenshot, as the browser made it; whether it is a picture is not looked at.
+        """Return a screenshot, as the browser made it; the image format is not validated.
 
         Raises:
             PermanentError: as for `text`.
@@ -125,7 +125,7 @@ class ArtifactReader:
         return payload
 
     def _member(self, place: RecordPlace, limit: int) -> bytes:
-        """The record's bytes, decompressed."""
+        """Return the record's bytes, decompressed."""
         if not is_warc_name(place.filename) or place.offset < 0 or place.length <= 0:
             raise PermanentError("The index names a place that no record has.")
         stored = _read_slice(

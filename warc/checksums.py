@@ -1,9 +1,10 @@
 """SHA-256 checksums of closed WARCs: the SHA256SUMS file and the index.
 
-The lines outlive the database, and ``sha256sum -c SHA256SUMS`` reads them. A line is written once
-and never changed: a file that no longer has its checksum is damaged, whatever came over it.
-Computing them is nobody's wait: a thread reads a file after it was closed. A file that was closed
-without (the proxy was killed) gets its line from the next proxy, or from ``weboid index rebuild``.
+The file does not depend on the database, and ``sha256sum -c SHA256SUMS`` reads it. A line is
+written once and never changed: a file that does not match its checksum is damaged, whatever the
+cause. Checksums are computed in the background by a thread, after a file is closed. A file that was
+closed without one (the proxy was killed) gets its line from the next proxy, or from ``weboid index
+rebuild``.
 """
 
 import fcntl
@@ -34,11 +35,11 @@ CLOSED_SUFFIX = ".warc.gz"
 
 @dataclass(slots=True)
 class ChecksumList:
-    """What SHA256SUMS says.
+    """Content of SHA256SUMS.
 
     Attributes:
         by_name: a file's SHA-256 in hexadecimal; of several lines for one file the first.
-        bad: numbers of lines that say nothing, or the contrary of an earlier one.
+        bad: numbers of lines that are malformed or contradict an earlier one.
     """
 
     by_name: dict[str, str] = field(default_factory=dict)
@@ -46,7 +47,7 @@ class ChecksumList:
 
 
 def read_sums(layout: Layout) -> ChecksumList:
-    """The lines; none when there is no such file."""
+    """Read the lines; none when there is no such file."""
     try:
         return _parse(layout.checksums.read_bytes())
     except FileNotFoundError:
@@ -66,7 +67,7 @@ def _parse(data: bytes) -> ChecksumList:
 
 
 def add_sums(layout: Layout, found: Mapping[str, str]) -> None:
-    """Add lines for files that have none; several processes may do so at the same time.
+    """Add lines for files that have none; safe in several processes at the same time.
 
     Raises:
         OSError: they could not be written.
@@ -95,7 +96,7 @@ def add_sums(layout: Layout, found: Mapping[str, str]) -> None:
 
 @contextmanager
 def _locked(layout: Layout) -> Iterator[int]:
-    """The file, locked; made when it is not there."""
+    """Lock SHA256SUMS, creating it if missing, and yield its descriptor."""
     while True:
         descriptor = os.open(layout.checksums, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -109,7 +110,7 @@ def _locked(layout: Layout) -> Iterator[int]:
 
 
 def _is_still(path: Path, descriptor: int) -> bool:
-    """Whether the path still names the file: it may have been replaced while we waited."""
+    """Return whether the path still names the open file: it may have been replaced meanwhile."""
     try:
         return path.stat().st_ino == os.fstat(descriptor).st_ino
     except FileNotFoundError:
@@ -117,7 +118,7 @@ def _is_still(path: Path, descriptor: int) -> bool:
 
 
 def sha256_of(path: Path) -> str:
-    """The file's SHA-256 in hexadecimal.
+    """Return the file's SHA-256 in hexadecimal.
 
     Raises:
         OSError: it cannot be read.
@@ -127,12 +128,12 @@ def sha256_of(path: Path) -> str:
 
 
 def closed_warcs(layout: Layout) -> list[Path]:
-    """The collection's closed WARCs, by name."""
+    """Return the collection's closed WARCs, by name."""
     return sorted(p for p in layout.archive.glob(f"*{CLOSED_SUFFIX}") if p.is_file())
 
 
 def warcs_without_sum(layout: Layout) -> list[Path]:
-    """The closed WARCs that have no line.
+    """Return the closed WARCs without a line.
 
     Raises:
         OSError: SHA256SUMS cannot be read.
@@ -142,10 +143,10 @@ def warcs_without_sum(layout: Layout) -> list[Path]:
 
 
 def add_missing_sums(layout: Layout, index: CaptureIndex) -> list[str]:
-    """Give every closed WARC its line and its row; the names of those that had no line.
+    """Add line and index row for every closed WARC that lacks them; return the names that had no line.
 
-    Lines that are there stay as they are. Lines that say nothing go. A file that cannot be read
-    gets none.
+    Existing lines stay as they are; malformed ones are removed. A file that cannot be read gets
+    none.
 
     Raises:
         OSError: SHA256SUMS cannot be written.
@@ -168,7 +169,7 @@ def add_missing_sums(layout: Layout, index: CaptureIndex) -> list[str]:
 
 
 def replace_sums(layout: Layout, found: Mapping[str, str]) -> None:
-    """Give files other lines, for whoever rewrote them and is alone with the collection.
+    """Update the lines of rewritten files; the caller has exclusive use of the collection.
 
     Raises:
         OSError: SHA256SUMS cannot be written.
@@ -197,10 +198,10 @@ def _note(index: CaptureIndex, path: Path, sha256: str) -> None:
 
 
 class ChecksumWorker:
-    """Reads closed WARCs in a thread of its own, one after the other. `close` it.
+    """Background thread that hashes closed WARCs one after the other. `close` it.
 
-    What was closed by this process comes first. What earlier ones left without a line is read when
-    there is nothing else to do; at the end, what is too much of it is left to the next process.
+    Files closed by this process come first. Files that earlier processes left without a line are
+    hashed when the thread is idle; at the end, the remainder is left to the next process.
     """
 
     def __init__(self, layout: Layout, open_index: Callable[[], CaptureIndex]) -> None:
@@ -216,12 +217,12 @@ class ChecksumWorker:
         self._thread.start()
 
     def put(self, filename: str) -> None:
-        """Say that the WARC of that name was closed."""
+        """Add a closed WARC to the queue."""
         self._closed.append(filename)
         self._wake.set()
 
     def close(self) -> None:
-        """Read what this process closed and a part of the rest, then end."""
+        """Hash the files that this process closed and some of the others, then end."""
         self._closing = True
         self._wake.set()
         self._thread.join()
@@ -244,7 +245,7 @@ class ChecksumWorker:
                 return
 
     def _attempt(self, filename: str) -> None:
-        """Read it; what fails is left to the next process, or tried again when the index is back."""
+        """Hash the file; failures are left to the next process, or retried when the index is back."""
         try:
             self._read(filename)
         except IndexUnavailableError as error:

@@ -1,7 +1,7 @@
 """Content decoding of stored bodies (gzip, deflate, Brotli) within a size limit.
 
-Every step takes at most so many bytes at a time from its decoder, so a bomb costs its limit and
-nothing more: warcio's own readers let a decoder give all that it has.
+Each step takes a bounded number of bytes from its decoder, so a decompression bomb costs no more
+than the limit: warcio's own readers let a decoder return everything at once.
 """
 
 import zlib
@@ -20,10 +20,10 @@ _EXPANSION_COUNTS_FROM = 1024 * 1024
 
 
 def codings_of(text: str) -> list[str]:
-    """The content codings that a head names, outermost last (RFC 9110, 8.4).
+    """Return the content codings named in a head, outermost last (RFC 9110, 8.4).
 
     Raises:
-        PermanentError: one that nobody here can undo, or too many of them.
+        PermanentError: an unsupported coding, or too many of them.
     """
     if not text:
         return []
@@ -37,27 +37,27 @@ def codings_of(text: str) -> list[str]:
 
 
 class ByteStream(Protocol):
-    """What is read in blocks."""
+    """Stream that is read in blocks."""
 
     def read(self, size: int, /) -> bytes:
-        """At most `size` bytes; empty at the end."""
+        """Read at most `size` bytes; empty at the end."""
         ...
 
 
 def decode_body(stream: ByteStream, codings: str, *, limit: int) -> bytes:
-    """As `decode_blocks`, of what is in `stream`."""
+    """Decode the body in `stream`; see `decode_blocks`."""
     return decode_blocks(iter(lambda: stream.read(_BLOCK), b""), codings, limit=limit)
 
 
 def decode_blocks(blocks: Iterator[bytes], codings: str, *, limit: int) -> bytes:
-    """The body in `blocks` without its content codings.
+    """Decode the body in `blocks`, removing its content codings.
 
-    A body that is not what its coding says comes back as it is: archives hold decoded bodies
-    under the headers of encoded ones. One that breaks off comes back as far as it goes.
+    A body that does not match its coding is returned unchanged: archives hold decoded bodies under
+    the headers of encoded ones. A truncated one is decoded as far as possible.
 
     Raises:
-        BodyTooLargeError: it is longer than `limit`, or expands like no page does.
-        PermanentError: a coding that nobody here can undo, or too many of them.
+        BodyTooLargeError: it is longer than `limit`, or its compression ratio is implausible.
+        PermanentError: an unsupported coding, or too many of them.
     """
     stored = body = _join(blocks, limit)
     for name in reversed(codings_of(codings)):
@@ -98,7 +98,7 @@ def _gunzip(data: bytes) -> Iterator[bytes]:
 
 
 def _undeflate(data: bytes) -> Iterator[bytes]:
-    """RFC 9110, 8.4.1.2 wants the zlib wrapper; browsers take the bare stream, too."""
+    """Decode deflate with the zlib wrapper (RFC 9110, 8.4.1.2) or, as browsers do, without."""
     has_wrapper = len(data) >= 2 and data[0] & 0x0F == 8 and (data[0] << 8 | data[1]) % 31 == 0
     return _inflate(data, zlib.MAX_WBITS if has_wrapper else -zlib.MAX_WBITS)
 

@@ -1,13 +1,14 @@
 """Erasure of records from closed WARCs: tombstones, plan file, index update.
 
-A tombstone is a `metadata` record (WARC/1.1, 6.6) with the record's own WARC-Record-ID, WARC-Target-URI
-and WARC-Date; its block says what was erased, when, why and by whom. Every other record stays byte for
-byte; what lies behind a tombstone moves, and the index moves with it.
+A tombstone is a `metadata` record (WARC/1.1, 6.6) with the record's own WARC-Record-ID,
+WARC-Target-URI and WARC-Date; its block states what was erased, when, why and by whom. Every other
+record stays byte for byte; records behind a tombstone move, and the index is updated accordingly.
 
-The order is crash-safe. New files are written beside the old ones and forced to disk; then a plan is
-(``.erasing.json``), and from then on the erasing is only ever finished: files are renamed, the index is
-changed in one transaction that notes each file's new SHA-256, SHA256SUMS gets the new lines, the plan
-goes. `finish_erasure` does so again from any point. Nobody else may write the collection meanwhile.
+The order is crash-safe. New files are written next to the old ones and forced to disk; then the
+plan (``.erasing.json``) is written, and from then on an erasure is only ever completed: files are
+renamed, the index is changed in one transaction that stores each file's new SHA-256, SHA256SUMS
+gets the new lines, the plan is removed. `finish_erasure` resumes from any point. No other process
+may write the collection meanwhile.
 """
 
 import hashlib
@@ -45,11 +46,11 @@ Step = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class RecordTombstone:
-    """What is to stand in a record's place.
+    """Replacement of one record.
 
     Attributes:
         offset: of the record.
-        lines: names and values that its block says; no value has a line end.
+        lines: names and values of its block; no value has a line end.
     """
 
     offset: int
@@ -58,7 +59,7 @@ class RecordTombstone:
 
 @dataclass(frozen=True, slots=True)
 class ErasedRecord:
-    """A record that is no more."""
+    """Record that was erased."""
 
     filename: str
     offset: int
@@ -70,10 +71,10 @@ class ErasedRecord:
 
 @dataclass(slots=True)
 class ErasurePlan:
-    """What becomes of one WARC.
+    """Planned changes to one WARC.
 
     Attributes:
-        moves: (old offset, old length, new length) of each record that was erased, in order.
+        moves: (old offset, old length, new length) of each erased record, in order.
     """
 
     filename: str
@@ -90,21 +91,21 @@ def erase_records(
     step: Step = lambda _name: None,
     with_index: bool = True,
 ) -> list[ErasedRecord]:
-    """Erase records, given by WARC and offset.
+    """Remove records, given by WARC and offset, and put tombstones in their place.
 
     Args:
-        layout: the collection, which nobody else writes.
+        layout: the collection, which no other process writes.
         tombstones: by the WARC's name.
-        step: told what was done, for progress.
-        with_index: whether the collection's own index is changed; else the caller makes it anew.
+        step: called with each completed step, for progress.
+        with_index: whether the collection's own index is changed; else the caller rebuilds it.
 
     Returns:
-        What was erased.
+        The erased records.
 
     Raises:
-        UnavailableError: an earlier erasing was not finished, or a WARC is open.
-        PermanentError: a WARC is not what SHA256SUMS says, or there is no record at an offset.
-        OSError: something cannot be written; nothing is changed then but files beside the WARCs.
+        UnavailableError: an earlier erasure was not finished, or a WARC is open.
+        PermanentError: a WARC does not match SHA256SUMS, or there is no record at an offset.
+        OSError: a file cannot be written; the WARCs are unchanged then.
     """
     if (layout.archive / PLAN_NAME).exists():
         raise UnavailableError(
@@ -147,11 +148,11 @@ def erase_records(
 def finish_erasure(
     layout: Layout, *, step: Step = lambda _name: None, with_index: bool = True
 ) -> list[ErasedRecord]:
-    """Finish an erasing whose plan is on disk; what was erased, nothing when there is no plan.
+    """Complete an erasure whose plan is on disk; return the erased records, none without a plan.
 
     Raises:
         PermanentError: the plan cannot be read.
-        OSError: something cannot be written; call it again.
+        OSError: a file cannot be written; call it again.
     """
     plans = _read_plan(layout)
     for plan in plans:
@@ -173,7 +174,7 @@ def finish_erasure(
 
 
 def remove_leftovers(layout: Layout) -> None:
-    """Remove files that were written beside WARCs and never planned.
+    """Remove files that were written next to WARCs and never planned.
 
     Raises:
         UnavailableError: there is a plan.
@@ -187,7 +188,7 @@ def remove_leftovers(layout: Layout) -> None:
 
 
 def is_interrupted(layout: Layout) -> bool:
-    """Whether there is a plan to finish."""
+    """Return whether there is a plan to finish."""
     return (layout.archive / PLAN_NAME).exists()
 
 
@@ -198,7 +199,7 @@ def _copy(
     pending: dict[int, RecordTombstone],
     plan: ErasurePlan,
 ) -> str:
-    """Copy the WARC with tombstones in it, and say so in the plan; the SHA-256 of what was read."""
+    """Copy the WARC with its tombstones and extend the plan; return the source's SHA-256."""
     before, after = hashlib.sha256(), hashlib.sha256()
     for each in walk_records(path, digests=False):
         tombstone = pending.pop(each.offset, None)
@@ -225,7 +226,7 @@ def _copy(
 
 
 def tombstone_member(record: WarcMember, tombstone: RecordTombstone) -> bytes:
-    """The tombstone of a record, as a gzip member."""
+    """Return the tombstone of a record, as a gzip member."""
     lines = (*tombstone.lines, ("erased-record-type", record.kind))
     block = "".join(f"{name}: {_one_line(value)}\r\n" for name, value in lines).encode()
     headers: Headers = [("WARC-Type", RecordType.METADATA)]
@@ -295,7 +296,7 @@ def _read_plan(layout: Layout) -> list[ErasurePlan]:
 
 
 def _move_index(layout: Layout, plans: list[ErasurePlan]) -> None:
-    """Take the erased records out of the collection's index, and move the others; once."""
+    """Remove the erased records from the collection's index and move the others; idempotent."""
     with closing(sqlite3.connect(layout.captures_db, isolation_level=None)) as database:
         database.execute("PRAGMA secure_delete = ON")  # a title must not stay in a freed page
         database.execute("BEGIN IMMEDIATE")

@@ -1,6 +1,6 @@
 """Check of one WARC against its checksum, digests and index rows; kinds of faults.
 
-Runs in a process of its own, so it opens what it needs and returns values. It only reads.
+Runs in a separate process, so it opens all resources itself and returns values. Read-only.
 """
 
 import sqlite3
@@ -22,7 +22,7 @@ _REBUILD = "Run `weboid index rebuild`."
 
 
 class FaultKind(StrEnum):
-    """The kinds of faults, and of notes: what is no fault, but good to know."""
+    """Kinds of faults, and of notes, which are informational."""
 
     CHECKSUM = "checksum"
     SIZE = "size"
@@ -88,12 +88,12 @@ _REMEDIES = {
 
 @dataclass(frozen=True, slots=True)
 class CollectionFault:
-    """One thing that is wrong, or good to know.
+    """One fault or note.
 
     Attributes:
-        filename: the WARC's final name, or what else is meant; empty for the index.
-        offset: where in the file; None when all of it is meant.
-        text: what is wrong, in a sentence.
+        filename: the WARC's final name, or another affected file; empty for the index.
+        offset: position in the file; None when the whole file is concerned.
+        text: description, one sentence.
     """
 
     kind: FaultKind
@@ -103,16 +103,16 @@ class CollectionFault:
 
     @property
     def remedy(self) -> str:
-        """What to do about it; empty when there is nothing to do."""
+        """Return the recommended action; empty when there is none."""
         return _REMEDIES.get(self.kind, "")
 
     @property
     def is_note(self) -> bool:
-        """Whether it is no fault."""
+        """Return whether it is a note, not a fault."""
         return self.kind in NOTE_KINDS
 
     def to_dict(self) -> dict[str, Any]:
-        """It as JSON values."""
+        """Return it as JSON values."""
         return {
             "kind": str(self.kind),
             "file": self.filename,
@@ -123,7 +123,7 @@ class CollectionFault:
 
 
 def kind_of(problem: RecordProblem) -> FaultKind:
-    """The fault that a record's problem is."""
+    """Return the kind of fault for a record's problem."""
     return FaultKind(problem.value)
 
 
@@ -137,9 +137,9 @@ class FileCheckTask(NamedTuple):
     Attributes:
         root: the collection.
         filename: the file's final name.
-        sha256: what SHA256SUMS says of it.
-        index_uri: the URI of the captures index; empty when it is of no use.
-        references: the database of what refers to which record.
+        sha256: its checksum in SHA256SUMS.
+        index_uri: the URI of the captures index; empty when it cannot be used.
+        references: the database of references to records.
     """
 
     root: Path
@@ -151,7 +151,7 @@ class FileCheckTask(NamedTuple):
 
 @dataclass(slots=True)
 class FileCheckReport:
-    """What was found; `more` faults were not kept."""
+    """Result of checking a file; `more` counts faults beyond the limit."""
 
     filename: str
     size: int = 0
@@ -161,7 +161,7 @@ class FileCheckReport:
     more: int = 0
 
     def add(self, kind: FaultKind, offset: int | None, text: str) -> None:
-        """Note a fault."""
+        """Add a fault."""
         if len(self.faults) < FAULTS_SHOWN:
             self.faults.append(CollectionFault(kind, self.filename, offset, text))
         else:
@@ -169,7 +169,7 @@ class FileCheckReport:
 
 
 class IndexedRow(NamedTuple):
-    """What the index says of a record."""
+    """Index row of a record."""
 
     offset: int
     length: int
@@ -184,13 +184,13 @@ class IndexedRow(NamedTuple):
 
 
 class PayloadReference(NamedTuple):
-    """What refers to a record: revisits, or a payload's row.
+    """References to a record, by revisits or by a payload's row.
 
     Attributes:
         spelled: the record's WARC-Payload-Digest.
         content: the digest of its payload without chunks; empty for revisits.
-        times: how often that is done.
-        url: one that does.
+        times: number of such references.
+        url: one referring URL.
     """
 
     offset: int
@@ -250,7 +250,7 @@ class _FileCheck:
             )
 
     def _load(self, index: sqlite3.Connection) -> int:
-        """Read what the index says, at one moment; how far it covers the file."""
+        """Load the file's index rows in one transaction; return how many bytes the index covers."""
         name = (self._task.filename,)
         index.execute("BEGIN")
         covered = index.execute("SELECT indexed_to FROM files WHERE filename = ?", name).fetchone()
@@ -302,7 +302,7 @@ class _FileCheck:
                 self._refers_wrongly(member.offset, reference, wrong)
 
     def _compare(self, member: WarcMember, row: IndexedRow) -> None:
-        """Hold the row against its record."""
+        """Compare the row with its record."""
         headers = member.headers
         pairs: tuple[tuple[str, object, object], ...] = (
             ("URL", member.url, row.url),
@@ -344,10 +344,10 @@ class _FileCheck:
             )
 
     def _explained(self, member: WarcMember) -> bool:
-        """Whether the record has no row for a reason.
+        """Return whether the record legitimately has no row.
 
-        It plays nothing back, or `CaptureIndex.add_page` took it out: it is of an interrupted
-        attempt, or of a page that was skipped.
+        It is not replayable, or `CaptureIndex.add_page` removed its row: it belongs to an
+        interrupted attempt, or to a page that was skipped.
         """
         if member.status == 304:
             return True
@@ -359,7 +359,7 @@ class _FileCheck:
         return page is not None and (at < page[0] or page[1] == VisitOutcome.SKIPPED)
 
     def _damage(self, damage: DamagedSpan) -> None:
-        """Say what is lost with it, once."""
+        """Report the damaged span and the rows lost with it, once."""
         inside = [at for at in self._rows if damage.offset <= at < damage.end]
         lost = [self._rows.pop(at).url for at in sorted(inside)]
         text = damage.text
@@ -377,7 +377,7 @@ class _FileCheck:
         self._report.add(kind_of(damage.problem), damage.offset, text)
 
     def _left_over(self, end: int) -> None:
-        """What the index says of records that are not there."""
+        """Report index rows of records that do not exist."""
         for offset, row in sorted(self._rows.items()):
             where = "no record begins here" if offset < end else f"the file ends at {end}"
             self._report.add(
@@ -389,10 +389,10 @@ class _FileCheck:
 
 
 def find_warc(layout: Layout, filename: str) -> tuple[Path, bool]:
-    """Where the WARC lies now, and whether it is open; it may be closed while we look.
+    """Return the WARC's current path, and whether it is open; handles a concurrent close.
 
     Raises:
-        FileNotFoundError: it is not there.
+        FileNotFoundError: it does not exist.
     """
     closed, still_open = layout.warc(filename)
     with suppress(FileNotFoundError):
@@ -406,7 +406,7 @@ def find_warc(layout: Layout, filename: str) -> tuple[Path, bool]:
 
 
 def final_name(path: Path) -> str:
-    """The name that the WARC has or will have."""
+    """Return the WARC's final name, also while it is open."""
     return path.name.removesuffix(OPEN_SUFFIX)
 
 

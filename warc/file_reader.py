@@ -1,7 +1,7 @@
 """Sequential WARC reader that checks members, headers, lengths and digests.
 
 A record is one gzip member (WARC/1.1, Annex D). One pass over the file; a record is never held in
-memory as a whole. What cannot be read is reported with its place, and reading goes on at the next
+memory as a whole. Unreadable data is reported with its offset, and reading resumes at the next
 member that holds a WARC record.
 """
 
@@ -44,7 +44,7 @@ _END = b"\r\n\r\n"
 
 
 class RecordProblem(StrEnum):
-    """What can be wrong with a record."""
+    """Kinds of problems of a record."""
 
     GZIP = "gzip"  # no gzip member, or it does not inflate with a good checksum
     WARC = "warc"  # the member holds no WARC record
@@ -55,11 +55,11 @@ class RecordProblem(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DamagedSpan:
-    """Bytes that are no record.
+    """Bytes that are not a record.
 
     Attributes:
-        end: where the next record begins, or the file ends.
-        torn: whether the file simply ends before the record does.
+        end: offset of the next record, or the end of the file.
+        torn: whether the file ends within the record.
     """
 
     offset: int
@@ -71,14 +71,14 @@ class DamagedSpan:
 
 @dataclass(slots=True)
 class WarcMember:
-    """A record that could be read.
+    """Readable record.
 
     Attributes:
         length: of the gzip member.
         headers: by lower-case name; of repeated ones the first.
         status: of the HTTP response.
         content: digest of the payload without its chunks; empty when it has none.
-        problems: what is wrong with it all the same.
+        problems: problems found in it.
     """
 
     offset: int
@@ -90,30 +90,30 @@ class WarcMember:
 
     @property
     def kind(self) -> str:
-        """Its WARC-Type."""
+        """Return its WARC-Type."""
         return self.headers.get("warc-type", "")
 
     @property
     def url(self) -> str:
-        """Its WARC-Target-URI."""
+        """Return its WARC-Target-URI."""
         return self.headers.get("warc-target-uri", "")
 
 
 class FileDigest:
-    """SHA-256 of a file, fed with what is read of it anyway."""
+    """SHA-256 of a file, computed from data that is read for another purpose."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
         self._to = 0
 
     def see(self, base: int, data: bytes) -> None:
-        """Take what was read at `base`: whatever of it comes next."""
+        """Update the digest with data read at `base`, as far as it continues the hashed part."""
         if base <= self._to < base + len(data):
             self._hash.update(memoryview(data)[self._to - base :])
             self._to = base + len(data)
 
     def finish(self, path: Path) -> str:
-        """Read what was left out; the digest in hexadecimal.
+        """Read the parts not hashed yet; return the digest in hexadecimal.
 
         Raises:
             OSError: the file cannot be read.
@@ -133,14 +133,14 @@ def walk_records(
     digests: bool = True,
     whole: FileDigest | None = None,
 ) -> Iterator[WarcMember | DamagedSpan]:
-    """Every record from `start`, where one begins, to `end`; and what lies between them.
+    """Yield every record from `start`, where one begins, to `end`, and damaged spans between them.
 
     Args:
         path: the WARC.
-        start: where to begin.
-        end: where to stop, the file's end by default.
+        start: first offset.
+        end: end offset, the file's end by default.
         digests: whether to compute them.
-        whole: told of everything that is read.
+        whole: digest that is updated with everything read.
 
     Raises:
         OSError: the file cannot be read.
@@ -167,7 +167,7 @@ class _UnreadableError(Exception):
 
 
 class _MemberSource:
-    """A part of a file, read forwards in large pieces and handed out in small ones."""
+    """Part of a file, read forwards in large blocks and returned in small pieces."""
 
     def __init__(self, descriptor: int, start: int, size: int, end: int | None) -> None:
         self._descriptor = descriptor
@@ -182,7 +182,7 @@ class _MemberSource:
         self.at = at
 
     def take(self, count: int) -> memoryview:
-        """The next bytes, at most `count`; empty at the end."""
+        """Return the next bytes, at most `count`; empty at the end."""
         within = self.at - self._base
         if not 0 <= within < len(self._buffer):
             wanted = min(_READ_BYTES, self.end - self.at)
@@ -197,7 +197,7 @@ class _MemberSource:
 
 
 def _inflated(source: _MemberSource) -> Iterator[bytes]:
-    """What the member holds, piece by piece; then the source stands at its end."""
+    """Yield the member's decompressed data; afterwards the source is at the member's end."""
     inflater = isal_zlib.decompressobj(_GZIP)
     feed, piece = _FEED_BYTES, b""
     while not inflater.eof:
@@ -219,7 +219,7 @@ def _inflated(source: _MemberSource) -> Iterator[bytes]:
 
 
 def _next_member(source: _MemberSource, at: int) -> int:
-    """Where the next member that holds a WARC record begins; the end when there is none."""
+    """Find the next member that holds a WARC record; return its offset, or the end."""
     source.seek(at)
     tail = b""
     while data := source.take(_READ_BYTES):
@@ -286,7 +286,7 @@ def _headers(text: bytes) -> dict[str, str]:
 
 
 def _parse_digest(text: str) -> tuple[str, str] | None:
-    """(algorithm, digest in hexadecimal) of a digest; None when we cannot compute it."""
+    """Parse a digest into (algorithm, digest in hexadecimal); None for unsupported algorithms."""
     if len(text) == _SHA256_LENGTH and text.startswith("sha256:"):
         return "sha256", text[7:].lower()
     try:
@@ -297,7 +297,7 @@ def _parse_digest(text: str) -> tuple[str, str] | None:
 
 
 class _BlockCheck:
-    """What the block's bytes are held against: its length and its digests."""
+    """Check of a block's length and digests."""
 
     def __init__(self, member: WarcMember, *, digests: bool) -> None:
         self._member = member
@@ -324,7 +324,7 @@ class _BlockCheck:
                 self._hash_payload = hashlib.new(self._payload_digest[0])
 
     def feed(self, piece: memoryview) -> None:
-        """Take what comes next."""
+        """Take the next piece of the block."""
         if len(piece) > self._left:
             self._after = (self._after + bytes(piece[self._left :][:8]))[:8]
             piece = piece[: self._left]
@@ -348,7 +348,7 @@ class _BlockCheck:
             self._feed_payload(piece)
 
     def _note_head(self, head: bytes) -> None:
-        """Learn status and coding from the HTTP head."""
+        """Read status and coding from the HTTP head."""
         if self._member.kind not in ("response", "revisit"):
             return
         words = head.split(None, 2)
@@ -367,7 +367,7 @@ class _BlockCheck:
             self._content.update(self._body.feed(bytes(piece))[1])
 
     def finish(self) -> None:
-        """Judge."""
+        """Compare length and digests with the headers."""
         problems, headers = self._member.problems, self._member.headers
         if self._left:
             problems.append(

@@ -1,8 +1,8 @@
 """Local storage: durable folder entries, disk reserve, scratch folders, I/O failures.
 
-A process that is killed cannot remove its own. So each holds a lock while its owner lives, and whoever
-needs a folder next removes those whose lock is free. One without a lock is nobody's to remove: its owner
-may be about to take it.
+A process that is killed cannot remove its own. So each holds a lock while its owner lives, and
+whoever needs a folder next removes those whose lock is free. One without a lock is nobody's to
+remove: its owner may be about to take it.
 """
 
 import errno

@@ -1,7 +1,7 @@
 """Rebuild, completion and schema upgrade of the captures index from the WARCs.
 
-Wholly by ``weboid index rebuild``; by `complete_index`, before anything is written, for closed WARCs that
-the index does not cover because it was lost, or came from an older backup.
+Wholly by ``weboid index rebuild``; by `complete_index`, before anything is written, for closed
+WARCs that the index does not cover because it was lost, or came from an older backup.
 """
 
 import sqlite3

@@ -4,8 +4,8 @@ A record is its own gzip member, or plain. Its head and, of a response, the HTTP
 parsed here; what is too long, cut short or repeats what must stand once is damaged. Nothing here
 opens anything: bytes come from `read`, which gives what lies at an offset.
 
-What a record says of its payload is what somebody wrote there: here the payload itself is hashed, before
-any of it stands in for another.
+What a record says of its payload is what somebody wrote there: here the payload itself is hashed,
+before any of it stands in for another.
 """
 
 import hashlib

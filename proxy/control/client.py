@@ -55,8 +55,8 @@ class RequestLogSnapshot:
     """Request log of a visit in progress.
 
     Attributes:
-        entries: finished requests with the fields of `proxy.request_log.BRIEF_FIELDS`; `kept` is not
-            final yet.
+        entries: finished requests with the fields of `proxy.request_log.BRIEF_FIELDS`; `kept` is
+            not final yet.
         in_flight: the URLs of the others.
     """
 
@@ -130,7 +130,7 @@ class ProxyVisit:
     async def seal(
         self, *, grace_s: float, awaited: Sequence[str] = (), await_s: float = 0.0
     ) -> list[RequestLogEntry]:
-        """Close the network part of the visit; return each request's outcome, all records on disk."""
+        """Close the network part of the visit; return each request's outcome, records on disk."""
         message = {
             "verb": "seal",
             "grace_s": grace_s,
@@ -169,7 +169,8 @@ class ProxyClient:
             bucket: the dedup bucket.
             headers: added to each of its requests (`core.config.profile`).
             login: the name of the login used; empty without.
-            unverified_tls: whether the login may be sent to origins whose certificate does not verify.
+            unverified_tls: whether the login may be sent to origins whose certificate does not
+                verify.
             stored: the stored level: which responses are recorded.
 
         Raises:

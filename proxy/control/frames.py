@@ -5,8 +5,8 @@ The socket is private, yet frames are not trusted: memory is allocated as bytes 
 are announced, and anything that is not a frame ends the connection with one error class.
 
 Over TCP a tag follows the JSON, and another the body, if there is one: HMAC-SHA-256 over the part's
-number and the part, with a key of this connection and direction. A man in the middle therefore cannot
-change, add, drop, repeat or reorder anything. A tag is checked before its part is parsed.
+number and the part, with a key of this connection and direction. A man in the middle therefore
+cannot change, add, drop, repeat or reorder anything. A tag is checked before its part is parsed.
 
     worker  HELLO, nonce W                       40 bytes
     proxy   nonce P                              32 bytes
@@ -18,8 +18,8 @@ replay; each role has its own label, which prevents reflection. The proxy proves
 without the secret receives 32 random bytes, or nothing. The handshake has a fixed number of bytes
 and takes at most `HANDSHAKE_LIMIT_S`.
 
-The frames that follow use two keys, one for each direction, derived from the secret and both nonces.
-They are authenticated, not encrypted.
+The frames that follow use two keys, one for each direction, derived from the secret and both
+nonces. They are authenticated, not encrypted.
 """
 
 import asyncio

@@ -1,1 +1,1 @@
-"""Dedup index: which record holds a payload, and which process is about to write it."""
+"""Dedup index: record of each payload, and the process that is about to write it."""

@@ -1,7 +1,7 @@
 """Interface of a dedup index: payload keys, claims, settlement.
 
-A payload is known by a key: its digest and its dedup bucket. Of many equal payloads exactly one
-becomes a `response`, by whoever holds the claim, and every other a `revisit` of it::
+A payload has a key: its digest and its dedup bucket. Of many equal payloads exactly one becomes a
+`response`, written by the holder of the claim, and every other a `revisit` of it::
 
     unknown ── claim ──> claimed ── settle ──> original, for good
        ^                    │
@@ -10,7 +10,7 @@ becomes a `response`, by whoever holds the claim, and every other a `revisit` of
 A digest never refers to a record that is not on disk: `settle` comes after the sync. A crash
 between claim and settle frees the claim. One `claim` and one `settle` serve a whole batch.
 
-`tests/proxy/test_payloads.py` holds every implementation to these rules.
+`tests/proxy/test_payloads.py` tests every implementation against these rules.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -21,11 +21,11 @@ from warc.record_builder import OriginalRecord
 
 
 class PayloadKey(NamedTuple):
-    """What dedup knows a payload by.
+    """Dedup key of a payload.
 
     Attributes:
         digest: of the payload without its transfer coding (docs/decisions/005-payload-digest.md).
-        bucket: the dedup bucket; payloads of different buckets are strangers.
+        bucket: the dedup bucket; payloads of different buckets are never shared.
     """
 
     digest: str
@@ -33,28 +33,28 @@ class PayloadKey(NamedTuple):
 
 
 class Claim(StrEnum):
-    """What `Payloads.claim` says of a payload that nobody has written yet."""
+    """Answer of `PayloadIndex.claim` for a payload that is not written yet."""
 
     YOURS = "yours"  # this process writes it, then settles or releases the claim
     BUSY = "busy"  # another living process is about to write it: wait, then claim again
 
 
 class LostClaimsError(Exception):
-    """Another process took claims over while this one stalled; the batch must be written anew."""
+    """Claims taken over by another process while this one stalled; the batch must be written again."""
 
 
 class PayloadIndex(Protocol):
-    """One dedup index, as one process sees it. Used from one thread; `close` it.
+    """Dedup index as seen by one process. For use from one thread; `close` it.
 
     Attributes:
-        shared: whether others may know an original before the transaction of the captures index,
-            in which it was settled, is committed. Then its record may not be taken back any more.
+        shared: whether other processes may see an original before the captures index transaction in
+            which it was settled is committed. Then its record must not be rolled back any more.
     """
 
     shared: bool
 
     def check(self) -> None:
-        """Ask whether the index answers. From any thread.
+        """Check that the index answers. Thread-safe.
 
         Raises:
             DedupUnavailableError: it does not.
@@ -64,72 +64,74 @@ class PayloadIndex(Protocol):
     def claim(
         self, keys: Collection[PayloadKey], also: Sequence[str] = ()
     ) -> dict[PayloadKey, OriginalRecord | Claim]:
-        """For each key its original, or whose it is now.
+        """Claim each key; return its original, or the state of its claim.
 
-        A claim that this process holds already is its own again. What another process claims is
-        never waited for here, so whoever settles before it waits cannot be part of a deadlock.
+        A claim that this process holds already is granted again. Claims of other processes are
+        never waited for here, so a caller that settles before it waits cannot cause a deadlock.
 
         Args:
             keys: the payloads of one batch.
             also: buckets that are read only; an original may come from them, nothing is claimed.
 
         Raises:
-            DedupUnavailableError: the index cannot be asked. Nothing is claimed.
+            DedupUnavailableError: the index cannot be reached. Nothing is claimed.
         """
         ...
 
     def find(
         self, keys: Collection[PayloadKey], also: Sequence[str] = ()
     ) -> dict[PayloadKey, OriginalRecord]:
-        """The originals that are known; nothing is claimed.
+        """Return the known originals; nothing is claimed.
 
         Raises:
-            DedupUnavailableError: the index cannot be asked.
+            DedupUnavailableError: the index cannot be reached.
         """
         ...
 
     def settle(self, originals: Mapping[PayloadKey, OriginalRecord]) -> frozenset[PayloadKey]:
-        """Say that these records are on disk. All or nothing.
+        """Mark these records as on disk. All or nothing.
 
         Returns:
-            The keys that are lost: this process stalled, was taken for dead, and another claimed
-            or wrote them. When there is any, nothing is settled: take the records back, claim
-            again, and write what the answers then say. Empty: every key is settled.
+            The lost keys: this process stalled, was taken for dead, and another claimed or wrote
+                them.
+            If there are any, nothing is settled: roll the records back, claim again, and write what
+                the
+            new answers require. Empty: every key is settled.
         """
         ...
 
     def release(self, keys: Collection[PayloadKey]) -> None:
-        """Give claims up: their records will not be written. Never fails; others' claims stay."""
+        """Release claims whose records will not be written. Never fails; others' claims stay."""
         ...
 
     def wait(self, keys: Collection[PayloadKey], timeout_s: float) -> None:
-        """Return when one of the busy keys may have changed, or after `timeout_s`.
+        """Wait until one of the busy keys may have changed, or for `timeout_s`.
 
         Raises:
-            DedupUnavailableError: the index cannot be asked.
+            DedupUnavailableError: the index cannot be reached.
         """
         ...
 
     def add(self, originals: Mapping[PayloadKey, OriginalRecord]) -> None:
-        """Make known what lies in WARCs already.
+        """Add payloads of records that are in WARCs already.
 
-        An original that is known stays, and so does a living process's claim.
+        A known original stays, and so does a living process's claim.
 
         Raises:
-            DedupUnavailableError: the index cannot be asked.
+            DedupUnavailableError: the index cannot be reached.
         """
         ...
 
     def bury(self) -> None:
-        """Free what this collection's dead processes claimed; after what they wrote was added.
+        """Release the claims of this collection's dead processes; call after adding what they wrote.
 
-        In the other order somebody could claim a payload whose record is about to be found.
+        In the other order another process could claim a payload whose record is about to be found.
 
         Raises:
-            DedupUnavailableError: the index cannot be asked; they stay to be buried.
+            DedupUnavailableError: the index cannot be reached; the claims remain for a later call.
         """
         ...
 
     def close(self) -> None:
-        """Give up every claim and let go of the index."""
+        """Release every claim and close the index."""
         ...

@@ -1,19 +1,19 @@
 """Dedup index in Redis, shared by several machines.
 
-A process holds a lock on the file of its name for as long as it lives. So the next process of the
-same collection knows at once whose claims are a dead process's, and need not wait until their
-heartbeats have run out. On other machines only the heartbeat tells.
+A process holds a lock on the file of its name during its lifetime. So the next process of the same
+collection recognises the claims of a dead process at once and need not wait until their heartbeats
+have expired. Other machines rely on the heartbeat alone.
 
 A payload's key is the hash tag, the bucket, and the digest's raw bytes. Its value begins with a
 letter: ``c`` and a process's name for a claim, ``o`` and the packed original for a record on disk.
 
-A claim is the name of the process that made it. It holds while the process's heartbeat, a key with
-an expiry, is there; a thread renews it. A process that stalls for longer is taken for dead and may
-wake up later: then `settle` finds another's name, or an original, and says what is lost.
+A claim is the name of the process that made it. It is valid while the process's heartbeat, a key
+with an expiry, exists; a thread renews it. A process that stalls for longer is taken for dead and
+may resume later: then `settle` finds another's name, or an original, and returns the lost keys.
 
-What a lost connection left undone is a debt, paid before anything else is claimed and with every
-heartbeat: records on disk that are not yet known, claims that nobody will use. It never becomes a
-digest that refers to nothing; if the process dies first, recovery makes the records known.
+Operations that a lost connection left undone are queued, and run before any new claim and with
+every heartbeat: publishing records on disk, releasing unused claims. No digest ever refers to a
+missing record; if the process dies first, recovery publishes the records.
 """
 
 import fcntl
@@ -38,11 +38,11 @@ from warc.record_builder import OriginalRecord
 
 
 def dedup_server(address: RedisAddress) -> RedisClient:
-    """The server at the address; nothing is connected yet.
+    """Return a client for the server at the address; no connection is made yet.
 
     Raises:
-        DedupUnavailableError: the client library is not installed. All that is asked of the server
-            raises the same when it does not answer or refuses.
+        DedupUnavailableError: the client library is not installed. Every request raises the same
+            when the server does not answer or refuses.
     """
 
     def as_error(fault: RedisFault, words: str) -> DedupUnavailableError:
@@ -62,11 +62,11 @@ def dedup_server(address: RedisAddress) -> RedisClient:
 
 
 class ClaimOwner:
-    """This process's name, and its file. `close` it when its claims are given up.
+    """Name of this process, and its lock file. `close` it when its claims are released.
 
     Attributes:
         name: sixteen characters, never used again.
-        about: machine and process, for people who look into the index.
+        about: machine and process, for people who inspect the index.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -80,13 +80,13 @@ class ClaimOwner:
         unlocked.rename(self._path)  # known to others only when it is locked
 
     def close(self) -> None:
-        """Say that nothing of this process is left."""
+        """Remove the lock file: this process holds no claims."""
         self._path.unlink(missing_ok=True)
         self._file.close()
 
 
 def dead_owners(folder: Path) -> list[Path]:
-    """The files of the collection's processes that died; names are never used again."""
+    """Return the files of the collection's dead processes; names are never used again."""
     dead = []
     for path in sorted(folder.glob("[!.]*")):
         try:
@@ -103,7 +103,7 @@ _NUMBERS = struct.Struct(">cqQQ")  # the letter, captured_ms, offset, length
 
 
 def payload_key(tag: str, key: PayloadKey) -> bytes:
-    """The key of a payload: SHA-256 as its 32 bytes, any other digest as it is spelled.
+    """Return the Redis key of a payload: SHA-256 as 32 bytes, any other digest as text.
 
     >>> payload_key("{t}", PayloadKey("sha1:B2LTWWPUOYAH7UIPQ7ZUPQ4VMBSVC36A", "a:b"))
     b'{t}:a%3Ab:sha1:B2LTWWPUOYAH7UIPQ7ZUPQ4VMBSVC36A'
@@ -114,17 +114,17 @@ def payload_key(tag: str, key: PayloadKey) -> bytes:
 
 
 def pack_original(key: PayloadKey, original: OriginalRecord) -> bytes:
-    """The value of a payload that is on disk."""
+    """Encode the value of a payload that is on disk."""
     numbers = _NUMBERS.pack(b"o", original.captured_ms, original.offset, original.length)
     spelled = "" if original.digest == key.digest else original.digest
     return numbers + "\0".join((original.filename, spelled, original.url)).encode()
 
 
 def unpack_original(key: PayloadKey, value: bytes) -> OriginalRecord:
-    """The original in a value of `pack_original`.
+    """Decode a value of `pack_original`.
 
     Raises:
-        DedupUnavailableError: the value is not ours.
+        DedupUnavailableError: the value has an unknown format.
     """
     try:
         _, captured_ms, offset, length = _NUMBERS.unpack_from(value)
@@ -148,7 +148,7 @@ KEYS_AT_ONCE = 1_000  # a script keeps everyone else waiting
 
 
 class RedisPayloadIndex:
-    """The payloads that a Redis knows. One thread claims and settles, another keeps it alive."""
+    """Dedup index in Redis. One thread claims and settles, another renews the heartbeat."""
 
     shared = True
 
@@ -160,16 +160,16 @@ class RedisPayloadIndex:
         heartbeat_s: float = HEARTBEAT_S,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Connect, and see which processes of this collection have died.
+        """Connect, and find dead processes of this collection.
 
         Args:
-            address: where the index is.
-            folder: where the collection's processes keep their names (`warc.dedup.redis_payloads`).
-            heartbeat_s: how long a process that is not heard of is taken to live.
+            address: the Redis server.
+            folder: folder of the lock files of the collection's processes.
+            heartbeat_s: seconds after which a process without a heartbeat is taken for dead.
             monotonic: the clock.
 
         Raises:
-            DedupUnavailableError: the server cannot be used; the text says why and what to do.
+            DedupUnavailableError: the server cannot be used; the text names cause and remedy.
         """
         self._tag = address.tag
         self._monotonic = monotonic
@@ -195,13 +195,13 @@ class RedisPayloadIndex:
         self._pulse.start()
 
     def check(self) -> None:
-        """Ask whether the server answers."""
+        """Check that the server answers."""
         self._beat()
 
     def claim(
         self, keys: Collection[PayloadKey], also: Sequence[str] = ()
     ) -> dict[PayloadKey, OriginalRecord | Claim]:
-        """For each key its original, or whose it is now; one round trip."""
+        """Claim each key; return its original, or the state of its claim; one round trip."""
         if not keys:
             return {}
         with self._turn:
@@ -222,7 +222,7 @@ class RedisPayloadIndex:
     def find(
         self, keys: Collection[PayloadKey], also: Sequence[str] = ()
     ) -> dict[PayloadKey, OriginalRecord]:
-        """The originals that are known; nothing is claimed."""
+        """Return the known originals; nothing is claimed."""
         found: dict[PayloadKey, OriginalRecord] = {}
         for bucket in (None, *also):
             missing = [key for key in keys if key not in found]
@@ -234,9 +234,9 @@ class RedisPayloadIndex:
         return found
 
     def settle(self, originals: Mapping[PayloadKey, OriginalRecord]) -> frozenset[PayloadKey]:
-        """Make the originals known, all or none; the keys that are lost.
+        """Mark the originals as known, all or none; return the lost keys.
 
-        When the server does not answer the originals are owed, and none counts as lost: the
+        When the server does not answer the originals are queued, and none counts as lost: the
         records are on disk, and may be known already.
         """
         if not originals:
@@ -253,7 +253,7 @@ class RedisPayloadIndex:
         return frozenset(keys[place - 1] for place in lost)
 
     def release(self, keys: Collection[PayloadKey]) -> None:
-        """Give claims up."""
+        """Release claims."""
         if not keys:
             return
         try:
@@ -263,7 +263,7 @@ class RedisPayloadIndex:
                 self._owe(dict.fromkeys(keys))
 
     def wait(self, keys: Collection[PayloadKey], timeout_s: float) -> None:
-        """Look until one of the keys is not claimed by another living process any more."""
+        """Wait until one of the keys is not claimed by another living process any more."""
         deadline = self._monotonic() + timeout_s
         pause = FIRST_POLL_S
         while keys and not self._script("look", keys):
@@ -273,13 +273,13 @@ class RedisPayloadIndex:
             pause = min(2 * pause, LAST_POLL_S)
 
     def add(self, originals: Mapping[PayloadKey, OriginalRecord]) -> None:
-        """Make known what lies in WARCs already; claims of this collection's dead are no hindrance."""
+        """Add payloads of records in WARCs, replacing claims of this collection's dead processes."""
         dead = "".join(path.name for path in self._dead).encode()
         for keys in _key_batches(list(originals)):
             self._script("add", keys, dead, *(pack_original(key, originals[key]) for key in keys))
 
     def bury(self) -> None:
-        """Free what this collection's dead processes claimed."""
+        """Release the claims of this collection's dead processes."""
         for path in self._dead:
             self._server.delete((self._heartbeat_of(path.name),))
             path.unlink(missing_ok=True)
@@ -287,7 +287,7 @@ class RedisPayloadIndex:
         self._dead.clear()
 
     def close(self) -> None:
-        """Pay what is owed, take the heartbeat away and with it every claim."""
+        """Run queued operations and remove the heartbeat, which invalidates every claim."""
         self._over.set()
         self._pulse.join()
         try:
@@ -315,16 +315,17 @@ class RedisPayloadIndex:
         self._server.set_for(self._heartbeat, self._about, self._lease_ms())
 
     def _owe(self, debts: Mapping[PayloadKey, OriginalRecord | None]) -> None:
-        """Note what is to be made known or released; a record on disk outweighs a release."""
+        """Add operations to the queue; publishing a record takes precedence over a release."""
         for key, debt in debts.items():
             if debt is not None or self._debts.get(key) is None:
                 self._debts[key] = debt
 
     def _pay(self) -> None:
-        """Make known and release what is owed. The caller has the turn.
+        """Run the queued operations. The caller holds the lock.
 
-        A stall together with an outage can make one of these records a second `response`: nobody
-        could be asked in time. It refers to nothing and nothing refers to it, so it stays.
+        A stall during an outage can make one of these records a second `response`, as the server
+        could not be consulted in time. It refers to no record and no record refers to it, so it
+        stays.
         """
         if not self._debts:
             return

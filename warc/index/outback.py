@@ -2,10 +2,10 @@
 
     cdx+http://host:8080/collection
 
-It knows neither pages nor milliseconds: pages stay in SQL, moments are whole seconds, and to which page
-an artifact belongs is told by the page's URL and moment (`playback.replay.capture_lookup`). Its own key of a URL
-merges more than ours, so what it finds is held against ours. A server that is away, slow, or says what is
-no CDX is an error: nothing is taken for "never captured".
+It knows neither pages nor milliseconds: pages stay in SQL, moments are whole seconds, and to which
+page an artifact belongs is told by the page's URL and moment (`playback.replay.capture_lookup`).
+Its own key of a URL merges more than ours, so what it finds is held against ours. A server that is
+away, slow, or says what is no CDX is an error: nothing is taken for "never captured".
 
 Lines are those of CDX 14: urlkey, timestamp, original, mimetype, statuscode, digest, redirecturl,
 robotflags, length, offset, filename, and for a revisit length, offset and filename of its original.
@@ -206,8 +206,8 @@ class OutbackCdx:
 def cdx_line(row: Mapping[str, Any]) -> str:
     """A row of `captures` as a line of CDX 14.
 
-    The digest is in base32, the only spelling that OutbackCDX keeps; the record's type is told by the
-    fields of its original (a revisit), or by its URL (an artifact).
+    The digest is in base32, the only spelling that OutbackCDX keeps; the record's type is told by
+    the fields of its original (a revisit), or by its URL (an artifact).
     """
     original = (row["orig_length"], row["orig_offset"], row["orig_filename"])
     fields = (

@@ -1,15 +1,15 @@
 """Choice of the page to show for a URL and moment, as SQL order and query.
 
-Never a second-best capture where there is a good one: captures are ordered by the rank of their class
-(`core.page_classes`), then by their distance from the moment asked for. The very URL comes first, then the
-same under the other scheme, then its other equals by replay key, which merges distinct pages; an error
-at the very URL is still its own, but a check for robots is nobody's. A phone's capture is offered only
-where no other one lies within `PHONE_BEHIND_MS` more of the moment.
+Never a second-best capture where there is a good one: captures are ordered by the rank of their
+class (`core.page_classes`), then by their distance from the moment asked for. The very URL comes
+first, then the same under the other scheme, then its other equals by replay key, which merges
+distinct pages; an error at the very URL is still its own, but a check for robots is nobody's. A
+phone's capture is offered only where no other one lies within `PHONE_BEHIND_MS` more of the moment.
 
-The order is that of `warc.index.page_choice`. Where there are few pages they are sorted. Where a URL was
-captured more often, only the nearest on either side of the moment are read, of the best sort that there
-is: a URL of a hundred thousand good captures answers as fast as one of one. (If none of them is good,
-all are counted once to find the best sort; nothing is sorted then either.)
+The order is that of `warc.index.page_choice`. Where there are few pages they are sorted. Where a
+URL was captured more often, only the nearest on either side of the moment are read, of the best
+sort that there is: a URL of a hundred thousand good captures answers as fast as one of one. (If
+none of them is good, all are counted once to find the best sort; nothing is sorted then either.)
 """
 
 import math

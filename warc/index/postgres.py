@@ -5,7 +5,8 @@ nobody waiting: who may write a payload is said by the dedup index, which machin
 one share, too. Rows go in one statement a table, however many there are.
 
 Whoever holds every row against every record asks for all of it, one file after the other: that is
-better asked here than there, and one moment is what a crawl that goes on leaves no other way to see.
+better asked here than there, and one moment is what a crawl that goes on leaves no other way to
+see.
 """
 
 import sqlite3

@@ -1,8 +1,8 @@
 """Range queries over captures and pages, in CDX order and in chunks.
 
-The order is that of CDX files: by replay key, then by time. A place in it is a `IndexPosition`, from which a
-later question goes on, so that no answer holds more than one chunk, however much there is. Each question
-reads a range of an index and ends at its LIMIT.
+The order is that of CDX files: by replay key, then by time. A place in it is a `IndexPosition`,
+from which a later question goes on, so that no answer holds more than one chunk, however much there
+is. Each question reads a range of an index and ends at its LIMIT.
 
 The order is that of replay keys, and within a key that of time, so that the captures of a URL come
 together. The index is read in parts, each by a range of it, so memory does not grow with it, and
@@ -336,8 +336,8 @@ def page_rows(database: IndexDatabase, condition: str) -> Iterator[Any]:
 def captures_of_pages(database: IndexDatabase, condition: str) -> Iterator[list[Any]]:
     """The captures of one page after the other, each page's oldest first.
 
-    http and https are one page; what else shares a replay key is another. Arguments, rows and errors are
-    those of `page_rows`.
+    http and https are one page; what else shares a replay key is another. Arguments, rows and
+    errors are those of `page_rows`.
     """
     for _, rows in groupby(page_rows(database, condition), key=itemgetter("urlkey")):
         by_page: dict[str, list[Any]] = {}

@@ -15,7 +15,8 @@ payloads  one row a payload and dedup bucket: the first `response`. Its row is c
           without its transfer coding; `spelled` is the record's WARC-Payload-Digest
           (docs/decisions/005-payload-digest.md). With a dedup index of several machines this table
           holds what lies here: it is what that index is made again from.
-qualities one row a ``urn:pageinfo:`` record that is a check of a page's copy (`core.playback_check`), not a
+qualities one row a ``urn:pageinfo:`` record that is a check of a page's copy
+(`core.playback_check`), not a
           page's manifest. Its record has a row of `captures` without a key, so that no look-up by URL
           finds it. `quality` is how far it moves the page away from being offered: what counts of a page
           is its newest check at the default level (`core.page_classes.rank_sql`).
