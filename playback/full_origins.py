@@ -11,7 +11,7 @@ interface (RFC 6761, 6.3). Elsewhere it is a dedicated domain, preferably listed
 >>> origins = FullOrigins("http://*.localhost:8081", b"s" * 32)
 >>> origin = origins.origin_of("0f1e", "20260301120000", "https://example.org/")
 >>> origins.page_of(origin.removeprefix("http://"))
-PageHost(mac='hmcnsjuxd2d65sbrxqtq', page_id='0f1e')
+PageHost(mac='5k6o55o5gz6ihw4nc45b', page_id='0f1e')
 """
 
 import base64

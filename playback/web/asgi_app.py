@@ -57,14 +57,14 @@ _LOG = logging.getLogger(__name__)
 
 
 def links_addresses(registry: LinkRegistry | None) -> Callable[[], str]:
-    """Gives the address of the form; empty where there is no registry."""
+    """Return a function that gives the address of the link form; empty without a registry."""
     return lambda: (
         localized_path(FORM_PATH) if registry is not None and registry.source.is_there() else ""
     )
 
 
 def _reporters(registry: LinkRegistry) -> ReporterDigests:
-    """Return what signs stamps: the collection's key, shared by its fronts; else one of this process."""
+    """Return the digest maker for stamps: with the collection's key, else a key of this process."""
     if registry.layout is not None:
         try:
             return open_reporter_digests(registry.layout)
@@ -76,7 +76,7 @@ def _reporters(registry: LinkRegistry) -> ReporterDigests:
 def registry_routes(
     registry: LinkRegistry, database: IndexDatabase, means: WebContext
 ) -> list[BaseRoute]:
-    """Its addresses."""
+    """Return the routes of the link registry."""
     desk = RegistryService(registry.source, OwnCopies(database, means.store), means.clock)
     door = RateLimiter(registry.access)
     people = RegistryPages(desk, door, FormStamps(_reporters(registry)), means)
@@ -97,7 +97,7 @@ def registry_routes(
 
 
 class SiteMount(Protocol):
-    """Part of the site that a package above playback adds, beside the link registry."""
+    """Part of the site added by a package above playback, next to the link registry."""
 
     def routes(self, registry: LinkRegistry, context: WebContext) -> list[BaseRoute]:
         """Return its routes."""
@@ -110,20 +110,20 @@ class SiteMount(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WebOptions:
-    """What a front may have beside the index.
+    """Optional components and settings of a front.
 
     Attributes:
-        records: reads texts and manifests; None where the WARCs are not.
-        status: knows what is queued; None when nobody does.
-        language: for readers whose browser asks for none that there is.
-        full: which copies may be shown with their scripts; None: none, and no such routes.
-        holds: what is held back; None: payloads with a threat, and no list is asked.
-        openness: what is told to machines.
-        links: the link registry; None: there is none, and no such routes.
-        mounts: parts of the site that stand above playback; shown when there is a link registry.
-        access: how a reader's address is found, and who may ask as often as they like.
-        crawler: what the page about the crawler says of its operator.
-        show_logins: captures that were made with a login are shown to every reader.
+        records: reads texts and manifests; None where the WARCs are not available.
+        status: reads the crawl queue; None: not available.
+        language: default for readers whose browser accepts no available language.
+        full: access to copies with scripts; None disables these routes.
+        holds: holds on payloads; None: payloads with a threat are held, threat lists are not used.
+        openness: access of machines: indexing and CDX.
+        links: the link registry; None disables these routes.
+        mounts: parts of the site added above playback; shown when there is a link registry.
+        access: client addresses and rate limits.
+        crawler: operator details for the page about the crawler.
+        show_logins: show captures made with a login to all readers.
     """
 
     records: ArtifactReader | None = None
@@ -151,16 +151,15 @@ def create_app(
     clock: Clock | None = None,
     around: WebOptions = _NOTHING,
 ) -> Starlette:
-    """The reader's pages of a collection, as an ASGI application.
+    """Create the ASGI application of a collection's reader pages.
 
     Args:
-        database: its captures index, which belongs to the caller; it may still be empty, or not
-            exist.
-        decisions: what of it may be shown; the caller's, too.
-        replay_origin: where replay answers, e.g. ``http://127.0.0.1:8081``.
-        origin: the one origin to answer to; None answers to any Host.
-        clock: tells the time; None: the machine's.
-        around: what else there is.
+        database: its captures index, owned by the caller; it may be empty or missing.
+        decisions: access decisions, owned by the caller.
+        replay_origin: origin of replay, e.g. ``http://127.0.0.1:8081``.
+        origin: the only origin to serve; None accepts any Host.
+        clock: returns the current time; None: the system clock.
+        around: optional components.
     """
     clock = clock or SystemClock()
     permits = AccessControl(
@@ -257,7 +256,7 @@ def _mount_links(around: WebOptions) -> Callable[[], list[tuple[str, str]]]:
 
 
 def _health(database: IndexDatabase) -> Callable[[Request], Response]:
-    """Return the handler for load balancers: 200 while the captures index can be read, else 503."""
+    """Return the health check: 200 while the captures index can be read, else 503."""
 
     def health(_request: Request) -> Response:
         database.rows("SELECT page_id FROM pages LIMIT 1", {})
@@ -267,7 +266,7 @@ def _health(database: IndexDatabase) -> Callable[[Request], Response]:
 
 
 class _ErrorPages:
-    """The pages for what went wrong. They repeat nothing of the address that was asked for."""
+    """Error pages. They never repeat the requested address."""
 
     def __init__(self, means: WebContext, headers: dict[str, str]) -> None:
         self._render = means.render

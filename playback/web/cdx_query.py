@@ -1,8 +1,8 @@
 """CDX queries in the dialects of pywb and the Internet Archive, parsed and bounded; pure.
 
-Two dialects are spoken, as their clients need it: pywb's, and that of the Internet Archive's server at
-``/cdx/search/cdx`` or with ``showResumeKey``. They differ in what a filter and JSON look like. Unknown
-parameters are ignored, as both servers do.
+The dialect of the Internet Archive is used at ``/cdx/search/cdx`` or with ``showResumeKey``, pywb's
+otherwise. They differ in the forms of filters and JSON. Unknown parameters are ignored, as both
+servers do.
 """
 
 import base64
@@ -41,46 +41,46 @@ Matches = Callable[[ListedCapture], bool]
 
 
 class TooWideError(InputError):
-    """It asks for more than this archive tells everyone: for a whole host or domain."""
+    """Query for a whole host or domain, which this archive does not allow."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollapseRule:
-    """Of neighbours that agree in the first `length` characters of a field, the first alone is listed."""
+    """Rule that lists only the first of adjacent rows with equal first `length` characters of a field."""
 
     field: str
     length: int | None = None
     with_status: bool = False
 
     def key(self, row: ListedCapture) -> tuple[str, ...]:
-        """What neighbours are compared by."""
+        """Return the value compared between adjacent rows."""
         value = value_of(row, self.field)[: self.length]
         return (value, value_of(row, "status")) if self.with_status else (value,)
 
 
 @dataclass(frozen=True, slots=True)
 class CdxQuery:
-    """A question to the CDX server.
+    """Parsed CDX query.
 
     Attributes:
-        url: as it was asked for.
-        keys: the keys of the index that answer.
-        between: the moments that do.
+        url: as requested.
+        keys: range of index keys.
+        between: range of capture times.
         output: one of OUTPUTS.
-        fields: what is told, under these names.
-        archive_dialect: whether the Internet Archive's dialect is spoken.
-        limit: of rows that are told; None: no other than the server's.
-        skip: of rows that would be told, how many are left out first.
-        closest: rows come by their distance from that moment; of one key alone.
-        descending: rows come in reverse.
-        newest: the last `limit` rows are told, in order.
-        filters: what a row must match.
-        collapses: which rows stand for their neighbours.
-        after: the place after which rows are looked for.
-        page: which page of rows is looked at, from 0; None: no page.
-        page_rows: how many rows a page has.
-        wants_pages: only the number of pages is told.
-        wants_key: a resumption key follows the rows.
+        fields: output fields, by these names.
+        archive_dialect: use the Internet Archive's dialect.
+        limit: maximum number of rows; None: the server's limit only.
+        skip: number of matching rows to leave out first.
+        closest: sort by distance from that time; for a single key only.
+        descending: reverse order.
+        newest: return the last `limit` rows, in order.
+        filters: conditions on rows.
+        collapses: rules for adjacent rows.
+        after: position after which to start.
+        page: page of rows to read, from 0; None: no paging.
+        page_rows: rows per page.
+        wants_pages: return only the number of pages.
+        wants_key: append a resumption key.
     """
 
     url: str
@@ -106,16 +106,16 @@ class CdxQuery:
 def parse_query(
     parameters: Iterable[tuple[str, str]], *, archive_dialect: bool = False, wide: bool = False
 ) -> CdxQuery:
-    """The question that the parameters ask.
+    """Parse the parameters of a CDX request.
 
     Args:
-        parameters: as they came.
-        archive_dialect: whether they came to the address that the Archive's server has.
-        wide: whether whole hosts and domains may be asked for.
+        parameters: as received.
+        archive_dialect: True for the address of the Internet Archive's server.
+        wide: allow queries for whole hosts and domains.
 
     Raises:
-        TooWideError: a whole host or domain is asked for.
-        InputError: a parameter cannot be read; the text says which and how it should look.
+        TooWideError: a whole host or domain is requested.
+        InputError: a parameter is invalid; the text names it and the valid form.
     """
     given = list(parameters)
     one = dict(reversed(given))  # of several, the first
@@ -153,7 +153,7 @@ def parse_query(
 
 
 def value_of(row: ListedCapture, name: str) -> str:
-    """A field of a row as CDX writes it: without spaces, ``-`` where there is nothing."""
+    """Return a field in CDX form: without spaces, ``-`` for an empty value."""
     field = _NAMES.get(name, name)
     if field == "timestamp":
         return row.timestamp
@@ -163,18 +163,18 @@ def value_of(row: ListedCapture, name: str) -> str:
 
 
 def is_field(name: str) -> bool:
-    """Whether there is such a field; where a record lies is none of them (research 1.10)."""
+    """Return True when the field exists; record locations are not exposed (research 1.10)."""
     return _NAMES.get(name, name) in FIELDS
 
 
 def resume_key(position: IndexPosition) -> str:
-    """The place as a key that a client hands back."""
+    """Encode the position as a resumption key."""
     facts = [position.urlkey, position.captured_ms, position.number]
     return base64.urlsafe_b64encode(json.dumps(facts).encode()).decode().rstrip("=")
 
 
 def _keys(url: str, match: str, *, wide: bool) -> KeyRange:
-    """The keys that a URL and a match type name; stars in the URL do, too."""
+    """Return the key range for a URL and a match type; wildcards in the URL set the type."""
     if not url.strip() or len(url) > LONGEST_URL or _CONTROL.search(url):
         raise InputError(f"url= must be there, with at most {LONGEST_URL} plain characters.")
     if not match and url.startswith("*."):
@@ -218,12 +218,12 @@ def _between(one: dict[str, str]) -> TimeRange:
 
 
 def _first_moment(text: str, name: str) -> int:
-    """The first millisecond of the time that 4 to 14 digits name."""
+    """Return the first millisecond of a timestamp of 4 to 14 digits."""
     return unix_milliseconds(_moment(text, name, "0101000000"))
 
 
 def _last_moment(text: str, name: str) -> int:
-    """The last millisecond of it."""
+    """Return the last millisecond of a timestamp of 4 to 14 digits."""
     rest = "1231235959"
     if len(text) == 6 and text.isascii() and text.isdigit() and "01" <= text[4:6] <= "12":
         rest = f"12{monthrange(max(int(text[:4]), 1), int(text[4:6]))[1]}235959"
@@ -267,7 +267,7 @@ def _fields(one: dict[str, str], *, archive: bool) -> tuple[str, ...]:
 
 
 def _collapses(given: list[tuple[str, str]]) -> Iterable[CollapseRule]:
-    """Those of the Archive's ``collapse=field:N`` and of pywb's ``collapseTime=N``."""
+    """Return the rules of ``collapse=field:N`` (Archive) and ``collapseTime=N`` (pywb)."""
     for name, value in given:
         if name == "collapseTime" and value:
             yield CollapseRule("timestamp", _length(value), with_status=True)
@@ -285,7 +285,7 @@ def _length(text: str) -> int:
 
 
 def _filter(text: str, *, archive: bool) -> Matches:
-    """A filter: ``[!][=|~]field:text`` of pywb, ``[!]field:regex`` of the Archive's server."""
+    """Parse a filter: ``[!][=|~]field:text`` (pywb) or ``[!]field:regex`` (Archive)."""
     if len(text) > _LONGEST_FILTER:
         raise InputError(f"A filter has at most {_LONGEST_FILTER} characters.")
     negated = text.startswith("!")

@@ -1,11 +1,10 @@
-"""CDX server: rows of the captures index, walked in chunks and streamed.
+"""CDX server: rows of the captures index, read in chunks and streamed.
 
-Rows come a chunk after the other, each one question to the index. What is looked at for one answer is
-bounded in rows and in time; an answer that ends early says from where to go on.
+Each chunk is one query on the index. Rows read and time spent on a response are limited; a
+truncated response carries a resumption key.
 
-``/cdx`` speaks pywb's dialect, ``/cdx/search/cdx`` that of the Archive's server. Nothing says where a
-record lies (research 1.10). Answers are streamed, and bounded in rows and in time; whole hosts and
-domains are asked for only where a setting allows it.
+``/cdx`` uses pywb's dialect, ``/cdx/search/cdx`` that of the Internet Archive. Record locations are
+not exposed (research 1.10). Queries for whole hosts and domains need a setting.
 """
 
 import heapq
@@ -44,24 +43,24 @@ _NOWHERE = RecordLocation("", 0, 0)  # where a record lies is of no interest her
 
 
 class CaptureAccess(Protocol):
-    """Whoever knows which captures may be shown."""
+    """Interface of access control for captures."""
 
     def capture(self, capture: Capture) -> Takedown | None:
-        """The take-down of a capture; None: it may be shown."""
+        """Return the take-down of a capture; None: it may be shown."""
         ...
 
 
 class NoSuchPageError(InputError):
-    """The page of rows that is asked for lies beyond the last."""
+    """Requested page of rows is beyond the last one."""
 
 
 @dataclass
 class CdxBudget:
-    """How much may be looked at for one answer.
+    """Limits on the work for one response.
 
     Attributes:
-        rows: how many rows are left.
-        late: whether the time is over.
+        rows: number of rows left.
+        late: returns True when the time is used up.
     """
 
     rows: int
@@ -69,11 +68,11 @@ class CdxBudget:
 
 
 class CdxWalk:
-    """The rows that answer a question.
+    """Iteration over the rows that match a query.
 
     Attributes:
-        resume: once they are told: where to go on; None when there is nothing more.
-        ended_late: whether time was over before they were told.
+        resume: after iteration, the position to continue from; None at the end.
+        ended_late: the time limit ended the iteration.
     """
 
     def __init__(
@@ -92,7 +91,7 @@ class CdxWalk:
         self.ended_late = False
 
     def start(self) -> None:
-        """Go to the page that is asked for.
+        """Seek to the requested page.
 
         Raises:
             NoSuchPageError: there is no such page.
@@ -110,13 +109,13 @@ class CdxWalk:
         raise NoSuchPageError(f"Page {query.page} is none: the first page is 0, the last {last}.")
 
     def pages(self) -> int:
-        """How many pages of rows there are."""
+        """Return the number of pages of rows."""
         query = self._query
         rows = self._rows.count(query.keys, query.between, most=MOST_PAGED)
         return -(-rows // query.page_rows)
 
     def end(self) -> IndexPosition | None:
-        """Where the answer will end although there is more, before anything is told; else None."""
+        """Return the position of truncation if it is known before iteration; else None."""
         query = self._query
         is_whole = query.limit is not None and query.limit < MOST_ROWS
         if is_whole or query.page is not None or query.closest is not None or query.newest:
@@ -135,10 +134,12 @@ class CdxWalk:
         )
 
     def told(self) -> Iterator[list[ListedCapture]]:
-        """The rows to tell, chunk by chunk.
+        """Yield the matching rows in chunks.
 
         Raises:
-            TransientError: the index cannot be read, or time is over where no key can be given.
+            TransientError: the index cannot be read, or the time limit is reached where no
+                resumption key
+                is possible.
         """
         query = self._query
         if query.closest is not None:
@@ -174,7 +175,7 @@ class CdxWalk:
             raise TransientError("The captures index answers too slowly for all of this.")
 
     def _chunks(self, query: CdxQuery) -> Iterator[list[ListedCapture]]:
-        """Rows of the index in the question's order, until the budget is used up."""
+        """Yield index rows in the order of the query until the budget is used up."""
         after = self._after if query.closest is None else None
         while True:
             if self._budget.late():
@@ -209,7 +210,7 @@ class CdxWalk:
         )
 
     def _by_distance(self, closest: int) -> Iterator[ListedCapture]:
-        """Rows of one key, the nearest first; of two equally near ones the earlier."""
+        """Yield rows of one key, nearest first; the earlier one of equal distance."""
         between = self._query.between
         later = replace(
             self._query, between=replace(between, first_ms=max(closest, between.first_ms))
@@ -234,7 +235,7 @@ class CdxWalk:
         return (self._of_chunk(chunk) for chunk in chunks)
 
     def _of_chunk(self, chunk: list[ListedCapture]) -> list[ListedCapture]:
-        """The rows of a chunk that are told."""
+        """Return the rows of a chunk that pass access control, filters and collapsing."""
         between, filters = self._query.between, self._query.filters
         return [
             row
@@ -265,7 +266,7 @@ class CdxWalk:
     _last: tuple[tuple[str, ...], ...] = ()
 
     def _is_new(self, row: ListedCapture) -> bool:
-        """Whether the row stands for itself rather than with the one before it."""
+        """Return True unless the row collapses with the previous one."""
         if not self._query.collapses:
             return True
         keys = tuple(each.key(row) for each in self._query.collapses)
@@ -286,7 +287,7 @@ def _limited(
 def _with_next(
     chunks: Iterator[list[ListedCapture]],
 ) -> Iterator[tuple[list[ListedCapture], Callable[[], bool]]]:
-    """Each chunk, and how to ask whether there is another."""
+    """Yield each chunk with a function that checks for another one."""
     ahead: list[list[ListedCapture]] = []
 
     def is_more() -> bool:
@@ -306,7 +307,7 @@ _TYPES = {"text": "text/plain; charset=utf-8", "json": "text/x-ndjson", "cdxj": 
 
 
 class CdxServer:
-    """``/cdx?url=…``: the captures of a URL, or of all that begin with one."""
+    """Route ``/cdx?url=…``: captures of a URL or a URL prefix."""
 
     def __init__(
         self,
@@ -318,7 +319,7 @@ class CdxServer:
         wide: bool = False,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take the index, who knows what of it may be told, and whether hosts may be asked for."""
+        """Store the index, access control, endpoints and limits."""
         self._rows = rows
         self._permits = permits
         self._mementos = mementos
@@ -327,7 +328,7 @@ class CdxServer:
         self._monotonic = monotonic
 
     def answer(self, request: Request) -> Response:
-        """The captures; 400 for what cannot be read, 403 for what is not told, 404 for nothing."""
+        """Return the captures; 400 for invalid parameters, 403 for wide queries, 404 for no result."""
         parameters = request.query_params.multi_items()
         as_json = ("output", "json") in parameters
         try:
@@ -376,7 +377,7 @@ class CdxServer:
         return BlockStream((each.encode() for each in body if each), headers)
 
     def _link_format(self, query: CdxQuery) -> Response:
-        """The URL's mementos, as a TimeMap lists them."""
+        """Return the URL's mementos as a TimeMap."""
         if not query.keys.is_one:
             raise InputError("output=link lists the mementos of one URL; leave matchType out.")
         between = query.between
@@ -417,7 +418,7 @@ def _json(query: CdxQuery, walk: CdxWalk, told: Iterable[list[ListedCapture]]) -
 def _archive_json(
     query: CdxQuery, walk: CdxWalk, told: Iterable[list[ListedCapture]]
 ) -> Iterator[str]:
-    """A list of lists, the names of the fields first; nothing but ``[]`` when there is none."""
+    """Yield a JSON list of lists with a header row; ``[]`` without results."""
     before = f"[{json.dumps(query.fields)}"
     for rows in told:
         if rows:

@@ -1,11 +1,10 @@
 """Citations of a copy: wikitext, HTML with Robust Links, BibTeX, plain text; pure.
 
-Titles and names were written by the page, so each form escapes them by its own rules; the text that
-comes out says the same wherever it is pasted.
+Titles and names come from the archived page, so each format escapes them by its own rules:
 
-- wikitext: ``{{cite web}}`` takes ``|``, ``}}``, ``{{`` and ``[[`` apart, an external link ends at
-  ``]`` and at white space; as character references they are only text (mediawiki.org, Help:Links,
-  Help:Templates). URLs get them percent-encoded.
+- wikitext: ``{{cite web}}`` splits at ``|``, ``}}``, ``{{`` and ``[[``, an external link ends at ``]``
+  and at white space; they are written as character references (mediawiki.org, Help:Links,
+  Help:Templates). In URLs they are percent-encoded.
 - HTML: Robust Links 1.0, ``data-originalurl``, ``data-versionurl``, ``data-versiondate``
   (robustlinks.mementoweb.org/spec).
 - BibTeX: eleven characters are special (The LaTeX Companion, 2nd ed., 13.2).
@@ -40,19 +39,19 @@ _ISO_DATE = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d))?)?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class CitedSource:
-    """What is cited.
+    """Source of a citation.
 
     Attributes:
-        url: the page, as it was archived.
-        archive_url: the reader's page of the copy.
+        url: the archived page.
+        archive_url: the reader page of the copy.
         memento_url: the copy itself (URI-M).
-        captured_at: when it was archived.
-        accessed_at: when it is cited.
-        title: as the page says; the URL when it says nothing.
-        authors: as the page says.
-        published: its date as the page says, in ISO 8601; empty when unknown.
-        site: what the page says its site is called; empty when nothing.
-        language: BCP 47, as the page says; empty when nothing.
+        captured_at: capture time.
+        accessed_at: time of the citation.
+        title: from the page; the URL when there is none.
+        authors: from the page.
+        published: date from the page, in ISO 8601; empty when unknown.
+        site: site name from the page; may be empty.
+        language: BCP 47, from the page; may be empty.
     """
 
     url: str
@@ -68,7 +67,7 @@ class CitedSource:
 
 
 def cite_web(source: CitedSource) -> str:
-    """MediaWiki's ``{{cite web}}``, on one line."""
+    """Return MediaWiki's ``{{cite web}}`` on one line."""
     parameters = [
         *_people(source.authors),
         ("title", source.title),
@@ -87,7 +86,7 @@ def cite_web(source: CitedSource) -> str:
 
 
 def wiki_link(source: CitedSource) -> str:
-    """An external link of MediaWiki, and one to the copy."""
+    """Return an external link in wikitext, with a second one to the copy."""
     title = wiki_text(source.title)
     day = f"{source.captured_at:%Y-%m-%d}"
     return (
@@ -96,7 +95,7 @@ def wiki_link(source: CitedSource) -> str:
 
 
 def robust_link(source: CitedSource) -> str:
-    """HTML whose link carries where the copy is, and of when."""
+    """Return an HTML link with address and date of the copy."""
     attributes = {
         "href": source.archive_url,
         "data-originalurl": source.url,
@@ -108,7 +107,7 @@ def robust_link(source: CitedSource) -> str:
 
 
 def bibtex(source: CitedSource) -> str:
-    """An entry of the kind ``@misc``."""
+    """Return a BibTeX entry of type ``@misc``."""
     published = _ISO_DATE.match(source.published)
     fields = [
         ("author", " and ".join(f"{{{bibtex_text(each)}}}" for each in source.authors)),
@@ -125,7 +124,7 @@ def bibtex(source: CitedSource) -> str:
 
 
 def plain(source: CitedSource) -> str:
-    """One paragraph for people."""
+    """Return a citation in plain text, one paragraph."""
     parts = [
         "; ".join(_clean(each) for each in source.authors),
         f"“{_clean(source.title)}”",
@@ -139,9 +138,9 @@ def plain(source: CitedSource) -> str:
 
 
 def wiki_text(text: str) -> str:
-    """Words that MediaWiki shows as they are, in a template's parameter and in a link's label.
+    """Escape text for template parameters and link labels of wikitext.
 
-    Characters with a meaning become references to them, which start nothing.
+    Special characters are written as character references.
 
     >>> wiki_text("A | B [C] {{d}} ''e''")
     'A &#124; B &#91;C&#93; &#123;&#123;d&#125;&#125; &#39;&#39;e&#39;&#39;'
@@ -162,23 +161,23 @@ def wiki_text(text: str) -> str:
 
 
 def wiki_url(url: str) -> str:
-    """The URL as a link of MediaWiki takes it whole, and a template's parameter, too."""
+    """Escape a URL for wikitext links and template parameters."""
     encoded = _percent_encoded(url)
     # Signatures and magic words are expanded in URLs as everywhere.
     return encoded.replace("~~~", "%7E%7E%7E").replace("__", "%5F%5F")
 
 
 def bibtex_text(text: str) -> str:
-    r"""Words that BibTeX and LaTeX set as they are.
+    r"""Escape text for BibTeX and LaTeX.
 
     >>> bibtex_text("50% of {A} & B_c")
-    '50\\\\% of \\\\{A\\\\} \\\\& B\\\\_c'
+    '50\\% of \\{A\\} \\& B\\_c'
     """
     return "".join(_BIBTEX.get(each, each) for each in _clean(text))
 
 
 def bibtex_url(url: str) -> str:
-    """The URL as the field ``url`` takes it: without braces, backslashes and what is not ASCII."""
+    """Escape a URL for the field ``url``: braces, backslashes and non-ASCII characters."""
     return _percent_encoded(url)
 
 
@@ -203,7 +202,7 @@ def _iso_day(text: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """The text on one line, without control characters."""
+    """Return the text on one line, without control characters."""
     return _sound(_CONTROL.sub(" ", text)).strip()
 
 
@@ -212,5 +211,5 @@ def _sound(text: str) -> str:
 
 
 def _without_magic(text: str) -> str:
-    """The text without what MediaWiki links by itself: ``ISBN 123``, ``RFC 1``, ``PMID 2``."""
+    """Escape MediaWiki's magic links: ``ISBN 123``, ``RFC 1``, ``PMID 2``."""
     return re.sub(r"\b(ISBN|RFC|PMID) (?=\d)", r"\1&#32;", text)

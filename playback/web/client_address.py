@@ -1,8 +1,8 @@
 """Client address behind trusted proxies, and its network for rate limits.
 
-The address is the socket's. ``X-Forwarded-For`` is believed only when a configured proxy sends it
-(RFC 7239, 8.1: anybody else may write what he likes), and then read from its end: each proxy adds
-the address that it saw, so the last one that is no proxy of ours is the reader's.
+The address is the socket's peer. ``X-Forwarded-For`` is trusted only from a configured proxy (RFC
+7239, 8.1: other clients can send any value) and read from its end: each proxy appends the address
+it saw, so the last address that is not a configured proxy is the reader's.
 """
 
 import ipaddress
@@ -28,16 +28,16 @@ _HOST_BITS_V6 = 64  # one customer's network: its host half is anybody's to choo
 
 @dataclass(frozen=True, slots=True)
 class ClientAddresses:
-    """How a reader's address is found.
+    """Determination of client addresses.
 
     Attributes:
-        proxies: whose ``X-Forwarded-For`` is believed; none by default.
+        proxies: networks whose ``X-Forwarded-For`` is trusted; none by default.
     """
 
     proxies: tuple[Network, ...] = ()
 
     def address_of(self, request: Request) -> Address:
-        """The reader's address; what is no address ends the way back at the proxy that said it."""
+        """Return the reader's address; an invalid entry ends the evaluation at the proxy that sent it."""
         address = _parsed(request.client.host if request.client else "") or NO_ADDRESS
         said = ",".join(request.headers.getlist("x-forwarded-for")).rsplit(",", _MOST_HOPS)
         for text in reversed(said[-_MOST_HOPS:]):
@@ -50,9 +50,9 @@ class ClientAddresses:
         return address
 
     def is_relayed(self, request: Request) -> bool:
-        """Return True when a proxy sent the request that is none of ours, so that nobody's address is known.
+        """Return True for a request through an untrusted proxy, so that the reader's address is unknown.
 
-        What the proxy's own address may do, such as ask without limits, its readers may not.
+        Exemptions for the proxy's own address must not apply to its clients.
         """
         if not any(name in request.headers for name in _RELAYED):
             return False
@@ -73,12 +73,12 @@ def _warn_of_proxy(peer: Address) -> None:
 
 
 def within(address: Address, networks: Iterable[Network]) -> bool:
-    """Whether the address is in one of them."""
+    """Return True when the address is in one of the networks."""
     return any(address.version == each.version and address in each for each in networks)
 
 
 def reader_prefix(address: Address) -> str:
-    """What is counted as one reader: an IPv4 address, or an IPv6 /64.
+    """Return the network that counts as one reader: an IPv4 address, or an IPv6 /64.
 
     >>> reader_prefix(IPv6Address("2001:db8:1:2::3"))
     '2001:db8:1:2::/64'
@@ -87,10 +87,10 @@ def reader_prefix(address: Address) -> str:
 
 
 def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
-    """Networks as settings name them: ``10.0.0.0/8``, ``2001:db8::/32``, or a single address.
+    """Parse networks from settings: ``10.0.0.0/8``, ``2001:db8::/32``, or a single address.
 
     Raises:
-        ConfigError: one of them is none.
+        ConfigError: one of them is invalid.
     """
     found = []
     for text in texts:
@@ -109,7 +109,7 @@ def _network(address: Address, bits: int) -> str:
 
 
 def _parsed(text: str) -> Address | None:
-    """The address that the text names, IPv4 inside IPv6 taken out; a port is left out."""
+    """Parse an address, unwrapping IPv4-mapped IPv6 and dropping a port; None if invalid."""
     if text.startswith("["):
         text = text[1:].partition("]")[0]
     elif text.count(":") == 1:

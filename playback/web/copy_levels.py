@@ -1,10 +1,11 @@
 """Levels that readers may choose for a copy, and the pages of the level "full".
 
-The frame stands in a document of ours, so nothing archived can paint over the banner, and it holds the
-one origin of that capture (P-08, P-09). Without the possibility these routes do not exist.
+The full copy is framed by a document of the front, so that archived content cannot cover the
+banner; the frame has the capture's own origin (P-08, P-09). Without the option these routes do not
+exist.
 
-Asked anew for each page, so a change of the rules counts at once. What replay then shows it asks the same
-rules itself (`playback.replay.replay_context`); nothing here is a lock.
+The rules are evaluated for each page, so changes apply at once. Replay enforces the same rules
+(`playback.replay.replay_context`); this module only offers choices.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,13 +34,13 @@ _SAFE = "!$&'()*+,/:;=?@[]~%-._"
 
 @dataclass(frozen=True, slots=True)
 class FullCopyAccess:
-    """Which copies may be shown in full, and where."""
+    """Copies that may be shown in full, and their origins."""
 
     origins: FullOrigins
     permission: FullPermission
 
     def frame_of(self, page: CapturedPage, wiki: str = "") -> str | None:
-        """The address of the copy in full, for readers of that wiki; None when there is none.
+        """Return the address of the full copy for readers of that wiki; None when there is none.
 
         Raises:
             TransientError: the decisions cannot be read.
@@ -66,7 +67,7 @@ def full_routes(
     render: Callable[..., Response],
     cautions: CopyWarnings,
 ) -> Sequence[Route]:
-    """The routes of both pages, with and without a wiki before them."""
+    """Return the routes of the notice and the full copy, with and without a wiki prefix."""
     pages = _FullPages(store, copies, replay_origin, render, cautions)
     return [
         Route(f"{before}/{view}/{{rest:path}}", pages.answer)
@@ -76,6 +77,8 @@ def full_routes(
 
 
 class _FullPages:
+    """Routes of the notice and the full copy."""
+
     def __init__(
         self,
         store: PageStore,
@@ -91,7 +94,7 @@ class _FullPages:
         self._cautions = cautions
 
     def answer(self, request: Request) -> Response:
-        """The notice, or the copy behind it; a plain function, so Starlette runs it in a thread."""
+        """Return the notice, or the full copy; a plain function, run by Starlette in a thread."""
         wanted = parse_page_request(request)
         at = moment_of(wanted.timestamp) if wanted.timestamp else None
         page = self._store.nearest(wanted.url, at)
@@ -117,7 +120,7 @@ class _FullPages:
         )
 
     def _headers(self, frame: str) -> dict[str, str]:
-        """The front's policy, which lets this page hold a frame of this one capture only."""
+        """Return the front's headers, with a policy that allows this capture's frame only."""
         headers = dict(security_headers(self._replay))
         origin = "/".join(frame.split("/", 3)[:3])
         policy = [
@@ -136,7 +139,7 @@ _PICTURES = {ArtifactKind.VIEW, ArtifactKind.FULL_PAGE, ArtifactKind.THUMBNAIL}
 
 @dataclass(frozen=True, slots=True)
 class LevelChoice:
-    """A level that may be chosen, and where it is seen."""
+    """Level offered to the reader, with its address."""
 
     level: Level
     address: str
@@ -144,11 +147,11 @@ class LevelChoice:
 
 
 class LevelOffers:
-    """What readers may choose.
+    """Levels offered to readers.
 
     Args:
-        book: the decisions about levels.
-        full: which copies may be shown with their scripts; None: none.
+        book: the level decisions.
+        full: access to copies with scripts; None: none.
     """
 
     def __init__(self, book: LevelStore, full: FullCopyAccess | None) -> None:
@@ -156,7 +159,7 @@ class LevelOffers:
         self._full = full
 
     def speak_of(self, wiki: str) -> bool:
-        """Whether anything was decided for that wiki's readers; else they see what everybody sees.
+        """Return True when the wiki has rules of its own; else the rules for all wikis apply.
 
         Raises:
             TransientError: the decisions cannot be read.
@@ -164,7 +167,7 @@ class LevelOffers:
         return self._book.now().speak_of(wiki)
 
     def most(self, page: CapturedPage, wiki: str = "") -> Level:
-        """The most that readers of the wiki (empty: of none) are shown of the page.
+        """Return the highest level shown of the page to readers of the wiki (empty: no wiki).
 
         Raises:
             TransientError: the decisions cannot be read.
@@ -172,7 +175,7 @@ class LevelOffers:
         return self._book.now().of_page((page.url, page.final_url), wiki)
 
     def shows_pictures(self, page: CapturedPage, asked: PageAddress | None = None) -> bool:
-        """Whether screenshots of the page are shown: they are images of it.
+        """Return True when screenshots may be shown; they count as images of the page.
 
         Raises:
             TransientError: the decisions cannot be read.
@@ -180,7 +183,7 @@ class LevelOffers:
         return self.most(page, asked.wiki if asked is not None else "").covers(Level.IMAGES)
 
     def allowed(self, page: CapturedPage, asked: PageAddress) -> CapturedPage:
-        """The page without what its level leaves out: its screenshots, and files that are no text.
+        """Return the page without what its level excludes: screenshots and non-text files.
 
         Raises:
             TransientError: the decisions cannot be read.
@@ -191,7 +194,7 @@ class LevelOffers:
         return replace(page, artifacts=kept, mime="" if _is_file(page) else page.mime)
 
     def is_above(self, page: CapturedPage, asked: PageAddress) -> bool:
-        """Whether a level is asked for that is not allowed, or that a file has not.
+        """Return True when the requested level is not allowed, or does not exist for a file.
 
         Raises:
             TransientError: the decisions cannot be read.
@@ -201,7 +204,7 @@ class LevelOffers:
         return _is_file(page) or not self.most(page, asked.wiki).covers(asked.level)
 
     def choices(self, page: CapturedPage, asked: PageAddress) -> Sequence[LevelChoice]:
-        """The levels from the least to the most that is allowed; none where there is no choice.
+        """Return the allowed levels in ascending order; empty without a choice.
 
         Raises:
             TransientError: the decisions cannot be read.
@@ -228,7 +231,7 @@ class LevelOffers:
 
 
 def _is_file(page: CapturedPage) -> bool:
-    """True for what is no text at any level: a picture, or what is downloaded."""
+    """Return True for captures without text at any level: images and downloads."""
     is_picture = page.mime.startswith("image/") and ArtifactKind.DOM not in page.artifacts
     return is_picture or page.is_file
 

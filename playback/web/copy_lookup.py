@@ -1,15 +1,15 @@
 """Copies to offer for many URLs, and the crawl queue's state of URLs without one.
 
-The frontier's books are the crawler's, which playback does not know; whoever starts the front may
-hand it a `QueueStatusReader` that reads them.
+The queue belongs to the crawler, which playback does not import; the caller that starts the front
+may supply a `QueueStatusReader`.
 
-Of a URL the newest good capture is offered; where none is good, the best of the newest `_LOOKED_AT`. An
-error page, a parked domain and a check for robots are no copies of what was cited: a link that died and
-was captured once more still leads to what was there before. Of a link that came into other hands only what
-was captured before that counts. What was taken down, is hidden or is held back is never offered.
+For each URL the newest good capture is offered; if none is good, the best of the newest
+`_LOOKED_AT`. Error pages, parked domains and bot challenges do not count as copies, so a link that
+died and was captured again still leads to the earlier content. For a link that changed owner only
+earlier captures count. Captures that are taken down, hidden or held are never offered.
 
-Two questions to the captures index however many URLs there are, and the second only for those that have
-no good capture.
+The captures index is queried twice at most, independent of the number of URLs; the second query
+covers only URLs without a good capture.
 """
 
 import re
@@ -31,7 +31,7 @@ from warc.index.page_choice import USABLE, other_scheme
 
 
 class UrlQueueState(StrEnum):
-    """Where a URL stands."""
+    """State of a URL in the crawl queue."""
 
     QUEUED = "queued"  # to be visited
     VISITING = "visiting"  # right now
@@ -42,7 +42,7 @@ class UrlQueueState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FailedAttempt:
-    """An attempt that brought nothing: when it ended, and why."""
+    """Failed attempt: end time and reason."""
 
     at: datetime
     reason: str
@@ -50,14 +50,14 @@ class FailedAttempt:
 
 @dataclass(frozen=True, slots=True)
 class UrlQueueStatus:
-    """What the books say about a URL.
+    """Status of a URL in the crawl queue.
 
     Attributes:
-        standing: where it stands.
-        since: since when.
-        until: QUEUED: not before; REFUSED: until then; None: nobody set a moment.
-        reason: why, a constant first, e.g. ``robots: …``; empty when there is nothing to say.
-        attempts: what was tried, oldest first.
+        standing: its state.
+        since: start of the state.
+        until: QUEUED: earliest next attempt; REFUSED: end of the refusal; None: not set.
+        reason: machine-readable constant first, e.g. ``robots: …``; may be empty.
+        attempts: failed attempts, oldest first.
     """
 
     standing: UrlQueueState
@@ -68,28 +68,28 @@ class UrlQueueStatus:
 
     @property
     def is_waiting(self) -> bool:
-        """Return whether it was tried, and waits for its site until the next attempt."""
+        """Return True when it was attempted and waits for the next attempt."""
         return self.standing is UrlQueueState.QUEUED and bool(self.attempts)
 
 
 class QueueStatusReader(Protocol):
-    """Who knows the books. From any thread; `standing` is asked once for a page that a reader opens."""
+    """Interface to the crawl queue. Thread-safe; `standing` is called once for each reader page."""
 
     def standing(self, url: str) -> UrlQueueStatus | None:
-        """Where the URL stands; None when it was never added.
+        """Return the status of the URL; None when it was never added.
 
         Raises:
-            TransientError: the books cannot be read at the moment.
+            TransientError: the queue cannot be read now.
         """
         ...
 
     def standings(self, urls: Sequence[str]) -> Mapping[str, UrlQueueStatus]:
-        """Where those of the URLs stand of which there is something to be said; one look for all.
+        """Return the status of those URLs that have one, with a single query.
 
-        What holds for their hosts is not looked at: `QueueStanding.until` is the URL's own.
+        Conditions of their hosts are not included: `UrlQueueStatus.until` is the URL's own.
 
         Raises:
-            TransientError: the books cannot be read at the moment.
+            TransientError: the queue cannot be read now.
         """
         ...
 
@@ -103,12 +103,12 @@ _GOOD = f"{USABLE} AND ({rank_sql()}) = 0"
 
 @dataclass(frozen=True, slots=True)
 class UrlSpellings:
-    """A URL as the index may have it.
+    """Normal forms of a URL for look-up.
 
     Attributes:
-        fetch: its fetch key, which is what is captured.
-        identity: its identity key, which is what the link registry has.
-        key: its replay key, by which the index finds it.
+        fetch: its fetch key, as captured.
+        identity: its identity key, as in the link registry.
+        key: its replay key, as in the index.
     """
 
     fetch: str
@@ -117,10 +117,10 @@ class UrlSpellings:
 
     @classmethod
     def of(cls, url: str) -> "UrlSpellings":
-        """The URL's spellings.
+        """Compute the normal forms of a URL.
 
         Raises:
-            BadUrlError: nobody can fetch it.
+            BadUrlError: the URL cannot be fetched.
         """
         if has_one_spelling(url):
             return cls(url, url, replay_key(url))
@@ -129,11 +129,11 @@ class UrlSpellings:
 
     @property
     def urls(self) -> tuple[str, str, str, str]:
-        """What a capture of it goes by, under either of the web's schemes."""
+        """Return the URLs under which captures are stored, for both schemes."""
         return self.fetch, other_scheme(self.fetch), self.identity, other_scheme(self.identity)
 
     def is_of(self, url: str) -> bool:
-        """Whether that is the same URL but for its spelling and its scheme."""
+        """Return True when the URL differs at most in spelling and scheme."""
         if url in self.urls:
             return True
         try:
@@ -143,7 +143,7 @@ class UrlSpellings:
 
 
 class CopyObstacle(StrEnum):
-    """Why there is no copy to offer, as far as the index and the decisions tell."""
+    """Reason for the lack of a copy, from the index and the decisions."""
 
     TAKEN_DOWN = "taken-down"  # and that is told
     HIDDEN = "hidden"  # and nothing is told
@@ -154,12 +154,12 @@ class CopyObstacle(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CopyOffer:
-    """What there is for a URL: a page to show, or why there is none.
+    """Page to offer for a URL, or the reason why there is none.
 
     Attributes:
-        page: None without one.
+        page: None without a copy.
         bar: None with a page.
-        reason: with FAILED and REFUSED, as it was recorded; may be empty.
+        reason: for FAILED and REFUSED, as recorded; may be empty.
     """
 
     page: CapturedPage | None = None
@@ -168,7 +168,7 @@ class CopyOffer:
 
 
 class CopyLookup:
-    """Asks the captures index. From any thread."""
+    """Look-up of copies in the captures index. Thread-safe."""
 
     def __init__(self, database: IndexDatabase, store: PageStore) -> None:
         self._database = database
@@ -186,12 +186,13 @@ class CopyLookup:
     def of(
         self, asked: Sequence[UrlSpellings], until_ms: Mapping[str, int] | None = None
     ) -> list[CopyOffer | None]:
-        """What there is for each; None: nothing was ever captured, as far as may be told.
+        """Return the offer for each URL; None: never captured, or hidden.
 
         Args:
             asked: the URLs.
-            until_ms: for some of them, by identity key, the moment (milliseconds since 1970 UTC) from
-                which on captures do not count.
+            until_ms: optional time limit by identity key (milliseconds since 1970 UTC); later
+                captures are
+                ignored.
 
         Raises:
             TransientError: the index or the decisions cannot be read.
@@ -223,7 +224,7 @@ class CopyLookup:
     def _asked(
         self, query: str, asking: Sequence[LookupRow], places: Sequence[int], *, artifacts_too: bool
     ) -> Mapping[int, list[CapturedPage]]:
-        """The pages that the query finds for the URLs in those places, without those that are hidden."""
+        """Return the pages found by the query for the URLs at those positions, without hidden ones."""
         if not places:
             return {}
         value = lookup_value(asking[place] for place in places)
@@ -252,7 +253,7 @@ def _barred(takedown: Takedown | None) -> CopyOffer | None:
 
 
 def _best(newest_pages: Sequence[CapturedPage]) -> CopyOffer | None:
-    """The best of a URL's newest pages, or why none of them is offered."""
+    """Return the best of a URL's newest pages, or the reason why none is offered."""
     if not newest_pages:
         return None
     # A join has no order of its own.
@@ -271,15 +272,15 @@ _MOST = 1_000  # URLs of one answer; what is beyond has no link to its copy
 
 
 class OwnCopies:
-    """Asks the captures index. From any thread."""
+    """Timestamps of own copies for the link lists. Thread-safe."""
 
     def __init__(self, database: IndexDatabase, store: PageStore) -> None:
         self._offering = CopyLookup(database, store)
 
     def newest(self, urls: Sequence[str]) -> dict[str, str]:
-        """Return the timestamp of the copy that is offered, for those URLs that have one.
+        """Return the timestamp of the offered copy, for those URLs that have one.
 
-        When the index cannot be read, the links are told without copies.
+        Empty when the index cannot be read.
         """
         asked = list(_spelled(list(dict.fromkeys(urls))[:_MOST]))
         try:
@@ -294,7 +295,7 @@ class OwnCopies:
 
 
 def _spelled(urls: Sequence[str]) -> Iterator[tuple[str, UrlSpellings]]:
-    """Yield each URL that can be fetched, with its spellings."""
+    """Yield each URL that can be fetched, with its normal forms."""
     for url in urls:
         try:
             yield url, UrlSpellings.of(url)

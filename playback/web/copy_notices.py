@@ -1,10 +1,10 @@
 """Notices about a copy: threats, temporal drift, device and language of the capture.
 
-One URL may have several representations (RFC 9110, 3.2): sites send phones, other languages and members
-other pages. The page's manifest says which one a capture holds; here it is read for readers.
+A URL may have several representations (RFC 9110, 3.2): sites vary by device, language and login.
+The page's manifest records which one was captured; it is shown to readers.
 
-Replay knows which parts a copy shows and counts them; the front asks it, and says nothing when it does
-not answer soon.
+Temporal drift is computed by replay, which knows the subresources of a copy; the front requests it
+and shows no notice when replay does not answer in time.
 """
 
 import http.client
@@ -34,13 +34,13 @@ PASSED_VIEW = "as-captured"  # the view of a reader who was warned and went on
 
 @dataclass(frozen=True, slots=True)
 class CopyWarning:
-    """What is to be said of a page before its copy is shown.
+    """Warnings for a page, shown before its copy.
 
     Attributes:
-        threat: what a scanner found in its document; the copy is never shown.
-        listed: where its address was found.
-        scan: what is known of a file to download; None: no scanner has looked into it.
-        is_unscanned_held: whether such a file is held back until one has.
+        threat: scan verdict of its document; the copy is never shown.
+        listed: list entry of its URL.
+        scan: verdict of a file to download; None: not scanned.
+        is_unscanned_held: whether such a file is held until it is scanned.
     """
 
     threat: ScanVerdict | None = None
@@ -49,7 +49,7 @@ class CopyWarning:
     is_unscanned_held: bool = False
 
     def holds(self, view: str, *, is_download: bool) -> bool:
-        """Whether a notice stands where the copy would be."""
+        """Return True when a notice replaces the copy."""
         if self.threat is not None:
             return view in (*_COPY_VIEWS, PASSED_VIEW, "text")
         if view not in _COPY_VIEWS:
@@ -60,13 +60,13 @@ class CopyWarning:
 
 
 class CopyWarnings:
-    """Asks what holds for a page. From any thread."""
+    """Look-up of warnings for pages. Thread-safe."""
 
     def __init__(self, permits: AccessControl) -> None:
         self._permits = permits
 
     def of(self, page: CapturedPage) -> CopyWarning:
-        """What its reader is to be told.
+        """Return the warnings for a page.
 
         Raises:
             TransientError: decisions or index cannot be read.
@@ -80,7 +80,7 @@ class CopyWarnings:
         )
 
     def of_url(self, url: str) -> ListHit | None:
-        """Where an address is listed, before its reader is sent to the live web."""
+        """Return the list entry of a URL, for the warning before a link to the live web."""
         return self._permits.holds.listed(url)
 
 
@@ -90,15 +90,15 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CaptureRepresentation:
-    """What a capture was seen with.
+    """Device, viewport, language and login of a capture.
 
     Attributes:
-        is_phone: on a phone's screen; else on a desktop's.
+        is_phone: captured with a phone profile; else desktop.
         width: of the viewport, in CSS pixels.
         height: of the viewport, in CSS pixels.
-        language: the first that the browser asked for; empty when that was not recorded.
+        language: the browser's first Accept-Language; empty when not recorded.
         is_logged_in: the page was visited with a login.
-        stored: how much of it was recorded (`core.config.stored_level`).
+        stored: stored level (`core.config.stored_level`).
     """
 
     is_phone: bool
@@ -110,12 +110,12 @@ class CaptureRepresentation:
 
     @property
     def has_screen(self) -> bool:
-        """Return True when it was rendered, on a screen that is known."""
+        """Return True when the page was rendered with a known viewport."""
         return bool(self.width)
 
 
 def representation_of(manifest: PageInfo) -> CaptureRepresentation | None:
-    """Return what the manifest says; None when it names no screen, and nothing was left out."""
+    """Parse a manifest; None when it names no viewport and everything was stored."""
     screen, stored = manifest.screen, manifest.stored
     if screen is None:
         is_whole = stored == DEFAULT_STORED_LEVEL
@@ -126,11 +126,11 @@ def representation_of(manifest: PageInfo) -> CaptureRepresentation | None:
 
 
 class RepresentationReader:
-    """Reads them from manifests, and keeps the newest that were read. From any thread.
+    """Reader of representations from manifests, with a cache. Thread-safe.
 
     Args:
-        store: knows where manifests are.
-        records: reads them; None where the WARCs are not.
+        store: locates the manifests.
+        records: reads them; None where the WARCs are not available.
     """
 
     def __init__(self, store: PageStore, records: ArtifactReader | None) -> None:
@@ -140,7 +140,7 @@ class RepresentationReader:
         self._kept: OrderedDict[str, CaptureRepresentation | None] = OrderedDict()
 
     def of(self, page: CapturedPage) -> CaptureRepresentation | None:
-        """Return the page's; None when it is not known.
+        """Return the page's representation; None when it is not known.
 
         Raises:
             TransientError: the index cannot be read.
@@ -177,13 +177,13 @@ _FACT = re.compile(rb"(shown|other|earlier|later) (\d{1,15})\n")
 
 @dataclass(frozen=True, slots=True)
 class TemporalDrift:
-    """How far the parts of a copy are from its moment.
+    """Difference in time between a copy and its subresources.
 
     Attributes:
-        shown: how many parts it shows.
+        shown: number of subresources shown.
         other: how many of them come from another visit.
-        earlier: how many seconds before the page the oldest of these was captured; 0: none was.
-        later: how many seconds after it the newest was; 0: none was.
+        earlier: seconds by which the oldest of these precedes the page; 0: none does.
+        later: seconds by which the newest of these follows the page; 0: none does.
     """
 
     shown: int
@@ -192,26 +192,26 @@ class TemporalDrift:
     later: int
 
     def as_json(self) -> dict[str, int]:
-        """The same, for JSON."""
+        """Return the fields as a JSON object."""
         return asdict(self)
 
     @property
     def largest(self) -> timedelta:
-        """The greatest distance."""
+        """Return the greatest distance."""
         return timedelta(seconds=max(self.earlier, self.later))
 
 
 class DriftClient:
-    """Asks replay. From any thread."""
+    """HTTP client for replay's drift counts. Thread-safe."""
 
     def __init__(self, replay_origin: str, *, inner: str = "") -> None:
-        """Take replay's origin, and where it is reached from here when that is elsewhere."""
+        """Store replay's public origin, and the internal one if it differs."""
         self._host = urlsplit(replay_origin).netloc
         self._inner = urlsplit(inner or replay_origin)
         self._asking = threading.BoundedSemaphore(_MOST_ASKING)
 
     def of(self, url: str, timestamp: str) -> TemporalDrift | None:
-        """The skew of a copy; None when replay does not tell."""
+        """Return the drift of a copy; None when replay does not provide it."""
         if not self._asking.acquire(blocking=False):
             return None
         try:
@@ -238,7 +238,7 @@ class DriftClient:
 
 
 def rough_distance(seconds: int) -> tuple[str, int]:
-    """A distance as a person says it: the unit, and how many of them, rounded.
+    """Return a duration in rounded form: the unit, and the number of units.
 
     >>> rough_distance(40), rough_distance(3 * 86_400 + 60), rough_distance(90)
     (('second', 40), ('day', 3), ('minute', 2))

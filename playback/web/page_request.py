@@ -80,7 +80,7 @@ def parse_facets(segment: str) -> CaptureFacets | None:
     """Return the facets of an address's segment; None when it is none.
 
     >>> parse_facets("language=de-AT")
-    Facets(device='', language='de-AT')
+    CaptureFacets(device='', language='de-AT')
     >>> parse_facets("device=fridge"), parse_facets("")
     (None, None)
     """

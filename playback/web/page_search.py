@@ -92,9 +92,9 @@ def parse_question(text: str, where: str = "") -> PageSearchQuery:
     """What a reader means: ``host:``, ``url:`` or ``title:`` before the words go before `where`.
 
     >>> parse_question("title: to be")
-    Question(where=<Where.TITLE: 'title'>, words='to be')
+    PageSearchQuery(where=<SearchField.TITLE: 'title'>, words='to be')
     >>> parse_question("https://a.example/", "any")
-    Question(where=<Where.ANY: 'any'>, words='https://a.example/')
+    PageSearchQuery(where=<SearchField.ANY: 'any'>, words='https://a.example/')
     """
     text = text.replace("\0", "").strip()[:_LONGEST]
     match = _PREFIXED.fullmatch(text)

@@ -117,7 +117,7 @@ def compare_texts(before: str, after: str, *, steps: int = STEPS) -> TextDiffere
 def paragraphs(text: str) -> list[str]:
     r"""The lines of a text that hold something, their white space made single spaces.
 
-    >>> paragraphs("  a  b ") + paragraphs("c\\r\\n\\n\\td")
+    >>> paragraphs("  a  b ") + paragraphs("c\r\n\n\td")
     ['a b', 'c', 'd']
     """
     lines = (_SPACE.sub(" ", line).strip() for line in text.replace("\r", "\n").split("\n"))

@@ -1,9 +1,9 @@
-"""Answer for each link: copy, address to open, state of the link, in words; pure.
+"""Answer for each link: copy, address to open, link state, text; pure.
 
-Told is always one of five answers. What this archive holds itself goes before what is known of it, and a
-copy in another archive is offered for a dead link alone. The liveness of a URL is told where the page that
-is asked about has it, and to internal callers where a page of the farm has it; `Facts.link` is None
-elsewhere (W20, W24).
+There are five possible answers. The archive's own copy takes precedence over the link's state, and
+a copy in another archive is offered for dead links only. The state of a link is given if the
+requested page contains it, and to internal callers if a page of the farm does; otherwise
+`LinkEvidence.link` is None (W20, W24).
 """
 
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ Day = date  # which a field below hides
 
 
 class CopyState(StrEnum):
-    """The five answers."""
+    """Kind of answer for a link."""
 
     COPY = "copy"
     QUEUED = "queued"
@@ -48,16 +48,16 @@ class CopyState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LinkEvidence:
-    """What is known of a URL.
+    """Input for the answer about one URL.
 
     Attributes:
         asked: the URL.
-        offer: what the captures index says; None: nothing was ever captured.
-        link: what the registry says; None where that is not told to the asker.
-        elsewhere: a copy in another archive; None without one, or where it is not to be offered.
-        wanted_at: since when it waits for its way to the archive; None: it does not.
-        standing: what the frontier's books say; None: nothing.
-        never: why nobody will ever ask for the URL; None: somebody may.
+        offer: result of the captures index; None: never captured.
+        link: record of the registry; None when not disclosed to the caller.
+        elsewhere: a copy in another archive; None without one, or when it must not be offered.
+        wanted_at: since when it waits to be archived; None: it does not.
+        standing: state in the crawl queue; None: none.
+        never: why the URL is never checked; None: it may be.
     """
 
     asked: AskedUrl
@@ -70,13 +70,13 @@ class LinkEvidence:
 
     @property
     def is_dead(self) -> bool:
-        """Whether a reader who follows the link does not find what was cited."""
+        """Return True when the link no longer leads to the cited content."""
         return self.link is not None and self.link.is_unreachable
 
 
 @dataclass(frozen=True, slots=True)
 class CachedLink:
-    """What is told of a link; the fields are those of docs/embedding.md."""
+    """Answer for one link; the fields are those of docs/embedding.md."""
 
     url: str
     answer: CopyState
@@ -98,12 +98,12 @@ class CachedLink:
 
 @dataclass(frozen=True, slots=True)
 class AnswerOrigins:
-    """Where addresses lead.
+    """Origins for the addresses in answers.
 
     Attributes:
-        front: the origin of the front, and the language after it when the asker named one: ``/de``.
+        front: the front's origin, followed by the requested language, if any: ``/de``.
         replay: the origin of the copies.
-        wiki: whose readers are led, as it stands in addresses; or empty.
+        wiki: the reader's wiki as used in addresses; or empty.
     """
 
     front: str
@@ -111,23 +111,23 @@ class AnswerOrigins:
     wiki: str = ""
 
     def page(self, page: CapturedPage, fragment: str) -> str:
-        """The reader's page of a copy."""
+        """Return the address of a copy's reader page."""
         path = page_path(page.timestamp, page.url, wiki=self.wiki)
         return f"{self.front}{path}{fragment}"
 
     def memento(self, page: CapturedPage, fragment: str) -> str:
-        """The copy itself (URI-M), at the level that holds for the wiki's readers."""
+        """Return the address of the copy itself (URI-M), at the level for the wiki's readers."""
         path = memento_path(Memento(page.timestamp, MementoModifier.PAGE, page.url, wiki=self.wiki))
         return f"{self.replay}{path}{fragment}"
 
     def newest(self, url: str) -> str:
-        """The newest copy, or the page that says why there is none."""
+        """Return the address of the newest copy, or of the page that explains why there is none."""
         whose = f"/w/{self.wiki}" if self.wiki else ""
         return f"{self.front}{whose}/latest/{escape_url(url)}"
 
 
 def answer_link(facts: LinkEvidence, leading: AnswerOrigins, today: int) -> CachedLink:
-    """What is told of the link, in the language of the request; `today` by `links.check_history`."""
+    """Return the answer in the request's language; `today` is a day of `links.check_history`."""
     spelled = facts.asked.spelled
     if spelled is None:
         return CachedLink(
@@ -188,12 +188,12 @@ _UNDER_WAY_S = 1
 
 
 def max_age_s(links: list[CachedLink], now: datetime, *, is_watched: bool) -> int:
-    """Return when to ask again: at once while something is on its way, soon where it may be.
+    """Return the cache lifetime in seconds: zero while a capture is in progress, short if one may follow.
 
     Args:
         links: the answers.
-        now: this moment.
-        is_watched: the registry knows the wiki, so that its links are archived.
+        now: current time.
+        is_watched: the registry knows the wiki, so its links are archived.
     """
     soonest = _SETTLED_S
     for link in links:
@@ -211,7 +211,7 @@ def _next_at(facts: LinkEvidence) -> datetime | None:
 
 
 def is_to_offer(copy: ExternalCopy) -> bool:
-    """Whether the address of a copy in another archive may become a link."""
+    """Return True when the address of a copy in another archive may become a link."""
     return is_web_url(copy.address)
 
 
@@ -230,7 +230,7 @@ def _liveness(facts: LinkEvidence) -> dict[str, Any]:
 
 
 def _without_copy(facts: LinkEvidence) -> tuple[CopyState, str]:
-    """The answer for a URL without a copy that may be offered, and what is said of that."""
+    """Return state and text for a URL without a copy to offer."""
     offer, standing = facts.offer, facts.standing
     if offer is not None and offer.bar in _BARRED:
         answer, text = _BARRED[offer.bar]
@@ -270,7 +270,7 @@ _REASONS = {
 
 @lru_cache(maxsize=1_000)
 def _copy_words(_language: str, day: date) -> str:
-    """The same for all copies of a day; writing a date out takes its time."""
+    """Return the text for a copy of that day; cached, since formatting dates is slow."""
     return translate("copy of %(day)s", day=day_words(day))
 
 
@@ -333,7 +333,7 @@ def _capital(text: str) -> str:
 
 
 def _words(facts: LinkEvidence, what: str, today: int) -> str:
-    """Return how the link is doing, where that is worth a word, what there is of it, and an unusual type."""
+    """Return the text: notable link state, state of the copy, and an unusual media type."""
     link = facts.link
     if link is None:
         return _capital(what)
@@ -356,7 +356,7 @@ def _type_words(mime: str, kib: int | None) -> str:
 
 @lru_cache(maxsize=1_000)
 def _standing(_language: str, link: LinkRecord, today: int) -> str:
-    """The same for all links of a state since a day."""
+    """Return the text for a link state and day; cached."""
     return standing_of(link, today)
 
 
@@ -364,7 +364,7 @@ _TOLD_GROUPS = (Group.UNREACHABLE, Group.DOUBTFUL)
 
 
 def label_of(answer: CopyState) -> str:
-    """What stands beside the link; empty where nothing does."""
+    """Return the label shown next to the link; empty without one."""
     return _label(page_language.get().language, answer)
 
 

@@ -1,7 +1,7 @@
 """HTTP of POST /links/api/cached, and the gadget's script.
 
-Any page of any site may ask, without credentials. The type ``text/plain`` is taken as well as JSON's own,
-since browsers send that to other sites without asking first; ``application/json`` gets its preflight.
+Open to pages of any site, without credentials. ``text/plain`` is accepted as well as JSON, since
+browsers send it across origins without a preflight; ``application/json`` gets its preflight.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ _FRESH_S = 3_600  # then it is asked whether there is another
 
 
 class GadgetScript:
-    """Serves the script: one file, the same for all; what it is told stands in the loader's query."""
+    """Route of the gadget script: a single static file; its settings are in the loader's query."""
 
     def __init__(self) -> None:
         self._script = Path(__file__).with_name("gadget.js").read_bytes()
@@ -53,11 +53,11 @@ class GadgetScript:
         }
 
     def routes(self) -> list[BaseRoute]:
-        """Its address."""
+        """Return its route."""
         return [Route(GADGET_PATH, self.answer)]
 
     def answer(self, request: Request) -> Response:
-        """The script, or that the reader's copy is still the same (RFC 9110, 13.1.2)."""
+        """Return the script, or 304 for a matching validator (RFC 9110, 13.1.2)."""
         held = [each.strip() for each in request.headers.get("if-none-match", "").split(",")]
         if "*" in held or self._headers["ETag"] in [each.removeprefix("W/") for each in held]:
             return Response(status_code=304, headers=self._headers)
@@ -81,7 +81,7 @@ _HEADERS = {"Cache-Control": "no-store"}
 
 
 class _CachedRefusedError(Exception):
-    """The request cannot be answered."""
+    """Request rejected with a status code."""
 
     def __init__(self, status: int, detail: str, retry_s: int = 0) -> None:
         super().__init__(status)
@@ -91,7 +91,7 @@ class _CachedRefusedError(Exception):
 
 
 class CachedLinks:
-    """Answers what stands beside the links of a page."""
+    """Route that answers for the links of a page."""
 
     def __init__(
         self,
@@ -100,18 +100,18 @@ class CachedLinks:
         means: WebContext,
         note: Callable[[PageQuestion], None],
     ) -> None:
-        """Take what gathers facts, and what hands a page that is not observed to the feeder (W10)."""
+        """Store evidence reader, rate limiter and the callback that notes unobserved pages (W10)."""
         self._finder = finder
         self._note = note
         self._door = door
         self._means = means
 
     def routes(self) -> list[BaseRoute]:
-        """Its address."""
+        """Return its route."""
         return [Route(CACHED_PATH, self.answer, methods=["POST", "OPTIONS"])]
 
     async def answer(self, request: Request) -> Response:
-        """The answer, or what went wrong as a problem."""
+        """Return the answer, or the error as a problem document."""
         response = await self._answered(request)
         for name, value in {**CORS_HEADERS, **_HEADERS}.items():
             response.headers[name] = value
@@ -166,7 +166,7 @@ class CachedLinks:
         )
 
     def _in_addresses(self, wiki: WikiName | None) -> str:
-        """The wiki as it stands in addresses; empty unless levels were decided for its readers."""
+        """Return the wiki for use in addresses; empty unless it has level rules of its own."""
         try:
             named = check_wiki(wiki.in_levels) if wiki is not None else ""
             return named if named and self._means.offers.speak_of(named) else ""
@@ -175,10 +175,10 @@ class CachedLinks:
 
 
 async def read_body(request: Request) -> bytes:
-    """The request's body, when it is of a kind and a length that are read.
+    """Read the request body after checking its type and length.
 
     Raises:
-        _RefusedError: 415, it is of another kind; 413, it is too long; 408, it does not arrive.
+        _CachedRefusedError: 415 wrong type, 413 too long, 408 timeout.
     """
     kind, _, parameters = request.headers.get("content-type", "").lower().partition(";")
     is_plain = request.headers.get("content-encoding", "identity").lower() == "identity"
@@ -201,7 +201,7 @@ async def read_body(request: Request) -> bytes:
 
 
 def _page_of(page: PageAnswer | None) -> Data | None:
-    """What is told of the page that the question names."""
+    """Return the data about the requested page."""
     if page is None:
         return None
     return {
@@ -214,7 +214,7 @@ def _page_of(page: PageAnswer | None) -> Data | None:
 
 
 def cached_link_data(link: CachedLink) -> Data:
-    """What is told of a link, as programs get it."""
+    """Convert an answer to its JSON form."""
     return {
         "url": link.url,
         "spelling": link.spelling,

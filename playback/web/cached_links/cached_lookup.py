@@ -1,8 +1,8 @@
-"""Look-up of what is known of many links: index, link registry, crawl queue.
+"""Look-up of evidence for many links: index, link registry, crawl queue.
 
-The registry is asked in one snapshot, then the captures index; the frontier's books only for what has no
-copy. A store that is away takes nothing from what the others say, and the answer tells that it is not
-whole. Nothing is written, and nobody is asked about a URL because somebody looks at a page (W28).
+The registry is read in one snapshot, then the captures index; the crawl queue only for URLs without
+a copy. When a store is unavailable, the results of the others are used and the answer is marked
+incomplete. Nothing is written, and no URL is visited because a page is viewed (W28).
 """
 
 import logging
@@ -42,13 +42,13 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LinkFindings:
-    """What was found.
+    """Result of a look-up.
 
     Attributes:
-        facts: one for each URL, in the order of the question.
+        facts: one for each URL, in the order of the request.
         is_watched: the registry knows the wiki.
         is_whole: False when a store could not be read.
-        page: what is known of the page that was named; None: none was, or nobody knows the wiki.
+        page: the page's record; None: no page named, or the wiki is unknown.
     """
 
     facts: tuple[LinkEvidence, ...]
@@ -59,15 +59,15 @@ class LinkFindings:
 
 @dataclass(frozen=True, slots=True)
 class _RegistryFacts:
-    """What the registry says.
+    """Result of the registry.
 
     Attributes:
-        links: URLs whose liveness the asker is told, by identity key.
-        elsewhere: copies in other archives, by the same.
-        wanted: since when they wait for the archive.
-        until_ms: from which moment on their captures are another's.
-        wiki_id: the asker's; None: the registry does not know it.
-        page: that was named.
+        links: records that may be disclosed to the caller, by identity key.
+        elsewhere: copies in other archives, by identity key.
+        wanted: since when they wait to be archived, by identity key.
+        until_ms: from when captures show another owner's content, by identity key.
+        wiki_id: the caller's wiki; None: unknown to the registry.
+        page: the requested page.
     """
 
     links: Mapping[str, LinkRecord]
@@ -83,7 +83,7 @@ _NOTHING = _RegistryFacts({}, {}, {}, {})
 
 
 class LinkEvidenceReader:
-    """Gathers facts. From any thread; everything blocks."""
+    """Reader of link evidence. Thread-safe; all methods block."""
 
     def __init__(
         self,
@@ -100,16 +100,17 @@ class LinkEvidenceReader:
 
     @property
     def day(self) -> int:
-        """Today."""
+        """Return today's day number."""
         return day_of(self._clock.now())
 
     def find(self, question: CachedQuestion, *, is_internal: bool = False) -> LinkFindings:
-        """Return what is known of each URL.
+        """Return the evidence for each URL.
 
         Args:
-            question: what is asked.
-            is_internal: the caller is trusted, and is told how every URL of the farm is doing; others
-                only of URLs that the page they name has (W20).
+            question: the parsed request.
+            is_internal: the caller is trusted and gets the state of all URLs of the farm; others
+                get it
+                only for URLs on the page they name (W20).
         """
         known, has_registry = self._known(question, is_internal=is_internal)
         offers, has_index = self._offers(question.urls, known.until_ms)
@@ -124,7 +125,7 @@ class LinkEvidenceReader:
         return LinkFindings(tuple(facts), known.is_watched, is_whole, known.page)
 
     def _with_reasons(self, facts: list[LinkEvidence], known: _RegistryFacts) -> list[LinkEvidence]:
-        """Return the facts, with why nobody asks for those URLs of which nothing is known."""
+        """Return the evidence, with the reason why unknown URLs are never checked."""
         unknown = [each for each in facts if _is_unknown(each)]
         if not unknown or known.wiki_id is None:
             return facts
@@ -170,7 +171,7 @@ class LinkEvidenceReader:
     def _offers(
         self, urls: Sequence[AskedUrl], until_ms: Mapping[str, int]
     ) -> tuple[dict[int, CopyOffer], bool]:
-        """Copies of our own by the URLs' places, and whether the index could be read."""
+        """Return own copies by URL position, and whether the index could be read."""
         asked = [(place, each.spelled) for place, each in enumerate(urls) if each.spelled]
         try:
             found = self._offering.of([spelled for _, spelled in asked], until_ms)
@@ -181,7 +182,7 @@ class LinkEvidenceReader:
         return {place: offer for (place, _), offer in pairs if offer is not None}, True
 
     def _known(self, question: CachedQuestion, *, is_internal: bool) -> tuple[_RegistryFacts, bool]:
-        """What the registry says, and whether it could be read; without one there is nothing to say."""
+        """Return the registry's result, and whether it could be read; empty without a registry."""
         if question.wiki is None:
             return _NOTHING, True
         identities = {each.spelled.identity for each in question.urls if each.spelled}
@@ -199,7 +200,7 @@ class LinkEvidenceReader:
     def _standings(
         self, urls: Sequence[AskedUrl], copied: set[int]
     ) -> tuple[Mapping[str, UrlQueueStatus], bool]:
-        """What the frontier's books say of those without a copy, and whether they could be read."""
+        """Return queue states of URLs without a copy, and whether the queue could be read."""
         left = [
             spelling
             for place, each in enumerate(urls)
@@ -222,7 +223,7 @@ def _read(
     *,
     is_internal: bool,
 ) -> _RegistryFacts:
-    """Return what a snapshot of the registry says of URLs."""
+    """Return the registry's result for the URLs from one snapshot."""
     wiki = reading.wiki(question.wiki) if question.wiki is not None else None
     if wiki is None:
         return _NOTHING
@@ -261,7 +262,7 @@ def _read(
 
 
 def _missing(reading: RegistryReader, wiki: Wiki, page: PageAnswer | None) -> dict[str, LinkRecord]:
-    """Return the page's links to pages of the farm that are not there, by their identity keys (W50)."""
+    """Return the page's links to missing pages of the farm, by identity key (W50)."""
     if page is None or page.page_id is None or not page.is_observed:
         return {}
     found = missing_targets_on(reading.reader, wiki.id, page.page_id)
@@ -275,9 +276,9 @@ def _missing(reading: RegistryReader, wiki: Wiki, page: PageAnswer | None) -> di
 def _of_page(
     reading: RegistryReader, wiki: Wiki, page: PageAnswer | None, rows: Mapping[str, UrlRow]
 ) -> dict[int, str]:
-    """Return those of the URLs that the page has, by their numbers, and how it spells them.
+    """Return the numbers of those URLs that the page contains, with its spelling of each.
 
-    Of a page that is not observed those that it had when it was read because somebody asked (W10).
+    For a page that is not observed, the links at its last read on request are used (W10).
     """
     if page is None or page.page_id is None:
         return {}
@@ -291,16 +292,16 @@ _ADDRESS = re.compile(r"\s*(?:[a-z][a-z0-9+.-]*:|[/\\]{2})", re.IGNORECASE)
 
 
 def _is_unknown(facts: LinkEvidence) -> bool:
-    """Return whether nothing is known of what looks like an address and is none of a copy."""
+    """Return True for a valid URL, not an archive's, without any evidence."""
     if facts.asked.spelled is None:
         return _ADDRESS.match(facts.asked.text) is not None and not facts.asked.is_copy
     return not (facts.offer or facts.link or facts.elsewhere or facts.wanted_at or facts.standing)
 
 
 def other_since(row: UrlRow) -> int | None:
-    """From which day on what stands there may be another's; None for a link that is what it was.
+    """Return the day from which the content may have another owner; None if it did not change.
 
-    That is the day after it was last seen to be right: it was found out later than it happened.
+    That is the day after the last good check, since the change is detected later than it happens.
     """
     if row.state not in (LinkState.USURPED, LinkState.DEVIATED):
         return None
@@ -311,7 +312,7 @@ def other_since(row: UrlRow) -> int | None:
 
 
 def link_of(row: UrlRow) -> LinkRecord:
-    """The row as a value: its state, and since when it is so where that is told."""
+    """Convert a registry row to a record, with the start of its state where it is known."""
     since = row.first_fail_day if row.state in _SINCE_FAILURE else None
     if since is None and row.state in _SINCE_ANSWER:
         runs = unpack_history(row.history)

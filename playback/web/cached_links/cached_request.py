@@ -1,7 +1,7 @@
 """Request for the copies of a page's links, parsed and checked.
 
-URLs come as they stand in a page: with fragments, without a scheme (``//host/``), in any script, or no
-URLs at all. What nobody archives is no mistake; it is answered with nothing.
+URLs are taken as they appear in a page: with fragments, without a scheme (``//host/``), in any
+script, or invalid. URLs that cannot be archived are not errors; their answer is empty.
 """
 
 import json
@@ -37,13 +37,13 @@ _ARCHIVES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class AskedUrl:
-    """A URL that is asked for.
+    """URL of a request.
 
     Attributes:
-        text: as it was sent.
-        spelled: what it is looked up by; None when nobody archives it, or it is a copy already.
-        fragment: with its ``#``, for an address that leads to the same place in a copy; or empty.
-        is_copy: it is a copy already, or a page of this archive.
+        text: as received.
+        spelled: spellings for look-up; None when it cannot be archived, or is a copy already.
+        fragment: with its ``#``, appended to the address of a copy; or empty.
+        is_copy: it is a copy in an archive, or a page of this one.
     """
 
     text: str
@@ -54,13 +54,13 @@ class AskedUrl:
 
 @dataclass(frozen=True, slots=True)
 class CachedQuestion:
-    """What is asked.
+    """Parsed request.
 
     Attributes:
-        wiki: whose page it is; None when nobody said: then of no link it is told how it is doing.
-        urls: in the order of the question.
-        page_id: the page that has them, by the wiki's number; 0 when nobody said (W20).
-        language: of the words; empty: what the request asks for.
+        wiki: the page's wiki; None when not given: then no link state is disclosed.
+        urls: in the order of the request.
+        page_id: the wiki's number of the page that contains them; 0 when not given (W20).
+        language: of the texts; empty: negotiated.
     """
 
     wiki: WikiName | None
@@ -70,19 +70,19 @@ class CachedQuestion:
 
     @property
     def size(self) -> int:
-        """How many URLs."""
+        """Return the number of URLs."""
         return len(self.urls)
 
 
 def parse_cached(body: bytes, *, own: tuple[str, ...] = ()) -> CachedQuestion:
-    """The question that a request's body holds.
+    """Parse a request body.
 
     Args:
         body: JSON in UTF-8.
         own: this archive's own origins, whose addresses are copies already.
 
     Raises:
-        InputError: it is none.
+        InputError: the body is invalid.
     """
     given = _object(body)
     urls = given.get("urls")
@@ -101,7 +101,7 @@ def parse_cached(body: bytes, *, own: tuple[str, ...] = ()) -> CachedQuestion:
 
 
 def asked_url(text: str, own: tuple[str, ...] = ()) -> AskedUrl:
-    """The URL as it is looked up.
+    """Parse the URL for look-up.
 
     >>> asked_url("//Example.org/%7Ea#top").spelled.identity
     'https://example.org/~a'
@@ -122,7 +122,7 @@ def asked_url(text: str, own: tuple[str, ...] = ()) -> AskedUrl:
 
 
 def is_copy(url: str, own: tuple[str, ...] = ()) -> bool:
-    """Whether the address, a fetch key, is a copy in an archive, or a page of this one.
+    """Return True when the address, a fetch key, is a copy in an archive or a page of this one.
 
     >>> is_copy("https://web.archive.org/web/2020/https://a.example/"), is_copy("https://a.example/")
     (True, False)
@@ -138,7 +138,7 @@ def is_copy(url: str, own: tuple[str, ...] = ()) -> bool:
 
 @lru_cache(maxsize=16)
 def _below(own: tuple[str, ...]) -> tuple[str, ...]:
-    """How the addresses of these origins begin."""
+    """Return the URL prefixes of these origins."""
     return tuple(f"{origin}/" for origin in own if origin)
 
 
@@ -166,12 +166,13 @@ def _text(given: dict[str, Any], name: str) -> str:
 
 
 def _language_of(code: str) -> str:
-    """The language; empty for one that there are no words in.
+    """Return the language; empty for one without a translation.
 
-    Wikis have codes that are no BCP 47 (``simple``, ``be-x-old``, ``zh-classical``): no reason to refuse.
+    Wikis have codes that are not BCP 47 (``simple``, ``be-x-old``, ``zh-classical``); they are
+    accepted.
 
     Raises:
-        InputError: it is no code at all.
+        InputError: it is not a language code.
     """
     if code and not _CODE.fullmatch(code):
         raise InputError(noop("A language is named like de or de-AT."))
@@ -180,10 +181,10 @@ def _language_of(code: str) -> str:
 
 
 def _page_id_of(value: object) -> int:
-    """Return the page's number; 0 without one, as for a page that was not saved yet.
+    """Return the page number; 0 without one, e.g. for a page not saved yet.
 
     Raises:
-        InputError: it is no number of a page.
+        InputError: it is not a page number.
     """
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # JSON knows one sort of numbers
@@ -195,7 +196,7 @@ def _page_id_of(value: object) -> int:
 
 
 def _fragment_of(url: str) -> str:
-    """The fragment as it may stand in any address; empty for one that is too long."""
+    """Return the fragment, escaped for any address; empty when it is too long."""
     fragment = url.partition("#")[2]
     if not fragment or len(fragment) > _LONGEST_FRAGMENT:
         return ""
