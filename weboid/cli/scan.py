@@ -56,7 +56,7 @@ _SOURCES = "sources.json"
 
 @click.group("lists")
 def lists_group() -> None:
-    """Keep lists of bad addresses, in files of this machine: nobody is asked about a URL."""
+    """Manage lists of bad addresses in local files; no URL is sent to a service."""
 
 
 @lists_group.command("add")
@@ -93,7 +93,7 @@ def add_command(
     database_url: str,
     as_json: bool,
 ) -> int:
-    """Add the list NAME from FILE, or bring it up to date; - reads standard input.
+    """Add the list NAME from FILE, or update it; - reads standard input.
 
     Prefixes are of 4 to 32 bytes of the SHA-256 of Safe Browsing's expressions. See docs/scanning.md.
     """
@@ -122,7 +122,7 @@ def add_command(
 @database_option
 @json_option
 def remove_command(*, name: str, collection: Path, database_url: str, as_json: bool) -> int:
-    """Take the list NAME away: nobody is warned of what was on it."""
+    """Remove the list NAME; readers are no longer warned of its entries."""
     with _store(collection, database_url) as (store, folder):
         gone = remove_list(store, folder, name)
         remember_source(folder, name, None)
@@ -138,9 +138,9 @@ def remove_command(*, name: str, collection: Path, database_url: str, as_json: b
 def refresh_command(
     *, collection: Path, database_url: str, every: timedelta | None, as_json: bool
 ) -> int:
-    """Bring lists up to date whose files have changed since they were added; `wiki watch` does it hourly.
+    """Update lists whose files have changed since they were added; `wiki watch` does it hourly.
 
-    A list comes from where `lists add` read it; one from standard input is left alone.
+    A list comes from where `lists add` read it; one from standard input is skipped.
     """
     while True:
         failed = _refresh(collection, database_url, as_json=as_json)
@@ -176,7 +176,7 @@ def _refresh(collection: Path, database_url: str, *, as_json: bool) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _ListSource:
-    """Where a list comes from, and in which form."""
+    """Source file of a list, and its format."""
 
     file: Path
     form: str
@@ -184,7 +184,7 @@ class _ListSource:
 
 
 def remember_source(folder: Path, name: str, source: _ListSource | None) -> None:
-    """Keep where a list comes from; None forgets it."""
+    """Store the source of a list; None deletes it."""
     found = _sources(folder)
     found.pop(name, None)
     if source is not None:
@@ -238,7 +238,7 @@ def show_command(*, collection: Path, database_url: str, as_json: bool) -> int:
 def check_command(
     *, urls: tuple[str, ...], collection: Path, database_url: str, as_json: bool
 ) -> int:
-    """Say on which lists each URL is. Exit code 1: one of them is on one."""
+    """Show the lists that contain each URL. Exit code 1: one of them is on a list."""
     with _store(collection, database_url) as (store, folder):
         known = load_lists(store, folder)
     found = {url: known.all_on(url) for url in urls}
@@ -272,7 +272,7 @@ def _prefixes(source: Any, form: str, bytes_each: int) -> Iterable[bytes]:
 
 
 def _hashed(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The whole hash of each URL, or of each host with all that is below it."""
+    """Yield the full hash of each URL, or of each host including its subdomains."""
     for number, line in enumerate(lines, 1):
         text = line.strip()
         if not text or text.startswith(b"#"):
@@ -354,11 +354,11 @@ def scan_group(
     settle: str,
     as_json: bool,
 ) -> int:
-    """Show payloads to clamd, the newest first, and keep its verdicts.
+    """Scan payloads with clamd, newest first, and store its verdicts.
 
-    Neither capture nor playback waits for it. What has a verdict of the same signatures is passed
-    over, so an interrupted scan goes on where it stopped. In what clamd knows as a threat playback
-    shows a notice. Exit code 1: a threat was found. See docs/scanning.md.
+    Neither capture nor playback waits for it. Payloads with a verdict of the same signatures are
+    skipped, so an interrupted scan continues where it stopped. Playback shows a notice for payloads with
+    a threat. Exit code 1: a threat was found. See docs/scanning.md.
     """
     layout = read_collection(collection)
     address, pause_s = parse_clamd_address(clamd), parse_duration(every).total_seconds()
@@ -418,7 +418,7 @@ def threats_command(*, collection: Path, database_url: str, as_json: bool) -> in
 def _watch(
     scan: CollectionScan, stopped: threading.Event, pause_s: float, *, as_json: bool
 ) -> None:
-    """Scan what comes until it is stopped; all of the index each hour, and for new signatures."""
+    """Scan new payloads until stopped; the whole index each hour, and after a signature update."""
     highest, version, due = 0, "", 0.0
     away = False
     backoff = ExponentialBackoff(pause_s, max(_ALL_AGAIN_S, pause_s))
@@ -493,7 +493,7 @@ def _scan_facts(verdict: ScanVerdict) -> dict[str, Any]:
 
 @contextmanager
 def _stopped_by_signals() -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set, so that what was found is kept; a second one ends it."""
+    """Yield an event that Ctrl-C and SIGTERM set, so that results are stored; a second signal ends it."""
     stopped = threading.Event()
     before: dict[signal.Signals, Any] = {}
 

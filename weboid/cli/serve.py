@@ -93,17 +93,17 @@ _OPTIONS = (
 
 
 def serve_options(command: _Command) -> _Command:
-    """Add the options: where copies are, what readers see of it, and who may do more than others."""
+    """Add the options: origins of pages and copies, reader features, and privileged users."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 def serve_words(options: dict[str, Any]) -> tuple[str, ...]:
-    """Return the options that were given as words of a command line, checked.
+    """Return the given options as validated words of a command line.
 
     Raises:
-        ConfigError: a network or an origin is none: said now, and not again and again by the front.
+        ConfigError: a network or an origin is invalid; raised here, since the front is a restarted child.
     """
     for name in _NETWORKS:
         parse_networks(options.get(name) or ())
@@ -117,7 +117,7 @@ def serve_words(options: dict[str, Any]) -> tuple[str, ...]:
 
 
 def check_origins(front: str, replay: str) -> None:
-    """Return when both are origins.
+    """Check that both are origins.
 
     Raises:
         ConfigError: one is missing, or is something else.
@@ -131,7 +131,7 @@ def check_origins(front: str, replay: str) -> None:
 
 
 def replay_port_for(port: int, named: int | None) -> int:
-    """Return the copies' port: the named one, else the pages' port + 1, so that a restart keeps it.
+    """Return the copies' port: the named one, else the pages' port + 1, so that it survives a restart.
 
     >>> replay_port_for(8080, None), replay_port_for(0, None), replay_port_for(8080, 9000)
     (8081, 0, 9000)
@@ -244,12 +244,12 @@ def command(
     reviewers: tuple[str, ...],
     reviewers_token_file: Path | None,
 ) -> int:
-    """Show a collection's pages, and play their copies back.
+    """Serve the pages of a collection and the playback of its copies.
 
-    Prints one address. The copies come from another port, which is another origin: nothing that was
-    archived shares one with these pages. Works while the collection is being written. Ctrl-C ends it.
-    A link registry, when the collection has one, is shown at /links (docs/registry-api.md), and what
-    checks of copies found at /quality (docs/quality.md).
+    Prints one address. The copies are served on another port, which is another origin: archived content
+    never shares one with these pages. Works while the collection is being written. Ctrl-C ends it. A link
+    registry, when the collection has one, is shown at /links (docs/registry-api.md), and the results of
+    checks at /quality (docs/quality.md).
     """
     layout = read_collection(collection)
     if not database_url:
@@ -308,7 +308,7 @@ def command(
 
 
 def _shared_buckets(settings: Settings) -> SharedBuckets | None:
-    """Return the counts that fronts of one frontier in Redis share; None without such a frontier."""
+    """Return the rate limit counters that fronts of one Redis frontier share; None without one."""
     if not settings.frontier.url:
         return None
     return SharedBuckets(parse_redis_url(settings.frontier.url, RedisUse.FRONTIER))
@@ -327,10 +327,10 @@ def _require_index(layout: Layout) -> None:
 
 
 def _origins(front: str, replay: str, *, needed: bool) -> ServerOrigins | None:
-    """What readers see.
+    """Return the public origins.
 
     Raises:
-        ConfigError: one without the other, or something that is no origin.
+        ConfigError: one without the other, or something that is not an origin.
     """
     if not front and not replay and not needed:
         return None

@@ -56,7 +56,7 @@ _SECRET_URLS = (("index", "url"), ("proxy", "dedup_url"), ("frontier", "url"))
 
 @click.group("profile")
 def profile_group() -> None:
-    """Look at profiles: what a crawl or a page is archived with.
+    """Show and check profiles, the settings of a crawl or a page visit.
 
     A profile is a TOML file; docs/settings.md has its keys. NAME is one that comes with the program, or
     the path of a file. A profile may extend another one: extends = "thorough".
@@ -66,7 +66,7 @@ def profile_group() -> None:
 @profile_group.command("list")
 @json_option
 def profile_list(*, as_json: bool) -> int:
-    """The profiles that come with the program, and what each is for."""
+    """List the profiles that come with the program, and their purpose."""
     found = {name: _purpose(name) for name in builtin_profiles()}
     if as_json:
         profiles = [{"name": name, "purpose": purpose} for name, purpose in found.items()]
@@ -82,7 +82,7 @@ def profile_list(*, as_json: bool) -> int:
 @click.option("--changed", is_flag=True, help="Only what is not as by default.")
 @json_option
 def profile_show(*, name: str, changed: bool, as_json: bool) -> int:
-    """Every setting that holds under NAME, and who says it.
+    """Show every effective setting of NAME, and its source.
 
     A line that begins with + differs from the default, which follows it.
     """
@@ -117,9 +117,9 @@ def profile_show(*, name: str, changed: bool, as_json: bool) -> int:
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @json_option
 def profile_check(*, files: tuple[str, ...], as_json: bool) -> int:
-    """Say every fault of a profile, and what in it is seldom meant.
+    """Report every error of a profile, and unusual settings.
 
-    Nothing is started, and nothing asked for. The exit code is 2 when a profile cannot be used.
+    Nothing is started, and no request is made. The exit code is 2 when a profile cannot be used.
     """
     wrong = False
     for file in files:
@@ -144,7 +144,7 @@ def profile_check(*, files: tuple[str, ...], as_json: bool) -> int:
 
 
 def _looked_at(file: str) -> tuple[list[ProfileFinding], list[ProfileFinding]]:
-    """(faults, warnings) of a profile."""
+    """Return (faults, warnings) of a profile."""
     try:
         chain = load_chain(file)
     except ConfigError as error:
@@ -158,7 +158,7 @@ def _profile_facts(finding: ProfileFinding) -> dict[str, Any]:
 
 
 def _purpose(name: str) -> str:
-    """The comment at the head of a profile, up to its first full stop."""
+    """Return the comment at the head of a profile, up to its first full stop."""
     head = []
     for line in load_chain(name)[0].text.splitlines():
         if not line.startswith("#"):
@@ -169,7 +169,7 @@ def _purpose(name: str) -> str:
 
 
 def _rows(settings: Settings, chain: Any) -> Any:
-    """What holds, key by key."""
+    """Return the effective settings, key by key."""
     usual = Settings()
     for group in fields(settings):
         if group.name == "sheets":
@@ -186,7 +186,7 @@ def _rows(settings: Settings, chain: Any) -> Any:
 
 
 def _shown(group: str, key: str, value: Any) -> Any:
-    """The value; of an address that holds a password, without it."""
+    """Return the value; passwords in URLs are removed."""
     if (group, key) in _SECRET_URLS:
         return _without_password(value)
     if (group, key) == ("egress", "via"):
@@ -257,11 +257,11 @@ def login_group(
     profile: str,
     as_json: bool,
 ) -> int:
-    """Log in to a site in a browser window, and keep the session for archiving.
+    """Log in to a site in a browser window, and store the session for archiving.
 
-    A window opens at URL. Log in, then close it, or press Enter here. Cookies and local storage of
-    the hosts are kept in the collection, encrypted with a passphrase (WEBOID_LOGIN_PASSPHRASE, or it
-    is asked for) or a key file. Profiles that name the login visit pages of these hosts with it.
+    A window opens at URL. Log in, then close it, or press Enter here. Cookies and local storage of the
+    hosts are stored in the collection, encrypted with a passphrase (WEBOID_LOGIN_PASSPHRASE, or a prompt)
+    or a key file. Profiles that name the login use it for pages of these hosts.
     """
     try:
         url = fetch_key(url, allow_single_label=True)
@@ -333,7 +333,7 @@ def login_list(*, collection: Path, as_json: bool) -> int:
 @collection_option
 @json_option
 def login_remove(*, names: tuple[str, ...], collection: Path, as_json: bool) -> int:
-    """Remove logins. The session itself lives on until you log out at the site."""
+    """Remove logins. The session itself stays valid until you log out at the site."""
     folder = Layout(collection).logins
     for name in names:
         read_login(folder, name)
@@ -346,7 +346,7 @@ def login_remove(*, names: tuple[str, ...], collection: Path, as_json: bool) -> 
 def login_of_session(
     name: str, hosts: Iterable[str], session: SiteSession, *, now: datetime
 ) -> Login:
-    """The login that a session is."""
+    """Create the login of a session."""
     ends = [each["expires"] for each in session.cookies if "expires" in each]
     # A cookie may be dated beyond all calendars.
     last = datetime.fromtimestamp(min(max(ends), 4e9), tz=UTC) if ends else None
@@ -373,7 +373,7 @@ async def _make_collection(root: Path) -> None:
 
 
 def _executable(settings: BrowserSettings) -> BrowserExecutable:
-    """The profile's browser, else the first with windows."""
+    """Return the profile's browser, else the first that has a window."""
     if settings.executable:
         return find_browser(settings.executable)
     return find_window_browser()

@@ -38,10 +38,10 @@ _MOST_SHOWN = 20  # entries of one `add` that a person is told of one by one
 
 @click.group("takedown")
 def takedown_group() -> None:
-    """Say what must not be shown, and prove that it is not.
+    """Take down content, and prove that it is not shown.
 
-    A take-down holds from the next request on, on every route of playback; nothing is removed from
-    the WARCs but by `erase`. See docs/takedown.md for what each kind covers.
+    A take-down applies from the next request on, on every route of playback; only `erase` removes data
+    from the WARCs. See docs/takedown.md for what each kind covers.
     """
 
 
@@ -50,7 +50,7 @@ takedown_group.add_command(erase_command)
 
 
 def takedown_facts(entry: book.TakedownEntry, now: datetime) -> dict[str, Any]:
-    """A take-down as JSON values."""
+    """Return a take-down as JSON values."""
     takedown = entry.takedown
     return {
         "number": takedown.number,
@@ -104,10 +104,10 @@ def add_command(
     database_url: str,
     as_json: bool,
 ) -> int:
-    """Take down URLs, or what the options say instead.
+    """Take down URLs, or the content that the options name.
 
-    What is taken down already is left as it is. A line of --file that begins with # is passed over;
-    nothing is taken down when one of them cannot be read.
+    Content that is already taken down is left as it is. Lines of --file that begin with # are ignored;
+    nothing is taken down when any line cannot be read.
     """
     now = _CLOCK.now()
     kind = _kind(prefix=prefix, host=host, capture=capture, digest=digest)
@@ -201,7 +201,7 @@ def lift_command(
     database_url: str,
     as_json: bool,
 ) -> int:
-    """Take take-downs back, by their numbers or by what they name; they stay in the books."""
+    """Lift take-downs, by their numbers or by what they name; they stay in the history."""
     now = _CLOCK.now()
     with ExitStack() as stack:
         decisions = open_takedown_stores(stack, collection, database_url).decisions
@@ -250,7 +250,7 @@ def _lines_of(file: Any) -> list[str]:
 
 
 def _wanted(database: IndexDatabase, model: Takedown, words: list[str]) -> list[Takedown]:
-    """A take-down for each word, and for each other digest that its payload goes by; none twice."""
+    """Return a take-down for each word, and for each other digest of its payload, without duplicates."""
     found: dict[tuple[str, ...], Takedown] = {}
     for place, word in enumerate(words, 1):
         try:
@@ -268,12 +268,12 @@ def _wanted(database: IndexDatabase, model: Takedown, words: list[str]) -> list[
 
 
 def _same(takedown: Takedown) -> tuple[str, ...]:
-    """Equal for take-downs that do the same."""
+    """Return a key that is equal for take-downs with the same effect."""
     return (takedown.kind, takedown.what, takedown.timestamp, takedown.effect)
 
 
 def _missing(store: DecisionStore, wanted: list[Takedown], now: datetime) -> list[Takedown]:
-    """Those that do not hold already for as long."""
+    """Return those that are not already in force for as long."""
     held = {
         _same(each.takedown)
         for each in book.list_takedowns(store)
@@ -292,7 +292,7 @@ def _missing(store: DecisionStore, wanted: list[Takedown], now: datetime) -> lis
 def _counts(
     database: IndexDatabase, made: list[Takedown], now: datetime, *, quiet: bool
 ) -> list[tuple[int, int]]:
-    """Pages and captures that each covers now."""
+    """Count the (pages, captures) that each covers now."""
     columns = (TextColumn("looking"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     found = []
     with Progress(*columns, transient=True, disable=quiet or len(made) < _MOST_SHOWN) as progress:

@@ -58,14 +58,14 @@ from weboid.cli.support.options import (
 
 @dataclass(frozen=True, slots=True)
 class TakedownStores:
-    """A collection's index and decisions; `close` both by the stack that opened them."""
+    """Index and decisions of a collection, closed by the stack that opened them."""
 
     database: IndexDatabase
     decisions: DecisionStore
 
 
 def open_takedown_stores(stack: ExitStack, collection: Path, database_url: str) -> TakedownStores:
-    """Index and decisions of a collection."""
+    """Open index and decisions of a collection."""
     layout = read_collection(collection)
     database = stack.enter_context(closing(open_database(layout, database_url)))
     decisions = stack.enter_context(closing(open_decisions(layout, database_url)))
@@ -99,11 +99,12 @@ def erase_command(
     database_url: str,
     as_json: bool,
 ) -> int:
-    """Take the payloads that take-down NUMBER covers out of the WARCs, for good.
+    """Erase the payloads that take-down NUMBER covers from the WARCs, permanently.
 
-    In the place of each record stands a tombstone that says what was erased, when, why and by whom;
-    every other record stays byte for byte. Revisits of an erased payload, at whatever URL, are erased
-    with it, and what checks said and showed of the pages (`weboid qa`). Needs the collection for itself, and room for one copy of each WARC concerned.
+    Each record is replaced by a tombstone that states what was erased, when, why and by whom; every other
+    record stays byte for byte. Revisits of an erased payload, at any URL, are erased with it, and so are
+    the check results and pictures of the pages (`weboid qa`). Needs exclusive use of the collection, and
+    disk space for one copy of each affected WARC.
     """
     if (number is None) != only_finish:
         raise InputError("Say which take-down: its number, as `weboid takedown list` shows it.")
@@ -239,7 +240,7 @@ def _after(  # what is left to do when the WARCs are as they should be
 def _announce(
     takedown: Takedown, captures: list[Capture], lost: list[Capture], *, quiet: bool
 ) -> None:
-    """Say what will be no more, what nobody would expect first."""
+    """Print what will be erased, unexpected items first."""
     if quiet:
         return
     for each in lost[:_MOST_SHOWN]:
@@ -312,13 +313,14 @@ def prove_command(
     database_url: str,
     as_json: bool,
 ) -> int:
-    """Ask every route for what must not be shown of URL, and search the answers for it.
+    """Request every route for withheld content of URL, and search the responses for it.
 
-    That is what was taken down, and what was captured with a login.
+    Withheld content is what was taken down, and what was captured with a login.
 
-    Routes are those that the applications themselves list. Each is asked for every capture that is
-    covered, its artifacts, its payloads at other URLs, and pages in which it is framed; with GET, HEAD, Range and Accept-Datetime;
-    and with the ETags of --warm. Ends with 1 when an answer shows something, or nothing could be told.
+    Routes are those that the applications themselves list. Each is requested for every covered capture,
+    its artifacts, its payloads at other URLs, and pages in which it is framed; with GET, HEAD, Range and
+    Accept-Datetime; and with the ETags of --warm. Ends with 1 when a response shows such content, or the
+    proof is inconclusive.
     """
     if bool(front) != bool(replay):
         raise InputError("An archive has two origins: say both --front and --replay.")
@@ -335,11 +337,11 @@ def prove_command(
 
 
 class _ProofOptions(NamedTuple):
-    """What is to be proved.
+    """Options of a proof.
 
     Attributes:
-        warm: what readers held before; None: nothing is known of it.
-        before: the take-down is still to come, so everything may be shown.
+        warm: cached state of readers before the take-down; None: unknown.
+        before: the take-down is not in force yet, so everything may be shown.
         show_logins: captures made with a login may be shown.
     """
 
@@ -375,7 +377,7 @@ def _prove(wanted: _ProofOptions, front: str, replay: str) -> AuditReport:
 
 
 async def _started(wanted: _ProofOptions) -> AuditReport:
-    """The proof of an archive that is started for it on this machine, and ended."""
+    """Run the proof on an archive that is started for it on this machine."""
     for attempt in range(1, _STARTS + 1):
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = int(probe.getsockname()[1])

@@ -271,17 +271,17 @@ def import_command(
     database_url: str,
     as_json: bool,
 ) -> int:
-    """Bring in the links of wikis from FILE, or from standard input.
+    """Import the links of wikis from FILE, or from standard input.
 
     \b
     JSON lines     {"wiki": "dewiki@WMF", "page_id": 7, "title": "Foo", "url": "https://..."}
                    or "urls": [...]
-    tabs between   wiki, page id, title, namespace, URL; without wiki when --wiki says it
+    tabs between   wiki, page id, title, namespace, URL; without wiki if --wiki names it
     MediaWiki's    el_from, el_to; or el_from, el_to_domain_index, el_to_path; with --wiki
     externallinks  (a first line may name the columns, in any order), or its dump in SQL
 
-    Files may be compressed by gzip. What the file says of a page is taken for all links of that page.
-    A run that was interrupted goes on where it stopped when the same file is imported again.
+    Files may be compressed by gzip. The file must have all links of each page that it names.
+    An interrupted run continues where it stopped when the same file is imported again.
     """  # noqa: D301 a sign for click
     wiki = None if wiki_name is None else parse_wiki(wiki_name)
     with ExitStack() as stack:

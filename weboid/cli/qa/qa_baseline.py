@@ -72,10 +72,10 @@ _jobs_option = click.option(
 
 @click.group("baseline")
 def command() -> None:
-    """Hold playback after an upgrade against playback before it.
+    """Compare playback before and after an upgrade.
 
-    Run `save` before the sanitiser, pywb or the browser change, and `check` afterwards: it looks at
-    the same pages again and says what got better or worse. See docs/quality.md.
+    Run `save` before the sanitiser, pywb or the browser change, and `check` afterwards: it checks the
+    same pages again and reports what got better or worse. See docs/quality.md.
     """
 
 
@@ -107,11 +107,11 @@ def save(
     database_url: str,
     as_json: bool,
 ) -> int:
-    """Keep how playback shows a sample of pages, under NAME.
+    """Save how playback shows a sample of pages, under NAME.
 
     Every host and every class of page has its share of the sample. Pictures, texts and verdicts are
-    kept in the collection's folder reports/quality/NAME. Ctrl-C finishes the pages begun; the same
-    command goes on where it stopped.
+    stored in the collection's folder reports/quality/NAME. Ctrl-C finishes the pages in progress; the
+    same command continues where it stopped.
     """
     layout = read_collection(collection)
     baseline = open_baseline(layout.quality_baselines, name)
@@ -165,12 +165,12 @@ def check(
     database_url: str,
     as_json: bool,
 ) -> int:
-    """Look at the pages of NAME again, and say what got better or worse.
+    """Check the pages of NAME again, and report what got better or worse.
 
-    Compares playback as it was with playback as it is, and each with the capture. What differs is
-    looked at twice. Writes reports/quality/NAME/index.html. With --json a line for each page, and a
-    last one with the counts. Ctrl-C finishes the pages begun; the same command goes on where it
-    stopped. Exit code 1: something got worse.
+    Compares the playback then with the playback now, and each with the capture. Pages that differ are
+    checked twice. Writes reports/quality/NAME/index.html. With --json one line per page, and a last one
+    with the counts. Ctrl-C finishes the pages in progress; the same command continues where it stopped.
+    Exit code 1: something got worse.
     """
     layout = read_collection(collection)
     baseline = open_baseline(layout.quality_baselines, name)
@@ -203,7 +203,7 @@ def check(
 @collection_option
 @json_option
 def ls(*, collection: Path, as_json: bool) -> int:
-    """List the baselines that there are."""
+    """List the saved baselines."""
     root = read_collection(collection).quality_baselines
     rows: list[dict[str, Any]] = []
     for header in list_baselines(root):
@@ -233,7 +233,7 @@ def rm(*, name: str, collection: Path) -> int:
 
 
 class _BaselineProgress:
-    """A progress bar on a terminal. A context manager."""
+    """Progress bar on a terminal. A context manager."""
 
     def __init__(self, total: int, *, quiet: bool) -> None:
         console = Console(stderr=True)
@@ -261,10 +261,10 @@ class _BaselineProgress:
 
 
 def _begun(baseline: BaselineFolder, name: str) -> BaselineHeader | None:
-    """The header of one that was begun and not finished; None when there is none of that name.
+    """Return the header of an unfinished baseline; None when there is none of that name.
 
     Raises:
-        InputError: there is a whole one of that name.
+        InputError: there is a complete one of that name.
     """
     if not any(each.name == name for each in list_baselines(baseline.folder.parent)):
         return None
@@ -289,7 +289,7 @@ def _drawn(
 
 
 def _has_plain_id(page: SampleCandidate) -> bool:
-    """Whether files may be called by the page's id: an index may be poisoned."""
+    """Return True if the page's id is safe as a file name; an index may be manipulated."""
     try:
         picture_name(page.page_id, str(DEFAULT_LEVEL), "seen")
     except InputError:

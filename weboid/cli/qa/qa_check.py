@@ -1,4 +1,4 @@
-"""Command group `weboid qa`; by itself it checks copies against their captures."""
+"""Command group `weboid qa`; without a subcommand it checks copies against their captures."""
 
 import asyncio
 import os
@@ -68,18 +68,18 @@ from weboid.cli.support.options import (
 
 @dataclass(frozen=True, slots=True)
 class QaOptions:
-    """What was asked for on the command line.
+    """Options of the command line.
 
     Attributes:
-        urls: check the newest captures of these; none: see the others.
-        sample: so many pages; 0: all.
-        wanted: which pages are looked through.
-        levels: at which copies are looked at.
-        jobs: pages at the same time.
-        seed: of the dice; None: others each time.
+        urls: check the newest captures of these; empty: see the others.
+        sample: number of pages; 0: all.
+        wanted: filter of the candidates.
+        levels: levels at which copies are checked.
+        jobs: pages checked concurrently.
+        seed: of the random sample; None: a different one each time.
         fonts: copies load their own fonts.
-        records: write what is found into WARCs, too.
-        repairs: capture again what is broken.
+        records: write the results into WARCs, too.
+        repairs: capture broken pages again.
         rules: which pages are shown in full.
     """
 
@@ -175,13 +175,13 @@ def check_command(
     secret: ClusterSecret | None,
     as_json: bool,
 ) -> int:
-    """Check copies: is what was kept what the visitor saw, and does it still play back?
+    """Check copies: does playback still show what the crawler saw?
 
-    Starts a playback of its own on this machine, opens copies in the browser, and holds each against
-    what was kept when its page was captured: its picture, its text, its parts. Without a URL, a sample
-    of what was not checked yet. What is broken is captured again, once, as `weboid qa repair` does.
-    Ctrl-C finishes the pages begun; the same command goes on where it stopped. Exit code 1: a copy is
-    broken, and there is no better one.
+    Starts a playback of its own on this machine, opens copies in the browser, and compares each with the
+    data stored at its capture: picture, text, resources. Without a URL, a sample of the pages that were
+    not checked yet. Broken pages are captured again, once, as by `weboid qa repair`. Ctrl-C finishes the
+    pages in progress; the same command continues where it stopped. Exit code 1: a copy is broken, and
+    there is no better one.
     """
     os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
     layout = read_collection(collection)
@@ -230,7 +230,7 @@ def check_command(
 
 
 class _QaRun:
-    """One run of the command."""
+    """Single run of the command."""
 
     def __init__(
         self,
@@ -253,7 +253,7 @@ class _QaRun:
         self._broken: list[str] = []
 
     def chosen(self, level: Level) -> Iterable[SampledPage]:
-        """The pages to check at a level, in their order."""
+        """Return the pages to check at a level, in their order."""
         asked = self._asked
         wanted = replace(asked.wanted, level=str(level))
         if asked.urls:
@@ -266,7 +266,7 @@ class _QaRun:
         return drawn.drawn()
 
     def _candidates(self, wanted: CandidateFilter) -> Iterator[SampleCandidate]:
-        """The pages that may be checked; in full, those that the level rules show so."""
+        """Yield the pages that may be checked; at level full, only those that the level rules show so."""
         found = read_candidates(self._database, self._store, wanted)
         return (page for page in found if self._is_allowed(page, wanted.level))
 
@@ -274,7 +274,7 @@ class _QaRun:
         return is_checkable(Level(level), (page.url, page.final_url), self._asked.rules)
 
     def _named(self, urls: Sequence[str], wanted: CandidateFilter) -> list[SampledPage]:
-        """The newest captures of these URLs, as far as they are still to be checked."""
+        """Return the newest captures of these URLs that are still to be checked."""
         found = list(newest_captures(self._database, urls))
         self.missing = [url for url, page in found if page is None]
         pages = [page for _, page in found if page is not None]
@@ -290,7 +290,7 @@ class _QaRun:
         return list(map(weigh_candidate, pages))
 
     def plan(self, *, as_json: bool) -> ExitCode:
-        """Say what would be checked at which level; nothing is started."""
+        """Print what would be checked at which level; nothing is started."""
         found = ((level, each) for level in self._asked.levels for each in self.chosen(level))
         plan_lines(found, as_json=as_json)
         for line in self._left_out():
@@ -298,11 +298,11 @@ class _QaRun:
         return ExitCode.SOME_FAILED if self.missing else ExitCode.OK
 
     def _left_out(self) -> Iterator[str]:
-        """What becomes of what was named, or is known of, and is not checked."""
+        """Yield sentences about pages that were named, or are known, and are not checked."""
         return left_out_lines(self.missing, self.forbidden, self.known, self.unlisted)
 
     def total(self) -> int:
-        """How many pages will be checked at most; 0: that is not known yet."""
+        """Return the upper bound of pages to check; 0 when it is not known yet."""
         asked = self._asked
         if asked.urls or asked.sample or asked.wanted.host or asked.wanted.since:
             return 0
@@ -310,7 +310,7 @@ class _QaRun:
         return int(rows[0]["many"]) * len(asked.levels) if rows else 0
 
     async def perform(self, *, as_json: bool) -> ExitCode:
-        """Check, record, tell."""
+        """Run the checks, write the records and print the summary."""
         with (
             QaProgress(as_json=as_json, total=self.total()) as show,
             StopSignals(lambda: show.say("Stopping: what is begun is finished.")) as stop,
@@ -355,7 +355,7 @@ class _QaRun:
         return ExitCode.OK if is_well else ExitCode.SOME_FAILED
 
     def _unlisted(self) -> list[UnlistedVisit]:
-        """Visits whose manifest is gone; of a part of the archive nobody asks for them."""
+        """Return visits whose manifest is missing; empty for a run over a part of the archive."""
         asked, settings = self._asked, self._home.settings
         if asked.urls or asked.wanted.host or asked.wanted.since:
             return []
@@ -366,7 +366,7 @@ class _QaRun:
             return [each for each in found if not is_visit_pending(frontier, each)]
 
     def _stays_broken(self) -> bool:
-        """Whether a copy is broken, and no better capture of its page is known."""
+        """Return True if a copy is broken, and no better capture of its page is known."""
         broken = [each.check.page_id for each in self.known if each.verdict is QaVerdict.BROKEN]
         with self._store.reading() as reader:
             found = find_checks(reader, [*self._broken, *broken])
@@ -376,7 +376,7 @@ class _QaRun:
         )
 
     async def _check(self, show: QaProgress, stop: StopSignals) -> CheckRunTally:
-        """Check what is chosen; nothing is started when there is nothing."""
+        """Check the chosen pages; nothing is started when there are none."""
         asked, tally = self._asked, CheckRunTally()
         chosen: dict[Level, Iterable[SampledPage]]
         chosen = {level: self.chosen(level) for level in asked.levels}
@@ -420,7 +420,7 @@ class _QaRun:
             self._broken.append(checked.check.page_id)
 
     async def _write(self, show: QaProgress) -> RecordsSummary:
-        """Write records of what has none yet; why that was left to the next run is said."""
+        """Write records of checks that have none yet; report the reason when that is deferred."""
         home = self._home
         written = await write_checks(home.layout, home.settings, self._store, home.secret)
         if written.left and written.error is None:

@@ -60,12 +60,12 @@ _URLS_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class ComparedCaptures:
-    """Two looks at a page and what differs.
+    """Two captures of a page and their differences.
 
     Attributes:
         then: the older.
         now: the newer.
-        found: what changed.
+        found: the changes.
         difference: of the texts, by paragraphs; None when one is missing.
     """
 
@@ -119,12 +119,12 @@ def compare_command(
     profile: str,
     as_json: bool,
 ) -> int:
-    """Say what became of a page: picture, words, title, address, links, parts, owner.
+    """Compare two captures of a page: picture, words, title, address, links, resources, owner.
 
-    Compares two captures of URL, and says in one word what the page is now: unchanged, changed a
-    little, rewritten, another page, another owner, gone, hidden (behind a login or a check for
-    robots), or unknown. A MOMENT is a date (2026-01-31), a date and time, or a capture's 14 digits;
-    it takes the good capture nearest to it. Exit code 1: there is nothing to compare.
+    Classifies the newer state of URL: unchanged, changed a little, rewritten, another page, another
+    owner, gone, hidden (behind a login or a check for robots), or unknown. A MOMENT is a date
+    (2026-01-31), a date and time, or a capture's 14 digits; it selects the good capture nearest to it.
+    Exit code 1: there is nothing to compare.
     """
     if live and second:
         raise InputError("--live is the newer one: leave --to out.")
@@ -155,7 +155,7 @@ def compare_command(
 def compare_captures(
     sights: SnapshotReader, older: CapturedPage, newer: CapturedPage, *, heat: bool = False
 ) -> ComparedCaptures:
-    """Everything that differs between two captures."""
+    """Return all differences between two captures."""
     then, now = sights.pair(older, newer)
     texts = then.text, now.text
     difference = None
@@ -174,7 +174,7 @@ def _older(sights: SnapshotReader, url: str, moment: str) -> CapturedPage:
 
 
 def _capture(url: str, root: Path, settings: Settings) -> None:
-    """Visit the page once more; what fails is an answer, too, and is not tried again."""
+    """Visit the page once more; a failure is a result, too, and is not retried."""
     once = replace(settings, frontier=replace(settings.frontier, attempts=1))
     with open_stored_levels(Layout(root), settings.index.url) as level_of:
         order = ArchiveOptions([url], root, once, 1, again=timedelta(0), stored_level_of=level_of)
@@ -198,7 +198,7 @@ def _write(compared: ComparedCaptures, out: Path | None, heat: Path | None) -> N
 
 
 def comparison_page(compared: ComparedCaptures) -> str:
-    """All that changed as one HTML page."""
+    """Render all changes as one HTML page."""
     then, now, found = compared.then, compared.now, compared.found
     heat = None if found.picture is None else found.picture.heat
     return render_standalone(
@@ -301,7 +301,7 @@ def _row(row: DiffRow) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, order=True)
 class DriftedPage:
-    """A page and how far it went, the furthest last in order.
+    """Page and its distance; the order is by distance.
 
     Attributes:
         distance: as `qa.page_changes.PageChanges.distance`.
@@ -343,8 +343,8 @@ def drift_command(
 ) -> int:
     """List the pages that changed most between their first good capture and their newest.
 
-    Looks at pages with two or more captures, and says of each what `weboid qa compare` says. Memory
-    does not grow with the collection. With --json a line each.
+    Covers pages with two or more captures, and classifies each as `weboid qa compare` does. Memory does
+    not grow with the collection. With --json one line per page.
     """
     layout = read_collection(collection)
     start = None if since is None else _CLOCK.now() - since
@@ -372,7 +372,7 @@ def drift_command(
 
 
 def recaptured_urls(database: IndexDatabase, since: datetime | None = None) -> Iterator[str]:
-    """Each URL with two or more captures, in the index's order, its newest spelling; as a stream.
+    """Yield each URL with two or more captures, in index order, in its newest spelling.
 
     Args:
         database: the captures index.
@@ -385,7 +385,7 @@ def recaptured_urls(database: IndexDatabase, since: datetime | None = None) -> I
 
 
 def sample_urls(urls: Iterable[str], count: int, seed: int) -> list[str]:
-    """So many of the URLs, chosen by `seed` alone: the same of the same URLs, in any order."""
+    """Return a sample of `count` URLs that depends only on `seed` and the set of URLs."""
 
     def chance(url: str) -> bytes:
         text = f"{seed}:{url}".encode("utf-8", "surrogatepass")
@@ -397,7 +397,7 @@ def sample_urls(urls: Iterable[str], count: int, seed: int) -> list[str]:
 def _drifted(
     sights: SnapshotReader, urls: Iterable[str], *, limit: int, jobs: int, quiet: bool
 ) -> list[DriftedPage]:
-    """The most changed, in that order. At most `jobs` pages are in memory at a time."""
+    """Return the most changed pages, in that order. At most `jobs` pages are in memory at a time."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     progress = Progress(
         *columns, console=Console(stderr=True), disable=quiet or not sys.stderr.isatty()
@@ -419,7 +419,7 @@ def _drifted(
 def _done(
     threads: ThreadPoolExecutor, sights: SnapshotReader, urls: Iterable[str], jobs: int
 ) -> Iterator[DriftedPage | None]:
-    """What each URL's comparison finds, as it ends."""
+    """Yield the result of each URL's comparison as it completes."""
     running: set[Future[DriftedPage | None]] = set()
     for url in urls:
         running.add(threads.submit(_compare_with_first, sights, url))
@@ -430,7 +430,7 @@ def _done(
 
 
 def _compare_with_first(sights: SnapshotReader, url: str) -> DriftedPage | None:
-    """The page's newest capture held against its first good one; None when there are not both."""
+    """Compare the page's newest capture with its first good one; None unless there are both."""
     older, newer = sights.oldest_good(url), sights.newest(url)
     if older is None or newer is None or older.captured_at >= newer.captured_at:
         return None

@@ -61,14 +61,14 @@ _LEFT = {
 
 @dataclass(frozen=True, slots=True)
 class RepairRunOptions:
-    """Where repairs are made, and how.
+    """Options of a repair run.
 
     Attributes:
         layout: the collection.
-        settings: the profile, shared stores laid over it.
-        workers: visits at the same time.
-        limit: captures that are made again at most.
-        secret: what a cluster's proxies know us by; None: we have none.
+        settings: the profile with the shared stores applied.
+        workers: concurrent visits.
+        limit: upper bound of recaptures.
+        secret: shared secret of a cluster's proxies; None: there is none.
     """
 
     layout: Layout
@@ -80,13 +80,13 @@ class RepairRunOptions:
 
 @dataclass(slots=True)
 class RepairSummary:
-    """What a run of repairs did.
+    """Summary of a run of repairs.
 
     Attributes:
-        ended: repairs by how they ended.
+        ended: number of repairs by outcome.
         left: repairs that have begun and not ended.
-        why_left: who is to visit them, as `_LEFT` has it; empty: nobody else.
-        stopped: whether somebody said stop.
+        why_left: key into `_LEFT` for who visits them; empty: none are left to others.
+        stopped: whether a stop was requested.
     """
 
     ended: Counter[str] = field(default_factory=Counter)
@@ -96,12 +96,12 @@ class RepairSummary:
 
     @property
     def is_well(self) -> bool:
-        """Whether every repair that ended brought something better."""
+        """Return True if every repair that ended produced a better capture."""
         return set(self.ended) <= {RepairState.DONE_BETTER}
 
     @property
     def lines(self) -> list[str]:
-        """The same for people; nothing when nothing was done."""
+        """Return the summary as text; empty when nothing was done."""
         found = []
         if self.ended:
             ended = ", ".join(f"{count} {state}" for state, count in sorted(self.ended.items()))
@@ -142,12 +142,12 @@ def command(
     secret: ClusterSecret | None,
     as_json: bool,
 ) -> int:
-    """Capture again what is broken, once, with the thorough profile.
+    """Capture broken pages again, once, with the thorough profile.
 
-    That is what a check found broken, what a person marked bad, and what somebody asked to be captured
-    again. Each new capture is checked as the old one was; readers are offered the better of the two,
-    and both are kept. Robots, politeness and policies hold as for any visit. The same command goes on
-    where it was stopped. Exit code 1: a repair brought nothing better.
+    Broken pages are those that a check found broken, that a person marked bad, or whose recapture was
+    requested. Each new capture is checked as the old one was; readers are offered the better of the two,
+    and both are kept. Robots, politeness and policies apply as for any visit. The same command continues
+    where it was stopped. Exit code 1: a repair produced nothing better.
     """
     os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
     layout = read_collection(collection)
@@ -200,12 +200,12 @@ class CollectionRepair:
         self._store = store
 
     def wanted(self) -> list[CheckedPage]:
-        """What would be captured again."""
+        """Return the pages that would be captured again."""
         with self._repairs() as repairs:
             return repairs.wanted(self._home.limit)
 
     async def repair(self, tell: Callable[[Event], None]) -> RepairSummary:
-        """Repair what is wanted, and finish what had begun.
+        """Repair the pages, and complete repairs in progress.
 
         Raises:
             WeboidError: as `crawler.run.crawl_run.perform_run`, but for a collection that is in use.
@@ -264,7 +264,7 @@ class CollectionRepair:
         return done
 
     async def _with_others(self, report: Callable[[Event], None]) -> None:
-        """Hand over what is to be captured again, and compare what others have captured since."""
+        """Queue recaptures for other workers, and compare their captures since the last run."""
         home = self._home
         with self._repairs() as repairs:
             over = repairs.over()
@@ -284,7 +284,7 @@ class CollectionRepair:
         levels: Collection[str] = (),
         report: Callable[[Event], None] = lambda _event: None,
     ) -> Iterator[RepairManager]:
-        """Repairs that others visit, until the end of the block; without levels none is finished."""
+        """Yield repairs that other workers visit; without levels none is completed."""
         home, settings = self._home, self._home.settings
         with (
             open_frontier(home.layout, settings.frontier, settings.politeness) as frontier,
@@ -308,7 +308,7 @@ class CollectionRepair:
 
 
 def _levels_of(todo: Sequence[CheckedPage]) -> list[Level]:
-    """The levels that the copies were looked at, the default one first."""
+    """Return the levels at which the copies were checked, the default one first."""
     found = [DEFAULT_LEVEL]
     for each in todo:
         with suppress(ValueError):
@@ -317,13 +317,13 @@ def _levels_of(todo: Sequence[CheckedPage]) -> list[Level]:
 
 
 class RepairReporter:
-    """Tells of each repair as it ends: a line for people, a JSON line for machines."""
+    """Output of each repair as it ends, as text or JSON lines."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
 
     def __call__(self, event: Event) -> None:
-        """Tell it, if people want to know it."""
+        """Report the event, as far as the output format includes it."""
         if isinstance(event, PageRepaired):
             facts = {
                 "event": "repaired",
@@ -342,7 +342,7 @@ class RepairReporter:
 
 
 def _say(done: RepairSummary, written: RecordsSummary, *, as_json: bool) -> None:
-    """The summary."""
+    """Print the summary."""
     if as_json:
         facts = {"event": "summary", "repaired": dict(done.ended), "left": done.left}
         more = {"why_left": done.why_left, "stopped": done.stopped, "unrecorded": written.left}

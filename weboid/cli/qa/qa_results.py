@@ -1,4 +1,4 @@
-"""Commands `weboid qa ls`, `report` and `marks`: results of checks, out and back in."""
+"""Commands `weboid qa ls`, `report` and `marks`: export of check results, import of review marks."""
 
 import contextlib
 import csv
@@ -73,17 +73,17 @@ _OPTIONS = (
 
 
 def filter_options(command: _Command) -> _Command:
-    """The options; `filter_from_options` takes their values."""
+    """Add the filter options; `filter_from_options` takes their values."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 def filter_from_options(given: dict[str, Any]) -> CheckFilter:
-    """The filter that the options' values name.
+    """Return the filter that the options' values name.
 
     Raises:
-        InputError: the host or the score is none.
+        InputError: the host or the score is invalid.
     """
     named = {
         "verdict": given["verdict"],
@@ -118,10 +118,10 @@ def ls_command(
     as_json: bool,
     **given: Any,
 ) -> int:
-    """List what checks of copies found, the worst first.
+    """List the results of checks, worst first.
 
-    With --json a line is an object. This is for whoever runs the archive: what was taken down is listed
-    as long as it is not erased; reports and the pages at /quality leave it out.
+    With --json one object per line. This is for the operator of the archive: taken-down pages are listed
+    as long as they are not erased; reports and the pages at /quality omit them.
     """
     if as_csv and as_json:
         raise InputError("Either --json or --csv.")
@@ -156,7 +156,7 @@ def _write_csv(rows: Iterator[CheckedPage]) -> None:
 
 
 def _cell(value: object) -> str:
-    """A value as a spreadsheet may have it.
+    """Return a value as a safe spreadsheet cell.
 
     >>> _cell("=1+1"), _cell(["a", "b"]), _cell(None), _cell(-0.5)
     ("'=1+1", 'a b', '', '-0.5')
@@ -200,7 +200,7 @@ _NOTHING = "No copy of this collection was checked yet; `weboid qa` does it."
 
 @dataclass(frozen=True, slots=True)
 class ReportSource:
-    """What may be told of a collection's checks, and what writes it."""
+    """Publishable check results of a collection, and the report writer."""
 
     results: VisibleChecks
     writer: CheckReportWriter
@@ -238,10 +238,10 @@ def report_command(
     database_url: str,
     **given: Any,
 ) -> int:
-    """Write what checks of copies found into one HTML file, the worst first.
+    """Write the results of checks into one HTML file, worst first.
 
-    It asks nobody for anything: pictures, style and script stand in it. Capture and playback are shown
-    with a slider; marks made in it come back with `weboid qa marks`. What was taken down is left out.
+    The file is self-contained: pictures, style and script are embedded. Capture and playback are shown
+    with a slider; marks made in it are imported with `weboid qa marks`. Taken-down pages are omitted.
     """
     wanted = filter_from_options(given)
     page_language.set(PageLanguage(check_language(language)))
@@ -258,7 +258,7 @@ def report_command(
 
 @contextmanager
 def open_report_source(layout: Layout, database_url: str) -> Iterator[ReportSource]:
-    """A collection's checks as far as they may be told, until the end of the block.
+    """Yield a collection's publishable check results.
 
     Raises:
         UnavailableError: nothing was checked yet.
@@ -282,10 +282,10 @@ def open_report_source(layout: Layout, database_url: str) -> Iterator[ReportSour
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
-    """A file beside the path, which takes its place when the block ends well.
+    """Yield a temporary file that replaces the path when the block succeeds.
 
     Raises:
-        InputError: nothing can be written there.
+        InputError: the path is not writable.
     """
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -320,14 +320,14 @@ _ACTS = {
 
 @dataclass(frozen=True, slots=True)
 class ReviewMark:
-    """What was said of one result.
+    """Reviewer's mark on one result.
 
     Attributes:
         page_id: of the page that was checked.
         level: of the check.
-        verdict: None: nothing was said; UNCHECKED: what was said before is taken back.
+        verdict: None: no verdict; UNCHECKED: withdraws an earlier verdict.
         recrawl: whether the page is to be captured again.
-        note: what the reviewer wrote.
+        note: the reviewer's note.
     """
 
     page_id: str
@@ -338,7 +338,7 @@ class ReviewMark:
 
     @property
     def acts(self) -> list[ReviewAction]:
-        """What is to be done."""
+        """Return the actions that apply the mark."""
         judged = [] if self.verdict is None else [_ACTS[self.verdict]]
         return [*judged, *([ReviewAction.RECRAWL] if self.recrawl else [])]
 
@@ -349,10 +349,10 @@ class ReviewMark:
 @collection_option
 @database_option
 def marks_command(*, file: Path, by: str, collection: Path, database_url: str) -> int:
-    """Take the marks of a report back that were downloaded from it.
+    """Import marks that were downloaded from a report.
 
-    Verdicts count from now on, as if they had been given at /quality; what is to be captured again waits
-    for `weboid qa repair`, or a running crawl. Exit code 1: some are of captures that nobody knows here.
+    Verdicts count from now on, as if they had been given at /quality; recaptures wait for `weboid qa
+    repair` or a running crawl. Exit code 1: some are of captures that are unknown here.
     """
     said, marks = read_marks(file)
     counts: Counter[str] = Counter()
@@ -369,10 +369,10 @@ def marks_command(*, file: Path, by: str, collection: Path, database_url: str) -
 
 
 def read_marks(path: Path) -> tuple[str, list[ReviewMark]]:
-    """Whose marks a file holds, and the marks.
+    """Read (reviewer, marks) from a file.
 
     Raises:
-        InputError: it cannot be read, or is no such file.
+        InputError: it cannot be read, or has another format.
     """
     try:
         if path.stat().st_size > _MOST_BYTES:

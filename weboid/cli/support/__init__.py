@@ -1,1 +1,1 @@
-"""Parts that commands share: groups, options, targets, output, child processes."""
+"""Shared code of commands: groups, options, targets, output, child processes."""

@@ -1,8 +1,7 @@
 """Weboid commands run as child processes: those of `wiki watch`, and the virus scanner.
 
-On one machine these share the collection's folder, and nobody has to know that they are many. In a
-cluster some are services of their own, and the watcher leaves them out (`--without`); or it runs alone
-(`--feed-only`).
+On one machine they share the collection's folder and are started together. In a cluster some are
+services of their own, and the watcher omits them (`--without`), or runs alone (`--feed-only`).
 """
 
 import json
@@ -43,20 +42,20 @@ WEBOID = (sys.executable, "-m", "weboid")
 
 @dataclass(frozen=True, slots=True)
 class ChildCommandOptions:
-    """Where the household works.
+    """Options of the child commands.
 
     Attributes:
         collection: the folder.
         profile: its name or path.
-        frontier_url: of a shared frontier, whose workers archive; empty: we do.
+        frontier_url: of a shared frontier, whose workers archive; empty: a child archives.
         database_url: of a shared index and registry; empty: the collection's own.
-        workers: visits at the same time.
-        serve: where readers are served, (host, port); None: nowhere.
+        workers: concurrent visits.
+        serve: listening address of the front, (host, port); None: not served.
         serve_options: further options of `weboid serve`, such as ``--replay-port=8081``.
-        as_json: parts speak JSON lines.
-        qa: look at the copies of what is archived; None: as the profile says.
-        clamd: where a virus scanner listens; empty: there is none.
-        without: names of parts that run elsewhere, of `CHILD_NAMES`.
+        as_json: children print JSON lines.
+        qa: check the copies of archived pages; None: as the profile sets it.
+        clamd: address of a virus scanner; empty: there is none.
+        without: names of children that run elsewhere, of `CHILD_NAMES`.
     """
 
     collection: Path
@@ -73,7 +72,7 @@ class ChildCommandOptions:
 
 
 def watch_children(home: ChildCommandOptions, links: LinksSettings) -> list[ManagedProcess]:
-    """Return the commands that run beside a watcher; `links` is what the profile says of links."""
+    """Return the child commands of a watcher; `links` is the profile's `[links]` table."""
     return [each for each in _all_parts(home, links) if each.name not in home.without]
 
 
@@ -112,7 +111,7 @@ def _all_parts(home: ChildCommandOptions, links: LinksSettings) -> list[ManagedP
 
 
 def with_time(text: str, now: datetime) -> str:
-    """Return a line of a log, with its moment before it.
+    """Return a log line, prefixed with its time.
 
     >>> with_time("check | 3 due", datetime(2026, 11, 22, 17, 5, 9))
     '2026-11-22 17:05:09 check | 3 due'
@@ -123,7 +122,7 @@ def with_time(text: str, now: datetime) -> str:
 def child_output_printer(
     *, as_json: bool, clock: Clock
 ) -> Callable[[ProcessOutput | ProcessExit], None]:
-    """Tells what parts say: their lines with time and name before them, or as JSON lines with ``part``."""
+    """Return a printer of the children's lines, with time and name, or as JSON lines with ``part``."""
     retries = _RetryDigest()
 
     def tell(event: ProcessOutput | ProcessExit) -> None:
@@ -144,13 +143,13 @@ def child_output_printer(
 
 
 class _RetryDigest:
-    """Attempts at one host that bring nothing: told once, then once an hour with how many there were."""
+    """Filter of failed attempts at one host: printed once, then hourly with their number."""
 
     def __init__(self) -> None:
         self._told: OrderedDict[tuple[str, str], tuple[datetime, int]] = OrderedDict()
 
     def shown(self, line: str, now: datetime) -> str | None:
-        """Return the line as it is to be told; None: not now."""
+        """Return the line to print; None: not now."""
         word, _, rest = line.partition(" ")
         if word not in _RETRY_WORDS:
             return line
@@ -169,7 +168,7 @@ class _RetryDigest:
 
 
 def _read(line: str) -> dict[str, object]:
-    """A line as facts; one that is no JSON object is told as it is."""
+    """Parse a line of JSON; one that is not a JSON object is returned as a text event."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -178,7 +177,7 @@ def _read(line: str) -> dict[str, object]:
 
 
 def child_environment(home: ChildCommandOptions) -> dict[str, str]:
-    """The shared stores, for the parts: a command line shows passwords to everyone."""
+    """Return the environment with the shared stores; a command line would expose their passwords."""
     named = {
         "WEBOID_FRONTIER": home.frontier_url,
         "WEBOID_DATABASE": home.database_url,
@@ -196,7 +195,7 @@ def _part(
 def _bare(
     home: ChildCommandOptions, name: str, words: str, *, every_s: float = 0.0, first_s: float = 0.0
 ) -> ManagedProcess:
-    """A command that takes no profile."""
+    """Return a child command that takes no profile."""
     options = [f"--collection={home.collection}"]
     if home.as_json:
         options.append("--json")
@@ -214,7 +213,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def scan_option(command: _Command) -> _Command:
-    """`--scan/--no-scan`."""
+    """Add `--scan/--no-scan`."""
     option = click.option(
         "--scan/--no-scan",
         default=True,
@@ -224,7 +223,7 @@ def scan_option(command: _Command) -> _Command:
 
 
 def scan_once(collection: Path, database_url: str) -> None:
-    """Scan what has no verdict yet, where clamd is found; what it finds is said on standard error."""
+    """Scan payloads without a verdict, if clamd is found; results are printed on standard error."""
     clamd = find_clamd(os.environ)
     if clamd:
         command = _scan_command(collection, clamd)
@@ -239,7 +238,7 @@ def scan_once(collection: Path, database_url: str) -> None:
 
 @contextmanager
 def run_scanner(collection: Path, database_url: str) -> Iterator[None]:
-    """Scan what comes until the end of the block, where clamd is found."""
+    """Run the scanner for new payloads until the end of the block, if clamd is found."""
     clamd = find_clamd(os.environ)
     if not clamd or not os.access(collection, os.W_OK):
         yield
@@ -268,5 +267,5 @@ def _scan_command(collection: Path, clamd: str) -> tuple[str, ...]:
 
 
 def _environment(database_url: str) -> dict[str, str]:
-    """Return ours with the index: a command line shows its password to everyone."""
+    """Return the environment with the index; a command line would expose its password."""
     return {**os.environ, **({INDEX_URL: database_url} if database_url else {})}

@@ -20,7 +20,7 @@ from weboid.cli.support.short_help import SHORT_HELP
 
 
 class ExitCode(IntEnum):
-    """How a command ended."""
+    """Exit codes of commands."""
 
     OK = 0  # all that was asked for is done
     # fmt: off
@@ -35,7 +35,7 @@ class ExitCode(IntEnum):
 
 
 def exit_code_for(error: WeboidError) -> ExitCode:
-    """The code that an error ends a command with."""
+    """Return the exit code of an error."""
     match error:
         case InputError():
             return ExitCode.INPUT
@@ -50,19 +50,19 @@ def exit_code_for(error: WeboidError) -> ExitCode:
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported on use: `weboid --help` does not load the world."""
+    """Group whose commands are imported on use, which keeps `weboid --help` fast."""
 
     def __init__(self, *args: Any, commands_at: Mapping[str, str], **kwargs: Any) -> None:
-        """Take names, and for each a module's `command`, or what stands behind the colon."""
+        """Create the group from names and ``module`` (its `command`) or ``module:object`` paths."""
         super().__init__(*args, **kwargs)
         self._commands_at = commands_at
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
-        """Every command's name."""
+        """Return every command's name."""
         return sorted(self._commands_at)
 
     def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
-        """The command of that name; None when there is none."""
+        """Return the command of that name; None when there is none."""
         if name not in self._commands_at:
             return None
         module, _, attribute = self._commands_at[name].partition(":")
@@ -93,12 +93,12 @@ class LazyGroup(click.Group):
 
 
 class GroupWithDefault(click.Group):
-    """A command that has commands below it: what its first word does not name, it does itself."""
+    """Group with a default action: a first word that names no subcommand is its own argument."""
 
     allow_interspersed_args = True  # as a command: `weboid archive URL --json`
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take the arguments, or leave them to the command that the first one names."""
+        """Parse the arguments, or leave them to the subcommand that the first one names."""
         if args and args[0] in self.list_commands(ctx):
             ctx.invoked_subcommand = args[0]
             ctx.args = list(args)
@@ -106,7 +106,7 @@ class GroupWithDefault(click.Group):
         return click.Command.parse_args(self, ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command that was named, or this one."""
+        """Run the subcommand that was named, or this one."""
         if ctx.invoked_subcommand is None:
             return click.Command.invoke(self, ctx)
         name, command, rest = self.resolve_command(ctx, ctx.args)
@@ -115,16 +115,16 @@ class GroupWithDefault(click.Group):
             return command.invoke(below)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Its own; in the usage of a command below it none of its arguments, which stand in its place."""
+        """Return its own parameters; without its arguments in the usage of a subcommand."""
         params = super().get_params(ctx)
         if ctx.command is self:
             return params
         return [each for each in params if not isinstance(each, click.Argument)]
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """As of a command: the others are listed below the options."""
+        """Return the usage of a plain command; subcommands are listed below the options."""
         return click.Command.collect_usage_pieces(self, ctx)
 
 
 class LazyGroupWithDefault(LazyGroup, GroupWithDefault):
-    """Both: the commands below it are imported on use."""
+    """Group with a default action, whose subcommands are imported on use."""

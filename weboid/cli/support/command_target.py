@@ -38,10 +38,10 @@ from weboid.cli.support.options import (
 
 @dataclass(frozen=True, slots=True)
 class CommandTarget:
-    """What `--collection`, `--frontier` and `--profile` say.
+    """Values of `--collection`, `--frontier` and `--profile`.
 
     Attributes:
-        layout: the collection's folders; it need not be there when the frontier is shared.
+        layout: the collection's folders; it need not exist when the frontier is shared.
         settings: the profile, with the frontier's address.
         profile: its name or path.
     """
@@ -52,22 +52,22 @@ class CommandTarget:
 
     @property
     def is_shared(self) -> bool:
-        """Whether the frontier is one that several machines share."""
+        """Return True if several machines share the frontier."""
         return bool(self.settings.frontier.url)
 
     @property
     def name(self) -> str:
-        """What the command works on, for people; without a password."""
+        """Return the target's name for output, without a password."""
         if not self.is_shared:
             return str(self.layout.root)
         return str(parse_redis_url(self.settings.frontier.url, RedisUse.FRONTIER))
 
     @contextmanager
     def frontier(self, *, make: bool = False) -> Iterator[Frontier]:
-        """The frontier, closed at the end of the block.
+        """Yield the frontier.
 
         Args:
-            make: make it when the collection has none.
+            make: create it when the collection has none.
 
         Raises:
             UnavailableError: there is no collection, it has no frontier, or that does not answer.
@@ -86,7 +86,7 @@ class CommandTarget:
             yield frontier
 
     def is_worked_on(self, frontier: Frontier, *, now: datetime) -> bool:
-        """Whether somebody works on the frontier, as far as one can see from here."""
+        """Return True if a process works on the frontier, as far as is visible from here."""
         if not self.is_shared and is_in_use(self.layout):
             return True
         return bool(frontier.notes(WORKER_SERVICE, now=now)) or bool(frontier.stats(now).claimed)
@@ -95,22 +95,22 @@ class CommandTarget:
 def command_target(
     collection: Path, frontier_url: str, profile: str, *, unattended: bool = False
 ) -> CommandTarget:
-    """What the options say; `unattended` as in `weboid.app.operator_identity.collection_settings`.
+    """Create the target; `unattended` as in `weboid.app.operator_identity.collection_settings`.
 
     Raises:
-        ConfigError: there is no such profile, it says something impossible, or the address is none.
+        ConfigError: the profile is missing or invalid, or the address is invalid.
     """
     settings = collection_settings(profile, collection, unattended=unattended)
     return CommandTarget(Layout(collection), with_frontier(settings, frontier_url), profile)
 
 
 def target_options(function: Callable[..., int]) -> Callable[..., int]:
-    """`--collection`, `--frontier`, `--database`, `--profile` and `--json`: `where` and `as_json`."""
+    """Add `--collection`, `--frontier`, `--database`, `--profile`, `--json`: `where` and `as_json`."""
     return _target_options(function, profile_option, unattended=False)
 
 
 def wiki_target_options(function: Callable[..., int]) -> Callable[..., int]:
-    """The same for what runs unattended for wikis: the profile is `wiki` unless one is named."""
+    """Add the same for unattended wiki commands: the default profile is `wiki`."""
     return _target_options(function, wiki_profile_option, unattended=True)
 
 
@@ -156,7 +156,7 @@ dry_option = click.option("--dry-run", is_flag=True, help="Say what would be don
 def selection_of(
     host: str | None, job: str | None, reason: str, match: str | None
 ) -> ItemSelection:
-    """What the options mean.
+    """Return the item selection of the options.
 
     Raises:
         ConfigError: the pattern cannot be run.
@@ -166,7 +166,7 @@ def selection_of(
 
 
 def search_progress(what: str, *, quiet: bool) -> Progress:
-    """A line on the terminal that says how far it is; none elsewhere."""
+    """Return a progress line for a terminal; without output elsewhere."""
     console = Console(stderr=True)
     return Progress(
         SpinnerColumn(),

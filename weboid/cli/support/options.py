@@ -23,14 +23,14 @@ from weboid.app.operator_identity import contact_notice
 
 
 class DurationType(click.ParamType[timedelta]):
-    """A length of time, as `core.timestamps.parse_duration` reads it."""
+    """Parameter type for a duration, parsed by `core.timestamps.parse_duration`."""
 
     name = "duration"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> timedelta:
-        """The length; fails with the reason."""
+        """Return the duration; fails with the reason."""
         if isinstance(value, timedelta):
             return value
         try:
@@ -40,12 +40,12 @@ class DurationType(click.ParamType[timedelta]):
 
 
 class SizeType(click.ParamType[int]):
-    """A number of bytes: ``5GB``, ``700 MB``, ``2TiB``, ``1000``."""
+    """Parameter type for a number of bytes: ``5GB``, ``700 MB``, ``2TiB``, ``1000``."""
 
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number; fails with the reason."""
+        """Return the number of bytes; fails with the reason."""
         if isinstance(value, int):
             return value
         found = _SIZE.fullmatch("".join(str(value).split()).lower())
@@ -61,10 +61,10 @@ DURATION, SIZE = DurationType(), SizeType()
 
 
 def end_moment(text: str, *, now: datetime, option: str) -> datetime:
-    """The moment at which something ends: a length of time from now, or a date, as `option` was given.
+    """Return the end time given as a duration from now or as a date; `option` is named in errors.
 
     Raises:
-        InputError: it names none, or one that is over.
+        InputError: it is invalid or past.
     """
     try:
         return now + parse_duration(text)
@@ -76,10 +76,10 @@ def end_moment(text: str, *, now: datetime, option: str) -> datetime:
 
 
 def start_moment(text: str, *, now: datetime) -> datetime:
-    """The moment from which on something counts: a length of time until now, or a date.
+    """Return the start time given as a duration before now or as a date.
 
     Raises:
-        InputError: it names none.
+        InputError: it is invalid.
     """
     try:
         return now - parse_duration(text)
@@ -95,7 +95,7 @@ def start_moment(text: str, *, now: datetime) -> datetime:
 
 
 def host_name(text: str) -> str:
-    """A host's name as the frontier keeps it; a URL stands for its host.
+    """Return a host's name as the frontier stores it; a URL means its host.
 
     Raises:
         InputError: it is neither.
@@ -114,7 +114,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def collection_option(command: _Command) -> _Command:
-    """`--collection DIR`."""
+    """Add `--collection DIR`."""
     option = click.option(
         "--collection",
         type=click.Path(file_okay=False, path_type=Path),
@@ -127,24 +127,24 @@ def collection_option(command: _Command) -> _Command:
 
 
 def _check_trial_clock(_ctx: click.Context, _param: click.Parameter, root: Path) -> Path:
-    """Refuse a moved clock where it is not a trial's."""
+    """Refuse a moved clock for a collection that is not a trial."""
     check_trial_clock(root)
     return root
 
 
 def json_option(command: _Command) -> _Command:
-    """`--json`."""
+    """Add `--json`."""
     option = click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
     return option(command)
 
 
 def profile_option(command: _Command) -> _Command:
-    """`--profile NAME`."""
+    """Add `--profile NAME`."""
     return _profile_option("default")(command)
 
 
 def wiki_profile_option(command: _Command) -> _Command:
-    """`--profile NAME`, for what runs for wikis."""
+    """Add `--profile NAME`, for unattended wiki commands."""
     return _profile_option("wiki")(command)
 
 
@@ -158,7 +158,7 @@ def _profile_option(default: str) -> Callable[[_Command], _Command]:
 
 
 def workers_option(command: _Command) -> _Command:
-    """`--workers COUNT`."""
+    """Add `--workers COUNT`."""
     option = click.option(
         "--workers",
         type=click.IntRange(1, 64),
@@ -170,19 +170,19 @@ def workers_option(command: _Command) -> _Command:
 
 
 def frontier_option(command: _Command) -> _Command:
-    """`--frontier URL`."""
+    """Add `--frontier URL`."""
     form = "A frontier in Redis, redis://host:port/number?frontier=NAME"
     return _address_option("frontier", form, envvar="WEBOID_FRONTIER")(command)
 
 
 def database_option(command: _Command) -> _Command:
-    """`--database URL`, or the environment variable: a command line shows its password to everyone."""
+    """Add `--database URL`, also read from the environment: a command line would expose its password."""
     form = "A captures index in PostgreSQL, postgresql://user@host:port/name"
     return _address_option("database", form, envvar=INDEX_URL, show_envvar=True)(command)
 
 
 def dedup_option(command: _Command) -> _Command:
-    """`--dedup URL`."""
+    """Add `--dedup URL`."""
     form = "A dedup index in Redis, redis://host:port/number?index=NAME"
     return _address_option("dedup", form, envvar="WEBOID_DEDUP")(command)
 
@@ -190,7 +190,7 @@ def dedup_option(command: _Command) -> _Command:
 def _address_option(
     name: str, form: str, *, envvar: str, show_envvar: bool = False
 ) -> Callable[[_Command], _Command]:
-    """An option that names a store of several machines; ``@FILE`` stands for a file's content."""
+    """Return an option for the address of a shared store; ``@FILE`` stands for a file's content."""
     return click.option(
         f"--{name}",
         f"{name}_url",
@@ -204,7 +204,7 @@ def _address_option(
 
 
 def secret_option(command: _Command) -> _Command:
-    """`--secret-file FILE`, or the environment's WEBOID_SECRET. A command line can be read by all."""
+    """Add `--secret-file FILE`, or WEBOID_SECRET from the environment: a command line is public."""
     option = click.option(
         "--secret-file",
         "secret",
@@ -219,7 +219,7 @@ def secret_option(command: _Command) -> _Command:
 
 
 def cluster_secret_option(command: _Command) -> _Command:
-    """The same where it is needed only to reach proxies elsewhere: None without it."""
+    """Add the same where it is needed only to reach proxies elsewhere: None without it."""
     option = click.option(
         "--secret-file",
         "secret",
@@ -236,10 +236,10 @@ def cluster_secret_option(command: _Command) -> _Command:
 def shared_settings(
     settings: Settings, *, frontier_url: str = "", database_url: str = "", dedup_url: str = ""
 ) -> Settings:
-    """The profile with the addresses that the options name laid over it.
+    """Return the profile with the addresses from the options applied.
 
     Raises:
-        ConfigError: one of them is none, or they do not go together.
+        ConfigError: one of them is invalid, or they conflict.
     """
     settings = with_database(with_frontier(settings, frontier_url), database_url)
     if dedup_url:
@@ -250,14 +250,14 @@ def shared_settings(
 
 
 def warn_missing_contact(contact: str) -> None:
-    """Say on standard error that sites are not told whom to ask, where they are not."""
+    """Print a warning on standard error when no contact address is set."""
     notice = contact_notice(contact)
     if notice:
         click.echo(notice, err=True)
 
 
 def _from_file(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str:
-    """The address; ``@FILE`` is the file's content, so that a password need not be shown."""
+    """Return the address; ``@FILE`` is the file's content, so that a password is not exposed."""
     if not value.startswith("@"):
         return value
     try:
@@ -291,10 +291,10 @@ def _secret_if_any(
 
 
 def with_frontier(settings: Settings, url: str) -> Settings:
-    """The settings with the frontier that `--frontier` names; as they are without it.
+    """Return the settings with the frontier of `--frontier`; unchanged without it.
 
     Raises:
-        ConfigError: it names none.
+        ConfigError: the address is invalid.
     """
     if not url:
         return settings
@@ -303,10 +303,10 @@ def with_frontier(settings: Settings, url: str) -> Settings:
 
 
 def with_database(settings: Settings, url: str) -> Settings:
-    """The settings with the index that `--database` names; as they are without it.
+    """Return the settings with the index of `--database`; unchanged without it.
 
     Raises:
-        ConfigError: it names none, or the clock is moved.
+        ConfigError: the address is invalid, or the clock is moved.
     """
     if url:
         parse_index_url(url)

@@ -1,4 +1,4 @@
-"""Link registry of a command: opening it, its settings, its wikis and farms by name."""
+"""Access to the link registry for commands: opening, settings, wikis and farms by name."""
 
 import asyncio
 import getpass
@@ -25,12 +25,12 @@ from weboid.cli.support.options import with_database
 def open_registry(
     collection: Path, database_url: str, *, make: bool = False
 ) -> Iterator[RegistryStore]:
-    """The registry of a collection, closed at the end of the block.
+    """Yield the registry of a collection.
 
     Args:
         collection: its folder.
-        database_url: the index that the registry is beside; empty: the collection's own.
-        make: a collection that is not there yet is made.
+        database_url: the index's database, which also holds the registry; empty: the collection's own.
+        make: create a missing collection.
 
     Raises:
         UnavailableError: there is no collection, and no database was named.
@@ -46,12 +46,12 @@ def open_registry(
 def registry_settings(
     profile: str, database_url: str, collection: Path | None = None, *, unattended: bool = False
 ) -> Settings:
-    """The profile, with the registry's database laid over it: a checker needs no more of a cluster.
+    """Return the profile with the registry's database applied; a checker needs no other shared store.
 
-    The collection, where there is one, says who its operator is (`weboid.app.operator_identity`).
+    The collection, if there is one, provides its operator (`weboid.app.operator_identity`).
 
     Raises:
-        ConfigError: the profile is none, or the URL names no database.
+        ConfigError: the profile is invalid, or the URL names no database.
     """
     settings = collection_settings(profile, collection, unattended=unattended)
     return with_database(settings, database_url)
@@ -64,19 +64,19 @@ async def _make_collection(root: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RegistrySession:
-    """A collection's registry."""
+    """Open registry of a collection."""
 
     store: RegistryStore
     layout: Layout
 
     def reporter(self, actor: str | None) -> bytes:
-        """The digest of who speaks: whoever is logged in here, when nobody is named."""
+        """Return the digest of the actor; the logged-in user when no name is given."""
         return open_reporter_digests(self.layout).of_name(actor_name(actor))
 
 
 @contextmanager
 def open_registry_session(collection: Path, database_url: str) -> Iterator[RegistrySession]:
-    """The registry of a collection, closed at the end of the block.
+    """Yield the registry session of a collection.
 
     Raises:
         UnavailableError: there is no collection.
@@ -87,21 +87,21 @@ def open_registry_session(collection: Path, database_url: str) -> Iterator[Regis
 
 
 def actor_name(actor: str | None) -> str:
-    """Who speaks."""
+    """Return the actor's name; the logged-in user when no name is given."""
     return getpass.getuser() if actor is None else actor
 
 
 def wiki_named(rows: Connection, name: str) -> Wiki:
-    """The wiki of that name.
+    """Return the wiki of that name.
 
     Raises:
-        InputError: it is no name, or the registry does not know the wiki.
+        InputError: the name is invalid, or the registry does not know the wiki.
     """
     return known_wiki(rows, parse_wiki(name))
 
 
 def farm_named(rows: Connection, name: str) -> WikiFarm:
-    """The farm of that name.
+    """Return the farm of that name.
 
     Raises:
         InputError: the registry does not know it.

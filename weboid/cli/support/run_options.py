@@ -1,4 +1,4 @@
-"""Options of commands that archive: background QA, stored levels, logins to unlock."""
+"""Options of commands that archive: background checks, stored levels, logins to unlock."""
 
 import os
 import sys
@@ -26,7 +26,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def qa_option(command: _Command) -> _Command:
-    """`--qa`."""
+    """Add `--qa`."""
     option = click.option(
         "--qa/--no-qa",
         "qa",
@@ -38,10 +38,10 @@ def qa_option(command: _Command) -> _Command:
 
 
 def background_checks(settings: Settings, *, qa: bool | None) -> RunExtension | None:
-    """Who works beside the run; None: nobody, and nothing of it is loaded.
+    """Return the background checks of the run; None, and nothing is imported, without them.
 
     Raises:
-        InputError: it is wanted where others archive.
+        InputError: they are requested where other machines archive.
     """
     if qa and settings.frontier.url:
         raise InputError(
@@ -60,7 +60,7 @@ STORED_LEVELS = click.Choice([str(level) for level in StoredLevel])
 
 
 def store_option(command: _Command) -> _Command:
-    """Add `--store`: what this run records, whatever was decided for wikis, domains and links."""
+    """Add `--store`: the recording level of this run, which overrides wikis, domains and links."""
     return click.option(
         "--store",
         type=STORED_LEVELS,
@@ -69,7 +69,7 @@ def store_option(command: _Command) -> _Command:
 
 
 def with_store(settings: Settings, level: str | None) -> Settings:
-    """Return the settings with the option's level; None leaves what they say."""
+    """Return the settings with the option's level; unchanged for None."""
     if level is None:
         return settings
     return replace(settings, visit=replace(settings.visit, store=level))
@@ -77,7 +77,7 @@ def with_store(settings: Settings, level: str | None) -> Settings:
 
 @contextmanager
 def open_stored_levels(layout: Layout, database_url: str) -> Iterator[StoredLevelOf]:
-    """Yield what tells stored levels by the decisions of a collection."""
+    """Yield a lookup of stored levels in the decisions of a collection."""
     with closing(open_decisions(layout, database_url)) as store:
         book = LevelStore(store)
 
@@ -91,15 +91,15 @@ PASSPHRASE_VARIABLE = "WEBOID_LOGIN_PASSPHRASE"  # noqa: S105 its name
 
 
 def unlock_logins(settings: Settings, root: Path) -> SiteLogins:
-    """The logins that the settings name; none are asked for when none are named.
+    """Unlock the logins that the settings name; no passphrase is requested when none are named.
 
     Args:
         settings: the profile.
         root: the collection's folder, which holds them.
 
     Raises:
-        InputError: one of them is not there, or does not open.
-        UnavailableError: the passphrase is needed, and there is nobody to ask.
+        InputError: one of them is missing, or cannot be decrypted.
+        UnavailableError: the passphrase is needed, and there is no terminal.
     """
     if not settings.login.names:
         os.environ.pop(PASSPHRASE_VARIABLE, None)  # what we start need not know it
@@ -114,11 +114,11 @@ def unlock_logins(settings: Settings, root: Path) -> SiteLogins:
 
 
 def ask_passphrase(question: str, *, confirm: bool = False) -> LoginKey:
-    """The passphrase of the environment, which then forgets it, or the one that is typed.
+    """Return the key from the environment's passphrase, which is then unset, or from a prompt.
 
     Raises:
         InputError: it is too short.
-        UnavailableError: there is none, and nobody to ask.
+        UnavailableError: there is none, and no terminal.
     """
     text = os.environ.pop(PASSPHRASE_VARIABLE, "")
     if not text:

@@ -46,7 +46,7 @@ from net.backoff import WaitEnded, WaitStarted
 
 
 def page_line(event: PageDone | PageSkipped) -> str:
-    """A page in one line: outcome, status, records, bytes, seconds, URL, and why it is not whole."""
+    """Return a page in one line: outcome, status, records, bytes, seconds, URL, and what is incomplete."""
     if isinstance(event, PageSkipped):
         return f"skipped   {'':>3} {event.url}  ({event.reason})"
     page = event.page
@@ -65,7 +65,7 @@ def page_line(event: PageDone | PageSkipped) -> str:
 
 
 def queue_line(event: QueueStatus) -> str:
-    """How the frontier stands, in few words."""
+    """Return the frontier's counts in a few words."""
     parts = [f"{event.claimed} in work", f"{event.queued} queued"]
     if event.dead:
         parts.append(f"{event.dead} dead")
@@ -86,7 +86,7 @@ def event_line(
     | IndexRestored
     | SnapshotMade,
 ) -> str:
-    """What happens between pages, in one line."""
+    """Return an event between pages in one line."""
     match event:
         case PageChecked():
             score = "   -" if event.score is None else f"{event.score:4.2f}"
@@ -118,7 +118,7 @@ def event_line(
 
 
 def summary_lines(account: RunSummary) -> list[str]:
-    """The run in a few lines."""
+    """Return the run's summary in a few lines."""
     if account.handed_over:
         return [f"Left to the workers of the shared frontier (`weboid worker`): {account.left}."]
     pages = ", ".join(f"{count} {outcome}" for outcome, count in sorted(account.outcomes.items()))
@@ -148,13 +148,13 @@ def summary_lines(account: RunSummary) -> list[str]:
 
 
 def worst_first(counts: Mapping[QaVerdict, int]) -> list[tuple[QaVerdict, int]]:
-    """What was found, the worst first."""
+    """Return the check verdicts and their counts, worst first."""
     order = (QaVerdict.BROKEN, QaVerdict.DOUBTFUL, QaVerdict.GOOD, QaVerdict.UNCHECKED)
     return [(verdict, counts[verdict]) for verdict in order if counts.get(verdict)]
 
 
 def format_size(count: float) -> str:
-    """Bytes for people.
+    """Return a human-readable size.
 
     >>> format_size(999), format_size(1_500_000)
     ('999 B', '1.5 MB')
@@ -185,41 +185,41 @@ _COLOURS = {
 
 
 class RunReporter(Protocol):
-    """What a run tells as it goes."""
+    """Interface of a run's progress output."""
 
     def started(self, added: AddResult, todo: int) -> None:
-        """The URLs are in the frontier; `todo` pages are to be done."""
+        """Report that the URLs are in the frontier; `todo` is the number of pages to visit."""
         ...
 
     def event(self, event: Event) -> None:
-        """A page is over, or is tried again."""
+        """Report an event, e.g. a page that ended or is retried."""
         ...
 
     def stopping(self) -> None:
-        """The run was asked to stop and finishes what it began."""
+        """Report the stop request; pages in progress finish."""
         ...
 
     def ended(self, account: RunSummary) -> None:
-        """The run is over."""
+        """Report the end of the run."""
         ...
 
 
 def run_reporter(*, as_json: bool) -> "RunReporter":
-    """The way that suits who reads."""
+    """Return the reporter for JSON, a terminal, or plain output."""
     if as_json:
         return JsonRunReporter()
     return BarRunReporter() if sys.stdout.isatty() else TextRunReporter()
 
 
 class JsonRunReporter:
-    """One JSON object a line on standard output."""
+    """Reporter with one JSON object per line on standard output."""
 
     def started(self, added: AddResult, todo: int) -> None:
-        """Say what was added."""
+        """Write the number of added URLs."""
         self._say({"event": "started", **asdict(added), "todo": todo})
 
     def event(self, event: Event) -> None:
-        """Say what happened; a page without its long lists, which are in its manifest."""
+        """Write the event; a page without its long lists, which are in its manifest."""
         match event:
             case PageRetried():
                 self._say({"event": "retry", **asdict(event)})
@@ -263,11 +263,11 @@ class JsonRunReporter:
                 self._say({"event": _NAMES[type(event)], **asdict(event)})
 
     def stopping(self) -> None:
-        """Say that it stops."""
+        """Write the stop request."""
         self._say({"event": "stopping"})
 
     def ended(self, account: RunSummary) -> None:
-        """Say what was done in all."""
+        """Write the summary."""
         self._say(
             {
                 "event": "summary",
@@ -293,20 +293,20 @@ class JsonRunReporter:
 
 
 class TextRunReporter:
-    """One line a page, then a summary."""
+    """Reporter with one line per page, then a summary."""
 
     def __init__(self) -> None:
         self._done = 0
         self._todo = 0
 
     def started(self, added: AddResult, todo: int) -> None:
-        """Say what is to be done."""
+        """Print the number of pages to visit."""
         self._todo = todo
         known = f", {added.duplicates} known already" if added.duplicates else ""
         click.echo(f"{added.added} added{known}; {todo} to archive.")
 
     def event(self, event: Event) -> None:
-        """One line."""
+        """Print one line."""
         if isinstance(event, LinksAdded):
             self._todo += event.count
         elif isinstance(event, QueueStatus):
@@ -323,17 +323,17 @@ class TextRunReporter:
             click.echo(f"  {event_line(event)}", err=lost)
 
     def stopping(self) -> None:
-        """Say what happens now."""
+        """Print the stop request."""
         click.echo("Stopping: pages begun are finished; once more to stop at once.", err=True)
 
     def ended(self, account: RunSummary) -> None:
-        """The summary."""
+        """Print the summary."""
         for line in summary_lines(account):
             click.echo(line)
 
 
 class BarRunReporter:
-    """A bar that stays below the lines."""
+    """Reporter with a progress bar below the lines."""
 
     def __init__(self) -> None:
         self._console = Console(highlight=False)
@@ -364,7 +364,7 @@ class BarRunReporter:
             self._progress.start()
 
     def event(self, event: Event) -> None:
-        """One line above the bar."""
+        """Print one line above the bar."""
         if isinstance(event, LinksAdded):
             self._todo += event.count
             self._progress.update(self._task, total=self._todo)
@@ -397,20 +397,20 @@ class BarRunReporter:
         self._advance()
 
     def _advance(self) -> None:
-        """Count a page; the frontier's counts, which are a moment old, may not know it yet."""
+        """Count a page; the frontier's counts may be slightly older and lack it."""
         self._progress.advance(self._task)
         self._todo = max(self._todo, int(self._progress.tasks[0].completed))
         self._progress.update(self._task, total=self._todo)
 
     def stopping(self) -> None:
-        """Say what happens now."""
+        """Print the stop request."""
         self._progress.update(self._task, description="stopping")
         self._console.print(
             "Stopping: pages begun are finished; press Ctrl-C once more to stop at once."
         )
 
     def ended(self, account: RunSummary) -> None:
-        """Take the bar away and give the summary."""
+        """Remove the bar and print the summary."""
         self._progress.stop()
         for line in summary_lines(account):
             self._console.print(escape(line))
@@ -426,5 +426,5 @@ class _AboveBarHandler(logging.Handler):
 
 
 def _is_well(event: Event) -> bool:
-    """Whether it is a copy that is good: of those the counts are enough."""
+    """Return True if the event is a good copy, for which the counts suffice."""
     return isinstance(event, PageChecked) and event.verdict is QaVerdict.GOOD

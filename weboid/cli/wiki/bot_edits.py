@@ -39,7 +39,7 @@ _STATES = [each.name.lower() for each in EditState]
 @click.argument("name", required=False, default="", metavar="[NAME]")
 @target_options
 def status_command(*, name: str, where: CommandTarget, as_json: bool) -> int:
-    """Say whether the bot is on, as whom it edits, and what became of its edits."""
+    """Show whether the bot is on, its account, and the outcomes of its edits."""
     with open_registry(where.layout.root, where.settings.index.url) as store:
         wiki = choose_wiki(store, name)
         bot = settings_of_wiki(wiki).bot
@@ -93,7 +93,7 @@ def status_command(*, name: str, where: CommandTarget, as_json: bool) -> int:
 def edits_command(
     *, name: str, states: tuple[str, ...], limit: int, where: CommandTarget, as_json: bool
 ) -> int:
-    """List what the bot did, the newest first."""
+    """List the bot's edits, newest first."""
     wanted = [EditState[each.upper()] for each in states] or list(EditState)
     with open_registry(where.layout.root, where.settings.index.url) as store:
         wiki = choose_wiki(store, name)
@@ -138,10 +138,10 @@ def review_command(
     where: CommandTarget,
     as_json: bool,
 ) -> int:
-    """Show the edits that people took back; say of each who was right.
+    """Show the edits that people undid; accept or decline each undo.
 
-    What was taken back is not repeated on its page until it is declined here, and its link counts as
-    reported by whoever did it. Accepting settles that for good.
+    An undone edit is not repeated on its page until the undo is declined here, and its link counts as
+    reported by its author. Accepting closes the case permanently.
     """
     if both := set(accept) & set(decline):
         raise click.UsageError(f"{min(both)} cannot be accepted and declined.")
@@ -199,7 +199,7 @@ def _show(store: RegistryStore, wiki: Wiki, found: Sequence[BotEdit], *, as_json
 
 
 def _undone_lines(found: Sequence[BotEdit]) -> Iterator[str]:
-    """Yield what was undone of each edit: the text before it, and what it had put there."""
+    """Yield the undone part of each edit: the text before it, and the bot's text."""
     for edit in found:
         for change in edit.changes:
             if change.is_undone:
@@ -209,7 +209,7 @@ def _undone_lines(found: Sequence[BotEdit]) -> Iterator[str]:
 
 
 def _links(edit: BotEdit, names: Mapping[int, str]) -> str:
-    """An edit's links for a line: those that were undone first, and how many more there are."""
+    """Return an edit's links in one line: undone ones first, and the number of further ones."""
     told = [
         f"{names.get(each.url_id, '?')} ({each.kind}{', undone' if each.is_undone else ''})"
         for each in sorted(edit.changes, key=lambda each: not each.is_undone)

@@ -59,7 +59,7 @@ _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 @dataclass(frozen=True)
 class _BotRunOptions:
-    """What is asked of the command."""
+    """Options of the command."""
 
     store: RegistryStore
     where: CommandTarget
@@ -70,7 +70,7 @@ class _BotRunOptions:
 
     @property
     def bot(self) -> BotSettings:
-        """The bot's settings, with the front of a dry run."""
+        """Return the bot's settings, with the front of a dry run."""
         return self.adjusted(settings_of_wiki(self.wiki).bot)
 
     def adjusted(self, said: BotSettings) -> BotSettings:
@@ -101,10 +101,10 @@ def command(
     where: CommandTarget,
     as_json: bool,
 ) -> int:
-    """Mend citations of links that are confirmed dead; first see what became of earlier edits.
+    """Repair citations of links that are confirmed dead, after checking the outcome of earlier edits.
 
     Each page is read right before it is edited. A run can be stopped and killed at any point: the next
-    goes on where it stopped, and does nothing twice. Ends with 1 when pages could not be edited.
+    continues where it stopped, and does nothing twice. Ends with 1 when pages could not be edited.
     """
     if look_back and (dry_run or titles or limit):
         raise click.UsageError("--look-back edits nothing: it goes with none of the others.")
@@ -204,7 +204,7 @@ async def _work(
 def copy_choice(
     settings: Settings, own: OwnCaptures | None
 ) -> Callable[[datetime, BotSettings], CopyPreferences]:
-    """How copies are chosen: our own, then the archives in the order of `[links] archives`."""
+    """Return the order of copies: our own, then the archives in the order of `[links] archives`."""
     order = tuple(settings.links.archives)
 
     def made(now: datetime, _bot: BotSettings) -> CopyPreferences:
@@ -216,7 +216,7 @@ def copy_choice(
 
 
 class _BotRunReporter:
-    """Tells what a run does: coloured differences for people, a line of JSON a page for machines."""
+    """Output of a run: coloured diffs as text, or one JSON line per page."""
 
     def __init__(self, *, as_json: bool, is_dry: bool) -> None:
         self._as_json = as_json
@@ -227,7 +227,7 @@ class _BotRunReporter:
         self.job = ""
 
     def progress(self) -> Progress:
-        """A bar on a terminal; to be entered."""
+        """Return a progress bar for a terminal, as a context manager."""
         columns = (
             *(SpinnerColumn(), TextColumn("{task.description}"), BarColumn()),
             *(TextColumn("{task.completed} pages"), TimeElapsedColumn()),
@@ -239,11 +239,11 @@ class _BotRunReporter:
         return self._progress
 
     def line(self, text: str) -> None:
-        """Say something beside the results."""
+        """Print a notice between the results."""
         click.echo(text, err=True)
 
     def tell(self, each: PageEditResult | BotEdit) -> None:
-        """Tell of a page, or of an edit that was undone."""
+        """Print a page's outcome, or an edit that was undone."""
         if self._as_json:
             facts = edit_facts(each) if isinstance(each, BotEdit) else outcome_facts(each)
             click.echo(json.dumps(facts, ensure_ascii=False))
@@ -268,7 +268,7 @@ class _BotRunReporter:
             self._console.print(Text("  " + skip_reason_line(link)))
 
     def end(self, task: _BotRunOptions, tally: BotRunSummary) -> None:
-        """Sum up."""
+        """Print the summary."""
         if self._as_json:
             click.echo(json.dumps(tally_facts(tally, self.job), ensure_ascii=False))
             return
@@ -278,7 +278,7 @@ class _BotRunReporter:
 
 
 def run_summary(tally: BotRunSummary, name: str) -> str:
-    """What a run did, in a sentence or two."""
+    """Return the summary of a run in a sentence or two."""
     did = ", ".join(f"{count:,} {what}" for what, count in tally.did.most_common())
     parts = [f"{name}: {did or 'nothing to do'}."]
     if tally.changes:
@@ -301,7 +301,7 @@ def run_summary(tally: BotRunSummary, name: str) -> str:
 
 
 def outcome_facts(outcome: PageEditResult) -> dict[str, Any]:
-    """An outcome for machines."""
+    """Return an outcome as JSON values."""
     done = RepairedText("") if outcome.repaired is None else outcome.repaired
     return {
         "event": "page",
@@ -322,7 +322,7 @@ def outcome_facts(outcome: PageEditResult) -> dict[str, Any]:
 
 
 def edit_facts(edit: BotEdit) -> dict[str, Any]:
-    """An edit for machines."""
+    """Return an edit as JSON values."""
     return {
         "event": "edit",
         "edit": edit.id,
@@ -344,7 +344,7 @@ def edit_facts(edit: BotEdit) -> dict[str, Any]:
 
 
 def tally_facts(tally: BotRunSummary, job: str) -> dict[str, Any]:
-    """What a run did, for machines."""
+    """Return the summary of a run as JSON values."""
     return {
         "event": "summary",
         "job": job,

@@ -36,7 +36,7 @@ _COUNTED: Final = 1_000  # lost links that are looked through for copies of ours
 
 
 def choose_wiki(store: RegistryStore, name: str) -> Wiki:
-    """The wiki of that name; without a name the only one whose API is known.
+    """Return the wiki of that name; without a name the only one whose API is known.
 
     Raises:
         InputError: there is none, or several and none was named.
@@ -54,23 +54,23 @@ def choose_wiki(store: RegistryStore, name: str) -> Wiki:
 
 
 def wikis_with_bot(store: RegistryStore) -> list[Wiki]:
-    """The wikis that have their bot switched on."""
+    """Return the wikis that have their bot switched on."""
     with store.reading() as rows:
         there = [wiki for wiki in all_wikis(rows) if wiki.url]
     return [wiki for wiki in there if settings_of_wiki(wiki).bot.enabled]
 
 
 def bot_api(wiki: Wiki, settings: Settings, *, needs_account: bool = True) -> WikiApi:
-    """The wiki's API, asked as the bot.
+    """Create the wiki's API client with the bot's account.
 
     Args:
         wiki: which.
         settings: of this machine.
-        needs_account: without one of the bot's own the wiki is asked as its feed asks it.
+        needs_account: if False, a wiki without a bot account is read with its feed's credentials.
 
     Raises:
-        ConfigError: a setting cannot be used, or the file of the password.
-        InputError: nobody said where the wiki is.
+        ConfigError: a setting or the password file cannot be used.
+        InputError: the wiki's address is unknown.
     """
     said = settings_of_wiki(wiki)
     if not wiki.url:
@@ -91,7 +91,7 @@ def bot_api(wiki: Wiki, settings: Settings, *, needs_account: bool = True) -> Wi
 
 @contextmanager
 def own_captures(layout: Layout, url: str, bot: BotSettings) -> Iterator[OwnCaptures | None]:
-    """Open our own captures; None when the settings do not say where readers find them."""
+    """Yield our own captures; None when the settings have no public origin for them."""
     if not bot.front:
         yield None
         return
@@ -100,10 +100,10 @@ def own_captures(layout: Layout, url: str, bot: BotSettings) -> Iterator[OwnCapt
 
 
 def front_origin(front: str | None) -> str | None:
-    """Return what `--front` says: an origin; empty for ``-``, nowhere; None when it was not given.
+    """Parse `--front`: an origin; empty for ``-``, no front; None when it was not given.
 
     Raises:
-        InputError: it is no origin.
+        InputError: it is not an origin.
     """
     if front is None or front == "-":
         return None if front is None else ""
@@ -121,10 +121,10 @@ def front_origin(front: str | None) -> str | None:
 def source_warnings(
     store: RegistryStore, where: CommandTarget, wiki: Wiki, bot: BotSettings
 ) -> list[str]:
-    """Return what is to be said of where the bot takes copies from.
+    """Return warnings about the bot's sources of copies.
 
     Raises:
-        InputError: from nowhere: every edit would say that no copy exists, whatever exists.
+        InputError: there is no source: every edit would state that no copy exists.
     """
     if bot.front:
         return []
@@ -185,10 +185,10 @@ def on_command(
     as_json: bool,
     **values: Any,
 ) -> int:
-    """Let the bot edit a wiki: as an account of its own, which is asked what it may.
+    """Switch on the bot for a wiki, with an account of its own, whose rights are checked.
 
-    Said again, what is given changes and the rest stays. Nothing is edited by this: `weboid wiki bot run
-    --dry-run` shows what would be, `weboid wiki bot run` does it.
+    Repeated, the given options change and the rest stays. Nothing is edited by this: `weboid wiki bot run
+    --dry-run` shows the planned edits, `weboid wiki bot run` makes them.
     """
     if password_file:
         password_file = str(Path(password_file).expanduser().absolute())
@@ -228,7 +228,7 @@ def on_command(
 @click.argument("name", required=False, default="", metavar="[NAME]")
 @target_options
 def off_command(*, name: str, where: CommandTarget, as_json: bool) -> int:
-    """Let the bot edit a wiki no more; a run that is under way stops at its next batch of pages."""
+    """Switch off the bot for a wiki; a run in progress stops at its next batch of pages."""
     with open_registry(where.layout.root, where.settings.index.url) as store:
         wiki = choose_wiki(store, name)
         said = settings_of_wiki(wiki)
@@ -243,7 +243,7 @@ def off_command(*, name: str, where: CommandTarget, as_json: bool) -> int:
 async def _look(
     wiki: Wiki, bot: BotSettings, settings: Settings, *, is_read: bool
 ) -> tuple[BotAccount, list[str]]:
-    """Who the account is, and what is odd about it.
+    """Query the account; return it and warnings about it.
 
     Raises:
         InputError: it may not edit.
@@ -292,6 +292,6 @@ def _write(store: RegistryStore, wiki: Wiki, said: WikiSettings, bot: BotSetting
 
 
 def _with(wiki: Wiki, said: WikiSettings, bot: BotSettings) -> Wiki:
-    """The wiki as it would be with these settings."""
+    """Return a copy of the wiki with these settings."""
     merged = WikiSettings(said.feed, bot, said.templates).merged_into(wiki.settings)
     return wiki._replace(settings=json.dumps(merged, ensure_ascii=False))

@@ -60,7 +60,7 @@ _GRACE_H: Final = " ".join(map(str, GRACE_PRESETS_H))
 
 @dataclass(frozen=True)
 class WikiProbe:
-    """What the wiki told."""
+    """Answers of a wiki to its first queries."""
 
     address: str
     facts: SiteFacts
@@ -167,11 +167,11 @@ def command(
     profile: str,
     as_json: bool,
 ) -> int:
-    """Add a wiki, by any address of it, or change what is said of one.
+    """Add a wiki, by any address of it, or change its settings.
 
-    Its API is found and asked; nothing need be installed there. Said again for a wiki that is known,
-    what is given changes and the rest stays; - in the place of a list empties it. Without --namespace
-    the articles are observed.
+    Its API is found and queried; nothing has to be installed there. For a known wiki the given options
+    change and the rest stays; - in place of a list empties it. Without --namespace the articles are
+    observed.
     """
     operator = _operator(collection, profile, contact, recrawl, as_json=as_json)
     settings = registry_settings(profile, database_url, collection)
@@ -227,7 +227,7 @@ def command(
 
 
 def _check_recrawl(every: str, archived_days: int) -> None:
-    """Refuse an interval in which a page counts as archived lately (A02).
+    """Refuse an interval shorter than the time for which a page counts as archived (A02).
 
     Raises:
         InputError: the interval is shorter.
@@ -242,10 +242,10 @@ def _check_recrawl(every: str, archived_days: int) -> None:
 def _operator(
     root: Path, profile: str, contact: str | None, recrawl: str | None, *, as_json: bool
 ) -> OperatorIdentity:
-    """Return who archives, and whether pages are archived again, as options or the terminal say.
+    """Return the operator and the recrawl interval, from options or a prompt.
 
     Raises:
-        ConfigError: the address is none.
+        ConfigError: the address is invalid.
     """
     there = read_operator(root)
     is_first = not Layout(root).links_db.exists()
@@ -275,7 +275,7 @@ def _operator(
 
 
 async def _look(url: str, feed: FeedSettings, settings: Settings) -> WikiProbe:
-    """Ask the wiki what it is, as the account that shall read it."""
+    """Query the wiki's identity with the account that will read it."""
     account = wiki_credentials(feed)
 
     def opened(address: str) -> WikiApi:
@@ -307,7 +307,7 @@ async def _look(url: str, feed: FeedSettings, settings: Settings) -> WikiProbe:
 async def _unknown(
     api: WikiApi, facts: SiteFacts, feed: FeedSettings, settings: Settings
 ) -> tuple[tuple[str, ...], str]:
-    """What criteria name and nobody has; and why not all of it could be asked for, empty when it was."""
+    """Return the criteria's unknown titles; and why some could not be checked, empty if all were."""
     unknown = await unknown_names(api, facts, feed)
     entries = [*feed.properties, *feed.not_properties]
     if entries:
@@ -324,7 +324,7 @@ def _with_scheme(url: str) -> str:
 
 
 def _known_feed(store: RegistryStore, url: str, name: str) -> FeedSettings:
-    """What was said before of the wiki at that address: its account is needed to ask it again."""
+    """Return the stored settings of the wiki at that address: its account is needed for queries."""
     with store.reading() as connection:
         wikis = all_wikis(connection)
     named = (
@@ -338,14 +338,14 @@ def _known_feed(store: RegistryStore, url: str, name: str) -> FeedSettings:
 
 
 def _listed(given: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The list; None when nothing was said, empty when it is to be."""
+    """Return the list; None when the option is omitted, empty for ``-``."""
     if not given:
         return None
     return () if given == (CLEARED,) else tuple(dict.fromkeys(each.strip() for each in given))
 
 
 def _place(given: str | None) -> str | None:
-    """The file's whole path: other commands are started elsewhere."""
+    """Return the file's absolute path, since other commands have another working directory."""
     if given is None or given in {"", CLEARED}:
         return None if given is None else ""
     return str(Path(given).expanduser().absolute())

@@ -58,13 +58,13 @@ _CLOCK = SystemClock()
 
 @dataclass(frozen=True)
 class WikiLinkCounts:
-    """Links of a wiki, as its readers see them.
+    """Counts of a wiki's links, by what readers see.
 
     Attributes:
-        looked_at: how many; no more than `JUDGED_MOST`.
-        queued: they are on their way into the archive, or wait for their site.
-        dead: whoever follows them does not find what was cited.
-        bare: without a copy, here or elsewhere, and not on their way to one.
+        looked_at: links counted; at most `JUDGED_MOST`.
+        queued: in the queue, or waiting for their site.
+        dead: the cited content is not at the URL any more.
+        bare: without a copy, here or elsewhere, and not queued.
     """
 
     looked_at: int = 0
@@ -75,7 +75,7 @@ class WikiLinkCounts:
 
 @dataclass(frozen=True)
 class WikiOverview:
-    """A wiki, and what is known of it."""
+    """Wiki with its counts and sync state."""
 
     wiki: Wiki
     settings: WikiSettings | None  # None: they cannot be used
@@ -92,9 +92,9 @@ class WikiOverview:
 @frontier_option
 @json_option
 def command(*, collection: Path, database_url: str, frontier_url: str, as_json: bool) -> int:
-    """List the wikis: how many pages and links of them are known, what becomes of these, and the bot.
+    """List the wikis: number of pages and links, the links' states, and the bot.
 
-    Of links that are queued, dead or without a copy the first 10,000 of a wiki are counted.
+    Links that are queued, dead or without a copy are counted among the first 10,000 of a wiki.
     """
     now = _CLOCK.now()
     with (
@@ -133,7 +133,7 @@ def command(*, collection: Path, database_url: str, frontier_url: str, as_json: 
 def _finder(
     layout: Layout, database_url: str, frontier_url: str
 ) -> Iterator[LinkEvidenceReader | None]:
-    """What tells of links as the front does; None where there is nothing archived yet."""
+    """Yield the front's link evidence reader; None while nothing is archived."""
     if not database_url and not layout.captures_db.exists():
         yield None
         return
@@ -150,7 +150,7 @@ def _finder(
 
 
 def _counts(reader: Connection, wiki: Wiki, finder: LinkEvidenceReader | None) -> WikiLinkCounts:
-    """Return what becomes of the wiki's links."""
+    """Count the wiki's links by state."""
     known = links_of(reader, wiki.id, limit=JUDGED_MOST)
     if finder is None:
         dead = sum(row.state in STATES[Group.UNREACHABLE] for row in known)
@@ -169,7 +169,7 @@ def _counts(reader: Connection, wiki: Wiki, finder: LinkEvidenceReader | None) -
 
 
 def _of_first(counts: WikiLinkCounts, name: str) -> str:
-    """Return a count; with a plus where not all links were looked at."""
+    """Return a count; with a plus where not all links were counted."""
     more = "+" if counts.looked_at >= JUDGED_MOST else ""
     return f"{getattr(counts, name):,}{more}"
 
@@ -208,7 +208,7 @@ def _many(count: int) -> str:
 
 
 def _feeds(line: WikiOverview, now: datetime) -> str:
-    """How long ago the changes and the sweep came as far as they are, and whether somebody feeds it."""
+    """Return the ages of the last change and sweep positions, and whether a watcher runs."""
     said = []
     for kind in _SHOWN:
         feed = line.feeds.get(kind)

@@ -67,8 +67,8 @@ def command(
 ) -> int:
     """Check a wiki's set-up: its API, the front, the copies, the webhook, the extension, archives, the bot.
 
-    Nothing is changed: the webhook is sent a signed test that it only answers. Addresses are those of the
-    last `weboid wiki watch` on this collection, or as the options say. Exit code 1 when there is a problem.
+    Nothing is changed: the webhook gets a signed test request. Addresses are those of the last `weboid
+    wiki watch` on this collection, or of the options. Exit code 1 when there is a problem.
     """
     note = read_note(where.layout).changed(front, replay, bell, secret_file)
     with open_registry(where.layout.root, where.settings.index.url) as store:
@@ -87,7 +87,7 @@ def command(
 
 
 class _WikiSetupCheck:
-    """The checks of one wiki."""
+    """Set-up checks of one wiki."""
 
     def __init__(
         self, wiki: Wiki, note: WatchNote, where: CommandTarget, store: RegistryStore
@@ -100,7 +100,7 @@ class _WikiSetupCheck:
         self._secret = b""
 
     async def run(self) -> list[SetupFinding]:
-        """Return what was found."""
+        """Run all checks and return the findings."""
         try:
             said = settings_of_wiki(self._wiki)
         except ConfigError as error:
@@ -140,7 +140,7 @@ class _WikiSetupCheck:
         return SetupFinding("watch", SetupHealth.GOOD, "a process watches the wiki")
 
     async def _front(self, client: httpx.AsyncClient) -> SetupFinding:
-        """Ask the front as the extension does."""
+        """Query the front as the extension does."""
         origin = self._note.front
         if not origin:
             remedy = "Run `weboid wiki watch --serve HOST:PORT`, or say --front ORIGIN."
@@ -178,7 +178,7 @@ class _WikiSetupCheck:
         return SetupFinding("front", SetupHealth.GOOD, f"{origin} answers")
 
     async def _replay(self, client: httpx.AsyncClient) -> SetupFinding:
-        """Ask for a copy that there is none of."""
+        """Request a copy that does not exist."""
         origin = self._note.replay
         if not origin:
             return SetupFinding(
@@ -197,7 +197,7 @@ class _WikiSetupCheck:
         return SetupFinding("replay", SetupHealth.GOOD, f"{origin} answers")
 
     async def _webhook(self, client: httpx.AsyncClient) -> AsyncIterator[SetupFinding]:
-        """Send a signed test."""
+        """Send a signed test request."""
         place = self._note.bell
         if not place:
             remedy = (
@@ -236,7 +236,7 @@ class _WikiSetupCheck:
         yield SetupFinding("webhook", SetupHealth.BAD, text, answer.text[:300])
 
     async def _site(self) -> AsyncIterator[SetupFinding]:
-        """Ask the wiki what it is, what time it has, and how the extension is set."""
+        """Query the wiki's identity, its clock, and the extension's settings."""
         try:
             async with open_wiki_api(self._wiki, self._settings) as api:
                 told = await _site_info(api)
@@ -313,7 +313,7 @@ class _WikiSetupCheck:
         return SetupFinding("origins", SetupHealth.GOOD, ", ".join(sorted(known)))
 
     async def _archives(self) -> AsyncIterator[SetupFinding]:
-        """Ask each archive about an address that all have."""
+        """Query each archive for a URL that all have."""
         if not self._settings.links.archives:
             remedy = 'Set [links] archives = ["wayback"] in the profile: docs/archives.md.'
             text = "none is asked: a link that is dead already gets no copy"
@@ -390,7 +390,7 @@ async def _asked(adapter: Any) -> SetupFinding:
 
 
 def secret_print(secret: bytes) -> str:
-    """Return by what two sides see that they have the same secret: 32 bits that tell nothing else."""
+    """Return a 32-bit fingerprint by which two sides compare a secret without disclosing it."""
     return hmac.digest(secret, _PRINT_OF, "sha256").hex()[:8]
 
 

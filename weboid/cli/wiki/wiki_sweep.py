@@ -67,14 +67,14 @@ def command(
     where: CommandTarget,
     as_json: bool,
 ) -> int:
-    """Read every page of wikis anew, of all that are known or of those that are named.
+    """Read every page of wikis again, of all known ones or of those that are named.
 
-    A wiki's first sweep brings its pages in, and all of their links into the archive. `weboid wiki
-    watch` sweeps by itself, so this is for whoever does not want to wait. One that was interrupted goes
-    on where it stopped. While a watch runs it is that watch which sweeps, and --now tells it to.
+    A wiki's first sweep imports its pages, and all of their links into the archive. `weboid wiki watch`
+    sweeps on its own schedule; use this to sweep earlier. An interrupted one continues where it stopped.
+    While a watch runs, that watch sweeps, and --now makes it start.
 
     With --namespace and --category only those pages of one wiki are read, at once; the wiki's criteria
-    hold for them as for all others.
+    apply to them as to all others.
     """
     wanted = [parse_wiki(name) for name in names]
     lists = SweepLists(namespaces, categories)
@@ -116,11 +116,11 @@ def command(
 
 @dataclass(frozen=True, slots=True)
 class SweepLists:
-    """Which pages are read; none: all.
+    """Selection of pages to read; empty: all.
 
     Attributes:
         namespaces: by their numbers.
-        categories: titles, each with what is below it.
+        categories: titles, each including its subcategories.
     """
 
     namespaces: tuple[int, ...] = ()
@@ -133,11 +133,11 @@ class SweepLists:
 async def _begun(
     wiki: Wiki, lists: SweepLists, source: WikiSource, shared: SyncServices
 ) -> int | None:
-    """Order the lists of whoever feeds the wiki; return how many pages are read, None: not known.
+    """Request the lists from the wiki's watcher; return the number of pages to read, None: unknown.
 
     Raises:
         InputError: the wiki's pages of that namespace are not observed, or there are too many lists.
-        WeboidError: the wiki or the registry cannot be asked.
+        WeboidError: the wiki or the registry does not answer.
     """
     feed = parse_settings(wiki.settings).feed
     if not lists:
@@ -166,7 +166,7 @@ def _swept(
     is_now: bool,
     lists: SweepLists,
 ) -> dict[str, Any]:
-    """Sweep one wiki; what was done, its trouble included: the others must go on."""
+    """Sweep one wiki; return the facts, including errors, so that the other wikis are swept."""
     task = progress.add_task(clean(str(wiki.name)), total=None)
     sums = {"pages": 0, "links": 0, "added": 0, "gone": 0, "dropped": 0, "taken": 0}
 
@@ -204,7 +204,7 @@ def _swept(
 def _surveyed(
     wiki: Wiki, store: RegistryStore, settings: Settings, progress: Progress
 ) -> dict[str, Any]:
-    """What a sweep would find."""
+    """Return what a sweep would find."""
     task = progress.add_task(clean(str(wiki.name)), total=None)
     found, trouble = SweepSurvey(), ""
     opener = wiki_opener(settings)

@@ -55,11 +55,11 @@ _GONE = CheckResult(
 
 @dataclass
 class _LinkForecast:
-    """What happened to a link.
+    """Simulated history of a link.
 
     Attributes:
-        failed: looks that failed, until it came to its state.
-        events: when it came to which state.
+        failed: failed checks until it reached its state.
+        events: times at which it reached each state.
     """
 
     url: str
@@ -100,11 +100,11 @@ def command(
     where: CommandTarget,
     as_json: bool,
 ) -> int:
-    """Show what would happen to a wiki's links, and what the bot would write then.
+    """Simulate the coming weeks of a wiki's links, and show the bot's edits at the end.
 
-    Every link is looked at once, now; what was seen is then taken to be seen again whenever the schedule
-    has it looked at, and a browser to see the same. --gone lets a host be gone. All happens on a copy of
-    the registry: neither the real one nor the wiki is changed.
+    Every link is checked once, now; each later check that is due, and each browser confirmation, is
+    assumed to have the same result. --gone simulates the loss of a host. All happens on a copy of the
+    registry: neither the real one nor the wiki is changed.
     """
     with ExitStack() as stack:
         root = keep or Path(stack.enter_context(tempfile.TemporaryDirectory())) / "trial"
@@ -130,7 +130,7 @@ def command(
 
 
 def _released(store: RegistryStore, wiki: Wiki, front: str) -> Wiki:
-    """Let the copy be nobody's, its bot have no account, and know where readers find copies."""
+    """Return the copied wiki without lease and bot account, with the public origin of copies set."""
     said = settings_of_wiki(wiki)
     bot = replace_settings(
         said.bot, "bot", enabled=False, account="", password_file="", front=said.bot.front or front
@@ -143,7 +143,7 @@ def _released(store: RegistryStore, wiki: Wiki, front: str) -> Wiki:
 
 
 class _RegistryTrial:
-    """Days that pass on a copy of the registry."""
+    """Simulation of days on a copy of the registry."""
 
     def __init__(self, store: RegistryStore, wiki: Wiki, settings: Settings, limit: int) -> None:
         self._store = store
@@ -155,7 +155,7 @@ class _RegistryTrial:
         }
 
     def run(self, days: int, gone: set[str]) -> list[_LinkForecast]:
-        """Look once, then let the days pass; what happened to each link."""
+        """Check once, then simulate the days; return the forecast of each link."""
         now = _CLOCK.now()
         found = {each.id: _GONE for each in self._links if each.host in gone}
         asked = [each for each in self._links if each.id not in found]
@@ -182,7 +182,7 @@ class _RegistryTrial:
             )
 
     async def _look(self, named: Sequence[DueUrl]) -> dict[int, CheckResult]:
-        """Look at these now, as `weboid links check URL` does; what was found, by their numbers."""
+        """Check these links now, as `weboid links check URL` does; return the results by link id."""
         found: dict[int, CheckResult] = {}
 
         def kept(booked: Sequence[RecordedResult], _tally: CheckTally) -> None:
@@ -200,7 +200,7 @@ class _RegistryTrial:
         return found
 
     def _pass_day(self, now: datetime, found: dict[int, CheckResult]) -> None:
-        """See again what was seen of the links that are due, and let the browser see the same."""
+        """Repeat the first results for the links that are due, and for browser confirmations."""
         with self._store.reading() as rows:
             known = urls_by_id(rows, list(found))
         today = day_of(now)
@@ -249,7 +249,7 @@ class _RegistryTrial:
 
 
 def _lines(told: Sequence[_LinkForecast], days: int) -> list[str]:
-    """Return what happened, the links that end first."""
+    """Return the forecasts as text, the earliest ending first."""
     lines = []
     same = 0
     for each in told:
@@ -266,7 +266,7 @@ def _lines(told: Sequence[_LinkForecast], days: int) -> list[str]:
 
 
 def _bot(root: Path, wiki: Wiki, days: int, profile: str) -> int:
-    """Show what the bot would write, with the clock moved."""
+    """Run the bot's dry run with the clock moved."""
     line = [
         sys.executable,
         "-m",

@@ -72,7 +72,7 @@ _CLOCK = SystemClock()
 
 @dataclass(frozen=True)
 class WebhookListener:
-    """Where the bell hangs, and its secrets by wiki (empty: only datagrams ring)."""
+    """Listening address of the webhook, and its secrets by wiki (empty: UDP datagrams only)."""
 
     host: str
     port: int
@@ -138,10 +138,10 @@ def command(
     """Watch wikis: archive what their pages cite as soon as they are saved, and watch every link.
 
     Without NAME all wikis that `weboid wiki add` has added, and those that are added later. Each wiki
-    is asked for its changes again and again, and each of its pages is read anew once a week, the first
-    time soon. Beside that run, as commands of their own, `archive --stay`, `links check --watch`,
-    `links confirm` and what else a wiki's links need. SIGINT or SIGTERM end it; the next run goes on
-    where it stopped, however long that was ago. See docs/wiki.md.
+    is polled for its changes, and each of its pages is read again once a week, the first time soon. The
+    command also runs, as child processes, `archive --stay`, `links check --watch`, `links confirm` and
+    what else a wiki's links need. SIGINT or SIGTERM end it; the next run continues where it stopped,
+    however long ago that was. See docs/wiki.md.
     """
     wanted = [parse_wiki(name) for name in names]
     hung = _bell(bell, secret_files)
@@ -244,7 +244,7 @@ async def _run(
 def stream_listener(
     url: str, watch: WikiWatcher, settings: Settings
 ) -> Callable[[asyncio.Event], Coroutine[Any, Any, None]]:
-    """Lets a stream ring until it is told to stop."""
+    """Return a listener that forwards notifications from a change stream until stopped."""
 
     async def hear(stop: asyncio.Event) -> None:
         async with ApiTransport(
@@ -256,7 +256,7 @@ def stream_listener(
 
 
 def wiki_opener(settings: Settings) -> Opener:
-    """Opens wikis as their settings say."""
+    """Return a function that opens wikis with their settings."""
 
     @asynccontextmanager
     async def opened(wiki: Wiki) -> AsyncIterator[WikiSource]:
@@ -267,12 +267,12 @@ def wiki_opener(settings: Settings) -> Opener:
 
 
 def lease_holder_name() -> str:
-    """A name that no other process has."""
+    """Return a name that no other process has."""
     return f"{socket.gethostname()[:60]}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
 def has_holder_ended(holder: str) -> bool:
-    """Whether the process of that `lease_holder_name` was one of this machine and is no more."""
+    """Return True if the process of that `lease_holder_name` ran on this machine and has ended."""
     host, _, rest = holder.rpartition("-")[0].rpartition("-")
     if host != socket.gethostname()[:60] or not rest.isdigit():
         return False
@@ -288,19 +288,19 @@ def has_holder_ended(holder: str) -> bool:
 
 
 class WatchReporter:
-    """Tells what a watch does: a line for each round that did something."""
+    """Output of a watch: one line for each round with changes."""
 
     def __init__(self, *, as_json: bool) -> None:
-        """Take the form: lines of JSON for machines, or sentences."""
+        """Set the format: JSON lines or sentences."""
         self._as_json = as_json
         self._troubles: dict[str, str] = {}
 
     def say(self, sentence: str) -> None:
-        """A sentence for people; on standard error, where it is in no machine's way."""
+        """Print a sentence for people on standard error, so that standard output stays machine-readable."""
         click.echo(with_time(sentence, _CLOCK.now()), err=True)
 
     def tell(self, said: WatcherReport) -> None:
-        """What a round did, or why it failed."""
+        """Print the result of a round, or its error."""
         name = str(said.wiki)
         before = self._troubles.get(name, "")
         self._troubles[name] = said.trouble
@@ -322,7 +322,7 @@ class WatchReporter:
 
 
 def round_facts(said: WatcherReport) -> dict[str, int]:
-    """What a round did, in figures."""
+    """Return the result of a round as numbers."""
     done = said.done
     if done is None:
         return {}
@@ -384,7 +384,7 @@ def _note(
     secret_files: Sequence[str],
     serving: dict[str, Any],
 ) -> WatchNote:
-    """Return where readers are served, and where the webhook is."""
+    """Return the addresses of the front and of the webhook."""
     front, replay = serving["origin"], serving["replay_origin"]
     if home.serve is not None and not front:
         host, port = home.serve
@@ -402,7 +402,7 @@ def _note(
 def _check_secrets(
     secrets: dict[str, bytes], store: RegistryStore, names: Sequence[WikiName]
 ) -> None:
-    """Return when it is clear which wiki each secret signs for.
+    """Check that each secret is assigned to a wiki.
 
     Raises:
         ConfigError: one is for no wiki in particular, and several are watched without one of their own.
@@ -419,7 +419,7 @@ def _check_secrets(
 
 
 def signature_store(store: RegistryStore) -> UseSignature:
-    """Return what notes used signatures in the registry, where a restart does not forget them."""
+    """Return a function that stores used signatures in the registry, so that they survive a restart."""
     kept = timedelta(seconds=2 * AGE_LIMIT_S)
 
     def use(signature: bytes, moment: datetime) -> bool:

@@ -53,16 +53,16 @@ _WHY: Final = {
 
 
 def skip_reason_line(refused: UnrepairedCitation) -> str:
-    """A line for people: which link was left as it is, and why."""
+    """Return a line with the link that was not changed, and the reason."""
     url = clean(refused.citation.url)[:300]
     return f"left as it is ({refused.reason}: {_WHY[refused.reason]}): {url}"
 
 
 def read_page_text(file: IO[bytes]) -> str:
-    """The text of a page.
+    """Read the text of a page.
 
     Raises:
-        InputError: it is too large, or no UTF-8.
+        InputError: it is too large, or not UTF-8.
     """
     content = file.read(_LARGEST + 1)
     if len(content) > _LARGEST:
@@ -76,10 +76,10 @@ def read_page_text(file: IO[bytes]) -> str:
 
 
 def read_template_map(path: Path | None) -> Mapping[str, Any] | None:
-    """The template map in a file; None without one.
+    """Read the template map in a file; None without one.
 
     Raises:
-        ConfigError: it cannot be read, or is no TOML.
+        ConfigError: it cannot be read, or is not TOML.
     """
     if path is None:
         return None
@@ -111,9 +111,9 @@ _CLOCK = SystemClock()
 )
 @json_option
 def read_command(*, file: IO[bytes], language: str, own: Path | None, as_json: bool) -> int:
-    """Show the citations of a page, as they are read from its wikitext.
+    """Show the citations of a page, as parsed from its wikitext.
 
-    Nothing is asked, and nothing is kept. Ends with 1 when a URL is malformed. See docs/wikitext.md.
+    No request is made, and nothing is stored. Ends with 1 when a URL is malformed. See docs/wikitext.md.
     """
     text = read_page_text(file)
     rules = rules_for(language, read_template_map(own))
@@ -130,7 +130,7 @@ def read_command(*, file: IO[bytes], language: str, own: Path | None, as_json: b
 
 
 class _LineCounter:
-    """On which line a place is, asked for in the text's order."""
+    """Converter of text positions to line numbers; positions must be ascending."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -144,7 +144,7 @@ class _LineCounter:
 
 
 def _told(citation: Citation, lines: _LineCounter) -> list[str]:
-    """A citation for people: where and what, and below it what the text says of it."""
+    """Return a citation as text: line and kind, and below it its fields."""
     kind = f"{citation.way} {citation.template}".strip()
     told = [f"line {lines.of(citation.span.start)}: {clean(citation.url)}  ({clean(kind)})"]
     said = [
@@ -271,10 +271,10 @@ def repair_command(
     as_diff: bool,
     as_json: bool,
 ) -> int:
-    """Mend the lost links in a page's wikitext, and print it.
+    """Repair the lost links in a page's wikitext, and print it.
 
-    Nothing is asked, and nothing is saved. What is left as it is is told with its reason, and ends the
-    command with 1; that is everything where the page asks bots to stay away. See docs/repairs.md.
+    No request is made, and nothing is saved. Links that are not changed are listed with the reason, and
+    make the command end with 1; those are all where the page excludes bots. See docs/repairs.md.
     """
     text = read_page_text(file)
     known = _remedies(remedies)
@@ -318,10 +318,10 @@ def _repair_document(done: RepairedText) -> dict[str, Any]:
 
 
 def _remedies(file: IO[bytes]) -> dict[str, LinkRemedy]:
-    """The remedies in a file.
+    """Read the remedies in a file.
 
     Raises:
-        InputError: it has another form.
+        InputError: it has another format.
     """
     try:
         document = json.loads(file.read())
