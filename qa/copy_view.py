@@ -187,7 +187,7 @@ class CopyView:
 
 
 def screen_at_capture(page: PageInfo) -> PageScreen:
-    """Return the screen of the capture; guessed from its viewport picture if the manifest has none."""
+    """Return the screen of the capture; guessed from its viewport picture if not recorded."""
     if page.screen is not None:
         return page.screen
     view = _picture_of(page, ArtifactKind.VIEW)

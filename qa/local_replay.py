@@ -255,7 +255,7 @@ class CollectionReplay:
         return ""
 
     def _address(self, page: CapturedPage) -> CopyAddress:
-        """Return the address of that exact capture; the default level also shows captures not offered."""
+        """Return the address of that exact capture; the default level shows unoffered ones, too."""
         replay = urlsplit(self._origins.replay)
         if self.level == Level.FULL:
             front = urlsplit(self._origins.front)

@@ -115,7 +115,7 @@ class CaptureSide:
 
     @property
     def offered(self) -> int:
-        """Return the rank of the capture in playback's choice: the lowest is offered, then the newest."""
+        """Return the rank in playback's choice: the lowest is offered, then the newest."""
         return self.rank + choice_penalty(self.check)
 
 

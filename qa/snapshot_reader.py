@@ -61,7 +61,7 @@ class SnapshotReader:
         return page
 
     def oldest_good(self, url: str) -> CapturedPage | None:
-        """Return the oldest capture of class OK; None without one among the first ones."""
+        """Return the oldest good capture; None without one among the first ones."""
         pages = self.store.captures(url, limit=_LOOKED_AT, oldest_first=True)
         good = (each for each in pages if each.is_good and each.outcome not in _FAILED)
         return next((each for each in good if each.taken_down is None), None)

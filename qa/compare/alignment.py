@@ -1,14 +1,17 @@
 """Alignment of the rows of two page pictures, strip by strip.
 
-A row of a strip is known by a hash of its pixels and of the rows below it. What occurs exactly once in
-each picture is an anchor, and votes for its offset. Pictures that are noisy have no equal rows; there
-the peaks of a phase correlation stand in. All of it is sorting, counting and transforming: no picture
-takes longer than its size.
+A row of a strip is identified by a hash of its pixels and of the rows below it. A hash that occurs
+exactly once in each picture is an anchor, and votes for its offset. Noisy pictures have no equal
+rows;
+for them the peaks of a phase correlation are used. All of this is sorting, counting and
+transforming,
+so the time is bounded by the size of the pictures.
 
-A banner or a line that was put in shifts all that follows, in its column. So the page is cut into
-strips from top to bottom, and each strip into bands of a few rows; of the offsets that are likely each
-band takes the one at which it fits, and a change of offset costs something (a shortest path, found by
-dynamic programming). What no row of the seen picture claims was added; what finds no row is lost.
+An inserted banner or line shifts everything below it in its column. So the page is cut into strips
+from top to bottom, and each strip into bands of a few rows; each band takes the best of the likely
+offsets, and a change of offset has a cost (a shortest path, found by dynamic programming). Rows of
+the
+shown picture that no seen row claims were added; seen rows without a match are lost.
 """
 
 from dataclasses import dataclass
@@ -34,10 +37,7 @@ Hashes = NDArray[np.uint64]
 
 
 def find_offsets(seen: Grey, shown: Grey, bounds: list[int]) -> list[int]:
-    """Offsets worth trying, 0 first: a row `y` of `seen` may be row ``y + offset`` of `shown`.
-
-    `bounds` are the left edges of the strips in pixels.
-    """
+    """Return candidate offsets, 0 first: row `y` of `seen` may be row ``y + offset`` of `shown`."""
     one, other = row_hashes(seen, bounds), row_hashes(shown, bounds)
     apart = _in_place(one, other)
     if not apart.any():
@@ -58,7 +58,7 @@ def find_offsets(seen: Grey, shown: Grey, bounds: list[int]) -> list[int]:
 
 
 def row_hashes(grey: Grey, bounds: list[int]) -> Hashes:
-    """A number for each row of each strip, from the row and those below it."""
+    """Hash each row of each strip together with the rows below it."""
     words = np.ascontiguousarray(grey).view(np.uint64)
     random = np.random.default_rng(_SEED)
     factors = random.integers(1, 1 << 63, words.shape[1], dtype=np.uint64) | np.uint64(1)
@@ -72,7 +72,7 @@ def row_hashes(grey: Grey, bounds: list[int]) -> Hashes:
 
 
 def _in_place(one: Hashes, other: Hashes) -> Flags:
-    """Which rows of the first are not in the second at their place, by strips."""
+    """Return, by strips, the rows of the first that the second lacks at the same place."""
     apart = np.ones(one.shape, np.bool_)
     both = min(len(one), len(other))
     apart[:both] = one[:both] != other[:both]
@@ -90,7 +90,7 @@ def _votes(one: Hashes, other: Hashes, voting: Flags) -> dict[int, int]:
 
 
 def _unique(hashes: Hashes) -> tuple[Hashes, NDArray[np.intp]]:
-    """What occurs once, and where."""
+    """Return the hashes that occur once, and their positions."""
     order = np.argsort(hashes)
     sorted_ = hashes[order]
     differs = np.ones(len(sorted_) + 1, np.bool_)
@@ -100,7 +100,7 @@ def _unique(hashes: Hashes) -> tuple[Hashes, NDArray[np.intp]]:
 
 
 def _peaks(seen: Grey, shown: Grey) -> list[int]:
-    """The offsets at which most of the page stands in the same order of light and dark."""
+    """Return the offsets at which most of the page has the same sequence of light and dark."""
     one, other = _brightness_steps(seen), _brightness_steps(shown)
     length = 1 << (len(one) + len(other) - 1).bit_length()
     spectrum = np.conj(np.fft.rfft(one, length, axis=0)) * np.fft.rfft(other, length, axis=0)
@@ -115,7 +115,7 @@ def _peaks(seen: Grey, shown: Grey) -> list[int]:
 
 
 def _brightness_steps(grey: Grey) -> Floats:
-    """How much brighter each row is than that above, in some columns."""
+    """Return the increase of brightness from each row to the next, in some columns."""
     width = max(8, grey.shape[1] // _CORRELATED_COLUMNS)
     cut = grey[:, : grey.shape[1] // width * width]
     means = cut.reshape(len(grey), -1, width).mean(2, dtype=np.float32)
@@ -140,9 +140,9 @@ Places = NDArray[np.int32]
 def find_moves(
     seen: Grey, shown: Grey, likely: list[int], bounds: list[int]
 ) -> tuple[Places, Floats]:
-    """By how many rows each row of `seen` moved, and how badly it fits there, 0 to 1: strips by rows.
+    """Return the offset of each row of `seen` and its misfit there, 0 to 1: strips by rows.
 
-    `likely` are the offsets to choose from, the first of them 0; `bounds` the strips' left edges.
+    `likely` are the candidate offsets, the first of them 0; `bounds` the strips' left edges.
     """
     band = _BAND_PX if len(seen) <= _TALL_PX else _TALL_BAND_PX
     profiles = _tile_means(seen), _tile_means(shown)
@@ -163,12 +163,12 @@ def find_moves(
 
 
 def _tile_means(grey: Grey) -> Grey:
-    """The rows, each tile's width of them as its mean."""
+    """Reduce the rows horizontally to means of a tile's width."""
     return np.asarray(Image.fromarray(grey).reduce((TILE_PX, 1)))
 
 
 def _costs(seen: Grey, shown: Grey, offset: int, parts: list[int], band: int) -> Floats:
-    """How badly each band of each strip fits at an offset, 0 to 1."""
+    """Return the misfit of each band of each strip at an offset, 0 to 1."""
     bands = -(-len(seen) // band)
     apart = np.full((bands * band, seen.shape[1]), np.uint8(_FAR))
     apart[len(seen) :] = 0
@@ -190,7 +190,7 @@ def _apart(one: Grey, other: Grey) -> Grey:
 
 
 def _cheapest(costs: Floats) -> NDArray[np.intp]:
-    """For each band and strip the number of the offset that the cheapest way has there."""
+    """Return the index of the offset on the cheapest path, for each band and strip."""
     count, bands, strips = costs.shape
     chosen = np.zeros((bands, strips), np.intp)
     if count == 1:
@@ -210,7 +210,7 @@ def _cheapest(costs: Floats) -> NDArray[np.intp]:
 
 
 def _refine(moves: Places, profiles: tuple[Grey, Grey], parts: list[int], band: int) -> None:
-    """Put each change of offset at the row where it fits best, within the two bands that it parts."""
+    """Move each change of offset to the best row within the two adjacent bands."""
     rows, strips = np.nonzero(moves[1:] != moves[:-1])
     edges = [*parts, profiles[0].shape[1]]
     for last, strip in zip(
@@ -247,13 +247,14 @@ _MOST_PARTS = 500  # of a strip that are put in order; with more there is none
 
 @dataclass(frozen=True, slots=True)
 class RowAlignment:
-    """How rows of two pictures belong together.
+    """Assignment of rows between two pictures.
 
     Attributes:
-        rows: for each strip and row of the seen picture its row in the shown one; -1: there is none.
-        free: for each strip and row of the shown picture, whether no row of the seen one claims it.
+        rows: for each strip and row of the seen picture its row in the shown one; -1: none.
+        free: for each strip and row of the shown picture, True when no row of the seen one claims
+            it.
         bounds: left edges of the strips in pixels, and the right edge of the last.
-        moved: share of the rows that stand elsewhere.
+        moved: share of the rows with another position.
     """
 
     rows: Places
@@ -264,7 +265,7 @@ class RowAlignment:
 
 
 def align_rows(seen: TiledPicture, shown: TiledPicture) -> RowAlignment:
-    """Find for each row of `seen` its row of `shown`; both sheets are equally wide."""
+    """Align the rows of `seen` and `shown`, which must be equally wide."""
     width = seen.rows.grey.shape[1]
     edges = [*range(0, width, STRIP_TILES * TILE_PX), width]
     one, other = seen.rows.grey[: seen.height], shown.rows.grey[: shown.height]
@@ -279,7 +280,7 @@ def align_rows(seen: TiledPicture, shown: TiledPicture) -> RowAlignment:
 
 
 def _claimed(moves: Places, fits: Floats, height: int) -> Places:
-    """Rows of a strip by their moves; a row that two claim is of the one that it fits better."""
+    """Assign the rows of a strip by their offsets; a row claimed twice goes to the better match."""
     own = np.arange(len(moves), dtype=np.int32)
     rows = own + moves
     rows[(rows < 0) | (rows >= height)] = -1
@@ -311,7 +312,7 @@ def _claimed(moves: Places, fits: Floats, height: int) -> Places:
 
 
 def _settled(rows: Places, height: int, edges: tuple[int, ...]) -> RowAlignment:
-    """Rows that found nothing take what is free between their neighbours': it was drawn in their place."""
+    """Assign unmatched rows to the free rows between their neighbours, as drawn in their place."""
     free = np.ones((len(rows), height), np.bool_)
     for strip, own in enumerate(rows):
         free[strip, own[own >= 0]] = False
@@ -327,20 +328,20 @@ def _settled(rows: Places, height: int, edges: tuple[int, ...]) -> RowAlignment:
 
 
 def _gaps(rows: Places) -> list[tuple[int, int]]:
-    """Where rows are -1: first ones, and ends."""
+    """Return the (start, end) ranges of rows that are -1."""
     none = np.concatenate(([False], rows < 0, [False]))
     edges = np.flatnonzero(none[1:] != none[:-1])
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
 def take_aligned(shown: TiledPicture, alignment: RowAlignment, first: int, end: int) -> PictureRows:
-    """What is shown for some rows of the seen picture; ground where there is nothing for them."""
+    """Return the shown rows for a range of seen rows; background where there are none."""
     grey = take_aligned_grey(shown, alignment, first, end)
     return PictureRows(grey, _taken(shown.rows.pixels, shown.ground, alignment, first, end))
 
 
 def take_aligned_grey(shown: TiledPicture, alignment: RowAlignment, first: int, end: int) -> Grey:
-    """How bright that is."""
+    """Return the brightness of the shown rows for a range of seen rows."""
     return _taken(shown.rows.grey, shown.bright, alignment, first, end)
 
 
@@ -368,7 +369,7 @@ def _taken(
 
 
 def _runs(rows: Places) -> list[tuple[int, int, int]]:
-    """Rows that follow each other in both pictures: first, end, and the first in the shown one."""
+    """Return runs of consecutive rows in both pictures: first, end, and the first in the shown one."""
     none = rows < 0
     parted = ((np.diff(rows) != 1) | none[:-1]) & ~(none[:-1] & none[1:])
     breaks = [0, *(np.flatnonzero(parted) + 1).tolist(), len(rows)]

@@ -1,7 +1,8 @@
 """Regions of damaged tiles as boxes, and the heat map that shows them.
 
-It has the seen picture's rows. What was lost is drawn from the seen picture, all else from the shown
-one; a blue line says where rows were put in.
+The heat map has the rows of the seen picture. Lost tiles are drawn from the seen picture, all
+others
+from the shown one; a blue line marks inserted rows.
 """
 
 import io
@@ -25,7 +26,7 @@ _SAME_COLOUR = 8  # of 255
 
 
 class RegionKind(StrEnum):
-    """What became of a region."""
+    """Kind of damage of a region."""
 
     LOST = "lost"  # drawn in the seen picture, flat in the shown one
     CHANGED = "changed"  # drawn in both, and not alike
@@ -35,17 +36,18 @@ class RegionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DamageRegion:
-    """A box of the page where the pictures differ, in pixels of the seen picture.
+    """Box of the page in which the pictures differ, in pixels of the seen picture.
 
     Attributes:
-        x: its left edge.
-        y: its upper edge.
-        w: how wide it is.
-        h: how high it is.
-        kind: what became of most of it.
-        share: of what is drawn in the seen picture, what is damaged here.
-        drawn: share of its tiles in which something is drawn in the seen picture, or filled and now ground.
-        empty: share of its tiles that are flat and of one colour in the shown one.
+        x: left edge.
+        y: top edge.
+        w: width.
+        h: height.
+        kind: most frequent kind of damage.
+        share: share of all drawn content of the seen picture that is damaged here.
+        drawn: share of its tiles with content in the seen picture, or filled there and background
+            now.
+        empty: share of its tiles that are flat and of one colour in the shown picture.
     """
 
     x: int
@@ -60,12 +62,12 @@ class DamageRegion:
 
 @dataclass(frozen=True, slots=True)
 class DamageRegions:
-    """Where a page is damaged.
+    """Damaged regions of a page.
 
     Attributes:
-        boxes: the worst first; at most `MOST_REGIONS`.
-        largest: damaged tiles of the largest region, share of all tiles.
-        covered: which tiles lie in a region that is covered.
+        boxes: boxes, the worst first; at most `MOST_REGIONS`.
+        largest: size of the largest region as a share of all tiles.
+        covered: mask of the tiles in covered regions.
     """
 
     boxes: tuple[DamageRegion, ...]
@@ -74,7 +76,7 @@ class DamageRegions:
 
 
 def find_regions(damage: TileDamage, tiles: TileMetrics) -> DamageRegions:
-    """The regions of the damaged tiles; tiles with at most one whole tile between them are of one."""
+    """Group damaged tiles into regions; tiles at most one undamaged tile apart belong together."""
     damaged = damage.kinds != FINE
     if not damaged.any():
         return DamageRegions((), 0.0, damaged)
@@ -151,7 +153,7 @@ def _region(
 
 
 def _empty(spans: Floats, colours: Floats) -> float:
-    """Share of the tiles that are flat and have the colour that most flat ones have."""
+    """Return the share of tiles that are flat and have the commonest colour of flat tiles."""
     flat = colours[spans < DRAWN]
     if not len(flat):
         return 0.0
@@ -162,7 +164,7 @@ def _empty(spans: Floats, colours: Floats) -> float:
 def _edges(
     own: NDArray[np.intp], rows: NDArray[np.intp], columns: NDArray[np.intp], count: int
 ) -> NDArray[np.intp]:
-    """Of each label the first row, that after the last, the first column and that after the last."""
+    """Return first row, end row, first column and end column of each label."""
     edges = np.empty((count, 4), np.intp)
     edges[:, (0, 2)] = np.iinfo(np.intp).max
     edges[:, (1, 3)] = 0
@@ -174,10 +176,10 @@ def _edges(
 
 
 def label_connected(flags: Flags) -> NDArray[np.intp]:
-    """A number from 1 for each connected part, sides touching; 0 where there is none.
+    """Number the 4-connected components from 1; 0 is background.
 
-    Runs of each row are joined with those they touch above, by the least number, halving paths: a few
-    rounds whatever the shape.
+    Runs of each row are joined with those they touch above, by the least number and with path
+    halving: a few rounds for any shape.
     """
     padded = np.zeros((flags.shape[0], flags.shape[1] + 1), np.bool_)
     padded[:, :-1] = flags
@@ -238,7 +240,7 @@ def draw_heat_map(
     boxes: tuple[DamageRegion, ...],
     alignment: RowAlignment,
 ) -> bytes:
-    """The picture as PNG; at most `MOST_WIDTH_PX` wide and `MOST_HEIGHT_PX` high."""
+    """Draw the heat map as PNG, at most `MOST_WIDTH_PX` wide and `MOST_HEIGHT_PX` high."""
     scale = min(1.0, MOST_WIDTH_PX / seen.width, MOST_HEIGHT_PX / seen.height)
     size = (max(1, round(seen.width * scale)), max(1, round(seen.height * scale)))
     canvas = Image.new("RGB", size)
@@ -270,7 +272,7 @@ def draw_heat_map(
 
 
 def _tinted(seen: Grey, shown: Grey, kinds: Grey) -> Pixels:
-    """A part of the page in pale grey, its damaged tiles in their colours."""
+    """Draw a part of the page in pale grey, with damaged tiles tinted by kind."""
     by_pixel = np.repeat(np.repeat(kinds, TILE_PX, axis=0), TILE_PX, axis=1)
     grey = np.where(by_pixel == LOST, seen, shown).astype(np.float32)
     pale = 255 - (255 - grey) * np.where(by_pixel == 0, _PALE, 1 - _TINT).astype(np.float32)
@@ -292,7 +294,7 @@ def _draw_box(
 
 
 def _put_in(alignment: RowAlignment) -> list[tuple[int, int, int]]:
-    """Left and right edge, and the row of the seen picture, where rows were put in before it."""
+    """Return (left, right, row) of each insertion: edges in pixels, and the seen row after it."""
     found = []
     for strip, free in enumerate(alignment.free):
         rows = alignment.rows[strip]

@@ -1,8 +1,10 @@
-"""Comparison of two pictures of a page: share of what is still drawn, and alike.
+"""Comparison of two pictures of a page: share of the drawn content that is still there.
 
-Not pixels are counted but tiles, by what is drawn in them: a page is mostly ground, and a white one
-shares most of its pixels with any. Before that rows are aligned, so that a banner costs a banner. What
-each figure means: docs/comparing.md.
+Tiles are counted by their drawn content instead of pixels: a page is mostly background, and a white
+one
+shares most of its pixels with any other. Rows are aligned first, so that an inserted banner costs
+no
+more than its own area. Definition of each figure: docs/comparing.md.
 """
 
 from collections.abc import Callable
@@ -40,28 +42,31 @@ _NEAR_BLANK = 0.04  # of the ink that was seen
 
 @dataclass(frozen=True, slots=True)
 class PictureComparison:
-    """What two pictures of a page have in common; shares go from 0 to 1.
+    """Comparison of two pictures of a page; shares range from 0 to 1.
 
     Attributes:
-        score: how much of what was drawn is still there and alike; what was put in counts a quarter.
-        structure: mean structural similarity of what is drawn in either; below 0 when it is inverted.
+        score: share of the drawn content that is unchanged; added content counts a quarter.
+        structure: mean structural similarity of content drawn in either; below 0 for inverted
+            pictures.
         same: share of the seen pixels that match after alignment.
-        lost: share of what is drawn in `seen` that is not drawn in `shown`.
-        changed: share of what is drawn in `seen` in whose place something else is drawn.
-        added: share of what is drawn in `shown` that is not drawn in `seen`.
-        covered: share of what is drawn in `seen` over which something lies; part of the two above.
-        recoloured: share of what is drawn in `seen` that has the same lines in other colours; part of `changed`.
+        lost: share of the content of `seen` that is not drawn in `shown`.
+        changed: share of the content of `seen` in whose place `shown` has other content.
+        added: share of the content of `shown` that is not drawn in `seen`.
+        covered: share of the content of `seen` covered by an overlay; part of the two above.
+        recoloured: share of the content of `seen` with the same lines in other colours; part of
+            `changed`.
         rewritten: share of the text in `seen` that has other text in its place.
-        moved: share of the rows that stand elsewhere.
-        largest: damaged tiles of the largest connected region, share of the page.
-        blank: nothing is drawn in `shown`, or next to nothing of what was.
-        seen_blank: nothing is drawn in `seen`.
-        size_seen: width and height in pixels.
-        size_shown: the same of the other.
-        regions: where they differ, the worst first; at most 50.
-        faults: what is wrong, as far as a picture tells.
-        verdict: what to think of it, by the picture alone.
-        heat: the shown picture in pale grey with the differences in colour, as PNG; None unless asked.
+        moved: share of the rows with another position.
+        largest: size of the largest connected damaged region as a share of the page.
+        blank: True when `shown` has no content, or next to none of that of `seen`.
+        seen_blank: True when `seen` has no content.
+        size_seen: width and height of `seen` in pixels.
+        size_shown: width and height of `shown` in pixels.
+        regions: differing regions, the worst first; at most 50.
+        faults: faults that a picture alone shows.
+        verdict: verdict by the picture alone.
+        heat: the shown picture in pale grey with the differences in colour, as PNG; None unless
+            requested.
     """
 
     score: float
@@ -88,15 +93,15 @@ class PictureComparison:
 def compare_pictures(
     seen: bytes, shown: bytes, *, heat: bool | Callable[[PictureComparison], bool] = False
 ) -> PictureComparison:
-    """Hold what is `shown` against what was `seen`: two pictures of one page, PNG, JPEG or WebP.
+    """Compare the picture `shown` in playback with `seen` at capture: PNG, JPEG or WebP.
 
     Args:
-        seen: bytes of the one.
-        shown: bytes of the other.
-        heat: draw where they differ, too; or whether to, for whoever must see first what was found.
+        seen: picture of the capture.
+        shown: picture of the copy.
+        heat: draw a heat map of the differences, too; or a function that decides by the result.
 
     Raises:
-        PictureError: one of them is damaged, too large, or no such picture.
+        PictureError: a picture is damaged, too large, or of another format.
     """
     pixels = decode_picture(seen), decode_picture(shown)
     one, other = fit_widths(*pixels)
@@ -153,7 +158,7 @@ def _structure(tiles: TileMetrics, beside: Floats, damage: TileDamage) -> float:
 
 
 def _added(damage: TileDamage, put_in: float) -> float:
-    """Of what is drawn in the shown picture."""
+    """Return the share of the shown content that was added."""
     whole = float(damage.weight_shown.sum()) + put_in
     part = damage.weight_shown * (1 - damage.alike) * (damage.kinds == ADDED)
     return (float(part.sum()) + put_in) / whole if whole else 0.0
@@ -164,7 +169,7 @@ def _same(tiles: TileMetrics) -> float:
 
 
 def _blanks(tiles: TileMetrics, shown: TiledPicture) -> tuple[bool, bool]:
-    """Whether the shown picture is blank where the seen one is not, and whether the seen one is."""
+    """Return whether only the shown picture is blank, and whether the seen one is."""
     ink_seen = _ink(tiles.spread_seen, tiles.range_seen)
     if ink_seen < _BLANK_INK:
         return False, True
@@ -177,7 +182,7 @@ def _blanks(tiles: TileMetrics, shown: TiledPicture) -> tuple[bool, bool]:
 
 
 def _ink(spread: Floats, span: Floats) -> float:
-    """How many tiles full of text are drawn; one line across or down the page is none."""
+    """Return the amount of content in full text tiles; a single line across or down counts 0."""
     drawn = span >= DRAWN
     if not drawn.any(axis=0).any() or min(drawn.any(axis=1).sum(), drawn.any(axis=0).sum()) <= 1:
         return 0.0
@@ -189,7 +194,7 @@ _SOME = 0.005
 
 
 def describe_differences(found: PictureComparison) -> str:
-    """What differs, the worst first."""
+    """Describe the differences, the worst first."""
     if found.seen_blank and found.score > 1 - _SOME:
         return "Both pictures are blank."
     if found.seen_blank:
@@ -207,7 +212,7 @@ def describe_differences(found: PictureComparison) -> str:
 
 
 def _difference_phrases(found: PictureComparison) -> list[tuple[float, str]]:
-    """Each difference that is worth a word, with its weight."""
+    """Return a phrase for each relevant difference, with its weight."""
     parts = []
     if found.covered > _SOME:
         parts.append((2.0, f"something lies over {found.covered:.0%} of what was drawn"))

@@ -1,15 +1,17 @@
 """Decoder of untrusted PNG, JPEG and WebP pictures into RGB arrays.
 
-Chromium's fast PNGs have 8 bits a channel and no alpha, and each row is told by its difference to the
-row above (PNG, 3rd edition, 9.2: Up); parts that `render.screenshot` joined begin with a row as it is. Both
-are undone by adding each row to the next. Everything else is left to Pillow.
+Pillow is the fallback of two faster decoders. The first reads Chromium's fast PNGs, which have 8
+bits
+per channel, no alpha, and rows filtered with Up (PNG, 3rd edition, 9.2); parts joined by
+`render.screenshot` begin with an unfiltered row. Both are undone by adding each row to the next.
 
-The reader is the one of Rust's image libraries (kornia-rs): it undoes a row's filter with the processor's
-wide instructions, and is stricter than Pillow. What it will not read is left to Pillow, and so is every
-PNG that says more of its pixels than their colours: transparency beside them, turns, animation.
+The second is that of Rust's image libraries (kornia-rs): it reverses row filters with SIMD
+instructions, and is stricter than Pillow. It is not used for a PNG with additional chunks that
+change its appearance: transparency, orientation, animation.
 
-A picture's size is read from its first bytes, before anything is unpacked: a small file may claim a
-picture that no memory holds.
+The size of a picture is read from its first bytes and checked before decompression: a small file
+may
+declare a picture that exceeds memory.
 """
 
 import io
@@ -34,9 +36,9 @@ _AT_ONCE = 128  # rows that are unpacked together: memory is touched once, and w
 
 
 def decode_browser_png(data: bytes) -> NDArray[np.uint8] | None:
-    """Its pixels, rows by columns by RGB; None when it is a PNG of another sort, or damaged.
+    """Decode to rows by columns by RGB; None for another kind of PNG, or a damaged one.
 
-    The size that it claims must have been judged before.
+    The declared size must have been checked before.
     """
     if not data.startswith(SIGNATURE) or data[24:29] != _RGB8:
         return None
@@ -58,10 +60,10 @@ def decode_browser_png(data: bytes) -> NDArray[np.uint8] | None:
 
 
 def _unpacked(unpacker: Any, data: bytes, size: int) -> NDArray[np.uint8]:
-    """So many bytes.
+    """Decompress the given number of bytes.
 
     Raises:
-        ValueError: there are not so many.
+        ValueError: the data is too short.
     """
     found: bytes = unpacker.decompress(data, size)
     while len(found) < size:
@@ -75,10 +77,10 @@ def _unpacked(unpacker: Any, data: bytes, size: int) -> NDArray[np.uint8]:
 def _unfilter(
     rows: NDArray[np.uint8], above: NDArray[np.uint8], pixels: NDArray[np.uint8]
 ) -> NDArray[np.uint8]:
-    """Write the pixels of some rows, those above being known; the last of them.
+    """Write the pixels of some rows, given the row above; return the last row.
 
     Raises:
-        ValueError: a row is told in another way than the browser's.
+        ValueError: a row has a filter that the browser does not use.
     """
     # Row by row they stay in the cache: `np.add.accumulate` takes twenty times as long.
     for kind, row, here in zip(rows[:, 0].tolist(), rows[:, 1:], pixels, strict=True):
@@ -93,10 +95,10 @@ def _unfilter(
 
 
 def _packed(data: bytes) -> Iterator[memoryview]:
-    """What is packed in it.
+    """Yield the compressed image data.
 
     Raises:
-        ValueError: a part is damaged, missing or not known here.
+        ValueError: a chunk is damaged, missing or unknown.
     """
     at = 8
     whole = memoryview(data)
@@ -118,9 +120,9 @@ _MODES = {b"\x08\x02": "rgb", b"\x08\x06": "rgba"}  # depth and colour: PNG, 3rd
 
 
 def decode_8bit_png(data: bytes) -> NDArray[np.uint8] | None:
-    """Its pixels, rows by columns by RGB or RGBA; None when it is a PNG of another sort, or damaged.
+    """Decode to rows by columns by RGB or RGBA; None for another kind of PNG, or a damaged one.
 
-    The size that it claims must have been judged before.
+    The declared size must have been checked before.
     """
     mode = _MODES.get(data[24:26])
     if not data.startswith(SIGNATURE) or mode is None or LEFT_OUT & set(_names(data)):
@@ -134,7 +136,7 @@ def decode_8bit_png(data: bytes) -> NDArray[np.uint8] | None:
 
 
 def _names(data: bytes) -> Iterator[bytes]:
-    """Of which parts it is made."""
+    """Yield the names of the chunks."""
     at = len(SIGNATURE)
     while at + 8 <= len(data):
         yield data[at + 4 : at + 8]
@@ -160,13 +162,13 @@ _TURNS = {
 
 
 def decode_picture(data: bytes) -> Pixels:
-    """The picture's pixels as RGB, as a browser shows them.
+    """Decode a picture to RGB, as a browser shows it.
 
-    What is transparent is laid on white, what EXIF says to turn is turned, and of an animation the
-    first frame counts.
+    Transparency is rendered on white, the EXIF orientation is applied, and the first frame of an
+    animation is used.
 
     Raises:
-        PictureError: it is damaged, cut off, empty, too large, or no PNG, JPEG or WebP.
+        PictureError: it is damaged, truncated, empty, too large, or no PNG, JPEG or WebP.
     """
     if not data:
         raise PictureError("The picture is empty: it has no bytes.")
@@ -201,7 +203,7 @@ def decode_picture(data: bytes) -> Pixels:
 
 
 def _decode_fast(data: bytes) -> Pixels | None:
-    """A PNG's pixels as RGB, where a reader that is quicker than Pillow knows its sort."""
+    """Decode a PNG to RGB with a decoder faster than Pillow, where one supports it."""
     if (rows := decode_browser_png(data)) is not None:
         return rows
     found = decode_8bit_png(data)
@@ -221,7 +223,7 @@ def _check_size(width: int, height: int) -> None:
 
 
 def _of_8_bits(image: Image.Image) -> Image.Image:
-    """The picture with 256 shades; Pillow cuts off what is above when it converts greys of 16 bits."""
+    """Convert to 8 bits per channel; Pillow's own conversion of 16-bit greys clips."""
     if not image.mode.startswith("I"):
         return image
     turned = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
@@ -230,7 +232,7 @@ def _of_8_bits(image: Image.Image) -> Image.Image:
 
 
 def _turned(image: Image.Image) -> Image.Image:
-    """The picture as its EXIF says that it stands; what is no EXIF says nothing."""
+    """Apply the EXIF orientation; invalid EXIF is ignored."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

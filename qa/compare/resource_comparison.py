@@ -1,11 +1,14 @@
 """Comparison of the parts a page loaded at capture with those its copy loads.
 
-Two things are told. A part that the copy asks for, that came then and does not come now, is lost: that is
-certain. A part that came then and that the copy does not even ask for is most often no loss: a script
-took it away again, or it was loaded for later. So it counts only where the copy asks for next to nothing
-of the sort: then it is the names of the parts that are gone.
+Two kinds of loss are distinguished. A part that the copy requests, that was loaded at capture and
+fails
+now, is certainly lost. A part that was loaded at capture and is not requested by the copy is most
+often
+no loss: a script removed it again, or it was loaded for later. So it counts only where the copy
+requests
+next to nothing of that kind: then the references to the parts are gone.
 
-What the page got no answer for at capture is no loss, whatever playback says to it.
+A part that failed at capture is no loss, whatever playback answers.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,15 +51,15 @@ _TAKEN_BACK = frozenset({"net::ERR_ABORTED", "detached"})
 
 @dataclass(frozen=True, slots=True)
 class PartRequest:
-    """A part of a page, as it was asked for once.
+    """Request of a part of a page.
 
     Attributes:
-        url: the archived one, also at playback; without its fragment.
-        kind: the browser's word: Document, Stylesheet, Image, ….
-        status: HTTP status; None when no response came.
-        failed: why it failed or was not kept; empty when it did not and was.
-        size: bytes on the wire; None when nobody counted.
-        initiator: what made the request: parser, script, preload, other, …
+        url: archived URL, also at playback; without its fragment.
+        kind: CDP resource type: Document, Stylesheet, Image, ….
+        status: HTTP status; None without a response.
+        failed: reason for which it failed or was not stored; empty: neither.
+        size: bytes on the wire; None when unknown.
+        initiator: initiator type: parser, script, preload, other, …
     """
 
     url: str
@@ -68,12 +71,12 @@ class PartRequest:
 
     @property
     def came(self) -> bool:
-        """Whether there is something to show."""
+        """Return whether the part was loaded."""
         return self.status is not None and self.status < 400 and not self.failed
 
 
 def part_at_capture(resource: PageResource) -> PartRequest:
-    """A request of a page's manifest; what was not kept has failed."""
+    """Convert a resource of a page's manifest; one that was not stored counts as failed."""
     kept = resource.kept in _KEPT
     is_transform = resource.resource_type == "Stylesheet" and "xml" in resource.mime
     return PartRequest(
@@ -88,7 +91,7 @@ def part_at_capture(resource: PageResource) -> PartRequest:
 
 
 def part_at_playback(url: str, request: RequestLog) -> PartRequest:
-    """A request of a copy; `url` is the archived one that its address stands for."""
+    """Convert a request of a copy; `url` is the archived URL of its address."""
     return PartRequest(
         url, request.resource_type, request.status, request.failed, request.wire_bytes
     )
@@ -96,19 +99,18 @@ def part_at_playback(url: str, request: RequestLog) -> PartRequest:
 
 @dataclass(frozen=True, slots=True)
 class ResourceComparison:
-    """Which of the parts of a page its copy gets.
+    """Comparison of the parts of a page with those of its copy.
 
     Attributes:
-        score: share of the parts by weight, from 0 to 1: a style sheet weighs as much as four large pictures
-            and as eighty that are tiny. 1 when the copy needs none.
-        seen: parts that came at capture and that the copy needs.
-        shown: of these, those that came at playback.
+        score: share of the parts by weight, from 0 to 1: a style sheet weighs as much as four large
+            pictures and as eighty tiny ones. 1 when the copy needs none.
+        seen: number of parts that were loaded at capture and are needed by the copy.
+        shown: how many of these were loaded at playback.
         lost: the others, the heaviest first. Reasons: ``status: 404``, ``status: 404, too large``,
-            ``failed: net::ERR_FAILED``,
-            ``unanswered``, ``unasked``.
-        lost_sheets: how many of these are style sheets.
-        main: the heaviest of those that are lost for certain and that a page is not itself without: a style
-            sheet, a large picture, the largest by far; empty: none.
+            ``failed: net::ERR_FAILED``, ``unanswered``, ``unasked``.
+        lost_sheets: number of style sheets among them.
+        main: URL of the heaviest certain loss that is essential to the page: a style sheet, a large
+            picture, the largest by far; empty: none.
     """
 
     score: float
@@ -122,12 +124,12 @@ class ResourceComparison:
 def compare_resources(
     seen: Iterable[PartRequest], shown: Iterable[PartRequest], *, level: str = "images"
 ) -> ResourceComparison:
-    """Which parts that were `seen` at capture are `shown` at playback.
+    """Compare the parts `seen` at capture with those `shown` at playback.
 
     Args:
-        seen: what the page asked for at its capture.
-        shown: what its copy asked for.
-        level: of the copy; a name among `RESOURCE_KINDS`.
+        seen: requests of the page at its capture.
+        shown: requests of its copy.
+        level: playback level of the copy, a key of `RESOURCE_KINDS`.
     """
     had, asked = _by_url(seen), _by_url(shown)
     needed = {key: _weight(part) for key, part in had.items() if part.came and key in asked}
@@ -152,7 +154,7 @@ def compare_resources(
 
 
 def _mains(parts: Sequence[PartRequest]) -> frozenset[PartRequest]:
-    """The parts that a page is not itself without."""
+    """Return the parts that are essential to the page."""
     whole = sum(part.size or 0 for part in parts if part.kind == "Image")
 
     def is_main(part: PartRequest) -> bool:
@@ -166,7 +168,7 @@ def _mains(parts: Sequence[PartRequest]) -> frozenset[PartRequest]:
 
 
 def _hold_down(weights: dict[str, float], keys: Sequence[str]) -> None:
-    """Let these weigh together no more than is right for what is tiny."""
+    """Limit the total weight of tiny parts."""
     whole = sum(weights[key] for key in keys)
     if whole > _MOST_OF_TINY:
         for key in keys:
@@ -178,7 +180,7 @@ def _is_tiny(part: PartRequest) -> bool:
 
 
 def _by_url(parts: Iterable[PartRequest]) -> dict[str, PartRequest]:
-    """The parts by what makes two spellings one URL; of one that was asked for often, the best."""
+    """Map the parts by normalized URL; of repeated requests the best is used."""
     found: dict[str, PartRequest] = {}
     for part in parts:
         key = _key(part.url)
@@ -204,7 +206,7 @@ def _weight(part: PartRequest) -> float:
 
 
 def _reason(part: PartRequest) -> str:
-    """Why the part does not come at playback; empty when it does, or nobody waited for it."""
+    """Return why the part fails at playback; empty when it does not, or was not waited for."""
     if part.came or part.failed in _TAKEN_BACK:
         return ""
     if part.status is not None and part.status >= 400:
@@ -215,7 +217,7 @@ def _reason(part: PartRequest) -> str:
 def _unasked(
     had: Mapping[str, PartRequest], asked: Mapping[str, PartRequest], kinds: Iterable[str]
 ) -> Iterable[tuple[str, PartRequest]]:
-    """Parts that the page's own markup named at capture, of kinds of which the copy asks for few."""
+    """Yield parts named by the page's markup, of kinds that the copy requests few of."""
     for kind in kinds:
         named = {
             key: part
@@ -228,15 +230,15 @@ def _unasked(
 
 
 def judge_losses(lost: Sequence[LostPart], page: PageInfo | None, level: str) -> QaVerdict:
-    """What to think of the copy, by these losses alone: BROKEN when it is made of one of them.
+    """Judge the copy by these losses alone: BROKEN when it is made of one of them.
 
-    A part that the level does not show, and evidence such as a picture or the text, are reasons for
-    doubt. Pixels that nobody sees are none, however many.
+    A part that the level does not show, and evidence such as a picture or the text, make it
+    DOUBTFUL. Tiny images never count.
 
     Args:
-        lost: what is not held; at least one.
-        page: its manifest; None when even that cannot be read.
-        level: of the copy.
+        lost: parts that are not held; at least one.
+        page: manifest; None when it cannot be read.
+        level: playback level of the copy.
     """
     shown = {"Document", *RESOURCE_KINDS.get(level, ())}
     parts = page.resources if page is not None else ()
@@ -252,13 +254,13 @@ def judge_losses(lost: Sequence[LostPart], page: PageInfo | None, level: str) ->
 
 
 def describe_losses(lost: Sequence[LostPart]) -> str:
-    """What is lost, as a sentence."""
+    """Describe the losses in a sentence."""
     first = lost[0]
     more = f", and {len(lost) - 1} more" if len(lost) > 1 else ""
     return f"The archive does not hold what was captured: {first.url} ({first.reason}){more}."
 
 
 def _is_copy(url: str) -> bool:
-    """Whether copies are made from it: the final document."""
+    """Return whether the part is the final document, of which copies are made."""
     artifact = parse_artifact_uri(url)
     return artifact is not None and artifact[0] is ArtifactKind.DOM

@@ -1,12 +1,15 @@
 """Comparison of a page's text with that of its copy, in linear time.
 
-A text is taken as the words it has and as the pairs of words that follow each other on a line, each as
-often as it occurs. So paragraphs, columns and menus may change places at no cost; a banner costs the
-little that it adds; another page of the same site shares its menu and the small words of its language,
-but hardly a pair; and a text in another language or the wrong encoding shares little that weighs.
+A text is treated as a multiset of its words and of the pairs of adjacent words on a line. So
+paragraphs, columns and menus may change places at no cost; a banner costs its own share; another
+page
+of the same site shares its menu and common words, but hardly a pair; and a text in another language
+or
+with the wrong encoding shares little weight.
 
-Long words weigh more than short ones, which every text of a language has. Numbers weigh least: dates,
-counters and prices change by themselves. Letter case does not count: a style sheet can change it.
+Long words weigh more than short ones, which every text of a language has. Numbers weigh least:
+dates,
+counters and prices change by themselves. Letter case is ignored: a style sheet can change it.
 """
 
 import re
@@ -31,16 +34,16 @@ _FIRST_SPACELESS = "\u0e00"
 
 @dataclass(frozen=True, slots=True)
 class TextComparison:
-    """How much of one text is in another; shares go from 0 to 1.
+    """Comparison of two texts; shares range from 0 to 1.
 
     Attributes:
-        score: 1: the same, but for the order of lines; 0: nothing in common. What is missing costs its
-            share of the weight, what is added a quarter of its share. A page that loses its last tenth
+        score: 1: equal except for the order of lines; 0: nothing in common. Missing text costs its
+            share of the weight, added text a quarter of its share. A page that loses its last tenth
             has about 0.9, another page of the same site most often less than 0.4.
         kept: share of the seen words that are shown; 1 when there are none.
         added: share of the shown words that were not seen; 0 when there are none.
-        words_seen: how many words were seen, of the first `MOST_CHARACTERS` of text.
-        words_shown: how many are shown, likewise.
+        words_seen: number of seen words in the first `MOST_CHARACTERS` of text.
+        words_shown: number of shown words, likewise.
     """
 
     score: float
@@ -51,10 +54,11 @@ class TextComparison:
 
 
 def compare_texts(seen: str, shown: str) -> TextComparison:
-    """How much of the text that was `seen` at capture is in the one that is `shown` by the copy.
+    """Compare the text `seen` at capture with the text `shown` by the copy.
 
-    A seen text without a word has lost nothing; its score says only whether there are words now: 1 or
-    0.75. Of texts beyond `MOST_CHARACTERS` the beginnings are compared, and the lengths of the rests.
+    A seen text without a word has lost nothing; its score depends only on whether there are words
+    now: 1 or 0.75. Of texts beyond `MOST_CHARACTERS` the beginnings are compared, and the lengths
+    of the rests.
     """
     first, second = _TokenBag(seen), _TokenBag(shown)
     words = first.words & second.words
@@ -73,14 +77,14 @@ def compare_texts(seen: str, shown: str) -> TextComparison:
 
 
 class _TokenBag:
-    """What a text has, whatever the order of its lines.
+    """Multiset of a text's words and word pairs.
 
     Attributes:
-        words: how often it has each.
-        pairs: how often a word is followed by another on the same line.
-        count: of all words.
-        weights: of each word. Integers, so that the order of adding them does not matter.
-        weight: of all words and pairs.
+        words: number of occurrences of each word.
+        pairs: number of occurrences of each pair of adjacent words on a line.
+        count: number of words.
+        weights: weight of each word. Integers, so that sums do not depend on the order.
+        weight: total weight of words and pairs.
     """
 
     def __init__(self, text: str) -> None:
@@ -97,7 +101,7 @@ class _TokenBag:
         self.weight += self.weight_of(self.pairs)
 
     def weight_of(self, pairs: Counter[tuple[str, str]]) -> int:
-        """That of some of the pairs; what stands beside a number or the end of a line is none."""
+        """Return the weight of the pairs; one with a number or the end of a line weighs nothing."""
         weights = self.weights
         return sum(
             2 * (min(weights[one], weights[other]) - _OF_NUMBERS) * count
@@ -114,7 +118,7 @@ def _weight(word: str) -> int:
 
 
 def _with_rests(seen: str, shown: str, share: float) -> float:
-    """The share found of the seen text: that of its beginning, and of its rest by length."""
+    """Return the share of the seen text found: that of its beginning, and of its rest by length."""
     rest = max(0, len(seen) - MOST_CHARACTERS)
     if not rest:
         return share

@@ -1,15 +1,18 @@
 """Damage of each tile (lost, changed, added, dimmed, shifted, rewritten) and its weight.
 
-A tile is drawn when its brightness varies, filled when it is flat but not of the page's ground. Pages
-are mostly ground, so tiles weigh by what is in them, and every share is one of weights.
+A tile is drawn when its brightness varies, filled when it is flat but not of the background colour.
+Pages are mostly background, so tiles are weighted by their content, and every share is one of
+weights.
 
-A page in its dark colours has every line where it was, darker or brighter; a page in another language,
-or another entry of a register, has the same boxes and pictures, and other letters in its lines.
+A page in dark mode has every line in place, darker or brighter (recoloured); a page in another
+language, or another entry of a register, has the same boxes and pictures, and other letters in its
+lines (rewritten).
 
-A scroll bar, a wider column or another rounding moves parts of a page by some pixels, each by its own.
-So a damaged tile is looked for around its place in the other picture: first by the means of a few of its
-rows at a time, then, where it fits best, by its structure. A sample says whether that is worth while for
-all: of tiles that have nothing in common some fit somewhere, too, and in a mirror image as often.
+A scroll bar, a wider column or another rounding shifts parts of a page by a few pixels each. So a
+damaged tile is searched around its place in the other picture: first by the means of a few of its
+rows
+at a time, then, at the best position, by structural similarity. A sample against the mirror image
+measures chance matches and decides whether to search for all.
 """
 
 from collections.abc import Callable
@@ -46,14 +49,14 @@ FINE, LOST, CHANGED, ADDED, DIMMED = range(5)
 
 @dataclass(frozen=True, slots=True)
 class TileDamage:
-    """What became of each tile of the seen picture.
+    """Damage of each tile of the seen picture.
 
     Attributes:
-        alike: how much of the tile is as it was, 0 to 1.
+        alike: unchanged share of the tile, 0 to 1.
         kinds: `FINE`, `LOST`, `CHANGED`, `ADDED` or `DIMMED`.
-        weight: how much of the page the tile is, by what is drawn in either picture.
-        weight_seen: by what is drawn in the seen picture alone; ground weighs nothing.
-        weight_shown: the same of the shown one.
+        weight: weight of the tile by its content in either picture.
+        weight_seen: weight by content in the seen picture alone; background weighs nothing.
+        weight_shown: weight by content in the shown picture alone.
     """
 
     alike: Floats
@@ -63,11 +66,11 @@ class TileDamage:
     weight_shown: Floats
 
     def share(self, *kinds: int) -> float:
-        """How much of what is drawn in the seen picture became that; 0 when nothing is drawn."""
+        """Return the share of the seen content with that kind of damage; 0 without content."""
         return self.within(np.isin(self.kinds, kinds))
 
     def within(self, flags: Flags) -> float:
-        """How much of what is drawn in the seen picture is damaged there; 0 when nothing is drawn."""
+        """Return the share of the seen content damaged within the mask; 0 without content."""
         whole = float(self.weight_seen.sum())
         part = self.weight_seen * (1 - self.alike) * flags
         return float(part.sum()) / whole if whole else 0.0
@@ -76,7 +79,7 @@ class TileDamage:
 def classify_tiles(
     tiles: TileMetrics, seen: TiledPicture, shown: TiledPicture, beside: Floats | None = None
 ) -> TileDamage:
-    """Say what became of each tile; `beside` is its similarity to what is a few pixels away."""
+    """Classify the damage of each tile; `beside` is its similarity to a place some pixels away."""
     drawn = tiles.range_seen >= DRAWN, tiles.range_shown >= DRAWN
     filled = (
         ~drawn[0] & _off_ground(tiles.colour_seen, seen.ground),
@@ -120,14 +123,14 @@ def _likeness(tiles: TileMetrics, drawn: tuple[Flags, Flags]) -> Floats:
 
 
 def _dimmed(tiles: TileMetrics, drawn: tuple[Flags, Flags]) -> Flags:
-    """Where the same is drawn with less contrast, as behind a veil."""
+    """Return the tiles with the same content at less contrast, as behind an overlay."""
     paler = tiles.spread_shown < _DIMMED_SPREAD * tiles.spread_seen
     found: Flags = drawn[0] & (tiles.follows > _DIMMED_FOLLOWS) & paler & (tiles.missed > 0.2)
     return found
 
 
 def _off_ground(colours: Floats, ground: tuple[int, int, int]) -> Flags:
-    """Which colours, YCbCr, are not that of the ground, RGB."""
+    """Return which colours, YCbCr, differ from the background, RGB."""
     own = np.array(Image.new("RGB", (1, 1), ground).convert("YCbCr").getpixel((0, 0)), np.float32)
     apart = np.abs(colours - own)
     found: Flags = apart.max(-1) > _NEAR_GROUND
@@ -135,7 +138,7 @@ def _off_ground(colours: Floats, ground: tuple[int, int, int]) -> Flags:
 
 
 def added_weight(shown: TiledPicture, alignment: RowAlignment) -> float:
-    """How much is drawn in the rows of the shown picture that no row of the seen one claims."""
+    """Return the weight of the shown rows that no row of the seen picture claims."""
     total = 0.0
     columns = np.diff([bound // TILE_PX for bound in alignment.bounds])
     for first, end in chunks(shown.tiles[0]):
@@ -152,7 +155,7 @@ def added_weight(shown: TiledPicture, alignment: RowAlignment) -> float:
 
 
 def weights_of(rows: PictureRows, ground: tuple[int, int, int]) -> Floats:
-    """How much each tile of a picture weighs by itself; ground weighs nothing."""
+    """Return the weight of each tile of a picture; background weighs nothing."""
     ranges, colours = tile_ranges(rows)
     return _weights(ranges >= DRAWN, _off_ground(colours, ground))
 
@@ -170,14 +173,14 @@ _FEWEST, _MOST = 0.35, 0.93  # of a tile's pixels: the ground that letters leave
 
 
 def find_recoloured(tiles: TileMetrics, damage: TileDamage) -> Flags:
-    """Which tiles are changed, but have the same lines in other colours."""
+    """Return the changed tiles that have the same lines in other colours."""
     drawn = (tiles.range_seen >= DRAWN) & (tiles.range_shown >= DRAWN)
     found: Flags = drawn & (damage.kinds == CHANGED) & (np.abs(tiles.follows) >= _FOLLOWS)
     return found
 
 
 def rewritten_share(seen: Grey, tiles: TileMetrics, damage: TileDamage) -> float:
-    """Share of the tiles with text whose text is another; text in other colours is the same."""
+    """Return the share of text tiles with other text; other colours do not count."""
     other = (damage.kinds == CHANGED) & ~find_recoloured(tiles, damage)
     sharp = tiles.range_seen >= _CONTRAST
     if not (other & sharp).any():
@@ -187,7 +190,7 @@ def rewritten_share(seen: Grey, tiles: TileMetrics, damage: TileDamage) -> float
 
 
 def _written(grey: Grey, sharp: Flags) -> Flags:
-    """Which of the sharp tiles hold text: much of them has one colour, their darkest or brightest."""
+    """Return the sharp tiles with text: much of their area is the darkest or brightest colour."""
     found = np.zeros_like(sharp)
     for first, end in chunks(len(sharp)):
         rows, columns = np.nonzero(sharp[first:end])
@@ -220,7 +223,7 @@ _EVEN_BYTES = np.uint64(0x00FF00FF00FF00FF)
 
 
 def find_shifted(seen: Grey, shown: Shown, damage: TileDamage) -> Floats:
-    """Structural similarity of damaged tiles to what is beside their place; -1 where nobody looked."""
+    """Return the similarity of damaged tiles to nearby places; -1 where not computed."""
     wanted = damage.alike < _ALIKE
     wanted &= (damage.weight_seen == 1) | (damage.kinds == ADDED)
     count = int(wanted.sum())
@@ -241,7 +244,7 @@ def find_shifted(seen: Grey, shown: Shown, damage: TileDamage) -> Floats:
 
 
 def _chance(seen: Grey, shown: Shown, few: Flags) -> float:
-    """Share of the tiles that are found where they cannot be: in the other picture's mirror image."""
+    """Return the share of tiles found by chance, in the mirror image of the other picture."""
     best = np.full(few.shape, -1, np.float32)
 
     def mirrored(first: int, end: int) -> Grey:
@@ -267,7 +270,7 @@ def _search(seen: Grey, shown: Shown, wanted: Flags, added: Flags, best: Floats)
 
 
 def _framed(grey: Grey) -> Grey:
-    """With some pixels more on every side, like those beside them."""
+    """Pad with some pixels on every side by repeating the edges."""
     height, width = grey.shape
     made = np.empty((height + 2 * UPRIGHT_PX, width + 2 * SIDEWAYS_PX), np.uint8)
     inner = made[UPRIGHT_PX:-UPRIGHT_PX]
@@ -279,7 +282,7 @@ def _framed(grey: Grey) -> Grey:
 
 
 def _best(one: Grey, other: Grey, tops: _Positions, lefts: _Positions) -> Floats:
-    """Structural similarity of tiles of the first to where they fit best in the second."""
+    """Return the structural similarity of tiles of the first at the best position in the second."""
     tall = TILE_PX - _EVERY + 1
     middle, smeared = tops + UPRIGHT_PX, _smeared(other)
     few = _taken(_smeared(one), middle, lefts + SIDEWAYS_PX, tall, TILE_PX, every=_EVERY)
@@ -299,7 +302,7 @@ def _best(one: Grey, other: Grey, tops: _Positions, lefts: _Positions) -> Floats
 
 
 def _smeared(grey: Grey) -> Grey:
-    """Each row with those below it, so that few rows tell of all."""
+    """Average each row with those below it, so that a few rows represent all."""
     found = np.zeros((len(grey) - _EVERY + 1, grey.shape[1]), np.uint16)
     for step in range(_EVERY):
         found += grey[step : step + len(found)]
@@ -308,7 +311,7 @@ def _smeared(grey: Grey) -> Grey:
 
 
 def _windows(grey: Grey, height: int, width: int) -> Grey:
-    """Views of all boxes of that size, by their upper and left edges."""
+    """Return views of all boxes of that size, by top and left edge."""
     down, right = grey.strides
     shape = (len(grey) - height + 1, grey.shape[1] - width + 1, height, width)
     return np.ndarray(shape, np.uint8, grey, 0, (down, right, down, right))
@@ -317,9 +320,9 @@ def _windows(grey: Grey, height: int, width: int) -> Grey:
 def _taken(
     grey: Grey, tops: _Positions, lefts: _Positions, height: int, width: int, *, every: int = 1
 ) -> Grey:
-    """Boxes at these places, every so many of their rows: rows by columns by boxes.
+    """Return the boxes at these places, every so many of their rows: rows by columns by boxes.
 
-    There may be some boxes more at the end, so that they are whole words.
+    The number of boxes may be padded to whole words.
     """
     boxes = _windows(grey, height, width)[:, :, ::every][tops, lefts]
     count, rows, columns = boxes.shape
@@ -329,7 +332,7 @@ def _taken(
 
 
 def _least(own: Grey, others: list[Grey]) -> _Positions:
-    """Which of the others each box is nearest to, the first of equal ones."""
+    """Return the nearest of the others for each box, the first of equal ones."""
     apart = np.empty((len(others), own.shape[2]), np.uint16)
     for step, there in enumerate(others):
         differences = np.maximum(own, there)

@@ -1,9 +1,11 @@
 """Metrics of aligned tiles: matching pixels, structural similarity, colour.
 
-A pixel matches when each picture has its brightness, or nearly, among the other's pixels beside that
-place: the edges of letters that another subpixel placement draws differ in place, and not in
-their surroundings. Structure is the similarity index of Wang, Bovik, Sheikh and Simoncelli (2004), over
-the whole tile. Colour without brightness is compared in blocks.
+A pixel matches when each picture has its brightness, or nearly, among the other's pixels around
+that
+place: letter edges drawn with another subpixel placement differ in place, but not in their
+surroundings. Structure is the similarity index of Wang, Bovik, Sheikh and Simoncelli (2004), over
+the
+whole tile. Colour without brightness is compared in blocks.
 """
 
 from collections.abc import Callable
@@ -25,19 +27,19 @@ _STEADY_SPREAD = (0.03 * 255) ** 2
 
 @dataclass(frozen=True, slots=True)
 class TileMetrics:
-    """Figures of every tile, rows by columns; of two pictures that are aligned.
+    """Metrics of every tile of two aligned pictures, rows by columns.
 
     Attributes:
         missed: share of the pixels that do not match.
-        hued: share of the blocks whose colours differ.
+        hued: share of the blocks with different colours.
         alike: structural similarity, -1 to 1.
-        follows: how well the shown brightness follows the seen one, whatever the contrast, -1 to 1.
-        range_seen: from the darkest to the brightest pixel of the seen tile.
-        range_shown: the same of the shown one.
+        follows: correlation of the brightness, regardless of contrast, -1 to 1.
+        range_seen: difference of the darkest and brightest pixel of the seen tile.
+        range_shown: the same of the shown tile.
         spread_seen: standard deviation of the seen tile's brightness.
-        spread_shown: the same of the shown one.
+        spread_shown: standard deviation of the shown tile's brightness.
         colour_seen: mean colour of the seen tile, YCbCr.
-        colour_shown: the same of the shown one.
+        colour_shown: mean colour of the shown tile, YCbCr.
     """
 
     missed: Floats
@@ -53,7 +55,7 @@ class TileMetrics:
 
 
 def measure_tiles(seen: PictureRows, shown: Callable[[int, int], PictureRows]) -> TileMetrics:
-    """Figures of every tile; `shown` gives what is shown for rows from one to before another."""
+    """Measure every tile; `shown` returns the shown rows of a half-open range."""
     rows, columns = seen.grey.shape[0] // TILE_PX, seen.grey.shape[1] // TILE_PX
     made = _empty(rows, columns)
     for first, end in chunks(rows):
@@ -66,12 +68,12 @@ def measure_tiles(seen: PictureRows, shown: Callable[[int, int], PictureRows]) -
 
 
 def tile_ranges(rows: PictureRows) -> tuple[Floats, Floats]:
-    """Of each tile of one picture the range of brightness, and the mean colour, YCbCr."""
+    """Return the range of brightness and the mean colour (YCbCr) of each tile of one picture."""
     return _range(rows.grey), _colours(_blocks(rows))
 
 
 def similarity(seen: Floats, shown: Floats) -> tuple[Floats, Floats]:
-    """Structural similarity and correlation of tiles of brightness, along the last axis."""
+    """Return structural similarity and correlation of tiles of brightness, along the last axis."""
     mean_seen, mean_shown = seen.mean(-1), shown.mean(-1)
     square_seen = np.einsum("...i,...i->...", seen, seen) / seen.shape[-1]
     square_shown = np.einsum("...i,...i->...", shown, shown) / seen.shape[-1]
@@ -98,7 +100,7 @@ def _empty(rows: int, columns: int) -> TileMetrics:
 
 
 def _same(rows: PictureRows) -> TileMetrics:
-    """Figures of a part that is the same in both."""
+    """Return the metrics of a part that is equal in both pictures."""
     span = _range(rows.grey)
     bright = rows.grey.astype(np.float32)
     spread = np.sqrt(np.maximum(_means(bright * bright) - np.square(_means(bright)), 0))
@@ -132,7 +134,7 @@ def _measured(seen: PictureRows, shown: PictureRows) -> TileMetrics:
 
 
 def mismatches(seen: Grey, shown: Grey) -> NDArray[np.bool_]:
-    """Where the two differ by more than another way of drawing the same edge."""
+    """Return the pixels that differ by more than the rendering of an edge."""
     far: NDArray[np.bool_] = np.maximum(seen, shown) - np.minimum(seen, shown) > NEAR
     if far.any():
         far &= _outside(seen, shown) | _outside(shown, seen)
@@ -140,7 +142,7 @@ def mismatches(seen: Grey, shown: Grey) -> NDArray[np.bool_]:
 
 
 def _outside(one: Grey, other: Grey) -> NDArray[np.bool_]:
-    """Where the first has nothing that the second has at that place or beside it."""
+    """Return the pixels of the first without a match in the second at that place or beside it."""
     # Between arrays, never with a bound: numpy takes ten times as long for a minimum with one number.
     below = _around(other, np.minimum)
     np.maximum(below, one, out=below)
@@ -153,7 +155,7 @@ def _outside(one: Grey, other: Grey) -> NDArray[np.bool_]:
 
 
 def _around(grey: Grey, most: np.ufunc) -> Grey:
-    """The least or the most of each pixel and the eight beside it."""
+    """Return the minimum or maximum of each pixel and its eight neighbours."""
     tall = grey.copy()
     most(tall[1:], grey[:-1], out=tall[1:])
     most(tall[:-1], grey[1:], out=tall[:-1])
@@ -170,7 +172,7 @@ def _around(grey: Grey, most: np.ufunc) -> Grey:
 def _index(
     means: tuple[Floats, Floats], squares: tuple[Floats, Floats], product: Floats
 ) -> tuple[Floats, Floats, tuple[Floats, Floats]]:
-    """Structural similarity, correlation and standard deviations from means of tiles."""
+    """Return structural similarity, correlation and standard deviations from means of tiles."""
     one, other = means
     spread_one = np.maximum(squares[0] - one * one, 0)
     spread_other = np.maximum(squares[1] - other * other, 0)
@@ -183,7 +185,7 @@ def _index(
 
 
 def _means(values: Floats) -> Floats:
-    """Of each tile."""
+    """Return the mean of each tile."""
     height, width = values.shape
     by_rows = values.reshape(-1, TILE_PX, width).sum(1)
     found: Floats = by_rows.reshape(height // TILE_PX, -1, TILE_PX).sum(-1, dtype=np.float32)
@@ -201,12 +203,12 @@ def _range(grey: Grey) -> Floats:
 
 
 def _blocks(rows: PictureRows) -> Pixels:
-    """Mean colours of blocks, YCbCr."""
+    """Return mean colours of blocks, YCbCr."""
     return np.asarray(Image.fromarray(rows.pixels).reduce(BLOCK_PX).convert("YCbCr"))
 
 
 def _colours(blocks: Pixels) -> Floats:
-    """Mean colours of tiles, from those of blocks."""
+    """Return mean colours of tiles, from those of blocks."""
     rows, columns = blocks.shape[0] // 4, blocks.shape[1] // 4
     by_rows = blocks.reshape(rows, 4, -1).sum(1, dtype=np.uint16).reshape(rows, columns, 4, 3)
     found: Floats = by_rows.sum(2, dtype=np.uint16).astype(np.float32)
@@ -215,7 +217,7 @@ def _colours(blocks: Pixels) -> Floats:
 
 
 def _hued(one: Pixels, other: Pixels) -> Floats:
-    """Share of each tile's blocks whose colours differ in more than brightness."""
+    """Return the share of each tile's blocks whose colours differ in more than brightness."""
     apart = (np.maximum(one, other) - np.minimum(one, other))[..., 1:]
     far = (apart > NEAR_COLOUR).any(-1).view(np.uint8)
     rows, columns = far.shape[0] // 4, far.shape[1] // 4

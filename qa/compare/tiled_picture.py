@@ -20,35 +20,35 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class PictureRows:
-    """Rows of a picture.
+    """Range of rows of a picture.
 
     Attributes:
-        grey: how bright each pixel is, 0 to 255: the Y of YCbCr.
-        pixels: their colours, RGB.
+        grey: brightness of each pixel, 0 to 255: the Y of YCbCr.
+        pixels: colours, RGB.
     """
 
     grey: Grey
     pixels: Pixels
 
     def part(self, first: int, end: int) -> "PictureRows":
-        """The rows from one to before another."""
+        """Return the rows of a half-open range."""
         return PictureRows(self.grey[first:end], self.pixels[first:end])
 
     def equals(self, other: "PictureRows") -> bool:
-        """Whether all are the same."""
+        """Return whether all rows are equal."""
         return np.array_equal(self.grey, other.grey) and np.array_equal(self.pixels, other.pixels)
 
 
 @dataclass(frozen=True, slots=True)
 class TiledPicture:
-    """A picture, set on its own ground so that its sides are whole tiles.
+    """Picture padded with its background colour to whole tiles.
 
     Attributes:
-        rows: all of them.
-        height: of the picture itself; below are rows of ground.
-        width: of the picture itself.
-        ground: the colour that most of the page has, RGB.
-        bright: how bright that is, 0 to 255.
+        rows: all rows.
+        height: height without padding.
+        width: width without padding.
+        ground: background colour, RGB.
+        bright: brightness of the background, 0 to 255.
     """
 
     rows: PictureRows
@@ -59,12 +59,12 @@ class TiledPicture:
 
     @property
     def tiles(self) -> tuple[int, int]:
-        """Rows and columns of tiles."""
+        """Return the numbers of rows and columns of tiles."""
         return self.rows.grey.shape[0] // TILE_PX, self.rows.grey.shape[1] // TILE_PX
 
 
 def tile_picture(pixels: Pixels, width: int, like: TiledPicture | None = None) -> TiledPicture:
-    """The picture with as many columns as `width`, or more, take; quicker where it is `like` another."""
+    """Pad the picture to at least `width` columns; faster where it equals the picture `like`."""
     height, own = pixels.shape[:2]
     ground = background_of(pixels)
     size = (_whole(height), _whole(max(width, own)))
@@ -79,7 +79,7 @@ def tile_picture(pixels: Pixels, width: int, like: TiledPicture | None = None) -
 
 
 def tile_rows(pixels: Pixels, like: PictureRows | None = None) -> PictureRows:
-    """The rows of a picture whose sides are whole tiles; what is `like` other rows is taken from them."""
+    """Convert a picture of whole tiles to rows; parts equal to `like` are shared with it."""
     grey = np.empty(pixels.shape[:2], np.uint8)
     step = CHUNK_TILES * TILE_PX
     for first in range(0, len(pixels), step):
@@ -92,7 +92,7 @@ def tile_rows(pixels: Pixels, like: PictureRows | None = None) -> PictureRows:
 
 
 def background_of(pixels: Pixels) -> tuple[int, int, int]:
-    """The commonest colour of a sample of the pixels, RGB."""
+    """Return the commonest colour of a sample of the pixels, RGB."""
     height, width = pixels.shape[:2]
     few = pixels[:: max(1, height // 150) | 1, :: max(1, width // 150) | 1].reshape(-1, 3)
     keys = (few >> 2).astype(np.int32) @ np.array([1 << 12, 1 << 6, 1], np.int32)
@@ -102,7 +102,7 @@ def background_of(pixels: Pixels) -> tuple[int, int, int]:
 
 
 def chunks(rows: int) -> Iterator[tuple[int, int]]:
-    """Parts of so many rows of tiles, from the top to the bottom."""
+    """Yield half-open ranges of several rows of tiles, from top to bottom."""
     for first in range(0, rows, CHUNK_TILES):
         yield first, min(first + CHUNK_TILES, rows)
 
@@ -116,11 +116,11 @@ _NEAR_SCALE = 0.01
 
 
 def fit_widths(seen: Pixels, shown: Pixels) -> tuple[TiledPicture, TiledPicture]:
-    """Both as sheets of one width.
+    """Bring both pictures to a common width.
 
-    Where one is as many times as wide as screens have pixels for one of CSS, and about as many times as
-    high, it is scaled down. Else the narrower one is set on its ground: what the other has there is
-    lost, or added.
+    When one is larger by a device pixel ratio in width, and about as much in height, it is scaled
+    down. Else the narrower one is padded with its background: content of the other there is lost,
+    or added.
     """
     seen, shown = _scaled(seen, shown), _scaled(shown, seen)
     width = max(seen.shape[1], shown.shape[1])

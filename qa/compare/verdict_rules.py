@@ -1,9 +1,12 @@
 """Rules and thresholds that turn comparison figures into a verdict. Pure.
 
-A page is broken when a reader is not shown what the visitor saw: its matter is gone, hidden or another.
-What a page changes by itself from one visit to the next, and a strip or a banner beside it, is no fault.
-Each rule is a bound on one figure, set on labelled pairs where the gap between those that are broken
-and those that are not is widest: docs/decisions/025-what-counts-as-broken.md.
+A page is broken when a reader does not get what the visitor saw: its content is gone, hidden or
+other
+content. Changes that a page makes by itself between visits, and a strip or a banner beside it, are
+no
+fault. Each rule is a bound on one figure, set on labelled pairs in the middle of the widest gap
+between
+broken pages and others: docs/decisions/025-what-counts-as-broken.md.
 """
 
 from collections.abc import Iterator
@@ -29,18 +32,18 @@ _NOTHING = 0.005  # so little is not worth a word
 
 @dataclass(frozen=True, slots=True)
 class VerdictThresholds:
-    """Where doubt begins and where a page is broken; areas are in screens, other figures shares.
+    """Bounds of broken and doubtful pages; areas are in screens, other figures are shares.
 
     Attributes:
-        lost: of what was drawn, what is not drawn any more.
-        changed: of what was drawn, what has something else in its place.
-        harm: both together.
-        rewritten: of the text, what has other text in its place; where the words are not known.
-        wall: the area of what lies over the page.
-        emptied: the area of places where there was something, most of it drawn, and now is one colour.
-        kept: of the words, those that must be there.
-        parts: the least score of the parts.
-        doubt: how much of a bound makes a page doubtful.
+        lost: share of the content that is not drawn any more.
+        changed: share of the content that has other content in its place.
+        harm: sum of both.
+        rewritten: share of the text that has other text in its place; where the words are unknown.
+        wall: area of an overlay over the page.
+        emptied: area of places that had content in most tiles and now have one colour.
+        kept: least share of the words.
+        parts: least score of the parts.
+        doubt: share of a bound from which a page is doubtful.
     """
 
     lost: float = 0.12
@@ -68,13 +71,13 @@ _NOT_QUITE = 0.99  # of a bound
 
 @dataclass(frozen=True, slots=True)
 class CopyJudgement:
-    """What to think of a copy.
+    """Judgement of a copy.
 
     Attributes:
         verdict: UNCHECKED when nothing was compared.
-        score: the least of the comparisons' scores; None when nothing was compared.
-        faults: what is wrong, each once; those of a doubtful page are possible ones.
-        reason: a sentence or two for people; empty when all is well.
+        score: the lowest score of the comparisons; None when nothing was compared.
+        faults: faults, each once; those of a doubtful page are possible ones.
+        reason: a sentence or two for users; empty for a good copy.
     """
 
     verdict: QaVerdict
@@ -84,48 +87,48 @@ class CopyJudgement:
 
 
 class PictureFigures(Protocol):
-    """The figures of a `qa.compare.picture_comparison.PictureComparison` that a judgement rests on."""
+    """Figures of a `qa.compare.picture_comparison.PictureComparison` that a judgement uses."""
 
     @property
     def score(self) -> float:
-        """How much of what was drawn is still drawn and alike."""
+        """Return the share of the drawn content that is unchanged."""
 
     @property
     def lost(self) -> float:
-        """Share of what was drawn that is not drawn any more."""
+        """Return the share of the drawn content that is not drawn any more."""
 
     @property
     def changed(self) -> float:
-        """Share of what was drawn that has something else in its place."""
+        """Return the share of the drawn content that has other content in its place."""
 
     @property
     def recoloured(self) -> float:
-        """Share of what was drawn that has the same lines in other colours; part of `changed`."""
+        """Return the share of the drawn content with the same lines in other colours, part of `changed`."""
 
     @property
     def rewritten(self) -> float:
-        """Share of the text that has other text in its place."""
+        """Return the share of the text that has other text in its place."""
 
     @property
     def blank(self) -> bool:
-        """Whether nothing is drawn where something was."""
+        """Return whether only the shown picture is blank."""
 
     @property
     def seen_blank(self) -> bool:
-        """Whether nothing was drawn at capture."""
+        """Return whether the picture of the capture is blank."""
 
     @property
     def size_seen(self) -> tuple[int, int]:
-        """Width and height in pixels."""
+        """Return width and height in pixels."""
 
     @property
     def regions(self) -> tuple[DamageRegion, ...]:
-        """Where the pictures differ, the worst first."""
+        """Return the differing regions, the worst first."""
 
 
 @dataclass(frozen=True, slots=True)
 class _RuleFinding:
-    """A rule that was broken, or nearly; `weight` is 1 at the bound."""
+    """Rule that was violated, or nearly; `weight` is 1 at the bound."""
 
     fault: PlaybackFault
     weight: float
@@ -139,7 +142,7 @@ def judge_copy(
     *,
     bounds: VerdictThresholds = THRESHOLDS,
 ) -> CopyJudgement:
-    """What to think of a copy, of whatever could be compared; None: that could not be."""
+    """Judge a copy by the available comparisons; None: not available."""
     compared = [each.score for each in (picture, text, resources) if each is not None]
     if not compared:
         return CopyJudgement(QaVerdict.UNCHECKED, None, (), "Nothing could be compared.")
@@ -187,7 +190,7 @@ def _findings(
 def _of_picture(
     picture: PictureFigures, bounds: VerdictThresholds, *, words_known: bool
 ) -> Iterator[_RuleFinding]:
-    """What the picture says."""
+    """Yield the findings of the picture."""
     if picture.blank:
         yield _RuleFinding(PlaybackFault.BLANK, 2.0, "Nothing is drawn where the page was.")
         return
@@ -234,7 +237,7 @@ def _of_changes(
     recoloured: float,
     bounds: VerdictThresholds,
 ) -> Iterator[_RuleFinding]:
-    """What of the page is something else; what has other colours can be read, and is only doubtful."""
+    """Yield the findings of changed content; recoloured content is readable, so only doubtful."""
 
     def weight(changed: float) -> float:
         return max(_weight(changed, bounds.changed), _weight(lost + changed, bounds.harm))
@@ -252,9 +255,9 @@ def _of_changes(
 
 
 def _is_slide(picture: PictureFigures, text: TextComparison) -> bool:
-    """Whether all that differs is one place with another picture in it, and every word is there.
+    """Return whether the only difference is one place with another picture, with every word kept.
 
-    So it is with a carousel or a film; pictures alone cannot tell it from another page.
+    This is typical of a carousel or a film; pictures alone cannot distinguish it from another page.
     """
     if text.words_seen < _WORDS_OF_PAGE or text.kept < _ALL_KEPT or picture.blank:
         return False
@@ -274,13 +277,13 @@ def _doubted(finding: _RuleFinding) -> _RuleFinding:
 
 
 def _rest(picture: PictureFigures, excused: list[DamageRegion]) -> float:
-    """Share of the harm that is beside what is excused."""
+    """Return the share of the harm outside the excused regions."""
     harm = picture.lost + picture.changed
     return 1 - min(sum(each.share for each in excused) / harm, 1.0) if harm > _NOTHING else 0.0
 
 
 def _excused(picture: PictureFigures) -> list[DamageRegion]:
-    """What a page's own changes are, by their shape: advertisements, strips at the edges of a screen."""
+    """Return regions that have the shape of a page's own changes: advertisements, edge strips."""
     ads = [
         each
         for each in picture.regions
@@ -318,12 +321,12 @@ def _emptied(region: DamageRegion, screen: float) -> bool:
 
 
 def _screen(size: tuple[int, int]) -> float:
-    """The area of what a screen shows of a picture."""
+    """Return the area of a screen in pixels of the picture."""
     return max(size[0] * _screen_height(size), 1.0)
 
 
 def _screen_height(size: tuple[int, int]) -> int:
-    """How many rows of a picture a screen shows."""
+    """Return the height of a screen in rows of the picture."""
     shape = SCREEN_SHAPE if size[0] > _PHONE_PX else _PHONE_SHAPE
     return min(size[1], round(size[0] * shape))
 
