@@ -43,7 +43,7 @@ from bench.playback_client import Client
 from bench.proxy import HOST, child, our_proxy, settings
 from bench.proxy_client import Client as ProxyClient
 from core.timestamps import timestamp14
-from playback.playback_server import find_replay_python
+from playback.replay.full.pywb_environment import find_pywb_python
 from tests.playback.conftest import CollectionBuilder, png
 from tests.services.ports import free_port
 
@@ -139,7 +139,7 @@ class Server:
 @contextmanager
 def ours(folder: Path) -> Iterator[Server]:
     """Replay, one process and its makers."""
-    command = [str(find_replay_python()), "-m", "playback.replay", "--collection", str(folder)]
+    command = [sys.executable, "-m", "playback.replay", "--collection", str(folder)]
     command += ["--front-origin", "http://front.example"]
     with _started(command) as process:
         assert process.stdout is not None
@@ -151,7 +151,7 @@ def ours(folder: Path) -> Iterator[Server]:
 def stock(folder: Path) -> Iterator[Server]:
     """Stock pywb, one process."""
     port = free_port()
-    command = [str(find_replay_python()), "-c", _WAYBACK, "-p", str(port), "-b", "127.0.0.1"]
+    command = [str(find_pywb_python()), "-c", _WAYBACK, "-p", str(port), "-b", "127.0.0.1"]
     with _started([*command, "-d", str(folder)]) as process:
         while process.poll() is None:
             try:

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 import gevent
 
 from core.clock import SystemClock
+from core.errors import UnavailableError
 from core.layout import Layout
 from playback.access.control import AccessControl
 from playback.access.decision_store import OffloadedStore, open_decisions
@@ -30,11 +31,12 @@ from playback.replay.archive import CaptureArchive
 from playback.replay.capture_lookup import Beyond, CaptureLookup, call_inline
 from playback.replay.file_cache import FileCache
 from playback.replay.full.full_copies import with_full
+from playback.replay.full.pywb_environment import find_pywb_python, pywb_version
 from playback.replay.header_gate import Policy
 from playback.replay.memory_cache import MadeCache
 from playback.replay.replay_context import PerRequestStore, ReplayContext, ReplayLimits
 from playback.replay.replay_server import MOST_CONNECTIONS, ReplayServer, call_on_eof
-from playback.replay.sanitizer_pool import MakerPool
+from playback.replay.sanitizer_pool import MakerPool, rewriter_command, sanitizer_command
 from playback.replay.wsgi_app import Replay
 from warc.index.database import INDEX_URL, PersistentSqliteDatabase, open_database
 from warc.index.outback import CAPTURES_INDEX, OutbackCdx, parse_outback_url
@@ -65,7 +67,8 @@ def main() -> None:
     )
     index = CaptureLookup(database, permits=permits, call=call, beyond=_beyond())
     limits = ReplayLimits(window=timedelta(days=options.window_days))
-    makers = MakerPool(options.makers, deadline_s=options.deadline_s)
+    makers = MakerPool(options.makers, sanitizer_command(options.deadline_s))
+    rewriters = _rewriters(options)
     server = ReplayServer(_address(options), most=_most_connections())
     context = ReplayContext(
         index,
@@ -85,7 +88,8 @@ def main() -> None:
             options.front_origin, _hosts(options.host, server.port, options.origin), options.fonts
         ),
     )
-    server.application = with_full(server.application, context, options.full_origin)
+    if rewriters is not None:
+        server.application = with_full(server.application, context, options.full_origin, rewriters)
     server.before_each = decisions.begin
     for name in (signal.SIGTERM, signal.SIGINT):
         gevent.signal_handler(name, server.stop)
@@ -97,8 +101,22 @@ def main() -> None:
         server.serve_forever()
     finally:
         makers.close()
+        if rewriters is not None:
+            rewriters.close()
         decisions.close()
         database.close()
+
+
+def _rewriters(options: argparse.Namespace) -> MakerPool | None:
+    """Return the makers of the environment with pywb, or None without the level `full`."""
+    if not options.full_origin:
+        return None
+    try:
+        python = options.full_python or find_pywb_python()
+        pywb_version(python)
+    except UnavailableError as error:
+        sys.exit(str(error))
+    return MakerPool(options.makers, rewriter_command(python, options.deadline_s))
 
 
 def _beyond() -> Beyond | None:
@@ -138,6 +156,11 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument(
         "--full-origin", default="", help="https://*.copies.example: where copies run scripts"
+    )
+    parser.add_argument(
+        "--full-python",
+        type=Path,
+        help="a Python with pywb, for --full-origin; default: $WEBOID_REPLAY_PYTHON, .venv-replay",
     )
     parser.add_argument(
         "--unscanned",

@@ -1,9 +1,9 @@
 """Payload reader for the malware scanner: entry point of its process.
 
-What is archived is hostile to whoever unpacks it, and Brotli is known here only. So the scanner asks
-this process: a line of JSON that names a record one way; the other way a line of JSON, followed by the
-bodies whose sizes it tells. Nothing but closed or open WARCs inside ``archive/`` is opened (P-20), and
-never more than the limit is held.
+Archived content can attack the program that unpacks it, so the scanner reads it through this process.
+A request is a line of JSON that names a record; the answer is a line of JSON with the sizes of the
+bodies, then the bodies. Only closed or open WARCs inside ``archive/`` are opened (P-20), and memory use
+is bounded by the limit of the request.
 
     > {"filename": "…", "offset": 0, "length": 99, "url": "https://…", "type": "response", "limit": 25000000}
     < {"sizes": [812, 411]}           the content, then the body as it is stored where that differs

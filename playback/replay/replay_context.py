@@ -72,9 +72,6 @@ class PerRequestStore:
         self._store.close()
 
 
-# In the replay environment only, where mypy does not run.
-
-
 CHARSET = re.compile(r"charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
 _META_CHARSET = re.compile(
     rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE
@@ -166,7 +163,8 @@ def maker_version() -> str:
     for path in (*sorted(replay.rglob("*.[pj][ys]")), *readers):
         code.update(path.read_bytes())
     libraries = [
-        f"{name} {version(name)}" for name in ("nh3", "tinycss2", "webencodings", "pypdfium2")
+        f"{name} {version(name)}"
+        for name in ("nh3", "tinycss2", "webencodings", "pypdfium2", "resvg-py", "pillow", "brotli")
     ]
     return f"{code.hexdigest()} {libraries}"
 

@@ -1,24 +1,21 @@
-"""Pool of maker processes that sanitise under limits of time and memory (P-21).
+"""Pools of maker processes, which sanitise and rewrite within limits of time and memory (P-21).
 
-A parser's time can grow with the square of what it reads, and a thread cannot be taken its
-interpreter lock away. So hostile documents are read by makers: processes that hold nothing, end by
-the kernel's hand when a job takes too long or too much, and are replaced.
+The time of a parser can grow with the square of its input, and Python cannot interrupt a thread. So
+hostile documents are read by makers: processes without any other state, which the kernel ends when a job
+exceeds its time or memory, and which are then replaced (`playback.replay.maker_process`).
 
-Between the two goes, each way, a frame: four bytes of length, then a job as JSON one way, the made
-bytes the other way.
+Makers that sanitise run on the same interpreter as replay. Those of the level `full` run on the
+interpreter of the environment with pywb.
 """
 
 import base64
 import json
-import resource
-import signal
-import struct
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import gevent
 from gevent.lock import BoundedSemaphore
@@ -27,25 +24,42 @@ from gevent.subprocess import PIPE, Popen
 
 from core.errors import MakingFailedError, OverloadedError, PermanentError
 from playback.access.levels import DEFAULT_LEVEL, Level
-from playback.replay.full.text_rewriter import RewriteJob, rewrite
+from playback.replay.full.text_rewriter import RewriteJob, WombatJob
+from playback.replay.maker_process import read_frame, run_jobs, write_frame
 from playback.replay.sanitizer.css_filter import filter_sheet
 from playback.replay.sanitizer.html_document import sanitise_document
 from playback.replay.sanitizer.rasterizer import draw_pdf_page, mask, raster, read_pdf
 from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
 
-_LENGTH = struct.Struct(">I")
-_MOST_MEMORY_BYTES = 2_000_000_000
 _LARGE = 500_000  # bytes or characters of a job from which on it is a large one
 _MOST_WAITING = 48  # jobs, which hold nothing but their connection
 _MOST_WAITING_LARGE = 8
 _LONGEST_WAIT_S = 20.0
 _DRAWING_S = 3.0  # drawing is quick, but for what was made to be slow
 _ROOT = Path(__file__).resolve().parents[2]
-# As where replay itself is started: our packages come last on the path, and nothing else joins it.
-_BOOTSTRAP = (
-    "import sys; sys.path.append({root!r});"
-    " from playback.replay.sanitizer_pool import run_maker; run_maker({deadline!r})"
-)
+
+
+def sanitizer_command(deadline_s: float) -> list[str]:
+    """Return the command of a maker that sanitises."""
+    code = f"from playback.replay.sanitizer_pool import run_maker; run_maker({deadline_s!r})"
+    return [sys.executable, "-P", "-c", code]
+
+
+def rewriter_command(python: Path, deadline_s: float) -> list[str]:
+    """Return the command of a maker that rewrites with pywb, for the level `full`.
+
+    The project is not installed in the environment with pywb: its packages come last on the path, so
+    that they hide none of that environment, and ``-I`` keeps PYTHONPATH and the working directory out.
+
+    Args:
+        python: the interpreter of the environment with pywb.
+        deadline_s: time limit of a job.
+    """
+    code = (
+        f"import sys; sys.path.append({str(_ROOT)!r});"
+        f" from playback.replay.full.text_rewriter import run_rewriter; run_rewriter({deadline_s!r})"
+    )
+    return [str(python), "-I", "-c", code]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +108,7 @@ class PdfJob:
     page: int = 0
 
 
-Job = PdfJob | DocumentJob | SheetJob | RasterJob | RewriteJob
+Job = PdfJob | DocumentJob | SheetJob | RasterJob | RewriteJob | WombatJob
 Make = Callable[[Callable[[], Job]], bytes]
 
 
@@ -105,21 +119,21 @@ class MakerPool:
     waiting jobs none is accepted.
 
     Args:
-        count: how many there are, and so how many jobs are done at once.
-        deadline_s: how long a job may take.
-        most_waiting: how many jobs may wait for a maker.
-        longest_wait_s: how long one may wait.
+        count: number of makers, and so of jobs done at once.
+        command: starts a maker.
+        most_waiting: number of jobs that may wait for a maker.
+        longest_wait_s: longest wait of a job.
     """
 
     def __init__(
         self,
         count: int,
+        command: list[str],
         *,
-        deadline_s: float,
         most_waiting: int = _MOST_WAITING,
         longest_wait_s: float = _LONGEST_WAIT_S,
     ) -> None:
-        self._makers = [_MakerProcess(deadline_s) for _ in range(count)]
+        self._makers = [_MakerProcess(command) for _ in range(count)]
         self._free: Queue[_MakerProcess] = Queue()
         for maker in self._makers:
             self._free.put(maker)
@@ -195,9 +209,8 @@ class MakerPool:
 class _MakerProcess:
     """One process, started at once and again after it ended."""
 
-    def __init__(self, deadline_s: float) -> None:
-        code = _BOOTSTRAP.format(root=str(_ROOT), deadline=deadline_s)
-        self._command = [sys.executable, "-I", "-c", code]
+    def __init__(self, command: list[str]) -> None:
+        self._command = command
         self._process: Any = None
         self._start()
 
@@ -206,8 +219,8 @@ class _MakerProcess:
             self._start()
         process = self._process
         try:
-            _write_frame(process.stdin, _to_json(job))
-            made = _read_frame(process.stdout)
+            write_frame(process.stdin, _to_json(job))
+            made = read_frame(process.stdout)
         except OSError:
             made = None
         except gevent.GreenletExit:  # the connection's greenlet is killed: the frame is lost
@@ -231,21 +244,8 @@ class _MakerProcess:
 
 
 def run_maker(deadline_s: float) -> None:
-    """Do the jobs that come on stdin until it ends; the body of a maker's process."""
-    resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY_BYTES, _MOST_MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # The kernel itself ends the process: a handler in Python would wait for the parser to return.
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; replay decides
-    while (frame := _read_frame(sys.stdin.buffer)) is not None:
-        job = json.loads(frame)
-        is_drawing = "scale" in job
-        signal.setitimer(
-            signal.ITIMER_REAL, min(deadline_s, _DRAWING_S) if is_drawing else deadline_s
-        )
-        made = _do(job)
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        _write_frame(sys.stdout.buffer, made)
+    """Do the jobs that arrive on stdin until it ends; body of a maker process."""
+    run_jobs(_do, lambda job: min(deadline_s, _DRAWING_S) if "scale" in job else deadline_s)
 
 
 def _do(job: dict[str, Any]) -> bytes:
@@ -258,8 +258,6 @@ def _do(job: dict[str, Any]) -> bytes:
     if "pdf" in job:
         data = base64.b64decode(job["pdf"])
         return draw_pdf_page(data, job["page"]) if job["page"] else read_pdf(data)
-    if "origin" in job:
-        return rewrite(RewriteJob(**job))
     rewriter = ReplayUrlRewriter(**job["rewriter"])
     if "data" in job:
         text = filter_sheet(job["data"].encode("latin-1"), job["charset"], rewriter)
@@ -277,7 +275,9 @@ def _size_of(job: Job) -> int:
         return len(job.text)
     if isinstance(job, PdfJob):
         return len(job.pdf)
-    return len(job.body if isinstance(job, RewriteJob) else job.data)
+    if isinstance(job, RewriteJob):
+        return len(job.body)
+    return 0 if isinstance(job, WombatJob) else len(job.data)
 
 
 def _to_json(job: Job) -> bytes:
@@ -287,25 +287,3 @@ def _to_json(job: Job) -> bytes:
     if isinstance(job, SheetJob | RasterJob):
         values["data"] = job.data.decode("latin-1")
     return json.dumps(values).encode()
-
-
-def _write_frame(stream: BinaryIO, data: bytes) -> None:
-    stream.write(_LENGTH.pack(len(data)) + data)
-    stream.flush()
-
-
-def _read_frame(stream: BinaryIO) -> bytes | None:
-    """The next frame; None when the stream ends before it is whole."""
-    head = _read_exactly(stream, _LENGTH.size)
-    return None if head is None else _read_exactly(stream, _LENGTH.unpack(head)[0])
-
-
-def _read_exactly(stream: BinaryIO, size: int) -> bytes | None:
-    parts: list[bytes] = []
-    while size > 0:
-        part = stream.read(min(size, 1_000_000))
-        if not part:
-            return None
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)

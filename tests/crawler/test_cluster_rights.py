@@ -32,7 +32,6 @@ from playback.access.decision_store import open_decisions
 from playback.access.level_store import LevelStore
 from playback.access.level_targets import target_of
 from playback.access.levels import LevelActor
-from playback.playback_server import find_replay_python
 from playback.web.rate_limits import SharedBuckets
 from tests.proxy.conftest import records
 from tests.services.ports import free_port
@@ -390,7 +389,7 @@ def test_the_front_tells_what_waits_and_replay_plays_with_rights_to_read(parts: 
         folder,
         parts.environment(WEBOID_DATABASE=WRITE, WEBOID_FRONTIER="frontier-read"),
     )
-    playing = [str(find_replay_python()), "-m", "playback.replay", collection, "--keep-running"]
+    playing = [sys.executable, "-m", "playback.replay", collection, "--keep-running"]
     origins = (f"--front-origin={front_at}", f"--origin={replay_at}")
     replay = Member(
         "replay",

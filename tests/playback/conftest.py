@@ -14,6 +14,7 @@ import shutil
 import socket
 import sqlite3
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -54,7 +55,7 @@ from warc.index.protocol import QualityRow, columns, quality_row
 from warc.index.schema import CAPTURES_DDL
 
 ROOT = Path(__file__).parents[2]
-REPLAY_PYTHON = ROOT / ".venv-replay" / "bin" / "python"
+PYWB_PYTHON = ROOT / ".venv-replay" / "bin" / "python"
 NOW = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 FRONT = "http://front.test"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -397,8 +398,8 @@ class ReplayProcess:
 
 @contextlib.contextmanager
 def running_replay(root: Path, front_origin: str = FRONT, *options: str) -> Iterator[ReplayProcess]:
-    """The real replay in its own environment, until the block ends."""
-    command = [str(REPLAY_PYTHON), "-m", "playback.replay", "--collection", str(root)]
+    """Run the real replay until the block ends."""
+    command = [sys.executable, "-m", "playback.replay", "--collection", str(root)]
     with subprocess.Popen(
         [*command, "--front-origin", front_origin, *options],
         cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -561,10 +562,10 @@ def collection(tmp_path: Path) -> Iterator[CollectionBuilder]:
 
 @pytest.fixture(scope="session")
 def in_replay() -> Iterator[Callable[[str, list[object]], str]]:
-    """Calls a function of `tests/playback/replay_calls.py` inside the replay environment."""
+    """Call a function of `tests/playback/replay_calls.py` in a process of its own."""
     script = Path(__file__).with_name("replay_calls.py")
     with subprocess.Popen(
-        [str(REPLAY_PYTHON), str(script)],
+        [sys.executable, str(script)],
         cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip

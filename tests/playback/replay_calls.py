@@ -1,4 +1,4 @@
-"""Runs inside the replay environment: one JSON line in, one out, until stdin ends."""
+"""Process that calls functions of the sanitiser: one JSON line in, one out, until stdin ends."""
 
 import base64
 import json
@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import brotli
-from pywb.utils.canonicalize import canonicalize
 
 from core.errors import PermanentError
 from playback.access.levels import Level
@@ -109,10 +108,6 @@ def raster_svg(data: str, options: dict[str, Any]) -> str:
     return base64.b64encode(drawn).decode()
 
 
-def pywb_key(url: str) -> str:
-    return str(canonicalize(url))
-
-
 def main() -> None:
     calls = {
         each.__name__: each
@@ -129,7 +124,6 @@ def main() -> None:
             declarations,
             style_both,
             declarations_both,
-            pywb_key,
             raster_svg,
         )
     }

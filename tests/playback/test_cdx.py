@@ -24,7 +24,7 @@ from playback.web import cdx_query, cdx_server
 from playback.web.cdx_query import parse_query, resume_key
 from playback.web.machine_api import MachineAccess
 from tests.examples import examples
-from tests.playback.conftest import NOW, REPLAY_PYTHON, ROOT, Reply, Served, png
+from tests.playback.conftest import NOW, PYWB_PYTHON, ROOT, Reply, Served, png
 from warc.index.queries import CaptureQueries, IndexPosition, KeyRange, TimeRange
 
 pytestmark = pytest.mark.playback
@@ -77,7 +77,7 @@ query = CDXQuery({"url": sys.argv[2], "closest": sys.argv[3]})
 print(json.dumps([dict(each) for each in source.load_index(query.params)]))
 """
     done = subprocess.run(
-        [REPLAY_PYTHON, "-c", program, f"cdx+{served.front}/cdx", f"{site}/a?b=1&c=2", times[4]],
+        [PYWB_PYTHON, "-c", program, f"cdx+{served.front}/cdx", f"{site}/a?b=1&c=2", times[4]],
         capture_output=True, text=True, check=True, cwd=ROOT, timeout=60,
     )  # fmt: skip
     found = json.loads(done.stdout)

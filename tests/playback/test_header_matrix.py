@@ -5,6 +5,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,7 +23,6 @@ from playback.web.page_renderer import security_headers
 from tests.playback.conftest import (
     FRONT,
     NOW,
-    REPLAY_PYTHON,
     ROOT,
     CollectionBuilder,
     ReplayProcess,
@@ -316,7 +316,7 @@ class _Evil:
 def evil() -> Iterator[_Evil]:
     """Replay's own server and gate around an application that says everything it should not."""
     with subprocess.Popen(
-        [str(REPLAY_PYTHON), str(Path(__file__).with_name("evil_application.py"))],
+        [sys.executable, str(Path(__file__).with_name("evil_application.py"))],
         cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
     ) as process:  # fmt: skip
         assert process.stdin is not None

@@ -16,8 +16,10 @@ import pytest
 
 from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
-from playback.playback_server import ServerOrigins, find_replay_python, serve
-from tests.playback.conftest import ROOT, CollectionBuilder, serving
+from core.timestamps import timestamp14
+from playback.playback_server import ServerOrigins, serve
+from playback.replay.full.pywb_environment import find_pywb_python
+from tests.playback.conftest import NOW, ROOT, CollectionBuilder, fetch, serving
 from tests.services.ports import free_port
 
 pytestmark = pytest.mark.playback
@@ -26,6 +28,7 @@ _SERVE = """
 import asyncio, sys
 from pathlib import Path
 from core.layout import Layout
+from core.timestamps import timestamp14
 from playback.playback_server import serve
 def say(origin): print(origin, flush=True)
 asyncio.run(serve(Layout(Path(sys.argv[1])), replay_port=int(sys.argv[2]), on_ready=say))
@@ -107,24 +110,39 @@ def test_a_dead_replay_is_started_again_on_its_port(collection: CollectionBuilde
             assert time.monotonic() < gave_up
 
 
-async def test_without_a_replay_environment_it_says_what_to_run(
+async def test_the_level_full_without_pywb_says_what_to_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A named Python that is not there is not replaced by a guess."""
     monkeypatch.setenv("WEBOID_REPLAY_PYTHON", str(tmp_path / "python"))
 
-    with pytest.raises(UnavailableError, match="make setup"):
-        await serve(Layout(tmp_path))
+    with pytest.raises(UnavailableError, match="make setup-full"):
+        await serve(Layout(tmp_path), full="local")
+
+
+def test_the_levels_up_to_images_need_no_pywb(
+    collection: CollectionBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Replay and its makers run on the interpreter of the server itself."""
+    monkeypatch.setenv("WEBOID_REPLAY_PYTHON", "/nowhere/python")
+    url = "https://without-pywb.example/"
+    collection.page(url, "<p>Words <b>in bold</b>", at=NOW)
+
+    with serving(collection) as served:
+        copy = fetch(served.replay, f"/c/{timestamp14(NOW)}/{url}")
+
+    assert copy.status == 200
+    assert "<b>in bold</b>" in copy.text
 
 
 async def test_a_replay_that_does_not_start_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An interpreter without pywb ends at once; so does serving."""
+    """Replay ends at once when the interpreter for the level `full` has no pywb; so does serving."""
     monkeypatch.setenv("WEBOID_REPLAY_PYTHON", "/bin/false")
 
     with pytest.raises(UnavailableError, match="did not start"):
-        await serve(Layout(tmp_path))
+        await serve(Layout(tmp_path), full="local")
 
 
 async def test_a_taken_port_is_reported(tmp_path: Path) -> None:
@@ -148,8 +166,8 @@ async def test_front_and_replay_never_share_an_origin(tmp_path: Path) -> None:
 async def test_a_front_alone_leaves_the_copies_to_another_replay(
     collection: CollectionBuilder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a cluster each is a service of its own; none is started here, so none need be installed."""
-    monkeypatch.setenv("WEBOID_REPLAY_PYTHON", "/bin/false")
+    """In a cluster each is a service of its own, so that no replay is started here."""
+    monkeypatch.setattr(sys, "executable", "/bin/false")
     port = free_port()
     origins = ServerOrigins(front=f"http://127.0.0.1:{port}", replay="http://copies.example")
     ready: asyncio.Queue[str] = asyncio.Queue()
@@ -180,9 +198,9 @@ async def test_a_front_alone_needs_to_know_where_the_copies_are(tmp_path: Path) 
         await serve(Layout(tmp_path), with_replay=False)
 
 
-def test_the_replay_environment_is_found_beside_the_project() -> None:
-    """Nothing has to be set where `make setup` has run."""
-    assert find_replay_python() == ROOT / ".venv-replay" / "bin" / "python"
+def test_pywb_is_found_beside_the_project() -> None:
+    """Nothing has to be set where `make setup-full` has run."""
+    assert find_pywb_python() == ROOT / ".venv-replay" / "bin" / "python"
 
 
 def _command(pid: int) -> str:

@@ -3,6 +3,7 @@
 import os
 import socket
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,7 +15,6 @@ from playback.replay.header_gate import Policy, fixed_headers
 from tests.playback.conftest import (
     FRONT,
     NOW,
-    REPLAY_PYTHON,
     ROOT,
     Archived,
     CollectionBuilder,
@@ -297,7 +297,7 @@ def test_kept_alive_connections_do_not_wait(archived: Archived, site: str) -> No
 def test_an_origin_that_could_widen_the_policy_is_refused(tmp_path: Path, origin: str) -> None:
     """The front's origin stands in the content policy, word for word."""
     done = subprocess.run(
-        [str(REPLAY_PYTHON), "-m", "playback.replay", "--collection", str(tmp_path),
+        [sys.executable, "-m", "playback.replay", "--collection", str(tmp_path),
          f"--front-origin={origin}"],
         cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip

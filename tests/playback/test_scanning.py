@@ -18,6 +18,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
+import brotli
 import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given, settings
@@ -44,7 +45,7 @@ from playback.access.holds import (
     verdict_of,
 )
 from playback.access.malware_scan import CollectionScan, PayloadReader, ScanProgress
-from tests.playback.conftest import NOW, REPLAY_PYTHON, ROOT, CollectionBuilder, running_replay
+from tests.playback.conftest import NOW, ROOT, CollectionBuilder, running_replay
 from tests.services.clamav import EICAR, ClamdServer
 from warc.index.database import open_database
 from weboid.cli.main import weboid
@@ -85,7 +86,7 @@ def scanned(
             database,
             store,
             ClamdClient(parse_clamd_address(clamd.address)),
-            partial(PayloadReader, REPLAY_PYTHON, layout),
+            partial(PayloadReader, layout),
             lambda: NOW,
             most_bytes=most,
             signatures=clamd.signatures,
@@ -101,12 +102,10 @@ def zipped(content: bytes) -> bytes:
         return buffer.getvalue()
 
 
-def brotli(content: bytes) -> bytes:
-    """The content in Brotli, which only the replay environment knows."""
-    code = "import brotli, sys; sys.stdout.buffer.write(brotli.compress(sys.stdin.buffer.read()))"
-    return subprocess.run(
-        [str(REPLAY_PYTHON), "-c", code], input=content, capture_output=True, check=True
-    ).stdout
+def brotlied(content: bytes) -> bytes:
+    """Return the content in Brotli."""
+    compressed: bytes = brotli.compress(content)
+    return compressed
 
 
 def chunked(content: bytes) -> bytes:
@@ -125,8 +124,8 @@ def test_malware_is_found_however_it_was_sent(
         "page": (b"<p>" + EICAR + b"</p>", ()),
         "chunks": (chunked(EICAR), (("Transfer-Encoding", "chunked"),)),
         "gzip": (gzip.compress(EICAR, mtime=0), (("Content-Encoding", "gzip"),)),
-        "br": (brotli(EICAR + b"." * 300), (("Content-Encoding", "br"),)),
-        "both": (gzip.compress(brotli(EICAR), mtime=1), (("Content-Encoding", "br, gzip"),)),
+        "br": (brotlied(EICAR + b"." * 300), (("Content-Encoding", "br"),)),
+        "both": (gzip.compress(brotlied(EICAR), mtime=1), (("Content-Encoding", "br, gzip"),)),
         "untrue": (b" " + EICAR, (("Content-Encoding", "gzip"),)),
         "unknown": (b"  " + EICAR, (("Content-Encoding", "zstd"),)),
     }
@@ -304,7 +303,7 @@ def test_internal_error_over_one_payload_keeps_no_other_from_being_scanned(
             return super().scan(body)
 
     with closing(open_database(layout, "")) as database, closing(open_decisions(layout)) as store:
-        reader = partial(PayloadReader, REPLAY_PYTHON, layout)
+        reader = partial(PayloadReader, layout)
         address = parse_clamd_address(clamd.address)
         found = CollectionScan(database, store, Faulty(address), reader, lambda: NOW).run()
         said = [row["skipped"] for row in store.rows("SELECT skipped FROM verdicts", {})]
@@ -336,7 +335,7 @@ def test_what_was_found_before_the_daemon_died_is_kept(
     with ExitStack() as stack:
         database = stack.enter_context(closing(open_database(layout, "")))
         store = stack.enter_context(closing(open_decisions(layout)))
-        reader = partial(PayloadReader, REPLAY_PYTHON, layout)
+        reader = partial(PayloadReader, layout)
         address = parse_clamd_address(mortal.address)
         scan = CollectionScan(database, store, Dying(address), reader, lambda: NOW, jobs=1)
         with pytest.raises(UnavailableError):
@@ -474,7 +473,6 @@ def test_a_scan_that_watches_goes_on(collection: CollectionBuilder, mortal: Clam
     mortal.kill()
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
-        env={**os.environ, "WEBOID_REPLAY_PYTHON": str(REPLAY_PYTHON)},
     ) as process:  # fmt: skip
         assert process.stdout is not None
         assert process.stderr is not None

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from email.utils import format_datetime
-from functools import cache
 from html import escape
 from importlib import resources
 from urllib.parse import quote, urldefrag, urljoin, urlsplit
@@ -45,10 +44,12 @@ from playback.replay.full.text_rewriter import (
     SCRIPT_MODIFIERS,
     SCRIPT_TYPES,
     RewriteJob,
+    WombatJob,
     charset_of,
     kind_of,
 )
 from playback.replay.replay_context import ReplayContext, maker_version
+from playback.replay.sanitizer_pool import Make
 from playback.url_paths import LONGEST_URL, escape_url, is_web_url, page_path
 
 # What a browser makes a document of that may hold scripts.
@@ -137,6 +138,8 @@ _FRAMES = frozenset({"iframe", "frame", "object", "embed"})
 _PARTS = {"script": "js_", "style": "cs_", "image": "im_"}
 _BY_DESTINATION = {**_PARTS, "iframe": "if_", "frame": "fr_"}
 _SAFE = "!$&'()*+,/:;=?@[]~%-._"
+_OUR_SCRIPTS = {"full.js": "full.js", "module.js": "full_module.js", "worker.js": "full_worker.js"}
+_WOMBAT_SCRIPTS = frozenset({"wombat.js", "wombatWorkers.js"})
 _RANGE = re.compile(r"bytes=(\d{0,12})-(\d{0,12})")
 
 
@@ -162,21 +165,22 @@ class _PartRequest:
         return self.modifier in {"if_", "fr_"}
 
 
-def with_full(others: WSGIApplication, context: ReplayContext, pattern: str) -> WSGIApplication:
-    """What replay answers beside full copies, and full copies at their hosts.
+def with_full(
+    others: WSGIApplication, context: ReplayContext, pattern: str, rewrite: Make
+) -> WSGIApplication:
+    """Return the application that answers for full copies at their hosts, and `others` elsewhere.
 
     Args:
         others: what answers at all other hosts; it has its own gate.
         context: what every route works with.
-        pattern: the origins of full copies; empty: there are none.
+        pattern: the origins of full copies.
+        rewrite: makers of the environment with pywb.
 
     Raises:
         ConfigError: the origins, or the secret in the environment, will not do.
     """
-    if not pattern:
-        return others
     origins = FullOrigins(pattern, os.environ.get(FULL_SECRET, "").encode())
-    full = FullCopyServer(context, origins, FullPermission(context.levels))
+    full = FullCopyServer(context, origins, FullPermission(context.levels), rewrite)
     return dispatch_by_host(FullGate(full, FullPolicy(origins, context.front)), others, origins)
 
 
@@ -192,7 +196,11 @@ class FullCopyServer:
     """Answers for all hosts of full copies."""
 
     def __init__(
-        self, context: ReplayContext, origins: FullOrigins, permission: FullPermission
+        self,
+        context: ReplayContext,
+        origins: FullOrigins,
+        permission: FullPermission,
+        rewrite: Make,
     ) -> None:
         """Take what it works with.
 
@@ -200,10 +208,13 @@ class FullCopyServer:
             context: index, archive, limits.
             origins: which host is whose.
             permission: which pages may be shown in full; asked for each request.
+            rewrite: makers of the environment with pywb.
         """
         self._context = context
         self._origins = origins
         self._permission = permission
+        self._rewrite = rewrite
+        self._scripts: dict[str, FullAnswer] = {}
 
     def __call__(self, request: FullRequest) -> FullAnswer:
         """What is answered to one request."""
@@ -229,7 +240,7 @@ class FullCopyServer:
             address = f"{self._context.front}/full/{page.timestamp}/{escape_url(page.url)}"
             return FullAnswer(303, headers=(("Location", address),), ours=True)
         if request.target.startswith(STATIC_PATH):
-            return _static(request.target.removeprefix(STATIC_PATH))
+            return self._script(request.target.removeprefix(STATIC_PATH))
         asked = self._asked(request, page)
         # The page's own capture of the URL, else the nearest in time; good ones before errors.
         window = self._context.limits.window
@@ -346,7 +357,20 @@ class FullCopyServer:
         )
         place = (capture.digest, capture.url, capture.location.filename, capture.location.offset)
         key = ("full", place, asked.origin, asked.modifier, content_type, maker_version())
-        return self._context.made.get(key, lambda: self._context.make(lambda: job))
+        return self._context.made.get(key, lambda: self._rewrite(lambda: job))
+
+    def _script(self, name: str) -> FullAnswer:
+        """Return one of the scripts that are put into pages: ours, and wombat's."""
+        if name not in self._scripts:
+            if name in _OUR_SCRIPTS:
+                source = resources.files("playback.replay.full") / _OUR_SCRIPTS[name]
+                body = source.read_bytes()
+            elif name in _WOMBAT_SCRIPTS:
+                body = self._rewrite(lambda: WombatJob(name))
+            else:
+                return _absent()
+            self._scripts[name] = FullAnswer(200, "text/javascript; charset=utf-8", body)
+        return self._scripts[name]
 
 
 def _is_page_itself(asked: _PartRequest) -> bool:
@@ -419,19 +443,6 @@ def _never() -> FullAnswer:
 
 def _absent() -> FullAnswer:
     return plain_answer(404, "Not captured.\n")
-
-
-@cache
-def _static(name: str) -> FullAnswer:
-    """One of the scripts that are put into pages: ours, and wombat's."""
-    ours = {"full.js": "full.js", "module.js": "full_module.js", "worker.js": "full_worker.js"}
-    if name in ours:
-        source = resources.files("playback.replay.full") / ours[name]
-    elif name in {"wombat.js", "wombatWorkers.js"}:
-        source = resources.files("pywb") / "static" / name
-    else:
-        return _absent()
-    return FullAnswer(200, "text/javascript; charset=utf-8", source.read_bytes())
 
 
 def _notice(title: str, body: str) -> FullAnswer:

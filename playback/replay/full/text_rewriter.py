@@ -1,8 +1,11 @@
-"""Rewriter of pages, scripts and style sheets on pywb; jobs for makers.
+"""Rewriter of pages, scripts and style sheets on pywb, for the level `full`; jobs for makers.
 
-Pages, scripts and style sheets are rewritten so that they find their parts in the archive. That is for
-the look of it and no defence: what is missed is blocked by the content policy
-(`playback.replay.full.full_gate`). It is done in a maker, as everything that reads hostile text.
+Pages, scripts and style sheets are rewritten so that they load their parts from the archive. Rewriting
+serves the look of a copy and is no protection: the content policy blocks what it misses
+(`playback.replay.full.full_gate`). It runs in makers, as everything that reads hostile text.
+
+`run_rewriter` runs in the environment with pywb, where only pywb's own libraries are installed: this
+module must not import others, nor `warc.content_decoder`, which needs a newer Brotli than pywb has.
 """
 
 import io
@@ -10,6 +13,7 @@ import json
 import re
 from dataclasses import dataclass
 from functools import cache
+from importlib import resources
 from typing import Any
 
 from core.timestamps import parse_timestamp14
@@ -23,6 +27,7 @@ from playback.replay.full.module_rewriter import (
     script_addresses,
     share_declarations,
 )
+from playback.replay.maker_process import run_jobs
 
 PAGE_MODIFIER = "mp_"
 SCRIPT_MODIFIERS = frozenset({"js_", "esm_", "wkr_", "wkrm_"})
@@ -65,6 +70,29 @@ class RewriteJob:
     timestamp: str
     modifier: str
     origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class WombatJob:
+    """Read one of wombat's scripts, which are part of pywb.
+
+    Attributes:
+        script: name of the file, e.g. ``wombat.js``.
+    """
+
+    script: str
+
+
+def run_rewriter(deadline_s: float) -> None:
+    """Do the jobs that arrive on stdin until it ends; body of a maker process with pywb."""
+    run_jobs(_do, lambda _: deadline_s)
+
+
+def _do(job: dict[str, Any]) -> bytes:
+    if "script" in job:
+        script = WombatJob(**job).script
+        return (resources.files("pywb") / "static" / script).read_bytes()
+    return rewrite(RewriteJob(**job))
 
 
 def kind_of(media_type: str, modifier: str) -> str:
