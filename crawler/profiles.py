@@ -1,10 +1,10 @@
 """Crawl profiles: lookup by name or path, inheritance, and checks with line numbers.
 
-A profile may extend another (``extends = "default"``): what it says is laid over what that one says,
-key by key; its sheets follow that one's. The chain is short, and ends at the defaults.
+A profile may extend another (``extends = "default"``): its values override that one's, key by key; its
+sheets follow that one's. A chain has a limited length, and ends at the defaults.
 
-Each key is tried alone, so that one fault does not hide the next; what only keys together can do wrong
-is looked at when each of them is right.
+Each key is checked alone, so that one fault does not hide the next; combinations of keys are checked
+when each of them is valid.
 """
 
 import tomllib
@@ -30,12 +30,12 @@ _FILES = (("behaviours", "scripts"), ("login", "key_file"))
 
 @dataclass(frozen=True, slots=True)
 class ProfileLayer:
-    """One profile of a chain.
+    """Profile of a chain.
 
     Attributes:
-        source: how errors name it.
+        source: its name in errors.
         text: its TOML.
-        document: what it says, ``extends`` left out.
+        document: its values, without ``extends``.
     """
 
     source: str
@@ -44,24 +44,24 @@ class ProfileLayer:
 
 
 def builtin_profiles() -> list[str]:
-    """The profiles that come with the program."""
+    """List the profiles that come with the program."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
 def load_profile(name: str) -> Settings:
-    """The settings of a profile that comes with the program, or of a TOML file.
+    """Load the settings of a built-in profile, or of a TOML file.
 
     Args:
         name: a profile's name, or the path of a file (it has a slash or ends in ``.toml``).
 
     Raises:
-        ConfigError: there is none of that name, or it says something unknown or impossible.
+        ConfigError: there is none of that name, or it has unknown keys or invalid values.
     """
     return chain_settings(load_chain(name))
 
 
 def chain_settings(chain: tuple[ProfileLayer, ...]) -> Settings:
-    """The settings that a chain of profiles says, the last one first.
+    """Return the settings of a chain of profiles, the last one first.
 
     Raises:
         ConfigError: as `load_profile`.
@@ -74,7 +74,7 @@ def chain_settings(chain: tuple[ProfileLayer, ...]) -> Settings:
 
 
 def overlay_profile(settings: Settings, name: str, groups: Collection[str]) -> Settings:
-    """The settings with what a profile says of these groups laid over them, key by key.
+    """Return the settings with a profile's values for these groups applied, key by key.
 
     Raises:
         ConfigError: as `load_profile`.
@@ -87,7 +87,7 @@ def overlay_profile(settings: Settings, name: str, groups: Collection[str]) -> S
 
 @cache
 def _changes(name: str) -> dict[str, dict[str, Any]]:
-    """What a profile says, by group, types checked."""
+    """Return a profile's values by group, types checked."""
     chain = load_chain(name)
     said, whole = merge_chain(chain), chain_settings(chain)
     return {
@@ -98,10 +98,10 @@ def _changes(name: str) -> dict[str, dict[str, Any]]:
 
 
 def check_environment(settings: Settings, source: str) -> None:
-    """Refuse what is well-formed, and is not there: behaviours, time zones.
+    """Check that behaviours and time zones exist.
 
     Raises:
-        ConfigError: the text names the key and what there is.
+        ConfigError: the text names the key and the available values.
     """
     try:
         load_behaviours(settings.behaviours)
@@ -116,10 +116,10 @@ def check_environment(settings: Settings, source: str) -> None:
 
 
 def load_chain(name: str) -> tuple[ProfileLayer, ...]:
-    """The profile, and what it extends, one after the other.
+    """Load the profile and those that it extends, in that order.
 
     Raises:
-        ConfigError: one of them is not there, is no TOML, or the chain does not end.
+        ConfigError: one of them does not exist, is no TOML, or the chain does not end.
     """
     chain: list[ProfileLayer] = []
     path = _path(name)
@@ -158,7 +158,7 @@ def load_chain(name: str) -> tuple[ProfileLayer, ...]:
 
 
 def merge_chain(chain: tuple[ProfileLayer, ...]) -> dict[str, Any]:
-    """What the chain says as one document.
+    """Merge the chain into one document.
 
     Raises:
         ConfigError: a group is no table.
@@ -179,12 +179,12 @@ def merge_chain(chain: tuple[ProfileLayer, ...]) -> dict[str, Any]:
 
 
 def source_of_key(chain: tuple[ProfileLayer, ...], group: str, key: str) -> str:
-    """The source of the profile that says the key; empty when none does."""
+    """Return the source of the profile that sets the key; empty when none does."""
     return next((layer.source for layer in chain if _layer_sets(layer, group, key)), "")
 
 
 def profile_sets(name: str, group: str, key: str) -> bool:
-    """Whether the profile, or what it extends, says something about a key.
+    """Return True when the profile, or one that it extends, sets a key.
 
     Raises:
         ConfigError: there is none of that name, or it is no TOML.
@@ -199,12 +199,12 @@ def _layer_sets(layer: ProfileLayer, group: str, key: str) -> bool:
 
 @cache
 def _timezones() -> frozenset[str]:
-    """Every name that this machine knows; none where it has no such data."""
+    """Return the names of all time zones; empty on a machine without time zone data."""
     return frozenset(zoneinfo.available_timezones())
 
 
 def _path(name: str, *, near: Path | None = None) -> Path:
-    """The file of a profile; a path that another profile names is seen from there."""
+    """Return the file of a profile; a path in another profile is relative to that one."""
     if "/" in name or name.endswith(".toml"):
         return Path(name) if near is None else near / name
     return FOLDER / f"{name}.toml"
@@ -225,7 +225,7 @@ def _text(path: Path, name: str) -> str:
 
 
 def lines_of(text: str) -> Iterator[tuple[str, str, int]]:
-    """(table, key, line) of each key that a TOML text says in the plain way, lines from 1."""
+    """Yield (table, key, line) of each plainly written key of a TOML text, lines from 1."""
     table = ""
     for number, line in enumerate(text.splitlines(), start=1):
         bare = line.strip()
@@ -247,7 +247,7 @@ _MANY_AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class ProfileFinding:
-    """Something about a profile.
+    """Error or warning about a profile.
 
     Attributes:
         where: its source and, when it is known, the line.
@@ -261,7 +261,7 @@ class ProfileFinding:
 
 
 def profile_faults(chain: tuple[ProfileLayer, ...]) -> list[ProfileFinding]:
-    """Everything that makes the profile, or what it extends, unusable."""
+    """List all errors of the profile, and of those that it extends."""
     found = [fault for layer in chain for fault in _faults_of(layer)]
     if found:
         return found
@@ -273,7 +273,7 @@ def profile_faults(chain: tuple[ProfileLayer, ...]) -> list[ProfileFinding]:
 
 
 def profile_warnings(chain: tuple[ProfileLayer, ...], settings: Settings) -> list[ProfileFinding]:
-    """What can be used, and is seldom what somebody wants."""
+    """List valid values that are seldom intended."""
     found = []
     for group, key, text in _suspicions(settings):
         layer = next((each for each in chain if key in each.document.get(group, {})), None)
@@ -315,7 +315,7 @@ def _place(layer: ProfileLayer, line: int) -> str:
 
 
 def _line(layer: ProfileLayer, group: str, key: str) -> int:
-    """Where the profile says it; 0 when it is written in another way than most write it."""
+    """Return the key's line in the profile; 0 when it is written in an unusual way."""
     wanted = f"{group}[]" if group in _SHEETS else group
     for table, name, number in lines_of(layer.text):
         dotted = not table and name in (f"{group}.{key}", group)
@@ -325,7 +325,7 @@ def _line(layer: ProfileLayer, group: str, key: str) -> int:
 
 
 def _suspicions(settings: Settings) -> Iterator[tuple[str, str, str]]:
-    """(group, key, sentence) of all that is seldom meant, whoever has said it."""
+    """Yield (group, key, sentence) for values that are seldom intended."""
     yield from _of_visits(settings)
     yield from _of_identity(settings)
     polite = settings.politeness

@@ -1,1 +1,1 @@
-"""Browsers and proxies that visits borrow: pools in this process, and the cluster's proxies."""
+"""Pools of browsers and proxies for visits: local ones, and the cluster's proxies."""

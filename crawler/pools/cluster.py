@@ -1,16 +1,16 @@
 """Cluster membership: service announcements in the frontier, and the pool of remote proxies.
 
-A note is a JSON object under the process's name, renewed every `ANNOUNCEMENT_INTERVAL_S` and gone `LIFE_S` after the
-last one. Whoever asks for the notes of a kind gets those that live. An outage of the store silences
-everyone for a while and hurts nobody: what works together goes on.
+A note is a JSON object under the process's name, renewed every `ANNOUNCEMENT_INTERVAL_S`; it expires
+`LIFE_S` after the last renewal. During an outage of the store no notes are read or renewed; connections
+already in use go on.
 
 A proxy's note names the authority that browsers are to trust, so it is signed with the cluster's secret:
-whoever can write into the store alone leads no browser anywhere. An old note that is put there again
-names a proxy that was one, and which must prove itself before each visit (`proxy.control.frames`).
+write access to the store alone redirects no browser. A replayed old note names a former proxy, which
+must still authenticate before each visit (`proxy.control.frames`).
 
-They come and go. A visit goes to the one that has least to do among those that live and have room;
-one that could not be reached is left alone for a while. When there is none, visits wait, and the
-claims behind them hold. Nothing here starts or ends a proxy.
+A visit uses the least loaded proxy among those announced that have disk space; one that could not be
+reached is avoided for a while. Without a proxy, visits wait, and their claims are kept. This module
+neither starts nor stops proxies.
 """
 
 import asyncio
@@ -48,22 +48,22 @@ _IGNORED_LIMIT = 1_000
 
 
 def process_name() -> str:
-    """This process's, for the books: its machine and its number there."""
+    """Return this process's name for records: host name and process id."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
 @dataclass(frozen=True, slots=True)
 class AnnouncedProxy:
-    """A proxy as its note describes it.
+    """Proxy as described by its note.
 
     Attributes:
         name: the note's key.
-        control: where workers give orders.
-        browsers: where browsers come.
+        control: address of its control connection.
+        browsers: address of its HTTP proxy.
         spki: of its authority's leaf key.
         visits: open ones.
         free_bytes: on the disk that holds its WARCs.
-        reserve_bytes: of these, what must stay free.
+        reserve_bytes: of these, how much must stay free.
         authority: its certificate, as PEM.
         beat: grows with each note of the same process.
         started: when the process began.
@@ -82,12 +82,12 @@ class AnnouncedProxy:
 
     @property
     def has_room(self) -> bool:
-        """Whether a visit may begin there."""
+        """Return True when its disk has room for another visit."""
         return self.free_bytes >= self.reserve_bytes
 
     @classmethod
     def parse(cls, name: str, text: str, secret: ClusterSecret) -> Self | None:
-        """Return what the note says; None when it is of another version, or not signed by one of us."""
+        """Parse the note; None when it is of another version, or its signature is invalid."""
         try:
             said = json.loads(text)
             signature = str(said.pop(_SIGNATURE))
@@ -112,13 +112,13 @@ class AnnouncedProxy:
 def living_proxies(
     frontier: Frontier, clock: Clock, secret: ClusterSecret, ignored: set[str] | None = None
 ) -> list[AnnouncedProxy]:
-    """Return the proxies that say they live, by name.
+    """List the announced proxies, sorted by name.
 
     Args:
-        frontier: where.
+        frontier: holds the notes.
         clock: the time.
-        secret: what they sign with.
-        ignored: names whose notes were passed over; of each new one the log is told once.
+        secret: the key of their signatures.
+        ignored: names whose notes were ignored; each new one is logged once.
 
     Raises:
         TransientError: the store does not answer.
@@ -136,12 +136,12 @@ def living_proxies(
 
 
 def _message(kind: str, name: str, said: dict[str, Any]) -> bytes:
-    """Return what a note's signature is of, in the one form that everybody makes of it."""
+    """Return the canonical bytes of a note that are signed."""
     return json.dumps([kind, name, said], sort_keys=True, separators=(",", ":")).encode()
 
 
 def lives_here(frontier: Frontier, kind: str, host: str, clock: Clock) -> bool:
-    """Whether a process of that kind on the machine of that name says that it lives.
+    """Return True when a process of that kind is announced on the machine of that name.
 
     Raises:
         TransientError: the store does not answer.
@@ -156,7 +156,7 @@ def lives_here(frontier: Frontier, kind: str, host: str, clock: Clock) -> bool:
 
 
 class ServiceAnnouncer:
-    """Says every few seconds that this process lives. `close` it, and it says that it is gone."""
+    """Periodic announcement of this process; `close` withdraws it."""
 
     def __init__(
         self,
@@ -167,15 +167,15 @@ class ServiceAnnouncer:
         clock: Clock,
         secret: ClusterSecret | None = None,
     ) -> None:
-        """Say it for the first time, and from now on in a thread.
+        """Announce the process, and start the thread that renews the note.
 
         Args:
-            frontier: where.
+            frontier: stores the note.
             kind: `PROXY_SERVICE` or `WORKER_SERVICE`.
-            name: of this process, as no other has.
-            describe: what is to be said, from any thread.
+            name: unique name of this process.
+            describe: returns the note's content, called from any thread.
             clock: the time.
-            secret: what the note is signed with; None: it is not.
+            secret: the key that signs the note; None: unsigned.
         """
         self._secret = secret
         self._frontier = frontier
@@ -191,7 +191,7 @@ class ServiceAnnouncer:
         self._thread.start()
 
     def close(self) -> None:
-        """Take the note back; when the store does not answer, it expires. Twice is once."""
+        """Delete the note; when the store does not answer, it expires. Idempotent."""
         if self._over.is_set():
             return
         self._over.set()
@@ -230,7 +230,7 @@ AVOID_LIMIT_S = 60.0  # … and at most so long
 
 @dataclass(frozen=True, slots=True)
 class RemoteProxy:
-    """A proxy on some machine, for one visit."""
+    """Remote proxy, for one visit."""
 
     client: ProxyClient
 
@@ -242,7 +242,7 @@ class _AvoidedProxy:
 
 
 class RemoteProxyPool:
-    """A `crawler.pools.proxy_pool.ProxyPool`. Between `start` and `stop` it keeps looking for proxies.
+    """`crawler.pools.proxy_pool.ProxyPool` that polls for announced proxies between `start` and `stop`.
 
     Attributes:
         lent: visits under way.
@@ -259,16 +259,16 @@ class RemoteProxyPool:
         authority: Path,
         report: Callable[[WaitStarted | WaitEnded], None],
     ) -> None:
-        """Look for nothing yet.
+        """Store the dependencies; nothing is polled yet.
 
         Args:
-            frontier: where proxies announce themselves.
-            secret: what they know us by.
+            frontier: holds the announcements.
+            secret: authenticates us to proxies.
             clock: the time.
-            stopping: once it is set nobody waits for a proxy any more.
-            dice: chooses among those that have equally little to do.
-            authority: where the certificate of the proxies' authority is written.
-            report: told when there is no proxy, and when there is one again.
+            stopping: once it is set, waiting for a proxy ends.
+            dice: chooses among equally loaded proxies.
+            authority: path where the certificate of the proxies' authority is written.
+            report: called when there is no proxy, and when there is one again.
         """
         self._frontier = frontier
         self._secret = secret
@@ -289,14 +289,14 @@ class RemoteProxyPool:
 
     @property
     def lent(self) -> int:
-        """Visits under way."""
+        """Return the number of visits under way."""
         return self._visits.total()
 
     async def start(self) -> None:
-        """Look for proxies, and wait for the first.
+        """Start polling, and wait for the first proxy.
 
         Raises:
-            ProxyUnavailableError: we were told to stop before there was one.
+            ProxyUnavailableError: `stopping` was set before there was one.
         """
         with suppress(WeboidError):  # the task will look again
             await self._refresh()
@@ -304,7 +304,7 @@ class RemoteProxyPool:
         await self._chosen()
 
     async def stop(self) -> None:
-        """Look no more."""
+        """Stop polling."""
         if self._looking is not None:
             self._looking.cancel()
             with suppress(asyncio.CancelledError):
@@ -312,16 +312,16 @@ class RemoteProxyPool:
 
     @property
     def needs(self) -> ProxyAccess:
-        """Their authority, which all proxies of a collection share, and where browsers go."""
+        """Return the proxies' common authority, and their addresses for browsers."""
         spkis = {each.spki for each in self._found.values()}
         return ProxyAccess(",".join(sorted(spkis)), dict(self._hosts))
 
     @asynccontextmanager
     async def lend(self) -> AsyncIterator[RemoteProxy]:
-        """The proxy that has least to do, for one visit.
+        """Lend the least loaded proxy for one visit.
 
         Raises:
-            ProxyUnavailableError: it went during the visit, or there is none and we are to stop.
+            ProxyUnavailableError: it was lost during the visit, or there is none and `stopping` is set.
         """
         chosen = await self._chosen()
         name = chosen.name
@@ -367,7 +367,7 @@ class RemoteProxyPool:
                     task.cancel()
 
     def _load(self, proxy: AnnouncedProxy) -> int:
-        """Its visits: those it told of, and ours that began or ended since."""
+        """Return its visits: those of its note, and ours that began or ended since."""
         name = proxy.name
         return proxy.visits + self._visits[name] - self._before.get(name, 0)
 
@@ -422,7 +422,7 @@ def _key(proxy: AnnouncedProxy) -> str:
 
 
 def _resolved(proxies: list[AnnouncedProxy]) -> Mapping[str, str]:
-    """Where browsers find the proxies, by what their notes say; a name that is unknown is left out."""
+    """Resolve the proxies' announced addresses for browsers; unknown names are left out."""
     found = {}
     for each in proxies:
         host, port = each.browsers

@@ -1,11 +1,9 @@
 """Proxy pool protocol, and the pool of proxy processes that a run starts itself.
 
-Whoever lends proxies is one of two: `crawler.pools.proxy_pool.LocalProxyPool` starts its own processes,
-`crawler.pools.cluster.RemoteProxyPool` finds those that others have started.
+`LocalProxyPool` starts its own processes; `crawler.pools.cluster.RemoteProxyPool` uses announced ones.
 
-A visit borrows a proxy for as long as it lasts. When it dies the visits on it fail and are tried
-again; everybody else goes on. A proxy that comes back has first recovered what its predecessor
-left, so a page that was finished is known to be.
+A proxy is lent for one visit. When it dies its visits fail and are tried again; other proxies are not
+affected. A restarted proxy first recovers its predecessor's WARCs, so that finished pages are known.
 """
 
 import asyncio
@@ -28,10 +26,10 @@ from proxy.limits import create_counter_file
 
 @dataclass(frozen=True, slots=True)
 class ProxyAccess:
-    """What a browser must know to work with the proxies that there are.
+    """Parameters that browsers need for the available proxies.
 
     Attributes:
-        spki: of their authority's leaf key, as `render.chromium` wants it.
+        spki: of their authority's leaf key, as `render.chromium` takes it.
         hosts: "host:port" of each that is not on a loopback address, with its "address:port".
     """
 
@@ -39,24 +37,24 @@ class ProxyAccess:
     hosts: Mapping[str, str] = field(default_factory=dict)
 
     def are_met_by(self, known: "ProxyAccess") -> bool:
-        """Whether a browser that was started for `known` will do."""
+        """Return True when a browser that was started with `known` can be used."""
         return self.spki == known.spki and self.hosts.items() <= known.hosts.items()
 
 
 class LentProxy(Protocol):
-    """A proxy, for one visit."""
+    """Proxy, for one visit."""
 
     @property
     def client(self) -> ProxyClient:
-        """Talks to it."""
+        """Return its client."""
         ...
 
 
 class ProxyPool(Protocol):
-    """Lends proxies."""
+    """Protocol of a pool that lends proxies."""
 
     async def start(self) -> None:
-        """Begin.
+        """Start the pool.
 
         Raises:
             ProxyUnavailableError: there will be none.
@@ -64,20 +62,20 @@ class ProxyPool(Protocol):
         ...
 
     async def stop(self) -> None:
-        """End what was started; everything is written then."""
+        """Stop the pool's processes after all their writes."""
         ...
 
     def lend(self) -> AbstractAsyncContextManager[LentProxy]:
-        """The proxy that has least to do, for one visit.
+        """Lend the least loaded proxy for one visit.
 
         Raises:
-            ProxyUnavailableError: there is none, or it went during the visit.
+            ProxyUnavailableError: there is none, or it was lost during the visit.
         """
         ...
 
     @property
     def needs(self) -> ProxyAccess:
-        """What a browser must know to reach each of them."""
+        """Return the parameters that a browser needs to reach each of them."""
         ...
 
 
@@ -92,11 +90,11 @@ BYTE_COUNTER_FILE = "tally"  # beside the control sockets: what all proxies of t
 
 @dataclass(frozen=True, slots=True)
 class FileRecovered:
-    """A proxy put an interrupted WARC in order.
+    """Event: a proxy recovered an interrupted WARC.
 
     Attributes:
-        text: what it did, in words.
-        lost: whether something that was safely stored cannot be read any more.
+        text: description of the recovery.
+        lost: whether stored records cannot be read any more.
         facts: the same as JSON values.
     """
 
@@ -106,18 +104,18 @@ class FileRecovered:
 
     @classmethod
     def of(cls, facts: dict[str, Any]) -> Self:
-        """The event that tells what `warc.recovery.WarcRecovery.to_dict` says."""
+        """Build the event from `warc.recovery.WarcRecovery.to_dict`."""
         return cls(facts["text"], bool(facts["lost_bytes"] or facts["lost_records"]), facts)
 
 
 class ProxyProcess:
-    """One proxy process; `start` may be called again after it died.
+    """Proxy process; `start` may be called again after it died.
 
     Attributes:
-        client: talks to it.
-        spki: what a browser needs to trust it.
+        client: its client.
+        spki: its key, which browsers are started with.
         visits: open ones.
-        replaced: set when the process that runs now has been followed by another, or given up.
+        replaced: set when the current process has been replaced or given up.
     """
 
     def __init__(
@@ -141,7 +139,7 @@ class ProxyProcess:
         self.replaced = asyncio.Event()
 
     async def start(self) -> None:
-        """Start it; returns when it serves.
+        """Start the process; return when it serves.
 
         Raises:
             ProxyUnavailableError: it does not start.
@@ -180,12 +178,12 @@ class ProxyProcess:
             self._report(FileRecovered.of(each))
 
     async def died(self) -> int:
-        """Return when the process is gone; its exit status."""
+        """Wait for the process to end; return its exit status."""
         assert self._process is not None
         return await self._process.wait()
 
     async def stop(self) -> None:
-        """End it when it has written what it had; at once when that takes too long."""
+        """Stop it after all its writes; kill it after a limit."""
         process = self._process
         if process is None:
             return
@@ -199,7 +197,7 @@ class ProxyProcess:
 
 
 class LocalProxyPool:
-    """The proxies of one run, as many as the settings say. A `crawler.pools.proxy_pool.ProxyPool`."""
+    """`ProxyPool` of one run's own processes, as many as the settings say."""
 
     def __init__(
         self,
@@ -231,7 +229,7 @@ class LocalProxyPool:
             self._watchers.add(watcher)
 
     async def stop(self) -> None:
-        """End them, writing what there is to write."""
+        """Stop them after all their writes."""
         for watcher in self._watchers:
             watcher.cancel()
         await asyncio.gather(*self._watchers, return_exceptions=True)
@@ -239,12 +237,12 @@ class LocalProxyPool:
 
     @property
     def needs(self) -> ProxyAccess:
-        """Only their authority: they are on a loopback address."""
+        """Return their authority alone: they are on a loopback address."""
         return ProxyAccess(self._proxies[0].spki)
 
     @asynccontextmanager
     async def lend(self) -> AsyncIterator[ProxyProcess]:
-        """The proxy with the fewest visits, for one visit.
+        """Lend the proxy with the fewest visits, for one visit.
 
         Raises:
             ProxyUnavailableError: the proxies die again and again.
@@ -283,7 +281,7 @@ class LocalProxyPool:
         self._lose(proxy, ProxyUnavailableError(f"It died {MAX_RESTARTS} times."))
 
     def _lose(self, proxy: ProxyProcess, error: ProxyUnavailableError) -> None:
-        """Give the proxy up; whoever waits for it is told."""
+        """Give the proxy up, and notify waiting visits."""
         self._lost = error
         self._ready[proxy].set()
         proxy.replaced.set()
@@ -298,7 +296,7 @@ async def _is_answering(proxy: ProxyProcess) -> bool:
 
 
 def _environment() -> dict[str, str]:
-    """What a proxy needs of our environment, and its way to our packages."""
+    """Return the environment for a proxy, including the path to our packages."""
     kept = {
         name: os.environ[name] for name in ("PATH", "LANG", "TZ", "TMPDIR") if name in os.environ
     }

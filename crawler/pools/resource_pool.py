@@ -1,8 +1,7 @@
 """Browser pool, and the resource pool that lends proxies and browsers to visits.
 
-A visit borrows one for as long as it lasts. A browser that is to be replaced takes no more visits; it
-ends with its last one, or after a limit, whatever still runs in it. So there are never more browsers
-at the same time than visits need, and those that drain.
+A browser is lent for one visit. A browser due for replacement takes no more visits; it is closed after
+its last one, or after a time limit. So no more browsers run than visits need, plus those that drain.
 """
 
 import asyncio
@@ -33,13 +32,13 @@ MAX_LAUNCHES = 3
 
 @dataclass(eq=False, slots=True)
 class _PooledBrowser:
-    """A browser of the pool.
+    """Browser of the pool.
 
     Attributes:
-        known: what it was told when it started.
+        known: the proxy access that it was started with.
         visits: that run in it.
-        empty_bytes: what it held before its first visit.
-        draining: ends it in the end, once it takes no more visits.
+        empty_bytes: its memory before its first visit.
+        draining: task that closes it, once it takes no more visits.
     """
 
     browser: Browser
@@ -50,7 +49,7 @@ class _PooledBrowser:
 
 
 class BrowserPool:
-    """Lends a browser that is well. `stop` it."""
+    """Pool that lends healthy browsers. `stop` it."""
 
     def __init__(
         self,
@@ -60,13 +59,13 @@ class BrowserPool:
         *,
         needs: Callable[[], ProxyAccess],
     ) -> None:
-        """Start nothing yet.
+        """Store the dependencies; no browser is started.
 
         Args:
-            settings: how many visits a browser bears, and when it is replaced.
-            executable: which one.
+            settings: visits per browser, and when it is replaced.
+            executable: path of the browser.
             clock: the time.
-            needs: what a browser must know now.
+            needs: returns the proxy access that a browser needs now.
         """
         self._settings = settings
         self._executable = executable
@@ -82,7 +81,7 @@ class BrowserPool:
         return f"<Browsers [{len(self._taking)} of {len(self._all)} take visits, {visits} run]>"
 
     async def start(self) -> None:
-        """Start the first one.
+        """Start the first browser.
 
         Raises:
             BrowserUnavailableError: none starts.
@@ -91,14 +90,14 @@ class BrowserPool:
             await self._launch()
 
     async def stop(self) -> None:
-        """End all of them."""
+        """Stop all browsers."""
         self._taking.clear()
         await asyncio.gather(*(self._end(each) for each in list(self._all)))
         await asyncio.gather(*self._ending, return_exceptions=True)
 
     @asynccontextmanager
     async def lend(self) -> AsyncIterator[Browser]:
-        """A browser that is well, for one visit; others use it at the same time.
+        """Lend a healthy browser for one visit; other visits share it.
 
         Raises:
             BrowserUnavailableError: none starts.
@@ -115,7 +114,7 @@ class BrowserPool:
                 await asyncio.shield(self._in_background(self._end(member)))
 
     def visits_bytes(self) -> int:
-        """Memory that the visits under way hold, as it was at most a second ago."""
+        """Return the memory of the visits under way, at most a second old."""
         return sum(
             max(0, each.browser.held_bytes() - each.empty_bytes)
             for each in self._all
@@ -123,7 +122,7 @@ class BrowserPool:
         )
 
     def _choose(self) -> _PooledBrowser | None:
-        """The browser with the fewest visits, once those that are due were let go; None if all are full."""
+        """Choose the browser with the fewest visits; start draining due ones; None if all are full."""
         for member in list(self._taking):
             due = member.browser.recycle_due()
             if not due and not self._needs().are_met_by(member.known):
@@ -185,22 +184,22 @@ class BrowserPool:
 
 
 class ResourcePool:
-    """Proxies and browsers under one name. `open_local_pool` and `open_resource_pool` make one."""
+    """Combined pool of proxies and browsers. `open_local_pool` and `open_resource_pool` make one."""
 
     def __init__(self, proxies: ProxyPool, browsers: BrowserPool) -> None:
         self._proxies = proxies
         self._browsers = browsers
 
     def proxy(self) -> AbstractAsyncContextManager[LentProxy]:
-        """The proxy that has least to do, for one visit.
+        """Lend the least loaded proxy for one visit.
 
         Raises:
-            ProxyUnavailableError: there is none, or it went during the visit.
+            ProxyUnavailableError: there is none, or it was lost during the visit.
         """
         return self._proxies.lend()
 
     def browser(self) -> AbstractAsyncContextManager[Browser]:
-        """A browser that is well, for one visit; others use it at the same time.
+        """Lend a healthy browser for one visit; other visits share it.
 
         Raises:
             BrowserUnavailableError: none starts.
@@ -208,7 +207,7 @@ class ResourcePool:
         return self._browsers.lend()
 
     def visits_bytes(self) -> int:
-        """Memory that the visits under way hold in their browsers."""
+        """Return the browser memory of the visits under way."""
         return self._browsers.visits_bytes()
 
 
@@ -216,7 +215,7 @@ class ResourcePool:
 async def open_resource_pool(
     proxies: ProxyPool, settings: Settings, *, clock: Clock
 ) -> AsyncIterator[ResourcePool]:
-    """A supervisor of these proxies, which it starts, and a browser, until the end of the block.
+    """Start these proxies and a browser; yield a pool of them until the end of the block.
 
     Raises:
         BrowserUnavailableError: no browser is found, or it does not start.
@@ -245,13 +244,13 @@ async def open_local_pool(
     clock: Clock,
     report: Callable[[FileRecovered], None] = lambda _event: None,
 ) -> AsyncIterator[ResourcePool]:
-    """A supervisor whose proxies and browser run, until the end of the block.
+    """Start local proxies and a browser; yield a pool of them until the end of the block.
 
     Args:
-        collection: where they write.
+        collection: the collection to write.
         settings: the profile.
         clock: the time.
-        report: told of every interrupted WARC that a proxy put in order.
+        report: called for every interrupted WARC that a proxy recovered.
 
     Raises:
         BrowserUnavailableError: no browser is found, or it does not start.

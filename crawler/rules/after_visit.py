@@ -1,17 +1,16 @@
 """Rules after a visit: delay and back-off of hosts, and the date of the next recrawl.
 
-A visit asks more hosts than the page's own: those of its pictures, scripts and frames rest, too, so
-that a page of theirs is not asked for at once (the frontier knows hosts only by the pages that wait
-for them; the proxy holds what a visit does at one time to `egress.connections_per_host`). A host that
-answers 429 or 503, to a page or to a part of one, or with a check for robots, is blocked, for as long as its Retry-After says
-and twice as long each time in a row. A host that cannot be reached at all is tried again in the same
-manner and given up after a few times (W46): what its other URLs would get is what this one got.
+A visit sends requests to more hosts than the page's own: those of images, scripts and frames are
+delayed too, so that their pages are not visited at once. (The frontier knows hosts only by their queued
+pages; the proxy limits concurrent requests of a visit by `egress.connections_per_host`.) A host that
+answers 429 or 503, to a page or to a resource, or with a bot challenge, is blocked for its Retry-After,
+and twice as long each time in a row. A host that cannot be reached is retried in the same manner and
+given up after a few times (W46): its other URLs would get the same result.
 
-What is compared is the page's visible text (`core.page_manifest.PageInfo.text_digest`): the source of most
-pages differs each time although nothing that a reader sees does. A wall, a parked domain or a page
-that says that it is gone shows nothing of the page, which therefore counts as neither changed nor
-unchanged; one that answers 404 or 410 is not due again. Between two visits the frontier
-remembers the interval and the digest as the URL's memo.
+Changes are detected by the page's visible text (`core.page_manifest.PageInfo.text_digest`), as the
+source of most pages differs at each visit. A wall, a parked domain or a soft 404 shows nothing of the
+page, which therefore counts as neither changed nor unchanged; a page that answers 404 or 410 is not due
+again. Interval and digest are stored in the frontier as the URL's memo.
 """
 
 import json
@@ -49,12 +48,12 @@ HOSTS_LIMIT = 200  # of one page; a hostile page could name thousands
 
 
 class PolitenessRule(FollowUpRule):
-    """A `Rule` of what hosts are owed."""
+    """`VisitRule` of host delays and back-offs."""
 
     async def after(
         self, item: FrontierItem, captured: CaptureResult, aftermath: FollowUp, *, now: datetime
     ) -> None:
-        """Let the hosts that were asked rest, and those that refused or failed for longer."""
+        """Delay the hosts that received requests; back off from those that refused or failed."""
         page, politeness = captured.page, self._settings_for(item).politeness
         delay = host_delay(timedelta(seconds=page.seconds), politeness)
         aftermath.wish_delay(max(delay, MINIMAL_REST))
@@ -70,7 +69,7 @@ class PolitenessRule(FollowUpRule):
 
 
 def _page_back_offs(item: FrontierItem, captured: CaptureResult) -> list[HostBackOff]:
-    """What the page's own answer says of its host."""
+    """Return the back-offs that follow from the page's own response."""
     page = captured.page
     target = _host(page.final_url)
     host = item.host if target in ("", _host(page.url)) else target
@@ -85,7 +84,7 @@ def _page_back_offs(item: FrontierItem, captured: CaptureResult) -> list[HostBac
 
 
 def _hosts(page: PageInfo, *, without: set[str]) -> list[tuple[str, int]]:
-    """The other hosts that the page asked, each with a refusal of its, or 0."""
+    """Return the other hosts that received requests, each with its refusing status, or 0."""
     found: dict[str, int] = {}
     for resource in page.resources:
         host = _host(resource.url)
@@ -107,23 +106,23 @@ ONE_HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class RecrawlState:
-    """What is remembered of a page.
+    """Recrawl memo of a page.
 
     Attributes:
-        interval_s: the time until the visit after.
-        digest: what it looked like; empty when that is unknown.
+        interval_s: the time between this visit and the next.
+        digest: of its visible text; empty when unknown.
     """
 
     interval_s: float
     digest: str
 
     def __str__(self) -> str:
-        """The memo as the frontier keeps it; `parse_recrawl_state` reads it."""
+        """Format the memo for the frontier; `parse_recrawl_state` reads it."""
         return json.dumps([round(self.interval_s, 3), self.digest], separators=(",", ":"))
 
 
 def parse_recrawl_state(text: str) -> RecrawlState | None:
-    """The memo; None when there is none, or when another version wrote it."""
+    """Parse the memo; None when there is none, or when another version wrote it."""
     try:
         interval_s, digest = json.loads(text)
         memo = RecrawlState(float(interval_s), str(digest))
@@ -135,7 +134,7 @@ def parse_recrawl_state(text: str) -> RecrawlState | None:
 def next_recrawl_state(
     old: RecrawlState | None, digest: str, settings: RecrawlSettings
 ) -> RecrawlState:
-    """What to remember now; its interval is within the bounds that the settings draw."""
+    """Compute the new memo; its interval is within the configured bounds."""
     if settings.every:
         interval_s = parse_duration(settings.every).total_seconds()
         return RecrawlState(interval_s, digest or (old.digest if old is not None else ""))
@@ -152,17 +151,17 @@ def next_recrawl_state(
 
 
 class RecrawlRule(FollowUpRule):
-    """A `Rule` of when pages are due."""
+    """`VisitRule` of recrawl dates."""
 
     def __init__(self, settings_for: Callable[[FrontierItem], Settings]) -> None:
-        """Take what says which settings hold for an item."""
+        """Store the lookup of an item's settings."""
         super().__init__(settings_for)
         self._made: deque[datetime] = deque()  # captures made again in the last hour
 
     async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
-        """Put off a page that is due again, while an hour's share of such visits is used up.
+        """Defer a due page while the hourly share of recrawls is used up.
 
-        New links wait behind no more of them than that: they come in the same lane.
+        This bounds the recrawls that new links wait for, as both come in the same lane.
         """
         most = self._settings_for(item).recrawl.per_hour
         if not most or item.lane is not Lane.HIGH or parse_recrawl_state(item.memo) is None:
@@ -179,14 +178,14 @@ class RecrawlRule(FollowUpRule):
     async def after(
         self, item: FrontierItem, captured: CaptureResult, aftermath: FollowUp, *, now: datetime
     ) -> None:
-        """Say when the page is due again. A page that was not kept is not: it was given up."""
+        """Set when the page is due again; a page that was given up never is."""
         if captured.page.outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL):
             self.schedule(item, captured.page, aftermath, now=now)
 
     def schedule(
         self, item: FrontierItem, page: PageInfo | None, aftermath: FollowUp, *, now: datetime
     ) -> None:
-        """The same for a page whose visit was over before its worker could say so (None)."""
+        """Set the due date by the manifest, for a finished visit whose item was not completed."""
         settings = self._settings_for(item).recrawl
         is_gone = page is not None and page.status in GONE_STATUSES
         if is_gone or not (settings.enabled or settings.every):

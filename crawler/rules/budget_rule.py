@@ -1,9 +1,9 @@
 """Budget rule: limits of pages, bytes and seconds for a crawl and for each host.
 
-Pages are exact, with any number of workers on any number of machines: of the claims that are under
-way the oldest ones go first, and one that may be too many waits for them. Bytes and seconds are looked
-at before a visit, so pages that were begun are finished and go a little beyond. What a job's budget
-leaves over is SKIPPED with the reason; a larger budget for the same job queues it again.
+Page limits are exact with any number of workers and machines: of the current claims the oldest ones go
+first, and one that may be too many waits for them. Bytes and seconds are checked before a visit, so
+visits under way may exceed them a little. Items beyond a job's budget are SKIPPED with the reason; a
+larger budget for the same job queues them again.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ DISCARD_BATCH = 1_000
 
 @dataclass(frozen=True, slots=True)
 class _BudgetAnswer:
-    """A budget's word: `reason` when it is used up; `wait` when it may be by what is under way."""
+    """Result of a budget check: `reason` when used up; `wait` when claims under way may use it up."""
 
     reason: str = ""
     wait: bool = False
@@ -41,7 +41,7 @@ _WITHIN_BUDGET = _BudgetAnswer()
 
 
 class BudgetRule:
-    """A `Rule`; one for all workers of a process."""
+    """`VisitRule` of budgets; one for all workers of a process."""
 
     def __init__(
         self,
@@ -51,12 +51,12 @@ class BudgetRule:
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Take what is needed.
+        """Store the dependencies.
 
         Args:
-            jobs: says what holds for a URL.
-            frontier: counts.
-            patience: asks it.
+            jobs: the settings lookup.
+            frontier: provides the counts.
+            patience: calls the frontier.
             sleep: waits.
         """
         self._jobs = jobs
@@ -66,7 +66,7 @@ class BudgetRule:
         self._clearing = asyncio.Lock()
 
     async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
-        """Skip the item when a budget is used up; let it wait when it may be."""
+        """Skip the item when a budget is used up; defer it when claims under way may use it up."""
         word = await self._patience.ask(lambda: self._word(item, now))
         if word.wait:
             # Held meanwhile, so that thousands of others are not claimed and given back in vain. Asked
@@ -89,10 +89,10 @@ class BudgetRule:
     async def after(
         self, item: FrontierItem, captured: CaptureResult, aftermath: FollowUp, *, now: datetime
     ) -> None:
-        """The frontier counts what was done."""
+        """Do nothing: the frontier counts."""
 
     def _word(self, item: FrontierItem, now: datetime) -> _BudgetAnswer:
-        """The first budget that is against a visit."""
+        """Return the result of the first budget that objects to a visit."""
         job = self._jobs.job(item.job)
         if job is None:
             return _WITHIN_BUDGET
@@ -134,7 +134,7 @@ class BudgetRule:
         return _BudgetAnswer(reason, wait=not reason and counts.done + ahead >= scope.pages)
 
     def _ahead_of(self, item: FrontierItem, *, of_host: bool) -> int:
-        """Claims that are older than the item's, of its host or of its job."""
+        """Count claims that are older than the item's, of its host or of its job."""
         host = item.host if of_host else None
         claims = self._frontier.ls(ItemState.CLAIMED, limit=CLAIMS_LIMIT, host=host)
         return sum(
@@ -143,7 +143,7 @@ class BudgetRule:
         )
 
     def _clear(self, item: FrontierItem, word: _BudgetAnswer, now: datetime) -> None:
-        """Skip together what else is left over when that is much, rather than claim one by one."""
+        """Skip many remaining items together instead of claiming them one by one."""
         if word.of_host:
             host = self._frontier.host(item.host, now=now)
             if host is not None and host.waiting >= MANY:
@@ -170,7 +170,7 @@ class BudgetRule:
 
 
 def _exhausted_budget(scope: ScopeSettings, counts: JobCounts, now: datetime) -> str:
-    """Which of a job's budgets is used up, as a reason; empty when none is."""
+    """Return the reason of a job's exhausted budget; empty when there is none."""
     if 0 < scope.pages <= counts.done:
         return f"{BUDGET_REASON}{_pages(scope.pages)}"
     if 0 < scope.bytes <= counts.bytes:

@@ -1,21 +1,17 @@
-"""Scope rule: which links of a page join the crawl, and the log of these decisions.
+"""Scope rule: the links of a page that join the crawl, and the log of these decisions.
 
-One JSON object a line in ``reports/links-JOB.jsonl``; with ``[scope] link_decisions`` also one a link in
-``reports/decisions-JOB.jsonl``. A line is bounded, whatever the page; a file that
-has grown to its limit is set aside as ``….1.jsonl``, older ones move up, and the oldest is dropped: the
-links themselves are in the pages' manifests for good. Several processes may write the same file.
+Before a visit an item is checked against the exclude patterns again, since these may have changed; its
+scope was decided when its link was found. After the visit the links of the page are decided on, each
+with a reason. Links of a redirected page count as those of the redirect's target: a page in scope that
+redirects out of it is kept, and its links outside count as one hop further off. The target of a seed's
+redirect counts as a seed, too, as in browsertrix. Links of a parked domain or a bot challenge are
+ignored, and a wall is no target of a seed. ``rel=nofollow`` is ignored.
 
-Before a visit an item is held against the exclude patterns once more, since these may have changed;
-whether it lies in scope was decided when its link was found. After it the links of the rendered page
-are decided on, each with a reason. Links of redirected pages count as those of where the redirects
-led: a page in scope that redirects out of it is kept, and its links outside count as one hop further
-off. Where a seed redirects to is seen as a seed, too, as browsertrix does. A parked domain or a
-check for robots leads nowhere, and a wall is not where a seed moved. ``rel=nofollow`` says
-nothing to an archive and is ignored.
-
-What is found is in the page's manifest; what was decided is counted by reason, for the job in the
-frontier's notes (kind "links") and for each page in ``reports/links-JOB.jsonl``; link by link in
-``reports/decisions-JOB.jsonl`` where ``[scope] link_decisions`` says so.
+Decisions are counted by reason, for the job in the frontier's notes (kind "links") and for each page in
+``reports/links-JOB.jsonl``; with ``[scope] link_decisions`` each link is also logged in
+``reports/decisions-JOB.jsonl``. Both have one JSON object of bounded length per line. A file that has
+reached its limit is renamed to ``….1.jsonl``, older ones move up, and the oldest is deleted: the links
+themselves stay in the pages' manifests. Several processes may write the same file.
 """
 
 import asyncio
@@ -52,7 +48,7 @@ URL_CHARS = 2_000  # of a link, in the log of decisions
 
 @dataclass(frozen=True, slots=True)
 class PageLinks:
-    """What was decided on the links of a page.
+    """Summary of the decisions on a page's links.
 
     Attributes:
         page_id: the page's identifier.
@@ -60,10 +56,10 @@ class PageLinks:
         job: the crawl.
         at: when.
         hops: links from a seed to the page.
-        links: how many were decided on, each URL once.
+        links: number of links decided on, each URL once.
         followed: how many of them belong to the crawl.
-        decided: how many by reason.
-        examples: some that do not, by reason.
+        decided: number by reason.
+        examples: some links that were not followed, by reason.
     """
 
     page_id: str
@@ -80,7 +76,7 @@ class PageLinks:
     def of(
         cls, item: FrontierItem, decisions: Sequence[tuple[str, LinkDecision]], now: datetime
     ) -> "PageLinks":
-        """The account of the decisions."""
+        """Summarize the decisions."""
         counts = Counter(decision.reason[:SHOWN_CHARS] for _, decision in decisions)
         examples: dict[str, list[str]] = {}
         for url, decision in decisions:
@@ -103,22 +99,22 @@ class PageLinks:
 
 
 class LinkLog:
-    """Appends to the files; holds none open. Thread-safe."""
+    """Writer of the link logs; keeps no file open. Thread-safe."""
 
     def __init__(self, folder: Path, *, limit_bytes: int = FILE_LIMIT_BYTES) -> None:
-        """Keep the files in the folder, each up to so many bytes."""
+        """Use the folder, with files up to `limit_bytes` each."""
         self._folder = folder
         self._limit_bytes = limit_bytes
         self._lock = threading.Lock()
 
     def write(self, page: PageLinks) -> None:
-        """Add a line. A disk that takes none costs the record, not the crawl."""
+        """Append a line. A full disk loses the line and does not stop the crawl."""
         self._append(self._folder / f"links-{page.job}.jsonl", [asdict(page)])
 
     def write_decisions(
         self, page: PageLinks, decisions: Sequence[tuple[str, LinkDecision]]
     ) -> None:
-        """Add a line for each link, followed or not, with the reason; as `write`."""
+        """Append a line for each link, followed or not, with the reason; as `write`."""
         whose = {"page_id": page.page_id, "page": page.page, "at": page.at}
         lines = [
             {
@@ -145,7 +141,7 @@ class LinkLog:
             log.warning("links.unrecorded path=%s error=%s", path, error)
 
     def _set_aside(self, path: Path) -> None:
-        """Move the file and the older ones up by one number."""
+        """Rename the file and the older ones up by one number."""
         numbered = [path.with_suffix(f".{number}.jsonl") for number in range(1, FILES_KEPT + 1)]
         for older, newer in zip(numbered[:0:-1], numbered[-2::-1], strict=True):
             if newer.exists():
@@ -160,14 +156,14 @@ UNREADABLE_WAIT = timedelta(minutes=1)
 
 @dataclass(slots=True)
 class LinkSelection:
-    """What became of a page's links: those that join the crawl, and the decision on each."""
+    """Links of a page that join the crawl, and the decision on each link."""
 
     items: list[NewItem] = field(default_factory=list)
     decisions: list[tuple[str, LinkDecision]] = field(default_factory=list)
 
 
 class ScopeRule:
-    """A `Rule`; one for all workers of a process."""
+    """`VisitRule` of the scope; one for all workers of a process."""
 
     def __init__(
         self,
@@ -178,14 +174,14 @@ class ScopeRule:
         name: str,
         record: LinkLog | None = None,
     ) -> None:
-        """Take what is needed.
+        """Store the dependencies.
 
         Args:
-            jobs: says what holds for a URL.
-            frontier: where counts are noted.
-            patience: asks it.
-            name: of this process, under which it counts.
-            record: keeps decisions by page; None where there is no collection to keep them in.
+            jobs: the settings lookup.
+            frontier: stores the counts as notes.
+            patience: calls the frontier.
+            name: of this process, for its counts.
+            record: logs decisions by page; None without a collection.
         """
         self._jobs = jobs
         self._frontier = frontier
@@ -195,7 +191,7 @@ class ScopeRule:
         self._counts: dict[str, Counter[str]] = {}
 
     async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
-        """Skip what is excluded by now; wait while the job cannot be read."""
+        """Skip an item that is excluded now; defer it while the job cannot be read."""
         await self._patience.ask(self._jobs.look)
         fault = self._jobs.fault(item.job)
         if fault:
@@ -208,7 +204,7 @@ class ScopeRule:
     async def after(
         self, item: FrontierItem, captured: CaptureResult, aftermath: FollowUp, *, now: datetime
     ) -> None:
-        """Let the links that belong to the crawl join it."""
+        """Add the links that belong to the crawl."""
         page = captured.page
         kept = page.outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL) and not captured.again
         nowhere = page.page_class in WITHOUT_OWN_LINKS
@@ -222,7 +218,7 @@ class ScopeRule:
         await self._tell(item, found, now)
 
     async def _tell(self, item: FrontierItem, found: LinkSelection, now: datetime) -> None:
-        """Count the decisions, and keep them by page."""
+        """Count the decisions, and log them by page."""
         if not found.decisions:
             return
         counts = self._counts.setdefault(item.job, Counter())
@@ -274,13 +270,13 @@ def decide_links(jobs: JobSettings, item: FrontierItem, page: PageInfo) -> LinkS
 
 
 def seed_target(item: FrontierItem, page: PageInfo) -> str:
-    """Where a seed redirects to, when it is a seed and leads to a page; else empty."""
+    """Return the target of a seed's redirect to a page; empty for other items."""
     is_page = (page.status or 0) < 400 and page.page_class not in WALLS
     return _target(page) if item.hops == 0 and is_page else ""
 
 
 def link_counts(frontier: Frontier, *, now: datetime) -> dict[str, dict[str, int]]:
-    """Links decided on, by job and reason, of all processes that have counted."""
+    """Sum the decisions of all processes, by job and reason."""
     found: dict[str, Counter[str]] = {}
     for key, value in frontier.notes(LINK_COUNTS_NOTE, now=now).items():
         counts = found.setdefault(key.partition(" ")[0], Counter())
@@ -292,7 +288,7 @@ def link_counts(frontier: Frontier, *, now: datetime) -> dict[str, dict[str, int
 
 
 def _target(page: PageInfo) -> str:
-    """Where redirects led, as a fetch key; empty when they led nowhere else."""
+    """Return the fetch key of the redirects' target; empty without a redirect."""
     try:
         target = link_key(page.final_url)
         return "" if identity_key(target) == identity_key(page.url) else target

@@ -1,9 +1,8 @@
 """Sitemap parser: XML, text, RSS and Atom, bounded and tolerant of faults.
 
-The protocol (sitemaps.org) knows XML files of URLs, XML indexes of such files, lists of URLs as plain
-text, and RSS or Atom feeds, each gzipped or not, of at most 50 MB and 50,000 URLs. Here XML is parsed
-as it comes, with no entity that it declares and nothing that lies elsewhere; whatever came before a
-fault counts.
+The protocol (sitemaps.org) defines XML files of URLs, XML indexes of such files, URL lists in plain
+text, and RSS or Atom feeds, each gzipped or not, of at most 50 MB and 50,000 URLs. XML is parsed as a
+stream, without declared or external entities; everything before a fault is used.
 """
 
 import codecs
@@ -51,11 +50,11 @@ _ROBOTS_NAMED = 100  # sitemaps that one robots.txt may name
 
 @dataclass(frozen=True, slots=True)
 class SitemapUrl:
-    """A page that a sitemap names.
+    """Page in a sitemap.
 
     Attributes:
         url: its fetch key.
-        lastmod: when it was changed, as the site says; None when it does not.
+        lastmod: its lastmod value; None without one.
     """
 
     url: str
@@ -64,13 +63,13 @@ class SitemapUrl:
 
 @dataclass(slots=True)
 class SitemapFile:
-    """What one file says.
+    """Parsed sitemap file.
 
     Attributes:
         pages: URLs of pages, in the file's order.
         sitemaps: URLs of the files that an index names.
         problem: why it was not read to its end, or is no sitemap; empty when it was.
-        refused: entries that are no URLs.
+        refused: number of entries that are no URLs.
     """
 
     pages: list[SitemapUrl] = field(default_factory=list)
@@ -80,11 +79,11 @@ class SitemapFile:
 
 
 class _SitemapStopError(Exception):
-    """The file is read no further, and why."""
+    """Parsing stopped, with the reason."""
 
 
 def parse_sitemap(body: bytes) -> SitemapFile:
-    """The sitemap in the body, in whichever form it comes; never raises."""
+    """Parse a sitemap in any of the formats; never raises."""
     found = SitemapFile()
     try:
         pieces = _unpacked(body)
@@ -100,7 +99,7 @@ def parse_sitemap(body: bytes) -> SitemapFile:
 
 
 def sitemap_lines(robots: bytes) -> tuple[str, ...]:
-    """The sitemaps that a robots.txt names, fetch keys, each once."""
+    """Return the fetch keys of the sitemaps in a robots.txt, each once."""
     found: dict[str, None] = {}
     for match in _ROBOTS_LINE.finditer(robots[:_ROBOTS_BYTES].replace(b"\r", b"\n")):
         if len(found) >= _ROBOTS_NAMED:
@@ -112,7 +111,7 @@ def sitemap_lines(robots: bytes) -> tuple[str, ...]:
 
 
 def parse_moment(text: str) -> datetime | None:
-    """A W3C date, as sitemaps and Atom have it, or a mail date, as RSS has it; None for neither.
+    """Parse a W3C date (sitemaps, Atom) or a mail date (RSS); None for neither.
 
     >>> parse_moment("2004-12-23T18:00:15+00:00").isoformat(), parse_moment("2005-01").isoformat()
     ('2004-12-23T18:00:15+00:00', '2005-01-01T00:00:00+00:00')
@@ -124,7 +123,7 @@ def parse_moment(text: str) -> datetime | None:
 
 
 def _unpacked(body: bytes) -> Iterator[bytes]:
-    """The body in pieces, unpacked once when it is gzip, bounded."""
+    """Yield the body in pieces, a single gzip layer decoded, up to the limit."""
     if not body.startswith(_GZIP_MAGIC):
         for start in range(0, min(len(body), BYTES_LIMIT), _PIECE_BYTES):
             yield body[start : start + _PIECE_BYTES]
@@ -147,7 +146,7 @@ def _unpacked(body: bytes) -> Iterator[bytes]:
 
 
 def _reader(first: bytes, found: SitemapFile) -> "_XmlSitemapReader | _TextSitemapReader":
-    """What reads a file that begins in this way."""
+    """Choose the reader by the file's first bytes."""
     start = first
     for bom in _BOMS:
         start = start.removeprefix(bom)
@@ -157,7 +156,7 @@ def _reader(first: bytes, found: SitemapFile) -> "_XmlSitemapReader | _TextSitem
 
 
 class _TextSitemapReader:
-    """Reads one URL a line."""
+    """Reader of one URL per line."""
 
     def __init__(self, found: SitemapFile) -> None:
         self._found = found
@@ -165,7 +164,7 @@ class _TextSitemapReader:
         self._rest = ""
 
     def feed(self, piece: bytes) -> None:
-        """Take a piece."""
+        """Parse a piece."""
         if self._decoder is None:
             wide = piece.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
             self._decoder = codecs.getincrementaldecoder("utf-16" if wide else "utf-8")("replace")
@@ -175,7 +174,7 @@ class _TextSitemapReader:
             self._take(line)
 
     def end(self) -> None:
-        """Take what is left."""
+        """Parse the rest."""
         self._take(self._rest)
         if not self._found.pages:
             raise _SitemapStopError("it is no sitemap")
@@ -190,7 +189,7 @@ class _TextSitemapReader:
 
 
 class _XmlSitemapReader:
-    """Reads a sitemap, an index or a feed."""
+    """Reader of a sitemap, an index or a feed."""
 
     def __init__(self, found: SitemapFile) -> None:
         self._found = found
@@ -206,11 +205,11 @@ class _XmlSitemapReader:
         parser.EntityDeclHandler = self._refuse_entity
 
     def feed(self, piece: bytes) -> None:
-        """Take a piece."""
+        """Parse a piece."""
         self._parser.Parse(piece, False)  # noqa: FBT003 expat's own
 
     def end(self) -> None:
-        """There is no more."""
+        """Finish parsing."""
         self._parser.Parse(b"", True)  # noqa: FBT003 expat's own
 
     def _refuse_entity(self, *_: object) -> None:
@@ -234,7 +233,7 @@ class _XmlSitemapReader:
             self._page = self._page or attributes.get("href", "")
 
     def _prefixed(self, name: str) -> bool:
-        """Whether the name has the prefix of the root."""
+        """Return True when the name has the prefix of the root."""
         return name.rpartition(":")[0] == self._prefix
 
     def _take(self, text: str) -> None:
@@ -280,7 +279,7 @@ def _add_sitemap(found: SitemapFile, text: str) -> None:
 
 
 def _key(text: str) -> str:
-    """The fetch key of an absolute web URL; empty when the text is none."""
+    """Return the fetch key of an absolute web URL; empty for other texts."""
     if not text[:8].lower().startswith(("http://", "https://")):
         return ""
     try:

@@ -1,13 +1,13 @@
-"""Sitemap rule: queues the pages that the sitemaps of a seed's host name.
+"""Sitemap rule: queues the pages of the sitemaps of a seed's host.
 
-Files are asked for one after the other, a rest between them, and bounded in number, in the depth of
-indexes within indexes, in pages and in time. A file is asked for once, so that indexes that name each
-other end. An index names files of its own host; a robots.txt may name those of another (sitemaps.org,
-"Sitemaps & Cross Submits").
+Files are fetched one after the other, with the host's delay between them, and limited in number, index
+depth, pages and time. Each file is fetched once, so that indexes that name each other end. An index
+names files of its own host; a robots.txt may name those of another (sitemaps.org, "Sitemaps & Cross
+Submits").
 
-Once a day for each host of a job, whoever comes first; the others go on meanwhile. What came of it is
-noted in the frontier (kind "sitemap"). A page that a sitemap names counts as one link away from the
-seed, and is decided on like any link.
+One worker does this once a day for each host of a job; the others go on meanwhile. The result is a note
+of the frontier (kind "sitemap"). A page in a sitemap counts as one link away from the seed, and is
+decided on like any link.
 """
 
 import asyncio
@@ -48,22 +48,22 @@ PROBLEMS_KEPT = 20
 
 
 class SitemapFetcher(Protocol):
-    """What fetches: `crawler.capture.proxy_fetcher.ProxyFetcher`."""
+    """Protocol of `crawler.capture.proxy_fetcher.ProxyFetcher`."""
 
     async def get(self, url: str, *, limit_bytes: int, timeout_s: float) -> FetchedFile:
-        """GET the URL."""
+        """Fetch the URL with GET."""
         ...
 
 
 @dataclass(slots=True)
 class SitemapWalkResult:
-    """What came of a walk.
+    """Result of a walk.
 
     Attributes:
         files: sitemaps that were read.
         found: pages that they name.
         added: of these, those that were new to the crawl.
-        problems: what was wrong with a file, the first few.
+        problems: problems of files, the first few.
         reached: whether the site answered at all.
     """
 
@@ -74,13 +74,13 @@ class SitemapWalkResult:
     reached: bool = True
 
     def note(self, url: str, problem: str) -> None:
-        """Keep the problem while there are few."""
+        """Record a problem, up to the limit."""
         if len(self.problems) < PROBLEMS_KEPT:
             self.problems.append(f"{url[:200]}: {problem[:200]}")
 
 
 class SitemapWalk:
-    """Walks; `run` it once for each host."""
+    """Walk of a host's sitemaps; `run` it once for each host."""
 
     def __init__(
         self,
@@ -90,11 +90,11 @@ class SitemapWalk:
         monotonic: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Take what is needed.
+        """Store the dependencies.
 
         Args:
-            fetch: asks for the files.
-            rest_s: how long the host rests between two files.
+            fetch: fetches the files.
+            rest_s: delay between two files.
             monotonic: the time.
             sleep: waits.
         """
@@ -112,7 +112,7 @@ class SitemapWalk:
 
         Args:
             site: any URL of it.
-            take: told a file and some pages it names, at most `WALK_BATCH`; says how many were new.
+            take: called with a file and at most `WALK_BATCH` of its pages; returns how many were new.
 
         Raises:
             ProxyUnavailableError, DiskFullError, LimitReachedError: as the fetcher.
@@ -149,7 +149,7 @@ class SitemapWalk:
         return walked
 
     async def _beginnings(self, site: str) -> Sequence[str] | None:
-        """The sitemaps that robots.txt names; the usual place when it names none; None: no answer."""
+        """Return the sitemaps in robots.txt, or the default location; None: no answer."""
         robots = await self._fetch.get(
             _of(site, "/robots.txt"), limit_bytes=ROBOTS_BYTES, timeout_s=FILE_TIMEOUT_S
         )
@@ -159,7 +159,7 @@ class SitemapWalk:
         return named or (_of(site, "/sitemap.xml"),)
 
     async def _read(self, url: str, walked: SitemapWalkResult, *, quiet: bool) -> SitemapFile:
-        """One file; what is wrong with it is noted, unless nobody said that it is there."""
+        """Read one file; its problem is recorded unless `quiet`, for the default location."""
         fetched = await self._fetch.get(url, limit_bytes=BYTES_LIMIT, timeout_s=FILE_TIMEOUT_S)
         if not 200 <= fetched.status < 300:
             if not quiet:
@@ -178,7 +178,7 @@ def _of(site: str, path: str) -> str:
 
 
 def _new_urls(urls: Sequence[str], seen: set[str], *, host: str) -> list[str]:
-    """The URLs of that host that were not seen yet; they are, now."""
+    """Return the URLs of that host that are not in `seen`, and add them to it."""
     found = []
     for url in islice(urls, FILES_LIMIT):
         key = identity_key(url)
@@ -195,7 +195,7 @@ SITEMAPS_VALID = timedelta(days=1)
 
 
 class SitemapRule:
-    """A `Rule`; one for all workers of a process."""
+    """`VisitRule` of sitemaps; one for all workers of a process."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class SitemapRule:
         turns: SlotAssigner,
         clock: Clock,
     ) -> None:
-        """Take what is needed: `fetch` asks for the files, `turns` says whose turn a page takes."""
+        """Store the dependencies: `fetch` fetches the files, `turns` assigns slot keys."""
         self._jobs = jobs
         self._frontier = frontier
         self._patience = patience
@@ -217,7 +217,7 @@ class SitemapRule:
         self._walking: set[str] = set()
 
     async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
-        """Read the sitemaps of the seed's host when the job wants them and nobody has."""
+        """Read the sitemaps of the seed's host, if the job uses them and no worker has read them today."""
         job = self._jobs.job(item.job)
         if job is None or item.hops or not job.settings.scope.sitemaps:
             return ALLOW_VISIT
@@ -238,7 +238,7 @@ class SitemapRule:
     async def after(
         self, item: FrontierItem, captured: CaptureResult, aftermath: FollowUp, *, now: datetime
     ) -> None:
-        """Nothing follows."""
+        """Do nothing."""
 
     async def _walk(self, item: FrontierItem, key: str) -> None:
         settings = self._jobs.settings_for(item.url, item.job)
@@ -272,7 +272,7 @@ class SitemapRule:
         )
 
     def _item(self, seed: FrontierItem, file: str, url: str) -> NewItem | None:
-        """The page as an item; None when it does not belong to the crawl."""
+        """Return the page as an item; None when it does not belong to the crawl."""
         scope = self._jobs.scope_for(url, seed.job)
         decision = scope.decide(url, hops=seed.hops + 1, hops_off=scope.extra_hops)
         if not decision.followed:
