@@ -369,7 +369,7 @@ def _taken(
 
 
 def _runs(rows: Places) -> list[tuple[int, int, int]]:
-    """Return runs of consecutive rows in both pictures: first, end, and the first in the shown one."""
+    """Return runs of rows consecutive in both pictures: (first, end, first shown row)."""
     none = rows < 0
     parted = ((np.diff(rows) != 1) | none[:-1]) & ~(none[:-1] & none[1:])
     breaks = [0, *(np.flatnonzero(parted) + 1).tolist(), len(rows)]

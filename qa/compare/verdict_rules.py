@@ -103,7 +103,10 @@ class PictureFigures(Protocol):
 
     @property
     def recoloured(self) -> float:
-        """Return the share of the drawn content with the same lines in other colours, part of `changed`."""
+        """Return the share of the drawn content with the same lines in other colours.
+
+        It is part of `changed`.
+        """
 
     @property
     def rewritten(self) -> float:

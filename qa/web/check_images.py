@@ -1,8 +1,9 @@
 """Pictures of checks as the web server sends them, with thumbnails.
 
-They are files that checks of broken and doubtful copies leave (`core.playback_check.picture_name`). What they
-show came from the web: they are sent as pictures and nothing else, read by nobody's cache but the
-reader's own, which has to ask each time, so that a take-down holds at once.
+They are files left by checks of broken and doubtful copies (`core.playback_check.picture_name`).
+Their
+content comes from the web: they are sent only as pictures, cached only by the reader's browser, and
+revalidated each time, so that a take-down takes effect at once.
 """
 
 import io
@@ -27,17 +28,17 @@ _MOST_SMALL = 2_000  # kept in memory, about 5 kB each
 
 @dataclass(frozen=True, slots=True)
 class CheckPicture:
-    """A picture's bytes and its entity tag."""
+    """Bytes and entity tag of a picture."""
 
     body: bytes
     etag: str
 
 
 class CheckPictureFolder:
-    """The pictures in a folder. From any thread.
+    """Pictures in a folder. Thread-safe.
 
     Args:
-        folder: where checks leave them; it may not be there.
+        folder: folder of the checks' pictures; it need not exist.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -47,7 +48,7 @@ class CheckPictureFolder:
         self._small: OrderedDict[tuple[str, int, int], bytes] = OrderedDict()
 
     def kinds(self, page_id: str, level: str) -> frozenset[str]:
-        """Which pictures of a check there are."""
+        """Return the kinds of pictures that a check has."""
         try:
             names = {kind: picture_name(page_id, level, kind) for kind in PICTURES}
         except InputError:
@@ -55,19 +56,19 @@ class CheckPictureFolder:
         return frozenset(kind for kind, name in names.items() if (self._folder / name).is_file())
 
     def whole(self, page_id: str, level: str, kind: str) -> CheckPicture:
-        """A picture as it was kept.
+        """Return a picture as stored.
 
         Raises:
-            HTTPException: 404, it is not there, or not one that is handed out.
+            HTTPException: 404, it is missing or of another kind.
         """
         body = self._read(self._path(page_id, level, kind))
         return CheckPicture(body, f'"{sha256(body).hexdigest()[:32]}"')
 
     def small(self, page_id: str, level: str, kind: str) -> CheckPicture:
-        """Its upper part, for lists.
+        """Return a thumbnail of a picture's upper part, for lists.
 
         Raises:
-            HTTPException: 404, it is not there, or cannot be read.
+            HTTPException: 404, it is missing or unreadable.
         """
         path = self._path(page_id, level, kind)
         try:
@@ -106,15 +107,15 @@ class CheckPictureFolder:
 
 
 def is_webp(body: bytes) -> bool:
-    """Whether bytes begin as a WebP picture does."""
+    """Return whether the data begins with a WebP signature."""
     return body[:4] == b"RIFF" and body[8:12] == b"WEBP"
 
 
 def make_thumbnail(body: bytes) -> bytes:
-    """The upper part of a WebP picture at `THUMBNAIL_SIZE`, as WebP.
+    """Scale the upper part of a WebP picture to `THUMBNAIL_SIZE`, as WebP.
 
     Raises:
-        HTTPException: 404, it is no picture, or too large a one.
+        HTTPException: 404, it is no picture, or too large.
     """
     try:
         with Image.open(io.BytesIO(body), formats=["WEBP"]) as image:

@@ -68,27 +68,27 @@ _LOST = {
 
 
 def verdict(found: QaVerdict) -> str:
-    """A verdict's name."""
+    """Return the label of a verdict."""
     return translate(VERDICTS[found])
 
 
 def fault(found: PlaybackFault) -> str:
-    """A fault's name."""
+    """Return the label of a fault."""
     return translate(FAULTS[found])
 
 
 def level(found: str) -> str:
-    """A level's name; one that nobody knows here as it is."""
+    """Return the label of a level; an unknown one unchanged."""
     return translate(LEVELS[found]) if found in LEVELS else found
 
 
 def repair(found: RepairState) -> str:
-    """What became of the repair; empty when none was wanted."""
+    """Return the label of a repair state; empty when none was wanted."""
     return translate(REPAIRS[found]) if found in REPAIRS else ""
 
 
 def lost(part: LostPart) -> str:
-    """Why a part of the page is missing; a reason that nobody knows here as it is."""
+    """Return why a part of the page is missing; an unknown reason unchanged."""
     name, _, detail = part.reason.partition(":")
     if name == "status":
         return translate(noop("answers with %(status)s"), status=replace_invisible(detail.strip()))
@@ -96,7 +96,7 @@ def lost(part: LostPart) -> str:
 
 
 def replace_invisible(text: str) -> str:
-    r"""A text of the web without letters that turn or hide others: each is a mark in its place.
+    r"""Replace characters that reorder or hide others by U+FFFD in text from the web.
 
     >>> replace_invisible("a\u202eb") == "a\ufffdb"
     True
@@ -105,7 +105,7 @@ def replace_invisible(text: str) -> str:
 
 
 def share(score: float | None) -> str:
-    """A score as people read it: whole per cent, cut off, so that 100 means that nothing differs.
+    """Return a score as whole per cent, rounded down, so that 100 means no difference.
 
     >>> share(0.999), share(1.0), share(None)
     ('99', '100', '-')

@@ -1,13 +1,14 @@
 """HTML pages and JSON API of checks, with their routes.
 
-/quality                        the checks, the worst first
-/quality/PAGEID/LEVEL           one: capture, playback and what differs; by POST: a reviewer's act
-/quality/PAGEID/LEVEL/KIND      its pictures, and small ones under ``small/``
-/quality/sign-in                asks a browser for the reviewers' token
+/quality                        list of checks, the worst first
+/quality/PAGEID/LEVEL           one check: capture, playback and differences; POST: a review
+/quality/PAGEID/LEVEL/KIND      its pictures, and thumbnails under ``small/``
+/quality/sign-in                requests the reviewers' token from a browser
 
-They read and judge without a script; with it they are quicker (`static/quality.js`).
+All functions work without scripts; `static/quality.js` makes them faster.
 
-Reading only. What people may not see, programs may not either (`results.py`); errors are
+The JSON API is read-only. It withholds the same checks as the pages (`qa.web.check_query`); errors
+are
 ``application/problem+json`` (RFC 9457).
 """
 
@@ -86,7 +87,7 @@ ACTION_MESSAGES = {
 
 
 class QualityPages:
-    """The pages. Plain functions run in threads."""
+    """HTML pages of checks. Synchronous handlers run in threads."""
 
     def __init__(
         self,
@@ -103,7 +104,7 @@ class QualityPages:
         self._means = means
 
     def routes(self) -> list[BaseRoute]:
-        """Their addresses."""
+        """Return the routes."""
         one = f"{QUALITY_PATH}/{{page_id}}/{{level}}"
         return [
             Route(QUALITY_PATH, self.listed),
@@ -115,7 +116,7 @@ class QualityPages:
         ]
 
     def listed(self, request: Request) -> Response:
-        """The list."""
+        """Serve the list."""
 
         def told() -> Response:
             question = parse_check_query(request.query_params)
@@ -136,11 +137,11 @@ class QualityPages:
         return self._told(told)
 
     def one(self, request: Request) -> Response:
-        """One result."""
+        """Serve one check."""
         return self._told(lambda: self._one(request, request.query_params))
 
     async def act(self, request: Request) -> Response:
-        """What a button asks for."""
+        """Handle a reviewer's form."""
         try:
             check_sender(request, self._means.origin)
         except HTTPException:
@@ -149,14 +150,14 @@ class QualityPages:
         return await run_in_threadpool(self._told, lambda: self._done(request, letter))
 
     def sign_in(self, request: Request) -> Response:
-        """Ask a browser for the token; lead who has it back to the list."""
+        """Request the token from a browser; redirect a reviewer to the list."""
         if self._gate.name_of(request) is not None:
             return RedirectResponse(localized_path(QUALITY_PATH), 303)
         headers = CHALLENGE if self._gate.reviewers.token else {}
         return self._refused(401 if headers else 403, translate(_NO_RIGHT), headers)
 
     def picture(self, request: Request) -> Response:
-        """A picture of a check that may be shown."""
+        """Serve a picture of a visible check."""
         names = request.path_params
         found: list[CheckPicture] = []
 
@@ -261,7 +262,7 @@ class QualityPages:
         return RedirectResponse(self._result_address(result.row, after), 303)
 
     def _sources(self, result: VisibleCheck) -> dict[str, str]:
-        """Where the pictures are, by kind; the archive's own screenshot where no check left one."""
+        """Return the picture URLs by kind; the archive's screenshot where the check has none."""
         check, page = result.row.check, result.page
         if not self._means.offers.shows_pictures(page):
             return {}
@@ -272,7 +273,7 @@ class QualityPages:
         return found
 
     def _small(self, result: VisibleCheck) -> dict[str, str]:
-        """The same for lists."""
+        """Return the thumbnail URLs by kind, for lists."""
         check, page = result.row.check, result.page
         if not self._means.offers.shows_pictures(page):
             return {}
@@ -305,7 +306,7 @@ class QualityPages:
         )
 
     def _told(self, tell: Callable[[], Response]) -> Response:
-        """The answer, or what is wrong with the question."""
+        """Call the handler; convert exceptions to error pages."""
         try:
             return tell()
         except InputError as error:
@@ -352,7 +353,7 @@ class QualityPages:
 
 
 def review_status(row: CheckedPage) -> str:
-    """What people said of it, and what is being done about it."""
+    """Return labels of the review and of the repair."""
     said = translate(noop("No person has judged it."))
     if row.review is not QaVerdict.UNCHECKED and row.reviewed_at is not None:
         facts = {"verdict": check_labels.verdict(row.review), "when": when(row.reviewed_at)}
@@ -381,18 +382,18 @@ _NO_STORE = {"Cache-Control": "no-store"}
 
 
 class QualityApi:
-    """Answers programs. Plain functions run in threads."""
+    """JSON API of checks. Synchronous handlers run in threads."""
 
     def __init__(self, results: VisibleChecks, gate: ReviewGate) -> None:
         self._results = results
         self._gate = gate
 
     def routes(self) -> list[BaseRoute]:
-        """Their addresses."""
+        """Return the routes."""
         return [Route(RESULTS_PATH, self.results), Route(SUMMARY_PATH, self.summary)]
 
     def results(self, request: Request) -> Response:
-        """A part of the list, the worst first; ``next`` is the address of what follows."""
+        """Serve a part of the list, the worst first; ``next`` is the URL of the following part."""
 
         def told() -> Response:
             question = parse_check_query(request.query_params)
@@ -413,7 +414,7 @@ class QualityApi:
         return self._told(request, told)
 
     def summary(self, request: Request) -> Response:
-        """How many there are with which verdict; null where that is told to reviewers only."""
+        """Serve the counts by verdict; null where they are shown to reviewers only."""
 
         def told() -> Response:
             wanted = parse_check_filter(request.query_params)
@@ -425,7 +426,7 @@ class QualityApi:
         return self._told(request, told)
 
     def _told(self, request: Request, tell: Callable[[], Response]) -> Response:
-        """The answer, or what went wrong as a problem."""
+        """Call the handler; convert exceptions to problem responses."""
         try:
             self._gate.count(request)
             return tell()
@@ -443,7 +444,7 @@ class QualityApi:
 
 
 def check_as_json(result: VisibleCheck) -> dict[str, object]:
-    """A result for programs, with where people see it."""
+    """Convert a check to a JSON object, with the URL of its HTML page."""
     row, page = result.row, result.page
     check = row.check
     return {
@@ -455,7 +456,7 @@ def check_as_json(result: VisibleCheck) -> dict[str, object]:
 
 
 def check_fields(row: CheckedPage) -> dict[str, object]:
-    """What is known of a check, by the names that JSON has."""
+    """Return the fields of a check by their JSON names."""
     check = row.check
     return {
         "page_id": check.page_id,
@@ -489,11 +490,11 @@ def check_fields(row: CheckedPage) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class QualityContext:
-    """What a front must have to show checks, beside the link registry.
+    """Context that a server needs to show checks, besides the link registry.
 
     Attributes:
-        layout: the collection, which keeps the pictures and the key of forms.
-        reviewers: who may judge; nobody by default.
+        layout: collection, which holds the pictures and the key of form tokens.
+        reviewers: rules for reviewers; none by default.
     """
 
     layout: Layout

@@ -1,10 +1,10 @@
-"""Queries for checks: parsed from request parameters, answered with what may be shown.
+"""Queries for checks: parsed from request parameters, answered with visible checks only.
 
-A check tells what was captured. So each is held against the captures index and the decisions
-(`playback.access.control`) before anything is said of it: what was taken down, is hidden or is held back, and
-what the index does not have any more, is passed over as if it had never been checked. Numbers of checks
-count these, too; so where anything at all is taken down, only those who may judge are told them of less
-than everything.
+A check reveals what was captured. So each is tested against the captures index and the decisions
+(`playback.access.control`) before it is shown: pages that were taken down, hidden or held back, and
+those no longer in the index, are skipped as if never checked. Counts include them; so where
+anything
+is taken down, filtered counts are shown to reviewers only.
 """
 
 import re
@@ -48,12 +48,12 @@ _SCORE = re.compile(r"[0-9]{1,3}(?:\.[0-9]{0,6})?%?|\.[0-9]{1,6}%?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class CheckQuery:
-    """Which checks are asked for.
+    """Query for checks.
 
     Attributes:
-        wanted: the filter.
-        after: the place behind which the list goes on; None: its beginning.
-        limit: how many at most.
+        wanted: filter.
+        after: position after which the list continues; None: from its beginning.
+        limit: maximum number of results.
     """
 
     wanted: CheckFilter
@@ -62,15 +62,15 @@ class CheckQuery:
 
     @property
     def filters(self) -> dict[str, str]:
-        """The filter as an address has it: `parse_check_filter` is the inverse."""
+        """Return the filter as URL parameters; inverse of `parse_check_filter`."""
         return filter_values(self.wanted)
 
 
 def parse_check_query(given: QueryParams) -> CheckQuery:
-    """What the parameters ask for.
+    """Parse the request parameters.
 
     Raises:
-        InputError: they ask for something else; the text says what, for `translate`.
+        InputError: a parameter is invalid; the text is a key of `translate`.
     """
     return CheckQuery(
         parse_check_filter(given),
@@ -80,10 +80,10 @@ def parse_check_query(given: QueryParams) -> CheckQuery:
 
 
 def parse_check_filter(given: Mapping[str, str]) -> CheckFilter:
-    """Which checks the parameters name; what is not known to be a filter is left out.
+    """Parse the filter parameters; unknown parameters are ignored.
 
     Raises:
-        InputError: one of them names none.
+        InputError: a value is invalid.
     """
     named = {name: given.get(name, "").strip() for name in ("verdict", "class", "fault", "level")}
     known: dict[str, set[str]] = {
@@ -108,7 +108,7 @@ def parse_check_filter(given: Mapping[str, str]) -> CheckFilter:
 
 
 def filter_values(wanted: CheckFilter) -> dict[str, str]:
-    """The filter as parameters."""
+    """Return the filter as parameters."""
     values = {
         "verdict": verdict_name(wanted.verdict) if wanted.verdict is not None else "",
         "host": wanted.host or "",
@@ -122,21 +122,21 @@ def filter_values(wanted: CheckFilter) -> dict[str, str]:
 
 
 def verdict_name(verdict: QaVerdict) -> str:
-    """A verdict as addresses and JSON name it."""
+    """Return the name of a verdict in URLs and JSON."""
     return str(verdict) or UNCHECKED
 
 
 def path_with_query(path: str, *values: Mapping[str, str]) -> str:
-    """The path with parameters; empty ones are left out."""
+    """Return the path with its parameters; empty ones are left out."""
     merged = {name: value for each in values for name, value in each.items() if value}
     return f"{path}?{urlencode(merged)}" if merged else path
 
 
 def parse_start(text: str) -> CheckPosition | None:
-    """A place in the list; None for its beginning.
+    """Parse a position in the list; None for its beginning.
 
     Raises:
-        InputError: it is none.
+        InputError: it is invalid.
     """
     if not text:
         return None
@@ -147,7 +147,7 @@ def parse_start(text: str) -> CheckPosition | None:
 
 
 def _host(text: str) -> str | None:
-    """The canonical host of what was typed: a host, or a URL on it."""
+    """Return the canonical host of user input: a host, or a URL on it."""
     text = text.strip()
     if not text:
         return None
@@ -190,7 +190,7 @@ Step = Callable[[Reader, CheckFilter, CheckPosition, int], list[CheckedPage]]
 
 @dataclass(frozen=True, slots=True)
 class VisibleCheck:
-    """A check, and the page that it is of, which may be shown."""
+    """Check with its page, which may be shown."""
 
     row: CheckedPage
     page: CapturedPage
@@ -198,19 +198,19 @@ class VisibleCheck:
 
 @dataclass(frozen=True, slots=True)
 class CheckListPart:
-    """A part of the list; `after` is the place of the last that was looked at, None at the end."""
+    """Part of the list; `after` is the position of the last row read, None at the end."""
 
     results: tuple[VisibleCheck, ...]
     after: CheckPosition | None
 
 
 class VisibleChecks:
-    """Asks the registry and the captures index. From any thread; TransientError when one is away.
+    """Reader of the registry and the captures index. Thread-safe; TransientError when one is down.
 
     Args:
-        source: where the registry is.
-        store: which pages of the captures index may be shown.
-        cautions: which are held back.
+        source: source of the registry.
+        store: pages of the captures index that may be shown.
+        cautions: lists of copies that are held back.
     """
 
     def __init__(self, source: RegistrySource, store: PageStore, cautions: CopyWarnings) -> None:
@@ -219,14 +219,14 @@ class VisibleChecks:
         self._cautions = cautions
 
     def is_there(self) -> bool:
-        """Whether there is a registry."""
+        """Return whether the registry exists."""
         return self._source.is_there()
 
     def registry(self) -> RegistryStore:
-        """The registry.
+        """Return the registry.
 
         Raises:
-            NoRegistryError: there is none.
+            NoRegistryError: it does not exist.
         """
         store = self._source.store()
         if store is None:
@@ -234,10 +234,10 @@ class VisibleChecks:
         return store
 
     def listed(self, question: CheckQuery) -> CheckListPart:
-        """A part of the list, the worst first.
+        """Return a part of the list, the worst first.
 
         Raises:
-            NoRegistryError: there is none.
+            NoRegistryError: the registry does not exist.
         """
         found: list[VisibleCheck] = []
         after = question.after
@@ -254,10 +254,10 @@ class VisibleChecks:
         return CheckListPart(tuple(found), after)
 
     def every(self, wanted: CheckFilter) -> Iterator[VisibleCheck]:
-        """All that is wanted, the worst first.
+        """Yield all matching checks, the worst first.
 
         Raises:
-            NoRegistryError: there is none.
+            NoRegistryError: the registry does not exist.
         """
         after: CheckPosition | None = None
         with self.registry().snapshot() as reader:
@@ -266,11 +266,11 @@ class VisibleChecks:
                 after = rows[-1].place
 
     def one(self, page_id: str, level: str) -> tuple[VisibleCheck, tuple[VisibleCheck, ...]]:
-        """The check of a page at a level, and those at its other levels.
+        """Return the check of a page at a level, and those at its other levels.
 
         Raises:
             HTTPException: 404, there is none, or its page is not shown.
-            NoRegistryError: there is none.
+            NoRegistryError: the registry does not exist.
         """
         with self.registry().snapshot() as reader:
             rows = find_checks(reader, [page_id])
@@ -283,10 +283,10 @@ class VisibleChecks:
     def neighbours(
         self, wanted: CheckFilter, place: CheckPosition
     ) -> tuple[VisibleCheck | None, VisibleCheck | None]:
-        """What stands before a place and behind it.
+        """Return the visible checks before and after a position.
 
         Raises:
-            NoRegistryError: there is none.
+            NoRegistryError: the registry does not exist.
         """
         with self.registry().snapshot() as reader:
             before = self._first(self._parts(list_before, reader, wanted, place))
@@ -294,20 +294,20 @@ class VisibleChecks:
         return before, behind
 
     def history(self, url: str) -> tuple[VisibleCheck, ...]:
-        """The checks of all captures of a URL, the newest capture first.
+        """Return the checks of all captures of a URL, the newest capture first.
 
         Raises:
-            NoRegistryError: there is none.
+            NoRegistryError: the registry does not exist.
         """
         with self.registry().snapshot() as reader:
             rows = find_checks_of_urls(reader, [url])[:_MOST_HISTORY]
         return tuple(each for each in self._shown(rows) if each.page.url == url)
 
     def totals(self, wanted: CheckFilter, *, by_reviewer: bool) -> dict[QaVerdict, int] | None:
-        """How many there are with which verdict; None when that is not told.
+        """Count the matching checks by verdict; None when the counts are not shown.
 
         Raises:
-            NoRegistryError: there is none.
+            NoRegistryError: the registry does not exist.
         """
         if wanted != _EVERYTHING and not by_reviewer and not self._store.are_open():
             return None
@@ -316,7 +316,7 @@ class VisibleChecks:
             return count_by_verdict(reader, wanted, limit=most)
 
     def _shown(self, rows: Sequence[CheckedPage]) -> list[VisibleCheck]:
-        """Those of the rows that may be shown, in their order."""
+        """Return the rows that may be shown, in their order."""
         pages = self._store.with_ids(list(dict.fromkeys(row.check.page_id for row in rows)))
         threatened = self._store.threatened(list(pages.values()))
         shown = {
@@ -331,18 +331,18 @@ class VisibleChecks:
         ]
 
     def _is_listed(self, page: CapturedPage) -> bool:
-        """Whether its address is on a list that holds copies back."""
+        """Return whether the page's URL is on a list that holds copies back."""
         hit = self._cautions.of_url(page.url) or self._cautions.of_url(page.final_url)
         return hit is not None and hit.on.effect is ListEffect.HOLD
 
     def _first(self, parts: Iterable[Sequence[CheckedPage]]) -> VisibleCheck | None:
-        """The first that may be shown."""
+        """Return the first check that may be shown."""
         return next((shown for part in parts for shown in self._shown(part)), None)
 
     def _parts(
         self, step: Step, reader: Reader, wanted: CheckFilter, place: CheckPosition
     ) -> Iterator[Sequence[CheckedPage]]:
-        """What comes next from a place on, `worst` or `ahead` of it; the nearest by itself first."""
+        """Yield the rows after (or before) a position in batches; the first batch is the nearest row."""
         size = 1
         for _ in range(_ROUNDS):
             part = step(reader, wanted, place, size)

@@ -1,10 +1,11 @@
-"""Reviewers: who may judge copies, and the actions of their buttons.
+"""Reviewers: authorization, and the actions of their buttons.
 
-Reading is for everyone, as elsewhere on the front. A verdict moves the copy that readers are offered, so
-it takes a right: to come from a network that a setting names, or to say a token that only reviewers have,
-as ``Authorization: Bearer …`` or, in a browser, as the password of any name. Both are off by default.
+Reading is open to all, as elsewhere on the server. A review can change the copy that readers are
+offered, so it needs authorization: a client address in a configured network, or a token, sent as
+``Authorization: Bearer …`` or, in a browser, as the password of any user name. Both are off by
+default.
 
-Everything blocks; Starlette runs it in threads.
+All calls block; Starlette runs them in threads.
 """
 
 import base64
@@ -38,12 +39,12 @@ CHALLENGE = {"WWW-Authenticate": 'Basic realm="Weboid quality", charset="UTF-8"'
 
 @dataclass(frozen=True, slots=True)
 class ReviewerRules:
-    """The rules.
+    """Rules for reviewers.
 
     Attributes:
-        readers: how a reader's address is found.
-        networks: whose people may judge.
-        token: what others say who may; empty: nobody can.
+        readers: determines a client's address.
+        networks: networks whose clients may review.
+        token: token of other reviewers; empty: none.
     """
 
     readers: ClientAddresses = field(default_factory=ClientAddresses)
@@ -52,11 +53,11 @@ class ReviewerRules:
 
     @property
     def is_anybody(self) -> bool:
-        """Whether there is anyone who may judge."""
+        """Return whether reviews are enabled."""
         return bool(self.networks or self.token)
 
     def name_of(self, request: Request) -> str | None:
-        """What the reviewer says to be called, maybe nothing; None: who asks is no reviewer."""
+        """Return the reviewer's user name, maybe empty; None: not authorized."""
         kind, _, said = request.headers.get("authorization", "").partition(" ")
         name, word = "", said.strip()
         if kind.lower() == "basic":
@@ -72,13 +73,13 @@ class ReviewerRules:
 
 
 class ReviewGate:
-    """Holds the rules against requests, and makes and reads the tokens of forms. From any thread.
+    """Authorization of requests, and tokens of forms. Thread-safe.
 
     Args:
-        reviewers: who may judge.
-        reporters: makes what only this front can make.
-        door: how often others may ask.
-        clock: tells the time.
+        reviewers: rules for reviewers.
+        reporters: returns the key for form tokens.
+        door: rate limiter of other clients.
+        clock: source of time.
     """
 
     def __init__(
@@ -94,14 +95,14 @@ class ReviewGate:
         self._clock = clock
 
     def name_of(self, request: Request) -> str | None:
-        """What the reviewer says to be called, maybe nothing; None: who asks is no reviewer."""
+        """Return the reviewer's user name, maybe empty; None: not authorized."""
         return self.reviewers.name_of(request)
 
     def count(self, request: Request) -> None:
-        """Count a question of somebody who is no reviewer.
+        """Count a request of a client that is not authorized.
 
         Raises:
-            BusyError: those were too many.
+            BusyError: the rate limit is exceeded.
         """
         if self.name_of(request) is None:
             wait = self._door.wait_s(request, self._clock.monotonic())
@@ -109,18 +110,18 @@ class ReviewGate:
                 raise BusyError(wait)
 
     def token(self, request: Request, purpose: str) -> str:
-        """What a form carries that this reviewer may send.
+        """Return a form token for this reviewer.
 
         Raises:
-            UnavailableError: the key of tokens can neither be read nor made.
+            UnavailableError: the key of tokens can neither be read nor created.
         """
         return FormTokens(self._reporters()).make(purpose, self._range(request), self._now())
 
     def holds(self, request: Request, token: str, purpose: str) -> bool:
-        """Whether a form carries what was made for it, a while ago at most.
+        """Return whether the form token is valid and recent.
 
         Raises:
-            UnavailableError: the key of tokens can neither be read nor made.
+            UnavailableError: the key of tokens can neither be read nor created.
         """
         return FormTokens(self._reporters()).holds(
             token, purpose, self._range(request), self._now()
@@ -134,7 +135,7 @@ class ReviewGate:
 
 
 def _basic(said: str) -> tuple[str, str]:
-    """Name and password of RFC 7617; empty ones when they cannot be read."""
+    """Decode user name and password (RFC 7617); empty ones when they are invalid."""
     try:
         text = base64.b64decode(said, validate=True).decode()
     except (binascii.Error, ValueError):
@@ -149,7 +150,7 @@ PENDING_REPAIRS = frozenset({RepairState.WANTED, RepairState.BEGUN})
 
 
 class ReviewAction(StrEnum):
-    """What a reviewer's button does."""
+    """Action of a reviewer's button."""
 
     GOOD = "good"
     BAD = "bad"
@@ -165,11 +166,11 @@ ACTION_VERDICTS = {
 
 
 class ReviewActions:
-    """Does it. From any thread.
+    """Executor of actions. Thread-safe.
 
     Args:
-        registry: gives the registry.
-        clock: tells when.
+        registry: returns the registry.
+        clock: source of time.
     """
 
     def __init__(self, registry: Callable[[], RegistryStore], clock: Clock) -> None:
@@ -178,10 +179,10 @@ class ReviewActions:
         self._writers = threading.BoundedSemaphore(_WRITERS)
 
     def do(self, act: ReviewAction, page_id: str, level: str, *, by: str, note: str) -> bool:
-        """Do it; False when nothing is known of the capture any more.
+        """Execute the action; False when the capture is no longer known.
 
         Raises:
-            TransientError: the registry does not answer; nothing was done.
+            TransientError: the registry does not answer; nothing was changed.
         """
         now = self._clock.now()
         with self._writing() as rows:
@@ -196,7 +197,7 @@ class ReviewActions:
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        """A connection that writes; when others wait for one already, nobody waits long."""
+        """Open a write transaction; with too many writers waiting, fail after a short time."""
         if not self._writers.acquire(timeout=_PATIENCE_S):
             raise TransientError("The link registry is being written to.")
         try:
@@ -207,7 +208,7 @@ class ReviewActions:
 
 
 def active_actions(row: CheckedPage) -> list[ReviewAction]:
-    """Which of the buttons are down."""
+    """Return the actions that are in effect."""
     down = {
         ReviewAction.GOOD: row.review is QaVerdict.GOOD,
         ReviewAction.BAD: row.review is QaVerdict.BROKEN,

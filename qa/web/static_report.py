@@ -1,11 +1,14 @@
 """Report of checks as one self-contained HTML file.
 
-It holds the list and the script that shows it, and pictures of the worst. Everything from the web stands in
-it as JSON in ASCII without ``<``, so that no title, URL or reason can end the element that it is in; the
-script sets it as text. The policy in the file names its one style and its scripts by their digests, and
-allows pictures from ``data:`` alone.
+It holds the list, the script that shows it, and pictures of the worst checks. All content from the
+web
+is JSON in ASCII without ``<``, so that no title, URL or reason can end its element; the script sets
+it
+as text. The content security policy in the file allows its one style and its scripts by their
+digests,
+and pictures from ``data:`` alone.
 
-Rows are written as they come: a report of any length takes no more memory than its strings.
+Rows are written as they are read: memory is bounded by the strings that rows share.
 """
 
 import base64
@@ -45,13 +48,13 @@ _SCRIPTS = (HERE / "static" / "quality.js", Path(__file__).with_name("file.js"))
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """What a report is about.
+    """Description of a report.
 
     Attributes:
-        title: what it is called, e.g. the collection's name.
-        made_at: when.
-        origin: the front's, for links to copies; empty: there are none.
-        with_pictures: of how many results, the first, the pictures stand in it.
+        title: title, e.g. the collection's name.
+        made_at: time of creation.
+        origin: the server's origin, for links to copies; empty: no links.
+        with_pictures: number of leading results whose pictures are embedded.
     """
 
     title: str
@@ -61,17 +64,17 @@ class CheckReport:
 
     @property
     def name(self) -> str:
-        """What the browser keeps marks under."""
+        """Return the key under which the browser stores marks."""
         said = f"{self.title} {self.made_at.isoformat()}"
         return sha256(said.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 class CheckReportWriter:
-    """Writes one report.
+    """Writer of one report.
 
     Args:
-        pictures: where those of checks are.
-        shows_pictures: whether pictures of a page may be shown.
+        pictures: folder of the checks' pictures.
+        shows_pictures: returns whether pictures of a page may be shown.
     """
 
     def __init__(
@@ -81,7 +84,7 @@ class CheckReportWriter:
         self._shows_pictures = shows_pictures
 
     def write(self, report: CheckReport, results: Iterable[VisibleCheck], out: TextIO) -> int:
-        """Write the report; how many results it holds."""
+        """Write the report; return the number of results."""
         style = "\n".join(path.read_text() for path in _STYLES)
         scripts = [path.read_text() for path in _SCRIPTS]
         page = PageRenderer("", mount_links=list, links_address=str)(
@@ -132,14 +135,14 @@ class CheckReportWriter:
 
 
 class _StringPool:
-    """Texts that many rows share, each once."""
+    """Pool of strings that many rows share, each stored once."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
         self._places: dict[str, int] = {}
 
     def place(self, text: str) -> int:
-        """Where the text stands."""
+        """Return the index of the string, added if missing."""
         found = self._places.setdefault(text, len(self.texts))
         if found == len(self.texts):
             self.texts.append(text)
@@ -147,7 +150,7 @@ class _StringPool:
 
 
 def _row(row: CheckedPage, strings: _StringPool, place: int) -> list[Any]:
-    """What the script has of a check; `file.js` names the places."""
+    """Return the row of a check for the script; `file.js` names the columns."""
     check = row.check
     most = MOST_LOST if place >= 0 else _FEWER_LOST
     return [
@@ -222,7 +225,7 @@ def _digest(text: str) -> str:
 
 
 def _json(value: object) -> str:
-    """JSON that no browser takes for the end of a script: ASCII without ``<``."""
+    """Encode JSON that cannot end a script element: ASCII without ``<``."""
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
 
 
