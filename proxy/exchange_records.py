@@ -126,7 +126,7 @@ def _identified(entry: RequestLogEntry) -> str:
 
 
 def _tls_facts(entry: RequestLogEntry) -> str:
-    """Return headers for protocol, cipher (both as in the WARC proposals) and certificate (C-14)."""
+    """Return headers for protocol, cipher (as in the WARC proposals) and certificate (C-14)."""
     version = _TLS_VERSIONS.get(entry.tls_version, entry.tls_version)
     return (
         f"WARC-Protocol: {version}\r\nWARC-Cipher-Suite: {entry.tls_cipher}\r\n"

@@ -143,7 +143,7 @@ def warcs_without_sum(layout: Layout) -> list[Path]:
 
 
 def add_missing_sums(layout: Layout, index: CaptureIndex) -> list[str]:
-    """Add line and index row for every closed WARC that lacks them; return the names that had no line.
+    """Add the missing line and index row of every closed WARC; return the names that had no line.
 
     Existing lines stay as they are; malformed ones are removed. A file that cannot be read gets
     none.
@@ -245,7 +245,7 @@ class ChecksumWorker:
                 return
 
     def _attempt(self, filename: str) -> None:
-        """Hash the file; failures are left to the next process, or retried when the index is back."""
+        """Hash the file; a failure is left to the next process, or retried when the index is back."""
         try:
             self._read(filename)
         except IndexUnavailableError as error:

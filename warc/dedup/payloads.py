@@ -40,7 +40,7 @@ class Claim(StrEnum):
 
 
 class LostClaimsError(Exception):
-    """Claims taken over by another process while this one stalled; the batch must be written again."""
+    """Claims taken over by another process while this one stalled; write the batch again."""
 
 
 class PayloadIndex(Protocol):
@@ -123,7 +123,7 @@ class PayloadIndex(Protocol):
         ...
 
     def bury(self) -> None:
-        """Release the claims of this collection's dead processes; call after adding what they wrote.
+        """Release claims of this collection's dead processes; call after adding what they wrote.
 
         In the other order another process could claim a payload whose record is about to be found.
 

@@ -1,7 +1,7 @@
 """Read-only captures index: query interface and SQLite connections.
 
-Questions are SQL that both databases understand, with values as ``:name``; what differs is said by
-attributes of the database. A collection without an index is empty.
+Queries are SQL that both databases accept, with values as ``:name``; differences are expressed by
+attributes of the database class. A collection without an index is empty.
 """
 
 import json
@@ -25,19 +25,18 @@ INDEX_URL = "WEBOID_DATABASE"  # the environment variable that tells replay the 
 
 
 class IndexDatabase(Protocol):
-    """A captures index for reading. From any thread, unless it is said otherwise; `close` it.
+    """Captures index opened for reading. Thread-safe unless noted; `close` it.
 
     Attributes:
-        shared: whether it is a server, which may keep us waiting.
-        has_key: the condition that a row's urlkey is `key`; see `key_values`.
-        key: the beginning of a row's urlkey (`warc.index.schema.KEY_CHARACTERS`), which is indexed.
-        contains: LIKE, whatever the case of ASCII letters.
-        in_range: the condition that a row's urlkey is from `low` on and below `high`; see
-            `warc.index.queries`.
-        by_key: the terms by which rows come in the order of their urlkeys, from an index.
-        asked: many questions as a table, of the value `asked` (`lookup_value`).
-        joined_first: joins to each row of `asked` the first pages that ``{where}`` tells, by an
-            ORDER BY and a LIMIT in it.
+        shared: whether it is a server, so that queries may have to wait.
+        has_key: SQL condition: the row's urlkey is `key`; see `key_values`.
+        key: SQL for the indexed prefix of the urlkey (`warc.index.schema.KEY_CHARACTERS`).
+        contains: LIKE operator that ignores the case of ASCII letters.
+        in_range: SQL condition: `low` <= urlkey < `high`; see `warc.index.queries`.
+        by_key: ORDER BY terms for urlkey order that an index supports.
+        asked: table of many look-ups, made from the value `asked` (`lookup_value`).
+        joined_first: SQL that joins to each row of `asked` the first pages that match ``{where}``,
+            which contains an ORDER BY and a LIMIT.
     """
 
     shared: bool
@@ -50,20 +49,20 @@ class IndexDatabase(Protocol):
     joined_first: str
 
     def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
-        """The answer's rows, whose columns are found by name; none when there is no index yet.
+        """Return the rows of a query, with columns accessible by name; none when there is no index yet.
 
         Raises:
-            TransientError: the index is there and cannot be read.
+            TransientError: the index exists and cannot be read.
         """
         ...
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         ...
 
 
 def key_values(key: str) -> dict[str, str]:
-    """The values that `Database.has_key` needs."""
+    """Return the values for `IndexDatabase.has_key`."""
     return {"key": key, "key_start": key[:KEY_CHARACTERS]}
 
 
@@ -71,7 +70,7 @@ LOOKUP_COLUMNS = ("place", "until_ms", "key", "key_start", "one", "two", "three"
 
 
 class LookupRow(NamedTuple):
-    """A row of `Database.asked`: a urlkey, four URLs, and the moment before which captures count."""
+    """Row of `IndexDatabase.asked`: a urlkey, four URLs, and the upper limit of capture times."""
 
     key: str
     urls: tuple[str, str, str, str]
@@ -79,7 +78,7 @@ class LookupRow(NamedTuple):
 
 
 def lookup_value(rows: Iterable[LookupRow]) -> str:
-    """The value of ``asked``; `place` counts the rows."""
+    """Return the value of ``asked``; `place` numbers the rows."""
     return json.dumps(
         [
             (place, each.until_ms, each.key, each.key[:KEY_CHARACTERS], *each.urls)
@@ -89,15 +88,15 @@ def lookup_value(rows: Iterable[LookupRow]) -> str:
 
 
 def escape_like(words: str) -> str:
-    """The words as LIKE takes them literally, a backslash being its escape."""
+    """Return the words as a literal LIKE pattern, with backslash as escape character."""
     return words.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 def open_database(layout: Layout, url: str) -> IndexDatabase:
-    """The index that `url` names; when it is empty the collection's own. Nothing is connected yet.
+    """Return the index at `url`, or the collection's own when empty. No connection is made yet.
 
     Raises:
-        ConfigError: `url` names none.
+        ConfigError: `url` is not an index address.
     """
     if not url:
         return PooledSqliteDatabase(layout.captures_db)
@@ -116,7 +115,7 @@ _LOOKUP_TABLE = f"(SELECT {_LOOKUP_SELECT} FROM json_each(:asked) AS item) AS as
 
 
 class SqliteDatabase:
-    """The index of one collection, opened for each question. From any thread."""
+    """Index of one collection, opened for each query. Thread-safe."""
 
     shared = False
     has_key = "urlkey = :key"
@@ -131,7 +130,7 @@ class SqliteDatabase:
         self._path = path
 
     def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
-        """The answer's rows."""
+        """Return the rows of a query."""
         connection = _open(self._path)
         if connection is None:
             return []
@@ -139,14 +138,14 @@ class SqliteDatabase:
             return _run_query(connection, query, values)
 
     def close(self) -> None:
-        """Nothing: no connection outlives its question."""
+        """Close nothing: connections are closed after each query."""
 
 
 class PooledSqliteDatabase(SqliteDatabase):
-    """The same with a few connections that are kept, each lent to one question. `close` it.
+    """Variant with a small pool of connections, each lent to one query. Thread-safe; `close` it.
 
-    Opening one costs more than most questions do. An index that was replaced by another file is
-    opened anew at the next question.
+    Opening a connection costs more than most queries. An index file that was replaced is opened
+    again at the next query.
     """
 
     def __init__(self, path: Path) -> None:
@@ -156,7 +155,7 @@ class PooledSqliteDatabase(SqliteDatabase):
         self._is_closed = False
 
     def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
-        """The answer's rows."""
+        """Return the rows of a query."""
         identity = _identity_of(self._path)
         connection = self._kept(identity) or _open(self._path, one_thread=False)
         if connection is None:
@@ -170,7 +169,7 @@ class PooledSqliteDatabase(SqliteDatabase):
         return found
 
     def close(self) -> None:
-        """Close those that are kept."""
+        """Close the pooled connections."""
         with self._lock:
             self._is_closed = True
             idle, self._idle = self._idle, []
@@ -178,7 +177,7 @@ class PooledSqliteDatabase(SqliteDatabase):
             connection.close()
 
     def _kept(self, identity: "_Identity") -> sqlite3.Connection | None:
-        """One of that file; those of another are closed."""
+        """Return a pooled connection to that file; close those to replaced files."""
         with self._lock:
             old = [each for each in self._idle if each[0] != identity]
             self._idle = [each for each in self._idle if each[0] == identity]
@@ -196,9 +195,9 @@ class PooledSqliteDatabase(SqliteDatabase):
 
 
 class PersistentSqliteDatabase(SqliteDatabase):
-    """The same with a connection that is kept. From one thread; `close` it.
+    """Variant with one persistent connection. For use from one thread; `close` it.
 
-    An index that was replaced by another file is opened anew at the next question.
+    An index file that was replaced is opened again at the next query.
     """
 
     def __init__(self, path: Path) -> None:
@@ -207,7 +206,7 @@ class PersistentSqliteDatabase(SqliteDatabase):
         self._opened: _Identity = None
 
     def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
-        """The answer's rows."""
+        """Return the rows of a query."""
         connection = self._connected()
         if connection is None:
             return []
@@ -218,7 +217,7 @@ class PersistentSqliteDatabase(SqliteDatabase):
             raise
 
     def close(self) -> None:
-        """Close the database."""
+        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
         self._connection, self._opened = None, None
@@ -233,9 +232,9 @@ class PersistentSqliteDatabase(SqliteDatabase):
 
 
 def _identity_of(path: Path) -> _Identity:
-    """Return device, inode and, of a file at rest on a read-only medium, its moment; None: no file.
+    """Return device, inode and, for a file on a read-only medium, modification time; None: no file.
 
-    What is opened as immutable does not notice changes, so it is opened again when it is written.
+    A database opened as immutable does not notice changes, so it is opened again after a write.
     """
     try:
         found = path.stat()
@@ -245,7 +244,7 @@ def _identity_of(path: Path) -> _Identity:
 
 
 def _open(path: Path, *, one_thread: bool = True) -> sqlite3.Connection | None:
-    """A read-only connection; None when there is no index there yet."""
+    """Open a read-only connection; None when there is no index yet."""
     if not path.exists():
         _require_new(path)
         return None
@@ -280,7 +279,7 @@ def _open(path: Path, *, one_thread: bool = True) -> sqlite3.Connection | None:
 
 
 def _require_new(path: Path) -> None:
-    """Raise TransientError where there are closed WARCs and yet no index: it was lost, not unwritten."""
+    """Raise TransientError when there are closed WARCs but no index: the index was lost."""
     if any((path.parent.parent / "archive").glob("*.warc.gz")):
         raise TransientError(
             f"The captures index {path} is missing, though there are WARCs: run"

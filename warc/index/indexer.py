@@ -34,7 +34,7 @@ _NOWHERE = RecordLocation("", 0, 0)
 
 @dataclass(slots=True)
 class IndexedCounts:
-    """What of a file went into the index."""
+    """Numbers of rows added to the index for a file."""
 
     rows: int = 0
     payloads: dict[PayloadKey, OriginalRecord] = field(default_factory=dict)
@@ -49,18 +49,18 @@ def index_file(
     min_bytes: int,
     spans: Iterable[tuple[int, int]],
 ) -> IndexedCounts:
-    """Add the file's records to the index, which then covers all of the file.
+    """Add the file's records to the index, which then covers the whole file.
 
     Args:
-        path: where it lies now.
+        path: the file's current location.
         filename: its final name.
-        index: where the rows go.
-        bucket: the dedup bucket that payloads are filed under; those of logins, within it.
-        min_bytes: payloads shorter than it are not filed.
-        spans: from where to where there are whole records.
+        index: the index to extend.
+        bucket: the dedup bucket for payloads; logins have buckets within it.
+        min_bytes: payloads shorter than this are not added.
+        spans: (start, end) offsets of whole records.
 
     Raises:
-        InputError: it is no WARC.
+        InputError: it is not a WARC.
     """
     found = IndexedCounts()
     with index.transaction():
@@ -94,7 +94,7 @@ class _RecordPayload(NamedTuple):
 
 
 class _FileSpan:
-    """A part of a file, as a stream of its own."""
+    """Part of a file as a stream."""
 
     def __init__(self, file: BinaryIO, start: int, end: int) -> None:
         self._file = file
@@ -102,7 +102,7 @@ class _FileSpan:
         file.seek(start)
 
     def read(self, count: int) -> bytes:
-        """The next bytes, at most `count`; empty at the part's end."""
+        """Read at most `count` bytes; empty at the end of the part."""
         data = self._file.read(min(count, self._left))
         self._left -= len(data)
         return data
@@ -111,7 +111,7 @@ class _FileSpan:
 def _records(
     path: Path, filename: str, index: CaptureIndex, bucket: str, spans: Iterable[tuple[int, int]]
 ) -> Iterator[tuple[Capture, _RecordPayload | None, PageInfo | PlaybackCheck | None]]:
-    """(capture, the payload it brings for dedup, what it says as a manifest) of each record."""
+    """Yield (capture, its payload for dedup, its manifest or check) for each record."""
     with path.open("rb") as file:
         for start, end in spans:
             iterator = ArchiveIterator(_FileSpan(file, start, end))
@@ -141,7 +141,7 @@ def _span_records(
 
 
 def _payload(record: Any, bucket: str) -> _RecordPayload | None:
-    """What dedup knows the record's payload by: digest and size of the body without its coding."""
+    """Return the record's dedup payload: digest and size of the body without transfer coding."""
     lines = record.http_headers.headers if record.http_headers else ()
     sent = [
         (name.encode(errors="replace"), value.encode(errors="replace")) for name, value in lines

@@ -1,4 +1,4 @@
-"""Openers of the captures index and dedup index that the settings name."""
+"""Openers of the captures index and dedup index named in the settings."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -24,11 +24,11 @@ OWN_PREFIXES = ("weboid-", "artifacts-")  # of the WARCs that our recorder names
 
 
 def open_index(layout: Layout, settings: IndexSettings) -> CaptureIndex:
-    """The index that `[index] url` names; without one the collection's own.
+    """Open the index at `[index] url`; without one the collection's own.
 
     Raises:
-        ConfigError: `url` names none.
-        CollectionVersionError: the index was made by another version.
+        ConfigError: `url` is not an index address.
+        CollectionVersionError: the index has another schema version.
         IndexUnavailableError: its server does not answer.
     """
     if settings.url:
@@ -39,7 +39,7 @@ def open_index(layout: Layout, settings: IndexSettings) -> CaptureIndex:
 
 
 def check_index(address: IndexAddress) -> None:
-    """Ask the index there whether it answers; nothing is made.
+    """Check that the index at the address answers; nothing is created.
 
     Raises:
         IndexUnavailableError: it does not.
@@ -51,13 +51,13 @@ def check_index(address: IndexAddress) -> None:
 
 
 def unindexed_warcs(layout: Layout) -> list[Path]:
-    """Return the closed WARCs of ours that the collection's own index does not wholly cover."""
+    """Return our closed WARCs that the collection's own index does not cover completely."""
     covered = covered_by_file(layout.captures_db)
     return not_covered(layout, lambda name: covered.get(name, 0))
 
 
 def not_covered(layout: Layout, indexed_to: Callable[[str], int]) -> list[Path]:
-    """Return the closed WARCs of ours that are longer than `indexed_to` says of their names."""
+    """Return our closed WARCs that are longer than their `indexed_to`."""
     return [
         path
         for path in closed_warcs(layout)
@@ -66,10 +66,10 @@ def not_covered(layout: Layout, indexed_to: Callable[[str], int]) -> list[Path]:
 
 
 def open_shared(layout: Layout, settings: ProxySettings) -> PayloadIndex | None:
-    """The dedup index of several machines; None when the collection has its own.
+    """Open the dedup index of several machines; None when the collection has its own.
 
     Raises:
-        ConfigError: `dedup_url` names none.
+        ConfigError: `dedup_url` is not an index address.
         DedupUnavailableError: it does not answer.
     """
     if not settings.dedup_url:
@@ -78,7 +78,7 @@ def open_shared(layout: Layout, settings: ProxySettings) -> PayloadIndex | None:
 
 
 def check_shared(address: RedisAddress) -> None:
-    """Ask the dedup index there whether it answers; nothing is left behind.
+    """Check that the dedup index at the address answers; nothing is stored.
 
     Raises:
         DedupUnavailableError: it does not.
@@ -88,12 +88,12 @@ def check_shared(address: RedisAddress) -> None:
 
 
 def open_payloads(layout: Layout, settings: ProxySettings, index: CaptureIndex) -> PayloadIndex:
-    """The dedup index that `dedup_url` names; without one the collection's own.
+    """Open the dedup index at `dedup_url`; without one the collection's own.
 
     Raises:
         ConfigError, DedupUnavailableError: as `open_shared`.
-        ConfigError: there is no `dedup_url`, and `index` is shared: it keeps nobody waiting, so
-            nothing would make one `response` of many.
+        ConfigError: there is no `dedup_url` and `index` is shared: its transactions do not exclude
+            each other, so equal payloads would become several `response` records.
     """
     shared = open_shared(layout, settings)
     if shared is not None:

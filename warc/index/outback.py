@@ -2,10 +2,11 @@
 
     cdx+http://host:8080/collection
 
-It knows neither pages nor milliseconds: pages stay in SQL, moments are whole seconds, and to which
-page an artifact belongs is told by the page's URL and moment (`playback.replay.capture_lookup`).
-Its own key of a URL merges more than ours, so what it finds is held against ours. A server that is
-away, slow, or says what is no CDX is an error: nothing is taken for "never captured".
+The protocol has neither pages nor milliseconds: pages stay in SQL, times are whole seconds, and an
+artifact is matched to its page by the page's URL and time (`playback.replay.capture_lookup`). Its
+URL key merges more URLs than ours, so results are filtered by our key. A server that is
+unreachable, slow, or answers with invalid CDX is an error: no failure is taken for "never
+captured".
 
 Lines are those of CDX 14: urlkey, timestamp, original, mimetype, statuscode, digest, redirecturl,
 robotflags, length, offset, filename, and for a revisit length, offset and filename of its original.
@@ -41,24 +42,24 @@ Row = dict[str, Any]
 
 
 class CaptureSource(Protocol):
-    """What knows captures beside the SQL index. From any thread; `close` it."""
+    """Source of captures in addition to the SQL index. Thread-safe; `close` it."""
 
     def near(self, url: str, at_ms: int, limit: int) -> list[Row]:
-        """Captures filed under the URL's key, the nearest first: rows as those of `captures`.
+        """Return captures under the URL's key, nearest in time first, as rows of `captures`.
 
         Raises:
-            TransientError: the source cannot be asked.
+            TransientError: the source cannot be queried.
         """
         ...
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the source."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class OutbackAddress:
-    """A collection of an OutbackCDX server."""
+    """Address of a collection on an OutbackCDX server."""
 
     scheme: str
     host: str
@@ -71,10 +72,10 @@ class OutbackAddress:
 
 
 def parse_outback_url(url: str) -> OutbackAddress:
-    """The collection that ``cdx+http://host:port/collection`` names.
+    """Parse ``cdx+http://host:port/collection``.
 
     Raises:
-        ConfigError: it names none.
+        ConfigError: it does not have this form.
     """
     form = "cdx+http://host:8080/collection"
     try:
@@ -92,7 +93,7 @@ def parse_outback_url(url: str) -> OutbackAddress:
 
 
 class OutbackCdx:
-    """A collection of an OutbackCDX server. From any thread; `close` it."""
+    """Client for a collection of an OutbackCDX server. Thread-safe; `close` it."""
 
     def __init__(self, address: OutbackAddress, *, timeout_s: float = TIMEOUT_S) -> None:
         self._address = address
@@ -100,7 +101,7 @@ class OutbackCdx:
         self._idle: queue.LifoQueue[http.client.HTTPConnection] = queue.LifoQueue(_MOST_KEPT)
 
     def near(self, url: str, at_ms: int, limit: int) -> list[Row]:
-        """Captures filed under the URL's key, the nearest first."""
+        """Return captures under the URL's key, nearest in time first."""
         wanted = {
             "url": url,
             "sort": "closest",
@@ -112,7 +113,7 @@ class OutbackCdx:
     def of_key(
         self, url: str, *, limit: int, reverse: bool = False, first: str = "", last: str = ""
     ) -> list[Row]:
-        """Captures filed under the URL's key in the order of time, between moments of 14 digits."""
+        """Return captures under the URL's key in time order, between 14-digit timestamps."""
         wanted = {"url": url, "limit": str(limit)}
         if reverse:
             wanted["sort"] = "reverse"
@@ -121,15 +122,15 @@ class OutbackCdx:
         return self._rows(url, self._ask(wanted))
 
     def of_prefix(self, url: str, *, limit: int) -> list[Row]:
-        """Captures whose URLs begin so, in the order of their keys."""
+        """Return captures whose URLs have the prefix, in key order."""
         said = self._ask({"url": url, "matchType": "prefix", "limit": str(limit)})
         return [row for line in said.splitlines() if (row := parse_cdx(line)) is not None]
 
     def add(self, rows: Iterable[Mapping[str, Any]]) -> int:
-        """Send rows of `captures`; those that are there already are written again. How many were added.
+        """Send rows of `captures`, replacing existing ones; return the number added.
 
         Raises:
-            TransientError: they were not all taken; sending them again does no harm.
+            TransientError: not all were accepted; sending them again is safe.
         """
         lines = [cdx_line(row) for row in rows]
         said = self._asked("POST", self._address.path, "".join(lines).encode())
@@ -139,13 +140,13 @@ class OutbackCdx:
         return len(lines)
 
     def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         with suppress(queue.Empty):
             while True:
                 self._idle.get_nowait().close()
 
     def _rows(self, url: str, said: str) -> list[Row]:
-        """The answer's rows that are of the URL's key by our rules."""
+        """Parse the answer; return the rows that have the URL's key by our rules."""
         try:
             key = replay_key(url)
         except BadUrlError:
@@ -158,7 +159,7 @@ class OutbackCdx:
         return self._asked("GET", f"{self._address.path}?{query}", None)
 
     def _asked(self, method: str, target: str, body: bytes | None) -> str:
-        """The answer's text; a kept connection that the server closed meanwhile is made anew."""
+        """Send a request and return the answer's text; reconnects when an idle connection was closed."""
         try:
             kept = self._idle.get_nowait()
         except queue.Empty:
@@ -204,10 +205,10 @@ class OutbackCdx:
 
 
 def cdx_line(row: Mapping[str, Any]) -> str:
-    """A row of `captures` as a line of CDX 14.
+    """Format a row of `captures` as a line of CDX 14.
 
-    The digest is in base32, the only spelling that OutbackCDX keeps; the record's type is told by
-    the fields of its original (a revisit), or by its URL (an artifact).
+    The digest is in base32, the only form that OutbackCDX stores; the record type follows from the
+    fields of its original (a revisit), or from its URL (an artifact).
     """
     original = (row["orig_length"], row["orig_offset"], row["orig_filename"])
     fields = (
@@ -228,7 +229,7 @@ def cdx_line(row: Mapping[str, Any]) -> str:
 
 
 def parse_cdx(line: str) -> Row | None:
-    """The row of `captures` that a line of CDX 11 or 14 says; None when it says none."""
+    """Parse a line of CDX 11 or 14 into a row of `captures`; None when it is malformed."""
     fields = line.rstrip("\r\n").split(" ")
     if len(fields) not in (11, 14):
         return None
@@ -274,7 +275,7 @@ def _base32(digest: str) -> str:
 
 
 def _spelled(digest: str) -> str:
-    """As our records spell it, or as those that have SHA-1 do."""
+    """Format the digest as in our records, or for SHA-1 as in records that use it."""
     if digest == "-":
         return ""
     parsed = Digest.parse(digest)

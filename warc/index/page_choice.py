@@ -1,15 +1,16 @@
-"""Choice of the page to show for a URL and moment, as SQL order and query.
+"""Choice of the page to show for a URL and time, as SQL order and query.
 
-Never a second-best capture where there is a good one: captures are ordered by the rank of their
-class (`core.page_classes`), then by their distance from the moment asked for. The very URL comes
-first, then the same under the other scheme, then its other equals by replay key, which merges
-distinct pages; an error at the very URL is still its own, but a check for robots is nobody's. A
-phone's capture is offered only where no other one lies within `PHONE_BEHIND_MS` more of the moment.
+Captures are ordered by the rank of their class (`core.page_classes`), then by their distance from
+the requested time, so that a poor capture is never preferred to a good one. The exact URL comes
+first, then the same under the other scheme, then other URLs of the same replay key, which may be
+distinct pages; an error at the exact URL still ranks with it, but a robots check counts for no URL.
+A phone's capture is chosen only when no other lies within `PHONE_BEHIND_MS` more of the requested
+time.
 
-The order is that of `warc.index.page_choice`. Where there are few pages they are sorted. Where a
-URL was captured more often, only the nearest on either side of the moment are read, of the best
-sort that there is: a URL of a hundred thousand good captures answers as fast as one of one. (If
-none of them is good, all are counted once to find the best sort; nothing is sorted then either.)
+Few pages are sorted directly. For a URL with many captures only the nearest on either side of the
+time are read, of the best class present: a URL with a hundred thousand good captures is answered as
+fast as one with one. (If none is good, all are counted once to find the best class; nothing is
+sorted then either.)
 """
 
 import math
@@ -38,7 +39,7 @@ BEST_FIRST = (
 
 
 def distance_of(row: Any, at_ms: int) -> int:
-    """Return what `DISTANCE` is of a row with `captured_ms` and `device`."""
+    """Compute `DISTANCE` of a row with `captured_ms` and `device`."""
     behind = PHONE_BEHIND_MS if row["device"] == DeviceType.PHONE else 0
     return int(abs(row["captured_ms"] - at_ms)) + behind
 
@@ -48,7 +49,7 @@ EXACT_FIRST = "CASE WHEN timestamp = :timestamp AND url IN (:url, :twin) THEN 0 
 
 
 def other_scheme(url: str) -> str:
-    """The same URL under the other of the web's schemes.
+    """Return the same URL with http and https exchanged.
 
     >>> other_scheme("http://example.org/a")
     'https://example.org/a'
@@ -73,13 +74,13 @@ _SORT = (
 
 @dataclass(frozen=True, slots=True)
 class BestPageQuery:
-    """What is looked for.
+    """Query for the best capture of a page.
 
     Attributes:
-        url: of which page.
-        at_ms: near which moment, in milliseconds since 1970 UTC.
-        timestamp: the moment in 14 digits, whose very capture comes first; empty: none does.
-        shown: the condition on a row that may be found.
+        url: the page's URL.
+        at_ms: the requested time, in milliseconds since 1970 UTC.
+        timestamp: 14-digit timestamp whose exact capture comes first; empty: none does.
+        shown: SQL condition for rows that may be returned.
     """
 
     url: str
@@ -91,14 +92,14 @@ class BestPageQuery:
 def best_pages(
     ask: Ask, has_key: str, key: Mapping[str, str], columns: str, wanted: BestPageQuery
 ) -> Iterator[Any]:
-    """Rows of pages with that key, the very capture that is named and then the best first.
+    """Yield rows of pages with that key: the exact capture first, then best first.
 
     Args:
-        ask: asks the captures index.
-        has_key: the condition that a row's urlkey is the key (`warc.index.database`).
-        key: the values that `has_key` needs.
+        ask: runs a query on the captures index.
+        has_key: SQL condition: the row's urlkey is the key (`warc.index.database`).
+        key: the values for `has_key`.
         columns: of the rows; with ``captured_ms``, ``device`` and ``page_id``.
-        wanted: what is looked for.
+        wanted: the query.
 
     Raises:
         TransientError: the index cannot be read.
@@ -144,9 +145,9 @@ def _of_many(ask: Ask, columns: str, where: str, values: dict[str, Any]) -> Iter
 
 
 def _nearest(ask: Ask, columns: str, where: str, values: dict[str, Any]) -> Iterator[Any]:
-    """Yield the rows of one sort, the nearest first, reading more whenever those were not enough.
+    """Yield the rows of one class, nearest first, reading more when the caller needs more.
 
-    A phone's capture comes as if it were further away (`warc.index.page_choice`).
+    The distance of a phone's capture is increased by `PHONE_BEHIND_MS`.
     """
     sides = " UNION ALL ".join(
         f"SELECT * FROM (SELECT {columns} {where} AND {_SORT} = :sort AND captured_ms {side}"  # noqa: S608 constants

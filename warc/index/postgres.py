@@ -1,12 +1,11 @@
 """Captures index in PostgreSQL, and its snapshot as a SQLite file.
 
-Schema: `warc.index.schema`, in a schema of the database that the address names. A transaction keeps
-nobody waiting: who may write a payload is said by the dedup index, which machines that share this
-one share, too. Rows go in one statement a table, however many there are.
+Tables: `warc.index.schema`, in a schema of the database that the address names. Transactions do not
+block each other: the right to write a payload is assigned by the dedup index, which all machines
+that share this index share as well. Rows are inserted with one statement for each table.
 
-Whoever holds every row against every record asks for all of it, one file after the other: that is
-better asked here than there, and one moment is what a crawl that goes on leaves no other way to
-see.
+Verification compares every row with every record, one file after the other. It reads a local copy,
+taken in one transaction, which is both faster and consistent while a crawl is running.
 """
 
 import sqlite3
@@ -29,7 +28,7 @@ _ORIGINAL = 'spelled, url, captured_ms, filename, "offset", length'  # in the or
 
 
 def _unnested(row: type[CaptureRow | PageIndexRow | QualityRow]) -> str:
-    """The rows as a table, from one array a column: one plan for any number of them."""
+    """Return SQL for the rows as a table, from one array for each column: one plan for any number."""
     hints = map(str, row.__annotations__.values())
     kinds = ("text" if "str" in h else "float8" if "float" in h else "bigint" for h in hints)
     marks = (f"%s::{kind}[]" for kind in kinds)
@@ -58,15 +57,15 @@ _ADD_PAYLOADS = (
 
 
 class PostgresCaptureIndex:
-    """The index that the address names. Thread-safe; `close` it."""
+    """Captures index in a PostgreSQL database. Thread-safe; `close` it."""
 
     shared = True
 
     def __init__(self, address: IndexAddress) -> None:
-        """Connect, and make the tables when they are not there; several may do so at once.
+        """Connect, and create missing tables; safe in several processes at once.
 
         Raises:
-            CollectionVersionError: they were made by another version.
+            CollectionVersionError: the tables have another schema version.
             IndexUnavailableError: the server does not answer, or refuses.
         """
         self._server = PostgresConnection(address)
@@ -100,7 +99,7 @@ class PostgresCaptureIndex:
             )
 
     def _version(self, schema: str) -> int | None:
-        """The version of the tables; None when there are none."""
+        """Return the version of the tables; None when there are none."""
         # The catalogue is read as it is now; a name would be looked up in what was seen before.
         query = (
             "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = %s AND tablename = 'version')"
@@ -110,11 +109,11 @@ class PostgresCaptureIndex:
         return int(self._one("SELECT max(number) FROM version") or 0)
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._server.close()
 
     def check(self) -> None:
-        """Ask whether the server answers."""
+        """Check that the server answers."""
         self._server.execute("SELECT 1")
 
     def transaction(self) -> AbstractContextManager[None]:
@@ -122,17 +121,17 @@ class PostgresCaptureIndex:
         return self._server.transaction()
 
     def add_rows(self, rows: Sequence[CaptureRow]) -> None:
-        """Add the rows; a record that is there already stays as it is."""
+        """Add the rows; an existing record is not changed."""
         self._add(_ADD_CAPTURES, rows)
 
     def add_captures(self, captures: Iterable[Capture]) -> None:
-        """The same for captures."""
+        """Add captures; see `add_rows`."""
         self.add_rows([capture_row(each) for each in captures])
 
     def add_page(self, page: PageInfo) -> None:
-        """Add or replace the page's row; what an interrupted attempt at it left goes.
+        """Add or replace the page's row; remove rows of interrupted attempts at it.
 
-        So does all but the manifest when the page was skipped.
+        For a skipped page all rows but the manifest are removed, too.
         """
         row = page_row(page)
         if page.outcome is VisitOutcome.SKIPPED:
@@ -152,11 +151,11 @@ class PostgresCaptureIndex:
             )
 
     def add_qualities(self, rows: Sequence[QualityRow]) -> None:
-        """Add what checks found; a record that is there already stays as it is."""
+        """Add check results; an existing record is not changed."""
         self._add(_ADD_QUALITIES, sorted(rows))  # in one order, as below
 
     def add_payloads(self, originals: Mapping[PayloadKey, OriginalRecord]) -> None:
-        """Remember which records hold the payloads; the first one stays."""
+        """Add the records of payloads; the first one of each payload stays."""
         rows = (
             (*key, each.digest, each.filename, each.offset, each.length, each.url, each.captured_ms)
             for key, each in originals.items()
@@ -169,7 +168,7 @@ class PostgresCaptureIndex:
             self._server.execute(statement, values)
 
     def payloads_of(self, filename: str) -> dict[PayloadKey, OriginalRecord]:
-        """The payloads whose records lie in that WARC."""
+        """Return the payloads whose records are in that WARC."""
         query = f"SELECT digest, bucket, {_ORIGINAL} FROM payloads WHERE filename = %s"  # noqa: S608 constants
         return {
             PayloadKey(digest, bucket): OriginalRecord(*original)
@@ -177,14 +176,14 @@ class PostgresCaptureIndex:
         }
 
     def original_spelled(self, spelled: str, bucket: str) -> OriginalRecord | None:
-        """The record whose WARC-Payload-Digest that is; None when there is none in the bucket."""
+        """Find a record by its WARC-Payload-Digest; None when the bucket has none."""
         query = f"SELECT {_ORIGINAL} FROM payloads WHERE spelled = %s AND bucket = %s"  # noqa: S608 constants
         values = (_storable(spelled), bucket)
         row = self._server.execute(query, values).fetchone()
         return None if row is None else OriginalRecord(*row)
 
     def orphans(self) -> dict[int, str]:
-        """Revisits whose payload lies in no WARC here: row id -> WARC-Payload-Digest."""
+        """Return revisits whose payload is in no local WARC: row id -> WARC-Payload-Digest."""
         query = (
             "SELECT id, digest FROM captures"
             " WHERE record_type = 'revisit' AND orig_filename IS NULL"
@@ -192,7 +191,7 @@ class PostgresCaptureIndex:
         return dict(self._server.execute(query, patient=True).fetchall())
 
     def adopt(self, originals: Mapping[int, OriginalRecord]) -> None:
-        """Say where the payloads of those revisits lie."""
+        """Set the payload locations of those revisits."""
         rows = [(row, each.filename, each.offset, each.length) for row, each in originals.items()]
         self._add(
             "UPDATE captures SET orig_filename = f.name, orig_offset = f.at, orig_length = f.long"
@@ -202,12 +201,12 @@ class PostgresCaptureIndex:
         )
 
     def page_outcome(self, page_id: str) -> VisitOutcome | None:
-        """How the page's visit ended; None when its manifest is not in the index."""
+        """Return the outcome of the page's visit; None when its manifest is not in the index."""
         found = self._one("SELECT outcome FROM pages WHERE page_id = %s", (_storable(page_id),))
         return None if found is None else VisitOutcome(found)
 
     def manifest_place(self, page_id: str) -> tuple[str, int, int] | None:
-        """The WARC, offset and length of the page's manifest, the latest; None: not in the index."""
+        """Return WARC, offset and length of the page's latest manifest; None: not in the index."""
         query = (
             'SELECT filename, "offset", length FROM captures WHERE page_id = %s'
             " AND starts_with(url, 'urn:pageinfo:') ORDER BY captured_ms DESC LIMIT 1"
@@ -216,17 +215,17 @@ class PostgresCaptureIndex:
         return None if found is None else (found[0], found[1], found[2])
 
     def outcomes(self) -> dict[str, int]:
-        """Pages by outcome."""
+        """Count pages by outcome."""
         query = "SELECT outcome, count(*) FROM pages GROUP BY outcome"
         return dict(self._server.execute(query, patient=True).fetchall())
 
     def classes(self) -> dict[str, int]:
-        """Pages by class; those that were not judged have the empty name."""
+        """Count pages by class; the empty name counts pages without one."""
         query = "SELECT page_class, count(*) FROM pages GROUP BY page_class"
         return dict(self._server.execute(query, patient=True).fetchall())
 
     def counts(self) -> dict[str, int]:
-        """Rows by table, and captures by record type."""
+        """Count rows by table, and captures by record type."""
         found = {}
         for table in ("captures", "pages", "payloads", "qualities", "files"):
             query = f"SELECT count(*) FROM {table}"  # noqa: S608 constants
@@ -236,12 +235,12 @@ class PostgresCaptureIndex:
         return found | {f"captures.{kind}": count for kind, count in kinds}
 
     def indexed_to(self, filename: str) -> int:
-        """How many bytes of the WARC the index covers."""
+        """Return the number of bytes of the WARC that the index covers."""
         query = "SELECT indexed_to FROM files WHERE filename = %s"
         return int(self._one(query, (filename,)) or 0)
 
     def cover(self, filename: str, end: int) -> None:
-        """Say that the index covers the WARC up to `end`; an empty one, which goes, is forgotten."""
+        """Set the number of bytes of the WARC that the index covers; 0 removes the file's row."""
         if not end:
             self._server.execute("DELETE FROM files WHERE filename = %s", (filename,))
             return
@@ -252,14 +251,14 @@ class PostgresCaptureIndex:
         )
 
     def close_file(self, filename: str, *, size: int, sha256: str, closed_ms: int) -> None:
-        """Remember what the WARC was when it was closed; one that is unknown stays unknown."""
+        """Store size, checksum and time of the closed WARC; an unknown file is ignored."""
         self._server.execute(
             "UPDATE files SET size = %s, sha256 = %s, closed_ms = %s WHERE filename = %s",
             (size, sha256, closed_ms, filename),
         )
 
     def forget(self, filename: str, start: int, end: int = 1 << 62) -> int:
-        """Take out what refers to the WARC's records there: they are lost; how many captures."""
+        """Remove rows that refer to lost records of the WARC; return the number of captures."""
         lost = (filename, start, end)
         with self.transaction():
             for statement in (
@@ -279,7 +278,7 @@ class PostgresCaptureIndex:
         return count
 
     def settle(self, filenames: Collection[str] | None = None) -> None:
-        """Bring together what was added file by file; others may write meanwhile."""
+        """Resolve references between files added one by one; other processes may write meanwhile."""
         with self.transaction():
             self._server.execute(
                 "UPDATE captures SET orig_filename = found.filename, orig_offset = found.start,"
@@ -310,13 +309,13 @@ class PostgresCaptureIndex:
     def _one(
         self, query: str, values: Sequence[Any] | None = None, *, patient: bool = False
     ) -> Any:
-        """The first value of the answer; None when it has no row."""
+        """Return the first value of the answer; None when it has no row."""
         row = self._server.execute(query, values, patient=patient).fetchone()
         return None if row is None else row[0]
 
 
 def _storable(value: Any) -> Any:
-    """The value as PostgreSQL can hold it: no text there has a NUL, and a page's title may."""
+    """Convert the value for PostgreSQL: its text type allows no NUL, which a page's title may contain."""
     return value.replace("\0", "\ufffd") if isinstance(value, str) and "\0" in value else value
 
 
@@ -331,10 +330,10 @@ _AT_ONE_MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 def take_snapshot(url: str, path: Path) -> None:
-    """Copy the index that `[index] url` names into a new file.
+    """Copy the index at `[index] url` into a new SQLite file.
 
     Raises:
-        CollectionVersionError: it was made by another version.
+        CollectionVersionError: it has another schema version.
         IndexUnavailableError: its server does not answer.
         sqlite3.Error: the file cannot be written.
     """
@@ -360,13 +359,13 @@ def take_snapshot(url: str, path: Path) -> None:
 
 
 def is_indexed(url: str, filename: str) -> bool:
-    """Whether the index knows the file by now."""
+    """Return whether the index contains the file by now."""
     with closing(PostgresCaptureIndex(parse_index_url(url))) as index:
         return bool(index.indexed_to(filename))
 
 
 def is_index_in_use(url: str) -> bool:
-    """Whether another process, here or elsewhere, has the index open."""
+    """Return whether another process, on any machine, has the index open."""
     query = (
         "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1"
         " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"

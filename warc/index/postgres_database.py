@@ -1,7 +1,7 @@
 """Read-only captures index in PostgreSQL or a replica: pooled connections.
 
-A few connections are kept and lent to one question at a time. Nobody waits long: a server that is
-gone, hangs, or answers too slowly is an error, and the reader is told to come back.
+A small pool lends each connection to one query at a time. Waiting is bounded: a server that is
+down, hangs, or answers too slowly is an error, and the reader is asked to retry later.
 """
 
 import os
@@ -55,7 +55,7 @@ _LOOKUP_TABLE = (
 
 
 class PostgresDatabase:
-    """The index that the address names. From any thread; `close` it."""
+    """Read-only index in a PostgreSQL database. Thread-safe; `close` it."""
 
     shared = True
     # The index is of the key's beginning (`warc.index.schema`).
@@ -86,7 +86,7 @@ class PostgresDatabase:
         self._watching: threading.Thread | None = None
 
     def rows(self, query: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The answer's rows.
+        """Return the rows of a query.
 
         Raises:
             TransientError: the server does not answer, or not in time.
@@ -113,7 +113,7 @@ class PostgresDatabase:
             self._free.release()
 
     def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         self._over.set()
         while (connection := self._kept()) is not None:
             connection.close()
@@ -157,7 +157,7 @@ class PostgresDatabase:
         return found
 
     def _watch(self) -> None:
-        """End connections under questions that take too long: the server hangs."""
+        """Close connections whose queries take too long: the server hangs."""
         while not self._over.wait(WATCH_S):
             now = self._monotonic()
             with self._lock:
@@ -173,14 +173,14 @@ class PostgresDatabase:
 
 @lru_cache(maxsize=64)
 def translate_query(query: str) -> bytes:
-    """The query with its values' names as the library wants them; what is quoted stays as it is."""
+    """Convert named parameters to the library's form; quoted text is unchanged."""
     return _NAMES.sub(
         lambda found: f"%({found[1]})s" if found[1] else found[0], query.replace("%", "%%")
     ).encode()
 
 
 def storable_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values as they were stored: no text in PostgreSQL has a NUL."""
+    """Convert the values as they were stored: no text in PostgreSQL contains NUL."""
     return {
         name: value.replace("\0", "\ufffd") if isinstance(value, str) else value
         for name, value in values.items()

@@ -1,10 +1,10 @@
 """Interface and rows of a captures index for its writers.
 
-A batch of records is one transaction: its rows, its pages, how far it covers its files. All of it
-may be written again, as after an answer that was lost, and then is there once: a record is known by
-its file and place, and a WARC's name is never used twice, on no machine.
+A batch of records is one transaction: its rows, its pages, the covered size of its files. Writing a
+batch again, as after a lost answer, is idempotent: a record is identified by file and offset, and a
+WARC's name is never used twice on any machine.
 
-`tests/proxy/test_index.py` holds every implementation to these rules.
+`tests/proxy/test_index.py` tests every implementation against these rules.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ from warc.record_builder import OriginalRecord
 
 
 class CaptureRow(NamedTuple):
-    """A row of `captures`; its columns are those of `core.captures.Capture`, flat."""
+    """Row of `captures`; its columns are those of `core.captures.Capture`, flattened."""
 
     urlkey: str
     timestamp: str
@@ -44,7 +44,7 @@ class CaptureRow(NamedTuple):
 
 
 class PageIndexRow(NamedTuple):
-    """A row of `pages`; what is meant is said at `core.page_manifest.PageInfo`."""
+    """Row of `pages`; see `core.page_manifest.PageInfo` for the fields."""
 
     page_id: str
     url: str
@@ -69,7 +69,7 @@ class PageIndexRow(NamedTuple):
 
 
 class QualityRow(NamedTuple):
-    """A row of `qualities`: what a check means for choosing among captures of a URL."""
+    """Row of `qualities`: effect of a check on the choice among captures of a URL."""
 
     filename: str
     offset: int
@@ -80,12 +80,12 @@ class QualityRow(NamedTuple):
 
 
 def columns(row: type[CaptureRow | PageIndexRow | QualityRow]) -> str:
-    """The row's columns, for SQL; `offset` is a word of PostgreSQL's own."""
+    """Return the row's columns for SQL; `offset` is quoted, being a keyword of PostgreSQL."""
     return ", ".join(f'"{name}"' for name in row._fields)
 
 
 def key_or_empty(url: str) -> str:
-    """The URL's replay key; empty when it has none, so that the row is found by other means."""
+    """Return the URL's replay key; empty when it has none and is not found by URL."""
     try:
         return replay_key(url)
     except InputError:
@@ -93,7 +93,7 @@ def key_or_empty(url: str) -> str:
 
 
 def capture_row(capture: Capture) -> CaptureRow:
-    """The capture as a row."""
+    """Return the capture as a row."""
     original, captured_ms = capture.original, unix_milliseconds(capture.captured_at)
     return CaptureRow(
         urlkey=capture.urlkey,
@@ -117,7 +117,7 @@ def capture_row(capture: Capture) -> CaptureRow:
 
 
 def page_row(page: PageInfo) -> PageIndexRow:
-    """The manifest as a row."""
+    """Return the manifest as a row."""
     captured_ms = unix_milliseconds(parse_warc_date(page.captured_at))
     return PageIndexRow(
         page_id=page.page_id,
@@ -144,10 +144,10 @@ def page_row(page: PageInfo) -> PageIndexRow:
 
 
 def quality_row(check: PlaybackCheck, at: RecordLocation) -> QualityRow:
-    """The check whose record lies there as a row.
+    """Return the check whose record is at that location as a row.
 
     Raises:
-        InputError: its moment, its page's id or its level is none.
+        InputError: its time, page id or level is invalid.
     """
     validate_check_ids(check.page_id, check.level)
     return QualityRow(
@@ -161,26 +161,26 @@ def quality_row(check: PlaybackCheck, at: RecordLocation) -> QualityRow:
 
 
 class CaptureIndex(Protocol):
-    """One captures index, as one process sees it; `close` it.
+    """Captures index as seen by one process; `close` it.
 
-    Questions may come from any thread; a transaction is one thread's.
+    Queries are thread-safe; a transaction belongs to one thread.
 
-    Every verb of an index that is `shared` raises IndexUnavailableError while its server does not
-    answer. Outside of `transaction` each verb is a transaction of its own.
+    Every method of a `shared` index raises IndexUnavailableError while its server does not answer.
+    Outside of `transaction` each method is a transaction of its own.
 
     Attributes:
-        shared: whether several machines write it, through a server. Its transactions keep nobody
-            else waiting, so they claim nothing, and a commit may fail although it was done.
+        shared: whether several machines write it, through a server. Its transactions do not block
+            others, so they claim nothing, and a commit may report failure although it was done.
     """
 
     shared: bool
 
     def close(self) -> None:
-        """Let go of the index."""
+        """Close the index."""
         ...
 
     def check(self) -> None:
-        """Ask whether the index answers.
+        """Check that the index answers.
 
         Raises:
             IndexUnavailableError: it does not.
@@ -192,7 +192,7 @@ class CaptureIndex(Protocol):
         ...
 
     def add_rows(self, rows: Sequence[CaptureRow]) -> None:
-        """Add the rows; a record that is there already stays as it is.
+        """Add the rows; an existing record is not changed.
 
         Raises:
             InputError: the index cannot hold one of them.
@@ -200,92 +200,92 @@ class CaptureIndex(Protocol):
         ...
 
     def add_captures(self, captures: Iterable[Capture]) -> None:
-        """The same for captures."""
+        """Add captures; see `add_rows`."""
         ...
 
     def add_page(self, page: PageInfo) -> None:
         """Add or replace the page's row; an earlier visit's manifest never replaces a later one's.
 
-        Both may exist: a proxy died after it wrote the first, another made the page meanwhile, and
-        then the first is found. What an interrupted attempt at the same page left in the index
-        goes: its records stay in the WARCs, but the page was captured once, by the visit that its
-        manifest describes. A page that was skipped was not captured at all: of it only the manifest
-        stays in the index, which says why, so that nobody is offered what its site does not want to
-        be archived.
+        Both may exist: a proxy died after writing the first, another captured the page meanwhile,
+        and then the first is found. Rows of an interrupted attempt at the same page are removed:
+        its records stay in the WARCs, but the page was captured once, by the visit that its
+        manifest describes. A skipped page was not captured: only its manifest, which holds the
+        reason, stays in the index, so that content that its site excludes from archiving is never
+        offered.
         """
         ...
 
     def add_qualities(self, rows: Sequence[QualityRow]) -> None:
-        """Add what checks found; a record that is there already stays as it is.
+        """Add check results; an existing record is not changed.
 
-        Whichever of a page's checks comes first, the newest is the one that counts.
+        The newest check of a page counts, in whatever order they are added.
         """
         ...
 
     def add_payloads(self, originals: Mapping[PayloadKey, OriginalRecord]) -> None:
-        """Remember which records hold the payloads; the first one stays."""
+        """Add the records of payloads; the first one of each payload stays."""
         ...
 
     def payloads_of(self, filename: str) -> dict[PayloadKey, OriginalRecord]:
-        """The payloads whose records lie in that WARC."""
+        """Return the payloads whose records are in that WARC."""
         ...
 
     def original_spelled(self, spelled: str, bucket: str) -> OriginalRecord | None:
-        """The record whose WARC-Payload-Digest that is; None when there is none in the bucket."""
+        """Find a record by its WARC-Payload-Digest; None when the bucket has none."""
         ...
 
     def orphans(self) -> dict[int, str]:
-        """Revisits whose payload lies in no WARC here: row id -> WARC-Payload-Digest."""
+        """Return revisits whose payload is in no local WARC: row id -> WARC-Payload-Digest."""
         ...
 
     def adopt(self, originals: Mapping[int, OriginalRecord]) -> None:
-        """Say where the payloads of those revisits lie."""
+        """Set the payload locations of those revisits."""
         ...
 
     def page_outcome(self, page_id: str) -> VisitOutcome | None:
-        """How the page's visit ended; None when its manifest is not in the index."""
+        """Return the outcome of the page's visit; None when its manifest is not in the index."""
         ...
 
     def manifest_place(self, page_id: str) -> tuple[str, int, int] | None:
-        """The WARC, offset and length of the page's manifest, the latest; None: not in the index."""
+        """Return WARC, offset and length of the page's latest manifest; None: not in the index."""
         ...
 
     def outcomes(self) -> dict[str, int]:
-        """Pages by outcome."""
+        """Count pages by outcome."""
         ...
 
     def classes(self) -> dict[str, int]:
-        """Pages by class; those that were not judged have the empty name."""
+        """Count pages by class; the empty name counts pages without one."""
         ...
 
     def counts(self) -> dict[str, int]:
-        """Rows by table, and captures by record type."""
+        """Count rows by table, and captures by record type."""
         ...
 
     def indexed_to(self, filename: str) -> int:
-        """How many bytes of the WARC the index covers."""
+        """Return the number of bytes of the WARC that the index covers."""
         ...
 
     def cover(self, filename: str, end: int) -> None:
-        """Say that the index covers the WARC up to `end`; an empty one, which goes, is forgotten."""
+        """Set the number of bytes of the WARC that the index covers; 0 removes the file's row."""
         ...
 
     def close_file(self, filename: str, *, size: int, sha256: str, closed_ms: int) -> None:
-        """Remember what the WARC was when it was closed; one that is unknown stays unknown."""
+        """Store size, checksum and time of the closed WARC; an unknown file is ignored."""
         ...
 
     def forget(self, filename: str, start: int, end: int = 1 << 62) -> int:
-        """Take out what refers to the WARC's records there: they are lost; how many captures.
+        """Remove rows that refer to lost records of the WARC; return the number of captures.
 
-        A page whose manifest is among them is no longer known to be finished.
+        A page whose manifest is among them no longer counts as finished.
         """
         ...
 
     def settle(self, filenames: Collection[str] | None = None) -> None:
-        """Bring together what was added file by file.
+        """Resolve references between files that were added one by one.
 
-        That is revisits and their payloads, pages and what interrupted attempts at them left (see
-        `add_page`).
+        Revisits are joined to their payloads; rows of interrupted attempts at pages are removed
+        (see `add_page`).
 
         Args:
             filenames: the files that were added; None: all.

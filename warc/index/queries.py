@@ -1,12 +1,9 @@
 """Range queries over captures and pages, in CDX order and in chunks.
 
-The order is that of CDX files: by replay key, then by time. A place in it is a `IndexPosition`,
-from which a later question goes on, so that no answer holds more than one chunk, however much there
-is. Each question reads a range of an index and ends at its LIMIT.
-
-The order is that of replay keys, and within a key that of time, so that the captures of a URL come
-together. The index is read in parts, each by a range of it, so memory does not grow with it, and
-whoever writes it is not kept waiting.
+The order is that of CDX files: by replay key, then by time, so that the captures of a URL are
+adjacent. An `IndexPosition` marks a row from which a later query continues. Each query reads a
+range of an index and ends at its LIMIT, so memory is bounded by the chunk size and writers are not
+blocked.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,31 +24,31 @@ _COLUMNS = "id, urlkey, captured_ms, url, mime, status, digest, length, page_id,
 
 
 class RangeDatabase(Protocol):
-    """Whatever answers questions to a captures index; see `warc.index.database.IndexDatabase`."""
+    """Database interface that range queries need; see `warc.index.database.IndexDatabase`."""
 
     @property
     def has_key(self) -> str:
-        """The condition that a row's urlkey is `key`."""
+        """Return the SQL condition: the row's urlkey is `key`."""
         ...
 
     @property
     def in_range(self) -> str:
-        """The condition that a row's urlkey is from `low` on and below `high`; see `range_values`."""
+        """Return the SQL condition `low` <= urlkey < `high`; see `range_values`."""
         ...
 
     @property
     def by_key(self) -> tuple[str, ...]:
-        """The terms by which rows come in the order of their urlkeys."""
+        """Return the ORDER BY terms for urlkey order."""
         ...
 
     def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
-        """The answer's rows."""
+        """Return the rows of a query."""
         ...
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class IndexPosition:
-    """A place in the index: that of a row."""
+    """Position of a row in the index."""
 
     urlkey: str
     captured_ms: int
@@ -60,7 +57,7 @@ class IndexPosition:
 
 @dataclass(frozen=True, slots=True)
 class ListedCapture:
-    """A capture as it is listed: without where it lies."""
+    """Capture in a listing, without the location of its record."""
 
     position: IndexPosition
     url: str
@@ -73,50 +70,50 @@ class ListedCapture:
 
     @property
     def urlkey(self) -> str:
-        """Its replay key."""
+        """Return its replay key."""
         return self.position.urlkey
 
     @property
     def timestamp(self) -> str:
-        """Its moment in 14 digits."""
+        """Return its 14-digit timestamp."""
         return timestamp14_at(self.position.captured_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """The keys from `low` on and below `high`."""
+    """Half-open range of keys: `low` <= key < `high`."""
 
     low: str
     high: str
 
     @classmethod
     def of_key(cls, key: str) -> "KeyRange":
-        """One key alone."""
+        """Return the range that holds one key."""
         return cls(key, key + _NEXT)
 
     @classmethod
     def of_prefix(cls, prefix: str) -> "KeyRange":
-        """All that begin so; keys are ASCII, so the last character has a next one."""
+        """Return the range of keys with the prefix; keys are ASCII, so the last character has a successor."""
         return cls(prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1))
 
     @property
     def is_one(self) -> bool:
-        """Whether it holds one key alone."""
+        """Return whether it holds one key only."""
         return self.high == self.low + _NEXT
 
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """The moments from `first_ms` to `last_ms`, in milliseconds since 1970 UTC."""
+    """Closed time range from `first_ms` to `last_ms`, in milliseconds since 1970 UTC."""
 
     first_ms: int = EARLIEST_MS
     last_ms: int = LATEST_MS
 
 
 class CaptureQueries:
-    """Questions for rows of the captures index. From any thread that may ask it.
+    """Queries for rows of the captures index, usable from any thread that the index allows.
 
-    Every question raises TransientError when the index cannot be read.
+    Every query raises TransientError when the index cannot be read.
     """
 
     def __init__(self, index: RangeDatabase) -> None:
@@ -131,7 +128,7 @@ class CaptureQueries:
         descending: bool = False,
         limit: int,
     ) -> list[ListedCapture]:
-        """The next rows of one key in the order of time, `after` a place if one is given."""
+        """Return the next rows of one key in time order, starting `after` a position if given."""
         return [
             _row(each)
             for each in self._of_key(key, between, after, descending=descending, limit=limit)
@@ -145,7 +142,7 @@ class CaptureQueries:
         descending: bool = False,
         limit: int,
     ) -> list[ListedCapture]:
-        """The next rows of a range of keys, `after` a place if one is given."""
+        """Return the next rows of a key range, starting `after` a position if given."""
         rows: list[Any] = []
         if after is not None:
             # The rest of that key, then the keys that follow: each is one range of the index.
@@ -159,7 +156,7 @@ class CaptureQueries:
         return [_row(each) for each in rows]
 
     def count(self, keys: KeyRange, between: TimeRange, *, most: int) -> int:
-        """How many rows there are, but at most `most`; of a range of keys, whenever they were captured."""
+        """Count rows, up to `most`; for a range of several keys `between` is ignored."""
         condition, values = self._where(keys, between)
         found = self._index.rows(
             f"SELECT count(*) AS n FROM (SELECT 1 FROM captures WHERE {condition} LIMIT :most) AS few",  # noqa: S608 constants of ours
@@ -176,7 +173,7 @@ class CaptureQueries:
         after: IndexPosition | None = None,
         descending: bool = False,
     ) -> IndexPosition | None:
-        """The place of the row that has `offset` others before it; None when there are no more."""
+        """Return the position of the row after `offset` others; None when there are no more."""
         beyond = ""
         values: dict[str, Any] = {"offset": offset}
         if after is not None:
@@ -247,7 +244,7 @@ class CaptureQueries:
 
 
 def range_values(keys: KeyRange) -> dict[str, str]:
-    """The values that `Ranged.in_range` needs."""
+    """Return the values for `RangeDatabase.in_range`."""
     low, high = key_values(keys.low), key_values(keys.high)
     return {
         "low": low["key"],
@@ -286,16 +283,16 @@ _PAGE_COLUMNS = "page_id, urlkey, url, captured_ms, timestamp, outcome, status, 
 def page_chunks(
     database: IndexDatabase, condition: str, *, columns: str, keys: KeyRange = ALL_KEYS, size: int
 ) -> Iterator[list[Any]]:
-    """Every page that the condition tells, so many at a time.
+    """Yield all pages that match the condition, in chunks.
 
-    Pages that are written meanwhile are there or not.
+    Pages written meanwhile may or may not be included.
 
     Args:
         database: the index.
-        condition: SQL of ours over columns of ``pages``.
+        condition: trusted SQL over columns of ``pages``.
         columns: of ``pages``, as SQL; ``urlkey``, ``captured_ms`` and ``page_id`` among them.
         keys: only pages whose keys are in it.
-        size: of a part.
+        size: rows in a chunk.
 
     Raises:
         TransientError: the index cannot be read.
@@ -325,7 +322,7 @@ def page_chunks(
 
 
 def page_rows(database: IndexDatabase, condition: str) -> Iterator[Any]:
-    """Every page that the condition tells: id, key, URL, moment, outcome, status, class.
+    """Yield all pages that match the condition: id, key, URL, time, outcome, status, class.
 
     Arguments and errors are those of `page_chunks`.
     """
@@ -334,10 +331,10 @@ def page_rows(database: IndexDatabase, condition: str) -> Iterator[Any]:
 
 
 def captures_of_pages(database: IndexDatabase, condition: str) -> Iterator[list[Any]]:
-    """The captures of one page after the other, each page's oldest first.
+    """Yield the captures of each page in turn, oldest first.
 
-    http and https are one page; what else shares a replay key is another. Arguments, rows and
-    errors are those of `page_rows`.
+    http and https are one page; other URLs with the same replay key are different pages. Arguments,
+    rows and errors are those of `page_rows`.
     """
     for _, rows in groupby(page_rows(database, condition), key=itemgetter("urlkey")):
         by_page: dict[str, list[Any]] = {}

@@ -1,6 +1,6 @@
 """Fresh captures index that replaces the old one when complete.
 
-While it is filled, readers go on with the old one. Nobody else writes: the caller holds the
+While it is filled, readers use the old one. No other process writes: the caller holds the
 collection, and an index of several machines is locked here.
 """
 
@@ -27,13 +27,13 @@ LOCK_PAUSE_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class IndexRenewal:
-    """What is needed to make an index anew.
+    """Resources for rebuilding an index.
 
     Attributes:
         index: the fresh one.
-        covered: how far the old one covers which file, whatever version made it; empty when it
-            cannot be read.
-        publish: put the fresh one in the old one's place; nothing is written after that.
+        covered: bytes that the old one covers, by file, whatever its version; empty when it cannot
+            be read.
+        publish: replaces the old index by the fresh one; no writes may follow.
     """
 
     index: CaptureIndex
@@ -43,7 +43,7 @@ class IndexRenewal:
 
 @contextmanager
 def renew_index(layout: Layout, settings: IndexSettings) -> Iterator[IndexRenewal]:
-    """A renewal of the index that `settings` name; what is not published is gone afterwards.
+    """Create a renewal of the configured index; if it is not published it is discarded.
 
     Raises:
         CollectionInUseError: another process uses the index of several machines.
@@ -106,7 +106,7 @@ def _renew_server(address: IndexAddress) -> Iterator[IndexRenewal]:
 
 
 def _lock(server: PostgresConnection, address: IndexAddress) -> None:
-    """Be the only one that uses the index, for as long as the connection lasts."""
+    """Lock the index for exclusive use, for the lifetime of the connection."""
     query = "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))"
     for _ in range(LOCK_TRIES):
         row = server.execute(query, (LOCK_NAME + address.index,)).fetchone()

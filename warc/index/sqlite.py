@@ -1,11 +1,9 @@
 """Captures index in a SQLite file, and the dedup index within it.
 
-Schema: `warc.index.schema`. Several processes write; SQLite's write lock, taken before a digest is
-looked up and released after its record is on disk, is what makes one `response` of many.
-
-The index's write lock is the claim. It is taken before a payload is looked up and held until the
-rows are committed, so nobody ever meets a claim of another's, and a crash leaves none
-(docs/decisions/004-one-lock.md).
+Tables: `warc.index.schema`. Several processes write. SQLite's write lock is the claim: it is taken
+before a digest is looked up and held until the rows are committed, after the record is on disk. So
+of many equal payloads one becomes a `response`, no process ever sees another's claim, and a crash
+leaves none (docs/decisions/004-one-lock.md).
 """
 
 import sqlite3
@@ -48,15 +46,15 @@ _MARK_LOGIN = "UPDATE captures SET login = ? WHERE page_id = ? AND login IS NULL
 
 
 class SqliteCaptureIndex:
-    """The index of one collection. Used from one thread; `close` it."""
+    """Captures index of one collection. For use from one thread; `close` it."""
 
     shared = False
 
     def __init__(self, path: Path) -> None:
-        """Open the index, making it when it is not there.
+        """Open the index; create it if missing.
 
         Raises:
-            CollectionVersionError: it was made by another version.
+            CollectionVersionError: it has another schema version.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         frozen = path.exists() and is_frozen(path)
@@ -88,10 +86,10 @@ class SqliteCaptureIndex:
         self._db.close()
 
     def check(self) -> None:
-        """Nothing: it is a file."""
+        """Return at once: a file is always available."""
 
     def settle(self, filenames: Collection[str] | None = None) -> None:
-        """Bring together what was added file by file; all of it, for there is but one writer."""
+        """Resolve references between files added one by one; always for all, as there is one writer."""
         del filenames
         with self.transaction():
             self._db.execute(
@@ -112,12 +110,12 @@ class SqliteCaptureIndex:
             self._db.execute(MARK_LOGINS)
 
     def checkpoint(self) -> None:
-        """Move everything into the database's one file, so that it can be renamed."""
+        """Move all data into the database's main file, so that it can be renamed."""
         self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Hold the write lock; commit at the end, or roll back on any error."""
+        """Lock the index for writing; commit at the end, or roll back on any error."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -132,7 +130,7 @@ class SqliteCaptureIndex:
             raise
 
     def originals(self, keys: Iterable[PayloadKey]) -> dict[PayloadKey, OriginalRecord]:
-        """The records that hold the payloads, of those that are known."""
+        """Return the records of those payloads that are known."""
         wanted = list(keys)
         found = {}
         for start in range(0, len(wanted), 500):
@@ -149,7 +147,7 @@ class SqliteCaptureIndex:
         return found
 
     def payloads_of(self, filename: str) -> dict[PayloadKey, OriginalRecord]:
-        """The payloads whose records lie in that WARC."""
+        """Return the payloads whose records are in that WARC."""
         query = f"SELECT digest, bucket, {_ORIGINAL} FROM payloads WHERE filename = ?"  # noqa: S608 constants
         return {
             PayloadKey(digest, bucket): OriginalRecord(*original)
@@ -157,7 +155,7 @@ class SqliteCaptureIndex:
         }
 
     def orphans(self) -> dict[int, str]:
-        """Revisits whose payload lies in no WARC here: row id -> WARC-Payload-Digest."""
+        """Return revisits whose payload is in no local WARC: row id -> WARC-Payload-Digest."""
         query = (
             "SELECT id, digest FROM captures"
             " WHERE record_type = 'revisit' AND orig_filename IS NULL"
@@ -165,20 +163,20 @@ class SqliteCaptureIndex:
         return dict(self._db.execute(query))
 
     def adopt(self, originals: Mapping[int, OriginalRecord]) -> None:
-        """Say where the payloads of those revisits lie."""
+        """Set the payload locations of those revisits."""
         self._db.executemany(
             "UPDATE captures SET (orig_filename, orig_offset, orig_length) = (?, ?, ?) WHERE id = ?",
             ((each.filename, each.offset, each.length, row) for row, each in originals.items()),
         )
 
     def original_spelled(self, spelled: str, bucket: str) -> OriginalRecord | None:
-        """The record whose WARC-Payload-Digest that is; None when there is none in the bucket."""
+        """Find a record by its WARC-Payload-Digest; None when the bucket has none."""
         query = f"SELECT {_ORIGINAL} FROM payloads WHERE spelled = ? AND bucket = ?"  # noqa: S608 constants
         row = self._db.execute(query, (spelled, bucket)).fetchone()
         return None if row is None else OriginalRecord(*row)
 
     def add_payloads(self, originals: Mapping[PayloadKey, OriginalRecord]) -> None:
-        """Remember which records hold the payloads; the first one stays."""
+        """Add the records of payloads; the first one of each payload stays."""
         rows = [
             (*key, each.digest, each.filename, each.offset, each.length, each.url, each.captured_ms)
             for key, each in originals.items()
@@ -186,11 +184,11 @@ class SqliteCaptureIndex:
         self._insert(_PAYLOADS, rows)
 
     def add_captures(self, captures: Iterable[Capture]) -> None:
-        """Add the rows; a record that is there already stays as it is."""
+        """Add captures; an existing record is not changed."""
         self.add_rows([capture_row(each) for each in captures])
 
     def add_rows(self, rows: Sequence[CaptureRow]) -> None:
-        """The same for rows that are made already."""
+        """Add captures that are rows already; see `add_captures`."""
         self._insert(_CAPTURES, rows)
 
     def _insert(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
@@ -206,10 +204,7 @@ class SqliteCaptureIndex:
     def add_page(self, page: PageInfo) -> None:
         """Add or replace the page's row; an earlier visit's manifest never replaces a later one's.
 
-        What an interrupted attempt at the same page left in the index goes: its records stay in
-        the WARCs, but the page was captured once, by the visit that its manifest describes. A page
-        that was skipped was not captured at all: of it only the manifest stays in the index, which
-        says why, so that nobody is offered what its site does not want to be archived.
+        Rows of interrupted attempts and of skipped pages are removed: see `CaptureIndex.add_page`.
         """
         row = page_row(page)
         if page.outcome is VisitOutcome.SKIPPED:
@@ -226,17 +221,17 @@ class SqliteCaptureIndex:
             self._db.execute(_MARK_LOGIN, (row.login, row.page_id))
 
     def add_qualities(self, rows: Sequence[QualityRow]) -> None:
-        """Add what checks found; a record that is there already stays as it is."""
+        """Add check results; an existing record is not changed."""
         self._insert(_QUALITIES, sorted(rows))  # in the order in which PostgreSQL takes them
 
     def page_outcome(self, page_id: str) -> VisitOutcome | None:
-        """How the page's visit ended; None when its manifest is not in the index."""
+        """Return the outcome of the page's visit; None when its manifest is not in the index."""
         query = "SELECT outcome FROM pages WHERE page_id = ?"
         row = self._db.execute(query, (page_id,)).fetchone()
         return None if row is None else VisitOutcome(row[0])
 
     def manifest_place(self, page_id: str) -> tuple[str, int, int] | None:
-        """The WARC, offset and length of the page's manifest, the latest; None: not in the index."""
+        """Return WARC, offset and length of the page's latest manifest; None: not in the index."""
         query = (
             "SELECT filename, offset, length FROM captures WHERE page_id = ?"
             " AND url LIKE 'urn:pageinfo:%' ORDER BY captured_ms DESC LIMIT 1"
@@ -245,23 +240,23 @@ class SqliteCaptureIndex:
         return found
 
     def outcomes(self) -> dict[str, int]:
-        """Pages by outcome."""
+        """Count pages by outcome."""
         query = "SELECT outcome, count(*) FROM pages GROUP BY outcome"
         return {str(outcome): int(count) for outcome, count in self._db.execute(query)}
 
     def classes(self) -> dict[str, int]:
-        """Pages by class; those that were not judged have the empty name."""
+        """Count pages by class; the empty name counts pages without one."""
         query = "SELECT page_class, count(*) FROM pages GROUP BY page_class"
         return {str(name): int(count) for name, count in self._db.execute(query)}
 
     def indexed_to(self, filename: str) -> int:
-        """How many bytes of the WARC the index covers."""
+        """Return the number of bytes of the WARC that the index covers."""
         query = "SELECT indexed_to FROM files WHERE filename = ?"
         row = self._db.execute(query, (filename,)).fetchone()
         return 0 if row is None else int(row[0])
 
     def cover(self, filename: str, end: int) -> None:
-        """Say that the index covers the WARC up to `end`; an empty one, which goes, is forgotten."""
+        """Set the number of bytes of the WARC that the index covers; 0 removes the file's row."""
         if not end:
             self._db.execute("DELETE FROM files WHERE filename = ?", (filename,))
             return
@@ -272,16 +267,16 @@ class SqliteCaptureIndex:
         )
 
     def close_file(self, filename: str, *, size: int, sha256: str, closed_ms: int) -> None:
-        """Remember what the WARC was when it was closed; one that is unknown stays unknown."""
+        """Store size, checksum and time of the closed WARC; an unknown file is ignored."""
         self._db.execute(
             "UPDATE files SET size = ?, sha256 = ?, closed_ms = ? WHERE filename = ?",
             (size, sha256, closed_ms, filename),
         )
 
     def forget(self, filename: str, start: int, end: int = 1 << 62) -> int:
-        """Take out what refers to the WARC's records there: they are lost; how many captures.
+        """Remove rows that refer to lost records of the WARC; return the number of captures.
 
-        A page whose manifest is among them is no longer known to be finished.
+        A page whose manifest is among them no longer counts as finished.
         """
         lost = (filename, start, end)
         with self.transaction():
@@ -308,7 +303,7 @@ class SqliteCaptureIndex:
         return count
 
     def counts(self) -> dict[str, int]:
-        """Rows by table, and captures by record type."""
+        """Count rows by table, and captures by record type."""
         found = {}
         for table in ("captures", "pages", "payloads", "qualities", "files"):
             (found[table],) = self._db.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608 constants
@@ -317,7 +312,7 @@ class SqliteCaptureIndex:
 
 
 def covered_by_file(database: Path) -> dict[str, int]:
-    """Return up to where the index in that file covers which WARC; {} when it cannot be read."""
+    """Return the bytes that the index in that file covers, by WARC; {} when it cannot be read."""
     with (
         suppress(sqlite3.Error),
         closing(sqlite3.connect(read_only_uri(database), uri=True)) as old,
@@ -327,9 +322,9 @@ def covered_by_file(database: Path) -> dict[str, int]:
 
 
 class SqlitePayloadIndex:
-    """The payloads that the index knows. Claim and settle in one `SqliteCaptureIndex.transaction`.
+    """Dedup index within a captures index; claim and settle in one `SqliteCaptureIndex.transaction`.
 
-    The index belongs to whoever lends it.
+    The captures index stays the caller's.
     """
 
     shared = False
@@ -338,19 +333,19 @@ class SqlitePayloadIndex:
         self._index = index
 
     def check(self) -> None:
-        """Nothing: it is a file."""
+        """Return at once: a file is always available."""
 
     def claim(
         self, keys: Collection[PayloadKey], also: Sequence[str] = ()
     ) -> dict[PayloadKey, OriginalRecord | Claim]:
-        """For each key its original, or `YOURS` until the transaction ends."""
+        """Return for each key its original, or `Claim.YOURS` until the transaction ends."""
         found = self.find(keys, also)
         return {key: found.get(key, Claim.YOURS) for key in keys}
 
     def find(
         self, keys: Collection[PayloadKey], also: Sequence[str] = ()
     ) -> dict[PayloadKey, OriginalRecord]:
-        """The originals that are known."""
+        """Return the known originals."""
         if not also:
             return self._index.originals(keys)
         places = {
@@ -365,22 +360,22 @@ class SqlitePayloadIndex:
         return found
 
     def settle(self, originals: Mapping[PayloadKey, OriginalRecord]) -> frozenset[PayloadKey]:
-        """Add the originals; the lock has kept everyone else away, so none is ever lost."""
+        """Add the originals; the lock excludes other processes, so no claim is ever lost."""
         self.add(originals)
         return frozenset()
 
     def release(self, keys: Collection[PayloadKey]) -> None:
-        """Nothing: the end of the transaction gives the lock back."""
+        """Return at once: the end of the transaction releases the lock."""
 
     def wait(self, keys: Collection[PayloadKey], timeout_s: float) -> None:
-        """Nothing: no key is ever busy."""
+        """Return at once: no key is ever busy."""
 
     def add(self, originals: Mapping[PayloadKey, OriginalRecord]) -> None:
         """Add the originals; the first of each key stays."""
         self._index.add_payloads(originals)
 
     def bury(self) -> None:
-        """Nothing: SQLite has rolled back what the dead had begun."""
+        """Return at once: SQLite has rolled back the transactions of dead processes."""
 
     def close(self) -> None:
-        """Nothing: whoever lent the index closes it."""
+        """Return at once: the caller closes the captures index."""
