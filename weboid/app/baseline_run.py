@@ -92,10 +92,10 @@ async def record_before(
 async def record_after(
     looking: BaselineOptions, baseline: BaselineFolder, pages: Sequence[SampleCandidate]
 ) -> tuple[bool, list[PlaybackRegression]]:
-    """Record how the pages are played back now; check differing pages twice and keep the better result.
+    """Record the pages again; check differing pages twice and keep the better result.
 
-    So a moving animation or a slow machine is not reported as a change. Pages that were checked already
-    and were unchanged are skipped.
+    So a moving animation or a slow machine is not reported as a change. Pages that were checked
+    already and were unchanged are skipped.
 
     Returns:
         False when the run was stopped; and the result of every page that was checked.
@@ -150,7 +150,7 @@ async def _view_pages(
     turns: Sequence[Sequence[SampleCandidate]],
     keep: Callable[[int, CheckOutcome], None],
 ) -> bool:
-    """Check the pages of each turn; a later turn may take its pages from an earlier turn's results."""
+    """Check the pages of each turn; a later turn may depend on an earlier turn's results."""
     if not any(turns):
         return True  # nothing is started for nothing
     with StopSignals(lambda: None) as stop:

@@ -73,7 +73,7 @@ class CaptureOpinions:
                 yield page.url, self._held_against_copy(finding, page), page.captured_at
 
     def _held_against_copy(self, finding: CheckResult, page: CapturedPage) -> CheckResult:
-        """Return a visit's result; a good one is adjusted by the similarity to the oldest good copy.
+        """Return a visit's result; adjust a good one by the similarity to the oldest good copy.
 
         It is unchanged when it cannot be compared: no older copy, or a missing or damaged text.
         """
@@ -92,7 +92,7 @@ class CaptureOpinions:
         return compare_with_copy(finding, then, now, ask=ask)[0]
 
     def _picture(self, then: CapturedPage, now: CapturedPage) -> float | None:
-        """Return the share of the copy's picture that is in the page's; None unless both have one kind."""
+        """Return the share of the copy's picture in the page's; None unless both have one kind."""
         for kind in (ArtifactKind.FULL_PAGE, ArtifactKind.VIEW):
             places = self._store.place(then, kind), self._store.place(now, kind)
             if places[0] is None or places[1] is None:

@@ -1,9 +1,9 @@
 """Consistent copies of a collection's databases: frontier snapshots and trial copies.
 
 A copy is made in one read transaction by SQLite's online backup: no worker waits, and later commits
-are not in it. Its folder is a collection without WARCs, so every command that reads a frontier accepts
-it as ``--collection``, and a crawl can continue from it. The crawl log is rotated with it: the new log
-holds what came at the time of the copy or later.
+are not in it. Its folder is a collection without WARCs, so every command that reads a frontier
+accepts it as ``--collection``, and a crawl can continue from it. The crawl log is rotated with it:
+the new log holds what came at the time of the copy or later.
 """
 
 import json

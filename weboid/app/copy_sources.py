@@ -92,8 +92,8 @@ class OwnCaptures:
     def __call__(self, url: str, at: datetime | None) -> ArchiveMemento | None:
         """Return the good copy nearest to the time; None without one.
 
-        A copy of a login wall or one that a check found broken may be shown to readers, but is not cited and
-        does not end the search in other archives.
+        A copy of a login wall or one that a check found broken may be shown to readers, but is not
+        cited and does not end the search in other archives.
         """
         found = self.usable(url, at)
         return None if found is None or found.rank else self._copy(found)
@@ -203,8 +203,9 @@ class CitationDays:
     async def of(self, url_id: int, now: datetime) -> Sequence[datetime]:
         """Return the relevant days; the first is the one for the link's readers in general.
 
-        The first is the earliest access date on a page, else the day on which the link was added to a page,
-        else the day on which it was first seen there. Then come differing days of other pages.
+        The first is the earliest access date on a page, else the day on which the link was added to
+        a page, else the day on which it was first seen there. Then come differing days of other
+        pages.
         """
         with self.store.reading() as reader:
             uses = cited_uses(reader, url_id)

@@ -1,10 +1,12 @@
 """Operator identity: contact address, purpose page, and the settings of unattended runs.
 
 Precedence: the profile, then the environment (`WEBOID_CONTACT`, `WEBOID_PURPOSE_PAGE`), then the
-table ``[operator]`` in the collection's ``collection.toml``, which `weboid wiki add --contact` writes.
+table ``[operator]`` in the collection's ``collection.toml``, which `weboid wiki add --contact`
+writes.
 
-A run is unattended when its URLs were not given by hand: `crawl`, `archive --stay` and `wiki watch`.
-It obeys robots.txt and names the purpose page to every site, unless the profile disables that.
+A run is unattended when its URLs were not given by hand: `crawl`, `archive --stay` and `wiki
+watch`. It obeys robots.txt and names the purpose page to every site, unless the profile disables
+that.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Long-running proxy of a cluster: registration in the frontier, TCP control port, WARC recovery.
 
-Several proxies share one collection folder. While running, each also recovers files that a proxy on a
-dead machine left, because that machine may never restart.
+Several proxies share one collection folder. While running, each also recovers files that a proxy on
+a dead machine left, because that machine may never restart.
 """
 
 import asyncio
@@ -158,7 +158,7 @@ class _ProxyService:
         return join_host_port(self.order.host, self.started.control_port)
 
     def check(self) -> None:
-        """Check that all proxies of the frontier share one collection; raises as `check_same_collection`."""
+        """Check that all proxies share one collection; raises as `check_same_collection`."""
         spki, secret = self.started.proxy.ca.spki, self.order.secret
         check_same_collection(self.frontier, spki, self.name, self.clock, secret)
 
@@ -188,7 +188,7 @@ class _ProxyService:
             await asyncio.to_thread(announcer.close)
 
     async def _look(self) -> None:
-        """Recover files of dead proxies until cancelled; only files seen in two scans, so that none is new."""
+        """Recover files of dead proxies until cancelled; only files seen in two scans."""
         before: frozenset[str] = frozenset()
         while True:
             await asyncio.sleep(RECOVERY_INTERVAL_S)

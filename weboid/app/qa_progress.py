@@ -173,7 +173,7 @@ def left_out_lines(
     known: Iterable[CheckedPage],
     unlisted: Sequence[UnlistedVisit],
 ) -> Iterator[str]:
-    """Yield a sentence for each named URL that was not checked, and each page that cannot be checked.
+    """Yield a sentence for each named URL not checked, and each page that cannot be checked.
 
     Args:
         missing: URLs without a copy.

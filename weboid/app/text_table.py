@@ -18,7 +18,7 @@ _STEERING = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # Unicode's categories of what is no
 
 
 def clean(text: str) -> str:
-    r"""The text with every control character, line end and direction mark replaced.
+    r"""Return the text with every control character, line end and direction mark replaced.
 
     >>> clean("a\x1b[2Jb\u202ec") == "a\ufffd[2Jb\ufffdc"
     True

@@ -53,7 +53,8 @@ def open_api(
     Args:
         address: of api.php.
         account: the credentials.
-        settings: `[links]` for the User-Agent (`wiki_user_agent`), `[egress]` for the route (`route_to`).
+        settings: `[links]` for the User-Agent (`wiki_user_agent`), `[egress]` for the route
+            (`route_to`).
         manners: of `wiki.api.client.Manners`, where they differ.
 
     Raises:

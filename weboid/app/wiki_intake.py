@@ -78,8 +78,8 @@ class FrontierArchive:
     async def take(self, urls: Sequence[DueLink]) -> None:
         """Queue the links; just saved ones first.
 
-        Recently visited links are skipped whatever the outcome, except those that have just come back to
-        life and those without any copy.
+        Recently visited links are skipped whatever the outcome, except those that have just come
+        back to life and those without any copy.
 
         Raises:
             WeboidError: the frontier does not answer.
@@ -146,7 +146,7 @@ def _follow_local_settings(book: LevelStore, asked: WikiLevelsRequest, clock: Cl
 
 
 def _is_news(held: LevelDecision[Any] | None, level: StrEnum | None, actor: LevelActor) -> bool:
-    """Return True if the wiki's rule has to change; without a setting only its own rule is removed."""
+    """Return True if the wiki's rule has to change; no setting removes only its own rule."""
     if level is None:
         return held is not None and held.actor == actor
     return held is None or held.level is not level

@@ -240,8 +240,8 @@ def filter_command(
     weboid embed filter public --out marked --base https://me.example/ --front URL --wiki NAME
     weboid embed filter public --in-place …
 
-    Text is only inserted, and insertions of an earlier run are updated. Ends with 3 when the front did
-    not answer: pages are then unchanged.
+    Text is only inserted, and insertions of an earlier run are updated. Ends with 3 when the front
+    did not answer: pages are then unchanged.
     """  # noqa: D301 a sign for click
     marking = marking_from_options(options, base=base, anew=not keep)
     options["timeout_s"] = options["timeout_s"] or _TIMEOUT_S

@@ -96,7 +96,7 @@ def _options(function: _Command) -> _Command:
 )
 @_options
 def allow_command(*, most: str, domains: bool, whole_wiki: bool, **options: Any) -> int:
-    """Allow a wiki's editors to set levels up to a maximum; a later decision replaces an earlier one.
+    """Allow a wiki's editors to set levels up to a maximum; replaces an earlier decision.
 
     Lowering it lowers at once what they allowed before.
     """
@@ -185,11 +185,13 @@ _OTHER_STORED = tuple(each for each in StoredLevel if each.value not in set(Leve
 def command() -> None:
     """Set how much of a copy readers are shown: text, limited, html, images or full.
 
-    With --store: how much of a page is recorded from the next visit on: text, no-media or everything.
+    With --store: how much of a page is recorded from the next visit on: text, no-media or
+    everything.
 
-    A link's level overrides its domain's, the longer domain the shorter, a domain the wiki, the wiki the
-    default: `images` is shown, everything is recorded. A change takes effect with the next request, and
-    each is logged with its author and time. See docs/levels.md.
+    A link's level overrides its domain's, the longer domain the shorter, a domain the wiki, the
+    wiki the
+    default: `images` is shown, everything is recorded. A change takes effect with the next request,
+        and each is logged with its author and time. See docs/levels.md.
     """
 
 
@@ -256,10 +258,10 @@ def _deciding_options(function: _Command) -> _Command:
 @_subject_options
 @_deciding_options
 def set_command(*, level: str | None, store: str | None, **options: Any) -> int:
-    """Set the level of links, domains, a wiki or everything: what is shown, with --store what is recorded.
+    """Set what is shown, or with --store recorded, of links, domains, a wiki or everything.
 
-    With --wiki a link's or domain's level applies to that wiki's readers only, and a stored level to
-    what that wiki's pages cite. Several are changed together, or none of them.
+    With --wiki a link's or domain's level applies to that wiki's readers only, and a stored level
+    to what that wiki's pages cite. Several are changed together, or none of them.
     """
     if level is not None and store is None:
         return _decide(Level(level), is_stored=False, **options)

@@ -112,8 +112,8 @@ _LINKS_COMMANDS: dict[str, str] = {
 def links_group() -> None:
     """Manage the registry of cited links and their state.
 
-    The registry stores every external link of every known page, checks each for years, and answers at
-    once. See docs/registry.md.
+    The registry stores every external link of every known page, checks each for years, and answers
+    at once. See docs/registry.md.
     """
 
 
@@ -152,8 +152,8 @@ _BOT_COMMANDS: dict[str, str] = {
 def bot_group() -> None:
     """Repair citations of dead links on a wiki, as a bot. See docs/bot.md.
 
-    Nothing is edited until `on` has named an account of the bot's own; `run --dry-run` shows the planned
-    edits before that. NAME may be omitted where one wiki is known.
+    Nothing is edited until `on` has named an account of the bot's own; `run --dry-run` shows the
+    planned edits before that. NAME may be omitted where one wiki is known.
     """
 
 

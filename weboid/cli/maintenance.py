@@ -61,7 +61,7 @@ _MARKS = {
 @profile_option
 @json_option
 def doctor_command(*, collection: Path, profile: str, as_json: bool) -> int:
-    """Check browser, sandbox, proxy, replay, fonts, disk, limits, clock, scanner, and what the profile shares."""
+    """Check browser, sandbox, proxy, replay, fonts, disk, limits, clock, scanner, shared stores."""
     findings = check_setup(collection, load_profile(profile))
     if as_json:
         click.echo(json.dumps([each.to_dict() for each in findings], ensure_ascii=False))
@@ -109,9 +109,9 @@ def verify_command(
     """Check WARCs, checksums and index of a collection.
 
     Verifies every record of COLLECTION against its digests and the index, every closed file against
-    archive/SHA256SUMS, every revisit against the response that it refers to. Changes nothing, and works
-    while the collection is being written. Ends with 1 when there is a fault; each is reported with its
-    location and the remedy.
+    archive/SHA256SUMS, every revisit against the response that it refers to. Changes nothing, and
+    works while the collection is being written. Ends with 1 when there is a fault; each is reported
+    with its location and the remedy.
     """
     layout = read_collection(folder or collection)
     columns = (TextColumn("verifying"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
@@ -188,12 +188,12 @@ def push_command(
     database_url: str,
     as_json: bool,
 ) -> int:
-    """Send the captures of the index that it lacks to an OutbackCDX server.
+    """Send new captures of the index to an OutbackCDX server.
 
     Captures that were made with a login are not sent.
 
-    Continues where it stopped: the position is stored after each request. A repeated send creates no
-    duplicate. `weboid serve --captures-index` reads it. See docs/index-sources.md.
+    Continues where it stopped: the position is stored after each request. A repeated send creates
+    no duplicate. `weboid serve --captures-index` reads it. See docs/index-sources.md.
     """
     layout, address = read_collection(collection), parse_outback_url(url)
     with ExitStack() as stack:

@@ -29,9 +29,9 @@ _PICTURE = click.Path(path_type=Path)
 def command(*, seen: Path, shown: Path, heat: Path | None, as_json: bool) -> int:
     """Compare two pictures of a page: SEEN, as it was, with SHOWN, as it is.
 
-    PNG, JPEG or WebP. Reports how much of the original is still there and similar; inserted banners,
-    shifted lines and noise weigh little. Ends with 0 when they are alike, with 1 when they are not, with
-    2 when a file cannot be used.
+    PNG, JPEG or WebP. Reports how much of the original is still there and similar; inserted
+    banners, shifted lines and noise weigh little. Ends with 0 when they are alike, with 1 when they
+    are not, with 2 when a file cannot be used.
     """
     if heat is not None:
         _check_place(heat, seen, shown)

@@ -95,7 +95,8 @@ def add_command(
 ) -> int:
     """Add the list NAME from FILE, or update it; - reads standard input.
 
-    Prefixes are of 4 to 32 bytes of the SHA-256 of Safe Browsing's expressions. See docs/scanning.md.
+    Prefixes are of 4 to 32 bytes of the SHA-256 of Safe Browsing's expressions. See
+    docs/scanning.md.
     """
     effect = ListEffect.WARN if warn else ListEffect.HOLD
     with (
@@ -357,8 +358,8 @@ def scan_group(
     """Scan payloads with clamd, newest first, and store its verdicts.
 
     Neither capture nor playback waits for it. Payloads with a verdict of the same signatures are
-    skipped, so an interrupted scan continues where it stopped. Playback shows a notice for payloads with
-    a threat. Exit code 1: a threat was found. See docs/scanning.md.
+    skipped, so an interrupted scan continues where it stopped. Playback shows a notice for payloads
+    with a threat. Exit code 1: a threat was found. See docs/scanning.md.
     """
     layout = read_collection(collection)
     address, pause_s = parse_clamd_address(clamd), parse_duration(every).total_seconds()
@@ -493,7 +494,7 @@ def _scan_facts(verdict: ScanVerdict) -> dict[str, Any]:
 
 @contextmanager
 def _stopped_by_signals() -> Iterator[threading.Event]:
-    """Yield an event that Ctrl-C and SIGTERM set, so that results are stored; a second signal ends it."""
+    """Yield an event that the first Ctrl-C or SIGTERM sets; a second signal ends the process."""
     stopped = threading.Event()
     before: dict[signal.Signals, Any] = {}
 

@@ -103,7 +103,8 @@ def serve_words(options: dict[str, Any]) -> tuple[str, ...]:
     """Return the given options as validated words of a command line.
 
     Raises:
-        ConfigError: a network or an origin is invalid; raised here, since the front is a restarted child.
+        ConfigError: a network or an origin is invalid; raised here, since the front is a restarted
+            child.
     """
     for name in _NETWORKS:
         parse_networks(options.get(name) or ())
@@ -131,7 +132,7 @@ def check_origins(front: str, replay: str) -> None:
 
 
 def replay_port_for(port: int, named: int | None) -> int:
-    """Return the copies' port: the named one, else the pages' port + 1, so that it survives a restart.
+    """Return the copies' port: the named one, else the stable default, the pages' port + 1.
 
     >>> replay_port_for(8080, None), replay_port_for(0, None), replay_port_for(8080, 9000)
     (8081, 0, 9000)
@@ -246,10 +247,10 @@ def command(
 ) -> int:
     """Serve the pages of a collection and the playback of its copies.
 
-    Prints one address. The copies are served on another port, which is another origin: archived content
-    never shares one with these pages. Works while the collection is being written. Ctrl-C ends it. A link
-    registry, when the collection has one, is shown at /links (docs/registry-api.md), and the results of
-    checks at /quality (docs/quality.md).
+    Prints one address. The copies are served on another port, which is another origin: archived
+    content never shares one with these pages. Works while the collection is being written. Ctrl-C
+    ends it. A link registry, when the collection has one, is shown at /links
+    (docs/registry-api.md), and the results of checks at /quality (docs/quality.md).
     """
     layout = read_collection(collection)
     if not database_url:
@@ -315,7 +316,7 @@ def _shared_buckets(settings: Settings) -> SharedBuckets | None:
 
 
 def _require_index(layout: Layout) -> None:
-    """Upgrade the captures index; raise UnavailableError when it was lost; warn when it lacks WARCs."""
+    """Upgrade the captures index; raise UnavailableError if lost; warn if it lacks WARCs."""
     upgrade_index(layout, lambda text: click.echo(text, err=True))
     missing = unindexed_warcs(layout)
     if not missing:

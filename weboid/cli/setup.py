@@ -58,8 +58,8 @@ _SECRET_URLS = (("index", "url"), ("proxy", "dedup_url"), ("frontier", "url"))
 def profile_group() -> None:
     """Show and check profiles, the settings of a crawl or a page visit.
 
-    A profile is a TOML file; docs/settings.md has its keys. NAME is one that comes with the program, or
-    the path of a file. A profile may extend another one: extends = "thorough".
+    A profile is a TOML file; docs/settings.md has its keys. NAME is one that comes with the
+    program, or the path of a file. A profile may extend another one: extends = "thorough".
     """
 
 
@@ -259,9 +259,9 @@ def login_group(
 ) -> int:
     """Log in to a site in a browser window, and store the session for archiving.
 
-    A window opens at URL. Log in, then close it, or press Enter here. Cookies and local storage of the
-    hosts are stored in the collection, encrypted with a passphrase (WEBOID_LOGIN_PASSPHRASE, or a prompt)
-    or a key file. Profiles that name the login use it for pages of these hosts.
+    A window opens at URL. Log in, then close it, or press Enter here. Cookies and local storage of
+    the hosts are stored in the collection, encrypted with a passphrase (WEBOID_LOGIN_PASSPHRASE, or
+    a prompt) or a key file. Profiles that name the login use it for pages of these hosts.
     """
     try:
         url = fetch_key(url, allow_single_label=True)

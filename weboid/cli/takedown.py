@@ -40,8 +40,8 @@ _MOST_SHOWN = 20  # entries of one `add` that a person is told of one by one
 def takedown_group() -> None:
     """Take down content, and prove that it is not shown.
 
-    A take-down applies from the next request on, on every route of playback; only `erase` removes data
-    from the WARCs. See docs/takedown.md for what each kind covers.
+    A take-down applies from the next request on, on every route of playback; only `erase` removes
+    data from the WARCs. See docs/takedown.md for what each kind covers.
     """
 
 
@@ -106,8 +106,8 @@ def add_command(
 ) -> int:
     """Take down URLs, or the content that the options name.
 
-    Content that is already taken down is left as it is. Lines of --file that begin with # are ignored;
-    nothing is taken down when any line cannot be read.
+    Content that is already taken down is left as it is. Lines of --file that begin with # are
+    ignored; nothing is taken down when any line cannot be read.
     """
     now = _CLOCK.now()
     kind = _kind(prefix=prefix, host=host, capture=capture, digest=digest)
@@ -250,7 +250,7 @@ def _lines_of(file: Any) -> list[str]:
 
 
 def _wanted(database: IndexDatabase, model: Takedown, words: list[str]) -> list[Takedown]:
-    """Return a take-down for each word, and for each other digest of its payload, without duplicates."""
+    """Return a take-down for each word and each other digest of its payload, no duplicates."""
     found: dict[tuple[str, ...], Takedown] = {}
     for place, word in enumerate(words, 1):
         try:

@@ -101,10 +101,10 @@ def erase_command(
 ) -> int:
     """Erase the payloads that take-down NUMBER covers from the WARCs, permanently.
 
-    Each record is replaced by a tombstone that states what was erased, when, why and by whom; every other
-    record stays byte for byte. Revisits of an erased payload, at any URL, are erased with it, and so are
-    the check results and pictures of the pages (`weboid qa`). Needs exclusive use of the collection, and
-    disk space for one copy of each affected WARC.
+    Each record is replaced by a tombstone that states what was erased, when, why and by whom; every
+    other record stays byte for byte. Revisits of an erased payload, at any URL, are erased with it,
+    and so are the check results and pictures of the pages (`weboid qa`). Needs exclusive use of the
+    collection, and disk space for one copy of each affected WARC.
     """
     if (number is None) != only_finish:
         raise InputError("Say which take-down: its number, as `weboid takedown list` shows it.")
@@ -317,10 +317,10 @@ def prove_command(
 
     Withheld content is what was taken down, and what was captured with a login.
 
-    Routes are those that the applications themselves list. Each is requested for every covered capture,
-    its artifacts, its payloads at other URLs, and pages in which it is framed; with GET, HEAD, Range and
-    Accept-Datetime; and with the ETags of --warm. Ends with 1 when a response shows such content, or the
-    proof is inconclusive.
+    Routes are those that the applications themselves list. Each is requested for every covered
+    capture, its artifacts, its payloads at other URLs, and pages in which it is framed; with GET,
+    HEAD, Range and Accept-Datetime; and with the ETags of --warm. Ends with 1 when a response shows
+    such content, or the proof is inconclusive.
     """
     if bool(front) != bool(replay):
         raise InputError("An archive has two origins: say both --front and --replay.")

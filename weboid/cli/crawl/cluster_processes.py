@@ -67,10 +67,10 @@ def worker_command(
 ) -> int:
     """Visit pages of a shared frontier until stopped.
 
-    The WARCs are written by proxies that have registered themselves there. While Redis, the database or
-    all proxies are unavailable it waits, and then continues. SIGTERM ends it when the pages in progress
-    are done; a second one at once. The collection's folder is needed only where the frontier or the index
-    is in it.
+    The WARCs are written by proxies that have registered themselves there. While Redis, the
+    database or all proxies are unavailable it waits, and then continues. SIGTERM ends it when the
+    pages in progress are done; a second one at once. The collection's folder is needed only where
+    the frontier or the index is in it.
     """
     os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
     settings = shared_settings(
@@ -166,8 +166,9 @@ def proxy_command(
     """Write WARCs for workers on any machine.
 
     Shares the collection's folder with other proxies, registers itself in the frontier, and accepts
-    control connections with the shared secret. Browser and control traffic is not encrypted: allow only
-    the cluster's machines to reach these ports. SIGTERM ends it when the visits in progress are done.
+    control connections with the shared secret. Browser and control traffic is not encrypted: allow
+    only the cluster's machines to reach these ports. SIGTERM ends it when the visits in progress
+    are done.
     """
     os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
     settings = shared_settings(

@@ -42,8 +42,8 @@ _wait_option = click.option("--wait", is_flag=True, help="Return when no page is
 def pause_command(*, where: CommandTarget, reason: str, wait: bool, as_json: bool) -> int:
     """Pause the crawl; pages in progress finish.
 
-    The pause lasts until `weboid resume` and survives the end of a run: a crawl that is started while
-    its frontier is paused waits.
+    The pause lasts until `weboid resume` and survives the end of a run: a crawl that is started
+    while its frontier is paused waits.
     """
     with where.frontier() as frontier:
         frontier.pause(reason)
@@ -198,8 +198,8 @@ def pause_host_command(
 ) -> int:
     """Block a host for a time.
 
-    Without a time: until `weboid resume-host`. Its page in progress finishes. A longer existing block
-    stays.
+    Without a time: until `weboid resume-host`. Its page in progress finishes. A longer existing
+    block stays.
     """
     now = _CLOCK.now()
     if length is not None and until is not None:
@@ -311,8 +311,9 @@ def sheet_group() -> None:
     """Settings for a part of the web, changed while a crawl runs.
 
     A sheet applies below a prefix: a host and its subdomains (example.org), a folder
-    (example.org/wiki/), or a SURT prefix (org,example,). Where several match, the longest wins. Workers
-    on all machines follow within a second; sheets of a profile apply as well, and are set there.
+    (example.org/wiki/), or a SURT prefix (org,example,). Where several match, the longest wins.
+    Workers on all machines follow within a second; sheets of a profile apply as well, and are set
+    there.
     """
 
 
@@ -367,7 +368,7 @@ def sheet_remove(*, prefix: str, where: CommandTarget, as_json: bool) -> int:
 
 
 def _change(text: str) -> tuple[str, str, Any]:
-    """Parse ``visit.timeout_s=90`` into (group, key, value); a value that is not TOML is a string."""
+    """Parse ``visit.timeout_s=90`` into (group, key, value); non-TOML values are strings."""
     name, equals, written = text.partition("=")
     group, dot, key = name.strip().partition(".")
     if not equals or not dot:

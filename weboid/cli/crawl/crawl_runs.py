@@ -116,8 +116,8 @@ def archive_command(
 
     Every URL is rendered in a real browser through a WARC-writing proxy. The same command run again
     continues where it stopped, and does nothing twice. Without URLs it processes the collection's
-    frontier, such as URLs from `weboid enqueue`. With --frontier the URLs are left to the workers of
-    that frontier. Ctrl-C finishes the pages in progress and stops; a second one stops at once.
+    frontier, such as URLs from `weboid enqueue`. With --frontier the URLs are left to the workers
+    of that frontier. Ctrl-C finishes the pages in progress and stops; a second one stops at once.
     """
     if again and older_than is not None:
         raise InputError("Say --again or --older-than, not both.")
@@ -312,10 +312,10 @@ def crawl_command(
 ) -> int:
     """Archive the pages of sites, from seeds along their links.
 
-    Every page is rendered in a real browser, and the links of the rendered page that are in scope are
-    followed. The same command run again continues where it stopped; with other options it changes the
-    crawl. With --frontier it hands the crawl to the workers there. Ctrl-C finishes the pages in progress
-    and stops; a second one stops at once.
+    Every page is rendered in a real browser, and the links of the rendered page that are in scope
+    are followed. The same command run again continues where it stopped; with other options it
+    changes the crawl. With --frontier it hands the crawl to the workers there. Ctrl-C finishes the
+    pages in progress and stops; a second one stops at once.
     """
     wanted = collect_seeds(seeds, list_file)
     for problem in wanted.problems:

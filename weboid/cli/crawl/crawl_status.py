@@ -353,9 +353,9 @@ def monitor_command(
 ) -> int:
     """Serve the status to scripts and Prometheus.
 
-    Prints the address of /stats.json, /metrics and /healthz, and serves them until Ctrl-C. The data are
-    those of `weboid status`, and need no running crawl. Requests with a host name are answered only for
-    localhost and names given with --name; requests with an IP address always.
+    Prints the address of /stats.json, /metrics and /healthz, and serves them until Ctrl-C. The data
+    are those of `weboid status`, and need no running crawl. Requests with a host name are answered
+    only for localhost and names given with --name; requests with an IP address always.
     """
     if as_json:
         raise InputError("JSON is at /stats.json; or use `weboid status --json`.")

@@ -35,7 +35,7 @@ CHAIN_LIMIT = 50
 
 
 def via_chain(frontier: Frontier, record: ItemRecord) -> list[str]:
-    """Return the pages through which the item was found, nearest first, as far as the frontier knows them."""
+    """Return the known pages through which the item was found, nearest first."""
     chain: list[str] = []
     via = record.item.via
     while via and via not in chain and len(chain) < CHAIN_LIMIT:
@@ -157,8 +157,8 @@ def list_command(
     """List items in one state.
 
     With --json one line per item, in the format of `export`. Queued ones are in claim order, others
-    latest first. With --job, --reason or --match all items of the state are searched, and the order is
-    undefined.
+    latest first. With --job, --reason or --match all items of the state are searched, and the order
+    is undefined.
     """
     selection = selection_of(host, job, reason, match)
     with where.frontier() as frontier:
@@ -303,8 +303,9 @@ def purge_command(
 ) -> int:
     """Skip queued items unvisited.
 
-    They stay in the frontier, and `retry --state skipped` queues them again. Pages in progress finish. An
-    item that is only due later is removed from that schedule when it is named by its URL.
+    They stay in the frontier, and `retry --state skipped` queues them again. Pages in progress
+    finish. An item that is only due later is removed from that schedule when it is named by its
+    URL.
     """
     selection = selection_of(host, job, "", match)
     if bool(urls) != selection.is_empty:
@@ -346,7 +347,7 @@ def _named(frontier: Frontier, urls: Sequence[str]) -> tuple[Iterable[list[ItemR
 def requeue(
     frontier: Frontier, batch: Sequence[ItemRecord], seen: set[int], *, dry_run: bool
 ) -> int:
-    """Queue the records again; one that failed again in the meantime is not queued a second time."""
+    """Queue the records again, each at most once, even if it fails again meanwhile."""
     batch = [each for each in batch if hash(each.item.url) not in seen]
     seen.update(hash(each.item.url) for each in batch)
     if dry_run:

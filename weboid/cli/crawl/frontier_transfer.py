@@ -64,8 +64,8 @@ def enqueue_command(
 ) -> int:
     """Add URLs, also to a running crawl.
 
-    Workers of the frontier see them within a second. A known URL that is still queued is moved to the
-    requested priority if that is higher; one that was visited is skipped without --again or
+    Workers of the frontier see them within a second. A known URL that is still queued is moved to
+    the requested priority if that is higher; one that was visited is skipped without --again or
     --older-than.
     """
     if again and older_than is not None:
@@ -142,9 +142,9 @@ def export_command(
 ) -> int:
     """Write the frontier as JSON lines.
 
-    One line per item, with all that is known of it; - is standard output. Works during a crawl: an item
-    whose state changes meanwhile may be in two lines, the later one with the later state. For a
-    consistent export use a `snapshot`.
+    One line per item, with all that is known of it; - is standard output. Works during a crawl: an
+    item whose state changes meanwhile may be in two lines, the later one with the later state. For
+    a consistent export use a `snapshot`.
     """
     wanted = [each for each in _ORDER if not states or str(each) in states]
     counts = dict.fromkeys(map(str, wanted), 0)
@@ -199,9 +199,9 @@ def import_command(
 ) -> int:
     """Queue the unfinished items of an export.
 
-    Known URLs are skipped, so the same import may run again. Items that had ended elsewhere are queued
-    only when their --state is named: a frontier takes no history from another one. To move all of it,
-    use `snapshot`.
+    Known URLs are skipped, so the same import may run again. Items that had ended elsewhere are
+    queued only when their --state is named: a frontier takes no history from another one. To move
+    all of it, use `snapshot`.
     """
     chosen = frozenset(map(ItemState, states))
     bar = search_progress("lines", quiet=as_json)
@@ -257,8 +257,8 @@ def _open_input(file: str) -> Iterator[BinaryIO]:
 def snapshot(*, folder: Path | None, where: CommandTarget, as_json: bool) -> int:
     """Copy the frontier while it is in use.
 
-    The copy is consistent. Its folder, which must be new, is a collection without WARCs: inspect it with
-    --collection DIR. The crawl log, reports/crawl.jsonl, is rotated with it.
+    The copy is consistent. Its folder, which must be new, is a collection without WARCs: inspect it
+    with --collection DIR. The crawl log, reports/crawl.jsonl, is rotated with it.
 
     A frontier in Redis is copied by Redis itself, into its dump file (BGSAVE): leave DIR out. The
     workers rotate their crawl logs with it.

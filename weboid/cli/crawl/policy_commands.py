@@ -182,9 +182,9 @@ _KINDS = click.Choice([str(kind) for kind in PolicyKind])
 def policy_group() -> None:
     """Manage archiving rules, and show which rule decides on a URL.
 
-    A pattern is a host (example.org with its subdomains; =example.org alone), the beginning of a URL
-    (example.org/path, https://example.org/private/), a URL, a SURT prefix (org,example)/path) or a
-    regular expression (re:...). Crawls follow a change within a second. See docs/policy.md.
+    A pattern is a host (example.org with its subdomains; =example.org alone), the beginning of a
+    URL (example.org/path, https://example.org/private/), a URL, a SURT prefix (org,example)/path)
+    or a regular expression (re:...). Crawls follow a change within a second. See docs/policy.md.
     """
 
 

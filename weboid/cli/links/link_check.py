@@ -301,9 +301,9 @@ def check_command(
 ) -> int:
     """Check the links that are due, or the URLs that are named, and store the results.
 
-    Each host gets one request at a time with [links] host_gap_s between them, in random order. SIGINT
-    ends it when the checks in progress are stored; the rest stays due. With a database that several
-    machines share, give each of their checkers a --part. See docs/checking.md.
+    Each host gets one request at a time with [links] host_gap_s between them, in random order.
+    SIGINT ends it when the checks in progress are stored; the rest stays due. With a database that
+    several machines share, give each of their checkers a --part. See docs/checking.md.
     """
     settings = registry_settings(profile, database_url, collection)
     if urls and (is_watch or dry_run or part != ALL_HOSTS):

@@ -103,9 +103,9 @@ def confirm_command(
 ) -> int:
     """Confirm in a browser the links that are about to be marked dead.
 
-    A link is marked dead only after a browser has failed at it, too. This visits the links that wait for
-    confirmation, stores the captures in the collection, and records the result: gone, refused, back
-    again, another page than the copy, or a changed owner of the domain.
+    A link is marked dead only after a browser has failed at it, too. This visits the links that
+    wait for confirmation, stores the captures in the collection, and records the result: gone,
+    refused, back again, another page than the copy, or a changed owner of the domain.
     """
     settings = registry_settings(profile, database_url, collection)
     if not (no_visit or dry_run):
@@ -206,8 +206,8 @@ class _BrowserConfirmation:
     def take(self, waiting: Sequence[AwaitingLink]) -> list[AwaitingLink]:
         """Record the results of visits to these links; return those without a result.
 
-        A host that was unreachable for the browser is unreachable for all of its links: one visit counts
-        for those that waited for confirmation then.
+        A host that was unreachable for the browser is unreachable for all of its links: one visit
+        counts for those that waited for confirmation then.
         """
         until = _CLOCK.now() + timedelta(days=1)
         found: dict[int, tuple[CheckResult, datetime]] = {}
@@ -302,8 +302,8 @@ def _queue_opinion(
 ) -> tuple[CheckResult, datetime] | None:
     """Return the result of attempts that left no capture.
 
-    Attempts that ended because their host was down count, and so do those that were deferred because
-    the host could not be reached for its robots.txt.
+    Attempts that ended because their host was down count, and so do those that were deferred
+    because the host could not be reached for its robots.txt.
     """
     if record is None:
         return None

@@ -136,8 +136,8 @@ def command(
 ) -> int:
     """Show, find, choose and verify the copies of links in archives.
 
-    With a URL alone: its known copies. [links] archives in the profile lists the archives to query; none
-    by default. See docs/archives.md.
+    With a URL alone: its known copies. [links] archives in the profile lists the archives to query;
+    none by default. See docs/archives.md.
     """
     acts = [find, choice is not None, dropped is not None, locked, unlocked, verify]
     if sum(acts) > 1:

@@ -83,9 +83,10 @@ _BECOMES = {
 def mark_group() -> None:
     """Mark links as always alive, always dead, or never to be requested.
 
-    A pattern is a host (example.org with its subdomains; =example.org alone), the beginning of a URL
-    (example.org/path), a URL, a SURT prefix (org,example)/path) or a regular expression (re:...). The
-    most specific one decides. A running checker follows within a second. See docs/registry.md.
+    A pattern is a host (example.org with its subdomains; =example.org alone), the beginning of a
+    URL (example.org/path), a URL, a SURT prefix (org,example)/path) or a regular expression
+    (re:...). The most specific one decides. A running checker follows within a second. See
+    docs/registry.md.
     """
 
 
@@ -512,9 +513,9 @@ def report_command(
     """Report links as reachable that are shown as dead.
 
     A report adds a note to a link for six months; nothing else changes. The next regular check that
-    finds the page ends it, and any user may withdraw it. One report a minute, of any number of URLs that
-    are watched. When three reporters on two days report half of a domain, a note marks all of it as
-    presumed reachable, and the bot leaves its links alone.
+    finds the page ends it, and any user may withdraw it. One report a minute, of any number of URLs
+    that are watched. When three reporters on two days report half of a domain, a note marks all of
+    it as presumed reachable, and the bot leaves its links alone.
     """
     now = _CLOCK.now()
     with open_registry_session(collection, database_url) as registry:

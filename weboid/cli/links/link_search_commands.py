@@ -81,8 +81,8 @@ def search_command(
     """Find links by a pattern, as MediaWiki's LinkSearch does.
 
     example.org is that host, *.example.org with all its subdomains, example.org/path a URL prefix,
-    127.0.* and [2001:db8:*] networks; http and https are equivalent, unless the pattern names one. See
-    docs/link-search.md.
+    127.0.* and [2001:db8:*] networks; http and https are equivalent, unless the pattern names one.
+    See docs/link-search.md.
     """
     meant = parse_link_pattern(pattern)
     with open_registry(collection, database_url) as store:
@@ -202,9 +202,9 @@ _dry_option = click.option("--dry-run", is_flag=True, help="Say what would chang
 def exclude_group() -> None:
     """Exclude hosts from link search.
 
-    For trusted hosts that nearly every page links to, such as a licence's. Their links are archived,
-    checked and counted as all others, and a search for them reports the exclusion.
-    See docs/link-search.md.
+    For trusted hosts that nearly every page links to, such as a licence's. Their links are
+    archived, checked and counted as all others, and a search for them reports the exclusion. See
+    docs/link-search.md.
     """
 
 
@@ -228,9 +228,10 @@ def add_command(
 ) -> int:
     """Exclude the hosts or URL prefixes that the entries name.
 
-    As a pattern, example.com is the host with its subdomains, example.org/foo a URL prefix on that host,
-    https://example.org/foo the same under https only. Searches follow at once; pages that have such links
-    now are marked, so that the wiki sync reads their links again and they are counted.
+    As a pattern, example.com is the host with its subdomains, example.org/foo a URL prefix on that
+    host, https://example.org/foo the same under https only. Searches follow at once; pages that
+    have such links now are marked, so that the wiki sync reads their links again and they are
+    counted.
     """
     entries = [parse_entry(text, _FORMS[word]) for text in texts]
     with open_registry(collection, database_url) as store:
@@ -367,8 +368,8 @@ def suggest_command(
 ) -> int:
     """Suggest hosts to exclude, with their figures.
 
-    Hosts that very many pages link to, always with the same few links, so that a search for them is of
-    no use. Whether they can be trusted is your decision.
+    Hosts that very many pages link to, always with the same few links, so that a search for them is
+    of no use. Whether they can be trusted is your decision.
     """
     with open_registry(collection, database_url) as store, store.reading() as rows:
         found = wiki_named(rows, wiki)
@@ -421,7 +422,7 @@ def _spelled(text: str, form: EntryForm) -> str:
 
 
 def _known_links(store: RegistryStore, wiki: Wiki, entry: ExclusionEntry, *, mark: bool) -> int:
-    """Count the known links of the wiki that the entry names; their pages are marked if `mark` is set."""
+    """Count the wiki's known links that the entry names; mark their pages if `mark` is set."""
     count, after = 0, ""
     wanted = LinkQuery(wiki_id=wiki.id, with_excluded=True)
     while True:

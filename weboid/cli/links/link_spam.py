@@ -255,8 +255,8 @@ def scan_command(
 ) -> int:
     """Match all known links against the lists, after the lists have changed.
 
-    Pages of the wiki that have such a link are marked, so that the wiki sync reads their links again and
-    stores each with its line.
+    Pages of the wiki that have such a link are marked, so that the wiki sync reads their links
+    again and stores each with its line.
     """
     with open_registry(collection, database_url) as store:
         with store.reading() as rows:
@@ -383,9 +383,9 @@ def additions_command(
 ) -> int:
     """Show which accounts add links to one domain on several wikis.
 
-    For investigations of conflicts of interest and spam. A link is attributed to an account only where
-    the revision that added it is certain; look at the revision before you conclude anything. Additions
-    are deleted after 90 days. See docs/link-search.md.
+    For investigations of conflicts of interest and spam. A link is attributed to an account only
+    where the revision that added it is certain; look at the revision before you conclude anything.
+    Additions are deleted after 90 days. See docs/link-search.md.
     """
     since = day_of(_CLOCK.now()) - days + 1
     named = _domain(domain) if domain else ""

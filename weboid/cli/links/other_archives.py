@@ -79,8 +79,8 @@ def recognise_command(
 ) -> int:
     """Recognise archive URLs: the archive, the archived page, and the time.
 
-    No request is made without --ask. Ends with 1 when one of the addresses is not an archive's, or is not
-    a copy of the page that --of names. See docs/archives.md.
+    No request is made without --ask. Ends with 1 when one of the addresses is not an archive's, or
+    is not a copy of the page that --of names. See docs/archives.md.
     """
     documents = [_facts(url, recognise(url, own=front), reference) for url in urls]
     if ask:
@@ -202,9 +202,10 @@ def mirror_command(
 ) -> int:
     """Submit visited pages to other archives, or find copies of those that failed.
 
-    [links] mirror selects the visits: `failed` (those without a result), `always`, or `never`. After a
-    good one Save Page Now is asked to archive the page, too; after one that failed it is asked as well,
-    and the archives of [links] archives are queried for copies. See docs/archives.md.
+    [links] mirror selects the visits: `failed` (those without a result), `always`, or `never`.
+    After a good one Save Page Now is asked to archive the page, too; after one that failed it is
+    asked as well, and the archives of [links] archives are queried for copies. See
+    docs/archives.md.
     """
     settings = registry_settings(profile, database_url, collection)
     wanted = MirrorMode(settings.links.mirror)
@@ -250,7 +251,7 @@ def mirror_command(
 def _round(
     task: "_CaptureMirror", start: datetime, limit: int, *, as_json: bool
 ) -> tuple[datetime, bool]:
-    """Mirror what is waiting; return the next round's start time, and whether some have to be retried."""
+    """Mirror waiting visits; return the next start time, and whether some are to be retried."""
     begun = CLOCK.now()
     todo = list(islice(task.waiting(start), limit))
     done = asyncio.run(task.do(todo))
@@ -291,7 +292,7 @@ class _CaptureMirror:
                     yield url, visited
 
     async def do(self, todo: list[tuple[ObservedUrl, CaptureOutcome]]) -> list[MirrorResult]:
-        """Query archives about these, one after the other, because requests are rate-limited anyway."""
+        """Query archives about these one after the other; requests are rate-limited anyway."""
         async with open_archives(self.settings) as archives:
             return [
                 await mirror_url(self.store, archives, url, visited, now=CLOCK.now())

@@ -203,9 +203,9 @@ def add_page_command(
 ) -> int:
     """Set the links of a page of a wiki.
 
-    WIKI is a name such as dewiki@WMF, PAGE the page's title; the wiki's number for the page is needed
-    once, by --id. URLs are read from standard input, one a line, when there are none or one is -. Other
-    links of the page are removed, unless --add is given.
+    WIKI is a name such as dewiki@WMF, PAGE the page's title; the wiki's number for the page is
+    needed once, by --id. URLs are read from standard input, one a line, when there are none or one
+    is -. Other links of the page are removed, unless --add is given.
     """
     given = [url for url in urls if url != "-"]
     if not urls or "-" in urls:
@@ -408,8 +408,8 @@ def interwiki_command(*, known: Path, file: str) -> int:
     """Write the interwiki links in FILE as URLs, which `weboid links import` reads.
 
     MAP is the wiki's answer to api.php?action=query&meta=siteinfo&siprop=interwikimap&format=json.
-    FILE has iwl_from, iwl_prefix and iwl_title between tabs, as MediaWiki's table of interwiki links.
-    Links to wikis of the same farm are left out.
+    FILE has iwl_from, iwl_prefix and iwl_title between tabs, as MediaWiki's table of interwiki
+    links. Links to wikis of the same farm are left out.
 
     \b
     weboid links interwiki map.json iwlinks.tsv > iwlinks.jsonl

@@ -128,10 +128,10 @@ def _facts(row: CheckRunRow) -> dict[str, Any]:
 def purge_command(
     *, dry_run: bool, profile: str, collection: Path, database_url: str, as_json: bool
 ) -> int:
-    """Delete URLs, links and pages that were not seen for `[links] keep_days`, and old check results.
+    """Delete old check results, and URLs, links and pages not seen for `[links] keep_days`.
 
-    To be run once a day. It works in small steps, concurrently with other commands, and may be stopped at
-    any moment.
+    To be run once a day. It works in small steps, concurrently with other commands, and may be
+    stopped at any moment.
     """
     keep_days = load_profile(profile).links.keep_days
     today = day_of(_CLOCK.now())

@@ -237,8 +237,8 @@ def show_command(
 ) -> int:
     """Show what is known of a URL: its state, its history, where it is cited, copies, quirks.
 
-    For a link that is not watched, because it is invalid or its target is a missing page of the farm, the
-    reason and the pages that have it are shown.
+    For a link that is not watched, because it is invalid or its target is a missing page of the
+    farm, the reason and the pages that have it are shown.
     """
     identity, fault = _identity(url)
     today = day_of(_CLOCK.now())

@@ -74,8 +74,8 @@ _jobs_option = click.option(
 def command() -> None:
     """Compare playback before and after an upgrade.
 
-    Run `save` before the sanitiser, pywb or the browser change, and `check` afterwards: it checks the
-    same pages again and reports what got better or worse. See docs/quality.md.
+    Run `save` before the sanitiser, pywb or the browser change, and `check` afterwards: it checks
+    the same pages again and reports what got better or worse. See docs/quality.md.
     """
 
 
@@ -110,8 +110,8 @@ def save(
     """Save how playback shows a sample of pages, under NAME.
 
     Every host and every class of page has its share of the sample. Pictures, texts and verdicts are
-    stored in the collection's folder reports/quality/NAME. Ctrl-C finishes the pages in progress; the
-    same command continues where it stopped.
+    stored in the collection's folder reports/quality/NAME. Ctrl-C finishes the pages in progress;
+    the same command continues where it stopped.
     """
     layout = read_collection(collection)
     baseline = open_baseline(layout.quality_baselines, name)
@@ -167,10 +167,10 @@ def check(
 ) -> int:
     """Check the pages of NAME again, and report what got better or worse.
 
-    Compares the playback then with the playback now, and each with the capture. Pages that differ are
-    checked twice. Writes reports/quality/NAME/index.html. With --json one line per page, and a last one
-    with the counts. Ctrl-C finishes the pages in progress; the same command continues where it stopped.
-    Exit code 1: something got worse.
+    Compares the playback then with the playback now, and each with the capture. Pages that differ
+    are checked twice. Writes reports/quality/NAME/index.html. With --json one line per page, and a
+    last one with the counts. Ctrl-C finishes the pages in progress; the same command continues
+    where it stopped. Exit code 1: something got worse.
     """
     layout = read_collection(collection)
     baseline = open_baseline(layout.quality_baselines, name)

@@ -177,11 +177,11 @@ def check_command(
 ) -> int:
     """Check copies: does playback still show what the crawler saw?
 
-    Starts a playback of its own on this machine, opens copies in the browser, and compares each with the
-    data stored at its capture: picture, text, resources. Without a URL, a sample of the pages that were
-    not checked yet. Broken pages are captured again, once, as by `weboid qa repair`. Ctrl-C finishes the
-    pages in progress; the same command continues where it stopped. Exit code 1: a copy is broken, and
-    there is no better one.
+    Starts a playback of its own on this machine, opens copies in the browser, and compares each
+    with the data stored at its capture: picture, text, resources. Without a URL, a sample of the
+    pages that were not checked yet. Broken pages are captured again, once, as by `weboid qa
+    repair`. Ctrl-C finishes the pages in progress; the same command continues where it stopped.
+    Exit code 1: a copy is broken, and there is no better one.
     """
     os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
     layout = read_collection(collection)
@@ -266,7 +266,7 @@ class _QaRun:
         return drawn.drawn()
 
     def _candidates(self, wanted: CandidateFilter) -> Iterator[SampleCandidate]:
-        """Yield the pages that may be checked; at level full, only those that the level rules show so."""
+        """Yield the pages that may be checked; at level full, only those shown so by level rules."""
         found = read_candidates(self._database, self._store, wanted)
         return (page for page in found if self._is_allowed(page, wanted.level))
 

@@ -123,8 +123,8 @@ def compare_command(
 
     Classifies the newer state of URL: unchanged, changed a little, rewritten, another page, another
     owner, gone, hidden (behind a login or a check for robots), or unknown. A MOMENT is a date
-    (2026-01-31), a date and time, or a capture's 14 digits; it selects the good capture nearest to it.
-    Exit code 1: there is nothing to compare.
+    (2026-01-31), a date and time, or a capture's 14 digits; it selects the good capture nearest to
+    it. Exit code 1: there is nothing to compare.
     """
     if live and second:
         raise InputError("--live is the newer one: leave --to out.")
@@ -343,8 +343,8 @@ def drift_command(
 ) -> int:
     """List the pages that changed most between their first good capture and their newest.
 
-    Covers pages with two or more captures, and classifies each as `weboid qa compare` does. Memory does
-    not grow with the collection. With --json one line per page.
+    Covers pages with two or more captures, and classifies each as `weboid qa compare` does. Memory
+    does not grow with the collection. With --json one line per page.
     """
     layout = read_collection(collection)
     start = None if since is None else _CLOCK.now() - since
@@ -397,7 +397,7 @@ def sample_urls(urls: Iterable[str], count: int, seed: int) -> list[str]:
 def _drifted(
     sights: SnapshotReader, urls: Iterable[str], *, limit: int, jobs: int, quiet: bool
 ) -> list[DriftedPage]:
-    """Return the most changed pages, in that order. At most `jobs` pages are in memory at a time."""
+    """Return the most changed pages first. At most `jobs` pages are in memory at a time."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     progress = Progress(
         *columns, console=Console(stderr=True), disable=quiet or not sys.stderr.isatty()

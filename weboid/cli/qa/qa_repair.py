@@ -144,10 +144,10 @@ def command(
 ) -> int:
     """Capture broken pages again, once, with the thorough profile.
 
-    Broken pages are those that a check found broken, that a person marked bad, or whose recapture was
-    requested. Each new capture is checked as the old one was; readers are offered the better of the two,
-    and both are kept. Robots, politeness and policies apply as for any visit. The same command continues
-    where it was stopped. Exit code 1: a repair produced nothing better.
+    Broken pages are those that a check found broken, that a person marked bad, or whose recapture
+    was requested. Each new capture is checked as the old one was; readers are offered the better of
+    the two, and both are kept. Robots, politeness and policies apply as for any visit. The same
+    command continues where it was stopped. Exit code 1: a repair produced nothing better.
     """
     os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
     layout = read_collection(collection)
@@ -208,7 +208,8 @@ class CollectionRepair:
         """Repair the pages, and complete repairs in progress.
 
         Raises:
-            WeboidError: as `crawler.run.crawl_run.perform_run`, but for a collection that is in use.
+            WeboidError: as `crawler.run.crawl_run.perform_run`, but for a collection that is in
+                use.
         """
         done = RepairSummary()
         with self._repairs() as repairs:

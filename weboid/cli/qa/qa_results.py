@@ -1,4 +1,4 @@
-"""Commands `weboid qa ls`, `report` and `marks`: export of check results, import of review marks."""
+"""Commands `weboid qa ls`, `report` and `marks`: check results out, review marks in."""
 
 import contextlib
 import csv
@@ -120,8 +120,8 @@ def ls_command(
 ) -> int:
     """List the results of checks, worst first.
 
-    With --json one object per line. This is for the operator of the archive: taken-down pages are listed
-    as long as they are not erased; reports and the pages at /quality omit them.
+    With --json one object per line. This is for the operator of the archive: taken-down pages are
+    listed as long as they are not erased; reports and the pages at /quality omit them.
     """
     if as_csv and as_json:
         raise InputError("Either --json or --csv.")
@@ -240,8 +240,9 @@ def report_command(
 ) -> int:
     """Write the results of checks into one HTML file, worst first.
 
-    The file is self-contained: pictures, style and script are embedded. Capture and playback are shown
-    with a slider; marks made in it are imported with `weboid qa marks`. Taken-down pages are omitted.
+    The file is self-contained: pictures, style and script are embedded. Capture and playback are
+    shown with a slider; marks made in it are imported with `weboid qa marks`. Taken-down pages are
+    omitted.
     """
     wanted = filter_from_options(given)
     page_language.set(PageLanguage(check_language(language)))
@@ -351,8 +352,8 @@ class ReviewMark:
 def marks_command(*, file: Path, by: str, collection: Path, database_url: str) -> int:
     """Import marks that were downloaded from a report.
 
-    Verdicts count from now on, as if they had been given at /quality; recaptures wait for `weboid qa
-    repair` or a running crawl. Exit code 1: some are of captures that are unknown here.
+    Verdicts count from now on, as if they had been given at /quality; recaptures wait for `weboid
+    qa repair` or a running crawl. Exit code 1: some are of captures that are unknown here.
     """
     said, marks = read_marks(file)
     counts: Counter[str] = Counter()

@@ -122,7 +122,7 @@ def with_time(text: str, now: datetime) -> str:
 def child_output_printer(
     *, as_json: bool, clock: Clock
 ) -> Callable[[ProcessOutput | ProcessExit], None]:
-    """Return a printer of the children's lines, with time and name, or as JSON lines with ``part``."""
+    """Return a printer of the children's lines, with time and name, or as JSON with ``part``."""
     retries = _RetryDigest()
 
     def tell(event: ProcessOutput | ProcessExit) -> None:
@@ -177,7 +177,7 @@ def _read(line: str) -> dict[str, object]:
 
 
 def child_environment(home: ChildCommandOptions) -> dict[str, str]:
-    """Return the environment with the shared stores; a command line would expose their passwords."""
+    """Return the environment with the shared stores; command lines expose passwords."""
     named = {
         "WEBOID_FRONTIER": home.frontier_url,
         "WEBOID_DATABASE": home.database_url,

@@ -105,7 +105,7 @@ def command_target(
 
 
 def target_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add `--collection`, `--frontier`, `--database`, `--profile`, `--json`: `where` and `as_json`."""
+    """Add `--collection`, `--frontier`, `--database`, `--profile` (`where`) and `--json`."""
     return _target_options(function, profile_option, unattended=False)
 
 

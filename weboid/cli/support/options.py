@@ -176,7 +176,7 @@ def frontier_option(command: _Command) -> _Command:
 
 
 def database_option(command: _Command) -> _Command:
-    """Add `--database URL`, also read from the environment: a command line would expose its password."""
+    """Add `--database URL`, also read from the environment: command lines expose passwords."""
     form = "A captures index in PostgreSQL, postgresql://user@host:port/name"
     return _address_option("database", form, envvar=INDEX_URL, show_envvar=True)(command)
 
@@ -219,7 +219,7 @@ def secret_option(command: _Command) -> _Command:
 
 
 def cluster_secret_option(command: _Command) -> _Command:
-    """Add the same where it is needed only to reach proxies elsewhere: None without it."""
+    """Add the same where it is needed only to reach proxies elsewhere; None if omitted."""
     option = click.option(
         "--secret-file",
         "secret",

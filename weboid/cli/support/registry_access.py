@@ -29,7 +29,8 @@ def open_registry(
 
     Args:
         collection: its folder.
-        database_url: the index's database, which also holds the registry; empty: the collection's own.
+        database_url: the index's database, which also holds the registry; empty: the collection's
+            own.
         make: create a missing collection.
 
     Raises:
@@ -46,7 +47,7 @@ def open_registry(
 def registry_settings(
     profile: str, database_url: str, collection: Path | None = None, *, unattended: bool = False
 ) -> Settings:
-    """Return the profile with the registry's database applied; a checker needs no other shared store.
+    """Return the profile with the registry's database applied, the checker's only shared store.
 
     The collection, if there is one, provides its operator (`weboid.app.operator_identity`).
 

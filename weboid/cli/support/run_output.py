@@ -46,7 +46,7 @@ from net.backoff import WaitEnded, WaitStarted
 
 
 def page_line(event: PageDone | PageSkipped) -> str:
-    """Return a page in one line: outcome, status, records, bytes, seconds, URL, and what is incomplete."""
+    """Return a page in one line: outcome, status, records, bytes, seconds, URL, defects."""
     if isinstance(event, PageSkipped):
         return f"skipped   {'':>3} {event.url}  ({event.reason})"
     page = event.page

@@ -140,8 +140,8 @@ def review_command(
 ) -> int:
     """Show the edits that people undid; accept or decline each undo.
 
-    An undone edit is not repeated on its page until the undo is declined here, and its link counts as
-    reported by its author. Accepting closes the case permanently.
+    An undone edit is not repeated on its page until the undo is declined here, and its link counts
+    as reported by its author. Accepting closes the case permanently.
     """
     if both := set(accept) & set(decline):
         raise click.UsageError(f"{min(both)} cannot be accepted and declined.")

@@ -187,8 +187,8 @@ def on_command(
 ) -> int:
     """Switch on the bot for a wiki, with an account of its own, whose rights are checked.
 
-    Repeated, the given options change and the rest stays. Nothing is edited by this: `weboid wiki bot run
-    --dry-run` shows the planned edits, `weboid wiki bot run` makes them.
+    Repeated, the given options change and the rest stays. Nothing is edited by this: `weboid wiki
+    bot run --dry-run` shows the planned edits, `weboid wiki bot run` makes them.
     """
     if password_file:
         password_file = str(Path(password_file).expanduser().absolute())

@@ -169,9 +169,9 @@ def command(
 ) -> int:
     """Add a wiki, by any address of it, or change its settings.
 
-    Its API is found and queried; nothing has to be installed there. For a known wiki the given options
-    change and the rest stays; - in place of a list empties it. Without --namespace the articles are
-    observed.
+    Its API is found and queried; nothing has to be installed there. For a known wiki the given
+    options change and the rest stays; - in place of a list empties it. Without --namespace the
+    articles are observed.
     """
     operator = _operator(collection, profile, contact, recrawl, as_json=as_json)
     settings = registry_settings(profile, database_url, collection)
@@ -307,7 +307,7 @@ async def _look(url: str, feed: FeedSettings, settings: Settings) -> WikiProbe:
 async def _unknown(
     api: WikiApi, facts: SiteFacts, feed: FeedSettings, settings: Settings
 ) -> tuple[tuple[str, ...], str]:
-    """Return the criteria's unknown titles; and why some could not be checked, empty if all were."""
+    """Return the criteria's unknown titles, and why some could not be checked, if any."""
     unknown = await unknown_names(api, facts, feed)
     entries = [*feed.properties, *feed.not_properties]
     if entries:

@@ -65,10 +65,10 @@ def command(
     where: CommandTarget,
     as_json: bool,
 ) -> int:
-    """Check a wiki's set-up: its API, the front, the copies, the webhook, the extension, archives, the bot.
+    """Check a wiki's set-up: API, front, copies, webhook, extension, archives, bot.
 
-    Nothing is changed: the webhook gets a signed test request. Addresses are those of the last `weboid
-    wiki watch` on this collection, or of the options. Exit code 1 when there is a problem.
+    Nothing is changed: the webhook gets a signed test request. Addresses are those of the last
+    `weboid wiki watch` on this collection, or of the options. Exit code 1 when there is a problem.
     """
     note = read_note(where.layout).changed(front, replay, bell, secret_file)
     with open_registry(where.layout.root, where.settings.index.url) as store:

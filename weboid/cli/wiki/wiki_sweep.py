@@ -69,12 +69,12 @@ def command(
 ) -> int:
     """Read every page of wikis again, of all known ones or of those that are named.
 
-    A wiki's first sweep imports its pages, and all of their links into the archive. `weboid wiki watch`
-    sweeps on its own schedule; use this to sweep earlier. An interrupted one continues where it stopped.
-    While a watch runs, that watch sweeps, and --now makes it start.
+    A wiki's first sweep imports its pages, and all of their links into the archive. `weboid wiki
+    watch` sweeps on its own schedule; use this to sweep earlier. An interrupted one continues where
+    it stopped. While a watch runs, that watch sweeps, and --now makes it start.
 
-    With --namespace and --category only those pages of one wiki are read, at once; the wiki's criteria
-    apply to them as to all others.
+    With --namespace and --category only those pages of one wiki are read, at once; the wiki's
+    criteria apply to them as to all others.
     """
     wanted = [parse_wiki(name) for name in names]
     lists = SweepLists(namespaces, categories)
@@ -136,7 +136,8 @@ async def _begun(
     """Request the lists from the wiki's watcher; return the number of pages to read, None: unknown.
 
     Raises:
-        InputError: the wiki's pages of that namespace are not observed, or there are too many lists.
+        InputError: the wiki's pages of that namespace are not observed, or there are too many
+            lists.
         WeboidError: the wiki or the registry does not answer.
     """
     feed = parse_settings(wiki.settings).feed

@@ -103,7 +103,8 @@ def command(
     """Simulate the coming weeks of a wiki's links, and show the bot's edits at the end.
 
     Every link is checked once, now; each later check that is due, and each browser confirmation, is
-    assumed to have the same result. --gone simulates the loss of a host. All happens on a copy of the
+    assumed to have the same result. --gone simulates the loss of a host. All happens on a copy of
+    the
     registry: neither the real one nor the wiki is changed.
     """
     with ExitStack() as stack:
@@ -130,7 +131,7 @@ def command(
 
 
 def _released(store: RegistryStore, wiki: Wiki, front: str) -> Wiki:
-    """Return the copied wiki without lease and bot account, with the public origin of copies set."""
+    """Return the copied wiki without lease and bot account, with the origin of copies set."""
     said = settings_of_wiki(wiki)
     bot = replace_settings(
         said.bot, "bot", enabled=False, account="", password_file="", front=said.bot.front or front
@@ -182,7 +183,7 @@ class _RegistryTrial:
             )
 
     async def _look(self, named: Sequence[DueUrl]) -> dict[int, CheckResult]:
-        """Check these links now, as `weboid links check URL` does; return the results by link id."""
+        """Check these links as `weboid links check URL` does; return the results by link id."""
         found: dict[int, CheckResult] = {}
 
         def kept(booked: Sequence[RecordedResult], _tally: CheckTally) -> None:

@@ -137,11 +137,11 @@ def command(
 ) -> int:
     """Watch wikis: archive what their pages cite as soon as they are saved, and watch every link.
 
-    Without NAME all wikis that `weboid wiki add` has added, and those that are added later. Each wiki
-    is polled for its changes, and each of its pages is read again once a week, the first time soon. The
-    command also runs, as child processes, `archive --stay`, `links check --watch`, `links confirm` and
-    what else a wiki's links need. SIGINT or SIGTERM end it; the next run continues where it stopped,
-    however long ago that was. See docs/wiki.md.
+    Without NAME all wikis that `weboid wiki add` has added, and those that are added later. Each
+    wiki is polled for its changes, and each of its pages is read again once a week, the first time
+    soon. The command also runs, as child processes, `archive --stay`, `links check --watch`, `links
+    confirm` and what else a wiki's links need. SIGINT or SIGTERM end it; the next run continues
+    where it stopped, however long ago that was. See docs/wiki.md.
     """
     wanted = [parse_wiki(name) for name in names]
     hung = _bell(bell, secret_files)
@@ -296,7 +296,7 @@ class WatchReporter:
         self._troubles: dict[str, str] = {}
 
     def say(self, sentence: str) -> None:
-        """Print a sentence for people on standard error, so that standard output stays machine-readable."""
+        """Print a sentence on standard error; standard output stays machine-readable."""
         click.echo(with_time(sentence, _CLOCK.now()), err=True)
 
     def tell(self, said: WatcherReport) -> None:
@@ -405,7 +405,8 @@ def _check_secrets(
     """Check that each secret is assigned to a wiki.
 
     Raises:
-        ConfigError: one is for no wiki in particular, and several are watched without one of their own.
+        ConfigError: one is for no wiki in particular, and several are watched without one of their
+            own.
     """
     if ANY_WIKI not in secrets:
         return
@@ -419,7 +420,7 @@ def _check_secrets(
 
 
 def signature_store(store: RegistryStore) -> UseSignature:
-    """Return a function that stores used signatures in the registry, so that they survive a restart."""
+    """Return a function that stores used signatures persistently in the registry."""
     kept = timedelta(seconds=2 * AGE_LIMIT_S)
 
     def use(signature: bytes, moment: datetime) -> bool:

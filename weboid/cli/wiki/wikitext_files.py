@@ -113,7 +113,8 @@ _CLOCK = SystemClock()
 def read_command(*, file: IO[bytes], language: str, own: Path | None, as_json: bool) -> int:
     """Show the citations of a page, as parsed from its wikitext.
 
-    No request is made, and nothing is stored. Ends with 1 when a URL is malformed. See docs/wikitext.md.
+    No request is made, and nothing is stored. Ends with 1 when a URL is malformed. See
+    docs/wikitext.md.
     """
     text = read_page_text(file)
     rules = rules_for(language, read_template_map(own))
@@ -273,8 +274,9 @@ def repair_command(
 ) -> int:
     """Repair the lost links in a page's wikitext, and print it.
 
-    No request is made, and nothing is saved. Links that are not changed are listed with the reason, and
-    make the command end with 1; those are all where the page excludes bots. See docs/repairs.md.
+    No request is made, and nothing is saved. Links that are not changed are listed with the reason,
+    and make the command end with 1; those are all where the page excludes bots. See
+    docs/repairs.md.
     """
     text = read_page_text(file)
     known = _remedies(remedies)
