@@ -1,14 +1,14 @@
 """Permission to edit: bot account, run page, edit rate, {{bots}} and {{nobots}}.
 
-    may_edit(text, "Weboid")        # {{bots|deny=Weboid}} says no
-    may_message(talk, "Weboid")     # {{bots|optout=deadlink}} says no to messages
-    is_busy(text)                   # {{in use}}: come back later
+    may_edit(text, "Weboid")        # False for {{bots|deny=Weboid}}
+    may_message(talk, "Weboid")     # False for {{bots|optout=deadlink}}
+    is_busy(text)                   # True for {{in use}}: retry later
 
-What cannot be read counts as a no, and so do several templates of which one says so. In comments and
-in nowiki they say nothing, as for MediaWiki itself.
+Templates that cannot be parsed count as a denial, and one denial among several templates is enough.
+Templates in comments and nowiki are ignored, as in MediaWiki.
 
-People stop it without anybody's help: by the run page, by a message on its talk page, by a block. What the
-wiki says is believed for half a minute.
+Wiki users can stop the bot with the run page, a message on its talk page or a block. The state of the
+wiki is cached for half a minute.
 """
 
 import re
@@ -38,7 +38,7 @@ _BUSY = re.compile(
 
 
 def may_edit(text: str, bot: str) -> bool:
-    """Whether the page lets the bot edit it.
+    """Return True if the page allows the bot to edit it.
 
     Args:
         text: the page's wikitext.
@@ -48,23 +48,23 @@ def may_edit(text: str, bot: str) -> bool:
 
 
 def may_message(text: str, bot: str, kinds: Iterable[str] = OPT_OUTS) -> bool:
-    """Whether the talk page wants messages about links.
+    """Return True if the talk page allows messages about links.
 
     Args:
         text: the talk page's wikitext.
         bot: the account's name.
-        kinds: what ``optout=`` may call such messages.
+        kinds: names of such messages in ``optout=``.
     """
     return _permits(text, bot, frozenset(kinds))
 
 
 def is_busy(text: str) -> bool:
-    """Whether somebody says that the page is being worked on."""
+    """Return True if a template marks the page as being edited."""
     return _BUSY.search(_HIDDEN_MARKUP.sub("", text)) is not None
 
 
 def edit_objection(text: str) -> str:
-    """What a page that may not be edited says, in a word for people."""
+    """Return a short description of the template that denies an edit."""
     return "{{in use}}" if is_busy(text) else "{{bots}} or {{nobots}}"
 
 
@@ -79,7 +79,7 @@ def _permits(text: str, bot: str, kinds: frozenset[str]) -> bool:
 
 
 def _one_permits(is_no: bool, said: str | None, bot: str, kinds: frozenset[str]) -> bool:  # noqa: FBT001
-    """What one template says; None: it cannot be read."""
+    """Evaluate one template; None: it cannot be parsed."""
     parameters = [each for each in _parameters(said or "") if each[1]]
     if said is None or (is_no and not parameters):
         return False
@@ -106,7 +106,7 @@ def _forbids(
 
 
 def _parameters(said: str) -> Iterator[tuple[str, frozenset[str]]]:
-    """Each parameter's key and the names in it; ``none`` is nobody's name, and is one."""
+    """Yield each parameter's key and the names in it; ``none`` is returned like a name."""
     for part in said.split("|")[1:]:
         key, equals, value = part.partition("=")
         if not equals:
@@ -116,7 +116,7 @@ def _parameters(said: str) -> Iterator[tuple[str, frozenset[str]]]:
 
 
 def _name(text: str) -> str:
-    """An account's name to compare by."""
+    """Normalize an account's name for comparison."""
     name = " ".join(text.replace("_", " ").split()).casefold()
     return name.removeprefix("user:").removeprefix("benutzer:").strip()
 
@@ -130,23 +130,23 @@ _HIDDEN_PARTS = re.compile(
 
 @dataclass(frozen=True)
 class GuardTiming:
-    """What tells the time, and lets it pass."""
+    """Clock and sleep function."""
 
     clock: Clock
     sleep: Callable[[float], Awaitable[None]]
 
 
 class EditGuard:
-    """Lets edits through one by one.
+    """Rate limit and permission checks before each edit.
 
     Attributes:
-        me: the account, as last asked.
+        me: the account, as last fetched.
     """
 
     def __init__(
         self, api: WikiApi, settings: BotSettings, timing: GuardTiming, *, since_last_s: float
     ) -> None:
-        """Take how long ago the last edit was, of whichever run."""
+        """Start with the time since the last edit of any run, in seconds."""
         self._api = api
         self._settings = settings
         self._timing = timing
@@ -156,21 +156,21 @@ class EditGuard:
 
     @property
     def moment(self) -> int:
-        """Now, in seconds since 1970."""
+        """Return the current time in seconds since 1970."""
         return int(self._timing.clock.now().timestamp())
 
     async def allow(self) -> None:
-        """Wait until the next edit may be made.
+        """Wait until the next edit is allowed.
 
         Raises:
-            StoppedError: nothing may be edited until a person did something; the text says what.
-            WikiAwayError: the wiki does not answer, so nobody knows.
+            EditingStoppedError: an operator must intervene; the text gives the reason.
+            WikiAwayError: the wiki does not answer, so that permission is unknown.
         """
         await self.wait()
         await self.ask()
 
     async def wait(self) -> bool:
-        """Wait until the next edit is not too soon; whether that took any time."""
+        """Wait for the minimum interval between edits; return True if it took any time."""
         gap = 60.0 / self._settings.edits_per_minute
         left = self._last + gap - self._timing.clock.monotonic()
         if left > 0:
@@ -178,11 +178,11 @@ class EditGuard:
         return left > 0
 
     def made(self) -> None:
-        """Note that an edit was sent."""
+        """Record that an edit was sent."""
         self._last = self._timing.clock.monotonic()
 
     async def ask(self) -> None:
-        """See whether editing is allowed; raises as `allow`."""
+        """Check that editing is allowed; raises as `allow`."""
         now = self._timing.clock.monotonic()
         if now - self._asked < TRUST_S:
             return
@@ -196,10 +196,10 @@ class EditGuard:
 
 
 def check_account(me: BotAccount, settings: BotSettings) -> None:
-    """See whether the account may edit.
+    """Check that the account may edit.
 
     Raises:
-        StoppedError: it is blocked, was not granted the right, or somebody wrote to it.
+        EditingStoppedError: it is blocked, lacks the right, or has unread messages.
     """
     if me.blocked:
         raise EditingStoppedError(f"The account {me.name} is {me.blocked}. Nothing is edited.")
@@ -215,10 +215,10 @@ def check_account(me: BotAccount, settings: BotSettings) -> None:
 
 
 def check_run_page(title: str, text: str | None) -> None:
-    """See what the run page says.
+    """Check the content of the run page.
 
     Raises:
-        StoppedError: there is none, or its first line is neither ``yes`` nor ``run``.
+        EditingStoppedError: it is missing, or its first line is neither ``yes`` nor ``run``.
     """
     if text is None:
         raise EditingStoppedError(f"The run page {title} is missing, so nothing is edited.")
@@ -229,7 +229,7 @@ def check_run_page(title: str, text: str | None) -> None:
 
 
 def allows_run(text: str) -> bool:
-    r"""Whether a run page's first line, comments aside, says that the bot may run.
+    r"""Return True if the first line of a run page, without comments, allows the bot to run.
 
     >>> allows_run("<!-- yes: it runs -->\nRun"), allows_run("no <!-- yes -->"), allows_run("")
     (True, False, False)

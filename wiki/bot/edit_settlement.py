@@ -1,11 +1,11 @@
 """Settlement of open edits: recovery of unknown outcomes, review of reverts.
 
-A row that was written down and never settled is left by a crash, or by an answer that did not come. An edit
-is ours when the account made it after the revision that was read, and its summary names the job or its text
-is the one that was sent. A young row of which nothing is found waits: the wiki may still be working on it.
+An edit record without a result is left by a crash or a missing answer. A revision is the bot's edit when
+its account made it after the base revision, and its summary names the job or its text is the one that
+was sent. A recent record without a matching revision stays open: the wiki may still be processing it.
 
-Accepting a revert agrees with whoever made it: the bot never does that again on that page. Declining it
-says that the edit was right: the bot may repeat it, when the link is still lost; what readers reported of that link is withdrawn.
+Accepting a revert means that the bot never repeats the change on that page. Declining it means that the
+edit was right: the bot may repeat it if the link is still lost; reader reports on that link are withdrawn.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,13 +38,13 @@ SETTLED_S: Final = 600  # no request to a wiki lasts longer
 async def recover_edits(
     store: RegistryStore, api: WikiApi, wiki_id: int, *, me: str, now: int
 ) -> tuple[list[BotEdit], frozenset[int]]:
-    """Settle what is open; what was settled, and the pages that are to be left alone for now.
+    """Settle open edits; return the settled ones and the pages to be skipped for now.
 
     Args:
         store: the registry.
         api: the wiki's.
-        wiki_id: the registry's number.
-        me: our account's name.
+        wiki_id: the registry's id.
+        me: the bot account's name.
         now: seconds since 1970.
 
     Raises:
@@ -75,7 +75,7 @@ async def recover_edits(
 
 
 def find_our_revision(edit: BotEdit, history: Sequence[Revision], *, me: str) -> Revision | None:
-    """The revision that the edit made; None when there is none."""
+    """Find the revision that the edit made; None when there is none."""
     return next(iter(_is_our_revision(edit, history, me)), None)
 
 
@@ -93,19 +93,19 @@ _LIMITS: Final[Limits] = {LimitedAct.WITHDRAW: ActLimit(0, None)}
 
 
 def edits_to_review(store: RegistryStore, wiki_id: int, *, limit: int) -> list[BotEdit]:
-    """Edits that were undone and that nobody has judged, the newest first."""
+    """Return reverted edits without a review, newest first."""
     with store.reading() as rows:
         return newest_edits(rows, wiki_id, [EditState.REVERTED], limit=limit)
 
 
 @dataclass(frozen=True, slots=True)
 class RevertReview:
-    """What a person says of a revert.
+    """Review of a revert by a person.
 
     Attributes:
-        is_right: whoever reverted was right.
-        by: who says so.
-        why: in a few words.
+        is_right: the revert was right.
+        by: name of the reviewer.
+        why: reason, in a few words.
     """
 
     is_right: bool
@@ -116,7 +116,7 @@ class RevertReview:
 def review_revert(
     store: RegistryStore, wiki_id: int, edit_id: int, verdict: RevertReview, *, now: datetime
 ) -> BotEdit:
-    """Say whether the revert of an edit was right; the edit as it is then.
+    """Store a review of a revert; return the updated edit.
 
     Raises:
         InputError: there is no such edit on that wiki, or it was not reverted.

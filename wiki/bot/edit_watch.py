@@ -1,13 +1,13 @@
-"""Watch on past edits: whether they stand, were reverted, and what follows.
+"""Watch on past edits: detection of reverts, and their consequences.
 
-A change was undone when the link still stands on the page without what we gave it. A link that is gone
-with its citation was not: somebody rewrote the page, and said nothing of us. Who undid it is told by the
-first revision without the change. When that one went back behind our edit and swept edits of others away,
-too, it was about those (`Fate.SWEPT`): nobody objected to us.
+A change counts as undone when the link is still on the page without what the bot added. A link that was
+removed with its citation does not: that is a rewrite of the page, not an objection. The reverting account
+is that of the first revision without the change. A revision that goes back behind the bot's edit and
+removes edits of others as well is not an objection to the bot (`EditOutcome.SWEPT`).
 
-For a month each edit is looked at, a page in fifty a question while nobody touched it. What was undone is
-understood as somebody saying that the link works: it is reported in that person's name, looked at again
-today, and left alone on that page until a review (`wiki.bot.edit_settlement`).
+Each edit is checked for a month; unchanged pages cost one request per fifty. An undone change counts as
+a report by that account that the link works: the link is checked again on the same day, and left alone
+on that page until a review (`wiki.bot.edit_settlement`).
 """
 
 import logging
@@ -61,7 +61,7 @@ UNDO_TAGS: Final = frozenset({"mw-undo", "mw-rollback", "mw-manual-revert"})
 
 
 class EditOutcome(StrEnum):
-    """What became of an edit."""
+    """State of a past bot edit, judged from the page's history."""
 
     STANDS = "stands"
     REVERTED = "reverted"  # somebody took it back, or a part of it
@@ -71,12 +71,12 @@ class EditOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class EditJudgement:
-    """The fate of an edit.
+    """Result of checking a past edit.
 
     Attributes:
-        undone: places of the changes that do not stand.
-        by: the revision that undid the first of them; None when its history does not tell.
-        note: how that is known, for people.
+        undone: indexes of the changes that were undone.
+        by: the revision that undid the first of them; None when not found in the history.
+        note: the evidence, as text.
     """
 
     fate: EditOutcome
@@ -90,8 +90,8 @@ class EditHistory:
     """A page's history around an edit.
 
     Attributes:
-        after: the edit's revision and those after it, the oldest first; () when it is hidden or gone.
-        earlier: SHA-1 of the text that was edited, and of those before it, as far as was asked.
+        after: the edit's revision and its successors, oldest first; () when hidden or deleted.
+        earlier: SHA-1 of the base text and of earlier ones, as far as fetched.
     """
 
     after: Sequence[Revision] = ()
@@ -105,14 +105,14 @@ def find_undone(
     url_of: Callable[[int], str],
     key: Callable[[str], str],
 ) -> frozenset[int]:
-    """Places of the changes that the text has no more, though it still has their links.
+    """Return indexes of the changes that are missing from the text while their links are present.
 
     Args:
         changes: of an edit.
         text: the page's text.
         citations: in it.
-        url_of: the identity key of a link by its number; empty when it is forgotten.
-        key: the identity key of a URL as it stands on a page.
+        url_of: returns a link's identity key by its id; empty when the link was deleted.
+        key: returns the identity key of a URL as written on a page.
     """
     by_key: dict[str, list[Citation]] = {}
     for each in citations:
@@ -141,14 +141,14 @@ def find_undone(
 def judge_edit(
     edit: BotEdit, undone: frozenset[int], history: EditHistory, by: Revision | None, *, me: str
 ) -> EditJudgement:
-    """The edit's fate.
+    """Classify the outcome of an edit.
 
     Args:
         edit: the edit.
-        undone: places of the changes that the newest text has no more.
+        undone: indexes of the changes that are missing from the newest text.
         history: of the page.
         by: the first revision without them; None: not known.
-        me: our account's name.
+        me: the bot account's name.
     """
     if not undone:
         return EditJudgement(EditOutcome.STANDS)
@@ -168,10 +168,10 @@ def judge_edit(
 
 
 def _swept_others(edit: BotEdit, history: EditHistory, by: Revision, *, me: str) -> bool:
-    """Whether the revision took back edits of others that came after ours, and ours with them.
+    """Return True if the revision undid later edits of others together with the bot's edit.
 
-    That is so when it is no undo of ours, but a return to a text that is not newer than what we
-    edited, with somebody else's edit in between.
+    It must not be an undo of the bot's edit, but a return to a text not newer than its base, with an edit
+    by another account in between.
     """
     others = [
         each
@@ -184,14 +184,14 @@ def _swept_others(edit: BotEdit, history: EditHistory, by: Revision, *, me: str)
 
 
 def _goes_back(history: EditHistory, by: Revision) -> bool:
-    """Whether the revision's text is one from before our edit; tags say so when digests are hidden."""
+    """Return True if the revision restores a text from before the edit; by tags if digests are hidden."""
     if by.sha1 and history.earlier:
         return by.sha1 in history.earlier
     return bool({"mw-rollback", "mw-manual-revert"} & set(by.tags))
 
 
 def _shows_change(citation: Citation, kind: RepairKind) -> bool:
-    """Whether the citation still says what a change of that kind made it say."""
+    """Return True if the citation still shows a change of that kind."""
     if kind is RepairKind.REVIVED:
         return not citation.is_said_dead
     if kind in _COPY:
@@ -213,14 +213,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class EditWatch:
-    """What edits are watched with.
+    """Dependencies of watching edits.
 
     Attributes:
-        wiki_id: the registry's number.
-        me: our account's name.
-        now: the moment.
-        reporters: makes digests of who reports; None: nobody is noted.
-        keep: called now and then, so that the run keeps its turn.
+        wiki_id: the registry's id.
+        me: the bot account's name.
+        now: clock.
+        reporters: computes digests of reporters; None: reporters are not recorded.
+        keep: called periodically to renew the run's lease.
     """
 
     store: RegistryStore
@@ -234,7 +234,7 @@ class EditWatch:
 
     @property
     def moment(self) -> int:
-        """Now, in seconds since 1970."""
+        """Return the current time in seconds since 1970."""
         return int(self.now.timestamp())
 
 
@@ -244,12 +244,12 @@ async def check_edits(
     is_eager: bool = False,
     told: Callable[[BotEdit], None] = lambda _edit: None,
 ) -> list[BotEdit]:
-    """Look at the edits that are due; those whose state changed.
+    """Check the edits that are due; return those whose state changed.
 
     Args:
-        watching: what with.
-        is_eager: all of the month, whenever they were last looked at.
-        told: told of each edit whose state changed.
+        watching: dependencies.
+        is_eager: check all edits of the month, even recently checked ones.
+        told: callback for each edit whose state changed.
 
     Raises:
         WikiAwayError: the wiki does not answer.
@@ -275,7 +275,7 @@ async def check_edits(
 
 
 def _due_edits(watching: EditWatch, since: int, before: int) -> Iterator[list[BotEdit]]:
-    """The edits to look at, the oldest first, some at a time."""
+    """Yield the edits to be checked in batches, oldest first."""
     seen: set[int] = set()
     while True:
         with watching.store.reading() as rows:
@@ -293,7 +293,7 @@ def _due_edits(watching: EditWatch, since: int, before: int) -> Iterator[list[Bo
 
 
 async def check_edit(watching: EditWatch, edit: BotEdit, head: PageHead | None) -> BotEdit:
-    """See what became of one edit; the edit as it is then.
+    """Check the outcome of one edit; return the updated edit.
 
     Raises:
         WikiAwayError: the wiki does not answer.
@@ -330,7 +330,7 @@ async def check_edit(watching: EditWatch, edit: BotEdit, head: PageHead | None) 
 
 
 def _record_undone(watching: EditWatch, edit: BotEdit, judged: EditJudgement) -> BotEdit:
-    """Keep that an edit was undone, and let what follows follow."""
+    """Record that an edit was undone, and trigger the consequences."""
     if judged.fate is EditOutcome.STANDS:
         return _mark_checked(watching, edit)
     by = judged.by
@@ -355,9 +355,9 @@ def _record_undone(watching: EditWatch, edit: BotEdit, judged: EditJudgement) ->
 def _record_more_undone(
     watching: EditWatch, edit: BotEdit, judged: EditJudgement, known: frozenset[int]
 ) -> BotEdit:
-    """Keep that more of an edit was undone than was known; it awaits a review, or another one.
+    """Record further undone changes of an edit; it needs a review, or another one.
 
-    What a review declined may be repeated, and is no matter of this edit any more.
+    Changes of a declined revert may be repeated and are ignored here.
     """
     if judged.fate is EditOutcome.STANDS:
         return _mark_checked(watching, edit)
@@ -374,10 +374,10 @@ def _record_more_undone(
 async def _judge_undone(
     watching: EditWatch, edit: BotEdit, undone: frozenset[int]
 ) -> EditJudgement:
-    """Judge changes that the page has no more.
+    """Classify changes that are missing from the page.
 
-    What a later edit of the bot put in their place, such as a copy where the tag stood, is no objection:
-    whoever takes that back, takes back the later edit.
+    A replacement by a later bot edit, such as a copy in place of a tag, is no objection: undoing it concerns
+    the later edit.
     """
     rev = edit.rev or 0
     after = await history_after(watching.api, edit.page_id, rev)
@@ -401,7 +401,7 @@ async def _judge_undone(
 async def _first_without(
     watching: EditWatch, edit: BotEdit, undone: frozenset[int], after: Sequence[Revision]
 ) -> Revision | None:
-    """The revision since which one of the changes is missing, found by halving the history."""
+    """Find the first revision without one of the changes, by binary search of the history."""
     later = [each for each in after if each.rev_id > (edit.rev or 0)]
     low, high = 0, len(later)
     while low < high:
@@ -439,7 +439,7 @@ def _was_swept_before(watching: EditWatch, edit: BotEdit) -> bool:
 
 
 def _report(watching: EditWatch, edit: BotEdit, undone: frozenset[int]) -> None:
-    """Let whoever undid these changes have said that the links work, and look at these today."""
+    """Report the links as working in the reverting account's name, and schedule a check for today."""
     links = {edit.changes[place].url_id for place in undone if edit.changes[place].url_id}
     day = day_of(watching.now)
     with watching.store.writing() as rows:
@@ -455,7 +455,7 @@ def _report(watching: EditWatch, edit: BotEdit, undone: frozenset[int]) -> None:
 
 
 def _end_watch(watching: EditWatch, since: int) -> list[BotEdit]:
-    """Keep edits that stood for a month."""
+    """Mark edits that stood for a month as permanent."""
     kept: list[BotEdit] = []
     while True:
         with watching.store.reading() as rows:

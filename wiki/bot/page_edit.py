@@ -1,8 +1,8 @@
 """Edit of one page: read, repair, verify, record, save, settle.
 
-The page's text is read right before the edit, and what is saved is that text with the repairs in it. After
-a conflict all begins anew, three times at most. An edit is in the book before it is sent, so that whatever
-stops us between the two, nothing is done twice (`wiki.bot.edit_settlement`).
+The page's text is read right before the edit, and that text is saved with its repairs. After a conflict
+the edit starts over, at most three times. An edit is recorded before it is sent, so that after a crash
+nothing is done twice (`wiki.bot.edit_settlement`).
 """
 
 import difflib
@@ -75,7 +75,7 @@ DATED_LINKS_LIMIT: Final = 10  # links of a page whose day is looked for in its 
 
 
 class PageEditStatus(StrEnum):
-    """What came of a page."""
+    """Outcome of processing a page."""
 
     EDITED = "edited"
     PROPOSED = "proposed"  # a dry run, or a message in place of an edit
@@ -93,13 +93,13 @@ class PageEditStatus(StrEnum):
 
 @dataclass(frozen=True)
 class EditTask:
-    """A page that may have something to mend.
+    """Page that may need repairs.
 
     Attributes:
-        page_id: the wiki's number.
-        title: as the registry knows it.
-        known: what is known of its links, by identity key.
-        held: links about which nothing is done there, and the edit that is the reason of each.
+        page_id: the wiki's id.
+        title: as stored in the registry.
+        known: registry data of its links, by identity key.
+        held: links that must not be changed there, with the edit that is the reason.
     """
 
     page_id: int
@@ -110,13 +110,13 @@ class EditTask:
 
 @dataclass(frozen=True)
 class PageEditResult:
-    """What came of a task.
+    """Result of a task.
 
     Attributes:
-        rev: the revision that was made; 0: none.
-        text: before.
-        repaired: what was, or would be, saved, and what was left as it is; None: it was not looked at.
-        note: why nothing was done.
+        rev: the new revision; 0: none.
+        text: the text before.
+        repaired: saved or proposed repairs, and citations left unchanged; None: not processed.
+        note: the reason when nothing was done.
     """
 
     did: PageEditStatus
@@ -128,7 +128,7 @@ class PageEditResult:
     note: str = ""
 
     def diff(self) -> list[str]:
-        """The change as a unified diff, lines without their ends; [] without one."""
+        """Return the change as lines of a unified diff, without line ends; [] without one."""
         if self.repaired is None:
             return []
         pages = (self.text.split("\n"), self.repaired.text.split("\n"))
@@ -137,7 +137,7 @@ class PageEditResult:
 
 @dataclass(frozen=True)
 class EditDraft:
-    """A page with what is to be saved, before it is."""
+    """Page with its new text, before saving."""
 
     now: EditablePage
     citations: Sequence[Citation]
@@ -152,13 +152,13 @@ StepCallback = Callable[[str], None]
 
 @dataclass(frozen=True)
 class EditContext:
-    """What a page is worked on with.
+    """Dependencies for editing pages.
 
     Attributes:
-        wiki_id: the registry's number.
-        job: the run's name, told in summaries.
-        looks: looks at copies before they are cited.
-        step: told of each step.
+        wiki_id: the registry's id.
+        job: the run's name, given in summaries.
+        looks: checks copies before they are cited.
+        step: progress callback.
     """
 
     store: RegistryStore
@@ -174,17 +174,17 @@ class EditContext:
 
     @property
     def moment(self) -> int:
-        """Now, in seconds since 1970."""
+        """Return the current time in seconds since 1970."""
         return self.guard.moment
 
 
 async def edit_page(bench: EditContext, task: EditTask, *, is_dry: bool = False) -> PageEditResult:
-    """Mend a page, or say what would be done.
+    """Repair a page, or return the proposal in a dry run.
 
     Raises:
-        StoppedError: nothing may be edited any more.
-        WikiAwayError: the wiki does not answer, is read-only, or wants to be left alone.
-        LoggedOutError: the account is not taken.
+        EditingStoppedError: all editing must stop.
+        WikiAwayError: the wiki does not answer, is read-only, or requests a pause.
+        LoggedOutError: the account is rejected.
         TransientError: the registry's database does not answer.
     """
     looks = PageCopyChecks(bench.looks)
@@ -208,7 +208,7 @@ async def edit_page(bench: EditContext, task: EditTask, *, is_dry: bool = False)
 async def _read_and_draft(
     bench: EditContext, task: EditTask, looks: PageCopyChecks, *, is_dry: bool
 ) -> EditDraft | PageEditResult:
-    """What is to be saved, of the page as it is now; that nothing is goes into the book."""
+    """Read the page and draft its edit; record in the edit log if there is nothing to do."""
     if not is_dry:
         await bench.guard.ask()
     bench.step("read")
@@ -228,9 +228,10 @@ async def _read_and_draft(
 async def _draft_with_seen_copies(
     bench: EditContext, task: EditTask, now: EditablePage, looks: PageCopyChecks
 ) -> EditDraft | PageEditResult:
-    """Return what is to be saved, all copies in it fetched and seen; or why nothing is.
+    """Draft an edit whose copies were all fetched and verified; or return the reason for none.
 
-    A copy that is not shown gives way to the next best. Where none is shown the link stays as it is.
+    A copy that fails the check is replaced by the next best. Without a working copy the link stays
+    unchanged.
     """
     added = await _added_days(bench, task, now)
     if _page_objection(bench, now) is None:
@@ -256,7 +257,7 @@ async def _draft_with_seen_copies(
 
 
 async def _is_shown(drafted: EditDraft, looks: PageCopyChecks) -> bool:
-    """Return True when every address that the draft newly cites shows its copy."""
+    """Return True if every address newly cited by the draft shows its copy."""
     there = {each.archive_url for each in drafted.citations}
     shown = True
     for change in drafted.repaired.changes:
@@ -271,9 +272,9 @@ async def _is_shown(drafted: EditDraft, looks: PageCopyChecks) -> bool:
 
 
 async def _added_days(bench: EditContext, task: EditTask, now: EditablePage) -> dict[str, datetime]:
-    """When links came onto the page of which nobody says when they were read, and of which it matters.
+    """Return the dates on which links were added, where an access date is missing and needed.
 
-    A few at most: of the others the day counts on which they were first seen.
+    Limited to a few links; for the others the day of first observation is used.
     """
     if _page_objection(bench, now) is not None:
         return {}
@@ -295,7 +296,7 @@ def draft_edit(
     added: Mapping[str, datetime] = MappingProxyType({}),
     looks: PageCopyChecks | None = None,
 ) -> EditDraft | PageEditResult:
-    """What is to be saved; or why nothing is. Pure but for our own captures, which are asked for."""
+    """Draft an edit, or return the reason for none. Pure except for the lookup of our own captures."""
     title = now.title or task.title
 
     def without(
@@ -351,7 +352,7 @@ def _left_alone(
 
 
 def _page_objection(bench: EditContext, now: EditablePage) -> tuple[PageEditStatus, str] | None:
-    """Why the page is not to be edited, whatever stands in it; None: it may be."""
+    """Return the reason for not editing the page, independent of its text; None: it may be edited."""
     if now.is_missing:
         return PageEditStatus.GONE, ""
     if now.model != "wikitext" or now.is_redirect:
@@ -366,7 +367,7 @@ def _page_objection(bench: EditContext, now: EditablePage) -> tuple[PageEditStat
 async def _save(
     bench: EditContext, task: EditTask, drafted: EditDraft, looks: PageCopyChecks
 ) -> PageEditResult:
-    """Save what was drafted; the book knows of it before the wiki does."""
+    """Record the draft in the edit log, then save it on the wiki."""
     now, repaired = drafted.now, drafted.repaired
     digest = hashlib.sha1(repaired.text.encode(), usedforsecurity=False).hexdigest()
     changes = changes_of(task, drafted)
@@ -390,7 +391,7 @@ async def _save(
 
 
 async def _send(bench: EditContext, drafted: EditDraft, number: int) -> SavedEdit | PageEditResult:
-    """Send the edit; what the wiki said of it, or what came of the page in place of that."""
+    """Send the edit; return the wiki's result, or the outcome for the page if it failed."""
     saving = SaveOptions(
         bench.craft.summary(drafted.repaired, bench.job), is_marked=bench.settings.mark
     )
@@ -423,10 +424,10 @@ async def _restore_overwritten(
     outcome: PageEditResult,
     looks: PageCopyChecks,
 ) -> PageEditResult:
-    """Bring back an edit that came between our reading and our saving, and that ours replaced.
+    """Restore an edit made between reading and saving that the bot's edit replaced.
 
-    MediaWiki tells of no conflict with the same account, nor with an edit of the same second. Other
-    edits it merges, or tells of. So what was written meanwhile is repaired and saved in turn.
+    MediaWiki reports no conflict with the same account or with an edit of the same second; other
+    conflicts are merged or reported. The overwritten text is repaired and saved again.
     """
     now = await read_now(bench.api, task.page_id)
     is_merged = now.text.rstrip() != (outcome.repaired.text.rstrip() if outcome.repaired else "")
@@ -450,7 +451,7 @@ async def _restore_overwritten(
 
 
 def changes_of(task: EditTask, drafted: EditDraft) -> tuple[EditChange, ...]:
-    """What the edit does to each link, as the book keeps it: whole citations, before and after."""
+    """Return the change of each link for the edit log: whole citations, before and after."""
     before = _places(drafted.citations)
     places = align_citations(drafted.citations, drafted.after) or []
     found = []
@@ -469,7 +470,7 @@ def changes_of(task: EditTask, drafted: EditDraft) -> tuple[EditChange, ...]:
 
 
 def draft_changes(task: EditTask, repaired: RepairedText) -> tuple[EditChange, ...]:
-    """What a repair does to each link, told by its pieces alone."""
+    """Return the change of each link, described by its replaced pieces only."""
     found = []
     for change in repaired.changes:
         known = task.known.get(url_key_or_empty(change.url))
@@ -479,7 +480,7 @@ def draft_changes(task: EditTask, repaired: RepairedText) -> tuple[EditChange, .
 
 
 def citation_source(text: str, citation: Citation) -> str:
-    """The wikitext of a citation, with the tags beside it."""
+    """Return the wikitext of a citation, with adjacent tags."""
     ends = [tag.span for tag in (citation.dead_tag, citation.archive_tag) if tag is not None]
     spans = [citation.span, *ends]
     return text[min(span.start for span in spans) : max(span.end for span in spans)]
@@ -493,7 +494,7 @@ def _places(citations: Sequence[Citation]) -> dict[str, list[int]]:
 
 
 def _nearest(citations: Sequence[Citation], indexes: Sequence[int], at: int) -> int | None:
-    """Of these citations the one at that place of the text."""
+    """Return the index of the citation at that offset."""
 
     def away(index: int) -> int:
         span = citations[index].span
@@ -515,7 +516,7 @@ def _record_nothing(bench: EditContext, task: EditTask, now: EditablePage) -> No
 
 
 def task_basis(task: EditTask, settings: BotSettings) -> bytes:
-    """A digest of what a decision about the page hangs on, but for its text."""
+    """Hash the inputs of a decision about the page, except its text."""
     wishes = f"{settings.convert_bare} {settings.tag_dead} {settings.front}"
     return decision_digest(task.known.values(), task.held, wishes)
 

@@ -1,4 +1,4 @@
-"""Selection of the pages to edit, with what the registry knows of their links."""
+"""Selection of the pages to edit, with the registry's data of their links."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -32,9 +32,9 @@ _REFUSED: Final = frozenset({StatusCode.NO_ACCESS, StatusCode.LOGIN})
 
 
 def pages_to_edit(store: RegistryStore, wiki: Wiki) -> Iterator[list[int]]:
-    """The wiki's ids of pages that have a lost link, or one that the bot changed and that lives again.
+    """Yield page ids with a lost link, or with a link that the bot changed and that works again.
 
-    A page may come twice: once of each kind.
+    A page may occur twice, once of each kind.
     """
     batch: list[int] = []
     for page_id in _all_pages(store, wiki):
@@ -49,7 +49,7 @@ def pages_to_edit(store: RegistryStore, wiki: Wiki) -> Iterator[list[int]]:
 def pages_named(
     store: RegistryStore, wiki: Wiki, titles: Iterable[str]
 ) -> tuple[list[int], list[str]]:
-    """The ids of these pages, and the titles that the registry does not know."""
+    """Return the ids of these pages, and the titles that the registry does not have."""
     asked = list(dict.fromkeys(titles))
     with store.reading() as rows:
         found = pages_by_title(rows, wiki.id, asked)
@@ -60,11 +60,11 @@ def pages_named(
 def edit_tasks(
     store: RegistryStore, wiki: Wiki, page_ids: Sequence[int], *, now: int, day: int
 ) -> list[EditTask]:
-    """What is known of the pages' links; without pages that have nothing to mend.
+    """Return tasks with the links' data, without pages that need no repair.
 
     Args:
         store: the registry.
-        wiki: whose pages.
+        wiki: of the pages.
         page_ids: the wiki's.
         now: seconds since 1970.
         day: today.
@@ -102,7 +102,7 @@ def edit_tasks(
 
 
 def marked_by_us(done: Sequence[BotEdit]) -> frozenset[int]:
-    """Links of a page of which our last standing edit said that they are dead."""
+    """Return the links of a page that the bot's last standing edit marked as dead."""
     return called_dead(
         (change.url_id, change.kind)
         for edit in done
@@ -113,7 +113,7 @@ def marked_by_us(done: Sequence[BotEdit]) -> frozenset[int]:
 
 
 def swept_lately(done: Sequence[BotEdit], now: int) -> dict[int, int]:
-    """Links of a page that an edit of ours lost lately together with edits of others."""
+    """Return links whose bot edit was recently undone together with edits of others."""
     return {
         change.url_id: edit.id
         for edit in done

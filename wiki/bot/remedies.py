@@ -1,12 +1,13 @@
 """Choice of a remedy for each link, and checks of the copies it would cite.
 
-Only what the registry has confirmed counts. A link is left alone while anything speaks against it: its
-host is presumed reachable or cannot be judged by us, or a reader reached it after the last look. A person's
-mark (PERMADEAD) needs no more. The copy is the one nearest to the day that the link was cited for (B06), and
-never one from after the link's death: that would be a copy of an error page, or of another owner's.
+Only confirmed results count. A link is left alone while there is contrary evidence: its host is presumed
+reachable or cannot be judged by us, or a reader reached it after the last check. A manual mark
+(PERMADEAD) needs no confirmation. The chosen copy is the one nearest to the day for which the link was
+cited (B06), and never one from after the link's death, which would show an error page or another
+owner's content.
 
-The bot cites an address only after it fetched it and saw the copy there, as a reader would. A copy that
-stands on the page gives way only when its archive says that it is none of the link.
+The bot cites an address only after it fetched it and saw the copy as a reader would. A copy on the
+page is replaced only when its archive reports that it is none of the link.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -47,18 +48,18 @@ OwnCopies = Callable[
 
 @dataclass(frozen=True)
 class KnownLink:
-    """What the registry knows of a link of a page.
+    """Registry data of a link on a page.
 
     Attributes:
-        url_id: the registry's number.
+        url_id: the registry's id.
         url: the identity key.
-        condition: what became of it.
-        first_day: since when the page has it.
-        died_day: the day of the first failure of the present run; None: it is not known.
-        copies: that archives have.
-        is_ours: we said on this page that it is dead.
-        is_sought: archives were asked for copies of it.
-        is_refused: at the last look its site asked for a login, a payment or a permission.
+        condition: confirmed condition.
+        first_day: first day with the link on the page.
+        died_day: first failure of the present run of failures; None: not known.
+        copies: in archives.
+        is_ours: the bot marked it as dead on this page.
+        is_sought: archives were searched for copies.
+        is_refused: at the last check the site required a login, payment or permission.
     """
 
     url_id: int
@@ -74,14 +75,14 @@ class KnownLink:
 
 @dataclass(frozen=True)
 class CopyPreferences:
-    """What copies are chosen by.
+    """Preferences and sources for choosing copies.
 
     Attributes:
-        now: the moment.
-        order: archives, the preferred first.
-        own: our own captures.
-        title: the title of a copy's page; empty when nobody knows.
-        has_own: whether there may be any of our own.
+        now: current time.
+        order: archives by preference.
+        own: looks up our own captures.
+        title: returns the title of a copy's page; empty when unknown.
+        has_own: own captures may exist.
     """
 
     now: datetime
@@ -93,11 +94,11 @@ class CopyPreferences:
 
 @dataclass(frozen=True, slots=True)
 class CopyEvidence:
-    """What was seen of copies when they were looked at.
+    """Results of checking copies.
 
     Attributes:
         bad: addresses on the page that show no copy of their link (B13).
-        unshown: addresses that would be cited and do not show their copy.
+        unshown: candidate addresses that do not show their copy.
     """
 
     bad: Collection[str] = ()
@@ -105,7 +106,7 @@ class CopyEvidence:
 
 
 def condition_of(facts: UrlFacts, day: int) -> LinkCondition | None:
-    """What the registry has confirmed of a link; None: nothing that a page should be edited for."""
+    """Return the confirmed condition of a link; None: no reason for an edit."""
     row = facts.row
     if row.state in LIVING_STATES:
         return LinkCondition.ALIVE
@@ -124,18 +125,18 @@ def choose_remedies(
     added: Mapping[str, datetime] = MappingProxyType({}),
     seen: CopyEvidence = CopyEvidence(),
 ) -> dict[str, LinkRemedy]:
-    """What is to be done to each link, by its URL as it stands on the page.
+    """Choose the remedy of each link, by its URL as written on the page.
 
-    A link whose copies were looked at, and none of which is shown, has no remedy for now: it has a copy,
-    so that it is not tagged as one without.
+    A link with copies of which none passes the check has no remedy for now: it is not tagged as a link
+    without a copy.
 
     Args:
-        citations: of the page as it is now.
-        known: what the registry knows, by identity key.
-        held: numbers of links about which nothing is done on this page (B14).
-        choosing: what copies are chosen by.
-        added: when a URL came onto the page, where that was asked for.
-        seen: what was seen of copies.
+        citations: of the current page.
+        known: registry data, by identity key.
+        held: ids of links that must not be changed on this page (B14).
+        choosing: preferences for copies.
+        added: dates on which URLs were added, where fetched.
+        seen: results of copy checks.
     """
     found: dict[str, LinkRemedy] = {}
     walled = {each.url for each in citations if each.is_paywalled}
@@ -170,15 +171,15 @@ def undated_urls(
     *,
     has_own: bool,
 ) -> list[str]:
-    """URLs of which it matters when they came onto the page, since nobody says when they were read (B06).
+    """Return URLs without an access date whose date of addition is needed (B06).
 
-    That is where there is a choice between copies, or where a late copy would be another owner's.
+    Needed where there is a choice between copies, or where a late copy would be another owner's.
 
     Args:
-        citations: of the page as it is now.
-        known: what the registry knows, by identity key.
-        held: links about which nothing is done.
-        has_own: our own captures are among the copies.
+        citations: of the current page.
+        known: registry data, by identity key.
+        held: links that must not be changed.
+        has_own: own captures are among the copies.
     """
     found = []
     for url, day in _accessed(citations).items():
@@ -198,12 +199,12 @@ def choose_copy(
     choosing: CopyPreferences,
     unshown: Collection[str] = (),
 ) -> ArchiveMemento | None:
-    """The copy to put beside a link that is lost; None without one.
+    """Choose the copy for a lost link; None without one.
 
     Args:
         known: the link.
-        accessed: the end of the day on which its author read it, when the page says so.
-        choosing: what it is chosen by.
+        accessed: end of the access date, when the page gives one.
+        choosing: preferences.
         unshown: addresses that do not show their copy.
     """
     added = _end_of(known.first_day)
@@ -228,11 +229,11 @@ def choose_copy(
 
 
 def decision_digest(known: Iterable[KnownLink], held: Collection[int], wishes: str) -> bytes:
-    """A digest of all that a decision about a page hangs on, but for the page's own text.
+    """Hash the inputs of a decision about a page, except the page's text.
 
     Args:
-        known: what is known of its links.
-        held: links about which nothing is done.
+        known: registry data of its links.
+        held: links that must not be changed.
         wishes: the bot's settings.
     """
     facts = sorted(
@@ -252,7 +253,7 @@ def decision_digest(known: Iterable[KnownLink], held: Collection[int], wishes: s
 
 
 def _accessed(citations: Iterable[Citation]) -> dict[str, datetime | None]:
-    """When each URL was read: of several citations of one the first that says so."""
+    """Return each URL's access date: of several citations the first that has one."""
     found: dict[str, datetime | None] = {}
     for each in citations:
         day = each.access_date
@@ -263,7 +264,7 @@ def _accessed(citations: Iterable[Citation]) -> dict[str, datetime | None]:
 
 
 def _is_doubted(facts: UrlFacts, day: int) -> bool:
-    """Whether something speaks against what was seen."""
+    """Return True if there is evidence against the check result."""
     row = facts.row
     for quirk in facts.host_quirks:
         kind = HostQuirk(quirk.kind)
@@ -277,7 +278,7 @@ def _is_doubted(facts: UrlFacts, day: int) -> bool:
 
 
 def _last_moment(known: KnownLink, at: datetime | None) -> datetime | None:
-    """The last moment of which a copy can be one of the page that was cited."""
+    """Return the latest time at which a copy can show the cited page."""
     died = None if known.died_day is None else _end_of(known.died_day)
     if known.condition is LinkCondition.USURPED and at is not None:
         return at if died is None else min(at, died)
@@ -296,25 +297,25 @@ _NO_COPY: Final = frozenset((CopyVerdict.GONE, CopyVerdict.BAD, CopyVerdict.OTHE
 
 
 class CopyChecker(Protocol):
-    """Looks at copies over the network."""
+    """Interface for checking copies over the network."""
 
     async def cited(self, address: str, url: str) -> CopyCheckResult:
-        """Return what is seen at an address that an edit would cite as a copy of the URL."""
+        """Check an address that an edit would cite as a copy of the URL."""
         ...
 
     async def standing(self, address: str, url: str) -> CopyCheckResult:
-        """Return what is seen at an address that a page cites; UNCLEAR where nobody may be asked."""
+        """Check an address cited on a page; UNCLEAR where the archive must not be queried."""
         ...
 
 
 @dataclass(frozen=True)
 class ArchiveCopyChecker:
-    """Looks at copies through the client for archives.
+    """Checker that uses the client for archives.
 
     Attributes:
-        asker: asks, each archive in its turn.
+        asker: the client, with a rate limit per archive.
         own: origins of our own pages.
-        asks_others: archives may be asked about copies that pages cite; else only our own front is.
+        asks_others: query archives about copies on pages; otherwise only our own front.
     """
 
     asker: ArchiveClient
@@ -322,11 +323,11 @@ class ArchiveCopyChecker:
     asks_others: bool = False
 
     async def cited(self, address: str, url: str) -> CopyCheckResult:
-        """Return what is seen at an address that an edit would cite as a copy of the URL."""
+        """Check an address that an edit would cite as a copy of the URL."""
         return await check_copy(self.asker, address, url, own=self.own)
 
     async def standing(self, address: str, url: str) -> CopyCheckResult:
-        """Return what is seen at an address that a page cites; UNCLEAR where nobody may be asked."""
+        """Check an address cited on a page; UNCLEAR where the archive must not be queried."""
         found = recognise(address, own=self.own)
         if found is None or not (self.asks_others or found.service == WEBOID):
             return CopyCheckResult(CopyVerdict.UNCLEAR)
@@ -349,12 +350,12 @@ class ArchiveCopyChecker:
 
 @dataclass
 class PageCopyChecks:
-    """What was seen for one page.
+    """Copy checks of one page.
 
     Attributes:
-        looks: looks.
+        looks: the checker.
         bad: addresses on the page that show no copy of their link, with the reason.
-        unshown: addresses that would have been cited and did not show the copy, with the reason.
+        unshown: candidate addresses that did not show the copy, with the reason.
     """
 
     looks: CopyChecker
@@ -364,7 +365,7 @@ class PageCopyChecks:
     _stood: set[str] = field(default_factory=set)
 
     async def look_at_page(self, citations: Sequence[Citation], urls: Mapping[str, object]) -> None:
-        """Look at the copies that the page cites for links that are to be mended."""
+        """Check the copies that the page cites for links to be repaired."""
         for each in citations:
             address = each.archive_url.replace("&amp;", "&")
             if not address or each.url not in urls or address in self._stood:
@@ -375,7 +376,7 @@ class PageCopyChecks:
                 self.bad |= dict.fromkeys((address, each.archive_url), seen.note)
 
     async def is_shown(self, address: str, url: str, *, name: str) -> bool:
-        """Return True when the address shows a copy of the URL; else note it under its name."""
+        """Return True if the address shows a copy of the URL; otherwise record it under its name."""
         if address in self._shown:
             return True
         seen = await self.looks.cited(address, url)

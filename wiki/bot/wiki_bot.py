@@ -1,15 +1,15 @@
-"""Run of the bot over a wiki: recovery, watch, page after page, talk page messages.
+"""Run of the bot over a wiki: recovery, watch, page edits, talk page messages.
 
-One section for a page, at most one in thirty days, never the same twice, and none where the talk page says
-that messages of bots are not wanted.
+Talk page messages: one section per page, at most one in thirty days, never the same twice, and none where
+the talk page opts out of bot messages.
 
-    bot = Bot(store, api, wiki, makers, timing, job=new_job(now, chance))
-    tally = await bot.run(Wish(limit=100), told=print)
+    bot = WikiBot(store, api, wiki, makers, timing, job=new_job_name(now, chance))
+    summary = await bot.run(BotOptions(limit=100), told=print)
 
-Nothing is edited unless the wiki's settings say ``bot.enabled`` and name an account. These are read anew
-before each batch of pages (B01), so that switching the bot off stops it within a minute. Two runs never
-edit one wiki at once. A run that is killed at whatever point loses nothing and does nothing twice: the next
-begins with what the first left open.
+Edits require ``bot.enabled`` and an account in the wiki's settings, which are read again before each
+batch of pages (B01), so that disabling the bot stops it within a minute. Two runs never edit one wiki at
+the same time. A killed run loses nothing and does nothing twice: the next one first settles its open
+edits.
 """
 
 import logging
@@ -82,11 +82,11 @@ _LEFT: Final = (EditState.MADE, EditState.INTENDED, EditState.KEPT)
 async def post_message(
     bench: EditContext, task: EditTask, outcome: PageEditResult, *, is_done: bool
 ) -> bool:
-    """Leave a message about what was done to the page, or is proposed; whether one was left.
+    """Post a message about the edit or proposal on the talk page; return True if posted.
 
     Raises:
-        StoppedError: nothing may be edited any more.
-        WikiAwayError: the wiki does not answer; the message may have been left.
+        EditingStoppedError: all editing must stop.
+        WikiAwayError: the wiki does not answer; the message may have been posted.
     """
     if outcome.repaired is None:
         return False
@@ -106,7 +106,7 @@ async def post_message(
 
 
 def may_post(done: Sequence[BotEdit], changes: Sequence[EditChange], *, now: int) -> bool:
-    """Whether a message may be left now, and says anything that no other has said."""
+    """Return True if a message is allowed now and contains something new."""
     left = [each for each in done if each.kind is EditKind.TALK and each.state in _LEFT]
     if any(now - each.moment < MESSAGE_GAP_S for each in left):
         return False
@@ -158,12 +158,12 @@ _DAY_S: Final = 86_400
 
 @dataclass(frozen=True)
 class BotOptions:
-    """What a run should do.
+    """Options of a run.
 
     Attributes:
-        titles: only these pages; empty: all that the registry knows to have something to mend.
-        limit: edits at most (in a dry run: proposals); None: any number.
-        is_dry: nothing is written, on the wiki or in the book.
+        titles: only these pages; empty: all that need repairs according to the registry.
+        limit: maximum number of edits (in a dry run: proposals); None: unlimited.
+        is_dry: write nothing, neither on the wiki nor in the edit log.
     """
 
     titles: tuple[str, ...] = ()
@@ -173,16 +173,16 @@ class BotOptions:
 
 @dataclass(frozen=True)
 class BotDependencies:
-    """What a run is given by whoever starts it.
+    """Dependencies of a run, supplied by its caller.
 
     Attributes:
-        craft: reads and repairs this wiki's text, as the settings want it.
-        choosing: what copies are chosen by, at that moment, with the settings.
-        looks: looks at copies before they are cited.
-        reporters: makes digests of who reports; None: nobody is noted.
-        step: told of each step.
-        is_over: whether the run is to end with the page that it is at.
-        adjust: what a dry run sets other than the registry.
+        craft: creates the wikitext adapter for the settings.
+        choosing: creates the copy preferences for a time and the settings.
+        looks: checks copies before they are cited.
+        reporters: computes digests of reporters; None: reporters are not recorded.
+        step: progress callback.
+        is_over: predicate: end the run after the current page.
+        adjust: overrides of the stored settings in a dry run.
     """
 
     craft: Callable[[datetime, BotSettings], PageAdapter]
@@ -196,19 +196,19 @@ class BotDependencies:
 
 @dataclass
 class BotRunSummary:
-    """What a run did.
+    """Counts of a run.
 
     Attributes:
-        did: pages, by what came of them.
-        changes: by their kind.
-        refused: links that have a remedy and were left as they are, by the reason.
-        skipped: pages that are as they were when there was nothing to do.
-        settled: edits of an earlier run of which it is known now whether they were made.
-        undone: edits that were taken back since the last run.
-        to_review: those of them that await a review; the others went with edits of others, or were
-            undone with the bot's own account.
-        messages: left on talk pages.
-        unknown: titles that the registry does not know.
+        did: pages, by outcome.
+        changes: by kind.
+        refused: links with a remedy that were left unchanged, by reason.
+        skipped: unchanged pages that needed no edit before.
+        settled: edits of an earlier run whose outcome is now known.
+        undone: edits reverted since the last run.
+        to_review: those of them that need a review; the others were undone together with edits of others
+            or by the bot's own account.
+        messages: posted on talk pages.
+        unknown: titles that the registry does not have.
     """
 
     did: Counter[PageEditStatus] = field(default_factory=Counter)
@@ -222,7 +222,7 @@ class BotRunSummary:
     unknown: tuple[str, ...] = ()
 
     def note(self, outcome: PageEditResult) -> None:
-        """Count an outcome."""
+        """Count a page's outcome."""
         self.did[outcome.did] += 1
         if outcome.repaired is not None:
             self.refused.update(str(each.reason) for each in outcome.repaired.refused)
@@ -234,12 +234,12 @@ class BotRunSummary:
 
     @property
     def made(self) -> int:
-        """Edits, or proposals."""
+        """Return the number of edits or proposals."""
         return self.did[PageEditStatus.EDITED] + self.did[PageEditStatus.PROPOSED]
 
 
 class WikiBot:
-    """Edits one wiki. Belongs to one event loop; owns nothing that it is given."""
+    """Bot for one wiki. Belongs to one event loop; does not own its dependencies."""
 
     def __init__(
         self,
@@ -251,7 +251,7 @@ class WikiBot:
         *,
         job: str,
     ) -> None:
-        """Take the registry, the wiki, how it is read, and the run's name."""
+        """Store the registry, the wiki, the dependencies and the run's name."""
         self._store = store
         self._api = api
         self._wiki = wiki
@@ -268,17 +268,17 @@ class WikiBot:
         *,
         told: Callable[[PageEditResult | BotEdit], None] = lambda _each: None,
     ) -> BotRunSummary:
-        """Do what is wished; what was done.
+        """Run the bot and return its summary.
 
         Args:
-            wish: what to do.
-            told: told of each page as it is done, and of each edit that was found undone.
+            wish: options.
+            told: callback for each processed page and each edit found undone.
 
         Raises:
-            InputError: the bot is switched off, or lacks an account.
+            InputError: the bot is disabled, or lacks an account.
             BotBusyError: another run edits the wiki.
-            StoppedError: nothing may be edited until a person did something.
-            WikiAwayError: the wiki does not answer, is read-only, or wants to be left alone.
+            EditingStoppedError: an operator must intervene before further edits.
+            WikiAwayError: the wiki does not answer, is read-only, or requests a pause.
         """
         tally = BotRunSummary()
         settings = self._settings()
@@ -298,7 +298,7 @@ class WikiBot:
     async def look_back(
         self, *, told: Callable[[PageEditResult | BotEdit], None] = lambda _e: None
     ) -> BotRunSummary:
-        """Only see what became of earlier edits; raises as `run`."""
+        """Check the outcome of earlier edits only; raises as `run`."""
         tally = BotRunSummary()
         settings = self._settings()
         me = BotAccount(account_name(settings.account))
@@ -359,7 +359,7 @@ class WikiBot:
     async def _tasks(
         self, bench: EditContext, page_ids: list[int], wish: BotOptions, tally: BotRunSummary
     ) -> AsyncIterator[tuple[EditTask, PageHead]]:
-        """The pages that are worth a look now, one after the other."""
+        """Yield the pages that need processing now."""
         now = self._timing.clock.now()
         moment, day = int(now.timestamp()), day_of(now)
         tasks = edit_tasks(self._store, self._wiki, page_ids, now=moment, day=day)
@@ -385,10 +385,10 @@ class WikiBot:
         wish: BotOptions,
         tally: BotRunSummary,
     ) -> PageEditResult:
-        """Do one page; an internal error costs no other page anything.
+        """Process one page; an internal error does not affect other pages.
 
         Raises:
-            StoppedError: page after page ended so; or as `_one`.
+            EditingStoppedError: several pages in a row failed so; or as `edit_page`.
         """
         try:
             if not wish.is_dry:
@@ -416,10 +416,9 @@ class WikiBot:
     async def _looked_after(
         self, bench: EditContext, task: EditTask, head: PageHead, tally: BotRunSummary
     ) -> EditTask:
-        """The task, without links of which an earlier edit on the page was undone (B14).
+        """Remove links from the task whose earlier edit on the page was undone (B14).
 
-        What stood for a month is no longer watched; so before anything is repeated, it is looked why it
-        is not there.
+        Edits older than a month are no longer watched; so their absence is examined before a repetition.
         """
         with self._store.reading() as rows:
             done = edits_of_page(rows, self._wiki.id, task.page_id)
@@ -521,10 +520,10 @@ _UNDONE: Final = (EditState.REVERTED, EditState.ACCEPTED, EditState.SWEPT)
 
 
 def check_settings(settings: BotSettings, name: str) -> None:
-    """See that the operator wants edits, and said who makes them.
+    """Check that the bot is enabled and has an account.
 
     Raises:
-        InputError: not so; the text says what to do.
+        InputError: it is not; the text describes the setting.
     """
     if not settings.enabled:
         raise InputError(
@@ -548,7 +547,7 @@ def needs_no_edit(
     *,
     now: int,
 ) -> bool:
-    """Whether nothing has changed since there was nothing to do, or the page refused us."""
+    """Return True if nothing changed since the page needed no edit, or the page refused the bot."""
     last = lately.get(task.page_id)
     if last is None or last.base_rev != head.rev_id:
         return False
@@ -558,7 +557,7 @@ def needs_no_edit(
 
 
 def new_job_name(now: datetime, chance: random.Random) -> str:
-    """A name for a run, short enough for a summary.
+    """Create a name for a run, short enough for an edit summary.
 
     >>> new_job_name(datetime(2026, 11, 21), random.Random(1))
     '20261121-2265b1'

@@ -1,15 +1,16 @@
 """Adapter between bot and wikitext: reads, repairs and verifies the pages of one wiki.
 
-A `PageAdapter` is bound to a wiki's language, templates and bot; the bot itself knows none of these.
+A `PageAdapter` is bound to a wiki's language, templates and bot account, which the bot itself does not
+handle.
 
-    kit = await prepare(api, settings.templates)
-    craft = kit.craft(settings.bot, now)
+    factory = await prepare_adapter(api, settings.templates)
+    adapter = factory.craft(settings.bot, now)
 
-`prepare_adapter` asks the wiki for its language, and which of the templates that an edit would write it has: what
-it has not is never written.
+`prepare_adapter` fetches the wiki's language, and checks which of the templates for edits exist there;
+missing ones are never written.
 
-The repair is not trusted: the pieces that it names must turn the one text into the other, each way; the
-same links must stand there in the same order; and repairing once more must change nothing.
+Repairs are verified: the recorded replacements must convert each text into the other; the same links must
+be present in the same order; and a second repair must change nothing.
 """
 
 from collections import Counter
@@ -40,35 +41,35 @@ from wiki.wikitext.template_map import TemplateRules, rules_for
 
 
 class PageAdapter(Protocol):
-    """Reads and repairs the wikitext of one wiki; pure."""
+    """Interface for reading and repairing the wikitext of one wiki; pure."""
 
     def read(self, text: str) -> Sequence[Citation]:
-        """The citations in the text, in its order."""
+        """Read the citations in the text, in text order."""
         ...
 
     def repair(self, text: str, remedies: Mapping[str, LinkRemedy]) -> RepairedText:
-        """The text, with the remedies (by `Citation.url`) applied."""
+        """Apply the remedies (by `Citation.url`) to the text."""
         ...
 
     def may_edit(self, text: str) -> bool:
-        """Whether the page lets this bot edit it ({{bots}}, {{nobots}})."""
+        """Return True if the page allows this bot to edit it ({{bots}}, {{nobots}})."""
         ...
 
     def may_write(self, text: str) -> bool:
-        """Whether a talk page lets this bot write on it ({{bots|optout=…}}, too)."""
+        """Return True if a talk page allows messages of this bot ({{bots|optout=…}}, too)."""
         ...
 
     def summary(self, repaired: RepairedText, job: str) -> str:
-        """The summary of the edit."""
+        """Return the edit summary."""
         ...
 
     def message(self, repaired: RepairedText, job: str, *, is_done: bool) -> TalkMessage:
-        """What is said on the talk page; `is_done`: the page was edited, else it is proposed."""
+        """Return the talk page message; `is_done`: the page was edited, otherwise a proposal."""
         ...
 
 
 def url_key_or_empty(url: str) -> str:
-    """The key by which the registry has a URL; empty when it is none."""
+    """Return the registry's key of a URL; empty for an invalid one."""
     try:
         return identity_key(fetch_key(url, allow_single_label=True))
     except BadUrlError:
@@ -80,13 +81,13 @@ _TEMPLATES: Final = 10  # the namespace
 
 @dataclass(frozen=True)
 class WikitextAdapter:
-    """Reads and repairs wikitext; see `PageAdapter`.
+    """Implementation of `PageAdapter` for wikitext.
 
     Attributes:
         rules: the wiki's, for reading.
         writing: the same without templates that the wiki does not have.
-        options: how repairs are made.
-        sender: who speaks; its job is filled in.
+        options: of repairs.
+        sender: of messages; its job is filled in.
     """
 
     rules: TemplateRules
@@ -96,31 +97,31 @@ class WikitextAdapter:
 
     @property
     def today(self) -> date:
-        """The day until which a date can be one of access."""
+        """Return the latest valid access date."""
         return self.options.now.date()
 
     def read(self, text: str) -> Sequence[Citation]:
-        """The citations in the text, in its order."""
+        """Read the citations in the text, in text order."""
         return read_citations(text, self.rules, today=self.today, own=self.options.own)
 
     def repair(self, text: str, remedies: Mapping[str, LinkRemedy]) -> RepairedText:
-        """The text, with the remedies (by `Citation.url`) applied."""
+        """Apply the remedies (by `Citation.url`) to the text."""
         return repair_page(text, self.read(text), remedies, self.writing, self.options)
 
     def may_edit(self, text: str) -> bool:
-        """Whether the page lets this bot edit it, and nobody says to be at work on it."""
+        """Return True if the page allows this bot to edit it, and is not marked as being edited."""
         return may_edit(text, self.options.bot) and not is_busy(text)
 
     def may_write(self, text: str) -> bool:
-        """Whether a talk page lets this bot write on it."""
+        """Return True if a talk page allows messages of this bot."""
         return may_message(text, self.options.bot)
 
     def summary(self, repaired: RepairedText, job: str) -> str:
-        """The summary of the edit."""
+        """Return the edit summary."""
         return edit_summary(repaired.changes, self.rules.language, self._sender(job))
 
     def message(self, repaired: RepairedText, job: str, *, is_done: bool) -> TalkMessage:
-        """What is said on the talk page."""
+        """Return the talk page message."""
         language = self.rules.language
         return talk_message(repaired.changes, language, self._sender(job), is_done=is_done)
 
@@ -130,12 +131,12 @@ class WikitextAdapter:
 
 @dataclass(frozen=True)
 class WikitextAdapterFactory:
-    """What a wiki's craft is made of.
+    """Factory of adapters for one wiki.
 
     Attributes:
         rules: for reading.
         writing: for writing.
-        hold: the template that keeps bots from a link; empty when the wiki has none.
+        hold: the template that excludes a link from bot edits; empty when the wiki has none.
         language: of the wiki's content; its rules may be another language's.
     """
 
@@ -145,7 +146,7 @@ class WikitextAdapterFactory:
     language: str = ""
 
     def craft(self, settings: BotSettings, now: datetime) -> WikitextAdapter:
-        """The craft, as the settings want it at that moment."""
+        """Create an adapter for these settings and time."""
         options = RepairOptions(
             now,
             account_name(settings.account),
@@ -161,14 +162,14 @@ class WikitextAdapterFactory:
 async def prepare_adapter(
     api: WikiApi, templates: Mapping[str, Any] | None = None
 ) -> WikitextAdapterFactory:
-    """What the wiki's craft is made of.
+    """Create the adapter factory of a wiki.
 
     Args:
         api: the wiki's.
         templates: its own template map (`wiki.settings.WikiSettings`).
 
     Raises:
-        ConfigError: the map has unknown keys, or values of the wrong kind.
+        ConfigError: the map has unknown keys, or values of the wrong type.
         WikiAwayError: the wiki does not answer.
     """
     facts = await read_site_facts(api)
@@ -193,7 +194,7 @@ async def prepare_adapter(
 
 
 def account_name(login: str) -> str:
-    """The account of a login: without the bot password's own name.
+    """Return the account of a login, without the bot password's app name.
 
     >>> account_name("Repairer@weboid")
     'Repairer'
@@ -205,22 +206,22 @@ _MOST_GROWTH: Final = 4_000  # characters that one change may add
 
 
 class UnsafeRepairError(InvariantError):
-    """A repair does more than it says: the page is not edited."""
+    """Mismatch between a repair and its record: the page is not edited."""
 
 
 def verify_repair(
     text: str, repaired: RepairedText, before: Sequence[Citation], after: Sequence[Citation]
 ) -> None:
-    """Hold a repair to its word.
+    """Verify a repair against its record.
 
     Args:
         text: the page's text.
-        repaired: what is to be saved.
+        repaired: the text to be saved, with its record.
         before: the citations in the text.
         after: the citations in the repaired text.
 
     Raises:
-        UnsafeRepairError: it changes more than it says, loses a link or adds one of something else.
+        UnsafeRepairError: it has unrecorded changes, loses a link or adds an unrelated one.
     """
     pieces = sorted(
         (piece for change in repaired.changes for piece in change.replacements),
@@ -240,9 +241,9 @@ def verify_repair(
 
 
 def align_citations(before: Sequence[Citation], after: Sequence[Citation]) -> list[int] | None:
-    """Where each citation stands in the repaired text; None when one is missing or out of its order.
+    """Return the index of each citation in the repaired text; None when missing or out of order.
 
-    There may be more than before: a link to the copy beside a link is itself one of the original.
+    The repaired text may have more: a link to the copy after a link is read as one of the original.
     """
     found: list[int] = []
     keys = [url_key_or_empty(each.url) for each in after]
@@ -259,21 +260,21 @@ def align_citations(before: Sequence[Citation], after: Sequence[Citation]) -> li
 
 
 def verify_idempotent(again: RepairedText, *, waits: bool) -> None:
-    """See that repairing the repaired text has nothing to do.
+    """Verify that a second repair changes nothing.
 
     Args:
-        again: what a second repair does.
-        waits: the first has left something for the next.
+        again: result of the second repair.
+        waits: the first repair postponed a change.
 
     Raises:
-        UnsafeRepairError: it would edit the page for ever.
+        UnsafeRepairError: repeated runs would keep editing the page.
     """
     if again.changes and not waits:
         raise UnsafeRepairError("A repair is not done with one edit.")
 
 
 def _with_replacements(text: str, pieces: Sequence[ReplacedSpan]) -> str:
-    """The text with the pieces put in; empty when they do not fit."""
+    """Return the text with the replacements applied; empty when they do not match."""
     made, place = [], 0
     for piece in pieces:
         if piece.span.start < place or text[piece.span.start : piece.span.end] != piece.before:

@@ -1,1 +1,1 @@
-"""Sync of wikis into the link registry, and of due links to the archive."""
+"""Import of wiki pages into the link registry, and of due links into the archive queue."""

@@ -1,7 +1,7 @@
 """Queue of links due for archiving, checked again and handed over at least once.
 
-Whoever archives is an `LinkArchiver`; it may be given a link twice, so it must know what waits there already.
-Of a link to a copy in an archive what that copy is of is archived, not the copy (`archivable_url`).
+The receiver is a `LinkArchiver`; it may receive a link twice, so it must recognise queued links. For a
+link to a copy in an archive the copy's original is archived, not the copy (`archivable_url`).
 """
 
 import asyncio
@@ -46,18 +46,18 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DueLink:
-    """A link that is to be archived.
+    """Link due for archiving.
 
     Attributes:
-        url: as it is spelled on the page; of a copy in an archive the identity key of what it is of.
-        wiki: whose page has it.
-        page_id: that page's number there.
-        title: that page's name.
+        url: as written on the page; for a copy in an archive the identity key of its original.
+        wiki: of the page.
+        page_id: the wiki's page id.
+        title: of the page.
         since: when it was found there.
-        priority: who waits for it.
-        archived_days: what was archived so lately need not be again.
-        page_url: the page's address; empty when nobody knows how the wiki makes them.
-        pages_url: how the wiki makes addresses of pages, with ``$1`` for the title; likewise.
+        priority: of the request.
+        archived_days: captures of the last so many days are recent enough.
+        page_url: the page's address; empty when the wiki's URL pattern is unknown.
+        pages_url: the wiki's page URL pattern, with ``$1`` for the title; likewise.
     """
 
     url: str
@@ -72,26 +72,26 @@ class DueLink:
 
 
 class LinkArchiver(Protocol):
-    """Who archives links."""
+    """Receiver of links to archive."""
 
     async def archived(self, urls: Sequence[str], since: datetime) -> Collection[str]:
-        """Those of the URLs of which there is a good capture of that moment or later (A02)."""
+        """Return those of the URLs that have a good capture of that time or later (A02)."""
         ...
 
     async def take(self, urls: Sequence[DueLink]) -> None:
-        """Keep that these are to be archived; when it returns, they will not be forgotten.
+        """Queue the links durably before returning.
 
-        What waits already or may not be archived is taken like all else, and left at that.
+        Links already queued or excluded from archiving are accepted and ignored.
 
         Raises:
-            WeboidError: nothing is known to be kept; the same links come again later.
+            WeboidError: nothing is certainly queued; the same links are handed over again later.
         """
         ...
 
 
 @dataclass(frozen=True)
 class HandOverResult:
-    """What became of links that were due."""
+    """Counts of a hand-over."""
 
     taken: int = 0
     fresh: int = 0  # archived so lately that nothing is to be done
@@ -101,13 +101,13 @@ class HandOverResult:
 
 
 def archivable_url(url: str, rules: WikiRules, own: Collection[str] = ()) -> str:
-    """What is archived of a link: itself; of a copy in a known archive what that is of; of ours nothing.
+    """Return the URL to archive for a link: itself, or the original of a copy; empty for our own pages.
 
-    A copy whose address does not say what it is of is archived like any other page.
+    A copy whose address does not contain its original is archived like any other page.
 
     Args:
         url: the link.
-        rules: of its wiki; they hold for what a copy is of, too.
+        rules: of its wiki; applied to a copy's original, too.
         own: origins of this archive's own pages.
     """
     found = recognise(url, own=own)
@@ -122,7 +122,7 @@ def archivable_url(url: str, rules: WikiRules, own: Collection[str] = ()) -> str
 
 
 class HandOver:
-    """Hands one wiki's links on."""
+    """Hand-over of one wiki's links to the archiver."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class HandOver:
         archive: LinkArchiver,
         rules: RuleBook,
     ) -> None:
-        """Take the registry, the wiki, who archives, and what wikis say of URLs."""
+        """Store the registry, the wiki, the archiver and the wikis' URL rules."""
         self._store = store
         self._rules = rules
         self._wiki_id = wiki_id
@@ -140,7 +140,7 @@ class HandOver:
         self._archive = archive
 
     def due(self, now: datetime, *, limit: int = BATCH) -> list[BacklogRow]:
-        """What is due now, as the registry knows it."""
+        """Return the registry's links that are due now."""
         with self._store.snapshot() as reader:
             return due_links(reader, self._wiki_id, now=now, limit=limit)
 
@@ -152,18 +152,18 @@ class HandOver:
         days: int,
         own: Collection[str] = (),
     ) -> HandOverResult:
-        """Hand links on that were looked at once more.
+        """Hand over links after their second check.
 
-        A link that cannot be handed on by an internal error is put off; the others are handed on.
+        A link that fails with an internal error is postponed; the others are handed over.
 
         Args:
-            rows: what `due` told after the second look.
-            now: the moment.
-            days: what was archived so lately is not archived again.
+            rows: the result of `due` after the second check.
+            now: current time.
+            days: captures of the last so many days are recent enough.
             own: origins of this archive's own pages.
 
         Raises:
-            TransientError: the registry does not answer; the links come again.
+            TransientError: the registry does not answer; the links are returned again later.
         """
         try:
             return await self._hand_on(rows, now, days, own)
@@ -199,12 +199,12 @@ class HandOver:
     async def offer_again(
         self, page_ids: Sequence[int], *, now: datetime, own: Collection[str] = ()
     ) -> int:
-        """Want those links of swept pages again that have no good copy; return how many.
+        """Queue links of swept pages without a good copy again; return their number.
 
-        Dead ones are left out: there is nothing to archive.
+        Dead links are left out, as they cannot be archived.
 
         Raises:
-            WeboidError: the registry or the archive cannot be asked.
+            WeboidError: the registry or the archive is unavailable.
         """
         links = await asyncio.to_thread(self._living, page_ids, day_of(now), own)
         if not links:
@@ -223,9 +223,9 @@ class HandOver:
     def _living(
         self, page_ids: Sequence[int], day: int, own: Collection[str]
     ) -> dict[LinkRef, str]:
-        """Return the pages' links that may be archived, and what is archived of each.
+        """Return the pages' archivable links, and the URL to archive for each.
 
-        New ones are on their way: those of today are left out.
+        Links added today are left out, as they are already in the queue.
         """
         numbers = [
             number_of(self._wiki_id, page_id) for page_id in page_ids if 0 < page_id <= MAX_PAGE_ID
@@ -245,7 +245,7 @@ class HandOver:
     async def _fresh(
         self, wanted: Sequence[tuple[BacklogRow, DueLink]], since: datetime
     ) -> set[str]:
-        """Return the URLs that are archived: lately, or at all where only that was asked for."""
+        """Return the URLs archived recently, or at any time where only that was requested."""
         found: set[str] = set()
         for is_lacking, moment in ((False, since), (True, _EARLIEST)):
             urls = dict.fromkeys(

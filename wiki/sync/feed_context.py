@@ -1,12 +1,12 @@
 """Context of one wiki's sync: registry access, settings, site facts, spam lists.
 
-Everything that is asked of the wiki or written to the registry goes through here: reading pages a few at
-a time, writing them with the cursors that tell of it, and the lease that keeps others away.
+All requests to the wiki and writes to the registry go through here: reading pages in batches, writing
+them together with the cursors, and the lease that excludes other processes.
 
-The wiki's own lists are pages of it, such as MediaWiki:Spam-blacklist; a farm keeps one for all its wikis,
-as Wikimedia does on Meta-Wiki. A list that has changed takes the place of the one that the registry has
-under the page's title; it counts for links that are written from then on, so for every page within a sweep.
-A list that is no more is forgotten. What cannot be fetched stays as it is, and is tried again.
+The wiki's spam lists are pages of it, such as MediaWiki:Spam-blacklist; a farm has a shared one, as
+Wikimedia on Meta-Wiki. A changed list replaces the registry's list of that page title; it applies to
+links written from then on, so to every page within a sweep. A deleted list is removed. A list that cannot
+be fetched stays unchanged, and is fetched again later.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ log = logging.getLogger(__name__)
 
 
 class WikiRenamedError(InputError):
-    """The wiki at that address is another one than before: nothing is changed until somebody says so."""
+    """Another wiki at the same address: nothing is changed until an operator confirms it."""
 
 
 # Gives what reads the wikitext of a wiki.
@@ -76,22 +76,22 @@ CitingFactory = Callable[[SiteFacts, WikiSettings], Cite]
 
 
 def no_citing(_facts: SiteFacts, _settings: WikiSettings) -> Cite:
-    """Reads no wikitext: links come from the wiki's own table in any case."""
+    """Return a citation reader without results; links come from the wiki's link table anyway."""
     return no_citations
 
 
 @dataclass(frozen=True)
 class SyncServices:
-    """What the feeders of several wikis share.
+    """Services shared by the feeds of several wikis.
 
     Attributes:
         store: the registry.
-        archive: who archives links.
-        clock: what tells the time.
-        holder: this process's name, which no other has.
-        citing: what reads wikitext.
-        rules: what wikis say of URLs.
-        is_gone: tells of a process, by its name, whether it has certainly ended.
+        archive: receiver of links to archive.
+        clock: current time.
+        holder: this process's unique name.
+        citing: creates citation readers.
+        rules: URL rules of wikis.
+        is_gone: predicate by name: a process has certainly ended.
     """
 
     store: RegistryStore
@@ -104,16 +104,16 @@ class SyncServices:
 
 
 class FeedContext:
-    """One wiki's books and facts. One task at a time works at it.
+    """State of one wiki's sync; used by one task at a time.
 
     Attributes:
-        wiki: as the registry has it.
-        source: who asks the wiki.
-        shared: what all feeders share.
+        wiki: the registry's row.
+        source: client of the wiki.
+        shared: shared services.
     """
 
     def __init__(self, wiki: Wiki, source: WikiSource, shared: SyncServices) -> None:
-        """Take the wiki, who asks it, and what feeders share."""
+        """Store the wiki, its source and the shared services."""
         self.wiki = wiki
         self.source = source
         self.shared = shared
@@ -131,35 +131,35 @@ class FeedContext:
 
     @property
     def feed(self) -> FeedSettings:
-        """What the operator says, as it was read last."""
+        """Return the operator's settings, as last read."""
         return self._settings.feed
 
     @property
     def own_origins(self) -> tuple[str, ...]:
-        """Where readers find our own copies, as the bot cites them."""
+        """Return the origins of our own copies, as cited by the bot."""
         return (self._settings.bot.front,) if self._settings.bot.front else ()
 
     @property
     def facts(self) -> SiteFacts:
-        """The wiki as it described itself last."""
+        """Return the wiki's site information, as last read."""
         assert self._facts is not None, "refresh first"
         return self._facts
 
     @property
     def store(self) -> RegistryStore:
-        """The registry."""
+        """Return the registry."""
         return self.shared.store
 
     def now(self) -> datetime:
-        """The moment."""
+        """Return the current time."""
         return self.shared.clock.now()
 
     def cursor(self, kind: str) -> str:
-        """How far a feed has come; empty: it has not begun."""
+        """Return a feed's cursor; empty: it has not started."""
         return self._cursors.get(kind, "")
 
     def criteria(self) -> PageCriteria:
-        """Which pages are observed; made anew when what is known has changed."""
+        """Return the criteria of observed pages; recompiled after changes."""
         known = (self.feed, self.facts, self._trees)
         if self._criteria is None or any(
             one is not other for one, other in zip(known, self._criteria_of, strict=True)
@@ -175,21 +175,21 @@ class FeedContext:
         return self._criteria
 
     def tasks(self) -> tuple[ListTask, ...]:
-        """The lists of pages that are to be read because of what spreads."""
+        """Return the pending page lists of changed templates and categories."""
         return page_criteria.read_tasks(self.cursor(SPREAD_TASKS))
 
     def doubt_trees(self) -> None:
-        """Read the categories anew soon: one of them was changed."""
+        """Mark the category trees as changed, so that they are read again soon."""
         self._tree_is_changed = True
 
     async def refresh(self) -> None:
-        """Take the lease, and read what may have changed: settings, the wiki's facts, its categories.
+        """Acquire the lease, and read settings, site information and category trees again.
 
         Raises:
             FeedHeldError: another process feeds the wiki.
-            ConfigError: the settings cannot be used.
-            WikiRenamedError: there is another wiki than before.
-            WeboidError: the wiki or the registry cannot be asked.
+            ConfigError: the settings are invalid.
+            WikiRenamedError: another wiki is at this address.
+            WeboidError: the wiki or the registry is unavailable.
         """
         now = self.now()
         await asyncio.to_thread(self._refresh_books, now)
@@ -210,12 +210,12 @@ class FeedContext:
         await self._refresh_trees(now)
 
     def give_back(self) -> None:
-        """Let another process feed the wiki at once."""
+        """Release the lease, so that another process can continue at once."""
         with self.store.writing() as connection:
             release_feed_lease(connection, self.wiki.id, self.shared.holder, now=self.now())
 
     async def read(self, *, ids: Collection[int] = (), titles: Collection[str] = ()) -> PageBatch:
-        """What the wiki tells of a few pages."""
+        """Read a batch of pages from the wiki."""
         assert self._cite is not None, "refresh first"
         criteria = self.criteria()
         read = await read_page_batch(
@@ -238,13 +238,13 @@ class FeedContext:
         priority: ArchivePriority = ArchivePriority.SAVED,
         is_first: bool = False,
     ) -> ImportResult:
-        """Write what was read, and how far the feeds have come with it, or nothing of it.
+        """Write pages and feed cursors in one transaction.
 
-        A page that cannot be written by an internal error is passed over, and read again with the next
-        sweep; the others are written.
+        A page that cannot be written because of an internal error is skipped until the next sweep; the others
+        are written.
 
         Raises:
-            FeedHeldError: another process feeds the wiki by now.
+            FeedHeldError: another process has taken over the wiki.
             TransientError: the registry does not answer.
         """
         order = ImportOptions(
@@ -279,7 +279,7 @@ class FeedContext:
         return outcome.plus(self._write(replace(read, pages=()), order, cursors))
 
     async def note(self, cursors: Mapping[str, str], *, stale: Sequence[int] = ()) -> None:
-        """Write how far feeds have come, and which pages must be read because of it."""
+        """Write feed cursors, and the pages that must be read because of them."""
         await asyncio.to_thread(self._books.note, cursors, now=self.now(), stale=stale)
         self._cursors.update(cursors)
 
@@ -328,7 +328,7 @@ class FeedContext:
 
 
 def site_identity(facts: SiteFacts) -> str:
-    """What tells a wiki from all others: its database and its server."""
+    """Return the unique identity of a wiki: its database and its server."""
     text = f"{facts.dbname} {facts.server}"
     return text.encode("ascii", "backslashreplace").decode().replace("\0", "")
 
@@ -336,7 +336,7 @@ def site_identity(facts: SiteFacts) -> str:
 def order_lists(
     store: RegistryStore, wiki_id: int, lists: Sequence[tuple[str, str]], *, now: datetime
 ) -> None:
-    """Let whoever feeds the wiki read the pages of these lists soon: each a kind and a title.
+    """Request that the wiki's feed reads the pages of these lists (kind, title) soon.
 
     Raises:
         InputError: they are too many.
@@ -354,7 +354,7 @@ def order_lists(
 
 
 def read_lists(text: str) -> list[tuple[str, str]]:
-    """Return the lists in the cursor of `ORDERED_LISTS`; none when it cannot be read."""
+    """Parse the lists in the cursor of `ORDERED_LISTS`; empty when invalid."""
     try:
         return [(str(kind), str(title)) for kind, title in json.loads(text or "[]")]
     except (ValueError, TypeError):
@@ -362,10 +362,10 @@ def read_lists(text: str) -> list[tuple[str, str]]:
 
 
 def parse_settings(text: str) -> WikiSettings:
-    """The settings in the registry's JSON.
+    """Parse the settings in the registry's JSON.
 
     Raises:
-        ConfigError: they cannot be used.
+        ConfigError: they are invalid.
     """
     try:
         return WikiSettings.parse(text)
@@ -385,14 +385,14 @@ SPAM_INTERVAL = timedelta(hours=1)
 
 
 class SpamListFetcher:
-    """Keeps the spam lists of one wiki up to date."""
+    """Fetcher of the spam lists of one wiki."""
 
     def __init__(self, desk: FeedContext) -> None:
-        """Take the wiki's desk."""
+        """Store the wiki's context."""
         self._desk = desk
 
     async def refresh(self) -> int:
-        """Fetch the lists when that is due; return how many changed.
+        """Fetch the lists when due; return the number of changed ones.
 
         Raises:
             FeedHeldError: another process feeds the wiki.
@@ -451,10 +451,10 @@ def _fetched_at(cursor: str) -> float:
 
 
 def citation_readers(clock: Clock) -> CitingFactory:
-    """Reads each wiki's wikitext as its language and its settings say.
+    """Create a factory of citation readers for each wiki's language and settings.
 
     Args:
-        clock: no access date is later than its today.
+        clock: supplies the latest valid access date.
     """
 
     def of_wiki(facts: SiteFacts, settings: WikiSettings) -> Cite:

@@ -1,17 +1,17 @@
 """Criteria of observed pages, category trees, and pages that templates affect.
 
-A page is observed when it is in a namespace that is named, in or below a category that is named (if any
-is), uses a template that is named (if any is), its Wikidata item says what is named (if anything is), it
-holds wikitext (W25), and nothing excludes it. Names are compared with spaces for underscores and the
-first letter large, those of categories without the namespace. The wiki is asked by names as it has them
-itself: some, as Wiktionary does, tell a small first letter from a large one.
+A page is observed when it is in a configured namespace, in or below a configured category (if any), uses
+a configured template (if any), its Wikidata item has a configured statement (if any), it is wikitext
+(W25), and no exclusion applies. Names are compared with spaces for underscores and an upper-case first
+letter, those of categories without the namespace. Requests use the names as the wiki has them: some
+wikis, such as Wiktionary, distinguish the case of the first letter.
 
-A tree of categories changes without a change to any page in it: when one category is put into another.
-Then the pages of the categories that are new in the tree are looked at, a part at a time.
+A category tree changes without a change to its pages when one category is put into another. The pages of
+categories that are new in the tree are then read in parts.
 
-A template's new links come to the pages that use it when the wiki's job queue has run, which nobody
-tells us. So these pages are read at once and again after a while, `REPEAT_DELAYS` tells when. What stands in
-more than `USERS_LIMIT` pages is left to the sweep. The lists are kept in the registry, as feeds.
+A template's new links appear on the pages that use it after the wiki's job queue has run, without
+notification. So these pages are read at once and again after `REPEAT_DELAYS`. Templates used in more than
+`USERS_LIMIT` pages are left to the sweep. The lists are stored in the registry, as feeds.
 """
 
 import json
@@ -29,7 +29,7 @@ CATEGORIES = 14
 
 
 class ExclusionReason(StrEnum):
-    """Why a page is not observed."""
+    """Reason for not observing a page."""
 
     NAMESPACE = "namespace"
     MODEL = "content-model"
@@ -45,19 +45,19 @@ class ExclusionReason(StrEnum):
 
 @dataclass(frozen=True)
 class PageCriteria:
-    """An operator's criteria for one wiki, ready to be applied.
+    """An operator's compiled criteria for one wiki.
 
     Attributes:
         namespaces: numbers.
-        inside: plain names of categories: a page must be in one of them; None: in none.
-        outside: plain names of categories that a page must not be in.
-        using: titles of templates: a page must use one of them; None: none.
-        not_using: titles of templates that a page must not use.
-        saying: entries of `wiki.settings`: a page's item must say one of them; None: none.
-        not_saying: entries of which a page's item must say none.
-        titles: of pages that are not observed.
-        item_api: where items are asked for; empty: where the wiki says.
-        listed: the names of the categories that a page must be in, as the wiki has them; without any,
+        inside: plain names of categories, one of which is required; None: none required.
+        outside: plain names of categories that exclude a page.
+        using: titles of templates, one of which is required; None: none required.
+        not_using: titles of templates that exclude a page.
+        saying: entries of `wiki.settings`, one of which the page's item must match; None: none required.
+        not_saying: entries that exclude a page when its item matches.
+        titles: of excluded pages.
+        item_api: the repository's API; empty: the one that the wiki names.
+        listed: the names of the required categories, as the wiki has them; without any,
             the titles of the templates.
     """
 
@@ -74,20 +74,20 @@ class PageCriteria:
 
     @property
     def is_classed(self) -> bool:
-        """Whether categories and templates of a page must be known."""
+        """Return True if categories and templates of a page are needed."""
         is_including = self.inside is not None or self.using is not None
         return is_including or bool(self.outside) or bool(self.not_using)
 
     @property
     def items_at(self) -> str | None:
-        """Where items are to be asked for, empty: where the wiki says; None: nothing need be known."""
+        """Return the repository's API, empty: the one that the wiki names; None: items are not needed."""
         return self.item_api if self.saying is not None or self.not_saying else None
 
     def refusal(self, page: WikiPage, *, is_known: bool = False) -> ExclusionReason | None:
-        """Why the page is not observed; None: it is.
+        """Return the reason for not observing the page; None: it is observed.
 
-        What decides and is not known refuses: nothing is archived that nobody wanted. A page that is
-        known already and has left the categories stays while another inclusion criterion holds (W27).
+        A deciding property that is unknown excludes the page, so that nothing unwanted is archived. A known
+        page that has left the categories stays while another inclusion criterion holds (W27).
         """
         if page.namespace not in self.namespaces:
             return ExclusionReason.NAMESPACE
@@ -133,13 +133,13 @@ def compile_criteria(
     inside: frozenset[str] | None = None,
     outside: frozenset[str] = frozenset(),
 ) -> PageCriteria:
-    """The criteria that the settings say.
+    """Compile the criteria in the settings.
 
     Args:
         settings: the operator's.
-        facts: the wiki's names of namespaces.
-        inside: all categories that are named or below these; None: none is named.
-        outside: the same of those that exclude.
+        facts: for the wiki's namespace names.
+        inside: all configured categories and those below; None: none configured.
+        outside: the same for exclusions.
     """
     using = _template_titles(settings.templates, facts)
     return PageCriteria(
@@ -157,7 +157,7 @@ def compile_criteria(
 
 
 def plain_name(title: str) -> str:
-    """The title as it is compared, its namespace kept.
+    """Return the title's comparison form, with its namespace.
 
     >>> plain_name(" main_page "), plain_name("talk:x")
     ('Main page', 'Talk:x')
@@ -167,7 +167,7 @@ def plain_name(title: str) -> str:
 
 
 def category_name(title: str, facts: SiteFacts) -> str:
-    """The category's name without the namespace, if that stands before it, under whatever name.
+    """Return the category's name without its namespace prefix, in any of the namespace's names.
 
     >>> from wiki.api.models import WikiNamespace
     >>> spaces = {14: WikiNamespace(14, "Kategorie", "Category")}
@@ -179,7 +179,7 @@ def category_name(title: str, facts: SiteFacts) -> str:
 
 
 def after_colon(title: str) -> str:
-    """A page's name without its namespace, when the title is known to have one.
+    """Return a page's name without its namespace, for a title known to have one.
 
     >>> after_colon("Kategorie:foo: bar")
     'foo: bar'
@@ -223,14 +223,14 @@ TREES_MIN_AGE = timedelta(seconds=30)  # between two readings, however often a c
 
 @dataclass(frozen=True)
 class CategoryTrees:
-    """The categories at one moment.
+    """Category trees at one time.
 
     Attributes:
-        inside: names of all that include a page, as the wiki has them; None: none was named.
-        outside: the same of all that exclude one.
-        named: what the operator named, for which these were read.
-        read_at: when.
-        is_whole: the tree was not too large to be read.
+        inside: names of all including categories, as the wiki has them; None: none configured.
+        outside: the same for excluding ones.
+        named: the configured categories for which these were read.
+        read_at: time of reading.
+        is_whole: the tree was within the size limit.
     """
 
     inside: frozenset[str] | None
@@ -241,14 +241,14 @@ class CategoryTrees:
 
 
 def named_categories(settings: FeedSettings) -> tuple[object, ...]:
-    """What of the settings decides on the trees."""
+    """Return the settings that determine the trees."""
     return (settings.categories, settings.not_categories, settings.category_depth)
 
 
 def are_trees_due(
     trees: CategoryTrees | None, settings: FeedSettings, *, now: datetime, is_changed: bool
 ) -> bool:
-    """Whether the trees are to be read anew."""
+    """Return True if the trees must be read again."""
     if trees is None or trees.named != named_categories(settings):
         return True
     if not settings.categories and not settings.not_categories:
@@ -260,10 +260,10 @@ def are_trees_due(
 async def read_trees(
     source: WikiSource, settings: FeedSettings, facts: SiteFacts, *, now: datetime
 ) -> CategoryTrees:
-    """The trees as they are now.
+    """Read the current trees.
 
     Raises:
-        WeboidError: the wiki could not be asked; what was known stays.
+        WeboidError: the wiki is unavailable; the known trees stay.
     """
     inside, is_whole = frozenset[str](), True
     outside, is_other_whole = frozenset[str](), True
@@ -283,7 +283,7 @@ async def read_trees(
 
 
 def category_title(name: str, facts: SiteFacts) -> str:
-    """The category of that name, as the wiki's API takes it."""
+    """Return the full title of a category for the wiki's API."""
     space = facts.namespaces.get(CATEGORIES)
     return f"{space.name if space and space.name else 'Category'}:{name}"
 
@@ -291,7 +291,7 @@ def category_title(name: str, facts: SiteFacts) -> str:
 async def categories_below(
     source: WikiSource, roots: Iterable[str], settings: FeedSettings, facts: SiteFacts
 ) -> tuple[frozenset[str], bool]:
-    """All categories down to the depth, each once whatever circles there are; and whether that is all."""
+    """Return all categories down to the depth limit, and whether the tree is complete; cycles are safe."""
     level = {category_name(each, facts) for each in roots}
     found = set(level)
     for _ in range(max(settings.category_depth, 0)):
@@ -326,16 +326,16 @@ _TITLE_LIMIT = 1_024
 
 @dataclass(frozen=True, slots=True)
 class ListTask:
-    """A list of pages that are to be read.
+    """List of pages to be read.
 
     Attributes:
         kind: ``template``, ``category`` or ``namespace``.
-        title: whose users or members; a namespace's number.
-        began: seconds since 1970, when it changed.
-        due: when to go on.
-        resume: where in the list.
-        step: how often the list was gone through.
-        found: pages of this round.
+        title: of the template or category; a namespace's number.
+        began: time of the change, in seconds since 1970.
+        due: time of the next part.
+        resume: position in the list.
+        step: number of completed passes.
+        found: pages of this pass.
     """
 
     kind: str
@@ -348,7 +348,7 @@ class ListTask:
 
 
 def read_tasks(text: str) -> tuple[ListTask, ...]:
-    """The tasks in a cursor; those that cannot be read are left to the sweep."""
+    """Parse the tasks in a cursor; invalid ones are left to the sweep."""
     try:
         return tuple(ListTask(**each) for each in json.loads(text or "[]"))
     except (ValueError, TypeError):
@@ -356,14 +356,14 @@ def read_tasks(text: str) -> tuple[ListTask, ...]:
 
 
 def tasks_text(tasks: Iterable[ListTask]) -> str:
-    """The tasks as a cursor."""
+    """Format the tasks as a cursor."""
     return json.dumps([asdict(task) for task in tasks])
 
 
 def begin_tasks(
     tasks: Iterable[ListTask], templates: Iterable[str], categories: Iterable[str], *, now: datetime
 ) -> tuple[ListTask, ...]:
-    """The tasks and those that changes bring; one that changes again begins anew."""
+    """Add tasks for changed templates and categories; a repeated change restarts its task."""
     moment = int(now.timestamp())
     found = {(task.kind, task.title): task for task in tasks}
     for title in templates:
@@ -380,7 +380,7 @@ def begin_tasks(
 def add_ordered_tasks(
     tasks: Iterable[ListTask], lists: Iterable[tuple[str, str]], *, now: datetime
 ) -> tuple[ListTask, ...]:
-    """Return the tasks and one for each of the lists that somebody wants read now, by kind and title."""
+    """Add a task for each list that was requested, by kind and title."""
     moment = int(now.timestamp())
     found = {(task.kind, task.title): task for task in tasks}
     for kind, title in lists:
@@ -389,7 +389,7 @@ def add_ordered_tasks(
 
 
 def next_task(tasks: Iterable[ListTask], *, now: datetime) -> ListTask | None:
-    """The task that has been due longest."""
+    """Return the task that has been due longest."""
     due = [task for task in tasks if task.due <= now.timestamp()]
     return min(due, key=lambda task: (task.due, task.kind, task.title), default=None)
 
@@ -397,13 +397,13 @@ def next_task(tasks: Iterable[ListTask], *, now: datetime) -> ListTask | None:
 def advance_task(
     tasks: Iterable[ListTask], task: ListTask, resume: str, more: int
 ) -> tuple[ListTask, ...]:
-    """The tasks after a part of one's list was gone through.
+    """Return the tasks after a part of one list was read.
 
     Args:
         tasks: all.
-        task: that one.
-        resume: where its list goes on; empty: it is at its end.
-        more: how many pages that part had.
+        task: the one that advanced.
+        resume: next position in its list; empty: at its end.
+        more: number of pages in that part.
     """
     others = [each for each in tasks if (each.kind, each.title) != (task.kind, task.title)]
     found = task.found + more

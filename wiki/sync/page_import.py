@@ -1,11 +1,10 @@
 """Import of pages into the registry: reading, links, citations, citation dates.
 
-One transaction takes all of a batch, or nothing. So a process that is killed at any moment loses
-nothing: the next one asks from the cursor on, and finds what is written already as it is.
+A batch is written in one transaction. A process that is killed loses nothing: the next one resumes at the
+cursor, and repeated writes change nothing.
 
-The registry knows the day on which a page was first seen with a link. For a page that had its links
-before anybody looked that says nothing, so its history is asked: only when somebody needs the day, since
-that takes a few questions for each link.
+The registry stores the day on which a link was first seen on a page. For links older than the first
+import the page's history is queried instead: only on demand, since it takes a few requests per link.
 """
 
 import asyncio
@@ -79,14 +78,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class PageBatch:
-    """What the wiki told of pages.
+    """Pages as read from the wiki.
 
     Attributes:
-        pages: those that are there.
-        missing: numbers of those that are not.
-        citations: of the pages, by their numbers; of pages without there are none to be known.
-        asked: all numbers that were asked for.
-        missing_targets: links to pages of the farm that are not there (W50).
+        pages: existing pages.
+        missing: ids of missing pages.
+        citations: by page id; without an entry, the citations are unknown.
+        asked: all requested ids.
+        missing_targets: links to missing pages of the farm (W50).
     """
 
     pages: tuple[WikiPage, ...] = ()
@@ -98,14 +97,14 @@ class PageBatch:
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """What becomes of the links that are found.
+    """Options for importing links.
 
     Attributes:
-        criteria: which pages are observed.
-        interwikis: where interwiki links lead (W49).
-        priority: who waits for the links; None: they are watched, not archived.
-        grace: how long they must stand there before they are archived.
-        is_first: all links are new to the archive, those that the registry had already among them.
+        criteria: of observed pages.
+        interwikis: targets of interwiki prefixes (W49).
+        priority: of archiving; None: links are watched, not archived.
+        grace: minimum age of a link before archiving.
+        is_first: queue all links for archiving, including those already in the registry.
     """
 
     criteria: PageCriteria
@@ -117,15 +116,15 @@ class ImportOptions:
 
 @dataclass(frozen=True)
 class ImportResult:
-    """What was written.
+    """Counts of an import.
 
     Attributes:
-        pages: that are observed and were put.
-        links: that they have.
-        added: links that are new or back.
-        gone: links that are no more.
-        dropped: pages that are no more.
-        refused: pages that are there and not observed, by the reason.
+        pages: observed pages written.
+        links: on them.
+        added: new or returned links.
+        gone: removed links.
+        dropped: removed pages.
+        refused: existing pages that are not observed, by reason.
     """
 
     pages: int = 0
@@ -136,7 +135,7 @@ class ImportResult:
     refused: Mapping[ExclusionReason, int] = field(default_factory=dict)
 
     def plus(self, other: "ImportResult") -> "ImportResult":
-        """Both together."""
+        """Return the sum of both."""
         kinds = self.refused.keys() | other.refused.keys()
         return ImportResult(
             self.pages + other.pages,
@@ -149,15 +148,15 @@ class ImportResult:
 
 
 class PageImporter:
-    """Writes what one wiki's feeder reads. From one thread at a time.
+    """Writer of one wiki's pages; used from one thread at a time.
 
     Attributes:
-        wiki_id: whose.
+        wiki_id: the registry's id.
         store: the registry.
     """
 
     def __init__(self, store: RegistryStore, wiki_id: int, *, holder: str, rules: RuleBook) -> None:
-        """Take the registry, the wiki, and the holder of its lease (`links.registry.sync_state`)."""
+        """Store the registry, the wiki, and the holder of its lease (`links.registry.sync_state`)."""
         self.store = store
         self.wiki_id = wiki_id
         self._holder = holder
@@ -171,16 +170,16 @@ class PageImporter:
         now: datetime,
         cursors: Mapping[str, str],
     ) -> ImportResult:
-        """Write all that was read, and how far the feeds have come with it.
+        """Write a batch of pages and the feed cursors in one transaction.
 
         Args:
             read: the pages.
-            order: what becomes of them.
-            now: the moment.
-            cursors: of the feeds that came further, by their kinds.
+            order: options.
+            now: current time.
+            cursors: of the feeds that advanced, by kind.
 
         Raises:
-            FeedHeldError: another process feeds the wiki by now; nothing was written.
+            FeedHeldError: another process has taken over the wiki; nothing was written.
             TransientError: the database does not answer; nothing was written.
         """
         with self.store.writing() as connection:
@@ -193,7 +192,7 @@ class PageImporter:
     def note(
         self, cursors: Mapping[str, str], *, now: datetime, stale: Collection[int] = ()
     ) -> None:
-        """Write how far feeds have come, and which pages are to be read because of it.
+        """Write feed cursors, and the pages that must be read because of them.
 
         Raises:
             as `write`.
@@ -296,10 +295,10 @@ class PageImporter:
         )
 
     def _release(self, connection: Connection, released: Sequence[WikiPage], now: datetime) -> None:
-        """Let go of pages that do not meet the criteria: they keep their rows for months (W37).
+        """Release pages that no longer meet the criteria; their rows are kept for months (W37).
 
-        Their links stay known, and watched, so that a short absence costs nothing; what waits to be
-        archived is held back until the page is observed again.
+        Their links stay known and watched, so that a short absence costs nothing; pending archive requests
+        are suspended until the page is observed again.
         """
         known = find_pages(connection, self.wiki_id, [page.page_id for page in released])
         if not known:
@@ -315,12 +314,13 @@ class PageImporter:
 def _split_observed(
     pages: Iterable[WikiPage], criteria: PageCriteria, known: Collection[int]
 ) -> tuple[list[WikiPage], list[tuple[WikiPage, ExclusionReason]]]:
-    """The pages that are observed, and the others with the reason; odd ones are in neither.
+    """Split pages into observed ones, and others with the reason; malformed ones are dropped.
 
     Args:
         pages: as the wiki has them.
-        criteria: which are observed.
-        known: those that the registry has. One that has become a redirect is put: its links are gone.
+        criteria: of observed pages.
+        known: pages in the registry. One that has become a redirect is written, so that its links are
+            removed.
     """
     observed: dict[int, WikiPage] = {}
     refused = []
@@ -342,7 +342,7 @@ def _split_observed(
 
 
 def page_urls(page: WikiPage, interwikis: InterwikiMap) -> list[str]:
-    """The page's external links and interwiki links as URLs (W49), each once, not too many."""
+    """Return the page's external and interwiki links as unique URLs (W49), up to a limit."""
     urls = list(dict.fromkeys([*page.links, *interwikis.urls(page.interwiki_links)]))
     if len(urls) > LINKS_LIMIT:
         log.warning("page %s: of %s links %s are kept", page.page_id, len(urls), LINKS_LIMIT)
@@ -366,7 +366,7 @@ def _put_page(
 def _rows_with_links(
     connection: Connection, rows: Sequence[CitationRow], numbers: Sequence[int]
 ) -> list[CitationRow]:
-    """Those of the rows whose pages have the link: wikitext may hold URLs that are none there."""
+    """Return the rows whose pages have the link; wikitext may contain URLs that render as text."""
     has = set(current_links(connection, numbers)) if rows else set()
     return [row for row in rows if row.link in has]
 
@@ -390,7 +390,7 @@ Cite = Callable[[str], Sequence[Citation]]
 
 
 def no_citations(_text: str) -> Sequence[Citation]:
-    """No citations: for whoever wants links alone."""
+    """Return no citations, for imports of links only."""
     return ()
 
 
@@ -403,10 +403,9 @@ async def read_page_batch(
     is_classed: bool = False,
     items_at: str | None = None,
 ) -> PageBatch:
-    """What the wiki tells of pages, of at most `PAGES_AT_ONCE` ids or titles.
+    """Read pages from the wiki, at most `PAGES_AT_ONCE` ids or titles.
 
-    What is too large to be read at once is read page by page; a page that alone is too large is passed
-    over, and read again with the next sweep.
+    An oversized batch is read page by page; an oversized page is skipped until the next sweep.
 
     Args:
         source: the wiki.
@@ -414,10 +413,10 @@ async def read_page_batch(
         ids: of pages.
         titles: instead of ids.
         is_classed: with categories and templates.
-        items_at: as in `Source.pages`.
+        items_at: as in `WikiSource.pages`.
 
     Raises:
-        WeboidError: the wiki, or the repository of its items, could not be asked.
+        WeboidError: the wiki, or the repository of its items, is unavailable.
     """
     try:
         pages = await source.pages(ids, titles, is_classed=is_classed, items_at=items_at)
@@ -435,7 +434,7 @@ async def read_page_batch(
 
 
 def join_batches(parts: Iterable[PageBatch]) -> PageBatch:
-    """All of what was read, together."""
+    """Merge batches into one."""
     found = list(parts)
     citations: dict[int, Sequence[Citation]] = {}
     for each in found:
@@ -451,14 +450,14 @@ def join_batches(parts: Iterable[PageBatch]) -> PageBatch:
 
 
 def split_ids(values: Iterable[int], size: int = PAGES_AT_ONCE) -> Iterator[list[int]]:
-    """The numbers in lists that one question may have."""
+    """Split ids into batches of one request."""
     rest = iter(values)
     while part := list(islice(rest, size)):
         yield part
 
 
 def split_titles(values: Iterable[str], size: int = PAGES_AT_ONCE) -> Iterator[list[str]]:
-    """The titles in lists that one question may have."""
+    """Split titles into batches of one request."""
     rest = iter(values)
     while part := list(islice(rest, size)):
         yield part
@@ -486,7 +485,7 @@ def _cite_pages(pages: Sequence[WikiPage], cite: Cite) -> dict[int, Sequence[Cit
 
 
 class CitedDaySource(StrEnum):
-    """How the day is known."""
+    """Source of a citation date."""
 
     WRITTEN = "access-date"
     REVISION = "revision"
@@ -495,7 +494,7 @@ class CitedDaySource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CitedDay:
-    """The day on which a link was cited (a number of `links.check_history`), and how it is known."""
+    """Day on which a link was cited (a number of `links.check_history`), and its source."""
 
     day: int
     how: CitedDaySource
@@ -504,16 +503,16 @@ class CitedDay:
 async def find_cited_day(
     api: WikiApi, store: RegistryStore, link: LinkRef, page_id: int
 ) -> CitedDay | None:
-    """When the link was cited; None when the page never had it.
+    """Find the day on which the link was cited; None when the page never had it.
 
     Args:
         api: the wiki's.
         store: the registry.
-        link: by the registry's numbers.
-        page_id: the wiki's number for the page.
+        link: by the registry's ids.
+        page_id: the wiki's page id.
 
     Raises:
-        WeboidError: the wiki or the registry cannot be asked.
+        WeboidError: the wiki or the registry is unavailable.
     """
     found = await asyncio.to_thread(_registered_day, store, link)
     if found is None or found[0].how is CitedDaySource.WRITTEN:

@@ -1,7 +1,7 @@
 """Registration of a wiki in the registry: its name, farm and namespaces.
 
-A small wiki's operator need not know what a farm is: a wiki whose host no farm calls its own gets one
-of its own, named after the host.
+A wiki whose host matches no farm gets a farm of its own, named after the host, so that operators of
+single wikis need not configure farms.
 """
 
 import re
@@ -39,14 +39,14 @@ _FARM_OTHERS = re.compile(r"[^A-Za-z0-9_.-]+", re.ASCII)
 
 @dataclass(frozen=True)
 class WikiRegistration:
-    """What is to be known of a wiki.
+    """Registration data of a wiki.
 
     Attributes:
         address: of its API.
-        facts: what it says of itself.
-        name: ``dbname@farm`` or ``dbname``; empty: its own, in the farm that is found.
-        farm: empty: the one that calls the wiki's host its own, or a new one.
-        feed: by the names of `wiki.settings.FeedSettings`; what is None stays.
+        facts: its site information.
+        name: ``dbname@farm`` or ``dbname``; empty: its own dbname, in the matching farm.
+        farm: empty: the one that matches the wiki's host, or a new one.
+        feed: by the names of `wiki.settings.FeedSettings`; None keeps a value.
     """
 
     address: str
@@ -57,11 +57,11 @@ class WikiRegistration:
 
 
 def put_wiki(connection: Connection, wanted: WikiRegistration, *, day: int) -> Wiki:
-    """Add the wiki, with its farm when that is new, or change what is known of it.
+    """Add the wiki, with a new farm if needed, or update it.
 
     Raises:
         InputError: another wiki has its name, or it has another name.
-        ConfigError: a setting cannot be used.
+        ConfigError: a setting is invalid.
     """
     host = host_of(wanted.facts.server)
     known = find_registered(all_wikis(connection), wanted)
@@ -88,10 +88,10 @@ def put_wiki(connection: Connection, wanted: WikiRegistration, *, day: int) -> W
 
 
 def find_registered(wikis: Iterable[Wiki], wanted: WikiRegistration) -> Wiki | None:
-    """The wiki that has this address already, whatever its database is called by now; or is named.
+    """Find the registered wiki with this address (even under another dbname) or name.
 
     Raises:
-        InputError: that name is none, or the wiki is known under another one: its pages would be
+        InputError: the name is invalid, or the wiki is registered under another one: its pages would be
             observed twice.
     """
     given = list(wikis)
@@ -111,10 +111,10 @@ def find_registered(wikis: Iterable[Wiki], wanted: WikiRegistration) -> Wiki | N
 
 
 def name_for(wanted: WikiRegistration, farms: Iterable[WikiFarm]) -> WikiName:
-    """The name of a wiki that is new.
+    """Return the name of a new wiki.
 
     Raises:
-        InputError: it is none.
+        InputError: it is invalid.
     """
     dbname, at, farm = (wanted.name or wanted.facts.dbname).partition("@")
     host = host_of(wanted.facts.server)
@@ -123,7 +123,7 @@ def name_for(wanted: WikiRegistration, farms: Iterable[WikiFarm]) -> WikiName:
 
 
 def farm_for(host: str, farms: Iterable[WikiFarm]) -> str:
-    r"""The farm that calls the host its own; else a name for one of the host's own.
+    r"""Return the farm that matches the host; else a new name derived from the host.
 
     >>> farm_for("de.wikipedia.org", [Farm(1, "WMF", "", r"\.wikipedia\.org$")])
     'WMF'
@@ -143,7 +143,7 @@ def farm_for(host: str, farms: Iterable[WikiFarm]) -> str:
 
 
 def host_pattern(host: str) -> str:
-    r"""An expression (RE2) that is found in that host alone.
+    r"""Return a regular expression (RE2) that matches only this host.
 
     >>> host_pattern("wiki.example.org")
     '^wiki\\.example\\.org$'
@@ -152,12 +152,12 @@ def host_pattern(host: str) -> str:
 
 
 def comparable_address(url: str) -> str:
-    """The address as two of one API are compared: http and https are one."""
+    """Return the API address in its comparison form, equal for http and https."""
     return url.partition("://")[2].rstrip("/")
 
 
 def namespace_ids(words: Iterable[str], known: Mapping[int, WikiNamespace]) -> tuple[int, ...]:
-    """The namespaces that are named, by their numbers, or by names in the wiki's language or English.
+    """Resolve namespaces given by number, or by name in the wiki's language or English.
 
     Raises:
         InputError: the wiki has none of that name; the text lists those it has.
@@ -183,12 +183,12 @@ def namespace_ids(words: Iterable[str], known: Mapping[int, WikiNamespace]) -> t
 
 
 def normalized_name(name: str) -> str:
-    """A namespace's name as two are compared."""
+    """Normalize a namespace's name for comparison."""
     return " ".join(name.replace("_", " ").split()).casefold().rstrip(":")
 
 
 def check_feed(feed: FeedSettings) -> None:
-    """See that what is said of the reading goes together.
+    """Check that the feed settings are consistent.
 
     Raises:
         ConfigError: an account without its password: it would never log in.

@@ -1,10 +1,10 @@
 """Full sweep over a wiki's pages: cursor, execution in parts, dry run.
 
-A sweep goes through lists: the namespaces, or the categories or templates when these choose the pages. Then, in its
-rest, it looks at the pages that the registry has and no list did: they are gone, or not observed. Its
-cursor is a text that survives restarts and changed settings: a list that is no more is passed by.
+A sweep reads lists: the namespaces, or the categories or templates when these select the pages. Its last
+stage, the rest, reads registered pages that were in no list: they are deleted or no longer observed.
+The cursor is text that survives restarts and changed settings: removed lists are skipped.
 
-Nothing is written, so no lease is needed, and it may run beside a watch.
+The dry run (`survey_wiki`) writes nothing, needs no lease, and may run in parallel with a watcher.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ TEMPLATE = "template"
 
 @dataclass(frozen=True, slots=True, order=True)
 class SweepList:
-    """A list of pages: those of a namespace, in a category, or using a template."""
+    """List of pages: of a namespace, in a category, or using a template."""
 
     kind: str
     name: str
@@ -56,18 +56,18 @@ class SweepList:
 
 @dataclass(frozen=True, slots=True)
 class SweepCursor:
-    """A sweep's cursor.
+    """Cursor of a sweep.
 
     Attributes:
-        round: 1 is the first sweep of the wiki, which is its import.
+        round: 1 is the first sweep of the wiki, its import.
         began: seconds since 1970.
         began_day: a number of `links.check_history`.
-        kind: of the list that is gone through; `REST`, `DONE`.
+        kind: of the current list; `REST`, `DONE`.
         name: of that list.
-        resume: where it goes on.
-        pages: that were looked at.
-        links: that were found.
-        after: in the rest, the registry's number of the last page.
+        resume: position in that list.
+        pages: read so far.
+        links: found so far.
+        after: in the rest, the registry's id of the last page.
     """
 
     round: int
@@ -82,21 +82,21 @@ class SweepCursor:
 
     @property
     def is_first(self) -> bool:
-        """Whether the archive has seen nothing of the wiki before."""
+        """Return True for the wiki's initial import."""
         return self.round == 1
 
     @property
     def is_done(self) -> bool:
-        """Whether it is over."""
+        """Return True if the sweep is complete."""
         return self.kind == DONE
 
     def text(self) -> str:
-        """As the registry keeps it."""
+        """Return the cursor in its stored form."""
         return json.dumps(asdict(self))
 
     @classmethod
     def parse(cls, text: str) -> "SweepCursor | None":
-        """The sweep in that text; None when there is none."""
+        """Parse a stored cursor; None without one."""
         try:
             return cls(**json.loads(text))
         except (ValueError, TypeError):
@@ -104,7 +104,7 @@ class SweepCursor:
 
 
 def is_sweep_due(sweep: SweepCursor | None, *, now: datetime, days: float) -> bool:
-    """Whether a new sweep is to begin: there was none, or the last began so long ago."""
+    """Return True if a new sweep must start: none yet, or the last started `days` ago."""
     if sweep is None:
         return True
     if not sweep.is_done:
@@ -113,7 +113,7 @@ def is_sweep_due(sweep: SweepCursor | None, *, now: datetime, days: float) -> bo
 
 
 def late_warning(sweep: SweepCursor | None, *, now: datetime) -> str:
-    """Return what is to be said of a sweep that takes over four weeks; empty when it does not (W38)."""
+    """Return a warning about a sweep that takes over four weeks; empty otherwise (W38)."""
     if sweep is None or sweep.is_done:
         return ""
     days = (now - datetime.fromtimestamp(sweep.began, UTC)).days
@@ -126,14 +126,14 @@ def late_warning(sweep: SweepCursor | None, *, now: datetime) -> str:
 
 
 def begin_sweep(last: SweepCursor | None, *, now: datetime, day: int) -> SweepCursor:
-    """A new sweep; the first is the first until it was once done."""
+    """Create a new sweep; it counts as the first until one was completed."""
     is_first = last is None or (last.is_first and not last.is_done)
     number = 1 if last is None or is_first else last.round + 1
     return SweepCursor(number, int(now.timestamp()), day)
 
 
 def sweep_lists(criteria: PageCriteria, facts: SiteFacts) -> list[SweepList]:
-    """The lists that have all pages which may be observed."""
+    """Return the lists that contain all pages which may be observed."""
     if criteria.inside is not None:
         return sorted(SweepList(CATEGORY, category_title(name, facts)) for name in criteria.listed)
     if criteria.using is not None:
@@ -142,9 +142,9 @@ def sweep_lists(criteria: PageCriteria, facts: SiteFacts) -> list[SweepList]:
 
 
 def current_list(sweep: SweepCursor, lists: Sequence[SweepList]) -> tuple[SweepList, str] | None:
-    """The list that the sweep is at, and where in it; None: the rest.
+    """Return the sweep's current list and the position in it; None: the rest.
 
-    Settings may have changed since: then it goes on with the next list that there is.
+    If changed settings removed the list, the next one is returned.
     """
     if sweep.kind in (REST, DONE):
         return None
@@ -161,7 +161,7 @@ def current_list(sweep: SweepCursor, lists: Sequence[SweepList]) -> tuple[SweepL
 def after_part(
     sweep: SweepCursor, at: SweepList, resume: str, lists: Sequence[SweepList]
 ) -> SweepCursor:
-    """The sweep when a part of the list was written, which goes on at `resume`; empty: at its end."""
+    """Return the sweep after a part of the list was written; `resume` is empty at the list's end."""
     if resume:
         return replace(sweep, kind=at.kind, name=at.name, resume=resume)
     place = _place(at)
@@ -180,20 +180,20 @@ log = logging.getLogger(__name__)
 
 
 class OfferCallback(Protocol):
-    """`wiki.sync.archive_queue.HandOver.offer_again`."""
+    """Callback type of `wiki.sync.archive_queue.HandOver.offer_again`."""
 
     async def __call__(
         self, page_ids: Sequence[int], *, now: datetime, own: Collection[str] = ()
     ) -> int:
-        """Want again those links of the pages that have no good copy."""
+        """Queue the pages' links without a good copy again."""
         ...
 
 
 class PageSweeper:
-    """Sweeps one wiki; it remembers the part of a list that it is at."""
+    """Sweeper of one wiki; keeps the current part of a list in memory."""
 
     def __init__(self, desk: FeedContext, offer_again: OfferCallback) -> None:
-        """Take the wiki's desk, and who wants again what has no good copy."""
+        """Store the wiki's context, and the callback for links without a good copy."""
         self._desk = desk
         self._offer_again = offer_again
         self._at: tuple[SweepList, str] | None = None
@@ -203,12 +203,12 @@ class PageSweeper:
         self._gone_through = ImportResult()  # since the cursor was written
 
     def sweep(self) -> SweepCursor | None:
-        """The sweep as it stands, what is not yet noted included."""
+        """Return the current sweep, including unsaved progress."""
         sweep = SweepCursor.parse(self._desk.cursor(SWEEP))
         return sweep and self._counted(sweep)
 
     async def begin(self) -> SweepCursor:
-        """A new sweep now; one that is at work goes on."""
+        """Start a new sweep; a running one continues."""
         there = SweepCursor.parse(self._desk.cursor(SWEEP))
         if there is not None and not there.is_done:
             return there
@@ -218,10 +218,10 @@ class PageSweeper:
         return begun
 
     async def go_on(self) -> ImportResult:
-        """Sweep a part, when a sweep is at work or due.
+        """Sweep a part, when a sweep is running or due.
 
         Raises:
-            WeboidError: the wiki or the registry cannot be asked; that part comes again.
+            WeboidError: the wiki or the registry is unavailable; the part is repeated later.
         """
         desk = self._desk
         sweep = SweepCursor.parse(desk.cursor(SWEEP))
@@ -278,7 +278,7 @@ class PageSweeper:
         return outcome
 
     async def _rest(self, sweep: SweepCursor) -> ImportResult:
-        """Look at pages that no list had: gone, or not observed any more (W27, W37)."""
+        """Read registered pages that were in no list: deleted, or no longer observed (W27, W37)."""
         rows = await asyncio.to_thread(self._untouched, sweep)
         outcome = ImportResult()
         if rows:
@@ -310,10 +310,10 @@ class PageSweeper:
 
 
 async def list_part(source: WikiSource, at: SweepList, resume: str) -> ListingPart:
-    """A part of one of the lists that a sweep goes through.
+    """Read a part of one of a sweep's lists.
 
     Raises:
-        WeboidError: the wiki cannot be asked.
+        WeboidError: the wiki is unavailable.
     """
     if at.kind == NAMESPACE:
         return await source.listed(int(at.name), resume)
@@ -324,7 +324,7 @@ async def list_part(source: WikiSource, at: SweepList, resume: str) -> ListingPa
 
 @dataclass(frozen=True)
 class SurveyRules:
-    """What decides on pages and links."""
+    """Rules for pages and links in a dry run."""
 
     criteria: PageCriteria
     facts: SiteFacts
@@ -333,13 +333,13 @@ class SurveyRules:
 
 @dataclass
 class SweepSurvey:
-    """What was found so far.
+    """Counts of a dry run so far.
 
     Attributes:
-        expected: how many pages there are, about.
+        expected: approximate number of pages.
         pages: that would be observed.
-        links: on them, by what they are to the registry.
-        refused: pages that would not be, by the reason.
+        links: on them, by their state in the registry.
+        refused: pages that would not be observed, by reason.
     """
 
     expected: int = 0
@@ -349,18 +349,18 @@ class SweepSurvey:
 
     @property
     def looked_at(self) -> int:
-        """How many pages were read."""
+        """Return the number of pages read."""
         return self.pages + sum(self.refused.values())
 
 
 async def survey_wiki(
     wiki: Wiki, source: WikiSource, store: RegistryStore, clock: Clock
 ) -> AsyncIterator[SweepSurvey]:
-    """Read all pages that a sweep would; what was found, again and again while it grows.
+    """Read all pages of a sweep without writing; yield the counts repeatedly.
 
     Raises:
-        ConfigError: the wiki's settings cannot be used.
-        WeboidError: the wiki or the registry cannot be asked.
+        ConfigError: the wiki's settings are invalid.
+        WeboidError: the wiki or the registry is unavailable.
     """
     settings = parse_settings(wiki.settings).feed
     facts = await source.facts()

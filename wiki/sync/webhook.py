@@ -1,19 +1,19 @@
 """Webhook for change notifications and stored-level requests: signatures, HTTP, UDP.
 
-It listens at one port, for two kinds of ringing:
+One port serves both transports:
 
-- UDP: MediaWiki's own ``$wgRCFeeds`` in JSON, a datagram for each change. Anybody can send one, so all
-  that it does is let the wiki be asked a little earlier.
-- HTTP: ``POST /changes`` names pages, also those that a template has changed; ``POST /level`` asks for
-  a level of playback for a link, in the name of a wiki's user, ``POST /stored-level`` for how much of
-  it is recorded; ``POST /test`` does nothing. With the
-  changes come the levels that the wiki's LocalSettings.php sets for all copies. All are
-  signed: ``X-Weboid-Signature: t=UNIXSECONDS,n=NONCE,v2=HEX``, HEX = HMAC-SHA256(secret, lines), the
-  lines being "v2", T, NONCE, METHOD, PATH and the SHA-256 of the body in hexadecimal digits.
+- UDP: MediaWiki's ``$wgRCFeeds`` in JSON, a datagram per change. Datagrams are unauthenticated, so they
+  only trigger an earlier poll of the wiki.
+- HTTP: ``POST /changes`` names pages, also those affected by a template, with the levels that the wiki's
+  LocalSettings.php sets for all copies; ``POST /level`` requests a level of playback for a link in the
+  name of a wiki's user, ``POST /stored-level`` a level of what is recorded; ``POST /test`` has no
+  effect. All are signed: ``X-Weboid-Signature: t=UNIXSECONDS,n=NONCE,v2=HEX``,
+  HEX = HMAC-SHA256(secret, lines), the lines being "v2", T, NONCE, METHOD, PATH and the SHA-256 of the
+  body in hexadecimal digits.
 
-Each wiki has a secret of its own, which signs for that wiki alone. Nothing that rings is believed to say
-what is on a page. Requests and datagrams are bounded in length, number and age; a signature counts once,
-also after a restart. A connection serves one request, whose head must come soon (`net.http_server`).
+Each wiki has its own secret, which is valid for that wiki only. Notifications never supply page content.
+Requests and datagrams are limited in length, number and age; a signature is accepted once, also after a
+restart. A connection serves one request, whose head has a short timeout (`net.http_server`).
 """
 
 import asyncio
@@ -66,16 +66,16 @@ log = logging.getLogger(__name__)
 
 
 class RefusedRequestError(InputError):
-    """The request is not signed as it must be, or the user may not set that level for that link."""
+    """Refusal of a request: invalid signature, or the user may not set that level for that link."""
 
 
 @dataclass(frozen=True, slots=True)
 class LevelRequest:
-    """A user asks for a level of a link.
+    """Request of a user for a level of a link.
 
     Attributes:
-        level: of playback, or of what is recorded; None: what was said before is taken back.
-        is_stored: it is about what is recorded.
+        level: of playback, or of what is recorded; None: withdraw the earlier request.
+        is_stored: it concerns what is recorded.
     """
 
     wiki: WikiName
@@ -91,8 +91,8 @@ class WikiLevelsRequest:
     """Levels that a wiki's LocalSettings.php sets for all copies.
 
     Attributes:
-        shown: the level of playback; None: it says nothing, what it said before is taken back.
-        stored: how much is recorded of what its pages cite; likewise.
+        shown: the level of playback; None: not set, an earlier value is withdrawn.
+        stored: level of what is recorded for links of its pages; likewise.
     """
 
     wiki: WikiName
@@ -112,15 +112,15 @@ UseSignature = Callable[[bytes, datetime], Awaitable[bool]]
 
 @dataclass(frozen=True)
 class WebhookOptions:
-    """What the bell does.
+    """Callbacks and secrets of the webhook.
 
     Attributes:
-        ring: rings for a wiki; False: nobody watches it.
-        secrets: what signatures are made with, by the wiki that each signs for; `ANY_WIKI`: the only one
-            that is watched. Empty: only datagrams ring.
+        ring: notifies a wiki's feed; returns False when the wiki is not watched.
+        secrets: signing secrets, by wiki; `ANY_WIKI`: valid for the only watched wiki. Empty: only
+            datagrams are accepted.
         clock: for the age of signatures.
-        use_signature: notes which signatures were used.
-        watched: the wikis that are watched, for the secret of `ANY_WIKI`.
+        use_signature: records used signatures.
+        watched: returns the watched wikis, for the secret of `ANY_WIKI`.
         set_level: None: levels cannot be set here.
         set_wiki_levels: likewise.
     """
@@ -134,17 +134,17 @@ class WebhookOptions:
     set_wiki_levels: SetWikiLevels | None = None
 
     def may_sign(self, owner: str, wiki: WikiName) -> bool:
-        """Return whether the secret of `owner` signs for the wiki."""
+        """Return True if the secret of `owner` is valid for the wiki."""
         if owner != ANY_WIKI:
             return owner == str(wiki)
         return str(wiki) not in self.secrets and self.watched() <= {str(wiki)}
 
 
 def check_secret(text: str) -> bytes:
-    """The secret in a file's text.
+    """Validate the secret in a file's text.
 
     Raises:
-        InputError: it is too short, or far too long.
+        InputError: it is too short or too long.
     """
     text = text.strip()
     if not SECRET_LEAST_CHARS <= len(text) <= SECRET_MOST_CHARS:
@@ -158,7 +158,7 @@ def check_secret(text: str) -> bytes:
 def sign_request(
     secret: bytes, body: bytes, *, at: int, nonce: str, path: str, method: str = "POST"
 ) -> str:
-    """Return the header that signs a request at that moment (seconds since 1970)."""
+    """Return the signature header of a request at that time (seconds since 1970)."""
     digest = hashlib.sha256(body).hexdigest()
     return f"t={at},n={nonce},v2={_mac(secret, digest, at, nonce, method, path)}"
 
@@ -166,7 +166,7 @@ def sign_request(
 def find_signer(
     secrets: Mapping[str, bytes], header: str, body: bytes, *, now: float, path: str
 ) -> str | None:
-    """Return whose secret signed the POST, within `AGE_LIMIT_S` of now; None: nobody's did."""
+    """Return the owner of the secret that signed the POST within `AGE_LIMIT_S` of now; None without one."""
     found = _SIGNATURE.fullmatch(header)
     if found is None or abs(now - int(found["at"])) > AGE_LIMIT_S:
         return None
@@ -184,7 +184,7 @@ def _mac(secret: bytes, digest: str, at: int, nonce: str, method: str, path: str
 
 
 def parse_datagram(datagram: bytes) -> str:
-    """The database of the wiki that a datagram tells of; empty: of none.
+    """Return the wiki's database named in a datagram; empty without one.
 
     >>> parse_datagram(b'{"id": 7, "type": "edit", "title": "Foo", "wiki": "dewiki"}')
     'dewiki'
@@ -198,10 +198,10 @@ def parse_datagram(datagram: bytes) -> str:
 
 
 def parse_changes(document: Any) -> tuple[WikiName, tuple[int, ...]]:
-    """The wiki and the pages that ``POST /changes`` tells of.
+    """Return the wiki and the page ids of ``POST /changes``.
 
     Raises:
-        InputError: it tells of none.
+        InputError: they are missing or invalid.
     """
     if not isinstance(document, dict) or not isinstance(document.get("wiki"), str):
         raise InputError("wiki is missing: the name of the wiki, such as dewiki@WMF.")
@@ -220,10 +220,10 @@ def _page_id(given: Any) -> int:
 
 
 def parse_level(document: Any) -> LevelRequest:
-    """What ``POST /level`` asks for.
+    """Parse the body of ``POST /level``.
 
     Raises:
-        InputError: something is missing or of another kind.
+        InputError: a field is missing or of the wrong type.
     """
     if not isinstance(document, dict):
         raise InputError("An object is needed.")
@@ -239,10 +239,10 @@ def parse_level(document: Any) -> LevelRequest:
 
 
 def parse_wiki_levels(document: Any, wiki: WikiName) -> WikiLevelsRequest | None:
-    """Return what ``POST /changes`` says of the wiki's levels; None when it says nothing of them.
+    """Return the wiki's levels in ``POST /changes``; None when it contains none.
 
     Raises:
-        InputError: they are no texts.
+        InputError: they are not strings.
     """
     levels = document.get("wiki_levels")
     if levels is None:
@@ -257,7 +257,7 @@ def parse_wiki_levels(document: Any, wiki: WikiName) -> WikiLevelsRequest | None
 
 
 def create_app(ringing: WebhookOptions) -> Starlette:
-    """The bell's side of HTTP."""
+    """Create the HTTP application of the webhook."""
     webhook = _WebhookRoutes(ringing)
     return Starlette(
         routes=[
@@ -273,13 +273,13 @@ def create_app(ringing: WebhookOptions) -> Starlette:
 
 
 class _WebhookRoutes:
-    """Takes signed requests."""
+    """Handlers of signed requests."""
 
     def __init__(self, ringing: WebhookOptions) -> None:
         self._ringing = ringing
 
     async def changes(self, request: Request) -> Response:
-        """Let pages be read at once."""
+        """Notify the feed of changed pages."""
         owner, document = await self._signed(request)
         wiki, ids = parse_changes(document)
         self._check_signer(owner, wiki)
@@ -291,7 +291,7 @@ class _WebhookRoutes:
         return Response(status_code=204, headers=_CLOSE)
 
     async def _set_wiki_levels(self, document: Any, wiki: WikiName) -> str:
-        """Set what the wiki's LocalSettings.php says; return why it does not hold, empty when it does."""
+        """Set the levels of the wiki's LocalSettings.php; return the reason for a refusal, else ""."""
         if self._ringing.set_wiki_levels is None:
             return ""
         try:
@@ -304,7 +304,7 @@ class _WebhookRoutes:
         return ""
 
     async def level(self, request: Request) -> Response:
-        """Set a level, of the kind that the path says."""
+        """Set a level, of the kind given by the path."""
         owner, document = await self._signed(request)
         asked = replace(parse_level(document), is_stored=request.url.path == _STORED_LEVEL)
         self._check_signer(owner, asked.wiki)
@@ -314,7 +314,7 @@ class _WebhookRoutes:
         return JSONResponse({"url": asked.url, "level": held}, headers=_CLOSE)
 
     async def test(self, request: Request) -> Response:
-        """Answer as `changes` would, and do nothing."""
+        """Answer as `changes` would, without effect."""
         owner, document = await self._signed(request)
         wiki, _ = parse_changes(document)
         self._check_signer(owner, wiki)
@@ -323,7 +323,7 @@ class _WebhookRoutes:
         return Response(status_code=204, headers=_CLOSE)
 
     async def _signed(self, request: Request) -> tuple[str, Any]:
-        """Return whose secret signed the request, and its document."""
+        """Return the owner of the signing secret, and the request's document."""
         body = await _body(request)
         header = request.headers.get("x-weboid-signature", "")
         now = self._ringing.clock.now().timestamp()
@@ -351,13 +351,13 @@ class _WebhookRoutes:
 async def serve_webhook(
     host: str, port: int, ringing: WebhookOptions
 ) -> AsyncIterator[tuple[str, int]]:
-    """A bell at that address until the end of the block; port 0 takes a free one.
+    """Serve the webhook at that address until the end of the block; port 0 chooses a free one.
 
     Yields:
         Host and port.
 
     Raises:
-        UnavailableError: nothing can listen there.
+        UnavailableError: the address cannot be bound.
     """
     listener, datagrams = _sockets(host, port)
     loop = asyncio.get_running_loop()
@@ -375,7 +375,7 @@ async def serve_webhook(
 
 
 def _unsigned_reason(header: str, now: float) -> str:
-    """Return why a request is not taken as signed."""
+    """Return the reason for rejecting a request's signature."""
     if _OLD_SIGNATURE.match(header):
         return "The signature has the form of an older release: update the wiki's extension."
     found = _SIGNATURE.fullmatch(header)
@@ -398,7 +398,7 @@ class _DatagramProtocol(asyncio.DatagramProtocol):
 
 
 def _sockets(host: str, port: int) -> tuple[socket.socket, socket.socket]:
-    """A listener for HTTP and one for datagrams, at the same port."""
+    """Open a TCP listener and a UDP socket at the same port."""
     listener = open_listener(host, port)
     try:
         datagrams = socket.socket(listener.family, socket.SOCK_DGRAM)
@@ -428,7 +428,7 @@ async def _body(request: Request) -> bytes:
 def _with_error_responses(
     handler: Callable[[Request], Awaitable[Response]],
 ) -> Callable[[Request], Awaitable[Response]]:
-    """The handler with our errors as answers."""
+    """Convert errors of a handler to responses."""
 
     async def handle(request: Request) -> Response:
         try:

@@ -1,15 +1,15 @@
 """Feed of one wiki: rounds that follow changes, sweep, and hand links over.
 
-A change says where to look, never what is there. A page that was just saved is looked at twice: at once,
-and after `SETTLING_DELAY`, because a wiki writes its table of links a moment after it notes the change. The list
-of second looks is kept in the registry, as a feed: whoever begins anew has it.
+Changes only name pages to read. A page that was just saved is read twice: at once, and after
+`SETTLING_DELAY`, because a wiki updates its link table a moment after it lists the change. Pending second
+reads are stored in the registry, as a feed, and survive restarts.
 
     feed = WikiFeed(wiki, source, shared)
-    while …: done = await feed.round(is_rung=…)       # a bounded piece of work
+    while …: done = await feed.round(is_rung=…)       # a bounded amount of work
 
-A round does first what somebody waits for: changes, pages that were asked for, links that are due; then
-what spreads from templates and categories; then a part of the sweep. All is written with the cursor
-that tells of it (`wiki.sync.page_import`), so a round may end anywhere. One round at a time.
+A round first does urgent work: changes, requested pages, due links; then pages affected by templates and
+categories; then a part of the sweep. Everything is written together with its cursor
+(`wiki.sync.page_import`), so a round may be interrupted anywhere. One round at a time.
 """
 
 import asyncio
@@ -53,13 +53,13 @@ SETTLING_LIMIT = 10_000
 
 @dataclass(frozen=True)
 class ChangedPages:
-    """Where to look.
+    """Pages to read because of changes.
 
     Attributes:
-        ids: pages by their numbers.
-        titles: pages by their names: under which nothing need be.
-        templates: whose users have other links now, perhaps.
-        has_categories: the tree of categories may have changed.
+        ids: page ids.
+        titles: page titles, which need not exist.
+        templates: changed templates, whose pages may have other links now.
+        has_categories: the category trees may have changed.
     """
 
     ids: frozenset[int] = frozenset()
@@ -68,14 +68,14 @@ class ChangedPages:
     has_categories: bool = False
 
     def __bool__(self) -> bool:
-        """Whether there is anywhere to look."""
+        """Return True if there is anything to read."""
         return bool(self.ids or self.titles or self.templates or self.has_categories)
 
 
 def pages_changed(changes: Iterable[PageChange], namespaces: frozenset[int]) -> ChangedPages:
-    """Where these changes say to look; pages outside of the namespaces are passed over.
+    """Return the pages to read for these changes; pages outside of the namespaces are skipped.
 
-    A page that is moved out of them is looked at: its old name was within.
+    A page that is moved out of them is read: its old name was within.
     """
     ids: set[int] = set()
     titles: set[str] = set()
@@ -101,12 +101,12 @@ def pages_changed(changes: Iterable[PageChange], namespaces: frozenset[int]) -> 
 
 
 def young_changes(changes: Iterable[PageChange], *, now: datetime) -> list[PageChange]:
-    """Those of the changes whose links the wiki may not have noted yet, by the wiki's own clock."""
+    """Return the changes whose links the wiki may not have stored yet, by the wiki's clock."""
     return [change for change in changes if now - change.moment < YOUNG_AGE]
 
 
 def read_settling(text: str) -> dict[int, int]:
-    """Pages that are to be looked at once more, and when (seconds since 1970); the cursor's form."""
+    """Parse the cursor of second reads: page id to due time (seconds since 1970)."""
     try:
         found = json.loads(text or "{}")
         return {int(page): int(due) for page, due in found.items()}
@@ -115,21 +115,21 @@ def read_settling(text: str) -> dict[int, int]:
 
 
 def settling_text(settling: Mapping[int, int]) -> str:
-    """The list as a cursor."""
+    """Format the list as a cursor."""
     return json.dumps({str(page): due for page, due in settling.items()})
 
 
 def with_settling(
     settling: Mapping[int, int], page_ids: Iterable[int], *, now: datetime
 ) -> dict[int, int]:
-    """The list with these pages; what is looked at again in any case waits no longer for that."""
+    """Add these pages to the list; pages read again anyway are removed from it."""
     due = int((now + SETTLING_DELAY).timestamp())
     found = {**settling, **dict.fromkeys(page_ids, due)}
     return dict(list(found.items())[-SETTLING_LIMIT:])
 
 
 def settled_pages(settling: Mapping[int, int], *, now: datetime) -> list[int]:
-    """The pages whose second look is due."""
+    """Return the pages whose second read is due."""
     return [page for page, due in settling.items() if due <= now.timestamp()]
 
 
@@ -142,13 +142,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class FollowResult:
-    """What following did.
+    """Result of following changes.
 
     Attributes:
-        changes: entries of the wiki's list that were dealt with.
-        pages: what was written.
-        is_gap: the wiki had forgotten changes, so a sweep was begun.
-        is_more: there are more at once.
+        changes: processed entries of the wiki's list.
+        pages: counts of what was written.
+        is_gap: changes were lost, so a sweep was started.
+        is_more: more changes are available now.
     """
 
     changes: int = 0
@@ -158,10 +158,10 @@ class FollowResult:
 
 
 async def follow_changes(desk: FeedContext, hinted: Collection[int] = ()) -> FollowResult:
-    """Deal with the changes since the cursor, and with pages that somebody says have changed.
+    """Process the changes since the cursor, and pages named in notifications.
 
     Raises:
-        WeboidError: the wiki or the registry cannot be asked; what was not written comes again.
+        WeboidError: the wiki or the registry is unavailable; unwritten changes are repeated.
     """
     count, outcome, is_gap = 0, ImportResult(), False
     for _ in range(BATCHES):
@@ -176,7 +176,7 @@ async def follow_changes(desk: FeedContext, hinted: Collection[int] = ()) -> Fol
 
 
 async def read_settling_pages(desk: FeedContext) -> ImportResult:
-    """Look once more at pages that were saved a moment ago: their links may have come only now."""
+    """Read recently saved pages a second time: their links may have been stored only now."""
     settling = read_settling(desk.cursor(SETTLING))
     due = settled_pages(settling, now=desk.now())[: 4 * PAGES_AT_ONCE]
     outcome = ImportResult()
@@ -189,10 +189,10 @@ async def read_settling_pages(desk: FeedContext) -> ImportResult:
 
 
 async def read_stale_pages(desk: FeedContext) -> tuple[ImportResult, bool]:
-    """Read pages that are marked: somebody asked for them (W34), or a template of theirs changed.
+    """Read marked pages: on request (W34), or after a template change.
 
     Returns:
-        What was written, and whether there may be more.
+        Counts of what was written, and whether there may be more.
     """
     rows = await asyncio.to_thread(_stale, desk)
     outcome = ImportResult()
@@ -202,10 +202,10 @@ async def read_stale_pages(desk: FeedContext) -> tuple[ImportResult, bool]:
 
 
 async def read_requested_pages(desk: FeedContext) -> tuple[ImportResult, bool]:
-    """Read pages that somebody asked for and that are not observed; adopt those that should be (W10, W34).
+    """Read requested pages that are not observed; adopt those that should be (W10, W34).
 
     Returns:
-        What was written, and whether there may be more.
+        Counts of what was written, and whether there may be more.
     """
     rows = await asyncio.to_thread(_requested_pages, desk)
     outcome, pages = ImportResult(), list[WikiPage]()
@@ -221,10 +221,10 @@ async def read_requested_pages(desk: FeedContext) -> tuple[ImportResult, bool]:
 
 
 async def read_list_tasks(desk: FeedContext) -> tuple[ImportResult, bool]:
-    """Go on with the lists of pages that templates and categories bring.
+    """Continue the page lists of changed templates and categories.
 
     Returns:
-        What was written, and whether more is due.
+        Counts of what was written, and whether more is due.
     """
     outcome = ImportResult()
     for _ in range(TASKS):
@@ -256,7 +256,7 @@ async def read_list_tasks(desk: FeedContext) -> tuple[ImportResult, bool]:
 async def _take(
     desk: FeedContext, batch: ChangeBatch, hinted: Collection[int], *, has_gap: bool
 ) -> ImportResult:
-    """Look where the changes of a batch say, and write its cursor with the last of it."""
+    """Read the pages of a batch of changes, and write its cursor with the last of them."""
     now, namespaces = desk.now(), desk.criteria().namespaces
     looks = pages_changed(batch.changes, namespaces)
     recent = pages_changed(young_changes(batch.changes, now=batch.now), namespaces)
@@ -289,7 +289,7 @@ async def _take(
 
 
 def _places(desk: FeedContext, looks: ChangedPages) -> tuple[set[int], frozenset[str]]:
-    """Pages by their numbers and by their names; whoever bore a name is looked at, too."""
+    """Return page ids and titles to read; registered pages with such a title are included."""
     with desk.store.snapshot() as reader:
         named = find_titled(reader, desk.wiki.id, looks.titles)
     return {*looks.ids, *(row.page_id for row in named)}, looks.titles
@@ -303,7 +303,7 @@ def _requested_pages(desk: FeedContext) -> list[RequestedPage]:
 def _finish_requested(
     desk: FeedContext, rows: Sequence[RequestedPage], pages: Sequence[WikiPage]
 ) -> None:
-    """Note that the pages were read, with the links of those that are not observed."""
+    """Mark requested pages as read, with the links of those that are not observed."""
     by_id = {page.page_id: page for page in pages}
     by_title = {page.title: page for page in pages}
     keys: dict[RequestedPage, list[bytes]] = {}
@@ -339,14 +339,14 @@ SECOND_READS = 200  # pages in one round
 
 @dataclass(frozen=True)
 class FeedRound:
-    """What a round did.
+    """Result of a round.
 
     Attributes:
-        followed: changes that were dealt with.
-        pages: what was written of pages that changed, were asked for, or use what changed.
-        handed: what became of links that were due.
-        swept: what was written of pages that were swept.
-        sweep: the sweep as it stands; None: there is none yet.
+        followed: processed changes.
+        pages: counts of changed, requested and affected pages.
+        handed: counts of due links.
+        swept: counts of swept pages.
+        sweep: the current sweep; None: none yet.
         is_busy: there is more to do at once.
     """
 
@@ -359,15 +359,15 @@ class FeedRound:
 
 
 class WikiFeed:
-    """The feeder of one wiki.
+    """Feed of one wiki.
 
     Attributes:
-        desk: its books and facts.
-        sweeper: its sweeps.
+        desk: its context.
+        sweeper: its sweeper.
     """
 
     def __init__(self, wiki: Wiki, source: WikiSource, shared: SyncServices) -> None:
-        """Take the wiki, who asks it, and what feeders share."""
+        """Store the wiki, its source and the shared services."""
         self.desk = FeedContext(wiki, source, shared)
         self._spam_lists = SpamListFetcher(self.desk)
         self._hand_over = HandOver(shared.store, wiki.id, wiki.name, shared.archive, shared.rules)
@@ -378,27 +378,27 @@ class WikiFeed:
 
     @property
     def wiki(self) -> Wiki:
-        """The wiki as the registry has it."""
+        """Return the registry's row of the wiki."""
         return self.desk.wiki
 
     def hint(self, page_ids: Iterable[int]) -> None:
-        """Look at these pages with the next poll: somebody says that they changed."""
+        """Read these pages with the next poll, because of a notification."""
         for page_id in page_ids:
             if len(self._hints) < HINTS_LIMIT:
                 self._hints.add(page_id)
 
     async def round(self, *, is_rung: bool = False, sweeps: bool = True) -> FeedRound:
-        """A bounded piece of work.
+        """Do a bounded amount of work.
 
         Args:
-            is_rung: the wiki is asked for changes although it was a moment ago.
-            sweeps: a sweep that is due or at work goes on.
+            is_rung: poll for changes even if the last poll was recent.
+            sweeps: continue a due or running sweep.
 
         Raises:
             FeedHeldError: another process feeds the wiki.
-            ConfigError: the settings cannot be used.
-            WikiRenamedError: there is another wiki than before.
-            WeboidError: the wiki or the registry cannot be asked. What was not written comes again.
+            ConfigError: the settings are invalid.
+            WikiRenamedError: another wiki is at this address.
+            WeboidError: the wiki or the registry is unavailable; unwritten work is repeated.
         """
         await self.desk.refresh()
         await self._spam_lists.refresh()
@@ -420,9 +420,9 @@ class WikiFeed:
         )
 
     async def rest_s(self) -> float:
-        """How long there is nothing to do, unless somebody rings: seconds.
+        """Return the time in seconds until there is work, without notifications.
 
-        Never so long that the lease would end, nor because the clock was put back.
+        Always shorter than the lease, even after the clock was set back.
         """
         now = self.desk.now()
         poll = timedelta(seconds=max(self.desk.feed.poll_s, 1.0))
@@ -453,7 +453,7 @@ class WikiFeed:
         return followed
 
     async def _hand_on(self) -> tuple[HandOverResult, bool]:
-        """Hand on what is due; what had to wait is looked at once more before."""
+        """Hand over due links; delayed ones are read once more before."""
         if not self.desk.feed.archive:
             return HandOverResult(), False
         now = self.desk.now()

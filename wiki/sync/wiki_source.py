@@ -1,12 +1,12 @@
 """Source of a wiki's pages for the sync, through its API; missing pages of its farm.
 
-`ApiSource` (`wiki.sync.wiki_source`) asks the action API. Whoever asks twice with the same token is
-told of the same place, so a token may be kept for weeks.
+`ApiSource` queries the action API. Continuation tokens stay valid: the same token returns the same
+position, so it may be stored for weeks.
 
-Links to the farm's own wikis are not watched. When a page is read, the wikis that they lead to are asked
-whether the pages are there; those that are not become hints of the page that links to them, until it is read
-again. Asked about are a page's external links and its interwiki links to wikis of the farm that the registry
-knows, as plain addresses of pages (`link_wikis.pages_url`), at most `TARGETS_LIMIT` of one reading.
+Links to the farm's own wikis are not watched. When a page is read, the target wikis are queried for
+missing pages, which become hints of the linking page until it is read again. Queried are a page's
+external links and its interwiki links to registered wikis of the farm, as plain page addresses
+(`link_wikis.pages_url`), at most `TARGETS_LIMIT` per read.
 """
 
 import logging
@@ -42,21 +42,21 @@ class ListingPage:
 
 @dataclass(frozen=True)
 class ListingPart:
-    """A part of a list of pages; `resume` says where it goes on, and is empty at its end."""
+    """Part of a list of pages; `resume` is the next position, empty at the end."""
 
     pages: tuple[ListingPage, ...]
     resume: str = ""
 
 
 class WikiSource(Protocol):
-    """A wiki. All may raise what `wiki.api.errors` has."""
+    """Interface to a wiki. All methods may raise the errors of `wiki.api.errors`."""
 
     async def facts(self) -> SiteFacts:
-        """The wiki as it describes itself now."""
+        """Fetch the wiki's current site information."""
         ...
 
     async def changes(self, cursor: str) -> ChangeBatch:
-        """What changed since that cursor was told; without one, a cursor for now."""
+        """Return the changes since that cursor; without one, a cursor for now."""
         ...
 
     async def pages(
@@ -67,23 +67,23 @@ class WikiSource(Protocol):
         is_classed: bool = False,
         items_at: str | None = None,
     ) -> Sequence[WikiPage]:
-        """Pages as they are now, with links and text; those that are not there as missing.
+        """Return current pages with links and text; missing ones are marked as missing.
 
         Args:
             ids: up to `PAGES_AT_ONCE`.
             titles: instead of ids; redirects are not followed.
             is_classed: with categories and templates.
-            items_at: with what the pages' Wikidata items say, by the repository whose api.php that is;
-                empty: the wiki says where it is. None: without.
+            items_at: with the statements of the pages' Wikidata items, from the repository with this
+                api.php; empty: the one that the wiki names. None: without.
         """
         ...
 
     async def texts(self, titles: Sequence[str], address: str = "") -> Mapping[str, str | None]:
-        """The texts of pages of the wiki, or of the one whose api.php is at that address; None: no page."""
+        """Return page texts of the wiki, or of the one whose api.php is at that address; None: no page."""
         ...
 
     async def missing(self, titles: Sequence[str], address: str = "") -> frozenset[str]:
-        """Those of the titles that have no page, as they were given.
+        """Return those of the titles that have no page, as given.
 
         Args:
             titles: any number of them.
@@ -92,21 +92,21 @@ class WikiSource(Protocol):
         ...
 
     async def size(self, namespaces: Collection[int]) -> int:
-        """How many pages these namespaces have, about; for people who wait."""
+        """Estimate the number of pages in these namespaces, for progress display."""
         ...
 
     async def listed(self, namespace: int, start: str = "") -> ListingPart:
-        """Pages of a namespace by their titles, from that token or title on."""
+        """List pages of a namespace by title, from that token or title on."""
         ...
 
     async def using(self, title: str, resume: str = "") -> ListingPart:
-        """Pages that use a template."""
+        """List pages that use a template."""
         ...
 
     async def members(
         self, category: str, resume: str = "", *, are_categories: bool
     ) -> ListingPart:
-        """What is in a category itself: pages, or categories."""
+        """List direct members of a category: pages, or categories."""
         ...
 
 
@@ -114,19 +114,19 @@ _ITEM: Final = re.compile(r"Q[1-9][0-9]{0,9}")
 
 
 class ApiSource:
-    """A wiki by its API, which its opener closes, as that of its items."""
+    """Source that uses a wiki's API; API and item repository are closed by their owner."""
 
     def __init__(self, api: WikiApi, items: WikibaseRepository) -> None:
-        """Take the API, and who asks what Wikidata items say, and opens other wikis."""
+        """Store the API, and the repository client, which also opens other wikis."""
         self._api = api
         self._items = items
 
     async def facts(self) -> SiteFacts:
-        """The wiki as it describes itself now."""
+        """Fetch the wiki's current site information."""
         return await read_site_facts(self._api)
 
     async def changes(self, cursor: str) -> ChangeBatch:
-        """What changed since that cursor was told."""
+        """Return the changes since that cursor."""
         return await changes_since(self._api, cursor, most=500)
 
     async def pages(
@@ -137,7 +137,7 @@ class ApiSource:
         is_classed: bool = False,
         items_at: str | None = None,
     ) -> Sequence[WikiPage]:
-        """Pages as they are now, by their numbers or by their titles."""
+        """Return current pages, by id or by title."""
         pages = await read_pages(
             self._api,
             page_ids=sorted(ids),
@@ -150,7 +150,7 @@ class ApiSource:
         return pages if items_at is None else await self._with_statements(pages, items_at)
 
     async def _with_statements(self, pages: Sequence[WikiPage], said: str) -> list[WikiPage]:
-        """The pages with what their items say; what is no item's number is not asked for."""
+        """Add the statements of the pages' items; invalid item ids are skipped."""
         asked = {page.item for page in pages if page.item and _ITEM.fullmatch(page.item)}
         told = await self._items.statements(sorted(asked), said) if asked else {}
         return [
@@ -159,28 +159,28 @@ class ApiSource:
         ]
 
     async def texts(self, titles: Sequence[str], address: str = "") -> Mapping[str, str | None]:
-        """The texts of pages of the wiki, or of the one whose api.php is at that address."""
+        """Return page texts of the wiki, or of the one whose api.php is at that address."""
         if not address or address == self._api.address:
             return {title: await read_text(self._api, title) for title in titles}
         async with self._items.opened(address) as other:
             return {title: await read_text(other, title) for title in titles}
 
     async def missing(self, titles: Sequence[str], address: str = "") -> frozenset[str]:
-        """Those of the titles that have no page: of the wiki, or of the one at that address."""
+        """Return titles that have no page: in this wiki, or in the one at that address."""
         if not address or address == self._api.address:
             return await missing_titles(self._api, titles)
         async with self._items.opened(address) as other:
             return await missing_titles(other, titles)
 
     async def size(self, namespaces: Collection[int]) -> int:
-        """How many pages these namespaces have, about: articles, or all pages of the wiki."""
+        """Estimate the number of pages in these namespaces: articles, or all pages of the wiki."""
         told = await self._api.get(action="query", meta="siteinfo", siprop="statistics")
         found = query_result(told).get("statistics")
         counts = found if isinstance(found, dict) else {}
         return count_field(counts, "articles" if set(namespaces) <= {0} else "pages")
 
     async def listed(self, namespace: int, start: str = "") -> ListingPart:
-        """Pages of a namespace that are no redirects, by their titles."""
+        """List pages of a namespace that are no redirects, by title."""
         async for part in all_pages(self._api, namespace, start, with_redirects=False):
             pages = tuple(
                 ListingPage(each.page_id, each.title, each.namespace) for each in part.pages
@@ -189,14 +189,14 @@ class ApiSource:
         return ListingPart(())
 
     async def using(self, title: str, resume: str = "") -> ListingPart:
-        """Pages that use a template."""
+        """List pages that use a template."""
         params: dict[str, ParamValue] = {"eititle": title, "eilimit": "max"}
         return await self._list("embeddedin", "eicontinue", params, resume)
 
     async def members(
         self, category: str, resume: str = "", *, are_categories: bool
     ) -> ListingPart:
-        """What is in a category itself: pages, or categories."""
+        """List direct members of a category: pages, or categories."""
         params: dict[str, ParamValue] = {
             "cmtitle": category,
             "cmtype": "subcat" if are_categories else "page",
@@ -227,15 +227,15 @@ log = logging.getLogger(__name__)
 
 
 class FarmPages:
-    """Addresses of pages of a farm's wikis."""
+    """Mapping of page addresses to a farm's wikis."""
 
     def __init__(self, wikis: Iterable[Wiki], own: Wiki, own_pages_url: str) -> None:
-        """Take the farm's wikis.
+        """Index the farm's wikis.
 
         Args:
             wikis: of the farm.
-            own: the wiki whose pages are read; it is asked by its own API.
-            own_pages_url: of its pages, as it says itself.
+            own: the wiki whose pages are read; queried through its own API.
+            own_pages_url: its page URL pattern, as reported by the wiki.
         """
         found: dict[str, str] = {}
         for wiki in wikis:
@@ -247,7 +247,7 @@ class FarmPages:
         self._apis = sorted(found.items(), key=lambda item: len(item[0]), reverse=True)
 
     def target(self, url: str) -> tuple[str, str] | None:
-        """Return the api.php (empty: the own wiki's) and the title that the URL leads to; None for others."""
+        """Return (api.php, title) of the URL's target, with "" for the own wiki; None for other URLs."""
         if not self._apis:
             return None
         try:
@@ -271,9 +271,9 @@ class FarmPages:
 async def missing_targets(
     source: WikiSource, pages: Sequence[WikiPage], interwikis: InterwikiMap, farm: FarmPages
 ) -> frozenset[str]:
-    """Return those of the pages' links that lead to pages of the farm which are not there.
+    """Return the pages' links to missing pages of the farm.
 
-    Of a wiki that does not answer nothing is said.
+    Links to a wiki that does not answer are left out.
     """
     urls = dict.fromkeys(
         url for page in pages for url in (*interwikis.local_urls(page.interwiki_links), *page.links)
@@ -307,7 +307,7 @@ async def _missing(source: WikiSource, titles: Mapping[str, object], api: str) -
 
 
 def _prefix(pages_url: str) -> str:
-    """Return what the addresses of a wiki's pages begin with, without a scheme; empty: nobody can say."""
+    """Return the common prefix of a wiki's page addresses, without a scheme; empty: unknown."""
     start, mark, end = pages_url.partition("$1")
     if not mark or end:
         return ""

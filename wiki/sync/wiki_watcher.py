@@ -1,15 +1,15 @@
 """Watcher of several wikis in one process, woken by notifications and event streams.
 
-It rings for wikis that are watched, and names pages where it knows them (``page-links-change`` does,
-also those that a template has changed). What it tells is not needed: a feed goes on at its own cursor,
-so a stream that ends, lies or skips costs nothing but time.
+The event stream notifies the feeds of watched wikis, and names pages where it can
+(``page-links-change`` does, also for pages affected by a template). Each feed continues at its own
+cursor, so a stream that ends, is wrong or skips events only costs time.
 
-    async with hanging(host, port, Ringing(watch.ring, …)):
-        await watch.run(stop)
+    async with serve_webhook(host, port, WebhookOptions(watcher.ring, …)):
+        await watcher.run(stop)
 
-A wiki that is away, read-only, throttling, renamed or badly set up waits and is tried again; its trouble
-stands in the registry, and the other wikis go on. Nothing is lost meanwhile: each goes on at its cursor.
-A process that feeds a wiki already keeps it: then this one waits for that one to end.
+A wiki that is unavailable, read-only, throttling, renamed or misconfigured is retried later; the error is
+stored in the registry, and the other wikis continue. No changes are lost meanwhile, since each feed
+resumes at its cursor. A wiki that another process feeds is left to it until that process ends.
 """
 
 import asyncio
@@ -49,15 +49,15 @@ async def notify_from_stream(
     stop: asyncio.Event,
     timing: ApiTiming | None = None,
 ) -> None:
-    """Ring for what the stream tells, until `stop` is set.
+    """Notify feeds of the stream's events until `stop` is set.
 
     Args:
-        wire: to its server; its owner closes it.
+        wire: transport to its server; closed by its owner.
         url: of the stream.
-        ring: rings for a wiki.
-        watched: tells the databases of the wikis that are watched now.
-        stop: ends it.
-        timing: what passes the time between attempts.
+        ring: notifies a wiki's feed.
+        watched: returns the databases of the currently watched wikis.
+        stop: ends the function.
+        timing: sleep and jitter between attempts.
     """
     timing = timing or ApiTiming()
     hearing = asyncio.create_task(_notify_until_stopped(wire, url, ring, watched, timing))
@@ -94,7 +94,7 @@ async def _notify_until_stopped(
 
 
 class _WatchedDatabases(Collection[str]):
-    """The databases of the wikis that are watched at each moment."""
+    """Live set of the databases of watched wikis."""
 
     def __init__(self, watched: Callable[[], Collection[str]]) -> None:
         self._watched = watched
@@ -123,12 +123,12 @@ Opener = Callable[[Wiki], AbstractAsyncContextManager[WikiSource]]
 
 @dataclass(frozen=True)
 class WatcherReport:
-    """What a watcher tells.
+    """Report of a watcher about one wiki.
 
     Attributes:
-        wiki: of which.
-        done: what a round did; None: it failed.
-        trouble: why it failed; empty: it did not.
+        wiki: its name.
+        done: result of a round; None: it failed.
+        trouble: reason of the failure; empty without one.
     """
 
     wiki: WikiName
@@ -157,7 +157,7 @@ class _WikiSignal:
 
 
 class WikiWatcher:
-    """Watches wikis until it is told to stop. Belongs to one event loop."""
+    """Watcher of wikis, until it is stopped. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -168,14 +168,14 @@ class WikiWatcher:
         tell: OnReport = lambda _said: None,
         chance: random.Random | None = None,
     ) -> None:
-        """Take what feeders share and how wikis are opened.
+        """Store the shared services and the factory of sources.
 
         Args:
             shared: the registry, the archive, the clock.
             opener: opens a wiki's source.
-            names: which wikis; none: all that have an address, also those that are added later.
-            tell: told of each round that did something, and of troubles.
-            chance: spreads repetitions.
+            names: of the wikis; none: all that have an address, also those that are added later.
+            tell: callback for rounds with work done, and for errors.
+            chance: jitter of retries.
         """
         self._shared = shared
         self._open = opener
@@ -186,12 +186,12 @@ class WikiWatcher:
         self._wikis: dict[int, Wiki] = {}
 
     def ring(self, dbname: str, farm: str | None, pages: tuple[int, ...] = ()) -> bool:
-        """Let a wiki be asked at once; whether it is watched.
+        """Poll a wiki at once; return False if it is not watched.
 
         Args:
             dbname: the wiki's database.
             farm: its farm; None: every wiki of that name.
-            pages: pages that changed, by their numbers.
+            pages: ids of changed pages.
         """
         found = [
             number
@@ -207,14 +207,14 @@ class WikiWatcher:
         return frozenset(str(wiki.name) for wiki in self._wikis.values())
 
     def databases(self) -> frozenset[str]:
-        """Of the wikis that are watched now."""
+        """Return the databases of the wikis that are watched now."""
         return frozenset(wiki.name.dbname for wiki in self._wikis.values())
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Watch until `stop` is set; what was begun is written, or comes again.
+        """Watch until `stop` is set; interrupted work is repeated by the next run.
 
         Raises:
-            InputError: a wiki that was named is not known.
+            InputError: a named wiki is not registered.
             TransientError: the registry did not answer at the start.
         """
         tasks: dict[int, asyncio.Task[None]] = {}
@@ -242,7 +242,7 @@ class WikiWatcher:
             await asyncio.gather(*tasks.values(), return_exceptions=True)
 
     async def once(self, *, sweeps: bool = True) -> bool:
-        """Do all that there is to do now, wiki after wiki; whether none had trouble.
+        """Do all available work, wiki after wiki; return True if none failed.
 
         Raises:
             as `run`.
@@ -271,7 +271,7 @@ class WikiWatcher:
         return is_well
 
     async def _begin(self, tasks: dict[int, asyncio.Task[None]], stop: asyncio.Event) -> None:
-        """Begin to watch the wikis that are not watched yet."""
+        """Start to watch the wikis that are not watched yet."""
         for wiki in await asyncio.to_thread(select_wikis, self._shared.store, self._names):
             if wiki.id not in tasks:
                 self._bells[wiki.id] = _WikiSignal()
@@ -279,7 +279,7 @@ class WikiWatcher:
                 tasks[wiki.id] = asyncio.create_task(self._watch(wiki, stop))
 
     async def _watch(self, wiki: Wiki, stop: asyncio.Event) -> None:
-        """Watch one wiki, whatever happens."""
+        """Watch one wiki, with retries after any error."""
         failures = 0
         while not stop.is_set():
             try:
@@ -304,7 +304,7 @@ class WikiWatcher:
                 await self._wait(stop, failures, why)
 
     async def _rounds(self, feed: WikiFeed, stop: asyncio.Event) -> AsyncIterator[FeedRound]:
-        """Rounds of a wiki until it must be opened anew, or all is to stop."""
+        """Yield rounds of a wiki until it must be reopened or the watcher stops."""
         bell, opened = self._bells[feed.wiki.id], None
         bell.event.set()  # at first the wiki is asked at once
         while not stop.is_set():
@@ -325,7 +325,7 @@ class WikiWatcher:
                 await _wait_for_event(stop, LEAST_PAUSE_S)
 
     async def _note(self, wiki: Wiki, error: WeboidError) -> None:
-        """Tell people of a trouble."""
+        """Report an error of a wiki."""
         why = str(error)
         log.warning("%s: %s", wiki.name, why)
         self._tell(WatcherReport(wiki.name, trouble=why))
@@ -343,7 +343,7 @@ class WikiWatcher:
             log.warning("%s", error)
 
     async def _wait(self, stop: asyncio.Event, failures: int, error: WeboidError) -> None:
-        """Wait until it is worth trying again. A bell does not shorten that."""
+        """Wait before a retry. Notifications do not shorten the wait."""
         if isinstance(error, InputError):
             pause = TROUBLE_RETRY_S
         else:
@@ -355,7 +355,7 @@ class WikiWatcher:
 
 
 def _internal(wiki: Wiki, error: Exception) -> TransientError:
-    """Return what people are told of an internal error, whose traceback goes into the log."""
+    """Convert an internal error to a reportable one, and log its traceback."""
     log.error("%s: the round failed", wiki.name, exc_info=error)
     return TransientError(
         f"Internal error of Weboid ({type(error).__name__}); the log has its traceback. The wiki is asked "
@@ -372,19 +372,19 @@ async def sweep_wiki(
     progress: Callable[[FeedRound], None],
     sweeps: bool = True,
 ) -> FeedRound:
-    """Sweep a wiki until that is done, and follow its changes meanwhile; what the last round did.
+    """Run a sweep of a wiki to its end, following its changes meanwhile; return the last round.
 
     Args:
-        wiki: which.
+        wiki: to be swept.
         opener: opens its source.
         shared: the registry, the archive, the clock.
-        is_now: begin a sweep though none is due.
-        progress: told of each round.
-        sweeps: a sweep that is due or at work goes on; else only lists that were ordered are read.
+        is_now: start a sweep even if none is due.
+        progress: callback for each round.
+        sweeps: continue a due or running sweep; otherwise only requested lists are read.
 
     Raises:
-        FeedHeldError: another process feeds the wiki; `order_sweep` asks that one.
-        WeboidError: the wiki or the registry cannot be asked; the next run goes on.
+        FeedHeldError: another process feeds the wiki; `order_sweep` requests the sweep there.
+        WeboidError: the wiki or the registry is unavailable; the next run continues.
     """
     async with opener(wiki) as source:
         feed = WikiFeed(wiki, source, shared)
@@ -403,7 +403,7 @@ async def sweep_wiki(
 
 
 def order_sweep(store: RegistryStore, wiki: Wiki, *, now: datetime) -> bool:
-    """Let whoever feeds the wiki sweep it now; False when a sweep is at work already."""
+    """Request a sweep from the process that feeds the wiki; False when one is already running."""
     with store.writing() as connection:
         feed = feeds_of(connection, wiki.id).get(SWEEP)
         last = SweepCursor.parse(feed.cursor) if feed else None
@@ -415,10 +415,10 @@ def order_sweep(store: RegistryStore, wiki: Wiki, *, now: datetime) -> bool:
 
 
 def select_wikis(store: RegistryStore, names: Sequence[WikiName]) -> list[Wiki]:
-    """The wikis that are named, or all that have an address.
+    """Return the named wikis, or all that have an address.
 
     Raises:
-        InputError: one is not known, or nobody said where it is.
+        InputError: one is not registered, or has no address.
         TransientError: the registry does not answer.
     """
     with store.snapshot() as reader:
@@ -440,13 +440,13 @@ def _reload_wiki(store: RegistryStore, wiki: Wiki) -> Wiki:
 
 
 def _opening_settings(feed: WikiFeed) -> tuple[str, ...]:
-    """What decides how a wiki is opened."""
+    """Return the settings that determine how a wiki is opened."""
     said = feed.desk.feed
     return feed.wiki.url, said.account, said.password_file, said.basic_file
 
 
 async def _wait_for_event(event: asyncio.Event, limit_s: float) -> None:
-    """Wait for the event, but not for longer."""
+    """Wait for the event, at most `limit_s` seconds."""
     try:
         async with asyncio.timeout(limit_s):
             await event.wait()
