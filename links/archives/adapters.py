@@ -1,15 +1,15 @@
 """Lookup adapters: CDX servers, Memento TimeMaps and TimeGates, Wayback Machine.
 
-    wayback                                   availability, then its own addresses
+    wayback                                   availability API, then redirects of its own addresses
     wayback-cdx  arquivo                      captures by CDX, with their statuses
     archive-today  perma  loc  …              TimeMaps of that archive
-    time-travel                               the Memento project's service: many archives at once
+    time-travel                               the Memento project's aggregator
     timemap https://…/timemap/json/{url}      any aggregator or archive with TimeMaps
-    timegate https://…/timegate/{url}         one with a TimeGate alone
-    cdx https://…/cdx https://…/{ts}/{url}    pywb or another CDX server, and where its copies are
+    timegate https://…/timegate/{url}         an archive with only a TimeGate
+    cdx https://…/cdx https://…/{ts}/{url}    pywb or another CDX server, and its copy addresses
     weboid https://front.example https://copies.example
 
-Nobody is asked unless a setting names them.
+Only services named in the settings are queried.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -47,12 +47,12 @@ from links.archives.archive_urls import is_same_page, make_archive_url, recognis
 
 
 class CdxAdapter:
-    """A CDX server: the Internet Archive's, pywb's, arquivo.pt's, another Weboid's."""
+    """Adapter for a CDX server: Internet Archive, pywb, arquivo.pt or another Weboid."""
 
     def __init__(self, asker: ArchiveClient, name: str, endpoint: str, *, copies: str = "") -> None:
-        """Take who asks, the service, its CDX address, and where its copies are.
+        """Store the client, the service name, its CDX address and its copy addresses.
 
-        `copies` is an address with ``{ts}`` and ``{url}``; empty: the service is a known one.
+        `copies` is a template with ``{ts}`` and ``{url}``; empty for a known service.
         """
         self.name = name
         self._asker = asker
@@ -61,7 +61,7 @@ class CdxAdapter:
         self._held = AnswerFilter(name, (copies or endpoint,))
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
-        """Captures with a good status, of a long list those nearest to the moment."""
+        """Return captures with a good status; of a long list, those nearest to `at`."""
         pairs = {"url": url, "output": "json", "limit": "500"}
         if at is not None:
             pairs |= {"closest": timestamp14(at), "sort": "closest"}
@@ -109,19 +109,19 @@ KNOWN_TIMEMAPS: Final[Mapping[str, str]] = {
 
 
 class TimeMapAdapter:
-    """Any archive or aggregator with TimeMaps (RFC 7089), in link format or the aggregators' JSON."""
+    """Adapter for TimeMaps (RFC 7089) in link format or in the aggregators' JSON."""
 
     def __init__(
         self, asker: ArchiveClient, name: str, template: str, *, homes: Sequence[str] = ()
     ) -> None:
-        """Take who asks, the service, the address of a TimeMap with ``{url}`` in it, and where copies are."""
+        """Store the client, the service name, the TimeMap template with ``{url}`` and the copy addresses."""
         self.name = name
         self._asker = asker
         self._template = template
         self._held = AnswerFilter(name, (template, *homes))
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
-        """All copies that the TimeMap lists, or of a long one those around the moment."""
+        """Return all copies that the TimeMap lists; of a long one, those around `at`."""
         read = await self._read(self._template.replace("{url}", escape_for_path(url)), url)
         if read is None:
             return []
@@ -149,19 +149,19 @@ class TimeMapAdapter:
 
 
 class TimeGateAdapter:
-    """A TimeGate alone (RFC 7089, 4): the copy nearest to a moment."""
+    """Adapter for a TimeGate (RFC 7089, 4): the copy nearest to a time."""
 
     def __init__(
         self, asker: ArchiveClient, name: str, template: str, *, homes: Sequence[str] = ()
     ) -> None:
-        """Take who asks, the service, the TimeGate's address with ``{url}`` in it, and where copies are."""
+        """Store the client, the service name, the TimeGate template with ``{url}`` and the copy addresses."""
         self.name = name
         self._asker = asker
         self._template = template
         self._held = AnswerFilter(name, (template, *homes))
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
-        """The copy that it leads to."""
+        """Return the copy that the TimeGate redirects to."""
         headers = {} if at is None else {"Accept-Datetime": http_date(at)}
         address = self._template.replace("{url}", escape_for_path(url))
         reply = await self._asker.ask(
@@ -190,17 +190,17 @@ class TimeGateAdapter:
 
 
 class TimeTravelAdapter:
-    """Time Travel's JSON about one moment, as the Memento project's service gives it."""
+    """Adapter for the JSON API of the Memento project's Time Travel service."""
 
     def __init__(self, asker: ArchiveClient, name: str, template: str) -> None:
-        """Take who asks, the service, and the address with ``{ts}`` and ``{url}`` in it."""
+        """Store the client, the service name and the address template with ``{ts}`` and ``{url}``."""
         self.name = name
         self._asker = asker
         self._template = template
         self._held = AnswerFilter(name, (template,))
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
-        """The closest copy in each archive that it knows, and its neighbours."""
+        """Return the closest copy in each archive that the service covers, and its neighbours."""
         stamp = timestamp14(at) if at is not None else "29991231235959"
         address = self._template.replace("{ts}", stamp).replace("{url}", escape_for_path(url))
         reply = await self._asker.ask(self.name, ArchiveRequest(address, hops=3))
@@ -217,12 +217,12 @@ class TimeTravelAdapter:
 
 
 def http_date(at: datetime) -> str:
-    """The moment as HTTP writes it."""
+    """Format a time as an HTTP date."""
     return format_datetime(at.astimezone(UTC), usegmt=True)
 
 
 def _nearest(parts: Sequence[TimeMapSegment], at: datetime | None) -> Sequence[TimeMapSegment]:
-    """The parts of a long list that the moment may be in, or the last ones."""
+    """Return the TimeMap parts that may contain `at`, or the last ones."""
     if at is None or not any(part.begins for part in parts):
         return parts[-PARTS_READ:]
     stamp = timestamp14(at)
@@ -246,29 +246,29 @@ _GOOD: Final = (200, 203, 206)
 
 
 class AvailabilityAdapter:
-    """The Wayback Machine's availability, many URLs at once (version 2): before the moment, then after."""
+    """Adapter for the Wayback Machine's availability API, version 2: many URLs per request."""
 
     name = "wayback"
 
     def __init__(
         self, asker: ArchiveClient, address: str = "https://archive.org/wayback/available"
     ) -> None:
-        """Take who asks."""
+        """Store the client and the API address."""
         self._asker = asker
         self._address = address
         self._held = AnswerFilter(self.name, ("https://web.archive.org/",))
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
-        """The copy nearest before the moment; nearest after it when there is none."""
+        """Return the copy nearest before `at`, or nearest after it when there is none."""
         return (await self.find_many([(url, at)]))[url]
 
     async def find_many(
         self, asked: Sequence[tuple[str, datetime | None]]
     ) -> dict[str, list[ArchiveMemento]]:
-        """The same for many URLs.
+        """Return the result of `find` for many URLs.
 
         Raises:
-            ArchiveTroubleError: there is no answer.
+            ArchiveUnavailableError: there is no answer.
         """
         found: dict[str, list[ArchiveMemento]] = {url: [] for url, _ in asked}
         for start in range(0, len(asked), AT_ONCE):
@@ -316,21 +316,21 @@ class AvailabilityAdapter:
 
 
 class WaybackRedirectAdapter:
-    """The Wayback Machine by its own addresses: where ``/web/<url>`` leads (without following).
+    """Adapter that reads the redirect of the Wayback Machine's ``/web/<url>`` without following it.
 
-    For when the availability service says nothing of pages that are there.
+    Fallback for pages that the availability API omits although they are archived.
     """
 
     name = "wayback"
 
     def __init__(self, asker: ArchiveClient, origin: str = "https://web.archive.org") -> None:
-        """Take who asks."""
+        """Store the client and the origin."""
         self._asker = asker
         self._origin = origin
         self._held = AnswerFilter(self.name, ("https://web.archive.org/",))
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
-        """The copy that it leads to for the moment."""
+        """Return the copy that the redirect for `at` points to."""
         stamp = f"{timestamp14(at)}/" if at is not None else ""
         address = f"{self._origin}/web/{stamp}{escape_for_path(url)}"
         reply = await self._asker.ask(self.name, ArchiveRequest(address, is_head_enough=True))
@@ -356,18 +356,18 @@ _Made = Callable[[ArchiveClient], ArchiveAdapter]
 
 
 class FallbackAdapter:
-    """Several ways to ask one archive: the next when one finds nothing or gives no answer."""
+    """Adapter that tries several adapters of one archive until one finds a copy."""
 
     def __init__(self, adapters: Sequence[ArchiveAdapter]) -> None:
-        """Take the ways, the best first."""
+        """Store the adapters, in order of preference."""
         self.name = adapters[0].name
         self._adapters = tuple(adapters)
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
-        """What the first way finds that finds something.
+        """Return the first non-empty result.
 
         Raises:
-            ArchiveTroubleError: none found anything, and one of them gave no answer.
+            ArchiveUnavailableError: none found a copy, and at least one gave no answer.
         """
         trouble: ArchiveUnavailableError | None = None
         for adapter in self._adapters:
@@ -398,10 +398,10 @@ KNOWN_ADAPTERS: Final[Mapping[str, _Made]] = MappingProxyType(
 
 
 def adapters_of(names: Sequence[str], asker: ArchiveClient) -> list[ArchiveAdapter]:
-    """The adapters that the setting names, in its order.
+    """Build the adapters that the setting names, in its order.
 
     Raises:
-        ConfigError: it names one that there is not.
+        ConfigError: a name is unknown.
     """
     return [_adapter(" ".join(name.split()), asker) for name in names]
 
@@ -435,7 +435,7 @@ def _adapter(name: str, asker: ArchiveClient) -> ArchiveAdapter:
 
 
 def _host(place: str, name: str) -> str:
-    """What the archive is called: its host.
+    """Return the host of an address, which serves as the archive's name.
 
     Raises:
         ConfigError: it is no address.

@@ -1,13 +1,13 @@
-"""Parsing of archive answers (TimeMap, CDX, JSON) and matching with the URL asked for.
+"""Parsing of archive answers (TimeMap, CDX, JSON) and matching with the requested URL.
 
-Everything here is pure, takes text from the web, and gives what could be understood of it; `FormatError`
-when it is not of the form at all: an error page with status 200, a challenge, half an answer.
+All functions are pure and take untrusted text. They return the entries that could be parsed and raise
+`FormatError` when the text as a whole has another form: an error page with status 200, a challenge, a
+truncated answer.
 
     copies = await adapter.find("http://a.test/", at)     # [] when there are none
 
-What an archive answers about another page is dropped, and an answer that is wholly about another page
-is none. An adapter that has no answer raises `ArchiveTroubleError`: that an archive cannot be asked now
-says nothing of its copies. The ways of asking are in `mementos`, `wayback` and `cdx`.
+Entries for another page are dropped; an answer that is entirely about another page counts as none. An
+adapter without an answer raises `ArchiveUnavailableError`: an outage is no evidence about copies.
 """
 
 import json
@@ -39,19 +39,19 @@ _CDXJ = re.compile(r"\S+ (\d{14}) (\{.*\})\s*", re.ASCII)
 
 
 class FormatError(ValueError):
-    """An answer is not of the form that it should have."""
+    """Answer that does not have the expected format."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedCopy:
-    """One copy, as an answer lists it; not yet held to what was asked for.
+    """Copy as listed in an answer, not yet matched with the requested URL.
 
     Attributes:
-        address: where it is; empty when the answer only says that and when there is one.
-        timestamp: when it was taken, 14 digits.
-        original: of what, when that is said.
-        status: what the original answered then; None when that is not said.
-        mime: its type, when that is said.
+        address: its address; empty when the answer only states that and when a copy exists.
+        timestamp: capture time, 14 digits.
+        original: the original URL, when given.
+        status: the original's HTTP status; None when not given.
+        mime: its media type, when given.
     """
 
     address: str
@@ -63,11 +63,11 @@ class ListedCopy:
 
 @dataclass(frozen=True, slots=True)
 class TimeMapSegment:
-    """A further part of a long TimeMap.
+    """Further part of a long TimeMap.
 
     Attributes:
-        address: where it is.
-        begins: the first moment in it, 14 digits; empty when that is not said.
+        address: its address.
+        begins: the first time in it, 14 digits; empty when not given.
         ends: the last one.
     """
 
@@ -78,12 +78,12 @@ class TimeMapSegment:
 
 @dataclass(frozen=True, slots=True)
 class ParsedTimeMap:
-    """A list of copies (RFC 7089, 5).
+    """List of copies (RFC 7089, 5).
 
     Attributes:
-        original: of what; empty when it does not say.
+        original: the original URL; empty when not given.
         entries: the copies.
-        parts: where the list goes on.
+        parts: further parts of the list.
     """
 
     original: str = ""
@@ -93,7 +93,7 @@ class ParsedTimeMap:
 
 @dataclass(frozen=True, slots=True)
 class LinkValue:
-    """One link of a Link header or a TimeMap: its target, its relations, its other parameters."""
+    """Link of a Link header or a TimeMap: its target, relations and other parameters."""
 
     target: str
     rels: frozenset[str]
@@ -101,7 +101,7 @@ class LinkValue:
 
 
 def parse_links(text: str) -> Iterator[LinkValue]:
-    """The links of a header or of an application/link-format document (RFC 8288, RFC 6690)."""
+    """Parse the links of a header or of an application/link-format document (RFC 8288, RFC 6690)."""
     for count, match in enumerate(_LINK.finditer(text)):
         if count >= ENTRIES_LIMIT:
             return
@@ -113,10 +113,10 @@ def parse_links(text: str) -> Iterator[LinkValue]:
 
 
 def read_link_timemap(text: str) -> ParsedTimeMap:
-    """A TimeMap in application/link-format.
+    """Parse a TimeMap in application/link-format.
 
     Raises:
-        FormatError: it is none.
+        FormatError: it has another format.
     """
     original, entries, parts = "", [], []
     for link in parse_links(text):
@@ -137,10 +137,10 @@ def read_link_timemap(text: str) -> ParsedTimeMap:
 
 
 def read_json_timemap(text: str) -> ParsedTimeMap:
-    """A TimeMap in the aggregators' JSON, and Time Travel's answer about one moment.
+    """Parse a TimeMap in the aggregators' JSON, or Time Travel's answer for one time.
 
     Raises:
-        FormatError: it is neither.
+        FormatError: it has another format.
     """
     told = _object(text)
     mementos = told.get("mementos")
@@ -175,10 +175,10 @@ def _json_entries(each: Any) -> Iterator[ListedCopy]:
 
 
 def read_availability(text: str) -> dict[str, ListedCopy | None]:
-    """The Wayback Machine's availability, asked for several at once: by tag; None: it has none.
+    """Parse a Wayback availability answer for several URLs, by tag; None stands for no copy.
 
     Raises:
-        FormatError: it is no such answer.
+        FormatError: it has another format.
     """
     results = _object(text).get("results")
     if not isinstance(results, list):
@@ -204,10 +204,10 @@ def _closest(told: Mapping[str, Any]) -> ListedCopy | None:
 
 
 def read_cdx(text: str) -> list[ListedCopy]:
-    """Captures by a CDX server: a list of lists (Internet Archive), JSON lines (pywb), CDXJ or plain text.
+    """Parse CDX captures: a list of lists (Internet Archive), JSON lines (pywb), CDXJ or plain text.
 
     Raises:
-        FormatError: it is none of these.
+        FormatError: it has none of these formats.
     """
     text = text.strip()
     if not text:
@@ -233,7 +233,7 @@ def read_cdx(text: str) -> list[ListedCopy]:
 
 
 def _cdx_row(line: str) -> ListedCopy | None:
-    """One capture; None when the line is none."""
+    """Parse one CDX line; None when it is no capture."""
     line = line.strip()
     cdxj = _CDXJ.fullmatch(line)
     if line.startswith("{") or cdxj is not None:
@@ -267,7 +267,7 @@ def _rows(rows: Iterable[Mapping[str, str]]) -> list[ListedCopy]:
 
 
 def timestamp_of(text: str) -> str:
-    """14 digits of a date as HTTP, ISO 8601 or a CDX writes it; empty when it is none.
+    """Convert a date in HTTP, ISO 8601 or CDX form to 14 digits; empty when it is none.
 
     >>> timestamp_of("Tue, 18 Sep 2012 09:26:00 GMT"), timestamp_of("2013-01-15T10:20:33Z")
     ('20120918092600', '20130115102033')
@@ -280,7 +280,7 @@ def timestamp_of(text: str) -> str:
 
 
 def read_object(text: str) -> dict[str, Any]:
-    """A JSON object.
+    """Parse a JSON object.
 
     Raises:
         FormatError: it is none.
@@ -317,14 +317,14 @@ REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
 
 @dataclass(frozen=True, slots=True)
 class ArchiveMemento:
-    """A copy in an archive.
+    """Copy in an archive.
 
     Attributes:
         service: the archive's name.
-        address: the copy's, in the form that the archive prefers.
-        timestamp: when it was taken, 14 digits; empty when that is unknown.
-        status: what the original answered then; None when nobody said.
-        mime: its type, when somebody said it.
+        address: the copy's address, in the form that the archive prefers.
+        timestamp: capture time, 14 digits; empty when unknown.
+        status: the original's HTTP status; None when unknown.
+        mime: its media type, when known.
     """
 
     service: str
@@ -335,29 +335,29 @@ class ArchiveMemento:
 
 
 class ArchiveAdapter(Protocol):
-    """One way to ask an archive, or several archives at once."""
+    """Interface for looking up copies in one archive or aggregator."""
 
     @property
     def name(self) -> str:
-        """What it is called in `[links] archives`, and which service is asked."""
+        """Return its name in `[links] archives`, which is also the service queried."""
         ...
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
-        """Copies of the URL, the archive's choice for that moment among them; [] when it has none.
+        """Return copies of the URL, including the archive's choice for `at`; [] when it has none.
 
         Raises:
-            ArchiveTroubleError: there is no answer.
+            ArchiveUnavailableError: there is no answer.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerFilter:
-    """What holds an archive's answers to the URL that was asked about.
+    """Filter that matches an archive's answers with the requested URL.
 
     Attributes:
-        name: the service that was asked.
-        homes: addresses of it: copies at their hosts are its own.
+        name: the queried service.
+        homes: addresses of it: copies at their hosts belong to it.
         own: origins of our own pages.
     """
 
@@ -366,7 +366,7 @@ class AnswerFilter:
     own: tuple[str, ...] = ()
 
     def copies(self, entries: Iterable[ListedCopy], url: str) -> list[ArchiveMemento]:
-        """The entries that are of the URL; each address once."""
+        """Return the entries for `url`; each address once."""
         found: dict[str, ArchiveMemento] = {}
         for entry in entries:
             copy = self._copy(entry, url)
@@ -375,7 +375,7 @@ class AnswerFilter:
         return list(found.values())
 
     def is_at_home(self, address: str) -> bool:
-        """Whether the address is at one of the service's hosts."""
+        """Return True when the address is at one of the service's hosts."""
         try:
             return authority_of(fetch_key(address)) in {authority_of(home) for home in self.homes}
         except BadUrlError:
@@ -401,10 +401,10 @@ class AnswerFilter:
 
 
 def expect_status(service: str, reply: ArchiveResponse, statuses: tuple[int, ...]) -> None:
-    """Take an answer with one of these statuses for an answer, and no other.
+    """Accept only answers with one of these statuses.
 
     Raises:
-        ArchiveTroubleError: the answer has one.
+        ArchiveUnavailableError: the answer has another status.
     """
     if reply.status in statuses:
         return
@@ -415,15 +415,15 @@ def expect_status(service: str, reply: ArchiveResponse, statuses: tuple[int, ...
 
 
 def malformed_answer_error(service: str, said: str) -> ArchiveUnavailableError:
-    """The error for an answer that says nothing that was asked for."""
+    """Build the error for an answer without the requested information."""
     return ArchiveUnavailableError(service, ArchiveFailure.NONSENSE, said.rstrip("."))
 
 
 def escape_for_path(url: str) -> str:
-    """The URL as it stands in an archive's path: a fragment would be cut off on the way."""
+    """Escape a URL for use in an archive's path, so that no fragment is cut off."""
     return quote(url, safe="!$&'()*+,/:;=?@[]~%-._")
 
 
 def _whole(timestamp: str) -> str:
-    """The timestamp, when it names a second; empty when its end was filled up."""
+    """Return the timestamp when it is precise to the second; empty when it was padded."""
     return "" if timestamp.endswith("0000000000") else timestamp

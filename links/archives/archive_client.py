@@ -1,8 +1,8 @@
 """Client for other web archives: one request per service at a time, with back-off.
 
-Each service has one question under way and a pause between two. Who says "too many" (429, 503) is left
-alone as long as it asks for, or twice as long each time; who does not answer is left alone, too. In that
-time questions fail at once. What an archive answers is as hostile as any page of the web.
+Requests to one service are sequential, with a pause in between. After 429 or 503 the service is paused
+for the requested time, or for a delay that doubles each time; the same holds when it does not answer.
+During a pause requests fail at once. Answers are treated as untrusted input.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _REFUSED = frozenset((401, 402, 403, 407, 451))
 
 
 class ArchiveFailure(StrEnum):
-    """Why there is no answer that says anything of a copy."""
+    """Reason for an answer without evidence about a copy."""
 
     UNREACHABLE = "unreachable"  # no answer, or an error of the server's
     BUSY = "busy"  # it asked to be left alone
@@ -35,12 +35,12 @@ class ArchiveFailure(StrEnum):
 
 
 class ArchiveUnavailableError(TransientError):
-    """An archive gave no answer that says anything: try later.
+    """Failed archive request: no evidence about copies, retry later.
 
     Attributes:
-        service: which.
-        trouble: what kind.
-        retry_s: how long it is left alone; 0: nobody said.
+        service: the archive.
+        trouble: the kind of failure.
+        retry_s: length of the pause in seconds; 0 when unspecified.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class ArchiveUnavailableError(TransientError):
 
 
 class NoReplyError(Exception):
-    """What a `ArchiveFetch` raises; `ArchiveClient` knows whose silence it is."""
+    """Transport failure raised by an `ArchiveFetch`; `ArchiveClient` adds the service."""
 
     def __init__(self, trouble: ArchiveFailure, said: str) -> None:
         super().__init__(said)
@@ -63,16 +63,16 @@ class NoReplyError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ArchiveRequest:
-    """A request.
+    """HTTP request to an archive.
 
     Attributes:
-        url: of what.
-        method: how.
-        headers: beside those that every request has.
-        body: what is sent along.
-        hops: redirects that are followed.
-        limit_bytes: an answer that is longer is none.
-        is_head_enough: the body is of no use, and is cut off after a little.
+        url: the address.
+        method: the HTTP method.
+        headers: besides those of every request.
+        body: the request body.
+        hops: maximum number of redirects followed.
+        limit_bytes: a longer answer counts as none.
+        is_head_enough: the body is not needed, and is cut off early.
     """
 
     url: str
@@ -86,12 +86,12 @@ class ArchiveRequest:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveResponse:
-    """An answer.
+    """HTTP response of an archive.
 
     Attributes:
         status: its HTTP status.
-        url: whose it is, when redirects were followed.
-        headers: by lower-case names; several of one name joined by commas.
+        url: the final URL after redirects.
+        headers: by lower-case names; repeated ones joined by commas.
         body: decoded.
     """
 
@@ -102,18 +102,18 @@ class ArchiveResponse:
 
     @property
     def text(self) -> str:
-        """The body as text; what is no UTF-8 is replaced."""
+        """Return the body as text; invalid UTF-8 is replaced."""
         return self.body.decode("utf-8", "replace")
 
 
 class ArchiveFetch(Protocol):
-    """Sends a request to an address that was judged."""
+    """Interface that sends a request to a checked address."""
 
     def __call__(self, question: ArchiveRequest) -> Awaitable[ArchiveResponse]:
-        """The answer.
+        """Send the request and return the response.
 
         Raises:
-            NoReplyError: none came.
+            NoReplyError: there is none.
         """
         ...
 
@@ -127,7 +127,7 @@ class _ServiceThrottle:
 
 
 class ArchiveClient:
-    """Asks services, each in its turn. Belongs to one event loop."""
+    """Client that serializes requests per service. Bound to one event loop."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class ArchiveClient:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         gap_s: float = GAP_S,
     ) -> None:
-        """Take the way to the network, the clocks, and the pause between two questions to one service."""
+        """Store the transport, the clocks, and the pause between two requests to one service."""
         self._fetch = fetch
         self._now = now
         self._monotonic = monotonic
@@ -147,14 +147,14 @@ class ArchiveClient:
         self._doors: dict[str, _ServiceThrottle] = {}
 
     def closed_s(self, service: str) -> float:
-        """How long the service is left alone still; 0: it may be asked."""
+        """Return the remaining pause of the service in seconds; 0 when it may be queried."""
         return max(self._door(service).closed_until - self._monotonic(), 0.0)
 
     async def ask(self, service: str, question: ArchiveRequest) -> ArchiveResponse:
-        """The service's answer, with a status below 500 that is neither 429 nor a refusal.
+        """Send the request and return a response with a status below 500, neither 429 nor a refusal.
 
         Raises:
-            ArchiveTroubleError: there is none.
+            ArchiveUnavailableError: there is none.
         """
         door = self._door(service)
         async with door.lock:
@@ -207,11 +207,11 @@ class ArchiveClient:
 
 
 def is_refusal(reply: ArchiveResponse) -> bool:
-    """Whether the service does not answer us, whatever is asked (401, 403 …)."""
+    """Return True for a status that refuses this client altogether (401, 403 …)."""
     return reply.status in _REFUSED
 
 
 def with_headers(question: ArchiveRequest, **headers: str) -> ArchiveRequest:
-    """The question with more headers; underscores stand for hyphens."""
+    """Return the request with more headers; underscores in names become hyphens."""
     more = {name.replace("_", "-"): value for name, value in headers.items()}
     return replace(question, headers={**question.headers, **more})

@@ -1,17 +1,17 @@
-r"""Table of web archives: hosts, forms of their addresses, preferred form.
+"""Table of web archives: hosts, address forms, preferred form.
 
-A form is an expression over path and query of an address, whose named groups say what stands where:
+A form is an expression over path and query of an address, with named groups:
 
-    ts     when: 4 to 14 digits, or a date as that service writes it
-    mod    which face of the copy: ``id_``, ``if_``, ``mp_`` …; it is told, and left out of our address
-    url    what was archived, as it stands there
-    id     the service's own name for the copy
-    coll   the collection, which belongs to the address
+    ts     capture time: 4 to 14 digits, or a date in the service's format
+    mod    replay modifier: ``id_``, ``if_``, ``mp_`` …; reported, but omitted from our address
+    url    the original, as written there
+    id     the service's identifier of the copy
+    coll   the collection, which is part of the address
 
-`Service.template` is the address that is kept and shown. https and the host that the service prefers;
-plain http where its port or its host knows nothing else. ``{ts}/`` is left out when there is no moment.
+`ArchiveService.template` is the address that is stored and shown: https and the service's preferred host,
+or plain http where its port or host requires it. ``{ts}/`` is omitted when the time is unknown.
 
-Facts: hosts, forms and moved collections of InternetArchiveBot's list, and the services' own pages. That
+Sources: hosts, forms and moved collections of InternetArchiveBot's list, and the services' own pages. That
 list takes ``%m`` for minutes when it builds perma.cc's addresses; here nothing is built from a date.
 """
 
@@ -26,7 +26,7 @@ OTHER: Final = "other"  # an address that reads like an archive's, of a host tha
 
 
 class AddressFault(StrEnum):
-    """Why an address is no copy that anybody can read."""
+    """Reason that an archive address is no readable copy."""
 
     NONE = ""
     GONE = "gone"  # the whole service is
@@ -38,16 +38,16 @@ class AddressFault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AddressForm:
-    """One form of a service's addresses.
+    """Form of a service's addresses.
 
     Attributes:
         pattern: over path and query; see the module.
-        template: the address to keep, when it is not the service's.
-        fault: why such an address is no copy.
-        hosts: when only some of the service's have this form; empty: all.
-        is_kept: the address is kept as it is, but for scheme and host.
-        is_quoted: the original is a value in a query, escaped once more.
-        original: where the original is made of an id: with ``{id}``.
+        template: the address to store, when it differs from the service's.
+        fault: reason that such an address is no copy.
+        hosts: the service's hosts with this form; empty: all.
+        is_kept: the address is kept as it is, except for scheme and host.
+        is_quoted: the original is a query value, escaped once more.
+        original: template with ``{id}`` where the original is derived from an id.
     """
 
     pattern: str
@@ -61,18 +61,18 @@ class AddressForm:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveService:
-    """One archive.
+    """Web archive in the table.
 
     Attributes:
-        name: its name here, and in the registry.
-        title: its name for people.
+        name: its name here and in the registry.
+        title: its display name.
         hosts: canonical, without ``www.``; the first is the preferred one.
         template: the address of a copy: ``{ts}``, ``{url}``, ``{coll}``, ``{id}``.
-        forms: of its addresses; the first that fits counts.
-        coll: the collection to name when only original and moment are known; empty: it has none.
+        forms: of its addresses; the first match wins.
+        coll: the default collection when only original and time are known; empty: it has none.
         zone_h: hours that its dates are ahead of UTC.
-        fault: of all its addresses.
-        is_made: whether an address can be made of an original and a moment.
+        fault: applies to all its addresses.
+        is_made: an address can be built from an original and a time.
     """
 
     name: str
@@ -100,7 +100,7 @@ _TODAY = ("today", "is", "fo", "li", "vn", "md", "ph")
 
 
 def _plain(prefix: str) -> tuple[AddressForm, ...]:
-    """Moment and original behind a prefix (an expression): what most replays have."""
+    """Build the usual replay forms: time and original behind a prefix (an expression)."""
     return (
         AddressForm(rf"{prefix}/{_AT}"),
         AddressForm(rf"{prefix}/{_LIST}", fault=AddressFault.LIST),

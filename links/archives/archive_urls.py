@@ -1,15 +1,15 @@
-"""Recognition of archive URLs: which archive, which original, which time.
+"""Recognition of archive URLs: archive, original and time.
 
     found = recognise("http://archive.org/web/2015id_/example.org")
     found.service, found.original, found.timestamp, found.address
     # wayback, http://example.org/, 20150000000000, https://web.archive.org/web/2015/http://example.org/
 
-The services are a table (`links.archives.archive_services`). An archive's copy of another archive's copy is
-followed to what that is of: `original` is the innermost, `chain` the archives on the way. Some addresses
-do not say what they are of (perma.cc/AB12-CD34): `must_ask` is true, and `original` empty.
+The services are a table (`links.archives.archive_services`). Copies of copies are resolved: `original` is
+the innermost URL, `chain` the archives in between. Some addresses do not contain their original
+(perma.cc/AB12-CD34): `must_ask` is true, and `original` empty.
 
-Nothing is asked here, and nothing that is said proves that there is a copy. Only the host decides whose
-address it is; what merely reads like an archive's is `services.OTHER`, which anybody can make.
+No request is made, and recognition is no proof that a copy exists. Only the host determines the service;
+an address of an archive's form at an unknown host is `OTHER`, which any site can produce.
 """
 
 import re
@@ -57,7 +57,7 @@ _DATE_PARAMETER = re.compile(r"[?&]date=([\d%:T+-]+)", re.IGNORECASE)
 
 
 def moment_of(timestamp: str) -> datetime:
-    """The moment that 14 digits name; parts that no calendar has are taken for its nearest.
+    """Return the time that 14 digits name; invalid parts become the nearest valid ones.
 
     >>> moment_of("20150000000000").isoformat()
     '2015-01-01T00:00:00+00:00'
@@ -81,7 +81,7 @@ def moment_of(timestamp: str) -> datetime:
 
 
 def parse_written_date(text: str, zone_h: int = 0) -> str:
-    """14 digits of a date as services write it; empty when it is none."""
+    """Convert a date in a service's format to 14 digits; empty when it is none."""
     text = unquote(text)
     named = _NAMED_MONTH.fullmatch(text)
     if named is not None:
@@ -100,7 +100,7 @@ def parse_written_date(text: str, zone_h: int = 0) -> str:
 
 
 def timestamp_in_name(service: str, identifier: str, path: str) -> str:
-    """The moment that a name of the service's tells: WebCite and FreezePage count seconds in theirs."""
+    """Return the time encoded in an identifier: WebCite and FreezePage count seconds in theirs."""
     seconds = 0
     if service == "webcite":
         date = _DATE_PARAMETER.search(path)
@@ -139,17 +139,16 @@ _URL_PARAMETER = re.compile(r"[?&]url=([^&]+)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class ArchiveUrl:
-    """An archive's address, understood.
+    """Parsed archive address.
 
     Attributes:
         service: the archive's name in `links.archives.archive_services`.
-        original: what was archived, as it is fetched; empty when the address does not say.
-        timestamp: when, in 14 digits, what is not said filled with zeros; empty when no version is
-            named.
+        original: the archived URL, as it is fetched; empty when the address does not contain it.
+        timestamp: 14 digits, missing ones filled with zeros; empty when no version is named.
         address: the same in the form that the archive prefers.
-        modifier: which face of the copy was asked for: ``id_``, ``if_`` …; `address` has none.
-        fault: why it is no copy that can be read.
-        chain: what was archived was itself a copy: the archives within, from the outside in.
+        modifier: replay modifier: ``id_``, ``if_`` …; `address` has none.
+        fault: reason that it is no readable copy.
+        chain: nested archives from the outside in, for a copy of a copy.
     """
 
     service: str
@@ -162,12 +161,12 @@ class ArchiveUrl:
 
     @property
     def is_usable(self) -> bool:
-        """Whether a reader may be led there."""
+        """Return True when readers may be sent to the address."""
         return not self.fault
 
     @property
     def must_ask(self) -> bool:
-        """Whether the original is unknown: the archive must be asked for it."""
+        """Return True when the original is unknown and the archive must be queried for it."""
         return not self.original and self.fault in (
             AddressFault.NONE,
             AddressFault.GONE,
@@ -176,14 +175,14 @@ class ArchiveUrl:
 
     @property
     def is_known(self) -> bool:
-        """Whether its host is a known archive's, so that not anybody could have made the copy."""
+        """Return True when the host belongs to a known archive."""
         return self.service != OTHER
 
     @property
     def moment(self) -> datetime | None:
-        """When the original was seen; None when that is not said.
+        """Return the capture time; None when it is not given.
 
-        Of copies of copies the innermost was the first to see it.
+        For a copy of a copy, the time of the innermost one.
         """
         for each in (*reversed(self.chain), self):
             if each.timestamp:
@@ -192,10 +191,10 @@ class ArchiveUrl:
 
 
 def recognise(text: str, *, own: Iterable[str] = ()) -> ArchiveUrl | None:
-    """What the address means; None when it is no archive's.
+    """Parse an archive address; None when it belongs to no archive.
 
     Args:
-        text: the address as it stands somewhere; repaired as `core.urls.fetch_key` does.
+        text: the address as written; repaired as `core.urls.fetch_key` does.
         own: origins of this archive's own front and replay, ``https://archive.example``.
 
     >>> recognise("archive.is/2015.01.02-030405/http://a.test/").timestamp
@@ -221,15 +220,15 @@ def recognise(text: str, *, own: Iterable[str] = ()) -> ArchiveUrl | None:
 
 
 def make_archive_url(service: str, original: str, timestamp: str) -> str:
-    """The address of that service's copy; empty when one cannot be made of these.
+    """Build the address of a service's copy; empty when it cannot be derived.
 
     Args:
         service: a name in `SERVICES`.
         original: a URL.
-        timestamp: 4 to 14 digits, or empty for whichever version the service shows.
+        timestamp: 4 to 14 digits, or empty for the service's default version.
 
     Raises:
-        InputError: there is no such service, the original is no URL, or the timestamp none.
+        InputError: the service is unknown, or the original or the timestamp is invalid.
     """
     known = SERVICES.get(service)
     if known is None:
@@ -245,10 +244,10 @@ def make_archive_url(service: str, original: str, timestamp: str) -> str:
 
 
 def is_copy_of(archive_url: ArchiveUrl | str, reference: str) -> bool | None:
-    """Whether the copy is one of the reference (B07); None when nobody can say without asking.
+    """Return True when the copy is one of the reference (B07); None when the archive must be queried.
 
-    The same page by identity, or by the key under which archives file captures: those fold the scheme,
-    ``www.``, letter case, a final slash, session identifiers and the order of arguments.
+    URLs match by identity key, or by the SURT key under which archives index captures: it ignores the
+    scheme, ``www.``, letter case, a final slash, session identifiers and the order of arguments.
     """
     found = recognise(archive_url) if isinstance(archive_url, str) else archive_url
     if found is None or found.must_ask or not found.is_known:
@@ -262,7 +261,7 @@ def is_copy_of(archive_url: ArchiveUrl | str, reference: str) -> bool | None:
 
 
 def is_same_page(one: str, other: str) -> bool:
-    """Whether archives take the two URLs for one page."""
+    """Return True when archives index both URLs under one key."""
     if one == other:
         return True
     try:
@@ -272,7 +271,7 @@ def is_same_page(one: str, other: str) -> bool:
 
 
 def _recognise_one(text: str, own: Mapping[str, str]) -> ArchiveUrl | None:
-    """What the address itself means, nothing followed."""
+    """Parse the address itself, without resolving nested copies."""
     try:
         url = fetch_key(text)
         host = host_of(url).removeprefix("www.")
@@ -299,7 +298,7 @@ def _recognise_one(text: str, own: Mapping[str, str]) -> ArchiveUrl | None:
 def _first(
     service: ArchiveService, forms: Iterable[tuple[AddressForm, re.Pattern[str]]], path: str
 ) -> ArchiveUrl | None:
-    """By the first form that fits and whose original is a URL; else by the first that fits."""
+    """Return the first matching form with a valid original, else the first match."""
     left = None
     for form, pattern in forms:
         match = pattern.fullmatch(path)
@@ -342,7 +341,7 @@ def _first(
 def _original(
     service: ArchiveService, form: AddressForm, groups: dict[str, str], identifier: str, path: str
 ) -> tuple[str, AddressFault]:
-    """What was archived, and what is wrong with that; nothing when the address does not say."""
+    """Return the archived URL and its fault; both empty when the address does not contain it."""
     if form.original:
         return form.original.replace("{id}", identifier), AddressFault.NONE
     text = groups.get("url", "")
@@ -369,7 +368,7 @@ def _original(
 
 
 def _mended(text: str) -> str:
-    """With the scheme's slashes, which proxies on the way collapse; without a scheme http is meant."""
+    """Add the scheme's slashes, which proxies collapse; without a scheme http is assumed."""
     if text.startswith("/"):
         return "http://" + text.lstrip("/")
     return _COLLAPSED.sub(r"\1://", text, count=1) if _COLLAPSED.match(text) else text
@@ -401,7 +400,7 @@ def _filled(template: str, *, ts: str, url: str, coll: str = "", id: str = "") -
 
 
 def _origin(url: str) -> str:
-    """Scheme left out: an archive that is reached by both is one."""
+    """Return the origin without its scheme, as an archive served by both schemes is one."""
     return authority_of(fetch_key(url, allow_single_label=True))
 
 
@@ -410,7 +409,7 @@ def _scheme(url: str) -> str:
 
 
 def _own_service(scheme: str, origin: str) -> ArchiveService:
-    """Ours, under the scheme that its operator named: nobody else need answer by https there."""
+    """Build the entry of our own archive, under the scheme that its operator configured."""
     return ArchiveService(
         WEBOID, "Weboid", (origin,), f"{scheme}://{origin}/page/{{ts}}/{{url}}", ()
     )
@@ -437,7 +436,7 @@ def _other_forms() -> Compiled:
 
 @cache
 def _by_host() -> dict[str, list[tuple[ArchiveService, Compiled]]]:
-    """The services of each host, with the forms that are for it."""
+    """Map each host to its services and their forms for that host."""
     found: dict[str, list[tuple[ArchiveService, Compiled]]] = {}
     for service in SERVICES.values():
         for host in _hosts(service):

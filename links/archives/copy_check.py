@@ -1,10 +1,10 @@
 """Check of a copy in an archive, and resolution of short archive addresses.
 
-Archives answer with copies of error pages, of redirects and of "not found" with status 200; bots have
-led readers there for years (T193158). What an archive could not answer says nothing of the copy.
+Archives serve copies of error pages, of redirects and of "not found" with status 200 (T193158), so the
+content is examined. An archive's outage is no evidence about the copy.
 
-Perma.cc has an API for it; archives that speak Memento say it in a header of the copy; archive.today and
-FreezePage say it on the page. What is said is held to the reference by whoever asked.
+Perma.cc has an API for it; archives with Memento support use a response header of the copy; archive.today
+and FreezePage state the original on the page. The caller compares the result with the reference.
 """
 
 import re
@@ -59,7 +59,7 @@ _CAPTURED_REDIRECT = re.compile(
 
 
 class CopyVerdict(StrEnum):
-    """What was seen at a copy's address."""
+    """Result of a look at a copy's address."""
 
     GOOD = "good"
     MOVED = "moved"  # another version of the page is shown in its place
@@ -71,12 +71,12 @@ class CopyVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CopyCheckResult:
-    """What was seen.
+    """Result of a copy check.
 
     Attributes:
-        sight: in a word.
-        address: where the copy is; another than asked when it moved.
-        timestamp: when it was taken, 14 digits; empty when that was not said.
+        sight: the verdict.
+        address: the copy's address; differs from the requested one when it moved.
+        timestamp: capture time, 14 digits; empty when not given.
         note: the evidence in a few words.
     """
 
@@ -89,7 +89,7 @@ class CopyCheckResult:
 async def check_copy(
     asker: ArchiveClient, address: str, url: str, *, own: tuple[str, ...] = ()
 ) -> CopyCheckResult:
-    """What is at the copy's address. Redirects are followed within the archive only."""
+    """Fetch a copy's address and classify the answer. Redirects are followed within the archive only."""
     cited = recognise(address, own=own)
     service = cited.service if cited is not None else OTHER
     asked = address
@@ -115,14 +115,14 @@ async def check_copy(
 
 
 def _door(service: str, address: str) -> str:
-    """Hosts that nobody knows do not wait for each other."""
+    """Return the queue name of a request; unknown hosts do not wait for each other."""
     return authority_of(address) if service == OTHER else service
 
 
 def _strayed(
     service: str, address: str, target: str, url: str, own: tuple[str, ...]
 ) -> CopyCheckResult | None:
-    """What a redirect says that leads away from the page's copies; None when it does not."""
+    """Classify a redirect that leaves the page's copies; None when it does not."""
     found = recognise(target, own=own)
     if found is not None and found.service == service:
         if is_copy_of(found, url) is False or (
@@ -163,7 +163,7 @@ def _judged(service: str, reply: ArchiveResponse, address: str, url: str) -> Cop
 
 
 def _refused(reply: ArchiveResponse) -> CopyCheckResult:
-    """The archive's own error: whether it says that there is no such copy."""
+    """Classify the archive's own error: whether it denies that such a copy exists."""
     if reply.status in _GONE:
         return CopyCheckResult(CopyVerdict.GONE, note=f"the archive answered {reply.status}")
     told = reply.headers.get("x-archive-wayback-runtime-error", "").encode() + reply.body
@@ -194,7 +194,7 @@ def _of_page(reply: ArchiveResponse, address: str, stamp: str, url: str) -> Copy
 def _moved(
     seen: CopyCheckResult, address: str, asked: str, own: tuple[str, ...]
 ) -> CopyCheckResult:
-    """The same as another version, when that is what was shown."""
+    """Return the result with the version that was served, when that is another one."""
     if seen.sight is not CopyVerdict.GOOD or asked == address:
         return seen
     before, after = recognise(address, own=own), recognise(asked, own=own)
@@ -218,12 +218,12 @@ _AS_OF = re.compile(r"<a[^>]{0,500}>(https?://[^<]{1,8000})</a>\s*as of\s", re.I
 
 @dataclass(frozen=True, slots=True)
 class ResolvedAddress:
-    """What an address is of.
+    """Original of a short archive address.
 
     Attributes:
-        original: the page; empty when the archive has no such copy, or does not say.
-        timestamp: when it was taken, 14 digits; empty when that is not said.
-        address: the copy's, in a form that says both when there is one.
+        original: the page; empty when the archive has no such copy, or does not name it.
+        timestamp: capture time, 14 digits; empty when not given.
+        address: the copy's, in a form with original and time when there is one.
     """
 
     original: str = ""
@@ -232,10 +232,10 @@ class ResolvedAddress:
 
 
 async def resolve_address(asker: ArchiveClient, found: ArchiveUrl) -> ResolvedAddress:
-    """What the archive says that its address is of; what the address says itself is not asked for.
+    """Fetch from the archive what an address does not contain: its original and time.
 
     Raises:
-        ArchiveTroubleError: it gave no answer.
+        ArchiveUnavailableError: it gave no answer.
     """
     if not found.must_ask:
         return ResolvedAddress(found.original, found.timestamp, found.address)

@@ -1,13 +1,12 @@
 """Search for copies of a link, and choice of the version that readers get.
 
-Of each archive one version is chosen: the nearest before the day that matters, else the nearest after
-it, of those whose original answered well. Pure: nothing is asked or kept here.
+Sources in order: the copy in the registry, our own captures, the archives in the settings. Of each archive
+one version is chosen: the nearest before the citation day, else the nearest after it, among those whose
+original answered with a good status. Candidates with unknown status are fetched before they are stored.
 
-First the copy that the registry remembers, then our own captures, then the archives that the settings
-name. What is found is looked at before it is kept when nobody told how its original answered. A living
-link that nobody has is wanted: Save Page Now is asked when a key is there, and whoever calls has our own
-crawler archive it. A dead one that nobody has is unfixable, which is kept, so that the archives are left
-in peace about it for half a year.
+A live link without any copy is submitted to Save Page Now when a key is configured, and is reported as
+wanted, so that the caller has our own crawler archive it. A dead one without any copy is stored as
+unfixable, and archives are not queried for it again for half a year.
 """
 
 import asyncio
@@ -46,7 +45,7 @@ _GOOD: Final = frozenset((200, 203, 206))
 
 
 class SearchStep(StrEnum):
-    """What comes of a search for copies."""
+    """Next step after a search for copies."""
 
     KEPT = "kept"  # the one that is remembered
     OWN = "own"  # our own capture
@@ -58,11 +57,11 @@ class SearchStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CopyPlan:
-    """What is to be done about a link's copies.
+    """Decision about a link's copies.
 
     Attributes:
-        step: what.
-        best: the copy to lead readers to; None without one.
+        step: the next step.
+        best: the copy to send readers to; None without one.
         chosen: one copy of each archive, by its name; an empty address: it has copies, none is chosen.
     """
 
@@ -74,9 +73,9 @@ class CopyPlan:
 def citation_day(
     accessed: datetime | None, added: datetime | None, now: datetime
 ) -> datetime | None:
-    """When the link said what it is cited for: when it was read, else when it was added (B06).
+    """Return the day that a citation refers to: the access date, else the day it was added (B06).
 
-    A date before 2001 or in the future is a slip of somebody's pen, and none.
+    Dates before 2001 or in the future are typing errors and count as none.
     """
     for each in (accessed, added):
         if each is not None and FIRST_ACCESS <= each <= now + _CLOCK_SKEW:
@@ -103,7 +102,7 @@ def citation_days(written: Iterable[int], added: Iterable[int], now: datetime) -
 
 
 def is_good(copy: ArchiveMemento, now: datetime) -> bool:
-    """Whether a reader may be led there, as far as is told: a good status, and a date that can be."""
+    """Return True for a copy with a good or unknown status and a plausible date."""
     if copy.status is not None and copy.status not in _GOOD:
         return False
     if not copy.address:
@@ -114,11 +113,11 @@ def is_good(copy: ArchiveMemento, now: datetime) -> bool:
 def choose_versions(
     copies: Iterable[ArchiveMemento], at: datetime | None, now: datetime
 ) -> dict[str, ArchiveMemento]:
-    """One version in each archive (W30), by its name.
+    """Choose one version in each archive (W30), by the archive's name.
 
-    The nearest not after the moment; else the nearest after it; without a moment the newest. A copy
-    whose moment nobody tells comes last. An archive that has nothing but copies of errors has an empty
-    address: it has the page, and no version of it is chosen.
+    The nearest not after `at`; else the nearest after it; without `at` the newest. A copy with an unknown
+    time comes last. An archive with only copies of errors gets an empty address: it has the page, but no
+    version is chosen.
     """
     found: dict[str, ArchiveMemento] = {}
     for copy in copies:
@@ -134,7 +133,7 @@ def choose_versions(
 def pick_best_copy(
     chosen: Mapping[str, ArchiveMemento], order: Sequence[str], at: datetime | None
 ) -> ArchiveMemento | None:
-    """The one that readers are led to: our own, then archives in that order, then the nearest."""
+    """Return the copy for readers: our own, then archives in `order`, then the nearest in time."""
     places = {name: place for place, name in enumerate((WEBOID, *order))}
     usable = [copy for copy in chosen.values() if copy.address]
     return min(
@@ -153,15 +152,15 @@ def plan_copies(
     is_dead: bool,
     is_sure: bool,
 ) -> CopyPlan:
-    """What to do (B12): the remembered copy, our own, another archive's, have one taken, or give up.
+    """Decide the next step (B12): use the stored copy, our own or another archive's, request one, or give up.
 
     Args:
-        remembered: the copy that the registry has; None without one.
-        chosen: what was found now, ours included.
+        remembered: the copy in the registry; None without one.
+        chosen: the copies found now, ours included.
         order: archives, the preferred first.
-        at: the day that matters.
-        is_dead: whether the link is dead: nothing can be taken any more.
-        is_sure: whether all who were asked have answered: only then is a dead link given up.
+        at: the citation day.
+        is_dead: the link is dead, so no new copy can be made.
+        is_sure: all archives have answered: only then is a dead link given up.
     """
     if remembered is not None and remembered.address:
         return CopyPlan(SearchStep.KEPT, remembered, chosen)
@@ -176,7 +175,7 @@ def plan_copies(
 
 
 def _order(copy: ArchiveMemento, at: datetime | None) -> tuple[int, float, bool, str]:
-    """The smaller, the better: of one moment what is known to be good, and else always the same."""
+    """Return a sort key, smaller is better: nearest in time, then known status, then address."""
     unsure = copy.status is None
     if not copy.timestamp:
         return (2, 0.0, unsure, copy.address)
@@ -196,16 +195,16 @@ _OK: Final = range(200, 400)
 
 @dataclass(frozen=True, slots=True)
 class CopySources:
-    """Who is asked, and how.
+    """Archives to query, and their settings.
 
     Attributes:
-        asker: asks.
-        adapters: who, the preferred first.
+        asker: the archive client.
+        adapters: the archives, the preferred first.
         order: the names of the services, the preferred first.
-        saver: takes copies; None: nobody outside does.
+        saver: requests new copies; None: no external archive does.
         own: our own captures.
         origins: of our own pages.
-        verifies: fetch every chosen version, also one whose archive told a good status.
+        verifies: fetch every chosen version, also one with a good reported status.
     """
 
     asker: ArchiveClient
@@ -219,15 +218,15 @@ class CopySources:
 
 @dataclass(frozen=True, slots=True)
 class CopySearchResult:
-    """What a search found.
+    """Result of a search for copies.
 
     Attributes:
-        step: what came of it.
-        best: the copy to lead readers to; None without one.
-        copies: one of each archive; an empty address: it has copies, and none that is good.
-        troubles: who gave no answer, and why.
-        is_wanted: whether our own crawler should archive the link.
-        note: what else is to be told: why a copy was not taken.
+        step: the step taken.
+        best: the copy to send readers to; None without one.
+        copies: one of each archive; an empty address: it has copies, but no good one.
+        troubles: the archives without an answer, and the reasons.
+        is_wanted: our own crawler should archive the link.
+        note: further information, such as why no copy was made.
     """
 
     step: SearchStep
@@ -247,16 +246,16 @@ async def search_copies(
     days: Sequence[datetime] = (),
     is_thorough: bool = False,
 ) -> CopySearchResult:
-    """Find copies of a watched link, and keep what came of it.
+    """Find copies of a watched link, and store the result.
 
     Args:
         store: the registry.
-        archives: who is asked.
+        archives: the archives to query.
         url: the link.
-        now: the moment.
-        days: on which pages cite it (`choosing.day_that_matters`); a version is kept for each, and the
-            first says which one leads readers in general. Without any the newest does.
-        is_thorough: ask everybody, also when a copy is remembered or our own.
+        now: the current time.
+        days: on which pages cite it (`citation_days`); a version is stored for each, and the first
+            determines the default copy. Without any, the newest version is the default.
+        is_thorough: query all archives, even when the registry or our own archive has a copy.
 
     Raises:
         TransientError: the registry's database does not answer.
@@ -306,9 +305,9 @@ async def search_copies(
 async def _found(
     archives: CopySources, url: str, days: Sequence[datetime | None], *, is_thorough: bool
 ) -> tuple[list[ArchiveMemento], tuple[str, ...], bool]:
-    """Return what there is, who gave no answer, and whether anybody was asked.
+    """Return the copies, the archives without an answer, and True when any archive was queried.
 
-    Our own capture is an answer only if it is no capture of an error.
+    Our own capture counts only if it is no capture of an error.
     """
     own = archives.own(url, days[0])
     if own is not None and own.status is not None and own.status not in _OK:
@@ -328,7 +327,7 @@ async def _found(
 async def _asked_for(
     adapter: ArchiveAdapter, url: str, days: Sequence[datetime | None]
 ) -> tuple[list[ArchiveMemento], ArchiveUnavailableError | None]:
-    """Ask for the versions of several days; only as often as the answers leave a day open."""
+    """Fetch the versions for several days, with no more requests than needed to cover each day."""
     found: dict[str, ArchiveMemento] = {}
     for number, day in enumerate(days):
         if number and (not found or _has_both_sides(found.values(), day)):
@@ -341,7 +340,7 @@ async def _asked_for(
 
 
 def _has_both_sides(copies: Iterable[ArchiveMemento], day: datetime | None) -> bool:
-    """Return whether copies from before and after the day are known: then the nearest is, too."""
+    """Return True when copies before and after the day are known, so that the nearest is known, too."""
     if day is None:
         return True
     moments = [moment_of(each.timestamp) for each in copies if each.timestamp]
@@ -364,14 +363,14 @@ async def _verified(
     moments: tuple[datetime | None, datetime],
     seen: dict[str, CopyCheckResult],
 ) -> dict[str, ArchiveMemento]:
-    """Choose one version of each archive, without what is no good copy when it is looked at (T193158).
+    """Choose one version of each archive, and drop those that prove bad when fetched (T193158).
 
     Args:
-        archives: who is asked.
+        archives: the archives to query.
         url: the link.
         found: all versions that archives offered.
-        moments: the day that matters, and now.
-        seen: what was looked at already, by address; filled.
+        moments: the citation day and the current time.
+        seen: results of checks, by address; filled.
     """
 
     def corrected() -> dict[str, ArchiveMemento]:
@@ -407,7 +406,7 @@ async def _verified(
 
 
 def _corrected(copy: ArchiveMemento, seen: CopyCheckResult | None) -> ArchiveMemento:
-    """The copy as it was seen: another version, or none that is any good."""
+    """Return the copy as it was checked: another version, or an empty one when it is not usable."""
     if seen is None or seen.sight is CopyVerdict.UNCLEAR:
         return copy
     if seen.sight in (CopyVerdict.GOOD, CopyVerdict.MOVED):
@@ -420,7 +419,7 @@ def _corrected(copy: ArchiveMemento, seen: CopyCheckResult | None) -> ArchiveMem
 async def _settled(
     archives: CopySources, url: str, decided: CopyPlan, troubles: tuple[str, ...]
 ) -> CopySearchResult:
-    """What was decided, done: a copy is taken where nobody has one."""
+    """Apply the decision; request a copy where no archive has one."""
     copies = tuple((decided.chosen or {}).values())
     if decided.step is not SearchStep.SAVE:
         return CopySearchResult(decided.step, decided.best, copies, troubles)
@@ -444,7 +443,7 @@ async def _settled(
 
 
 def _outcome(sought: CopySearchResult, *, asked: bool) -> CopySearchOutcome | None:
-    """What is kept of the search; None: nobody was asked, so nothing is known."""
+    """Return the search outcome to store; None when no archive was queried."""
     if sought.best is not None:
         return (
             CopySearchOutcome.SAVED if sought.step is SearchStep.SAVE else CopySearchOutcome.FOUND

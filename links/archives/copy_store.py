@@ -1,12 +1,12 @@
-"""Copies of a URL in other archives, as the registry stores them.
+"""Storage of copies in other archives in the registry.
 
-    put      what a search found; what a person chose, or an administrator locked, stays
-    choose   a person's choice of version
-    lock     of a page that changes all the time no version is chosen by hand; administrators undo it
-    due      copies that nobody has looked at for a quarter
-    saw      what a visit saw: a copy that is missed twice is dropped
+    put      store a search result; a person's choice or a locked version is kept
+    choose   store a person's choice of version
+    lock     prohibit manual choices for a page that changes all the time; administrators can unlock
+    due      copies that have not been checked for a quarter
+    record   store a check result: a copy that is missing twice is dropped
 
-The functions take a connection of `links.registry.database`; their callers decide what is kept together.
+The functions take a connection of `links.registry.database`; callers control the transaction.
 """
 
 from collections.abc import Iterable, Sequence
@@ -47,11 +47,11 @@ _AT_ONCE: Final = 500  # rows of one query
 
 
 class CopyLockedError(InputError):
-    """No version is chosen by hand (W31)."""
+    """Refusal of a manual choice because the page is locked (W31)."""
 
 
 class CopySearchOutcome(IntEnum):
-    """What came of asking archives about a URL, by the numbers that the registry keeps."""
+    """Outcome of querying archives about a URL; the values are stored in the registry."""
 
     FOUND = 1
     WANTED = 2  # it lives, nobody has it: it is to be archived
@@ -77,17 +77,17 @@ AGAIN_DAYS: Final = {
 
 
 class StoredCopy(NamedTuple):
-    """A copy as the registry keeps it.
+    """Copy as stored in the registry.
 
     Attributes:
         service: the archive.
         address: the chosen version's; empty: the archive has the page, no version is chosen.
-        timestamp: when it was taken, 14 digits or empty.
-        found_day: when it became known; days are `links.check_history` numbers.
-        checked_day: when it was last looked at.
-        chosen_by: who chose it; empty: we did.
-        is_locked: whether no version is chosen by hand.
-        missed_day: when a visit did not find it; None: it was there.
+        timestamp: capture time, 14 digits or empty.
+        found_day: day of discovery; days are `links.check_history` numbers.
+        checked_day: day of the last check.
+        chosen_by: the person who chose it; empty: automatic.
+        is_locked: no version is chosen by hand.
+        missed_day: day of a check that did not find it; None: it was there.
     """
 
     service: str
@@ -101,19 +101,19 @@ class StoredCopy(NamedTuple):
 
     @property
     def copy(self) -> ArchiveMemento:
-        """The same as a copy."""
+        """Return it as an `ArchiveMemento`."""
         return ArchiveMemento(self.service, self.address, self.timestamp)
 
 
 @dataclass(frozen=True, slots=True)
 class CopyChoice:
-    """A choice of version by hand.
+    """Manual choice of a version.
 
     Attributes:
-        by: who chooses.
+        by: the person.
         address: the version's; empty: none is chosen.
-        service: the archive; it may be empty when the address tells it.
-        is_admin: whether that is an administrator, whom no lock stops.
+        service: the archive; may be empty when the address identifies it.
+        is_admin: the person is an administrator, to whom locks do not apply.
     """
 
     by: str
@@ -123,7 +123,7 @@ class CopyChoice:
 
 
 class CopyCheckEffect(StrEnum):
-    """What a visit to a copy did."""
+    """Effect of a check on the stored copy."""
 
     GOOD = "good"
     MOVED = "moved"  # another version took its place
@@ -133,7 +133,7 @@ class CopyCheckEffect(StrEnum):
 
 
 class CopySearch(NamedTuple):
-    """The last time that archives were asked about a URL."""
+    """Last search of archives for a URL."""
 
     day: int
     outcome: CopySearchOutcome
@@ -141,13 +141,13 @@ class CopySearch(NamedTuple):
 
     @property
     def again_day(self) -> int:
-        """From when on they may be asked again."""
+        """Return the day from which archives may be queried again."""
         return self.day + AGAIN_DAYS[self.outcome]
 
 
 @dataclass(frozen=True, slots=True)
 class DueCopy:
-    """A copy that should be looked at."""
+    """Copy that is due for a check."""
 
     url: ObservedUrl
     kept: StoredCopy
@@ -157,7 +157,7 @@ _COLUMNS = tuple(copies.c[name] for name in StoredCopy._fields)
 
 
 def copies_of_url(connection: Connection, url_id: int) -> tuple[StoredCopy, ...]:
-    """The URL's copies, by the names of their archives."""
+    """Return the URL's copies, ordered by archive name."""
     query = select(*_COLUMNS).where(copies.c.url_id == url_id).order_by(copies.c.service)
     return tuple(_kept(row) for row in connection.execute(query))
 
@@ -165,9 +165,9 @@ def copies_of_url(connection: Connection, url_id: int) -> tuple[StoredCopy, ...]
 def put_copies(
     connection: Connection, url_id: int, found: Iterable[ArchiveMemento], day: int
 ) -> int:
-    """Keep what a search found, one version of each archive; how many changed.
+    """Store a search result, one version of each archive; return the number of changes.
 
-    What a person chose stays, and so does a version that was chosen where now none is good.
+    A person's choice is kept, and so is an earlier version where no good one is found now.
     """
     there = {kept.service: kept for kept in copies_of_url(connection, url_id)}
     is_locked = any(kept.is_locked for kept in there.values())
@@ -192,12 +192,12 @@ def choose_copy(
     day: int,
     own: Sequence[str] = (),
 ) -> StoredCopy:
-    """Choose a version by hand, or none (W30).
+    """Store a manual choice of version, or of none (W30).
 
     Raises:
-        LockedError: the page is locked.
-        RefusedAddressError: the address is no archive's, of another page, or none that can be read.
-        InputError: the archive and the address do not go together.
+        CopyLockedError: the page is locked.
+        RefusedAddressError: the address belongs to no archive or another page, or is unusable.
+        InputError: archive and address do not match.
     """
     there = copies_of_url(connection, url.id)
     is_locked = any(kept.is_locked for kept in there)
@@ -221,12 +221,12 @@ def choose_copy(
 
 
 def parse_chosen_copy(address: str, url: str, *, own: Sequence[str] = ()) -> ArchiveMemento:
-    """The copy that an archive's address is, when it is one of the URL (B07).
+    """Parse an archive address and check that it is a copy of the URL (B07).
 
-    What does not say what it is of is taken at its word: who looks at it finds out.
+    An address that does not contain its original is accepted; a later check verifies it.
 
     Raises:
-        RefusedAddressError: it is no known archive's, of another page, or none that can be read.
+        RefusedAddressError: it belongs to no known archive or another page, or is unusable.
     """
     found = recognise(address, own=own)
     if found is None or not found.is_known:
@@ -250,10 +250,10 @@ def parse_chosen_copy(address: str, url: str, *, own: Sequence[str] = ()) -> Arc
 def lock_copies(
     connection: Connection, url: ObservedUrl, *, is_locked: bool, is_admin: bool
 ) -> int:
-    """Forbid choosing by hand, or allow it again; how many copies that is about.
+    """Lock or unlock manual choices for a page; return the number of copies affected.
 
     Raises:
-        LockedError: only administrators lift a lock.
+        CopyLockedError: only administrators can unlock.
         InputError: the URL has no copies yet.
     """
     if not is_locked and not is_admin:
@@ -268,7 +268,7 @@ def lock_copies(
 
 
 def drop_copy(connection: Connection, url_id: int, service: str) -> bool:
-    """Forget the URL's copy in that archive; whether there was one."""
+    """Delete the URL's copy in that archive; return False when there was none."""
     is_of = (copy_versions.c.url_id == url_id) & (copy_versions.c.service == service)
     connection.execute(delete(copy_versions).where(is_of))
     gone = delete(copies).where(copies.c.url_id == url_id, copies.c.service == service)
@@ -276,7 +276,7 @@ def drop_copy(connection: Connection, url_id: int, service: str) -> bool:
 
 
 def due_copies(connection: Connection, day: int, limit: int) -> list[DueCopy]:
-    """Copies to look at now, those that have waited longest first."""
+    """Return copies that are due for a check, longest waiting first."""
     query = (
         url_select()
         .add_columns(*_COLUMNS)
@@ -291,9 +291,9 @@ def due_copies(connection: Connection, day: int, limit: int) -> list[DueCopy]:
 def record_copy_check(
     connection: Connection, url_id: int, kept: StoredCopy, seen: CopyCheckResult, day: int
 ) -> CopyCheckEffect:
-    """Keep what a visit saw: what is gone, or is a copy of an error, is dropped at the second look.
+    """Store a check result: a copy that is missing or is an error page is dropped at the second check.
 
-    A version that another one is shown for makes way for that, unless a person chose it.
+    A version that the archive replaces by another one is updated, unless a person chose it.
     """
     row = (copies.c.url_id == url_id) & (copies.c.service == kept.service)
     if seen.sight is CopyVerdict.UNCLEAR:
@@ -318,13 +318,13 @@ def record_copy_check(
 def note_search(
     connection: Connection, url_id: int, outcome: CopySearchOutcome, day: int, note: str = ""
 ) -> None:
-    """Keep that archives were asked about the URL, and what came of it."""
+    """Store the time and outcome of a search for the URL."""
     row = {"url_id": url_id, "day": day, "outcome": int(outcome), "note": note[:500]}
     upsert(connection, copy_searches, ("url_id",), [row])
 
 
 def last_search(connection: Connection, url_id: int) -> CopySearch | None:
-    """The last time that archives were asked about the URL; None: never."""
+    """Return the last search for the URL; None when there was none."""
     columns = (copy_searches.c.day, copy_searches.c.outcome, copy_searches.c.note)
     row = connection.execute(select(*columns).where(copy_searches.c.url_id == url_id)).first()
     return None if row is None else CopySearch(row.day, CopySearchOutcome(row.outcome), row.note)
@@ -333,15 +333,15 @@ def last_search(connection: Connection, url_id: int) -> CopySearch | None:
 def urls_without_copy(
     connection: Connection, day: int, limit: int, *, living: bool = False
 ) -> list[ObservedUrl]:
-    """Return links to ask archives about: lost, or failing since they were first seen, without a copy.
+    """Return links to search copies for: dead, or failing since they were first seen, without a copy.
 
-    Links whose copies were chosen before a page cited them on another day are among them.
+    Includes links whose copies were chosen before a page cited them on another day.
 
     Args:
         connection: of the registry.
         day: today.
-        limit: so many at most.
-        living: living links without a copy, too: all of them are walked through.
+        limit: maximum number.
+        living: include live links without a copy; the whole registry is scanned over time.
     """
     found = _without(connection, day, limit, _DEAD)
     if len(found) < limit:
@@ -352,7 +352,7 @@ def urls_without_copy(
 
 
 def _never_alive(connection: Connection, day: int, limit: int) -> list[ObservedUrl]:
-    """Return links without a copy that no look saw alive: they may have been dead for years."""
+    """Return links without a copy that no check found alive: they may have been dead for years."""
     after, found = 0, list[ObservedUrl]()
     while len(found) < limit:
         batch = _without(connection, day, _AT_ONCE, _DYING, after=after)
@@ -392,9 +392,9 @@ def _without(
 def put_versions(
     connection: Connection, url_id: int, found: Iterable[ArchiveMemento], day: int
 ) -> None:
-    """Keep versions beside the chosen one, for citations of other days (B06).
+    """Store further versions for citations of other days (B06).
 
-    Those of archives in which a person chose are left out: that choice holds for every page.
+    Archives with a manual choice are skipped: that choice holds for every page.
     """
     by_person = {each.service for each in copies_of_url(connection, url_id) if each.chosen_by}
     rows = [
@@ -412,9 +412,9 @@ def put_versions(
 
 
 def citable_copies(connection: Connection, url_id: int) -> tuple[StoredCopy, ...]:
-    """Return the URL's copies with the versions for other days; one copy of each version.
+    """Return the URL's copies including the versions for other days; one copy of each version.
 
-    A version counts as seen when its archive's chosen one was, and is missed with that.
+    Check dates and misses of an archive's chosen version apply to its other versions.
     """
     chosen = {kept.service: kept for kept in copies_of_url(connection, url_id)}
     query = (
@@ -432,24 +432,24 @@ def citable_copies(connection: Connection, url_id: int) -> tuple[StoredCopy, ...
 
 
 class ArchiveCopies:
-    """Takes addresses of archives that readers propose for a dead URL (W17)."""
+    """Handler for archive addresses that readers propose for a dead URL (W17)."""
 
     def __init__(self, own: Sequence[str] = ()) -> None:
-        """Take the origins of our own pages."""
+        """Store the origins of our own pages."""
         self._own = tuple(own)
 
     def keep(self, connection: Connection, url: ObservedUrl, address: str, now: datetime) -> str:
-        """Put the address among the copies of the URL when a known archive has it.
+        """Store the address as a copy of the URL when it belongs to a known archive.
 
-        A version that is chosen already stays: anybody may propose, and only visits and people with an
-        account change what is there.
+        An existing choice is kept: proposals are unauthenticated, and only checks and logged-in users change
+        it.
 
         Returns:
-            The archive's name; empty when the address is no known archive's, and nothing was kept.
+            The archive's name; empty when the address is no known archive's, and nothing was stored.
 
         Raises:
-            RefusedAddressError: it is an archive's, but of another URL, or none that can be used.
-            LockedError: no version of the page is chosen by hand (W31).
+            RefusedAddressError: it belongs to an archive, but to another URL, or is unusable.
+            CopyLockedError: no version of the page is chosen by hand (W31).
         """
         found = recognise(address, own=self._own)
         if found is None or not found.is_known:

@@ -1,13 +1,13 @@
-"""Upkeep of copies elsewhere: quarterly checks, and mirroring after own captures.
+"""Upkeep of external copies: quarterly checks, and mirroring after own captures.
 
-Archives are visited side by side, the copies of one after another. What is gone at two visits a week
-apart is dropped. An archive that seems to have lost everything at once has not: it is down, moved, or
-its domain is somebody else's, and then nothing of it is missed.
+Archives are checked in parallel, the copies of one archive sequentially. A copy that is missing in two
+checks a week apart is dropped. When nearly all copies of one archive are missing at once, the archive is
+assumed to be down or moved, and no miss is recorded.
 
-What was visited is told by whoever reads the captures; the registry keeps what became of it, so that
-nothing is asked twice. After a good visit an external archive is asked to take the page, unless it has
-one that is young enough. After one that failed, it is asked to take what we could not, and archives are
-asked for copies that they have. Of a page that is gone only the latter: there is nothing to take.
+Mirroring: the caller reports the verdicts of own captures; the registry stores the outcome, so that no
+request is repeated. After a good capture an external archive is asked to archive the page, unless it has a
+recent copy. After a failed one it is asked to archive the page, and archives are searched for existing
+copies. For a page that no longer exists archives are only searched.
 """
 
 import asyncio
@@ -51,12 +51,12 @@ _DOWN: Final = "the archive shows none of its copies: that is its own trouble"
 
 @dataclass(frozen=True, slots=True)
 class CopyVisit:
-    """One visit.
+    """Check of one copy.
 
     Attributes:
-        copy: what was looked at.
-        visit: what came of it.
-        seen: what was seen.
+        copy: the checked copy.
+        visit: the effect on the registry.
+        seen: the check result.
     """
 
     copy: DueCopy
@@ -65,7 +65,7 @@ class CopyVisit:
 
 
 def count_effects(visits: list[CopyVisit]) -> Mapping[CopyCheckEffect, int]:
-    """How often what came of it."""
+    """Count checks by effect."""
     return Counter(each.visit for each in visits)
 
 
@@ -78,15 +78,15 @@ async def check_due_copies(
     own: tuple[str, ...] = (),
     told: Callable[[int], None] = lambda _count: None,
 ) -> list[CopyVisit]:
-    """Look at copies that are due, and keep what was seen.
+    """Check the copies that are due, and store the results.
 
     Args:
         store: the registry.
-        asker: asks.
-        now: the moment.
-        limit: copies at most.
+        asker: the archive client.
+        now: the current time.
+        limit: maximum number of copies.
         own: origins of our own pages.
-        told: is told of each copy that was looked at.
+        told: called with each checked copy.
 
     Raises:
         TransientError: the registry's database does not answer.
@@ -105,7 +105,7 @@ async def check_copies(
     own: tuple[str, ...] = (),
     told: Callable[[int], None] = lambda _count: None,
 ) -> list[CopyVisit]:
-    """Look at these copies, and keep what was seen; otherwise as `check_due_copies`."""
+    """Check these copies, and store the results; otherwise as `check_due_copies`."""
     services: defaultdict[str, list[DueCopy]] = defaultdict(list)
     for each in waiting:
         services[each.kept.service].append(each)
@@ -139,7 +139,7 @@ _SOUGHT = _TAKEN | {CopySearchOutcome.WANTED, CopySearchOutcome.UNFIXABLE}
 
 
 class MirrorMode(StrEnum):
-    """`[links] mirror`: which visits are followed by an archive elsewhere."""
+    """Value of `[links] mirror`: captures that are followed by an external one."""
 
     NEVER = "never"
     FAILED = "failed"  # those that brought nothing
@@ -147,7 +147,7 @@ class MirrorMode(StrEnum):
 
 
 class CaptureOutcome(StrEnum):
-    """What came of our own visit."""
+    """Outcome of our own capture."""
 
     GOOD = "good"
     FAILED = "failed"  # no answer, refused, a challenge: somebody else may have more luck
@@ -155,7 +155,7 @@ class CaptureOutcome(StrEnum):
 
 
 class MirrorOutcome(StrEnum):
-    """What a mirror did."""
+    """Outcome of mirroring."""
 
     KEPT = "kept"  # there is a copy elsewhere already
     LEFT = "left"  # it was asked lately, or this kind of visit is not mirrored
@@ -167,13 +167,13 @@ class MirrorOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MirrorResult:
-    """What became of one link.
+    """Result of mirroring one link.
 
     Attributes:
         url: the link.
-        done: in a word.
-        copy: the copy elsewhere; None without one.
-        note: why, when there is something to tell.
+        done: the outcome.
+        copy: the external copy; None without one.
+        note: the reason, if any.
     """
 
     url: str
@@ -204,7 +204,7 @@ def is_mirror_wanted(
     wanted: MirrorMode,
     now: datetime,
 ) -> MirrorOutcome | None:
-    """Whether archives are to be asked about the link: None, or why not."""
+    """Return None when archives are to be queried about the link, else the reason not to."""
     if wanted is MirrorMode.NEVER or (
         wanted is MirrorMode.FAILED and visited is CaptureOutcome.GOOD
     ):
@@ -230,16 +230,16 @@ async def mirror_url(
     *,
     now: datetime,
 ) -> MirrorResult:
-    """Have an archive elsewhere keep the link, or find one that does; and keep what came of it.
+    """Send a request for an external copy of the link or find an existing one, and store the outcome.
 
-    An internal error is kept as trouble: the link is asked about again later, and others go on.
+    An internal error is stored as trouble: the link is retried later, and others continue.
 
     Args:
         store: the registry.
-        archives: who is asked; without a saver none is asked to take anything.
+        archives: the archives to query; without a saver no copy is requested.
         url: the link, for which `is_mirror_wanted` is None.
-        visited: what came of our own visit.
-        now: the moment.
+        visited: outcome of our own capture.
+        now: the current time.
 
     Raises:
         TransientError: the registry's database does not answer.
@@ -281,7 +281,7 @@ async def _found(
     taken: MirrorResult | None,
     now: datetime,
 ) -> MirrorResult:
-    """What archives have of a link that we could not visit; they were asked to take it before."""
+    """Search archives for a link that we could not capture, after the request to archive it."""
     # Seen as dead, so that nobody is asked once more to take it; our own copies are no mirror.
     seen = replace(url, state=LinkState.DEAD)
     asking = replace(archives, saver=None, own=lambda _url, _at: None)
@@ -305,7 +305,7 @@ async def _found(
 
 
 async def _taken(archives: CopySources, url: str) -> MirrorResult | None:
-    """What came of asking for the page to be taken; None when nobody can be asked."""
+    """Send a capture request; None when no saver is configured."""
     if archives.saver is None:
         return None
     try:

@@ -1,8 +1,7 @@
-"""HTTP client for web archives; connects to checked addresses alone.
+"""HTTP client for web archives; connects to checked addresses only.
 
-An archive's address stands in a setting or on a page, and where it redirects to is its own choice; so
-neither leads into the network that this machine is in. A key is sent to the host that it is for, and
-never along with a redirect.
+An archive's address comes from a setting or a page, and its redirects are untrusted, so neither may reach
+the local network (SSRF). A key is sent only to its own host and never with a redirect.
 """
 
 import asyncio
@@ -40,7 +39,7 @@ _LOOPBACK: tuple[Address, ...] = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.
 
 
 class HttpFetch:
-    """Sends requests; an asynchronous context, which belongs to one event loop."""
+    """Transport for archive requests; an asynchronous context manager bound to one event loop."""
 
     def __init__(
         self,
@@ -52,12 +51,12 @@ class HttpFetch:
         limit_s: float = 60.0,
         origins: Iterable[str] = (),
     ) -> None:
-        """Take who may be asked, as whom, and how long one answer may take.
+        """Store the egress rules, the user agent, the resolver and the time limit of one answer.
 
-        The operator's own `origins` may be asked wherever they are: this machine often serves them.
+        The operator's own `origins` are exempt from the address checks: this machine often serves them.
 
         Raises:
-            ConfigError: a setting of `[egress]` cannot be used.
+            ConfigError: a setting of `[egress]` is invalid.
         """
         self._judge = _CheckedResolver(egress, names or DnsResolver(), is_own, origins)
         self._context = strict_context(egress.ca_file)
@@ -87,10 +86,10 @@ class HttpFetch:
         await self._judge.names.close()
 
     async def __call__(self, question: ArchiveRequest) -> ArchiveResponse:
-        """The answer.
+        """Send the request and return the response.
 
         Raises:
-            NoReplyError: none came, it is too long, or the address may not be asked.
+            NoReplyError: no answer, an overlong one, or a prohibited address.
         """
         url, headers = question.url, dict(question.headers)
         method, body = question.method, question.body
@@ -139,10 +138,10 @@ class HttpFetch:
 
 
 async def _read(content: aiohttp.StreamReader, limit: int, *, cut: bool) -> bytes:
-    """The decoded body.
+    """Read the decoded body.
 
     Raises:
-        NoReplyError: it is longer than that, and may not be cut.
+        NoReplyError: it is longer than `limit`, and `cut` is False.
     """
     kept = bytearray()
     async for piece in content.iter_any():
@@ -156,10 +155,10 @@ async def _read(content: aiohttp.StreamReader, limit: int, *, cut: bool) -> byte
 
 
 def _joined(url: str, target: str) -> str:
-    """Where a redirect leads.
+    """Resolve a redirect target.
 
     Raises:
-        NoReplyError: nowhere.
+        NoReplyError: it is no URL.
     """
     try:
         return fetch_key(urljoin(url, target), allow_single_label=True)
@@ -168,7 +167,7 @@ def _joined(url: str, target: str) -> str:
 
 
 class _CheckedResolver(AbstractResolver):
-    """Looks names up, and gives only addresses that may be asked."""
+    """Resolver that returns only permitted addresses."""
 
     def __init__(
         self,
@@ -187,13 +186,13 @@ class _CheckedResolver(AbstractResolver):
         }
 
     def check(self, url: str) -> URL:
-        """Judge what needs no look-up: the port, the name, and an address in the name's place.
+        """Check the port, the name, and an address literal, before any look-up.
 
         Returns:
             The URL as it is sent, byte for byte.
 
         Raises:
-            NoReplyError: it may not be asked.
+            NoReplyError: it is prohibited.
         """
         try:
             url = fetch_key(url, allow_single_label=True)
@@ -220,7 +219,7 @@ class _CheckedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """The addresses that may be asked.
+        """Resolve a name to its permitted addresses.
 
         Raises:
             OSError: there is none.
@@ -248,7 +247,7 @@ class _CheckedResolver(AbstractResolver):
         return fine
 
     async def close(self) -> None:
-        """Nothing: the names have another owner."""
+        """Keep the resolver open; it belongs to the caller."""
 
 
 def _endpoint(origin: str) -> tuple[str, int] | None:

@@ -1,8 +1,8 @@
 """Client for Save Page Now 2 of the Internet Archive.
 
-It takes a key of an account of theirs, and some minutes. What it answers decides whether it is asked
-again: later, when the trouble was its own or the day's limit is reached; not for long, when the page
-cannot be archived. Errors come with status 200 both when it is asked and while it works.
+It needs a key of an Internet Archive account; a capture takes minutes. The answer determines the retry:
+later for its own failures or an exhausted daily limit, not for long for a page that cannot be archived.
+Errors come with status 200, both for the submission and for the status of the job.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ TRANSIENT: Final = frozenset(
 
 
 class SaveOutcome(StrEnum):
-    """What came of it."""
+    """Outcome of a capture request."""
 
     SAVED = "saved"
     LATER = "later"  # not now; asking again may help
@@ -48,12 +48,12 @@ class SaveOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SaveResult:
-    """What came of having a page archived.
+    """Result of a capture request.
 
     Attributes:
-        outcome: in a word.
-        copy: the copy; None without one. It may take a while until its address shows it.
-        reason: the service's code, and what it said.
+        outcome: the outcome.
+        copy: the copy; None without one. Its address may take a while to work.
+        reason: the service's code and message.
     """
 
     outcome: SaveOutcome
@@ -62,7 +62,7 @@ class SaveResult:
 
 
 class SavePageNow:
-    """Has pages archived. Belongs to one event loop."""
+    """Client that requests captures. Bound to one event loop."""
 
     def __init__(
         self,
@@ -72,17 +72,17 @@ class SavePageNow:
         monotonic: Callable[[], float],
         origin: str = "https://web.archive.org",
     ) -> None:
-        """Take who asks, and the account's key, ``key:secret``."""
+        """Store the client and the account's key, ``key:secret``."""
         self._asker = asker
         self._monotonic = monotonic
         self._origin = origin
         self._headers = {"Accept": "application/json", "Authorization": f"LOW {key}"}
 
     async def take(self, url: str) -> SaveResult:
-        """Have the page archived, and wait until it is.
+        """Send a capture request, and wait until it is done.
 
         Raises:
-            ArchiveTroubleError: the service gave no answer, or does not know the key.
+            ArchiveUnavailableError: the service gave no answer, or rejects the key.
         """
         for _ in range(SESSION_TRIES):
             body = urlencode({"url": url, "skip_first_archive": "1"}).encode()
@@ -123,7 +123,7 @@ class SavePageNow:
         return SaveResult(SaveOutcome.LATER, reason=_SESSIONS)
 
     async def _finished(self, job: str) -> dict[str, Any]:
-        """The last word on a job; a pending one when it takes too long."""
+        """Wait for a job and return its last status; a pending one after the time limit."""
         until = self._monotonic() + LONGEST_S
         address = f"{self._origin}/save/status/{quote(job, safe='')}"
         while True:
@@ -144,7 +144,7 @@ class SavePageNow:
 
 
 def _code(told: dict[str, Any]) -> str:
-    """The error's code without its prefix; empty when there is none."""
+    """Return the error's code without its prefix; empty when there is none."""
     if told.get("status") != "error":
         return ""
     code = told.get("status_ext")
