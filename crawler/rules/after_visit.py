@@ -185,7 +185,7 @@ class RecrawlRule(FollowUpRule):
     def schedule(
         self, item: FrontierItem, page: PageInfo | None, aftermath: FollowUp, *, now: datetime
     ) -> None:
-        """Set the due date by the manifest, for a finished visit whose item was not completed."""
+        """Set due date and memo; `page` is None for a finished visit whose item was not completed."""
         settings = self._settings_for(item).recrawl
         is_gone = page is not None and page.status in GONE_STATUSES
         if is_gone or not (settings.enabled or settings.every):

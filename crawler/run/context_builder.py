@@ -1,6 +1,6 @@
 """Construction of the crawl context: rules in their order, limits, fetcher.
 
-The order of the rules is the order in which they are asked before a visit: what costs nothing first.
+Rules are called before a visit in this order, the cheapest first.
 """
 
 from collections.abc import Callable
@@ -37,15 +37,15 @@ SLOT_LOOKUP_LIMIT_S = 5.0  # a name that takes longer takes its own host's turn
 
 @dataclass(frozen=True, slots=True)
 class CrawlResources:
-    """What a crew reads and writes.
+    """Stores and pools of a worker pool.
 
     Attributes:
-        disk: the collection's; None when proxies elsewhere look after theirs.
-        name: of this process, for the books.
-        reports: the folder for what was decided on links; None: it is not kept.
-        ca: the certificate authority of the proxies, for what is fetched without a browser.
+        disk: the collection's; None when remote proxies check theirs.
+        name: of this process, for records.
+        reports: the folder of the link logs; None: none are written.
+        ca: the certificate authority of the proxies, for fetches without a browser.
         logins: opened.
-        stored_level_of: knows what was decided on how much is recorded.
+        stored_level_of: looks up decisions on stored levels.
     """
 
     frontier: Frontier
@@ -62,13 +62,13 @@ class CrawlResources:
 def build_crawl_context(
     stores: CrawlResources, settings: Settings, *, clock: Clock, report: Callable[[Event], None]
 ) -> CrawlContext:
-    """The means of a crew.
+    """Build the crawl context of a worker pool.
 
     Args:
         stores: opened by the caller, who also closes them.
-        settings: the profile; a job's and a sheet's settings are laid over it item by item.
+        settings: the profile; a job's and a sheet's settings override it per item.
         clock: the time.
-        report: told what happens.
+        report: called with each event.
     """
     frontier, patience = stores.frontier, StoreRetry(clock, report)
     jobs = JobSettings(frontier, settings, clock=clock)
@@ -149,7 +149,7 @@ def build_crawl_context(
 
 
 def make_slot_assigner(settings: Settings) -> SlotAssigner:
-    """Whose turns URLs take under these settings."""
+    """Make the slot assigner for these settings."""
     egress = Egress(settings.egress, connect_timeout_s=SLOT_LOOKUP_LIMIT_S)
 
     def resolve(host: str) -> str:

@@ -1,7 +1,7 @@
 """Run from start to summary: collection, frontier, pools, workers; archiving of a URL list.
 
-What is asked for is a function that is given the open frontier: a list adds its URLs, a crawl its job.
-With a frontier that machines share (`frontier.url`) a run ends there: workers anywhere do the rest.
+The caller passes a function that prepares the open frontier: a list adds its URLs, a crawl its job.
+With a shared frontier (`frontier.url`) the run ends there, and workers on any machine do the rest.
 """
 
 import asyncio
@@ -67,10 +67,10 @@ Prepare = Callable[[Frontier], Awaitable[AddResult]]
 
 @dataclass(slots=True)
 class RunSummary:
-    """What a run did.
+    """Summary of a run.
 
     Attributes:
-        added: what became of the URLs that were given.
+        added: result of adding the given URLs.
         outcomes: pages by outcome.
         failed: pages given up, with the reason; the first `FAILED_KEPT`.
         failures: how many they are.
@@ -78,12 +78,12 @@ class RunSummary:
         links: URLs that pages link to and that joined the frontier.
         records: captures and artifacts written.
         stored_bytes: their compressed size.
-        left: pages still to do when the run ended.
+        left: unfinished pages when the run ended.
         seconds: duration of the run.
-        stopped: whether somebody said stop.
+        stopped: whether the run was asked to stop.
         handed_over: whether workers elsewhere do the work.
-        checked: copies that were looked at, by verdict.
-        repaired: captures that were made again, by how that ended.
+        checked: checked copies, by verdict.
+        repaired: repaired captures, by result.
     """
 
     added: AddResult = field(default_factory=AddResult)
@@ -127,17 +127,17 @@ class RunSummary:
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """Where and how to work.
+    """Configuration of a run.
 
     Attributes:
         root: the collection's folder.
         settings: this machine's settings.
         workers: visits at the same time.
-        endless: go on when nothing is left: something may become due, or be added.
+        endless: continue when nothing is left: something may become due, or be added.
         logins: opened.
-        companion: works beside the crew; None: nobody does.
-        eager: begin although nothing is left: the companion has something to do.
-        stored_level_of: knows what was decided on how much is recorded.
+        companion: run extension; None: none.
+        eager: start although nothing is left: the extension has work.
+        stored_level_of: looks up decisions on stored levels.
     """
 
     root: Path
@@ -159,21 +159,21 @@ async def perform_run(
     report: Callable[[Event], None],
     stopping: Callable[[], None] = lambda: None,
 ) -> RunSummary:
-    """Do what is asked for, and what an earlier run left over; what it finished is left alone.
+    """Run the prepared work and the rest of earlier runs; finished pages are not visited again.
 
     Args:
-        run: where and how.
+        run: the configuration.
         prepare: adds to the frontier.
         clock: the time.
-        started: told what was added and how many pages are to be done, before the first visit.
-        report: told each event.
-        stopping: told when the first signal asked to stop.
+        started: called before the first visit with the added URLs and the number of unfinished pages.
+        report: called with each event.
+        stopping: called when the first signal asked to stop.
 
     Raises:
         CollectionInUseError, CollectionVersionError, UnavailableError: the collection.
         BrowserUnavailableError, ProxyUnavailableError: they do not start.
-        DiskFullError: there was no space for as long as the settings say, or there is none at all;
-            what is left is done by the next run.
+        DiskFullError: there was no space for as long as the settings allow, or there is none at all;
+            the next run continues.
         LimitReachedError: the run has received all that it may.
     """
     begun, account = clock.monotonic(), RunSummary()
@@ -232,7 +232,7 @@ async def _perform_here(  # noqa: PLR0913, PLR0917 each is a hand of its own
 
 
 async def _tell(frontier: Frontier, clock: Clock, report: Callable[[Event], None]) -> None:
-    """Say how the frontier stands, and for which host it waits, until cancelled."""
+    """Report the frontier's counts, and the host it waits for, until cancelled."""
     waiting, since, pause_s = "", 0.0, STATUS_INTERVAL_S
     backoff = ExponentialBackoff(2 * STATUS_INTERVAL_S, BACKOFF_MAX_S)
     while True:
@@ -270,7 +270,7 @@ async def _tell(frontier: Frontier, clock: Clock, report: Callable[[Event], None
 
 
 def host_wait(frontier: Frontier, now: datetime) -> str:
-    """Return for whom all that is queued waits, and until when; empty when that is soon."""
+    """Describe the wait of all queued items, with host and end; empty when the wait is short."""
     wakeup = frontier.next_wakeup(now)
     if wakeup is None:
         return ""
@@ -294,7 +294,7 @@ async def _work(
     note: Callable[[Event], None],
     stop: StopSignals,
 ) -> None:
-    """Start what is needed and let the crew work; nothing is started when there is nothing to do."""
+    """Start pools and workers and run them; start nothing when there is nothing to do."""
     layout, settings = collection.layout, run.settings
     await asyncio.to_thread(
         complete_index,
@@ -347,7 +347,7 @@ async def _work(
 
 
 async def _accompanied(crew: WorkerPool, run: RunConfig, desk: RunContext) -> None:
-    """Let the crew work, and work on as long as its companion has found more for it to do."""
+    """Run the workers, again as long as the extension has queued more items."""
     companion = run.companion
     if companion is None:
         await crew.run(run.workers)
@@ -361,7 +361,7 @@ async def _accompanied(crew: WorkerPool, run: RunConfig, desk: RunContext) -> No
 def _put_in_order(
     collection: Collection, settings: Settings, clock: Clock, note: Callable[[Event], None]
 ) -> None:
-    """Do what a proxy does at its start: there is nothing to archive, but a crash left something."""
+    """Recover interrupted WARCs as a proxy does at its start, when there is nothing to archive."""
     done = recover_collection(
         collection.layout, settings.proxy, now=clock.now(), index=settings.index
     )
@@ -372,9 +372,9 @@ def _put_in_order(
 
 
 def _take_over(frontier: Frontier, clock: Clock) -> None:
-    """Give back what a killed run had claimed: we hold the collection, so nobody works on it.
+    """Release the claims of a killed run, and delete the stop order that was for it.
 
-    An order to stop was for that run.
+    This process holds the collection's lock, so no other worker has claims.
     """
     while claimed := frontier.ls(ItemState.CLAIMED, limit=1000):
         for record in claimed:
@@ -383,7 +383,7 @@ def _take_over(frontier: Frontier, clock: Clock) -> None:
 
 
 def _take_back_stop(frontier: Frontier) -> None:
-    """Whoever calls for a run wants it to run, whatever was ordered before."""
+    """Delete earlier stop orders: starting a run overrides them."""
     for key in frontier.orders(STOP_ORDER):
         frontier.take_back(STOP_ORDER, key)
 
@@ -393,18 +393,18 @@ ADD_BATCH = 5_000  # URLs of a commit: lists are read as streams
 
 @dataclass(frozen=True, slots=True)
 class ArchiveOptions:
-    """What to archive, where, and how.
+    """Options for archiving a URL list.
 
     Attributes:
         urls: fetch keys.
         root: the collection's folder.
         settings: the profile.
         workers: visits at the same time.
-        again: archive also what was archived at least so long ago (zero: all; A02); None: nothing.
-        endless: when nothing is left, wait for what others put into the collection's frontier.
+        again: also archive URLs that ended at least this long ago (zero: all; A02); None: none.
+        endless: when nothing is left, wait for additions to the collection's frontier.
         logins: opened.
-        companion: works beside the crew; None: nobody does.
-        stored_level_of: knows what was decided on how much is recorded.
+        companion: run extension; None: none.
+        stored_level_of: looks up decisions on stored levels.
     """
 
     urls: Iterable[str]
@@ -426,7 +426,7 @@ async def add_in_batches(
     now: Callable[[], datetime],
     again: timedelta | None,
 ) -> AddResult:
-    """Add any number of items, a batch at a time; return what became of them."""
+    """Add any number of items in batches; return the sum of the results."""
     iterator, result = iter(items), AddResult()
     while batch := list(islice(iterator, ADD_BATCH)):
         result += frontier.add(await turns.assign(batch), now=now(), again=again)

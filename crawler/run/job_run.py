@@ -1,7 +1,7 @@
 """Run of a crawl job: storing it, queueing its seeds, applying changed settings.
 
-The same crawl given again goes on where it stopped. Given with other settings it changes: what waits and
-no longer belongs to it is skipped, what a budget or an exclude pattern had left over is queued again.
+Submitting the same crawl again continues it. With other settings it is changed: queued items that no
+longer belong to it are skipped, and items skipped by a budget or an exclude pattern are queued again.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ ManifestOf = Callable[[FrontierItem], PageInfo | None]
 
 
 def skip_excluded(jobs: JobSettings, frontier: Frontier, name: str, now: datetime) -> int:
-    """Skip what waits and no longer belongs to the crawl."""
+    """Skip queued items that no longer belong to the crawl."""
     dropped = 0
     for records in _scanned(frontier, ItemState.QUEUED, name):
         by_reason: dict[str, list[str]] = {}
@@ -53,7 +53,7 @@ def skip_excluded(jobs: JobSettings, frontier: Frontier, name: str, now: datetim
 
 
 def requeue_given_up(jobs: JobSettings, frontier: Frontier, name: str, now: datetime) -> int:
-    """Queue again what a rule of the crawl had left over, unless the scope still does."""
+    """Queue items again that a rule of the crawl had skipped, unless they are still out of scope."""
     revived = 0
     for records in _scanned(frontier, ItemState.SKIPPED, name):
         items = [
@@ -66,7 +66,7 @@ def requeue_given_up(jobs: JobSettings, frontier: Frontier, name: str, now: date
 
 
 def _exclusion_reason(jobs: JobSettings, item: FrontierItem) -> str:
-    """Why an item of a crawl does not belong to it; empty when it does. A seed always does."""
+    """Return why an item does not belong to its crawl; empty when it does. A seed always does."""
     scope = jobs.scope_for(item.url, item.job)
     excluded = scope.excluded(item.url)
     if excluded is not None:
@@ -88,10 +88,10 @@ async def redecide_links(
 ) -> tuple[int, int]:
     """Decide on the links of archived pages again, since more may belong to the crawl now.
 
-    The links are in the pages' manifests: no page is visited for it.
+    The links are in the pages' manifests: no page is visited.
 
     Returns:
-        How many URLs joined, and of how many pages the manifest could not be read.
+        (URLs that joined, pages whose manifest could not be read).
     """
     joined = unread = 0
 
@@ -119,7 +119,7 @@ async def redecide_links(
 
 
 def _scanned(frontier: Frontier, state: ItemState, job: str) -> Iterator[list[ItemRecord]]:
-    """The job's items in that state, some at a time."""
+    """Yield the job's items in that state, in batches."""
     cursor = ""
     while True:
         records, cursor = frontier.scan(state, cursor=cursor, limit=AT_ONCE)
@@ -149,16 +149,16 @@ APPLIED_JOB_NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class JobSubmission:
-    """What became of a job that was given.
+    """Result of submitting a job.
 
     Attributes:
-        job: as it stands now, earlier seeds included.
+        job: the stored job, earlier seeds included.
         is_new: whether the frontier did not know it.
-        changed: whether it was known and other settings hold now.
-        added: what became of its seeds.
+        changed: whether it was known and its settings have changed.
+        added: result of adding its seeds.
         dropped: queued pages that no longer belong to it.
-        revived: pages that were left over and are queued again.
-        joined: links of archived pages that were left and belong to the crawl now.
+        revived: skipped pages that are queued again.
+        joined: links of archived pages that were not followed and belong to the crawl now.
         unread: archived pages whose links could not be read again.
     """
 
@@ -181,7 +181,7 @@ async def run_crawl_job(
     report: Callable[[Event], None],
     stopping: Callable[[], None] = lambda: None,
 ) -> RunSummary:
-    """Crawl; the other arguments and the errors are those of `crawler.run.crawl_run.perform_run`."""
+    """Run a crawl; the other arguments and the errors are those of `crawler.run.crawl_run.perform_run`."""
 
     async def prepare(frontier: Frontier) -> AddResult:
         with closing(ManifestReader(Layout(run.root), run.settings)) as manifests:
@@ -206,14 +206,14 @@ async def submit_job(
     clock: Clock,
     manifest_of: ManifestOf | None = None,
 ) -> JobSubmission:
-    """Make the job known, queue its seeds, and let what is known of it follow its settings.
+    """Store the job, queue its seeds, and apply its settings to its known items.
 
     Args:
         job: the crawl.
-        frontier: where.
+        frontier: stores it.
         local: this machine's settings.
         clock: the time.
-        manifest_of: reads what archived pages link to; None: their links are not decided on again.
+        manifest_of: reads the manifests of archived pages; None: their links are not decided on again.
 
     Raises:
         ConfigError: the frontier has a job of that name that cannot be read, or there would be more
@@ -247,7 +247,7 @@ async def _apply_settings(
     clock: Clock,
     manifest_of: ManifestOf | None,
 ) -> JobSubmission:
-    """Let what is known of the job follow its settings."""
+    """Apply the job's settings to its known items."""
     jobs, name = JobSettings(frontier, local, clock=clock), given.job.name
     dropped = await asyncio.to_thread(skip_excluded, jobs, frontier, name, clock.now())
     revived = await asyncio.to_thread(requeue_given_up, jobs, frontier, name, clock.now())
@@ -262,7 +262,7 @@ async def _apply_settings(
 
 
 def _may_hold_more(before: Job, after: Job) -> bool:
-    """Whether links that were left may belong to the crawl now: more than its budgets changed."""
+    """Return True when more links may belong to the crawl now: more than its budgets changed."""
     scopes = [
         replace(
             job.settings.scope,
@@ -280,7 +280,7 @@ def _may_hold_more(before: Job, after: Job) -> bool:
 
 
 class ManifestReader:
-    """Reads manifests of a collection; the index is opened when the first one is asked for."""
+    """Reader of a collection's manifests; the index is opened on first use."""
 
     def __init__(self, layout: Layout, settings: Settings) -> None:
         self._layout = layout
@@ -288,7 +288,7 @@ class ManifestReader:
         self._index: CaptureIndex | None = None
 
     def of(self, item: FrontierItem) -> PageInfo | None:
-        """The manifest of the item's page; None when it cannot be read here."""
+        """Return the manifest of the item's page; None when it cannot be read here."""
         if self._index is None:
             if not (self._settings.index.url or self._layout.captures_db.exists()):
                 return None
@@ -302,7 +302,7 @@ class ManifestReader:
 
 
 def _with_seeds_of(known: Job, job: Job) -> Job:
-    """The job with the seeds that it had before, too."""
+    """Return the job with its earlier seeds added."""
     seeds = {identity_key(seed): seed for seed in (*known.seeds, *job.seeds)}
     return replace(job, seeds=tuple(seeds.values()), made_at=known.made_at)
 
@@ -310,7 +310,7 @@ def _with_seeds_of(known: Job, job: Job) -> Job:
 async def _add_seeds(
     job: Job, followed: Job | None, frontier: Frontier, local: Settings, clock: Clock
 ) -> AddResult:
-    """Queue the seeds. A new one that a list or another crawl has is taken over: a crawl begins there."""
+    """Queue the seeds. A new one that belongs to a list or another crawl is taken over."""
     turns = make_slot_assigner(local)
     items = await turns.assign(NewItem(seed, lane=job.lane, job=job.name) for seed in job.seeds)
     before = set(followed.seeds) if followed is not None else set()
@@ -350,7 +350,7 @@ def _sum(one: AddResult, other: AddResult) -> AddResult:
 
 
 def describe_budgets(scope: ScopeSettings, size: Callable[[float], str]) -> list[str]:
-    """The budgets that are set, each as a phrase; `size` writes bytes."""
+    """Describe each budget that is set; `size` formats bytes."""
     found = []
     for whose, pages, stored, seconds in (
         ("", scope.pages, scope.bytes, scope.seconds),

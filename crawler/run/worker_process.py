@@ -1,7 +1,7 @@
-"""Long-running worker of a cluster: local browsers, remote proxies, shared frontier.
+"""Long-running worker process for a cluster: local browsers, remote proxies, shared frontier.
 
-It claims whatever is there, for as long as it runs. What it needs and cannot reach for the moment,
-Redis, the database, every proxy, it waits for, and says so once.
+Claims items until it is stopped. When Redis, PostgreSQL or all proxies are unreachable it retries with
+back-off and reports the outage once.
 """
 
 import asyncio
@@ -53,17 +53,17 @@ STOP_S = 30.0  # what a visit's deadline does not cover
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """What a worker is to work with.
+    """Options of a worker process.
 
     Attributes:
         settings: the profile, with `frontier.url` and, for several machines, `index.url`.
-        layout: of the collection, where it can be seen from here: frontier and index are there when
-            the settings name none.
+        layout: of the collection, where it is accessible: frontier and index are there when the
+            settings name none.
         workers: visits at the same time.
-        secret: what proxies know.
+        secret: the cluster's secret.
         logins: opened.
-        reports: the folder of the crawl log and the link logs; None: none are kept.
-        stored_level_of: knows what was decided on how much is recorded.
+        reports: the folder of the crawl log and the link logs; None: none are written.
+        stored_level_of: looks up decisions on stored levels.
     """
 
     settings: Settings
@@ -83,14 +83,17 @@ async def run_worker(
     stopping: Callable[[], None],
     dice: Random,
 ) -> int:
-    """Work until told to stop: gently at the first signal, at once at the second; pages ended.
+    """Run a worker process until stopped: gently at the first signal, at once at the second.
 
     Args:
-        order: with what.
+        order: the options.
         clock: the time.
-        report: told what happens.
-        stopping: told when the first signal asked to stop.
-        dice: chooses among proxies that have equally little to do.
+        report: called with each event.
+        stopping: called when the first signal asked to stop.
+        dice: chooses among equally loaded proxies.
+
+    Returns:
+        The number of pages that ended.
 
     Raises:
         InputError: the settings cannot be used.
@@ -120,7 +123,7 @@ async def run_worker(
 
 
 def _crawl_log(reports: Path | None, clock: Clock, stack: ExitStack) -> Callable[[Event], None]:
-    """Return what writes an event into the crawl log of that folder; nothing without a folder."""
+    """Return a function that writes events into the crawl log; it does nothing without a folder."""
     if reports is None:
         return lambda _event: None
     try:
@@ -132,7 +135,7 @@ def _crawl_log(reports: Path | None, clock: Clock, stack: ExitStack) -> Callable
 
 @dataclass
 class _WorkerProcess:
-    """One worker's time at work; `folder` is for its own files."""
+    """State of a running worker process; `folder` is for its own files."""
 
     order: WorkerOptions
     folder: Path
@@ -144,7 +147,7 @@ class _WorkerProcess:
     _since: str = ""
 
     async def run(self) -> None:
-        """Open what is needed and work; begin again when something could not be used any more."""
+        """Open the stores and work; start over after a store or pool became unusable."""
         self._since = warc_date(self.clock.now())
         pause_s = RESTART_BACKOFF_INITIAL_S
         while not self.stop.event.is_set():
@@ -161,7 +164,7 @@ class _WorkerProcess:
             pause_s = min(2 * pause_s, RESTART_BACKOFF_MAX_S)
 
     def _take(self, error: BaseException) -> None:
-        """Say what is missing; what no time mends is raised."""
+        """Report the missing resource; raise errors that are not transient."""
         if not isinstance(error, WeboidError) or isinstance(error, _FINAL):
             raise error
         if self.stop.event.is_set():
@@ -244,7 +247,7 @@ async def _forward_event(first: asyncio.Event, second: asyncio.Event) -> None:
 
 
 async def _stop_after(stop: StopSignals, limit_s: float) -> None:
-    """Stop at once when stopping gently takes too long: a store that is away may never answer."""
+    """Stop at once when a gentle stop takes too long: a store may never answer."""
     await stop.event.wait()
     await asyncio.sleep(limit_s)
     stop.hurry()

@@ -57,10 +57,10 @@ ENOUGH_FOR_ETA = 5
 
 @dataclass(frozen=True, slots=True)
 class ReasonGroup:
-    """What ended for one reason.
+    """Ended items with a common reason.
 
     Attributes:
-        reason: what the reasons have in common: the words before their first colon.
+        reason: the words before the first colon.
         count: how many of the latest `ENDED_SAMPLED`.
         examples: the latest of them, (URL, whole reason).
     """
@@ -72,7 +72,7 @@ class ReasonGroup:
 
 @dataclass(frozen=True, slots=True)
 class LeaseReport:
-    """What a worker holds.
+    """Claim of a worker.
 
     Attributes:
         since: when the claim began.
@@ -88,26 +88,26 @@ class LeaseReport:
 
 @dataclass(frozen=True, slots=True)
 class FrontierOverview:
-    """A frontier at a moment.
+    """Frontier at a moment.
 
     Attributes:
         at: the moment.
         stats: its counts.
-        minutes: what ended in each of the last sixty minutes, oldest first.
-        per_minute: pages ended a minute, over the last so many minutes.
-        eta: how long it takes at least, if nothing is added; None when nobody can say.
+        minutes: items that ended in each of the last sixty minutes, oldest first.
+        per_minute: ended pages per minute, by window in minutes.
+        eta: lower bound of the remaining time, if nothing is added; None when unknown.
         stopping: the order to stop, ``gently`` or ``now``; None when there is none.
         jobs: the counts of each job.
-        links: what was decided on links so far, by job and reason.
+        links: decisions on links so far, by job and reason.
         slowest: the hosts whose visits take longest.
         longest: the hosts with the longest queues.
-        blocked: hosts that are left alone, the longest first; `BLOCKS_COUNTED` at most.
-        leases: what is being visited, `LEASES_SHOWN` at most.
+        blocked: blocked hosts, the longest block first; `BLOCKS_COUNTED` at most.
+        leases: current claims, `LEASES_SHOWN` at most.
         dead: the latest dead letters by reason.
         dead_letters: the very latest of them, (URL, reason).
-        skipped: the latest that were not to be visited, by reason.
-        proxies: what living proxies say of themselves, by name.
-        workers: what living workers say of themselves, by name.
+        skipped: the latest skipped items, by reason.
+        proxies: announcements of running proxies, by name.
+        workers: announcements of running workers, by name.
     """
 
     at: datetime
@@ -129,12 +129,12 @@ class FrontierOverview:
     workers: dict[str, dict[str, Any]]
 
     def to_dict(self) -> dict[str, Any]:
-        """The overview as JSON values: moments in ISO 8601, lengths in seconds."""
+        """Convert the overview to JSON values: moments in ISO 8601, durations in seconds."""
         return {key: json_value(value) for key, value in asdict(self).items()}
 
 
 def read_overview(frontier: Frontier, *, now: datetime) -> FrontierOverview:
-    """What the frontier holds at `now`.
+    """Read the frontier's overview at `now`.
 
     Raises:
         UnavailableError: it does not answer.
@@ -166,15 +166,15 @@ def read_overview(frontier: Frontier, *, now: datetime) -> FrontierOverview:
 
 
 def ended_in(minute: MinuteCounts) -> int:
-    """Pages that ended in the minute, however they did."""
+    """Count the pages that ended in the minute, with any outcome."""
     return minute.done + minute.skipped + minute.dead
 
 
 def pages_per_minute(minutes: Sequence[MinuteCounts], window: int, *, now: datetime) -> float:
-    """Pages ended a minute over the last `window` minutes and what has passed of the current one.
+    """Return ended pages per minute over the last `window` minutes and the current partial one.
 
-    A crawl that began within them is measured from the middle of its first minute: nobody knows
-    when in that minute it began.
+    A crawl that began within them is measured from the middle of its first minute, as the exact
+    moment is unknown.
     """
     recent = list(minutes[-(window + 1) :])
     began_before = bool(recent and ended_in(recent[0]))
@@ -194,11 +194,10 @@ def estimate_remaining(
     *,
     now: datetime,
 ) -> timedelta | None:
-    """How long the rest takes at least, at the rate of the last ten minutes.
+    """Estimate a lower bound of the remaining time, by the rate of the last ten minutes.
 
-    The longest queue has its own: a host that takes so long for a visit is not done any sooner,
-    however fast the others are. None while paused, when nothing is left, and when too little
-    happened to tell.
+    The longest queue is a second bound: its host's visits take their time, however fast other hosts
+    are. None while paused, when nothing is left, and when there is too little data.
     """
     left = stats.queued + stats.claimed
     recent = sum(map(ended_in, minutes[-11:]))
@@ -209,7 +208,7 @@ def estimate_remaining(
 
 
 def group_by_reason(records: Iterable[ItemRecord]) -> tuple[ReasonGroup, ...]:
-    """The records by what their reasons have in common, the largest group first."""
+    """Group the records by their reasons' common words, the largest group first."""
     found: dict[str, list[tuple[str, str]]] = {}
     for record in records:
         reason = record.outcome or "no reason given"
@@ -223,7 +222,7 @@ def group_by_reason(records: Iterable[ItemRecord]) -> tuple[ReasonGroup, ...]:
 
 
 def parse_members(notes: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """What proxies or workers say of themselves; one that cannot be read is there, and says nothing."""
+    """Parse the announcements of proxies or workers; an unreadable one has no facts."""
     found = {}
     for name, text in sorted(notes.items())[:MEMBERS_SHOWN]:
         try:
@@ -235,13 +234,13 @@ def parse_members(notes: Mapping[str, str]) -> dict[str, dict[str, Any]]:
 
 
 def member_number(facts: Mapping[str, Any], key: str) -> float | None:
-    """What a member says under that key, when that is a number."""
+    """Return a number of an announcement; None when it has none under that key."""
     value = facts.get(key)
     return float(value) if isinstance(value, int | float) and value is not True else None
 
 
 def _jobs(frontier: Frontier) -> dict[str, JobCounts]:
-    """The counts of the jobs, and under the empty name those of plain lists, when there are any."""
+    """Return the counts of the jobs, and under the empty name those of plain lists, when there are any."""
     names = ["", *list(frontier.orders(JOB_ORDER))[:JOBS_SHOWN]]
     counts = {name: frontier.job_counts(name) for name in names}
     return {name: each for name, each in counts.items() if name or each.began_at is not None}
@@ -259,7 +258,7 @@ def _lease(record: ItemRecord) -> LeaseReport:
 
 
 def json_value(value: Any) -> Any:
-    """The value as JSON has it: moments in ISO 8601, lengths in seconds."""
+    """Convert a value for JSON: moments in ISO 8601, durations in seconds."""
     match value:
         case datetime():
             return value.isoformat()
@@ -280,7 +279,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class CollectionHoldings:
-    """What lies in a collection's folder.
+    """Content of a collection's folder.
 
     Attributes:
         root: the folder.
@@ -291,7 +290,7 @@ class CollectionHoldings:
         warc_bytes: their size.
         free_bytes: on the disk that holds them.
         reserve_bytes: no page begins when less is free.
-        classes: pages by class (`core.page_classes`); what was not judged has the empty name.
+        classes: pages by class (`core.page_classes`); unclassified ones have the empty name.
         unindexed: closed WARCs that the collection's own index does not wholly cover.
     """
 
@@ -311,7 +310,7 @@ class CollectionHoldings:
 
     @property
     def bytes_per_page(self) -> int | None:
-        """Stored bytes by page, parts that pages share counted once; None without a page."""
+        """Return stored bytes per page, shared resources counted once; None without a page."""
         pages = sum(
             self.outcomes.get(each, 0) for each in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL)
         )
@@ -320,14 +319,14 @@ class CollectionHoldings:
 
 @dataclass(frozen=True, slots=True)
 class CopyCheckSummary:
-    """What looks at copies found (`crawler.quality`), and what became of it.
+    """Results of copy checks and repairs.
 
     Attributes:
-        verdicts: copies by the verdict that counts; a person's goes before the machine's.
-        per_minute: looks a minute by verdict, over the last so many minutes.
-        repairs: pages by how their repair stands.
-        repairs_per_minute: repairs that ended a minute, by how, over the last so many minutes.
-        unrecorded: checks that are not in a WARC yet as they are.
+        verdicts: copies by effective verdict; a person's takes precedence over the machine's.
+        per_minute: checks per minute by verdict, by window in minutes.
+        repairs: pages by the state of their repair.
+        repairs_per_minute: repairs ended per minute by result, by window in minutes.
+        unrecorded: checks whose current result is not in a WARC yet.
     """
 
     verdicts: dict[str, int]
@@ -339,13 +338,13 @@ class CopyCheckSummary:
 
 @dataclass(frozen=True, slots=True)
 class CollectionStatus:
-    """A collection, its frontier, or both at a moment.
+    """Status of a collection, its frontier, or both at a moment.
 
     Attributes:
         at: the moment.
-        holdings: None when there is only a frontier that machines share.
+        holdings: None when there is only a shared frontier.
         frontier: None when the collection has none yet.
-        checks: None when there is no link registry, where they are kept.
+        checks: None without a link registry, where they are stored.
     """
 
     at: datetime
@@ -354,7 +353,7 @@ class CollectionStatus:
     checks: CopyCheckSummary | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The status as JSON values: the collection's on top, with the frontier's main counts."""
+        """Convert the status to JSON values: the collection's on top, with the frontier's main counts."""
         found: dict[str, Any] = {"at": self.at.isoformat()}
         if self.holdings is not None:
             found |= asdict(self.holdings)
@@ -371,12 +370,12 @@ class CollectionStatus:
 def read_status(
     layout: Layout | None, frontier: Frontier | None, *, settings: Settings, now: datetime
 ) -> CollectionStatus:
-    """The status at `now`.
+    """Read the status at `now`.
 
     Args:
         layout: of a collection that exists; None when there is none here.
         frontier: its own, or a shared one; None when there is none yet.
-        settings: the profile: where the index is, and what is kept free.
+        settings: the profile, with the index and the disk reserve.
         now: the moment.
 
     Raises:
@@ -391,10 +390,10 @@ def read_status(
 
 
 class StatusReader:
-    """Reads the status again and again, for as many as ask, at a bounded cost. Thread-safe.
+    """Reader of the status for repeated requests, at a bounded cost. Thread-safe.
 
-    The frontier's part is always as cheap. Index and registry count their rows, which takes longer the
-    more there are, so each is asked so seldom that it takes no more than a twentieth of the time.
+    The frontier's part is always cheap. Index and registry count their rows, which takes longer the more
+    there are, so each is read at most a twentieth of the time.
     """
 
     def __init__(
@@ -406,7 +405,7 @@ class StatusReader:
         clock: Clock,
         checks: Callable[[datetime], CopyCheckSummary | None] = lambda _now: None,
     ) -> None:
-        """Take what `read_status` takes; `frontier` and `checks` are asked each time: both may come later."""
+        """Store the arguments of `read_status`; `frontier` and `checks` are called each time."""
         self._layout = layout
         self._frontier = frontier
         self._clock = clock
@@ -419,7 +418,7 @@ class StatusReader:
         self._checks = _ThrottledValue(clock, lambda: checks(clock.now()))
 
     def status(self) -> CollectionStatus:
-        """The status, `CACHED_S` old at most but for what the index counts.
+        """Return the status, `CACHED_S` old at most but for the index's counts.
 
         Raises:
             CollectionVersionError, UnavailableError: as `read_status`.
@@ -448,7 +447,7 @@ class StatusReader:
 
 
 class _ThrottledValue(Generic[_T]):
-    """What takes the longer the more there is, read so seldom that it takes a share of the time at most."""
+    """Expensive value, read only for a limited share of the time and cached in between."""
 
     def __init__(self, clock: Clock, read: Callable[[], _T]) -> None:
         self._clock = clock
@@ -457,7 +456,7 @@ class _ThrottledValue(Generic[_T]):
         self._until = float("-inf")
 
     def read(self) -> _T:
-        """What was read last, or is now."""
+        """Return the cached value, read again when it is time."""
         began = self._clock.monotonic()
         if self._found is None or began >= self._until:
             self._found = (self._read(),)
@@ -467,11 +466,11 @@ class _ThrottledValue(Generic[_T]):
 
 
 def read_holdings(layout: Layout, settings: Settings) -> CollectionHoldings:
-    """What lies in the collection.
+    """Read the content of the collection.
 
     Raises:
         CollectionVersionError: its index was made by another version.
-        UnavailableError: the folder is gone, or the index does not answer.
+        UnavailableError: the folder does not exist, or the index does not answer.
     """
     counts, outcomes, classes = _captured(layout, settings)
     sizes = [_size(path) for path in layout.archive.glob("*.warc.gz*")]
@@ -492,7 +491,7 @@ def read_holdings(layout: Layout, settings: Settings) -> CollectionHoldings:
 
 
 def _free(layout: Layout) -> int:
-    """What is free on the collection's disk."""
+    """Return the free bytes of the collection's disk."""
     try:
         return shutil.disk_usage(layout.root).free
     except OSError as error:
@@ -502,7 +501,7 @@ def _free(layout: Layout) -> int:
 
 
 def _size(path: Path) -> int:
-    """The file's size, also when it is closed, and so renamed, between two looks."""
+    """Return the file's size, also when it is renamed on closing in the meantime."""
     for name in (path, path.with_name(path.name.removesuffix(OPEN_SUFFIX))):
         with contextlib.suppress(FileNotFoundError):
             return name.stat().st_size
@@ -510,7 +509,7 @@ def _size(path: Path) -> int:
 
 
 def is_in_use(layout: Layout) -> bool:
-    """Whether a process, or a cluster, holds the collection's lock."""
+    """Return True when a process, or a cluster, holds the collection's lock."""
     try:
         descriptor = os.open(layout.lock, os.O_RDWR)  # NFS asks for it
     except OSError:

@@ -1,14 +1,13 @@
 """Status server: /stats.json, Prometheus /metrics and /healthz.
 
-Every number is one of `crawler.status.collection_status.CollectionStatus`. Labels are bounded: states, outcomes, verdicts, the words
-before the colon of the latest reasons, names of crawls and machines, and the hosts of two short
-lists; never a URL. What can fall, such as the number of done pages when some are queued again, is a
-gauge; only what never falls is a counter.
+Every number comes from `crawler.status.collection_status.CollectionStatus`. Labels are bounded: states,
+outcomes, verdicts, the words before the colon of the latest reasons, names of crawls and machines, and
+the hosts of two short lists; never a URL. Values that can fall, such as the number of done pages when
+some are queued again, are gauges; only values that never fall are counters.
 
-It only reads, and knows no secret, but the URLs being archived are nobody else's business: it listens
-where it is told, on loopback unless told otherwise, and answers only to a Host that is an address,
-``localhost`` or a name it was given, so that no page in a browser gets at it by a name of its own
-(DNS rebinding).
+The server only reads, and holds no secret, but the URLs being archived are confidential: it listens on
+loopback unless configured otherwise, and answers only to a Host that is an address, ``localhost`` or a
+configured name, which prevents DNS rebinding from a browser.
 """
 
 import asyncio
@@ -60,25 +59,25 @@ _Rows = Iterable[tuple[tuple[str, ...], float]]
 
 
 def exposition(status: CollectionStatus | None, *, version: str) -> bytes:
-    """The metrics of a status; when there is none, because nothing answers, `weboid_up` is 0."""
+    """Format the metrics of a status; without one, because a store does not answer, `weboid_up` is 0."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_MetricFamilies(list(families(status, version=version))))
     return generate_latest(registry)
 
 
 class _MetricFamilies(Collector):
-    """Metrics that were made before."""
+    """Prometheus collector of prepared metrics."""
 
     def __init__(self, found: list[Metric]) -> None:
         self._found = found
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics."""
+        """Return the metrics."""
         yield from self._found
 
 
 def families(status: CollectionStatus | None, *, version: str) -> Iterator[Metric]:
-    """Each metric with its samples."""
+    """Yield each metric with its samples."""
     up = 1.0 if status is not None else 0.0
     yield _gauge("weboid_up", "Whether the frontier and the collection could be read.", up)
     yield _gauges("weboid_build_info", "This program.", ("version",), [((version,), 1.0)])
@@ -273,7 +272,7 @@ def _counter(name: str, text: str, value: float) -> Metric:
 
 
 def _gauges(name: str, text: str, labels: tuple[str, ...], rows: _Rows) -> Metric:
-    """A gauge with labels; rows whose labels are alike once cut are added up."""
+    """Build a gauge with labels; rows whose labels are equal after truncation are summed."""
     family = GaugeMetricFamily(name, text, labels=labels)
     sums: dict[tuple[str, ...], float] = {}
     for values, number_ in rows:
@@ -296,10 +295,10 @@ _HEADERS = {
 
 
 def parse_listen_address(text: str) -> tuple[str, int]:
-    """The host and port of ``127.0.0.1:9464``, ``[::1]:9464`` or ``:9464`` (every address).
+    """Parse host and port of ``127.0.0.1:9464``, ``[::1]:9464`` or ``:9464`` (every address).
 
     Raises:
-        ConfigError: it names none.
+        ConfigError: it has no valid host and port.
     """
     try:
         parts = urlsplit(f"//{text}")
@@ -314,11 +313,11 @@ def parse_listen_address(text: str) -> tuple[str, int]:
 def create_app(
     read: Callable[[], Awaitable[CollectionStatus]], *, names: Collection[str] = ()
 ) -> ASGIApp:
-    """The application.
+    """Create the application.
 
     Args:
-        read: gives the status; a `WeboidError` says that it cannot be had now.
-        names: names it may be asked by, besides ``localhost``.
+        read: returns the status; a `WeboidError` means that it is not available now.
+        names: accepted Host names, besides ``localhost``.
     """
     program = version("weboid")
 
@@ -368,7 +367,7 @@ _REFUSAL = PlainTextResponse(
 
 
 class _HostGuard:
-    """Refuses foreign names, and gives every answer its headers."""
+    """Middleware that refuses foreign Host names, and adds headers to every response."""
 
     def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
         self._app = app
@@ -405,19 +404,19 @@ class _HostGuard:
 async def serve_status(
     reader: StatusReader, listen: str, *, names: Collection[str] = ()
 ) -> AsyncIterator[str]:
-    """Serve the status until the end of the block, beside whatever else the loop does.
+    """Serve the status until the end of the block, as tasks of the running loop.
 
     Args:
         reader: reads the status, in a thread of its own.
         listen: HOST:PORT; port 0 takes a free one.
-        names: names it may be asked by, besides ``localhost`` and addresses.
+        names: accepted Host names, besides ``localhost`` and addresses.
 
     Yields:
         The address, such as ``http://127.0.0.1:9464``.
 
     Raises:
         ConfigError: `listen` names no host and port.
-        UnavailableError: nothing can listen there.
+        UnavailableError: the address cannot be bound.
     """
     listener = open_listener(*parse_listen_address(listen))
     app = create_app(lambda: asyncio.to_thread(reader.status), names=names)

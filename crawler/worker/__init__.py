@@ -1,1 +1,1 @@
-"""Worker pool: claims items, runs page tasks, holds back when resources are short."""
+"""Worker pool: claims items, runs page tasks, waits when resources are short."""

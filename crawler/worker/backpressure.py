@@ -1,14 +1,13 @@
 """Back-pressure on visits: limits of memory and disk space, and detection of network outages.
 
-What a visit needs is learned from those that ran: a maximum that fades slowly, so that one heavy page
-is remembered for a while and not for ever. Without room fewer visits run at a time; none is refused,
-and no page is to blame.
+The memory of a visit is estimated from earlier ones: a slowly decaying maximum, so that one heavy page
+counts for a while. When memory is short fewer visits run concurrently; none is refused.
 
-When a cable is pulled every host is unreachable. A crawl that believed that would bury what it could
-not reach within the hour. So when a host cannot be reached, the proxy is asked for a connection, and
-no more, to hosts that answered a while ago. If none of them can be reached either, nothing is held
-against anybody: items are given back, and work waits until one of those hosts can be reached. Where
-no host has answered yet there is nothing to compare with, and failures count.
+When the machine loses its network every host is unreachable, and a crawl that counted this as failures
+would soon mark its items dead. So when a host cannot be reached, the proxy is asked to open connections
+(without requests) to hosts that answered recently. If none of them can be reached either, no failure is
+counted: items are released, and work waits until one of those hosts can be reached. Before any host has
+answered there is nothing to compare with, and failures count.
 """
 
 import asyncio
@@ -31,15 +30,15 @@ CGROUP_FOLDER = Path("/sys/fs/cgroup")
 
 
 def free_bytes(proc: Path = PROC_FOLDER, groups: Path = CGROUP_FOLDER) -> int | None:
-    """Memory that can be had before somebody is killed for it; None where the system does not say.
+    """Return the memory available before the OOM killer acts; None where the system does not report it.
 
-    The least of what the machine has (MemAvailable, proc(5)) and of what each control group above us
-    allows (cgroup v2: memory.max less memory.current, to which its idle file pages are added: they
-    are given back first).
+    The minimum of the machine's MemAvailable (proc(5)) and of each control group's allowance
+    (cgroup v2: memory.max less memory.current, plus its inactive file pages, which are reclaimed
+    first).
 
     Args:
-        proc: where the system tells of itself.
-        groups: where control groups are mounted.
+        proc: mount point of procfs.
+        groups: mount point of cgroup v2.
     """
     known = [
         _machine_bytes(proc),
@@ -57,7 +56,7 @@ def _machine_bytes(proc: Path) -> int | None:
 
 
 def _cgroup_folders(proc: Path, groups: Path) -> list[Path]:
-    """Our control group's folder and those above it; in a container ours is often all we see."""
+    """Return our control group's folder and those above it; in a container often only ours is visible."""
     with contextlib.suppress(OSError):
         for line in (proc / "self" / "cgroup").read_text().splitlines():
             hierarchy, _, path = line.partition("::")
@@ -92,7 +91,7 @@ CALM_S = 60.0  # without a shortage for so long, it is over
 
 
 class MemoryLimit:
-    """Asked by every worker before it claims."""
+    """Memory limit, checked by every worker before it claims."""
 
     def __init__(
         self,
@@ -103,14 +102,14 @@ class MemoryLimit:
         clock: Clock,
         report: Callable[[WaitStarted | WaitEnded], None],
     ) -> None:
-        """All visits of a process.
+        """Create the limit for all visits of a process.
 
         Args:
-            free_bytes: memory that can be had; None when nobody knows, and then nobody waits.
-            visits_bytes: memory that the visits under way hold.
-            reserve_bytes: so much stays free.
+            free_bytes: available memory; None when unknown, which disables the limit.
+            visits_bytes: memory of the visits under way.
+            reserve_bytes: memory to leave free.
             clock: the time.
-            report: told once when there is no room, and once when there is again.
+            report: called once when memory is short, and once when there is enough again.
         """
         self._free_bytes = free_bytes
         self._visits_bytes = visits_bytes
@@ -128,7 +127,7 @@ class MemoryLimit:
 
     @asynccontextmanager
     async def take(self, stopping: asyncio.Event) -> AsyncIterator[None]:
-        """Wait for room, or until `stopping` is set, and hold it to the end of the block."""
+        """Wait for memory, or until `stopping` is set, and reserve it to the end of the block."""
         while not self._suffices() and not stopping.is_set():
             self._short_last = self._clock.monotonic()
             if self._short_since is None:
@@ -181,11 +180,11 @@ DISK_MARGIN = 1.05
 
 @dataclass(frozen=True, slots=True)
 class DiskSpaceLow:
-    """No page is begun: less than the reserve is free.
+    """Event: no page is begun, as less than the reserve is free.
 
     Attributes:
         free_bytes: on the collection's disk.
-        wanted_bytes: so many must be free before the run goes on.
+        wanted_bytes: free bytes needed to continue.
     """
 
     free_bytes: int
@@ -194,13 +193,13 @@ class DiskSpaceLow:
 
 @dataclass(frozen=True, slots=True)
 class DiskSpaceRestored:
-    """There is room again, after so many seconds."""
+    """Event: there is enough disk space again, after so many seconds."""
 
     seconds: float
 
 
 class DiskLimit:
-    """Asked by every worker before a visit; one of them looks, the others wait for it."""
+    """Disk space limit, checked by every worker before a visit; one polls while the others wait."""
 
     def __init__(
         self,
@@ -217,14 +216,14 @@ class DiskLimit:
         self._looking = asyncio.Lock()
 
     def is_low(self) -> bool:
-        """Whether less than the reserve is free."""
+        """Return True when less than the reserve is free."""
         return self._disk.free_bytes < self._disk.reserve_bytes
 
     async def wait(self, stopping: asyncio.Event) -> None:
-        """Return when there is room, or when `stopping` is set.
+        """Wait until there is enough space, or `stopping` is set.
 
         Raises:
-            DiskFullError: there was none for as long as the patience lasts.
+            DiskFullError: there was none within the configured time.
         """
         async with self._looking:
             if stopping.is_set() or not self.is_low():
@@ -251,11 +250,11 @@ Reach = Callable[[str, int], Awaitable[bool]]
 
 
 class NetworkAwayError(TransientError):
-    """See `NETWORK_AWAY`."""
+    """Network outage; see `NETWORK_AWAY`."""
 
 
 class NetworkMonitor:
-    """What a process knows of the network. `reach` opens a connection as visits do."""
+    """Detection of network outages. `reach` opens a connection as visits do."""
 
     def __init__(
         self, reach: Reach, clock: Clock, report: Callable[[WaitStarted | WaitEnded], None]
@@ -269,11 +268,11 @@ class NetworkMonitor:
         self._there = True
 
     async def judge(self, page: PageInfo) -> None:
-        """Learn from a visit.
+        """Record a visit's result.
 
         Raises:
-            NetworkAwayError: the host could not be reached, and neither can any other: the visit
-                says nothing about the page.
+            NetworkAwayError: neither this host nor any other can be reached: the result does not
+                count for the page.
         """
         if not (page.outcome is VisitOutcome.FAILED and page.reason.startswith(UNREACHABLE)):
             if page.status is not None:
@@ -283,7 +282,7 @@ class NetworkMonitor:
             raise NetworkAwayError(f"The network is away: {page.reason}")
 
     async def wait(self, stopping: asyncio.Event) -> None:
-        """Return when the network is there, as far as we know, or when `stopping` is set."""
+        """Wait until the network is reachable, as far as known, or `stopping` is set."""
         if not self._is_away():
             return
         async with self._looking:

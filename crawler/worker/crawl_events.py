@@ -1,16 +1,16 @@
 """Crawl events, the extensions that observe them, and the crawl log.
 
-    crew: works ─────────> nothing is left ─> companion: settle ─> something new? ─> works on
-    companion: note, note, …                                   ╰─> nothing ────────> the run's end
+    workers run ──────────> nothing left ─> extension: settle ─> new items? ─> workers run again
+    extension: note, note, …                                 ╰─> none ───────> the run's end
 
-A companion is given what the crew works with, and never holds it up. Whatever goes wrong in it is its
-own to tell and to get over: it raises nothing.
+An extension uses the run's resources without delaying the workers. It handles its own errors and
+raises none.
 
-`reports/crawl.jsonl` only grows; it is never read by a crawl. It is rotated when it reaches
-`CRAWL_LOG_LIMIT_BYTES` and by `weboid frontier snapshot` (U20): the file gets the moment in its name, and
-whoever writes notices that and begins a new one. A line is written with one call to a file opened
-for appending, so several processes may share a log on one machine, and no rotation splits or loses
-a line.
+`reports/crawl.jsonl` is append-only and never read by a crawl. It is rotated when it reaches
+`CRAWL_LOG_LIMIT_BYTES` and by `weboid frontier snapshot` (U20): the file is renamed to include the
+moment, and writers notice that and start a new one. A line is written with one call to a file opened
+for appending, so several processes may share a log on one machine, and no rotation splits or loses a
+line.
 """
 
 import contextlib
@@ -43,13 +43,13 @@ from warc.index.protocol import CaptureIndex
 
 @dataclass(frozen=True, slots=True)
 class PageDone:
-    """A page is over: archived, or given up.
+    """Event: a page was archived, or given up.
 
     Attributes:
         url: the page.
         page: its manifest; None when there is none.
         error: why it was given up; empty when it was not.
-        attempts: how often it was tried.
+        attempts: number of attempts.
     """
 
     url: str
@@ -60,7 +60,7 @@ class PageDone:
 
 @dataclass(frozen=True, slots=True)
 class PageSkipped:
-    """A page was not archived on purpose, and why."""
+    """Event: a page was skipped by a rule, with the reason."""
 
     url: str
     reason: str
@@ -68,7 +68,7 @@ class PageSkipped:
 
 @dataclass(frozen=True, slots=True)
 class PageDeferred:
-    """A page is not visited now, although its turn has come, and why; not before that moment."""
+    """Event: a claimed page was deferred until a moment, with the reason."""
 
     url: str
     reason: str
@@ -77,7 +77,7 @@ class PageDeferred:
 
 @dataclass(frozen=True, slots=True)
 class PageRetried:
-    """A page did not work and will be tried again."""
+    """Event: a visit failed and will be tried again."""
 
     url: str
     reason: str
@@ -86,7 +86,7 @@ class PageRetried:
 
 @dataclass(frozen=True, slots=True)
 class LinksAdded:
-    """URLs that a page links to joined the frontier; so many were new."""
+    """Event: links of a page were added to the frontier, with the number of new URLs."""
 
     url: str
     count: int
@@ -94,15 +94,15 @@ class LinksAdded:
 
 @dataclass(frozen=True, slots=True)
 class PageChecked:
-    """A copy was looked at.
+    """Event: a copy was checked.
 
     Attributes:
         url: the page.
-        page_id: which capture of it.
+        page_id: the checked capture.
         level: of playback.
-        verdict: what is to be thought of the copy.
+        verdict: the check's verdict.
         score: from 0 to 1; None when nothing could be compared.
-        reason: a sentence; empty when all is well.
+        reason: a sentence; empty for a good copy.
     """
 
     url: str
@@ -115,14 +115,14 @@ class PageChecked:
 
 @dataclass(frozen=True, slots=True)
 class PageRepaired:
-    """A capture whose copy was broken was made again, or cannot be.
+    """Event: the repair of a capture with a broken copy has ended.
 
     Attributes:
         url: the page.
-        page_id: the capture that was broken.
-        state: how it ended, as `qa.check_store.RepairState` says it.
+        page_id: the broken capture.
+        state: the result, a `qa.check_store.RepairState`.
         reason: a sentence.
-        repair_page_id: the new capture; empty when none came about.
+        repair_page_id: the new capture; empty without one.
     """
 
     url: str
@@ -134,11 +134,11 @@ class PageRepaired:
 
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
-    """How the whole frontier stands, every few seconds.
+    """Event: counts of the whole frontier, every few seconds.
 
     Attributes:
         queued, claimed, done, skipped, dead: as in `FrontierStats`.
-        per_minute: pages that ended in a minute, lately.
+        per_minute: pages that ended per minute, recently.
         paused: why claims are paused; None when they are not.
     """
 
@@ -153,14 +153,14 @@ class QueueStatus:
 
 @dataclass(frozen=True, slots=True)
 class IndexRestored:
-    """Closed WARCs that the captures index did not cover are being indexed again; `text` says which."""
+    """Event: closed WARCs missing from the captures index are being indexed again; `text` names them."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotMade:
-    """The frontier that machines share was copied at that moment: crawl logs begin anew."""
+    """Event: a shared frontier's snapshot was made at that moment; crawl logs are rotated."""
 
     at: datetime
 
@@ -186,18 +186,18 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What a companion is lent while the crew works.
+    """Resources of a run that an extension may use while the workers run.
 
     Attributes:
         layout: of the collection, which the run holds.
         settings: this machine's.
-        frontier: what the crew works off.
-        supervisor: lends proxies and browsers; they are gone after.
+        frontier: the run's frontier.
+        supervisor: lends proxies and browsers; not available after the run.
         index: of captures.
         logins: opened.
         clock: the time.
-        report: told what happens.
-        endless: the crew never ends by itself.
+        report: called with each event.
+        endless: whether the workers never end by themselves.
     """
 
     layout: Layout
@@ -212,18 +212,18 @@ class RunContext:
 
 
 class RunExtension(Protocol):
-    """See the module."""
+    """Protocol of a run extension; see the module."""
 
     def note(self, event: Event) -> None:
-        """Something happened in the run; returns at once."""
+        """Handle an event of the run without blocking."""
         ...
 
     def beside(self, desk: RunContext) -> AbstractAsyncContextManager[None]:
-        """Work from the beginning of the block; at its end, finish what was begun."""
+        """Run the extension during the block; at its end, finish work under way."""
         ...
 
     async def settle(self) -> bool:
-        """The crew has nothing left: do what is still to be done.
+        """Finish pending work after the workers have nothing left.
 
         Returns:
             whether there is something new in the frontier.
@@ -237,9 +237,9 @@ RETRY = "retry"  # beside the outcomes: it did not work and will be tried again
 
 
 class CrawlLog:
-    """Appends to the log at `path`, which is made when it is missing; its folder must exist.
+    """Append-only log at `path`, created when it is missing; its folder must exist.
 
-    Not thread-safe: one writer each process.
+    Not thread-safe: one writer per process.
     """
 
     def __init__(
@@ -251,13 +251,13 @@ class CrawlLog:
         self._file: int | None = None
 
     def close(self) -> None:
-        """Close the file; the next note opens it again."""
+        """Close the file; the next event opens it again."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
     def note(self, event: Event) -> None:
-        """Write the line of an event that ended an attempt; others have none.
+        """Write the line of an event that ended an attempt; other events are ignored.
 
         Raises:
             DiskFullError, UnavailableError: it cannot be written.
@@ -285,7 +285,7 @@ class CrawlLog:
             ) from error
 
     def reporting(self, report: Callable[[Event], None]) -> Callable[[Event], None]:
-        """`report`, with each event noted before."""
+        """Return a function that logs each event and passes it to `report`."""
 
         def noted(event: Event) -> None:
             self.note(event)
@@ -294,7 +294,7 @@ class CrawlLog:
         return noted
 
     def _current(self) -> int:
-        """The file that is now at the path: another one after a rotation, by whomever."""
+        """Return a descriptor of the file now at the path, reopened after a rotation by any process."""
         if self._file is not None and not _is_at(self._file, self._path):
             self.close()
         if self._file is None:
@@ -304,9 +304,9 @@ class CrawlLog:
 
 
 def rotate_crawl_log(path: Path, *, now: datetime, only: int | None = None) -> Path | None:
-    """Give the log a name with the moment; the new path, None when there is no log.
+    """Rename the log to include the moment; return the new path, None when there is no log.
 
-    Rotations wait for each other, so no name is used twice and no new log is taken for an old one.
+    Rotations are locked against each other, so no name is used twice and no new log is renamed.
 
     Args:
         path: the log.
@@ -328,9 +328,9 @@ def rotate_crawl_log(path: Path, *, now: datetime, only: int | None = None) -> P
 
 
 def rotate_older_crawl_log(path: Path, moment: datetime) -> Path | None:
-    """Rotate a log that was begun before the moment; the new path, None when there is none.
+    """Rotate a log that was begun before the moment; return the new path, None when there is none.
 
-    Workers that share a folder are all told of a snapshot, and the first of them rotates.
+    All workers that share a folder get the snapshot's event, and the first of them rotates.
 
     Raises:
         UnavailableError: it cannot be read or renamed.
@@ -374,7 +374,7 @@ def _free_name(path: Path, now: datetime) -> Path:
 
 
 def crawl_log_line(event: Event, *, now: datetime) -> dict[str, Any] | None:
-    """What the log says of an event: time, outcome, status, URL and why; None for other events."""
+    """Return an event's log line: time, outcome, status, URL and reason; None for other events."""
     match event:
         case PageRetried():
             facts = _facts(RETRY, event.url, event.reason) | {"attempt": event.attempts}

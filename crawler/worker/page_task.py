@@ -1,13 +1,13 @@
 """Page task: one frontier item from its claim to its end.
 
-    host down? ─> finished before? ─> rules: before ─> visit ─> rules: after ─> links, rests
+    host down? ─> finished before? ─> rules: before ─> visit ─> rules: after ─> links, delays
                                                                                      │
                                                     end of the claim <─ manifest <───╯
 
-Nothing that follows from a visit may be lost, and done means durable: links join the frontier before
-the page's manifest is written, and the item ends after. Who dies in between leaves an item that is
-claimed again and either visited again, which adds no link twice, or found finished by its manifest.
-The manifest is written only while the claim is ours, so that a page is captured once.
+Nothing that follows from a visit may be lost: links join the frontier before the page's manifest is
+written, and the item ends after. A crash in between leaves an item that is claimed again and either
+visited again, which adds no link twice, or found finished by its manifest. The manifest is written only
+while the claim is held, so that a page is captured once.
 """
 
 import asyncio
@@ -82,27 +82,27 @@ _T = TypeVar("_T")
 
 
 class ClaimLostError(WeboidError):
-    """The lease ran out and another worker has the item: leave everything to it."""
+    """Lost claim: the lease ran out and another worker has the item."""
 
 
 @dataclass(slots=True)
 class CrawlContext:
-    """What errands are done with; one for all workers of a process.
+    """Dependencies of page tasks; one for all workers of a process.
 
     Attributes:
-        rules: asked in this order.
-        settings_for: the settings that hold for an item.
-        policy: the one of the rules that says whether what was seen may be kept.
-        recrawl: the one of the rules that says when a page is due again.
-        turns: says whose turn a link takes.
-        space: the collection's disk; None when proxies elsewhere look after theirs.
+        rules: called in this order.
+        settings_for: returns the settings of an item.
+        policy: the rule that decides whether a visit may be archived.
+        recrawl: the rule that sets when a page is due again.
+        turns: assigns slot keys to links.
+        space: the collection's disk; None when remote proxies check theirs.
         room: this machine's memory.
         plain: fetches pages that are not rendered; None: all are.
-        network: tells a dead host from a dead network.
-        stored_levels: says how much of a page is recorded.
-        logins: what pages of some hosts are visited with.
-        report: told what happens, as it happens.
-        broken: URLs of the last pages, when each ended with an error of ours.
+        network: detects network outages.
+        stored_levels: looks up the stored level of a page.
+        logins: opened logins.
+        report: called with each event.
+        broken: URLs of consecutive pages that ended with an internal error.
     """
 
     frontier: Frontier
@@ -127,7 +127,7 @@ class CrawlContext:
 
 
 class PageTask:
-    """One item's way. `run` it once."""
+    """Processing of one item. `run` it once."""
 
     def __init__(self, item: FrontierItem, means: CrawlContext) -> None:
         self._item = item
@@ -136,15 +136,15 @@ class PageTask:
         self._is_only_attempt = False
 
     async def run(self) -> None:
-        """Do what is to be done with the item, and end its claim.
+        """Process the item, and end its claim.
 
-        An error that nobody foresaw costs the page an attempt, and no other page anything.
+        An unexpected error costs the page an attempt, and does not affect other pages.
 
         Raises:
             DiskFullError, LimitReachedError, DedupUnavailableError: no page
-                can be kept at the moment; the item was given back.
+                can be stored at the moment; the item was released.
             ClaimLostError: another worker has it.
-            InvariantError: page after page ended with an error of ours.
+            InvariantError: consecutive pages ended with internal errors.
         """
         try:
             await self._run()
@@ -169,7 +169,7 @@ class PageTask:
             await self._do()
 
     async def _do(self) -> None:
-        """Visit the item, or do what the rules say instead."""
+        """Visit the item, or apply the rules' decision."""
         item = self._item
         try:
             verdict = await self._judge()
@@ -195,10 +195,10 @@ class PageTask:
             await self._retry(str(error))
 
     async def _leave_to_its_host(self) -> None:
-        """End or put off an item whose host is known to be down, unvisited.
+        """End or defer an unvisited item whose host is known to be down.
 
-        What waits for its site is tried again when the host is no longer left alone, and not earlier
-        than its own turn: so that one outage costs it one attempt, however long.
+        Items deferred by their site's ban are tried again when the ban ends, and not before their own
+        moment, so that an outage of any length costs one attempt.
         """
         item, frontier = self._item, self._means.frontier
         reason = f"{HOST_DOWN} {item.host_down}"
@@ -213,7 +213,7 @@ class PageTask:
         await self._retry(reason, not_before=max(over or own_turn, own_turn), delay=NO_REST)
 
     async def _take_only_attempt(self) -> bool:
-        """Return whether the item was queued for one attempt alone; ask once, the note is used up."""
+        """Return True when the item was queued for a single attempt; the note is deleted by reading."""
         frontier, key = self._means.frontier, identity_key(self._item.url)
         note = await self._ask(lambda: frontier.note(ONE_ATTEMPT, key, now=self._now()))
         if note is not None:
@@ -222,7 +222,7 @@ class PageTask:
         return self._is_only_attempt
 
     async def _was_finished(self) -> bool:
-        """Complete an item whose visit was over before its worker could say so."""
+        """Complete an item whose visit was finished without ending its claim."""
         item, means = self._item, self._means
         outcome = await self._ask(lambda: means.index.page_outcome(item.id))
         if outcome is None:
@@ -237,7 +237,7 @@ class PageTask:
         return True
 
     async def _judge(self) -> RuleDecision:
-        """The word of the first rule that is against a visit."""
+        """Return the first objection of a rule."""
         asked = False
         for rule in self._means.rules:
             verdict = await rule.before(self._item, now=self._now())
@@ -303,19 +303,19 @@ class PageTask:
             await self._complete(page.outcome, page, delay=self._rest())
 
     def _rest(self) -> timedelta | None:
-        """How long the host rests after a page that was kept.
+        """Return the host's delay after a stored page.
 
-        A refusal that was kept, an archived 503 say, has blocked the host for longer than any rest;
-        as an answer it would end the row of refusals that the next block's length goes by.
+        A stored refusal, such as an archived 503, has blocked the host for longer than any delay; if it
+        counted as an answer it would reset the failures that determine the next block's length.
         """
         refused = any(each.host == self._item.host for each in self._aftermath.back_offs)
         return NO_REST if refused else self._aftermath.delay
 
     async def _follow(self, page: PageInfo) -> None:
-        """Make safe what follows from the visit; the manifest may be written when this returns.
+        """Store the visit's follow-up; the manifest may be written when this returns.
 
         Raises:
-            ClaimLostError, NetworkAwayError: it must not be written.
+            ClaimLostError, NetworkAwayError: the manifest must not be written.
         """
         await self._carry_out(CaptureResult(page))
         item, frontier = self._item, self._means.frontier
@@ -323,7 +323,7 @@ class PageTask:
             raise ClaimLostError(f"{item.url} was given to another worker meanwhile.")
 
     async def _carry_out(self, captured: CaptureResult) -> None:
-        """Ask the rules what follows, and do all of it but the item's own end."""
+        """Collect the rules' follow-up, and apply all of it but the item's own end."""
         item, means, aftermath = self._item, self._means, self._aftermath
         frontier = means.frontier
         await means.network.judge(captured.page)
@@ -441,9 +441,9 @@ class PageTask:
             self._means.report(PageRetried(item.url, reason, item.attempts))
 
     async def _survive(self, error: WeboidError) -> None:
-        """Give back an item whose browser or proxy died: that is seldom the page's fault.
+        """Release an item whose browser or proxy died, as the page is seldom the cause.
 
-        A page that kills them again and again is to blame after all.
+        A page that repeatedly kills them is failed after all.
         """
         item, means = self._item, self._means
         means.deaths[item.url] += 1
@@ -455,9 +455,9 @@ class PageTask:
         await self._give_back(str(error))
 
     async def _note_internal_error(self, error: BaseException) -> None:
-        """Count an attempt of the page; end the run when page after page fails so.
+        """Count an attempt of the page; end the run when consecutive pages fail so.
 
-        When not even that can be noted the claim's lease runs out, which counts, too.
+        When even that cannot be stored the claim's lease runs out, which counts, too.
         """
         item, broken = self._item, self._means.broken
         said = " ".join(f"{type(error).__name__}: {error}".split())[:_REASON_CHARS]
@@ -488,7 +488,7 @@ class PageTask:
 
 
 def release_item(item: FrontierItem, means: CrawlContext, reason: str) -> None:
-    """Release an item whose visit was broken off: the host may have been asked, so it rests."""
+    """Release an item whose visit was broken off; the host may have received requests and is delayed."""
     now = means.clock.now()
     rest = timedelta(seconds=means.settings_for(item).politeness.min_delay_s)
     means.frontier.rest({item.host: now + rest}, now=now)

@@ -36,16 +36,16 @@ STOP_ORDER = "stop"  # its kind; the value "now" stops at once
 
 @dataclass(slots=True)
 class WorkerPool:
-    """Several workers of one process.
+    """Workers of one process.
 
     Attributes:
-        means: what they work with.
-        lease_s: how long a claim holds without a sign of life.
-        name: of this process, for the books.
+        means: the crawl context.
+        lease_s: duration of a claim without renewal.
+        name: of this process, for records.
         endless: wait for work when nothing is left; at the start also for the end of a stop order,
-            which another run takes back.
-        stopping: set it, and no worker claims another item.
-        at_once: set by an order to stop at once; visits under way are given back.
+            which another run deletes.
+        stopping: once set, no worker claims another item.
+        at_once: set by an order to stop at once; visits under way are released.
     """
 
     means: CrawlContext
@@ -60,13 +60,13 @@ class WorkerPool:
     _faults: int = 0
 
     async def run(self, workers: int) -> None:
-        """Work until nothing is left, or `stopping` is set and what was begun is over.
+        """Run until nothing is left, or until `stopping` is set and visits under way have ended.
 
         Raises:
             DiskFullError, LimitReachedError, DedupUnavailableError: there is no space, the run may
                 receive no more, or the dedup index does not answer; nothing is lost.
             BrowserUnavailableError, ProxyUnavailableError: they do not start any more.
-            InvariantError: internal errors, page after page or outside of any page.
+            InvariantError: consecutive internal errors, in pages or outside of any page.
         """
         await self._begin()
         watching = asyncio.create_task(self._watch())
@@ -78,7 +78,7 @@ class WorkerPool:
             watching.cancel()
 
     async def _begin(self) -> None:
-        """A run that was just called for takes an old stop order back; one that stays waits."""
+        """Delete an old stop order at the start of a run; an endless pool waits for its end."""
         means = self.means
         while self.endless and not self.stopping.is_set():
             if not await means.patience.ask(lambda: means.frontier.orders(STOP_ORDER)):
@@ -88,7 +88,7 @@ class WorkerPool:
             await means.patience.ask(lambda: means.frontier.take_back(STOP_ORDER, ""))
 
     async def _watch(self) -> None:
-        """Look for orders, which come through the frontier from anywhere."""
+        """Poll the frontier for orders."""
         backoff = ExponentialBackoff(ORDERS_POLL_S, BACKOFF_MAX_S)
         while True:
             try:
@@ -116,7 +116,7 @@ class WorkerPool:
         self._tell_others()
 
     def _tell_of(self, snapshot: str) -> None:
-        """Tell of a snapshot once; of one that was made before this process began, too."""
+        """Report a snapshot once, also one that was made before this process began."""
         if snapshot == self._snapshot or not snapshot:
             return
         self._snapshot = snapshot
@@ -126,7 +126,7 @@ class WorkerPool:
             log.warning("snapshot.unreadable moment=%r", snapshot[:50])
 
     async def _work(self, worker: str) -> None:
-        """Do one item after the other. An internal error ends neither this worker nor the others."""
+        """Process items one after the other; an internal error stops neither this worker nor the others."""
         backoff = ExponentialBackoff(BACKOFF_INITIAL_S, BACKOFF_MAX_S)
         while not self.stopping.is_set():
             try:
@@ -144,7 +144,7 @@ class WorkerPool:
         self._tell_others()
 
     async def _endure(self, error: Exception, pause_s: float) -> None:
-        """Pause after an internal error; raise when one follows the other."""
+        """Wait after an internal error; raise after too many in a row."""
         self._faults += 1
         if self._faults >= MAX_INTERNAL_ERRORS:
             raise InvariantError(
@@ -156,7 +156,7 @@ class WorkerPool:
             await asyncio.wait_for(self.stopping.wait(), pause_s)
 
     async def _work_once(self, worker: str) -> bool:
-        """Do one item, or wait until there may be one; False when nothing is left to do."""
+        """Process one item, or wait for one; return False when nothing is left to do."""
         means = self.means
         if means.space is not None:
             await means.space.wait(self.stopping)
@@ -174,7 +174,7 @@ class WorkerPool:
         return True
 
     async def _claim_one(self, worker: str) -> bool:
-        """Claim an item and see it to its end; whether there was one."""
+        """Claim and process an item; return False when there was none."""
         means = self.means
         claimed = await means.patience.ask(
             lambda: means.frontier.claim(now=means.clock.now(), worker=worker)
@@ -184,7 +184,7 @@ class WorkerPool:
         return bool(claimed)
 
     async def _unfinished(self) -> int:
-        """Return how many items this run waits for: not what waits for hours and days for its site."""
+        """Count the items that this run waits for, without those whose wait is long."""
         means = self.means
         frontier, now = means.frontier, means.clock.now()
 
@@ -199,7 +199,7 @@ class WorkerPool:
         return await means.patience.ask(count)
 
     async def _wait(self) -> None:
-        """Wait for another worker to finish something, for a host's turn, or for the end."""
+        """Wait for another worker's result, for a host's next visit, or for the end."""
         means = self.means
         changed = self._changed
         now = means.clock.now()
@@ -220,12 +220,12 @@ class WorkerPool:
                 task.cancel()
 
     def _tell_others(self) -> None:
-        """Wake whoever waits: something was finished, or an order was given."""
+        """Notify waiting workers of a finished item or an order."""
         self._changed.set()
         self._changed = asyncio.Event()
 
     async def _handle(self, item: FrontierItem) -> None:
-        """Run the errand for as long as the claim is ours and nobody says to stop at once."""
+        """Run the page task while the claim is held and no stop at once is ordered."""
         errand = asyncio.create_task(PageTask(item, self.means).run())
         keeping = asyncio.create_task(self._keep_lease(item))
         dropping = asyncio.create_task(self.at_once.wait())
@@ -250,7 +250,7 @@ class WorkerPool:
             dropping.cancel()
 
     async def _look_at(self, errand: "asyncio.Task[None]") -> None:
-        """Take in how the errand ended; one who stays waits for what no page can be kept without."""
+        """Handle the end of a page task; an endless pool waits until pages can be stored again."""
         try:
             errand.result()
         except ClaimLostError:
@@ -263,7 +263,7 @@ class WorkerPool:
                 await asyncio.wait_for(self.stopping.wait(), BLOCKED_PAUSE_S)
 
     def _give_back(self, item: FrontierItem) -> None:
-        """When that fails, because the store is away for example, the lease runs out instead."""
+        """Release the item; when that fails, because the store does not answer for example, its lease expires."""
         try:
             release_item(item, self.means, "stopped")
         except WeboidError:
@@ -272,7 +272,7 @@ class WorkerPool:
             log.exception("claim.not_given_back url=%s", item.url)
 
     async def _keep_lease(self, item: FrontierItem) -> None:
-        """Renew the lease; return when the claim is lost. What cannot be renewed runs out."""
+        """Renew the lease; return when the claim is lost. A lease that cannot be renewed expires."""
         means = self.means
         while True:
             await asyncio.sleep(self.lease_s / 3)
@@ -288,7 +288,7 @@ class WorkerPool:
 
 
 async def _cancelled(task: "asyncio.Task[None]") -> None:
-    """End the task; what it raises meanwhile is of no more use."""
+    """Cancel the task; its errors are ignored."""
     task.cancel()
     with suppress(asyncio.CancelledError, WeboidError):
         await task
