@@ -196,7 +196,7 @@ class BaselineFolder:
         """
         if not (self.folder / _HEADER).exists():
             raise UnavailableError(f"There is no baseline {self.folder.name!r}.")
-        (self.folder / _HEADER).unlink()  # from here on it is none, whatever happens
+        (self.folder / _HEADER).unlink()  # without it the baseline no longer exists
         shutil.rmtree(self.folder)
 
 

@@ -194,7 +194,7 @@ async def _proxies(
         with open_frontier(layout, settings.frontier, settings.politeness) as frontier:
             if living_proxies(frontier, _CLOCK, secret):
                 with scratch_folder(ScratchKind.RUN) as folder:
-                    # The cluster's proxies; nobody waits for one.
+                    # The cluster's proxies; no visit waits for one.
                     impatient = asyncio.Event()
                     impatient.set()
                     proxies = RemoteProxyPool(

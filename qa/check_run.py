@@ -168,7 +168,7 @@ class _CheckRun:
         while (chosen := await turns.next()) is not None:
             checked = await self._checker.check(chosen.page)
             if turns.stopping and PlaybackFault.NOT_SHOWN in checked.check.faults:
-                # Whoever stops a whole group of processes stops playback, too: no copy's fault.
+                # A signal to the whole process group stops playback, too: no fault of a copy.
                 return
             await asyncio.to_thread(self._keep, checked)
             turns.done(chosen)

@@ -75,7 +75,7 @@ _LEVELS = 8  # at most so many rows of one page
 
 
 def update_wanted_repairs(connection: Connection, page_ids: Collection[str], now: datetime) -> None:
-    """Want a repair of broken pages that had none; withdraw it for pages that are not broken."""
+    """Mark a repair as wanted for broken pages that had none; withdraw it for pages not broken."""
     none, wanted = map(REPAIR_STATES.index, (RepairState.NONE, RepairState.WANTED))
     asked = {"broken": VERDICT_ORDER.index(QaVerdict.BROKEN), "now_ms": unix_milliseconds(now)}
     for batch in batches(sorted(page_ids)):
@@ -85,18 +85,18 @@ def update_wanted_repairs(connection: Connection, page_ids: Collection[str], now
 
 
 def want_repair(connection: Connection, page_id: str, level: str, *, now: datetime) -> bool:
-    """Want a repair at a person's request, even after an earlier one; False: unknown page."""
+    """Mark a repair as wanted at a person's request, even after an earlier one; False: unknown page."""
     asked = {"of": page_id, "at": level, "becomes": REPAIR_STATES.index(RepairState.WANTED)}
     return bool(WANT_REPAIR.run(connection, {**asked, "now_ms": unix_milliseconds(now)}))
 
 
 def list_wanted_repairs(reader: Reader, limit: int) -> list[CheckedPage]:
-    """List pages whose repair is wanted, the oldest request first; each once, at one level."""
+    """List pages with a wanted repair, the oldest request first; each once, at one level."""
     return _in_state(reader, RepairState.WANTED, limit)
 
 
 def list_begun_repairs(reader: Reader, limit: int) -> list[CheckedPage]:
-    """List pages whose repair has begun, the oldest first; each once."""
+    """List pages with a repair in progress, the oldest first; each once."""
     return _in_state(reader, RepairState.BEGUN, limit)
 
 
@@ -321,7 +321,7 @@ def count_by_verdict(
     }
 
 
-def record_review(  # noqa: PLR0913 who, when and why belong to it
+def record_review(  # noqa: PLR0913 fields of a review
     connection: Connection,
     page_id: str,
     level: str,

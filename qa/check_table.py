@@ -57,7 +57,7 @@ from links.registry.statements import SqlStatement, many, one
 from links.url_parts import key_of
 
 COLUMN_NAMES: Final = tuple(quality.c.keys())
-# What a new check brings, without what it has in common with people's words and with repairs.
+# Columns that only a new check sets, not shared with reviews and repairs.
 REPLACED_COLUMNS: Final = (
     *("url_key", "url", "host", "page_class", "captured_ms", "checked_ms", "engine", "verdict"),
     *("score", "picture", "text", "resources", "faults", "lost", "parts_seen", "parts_shown"),
@@ -216,7 +216,7 @@ def url_key(url: str) -> bytes:
     try:
         return key_of(identity_key(url))
     except BadUrlError:
-        return key_of(url)  # what was captured is found, whatever it is
+        return key_of(url)  # captures of any kind are included
 
 
 def storable_text(text: str, most: int) -> str:
@@ -319,7 +319,7 @@ _REST = (
     quality.c.faults.bitwise_and(one("faults", Integer())) == one("faults", Integer()),
     or_(one("with_reviewed", Integer()) == 1, quality.c.review.is_(None)),
 )
-# What may be asked for where rows are counted.
+# Parameters of counting statements.
 COUNTED = {
     "host": quality.c.host == one("host"),
     "page_class": quality.c.page_class == one("page_class"),
@@ -424,7 +424,7 @@ RECORDED = SqlStatement(
     .values(is_recorded=True)
 )
 FORGET = SqlStatement(delete(quality).where(quality.c.page_id.in_(many("ids"))), "ids")
-# What is said anew is never earlier than what was said before: of two records the newer counts.
+# A change is always later than the previous one: of two records the newer counts.
 _CHANGED = case(
     (quality.c.changed_ms >= one("now_ms"), quality.c.changed_ms + literal_column("1")),
     else_=one("now_ms"),

@@ -139,11 +139,11 @@ class PlaybackSource(Protocol):
 
 COMPARISON_VERSION = 2
 _LONGEST_REASON = 200
-# How the browser calls it when an answer of another origin is not what a page may embed.
+# The browser's reasons for blocking a cross-origin response.
 _KEPT_FROM_PAGE = frozenset({"corp-not-same-origin", "net::ERR_BLOCKED_BY_ORB"})
-_MOST_ASKED = 50  # of a copy's parts it is asked why they were refused
+_MOST_ASKED = 50  # parts of a copy whose refusal reason is requested
 VIEW_ATTEMPTS = 2  # a browser that died or hung costs one
-# What a copy is pictured beside; at the other levels it is not meant to look alike.
+# Pictures to compare with by level; at other levels copies are not meant to look alike.
 _PICTURES: Mapping[str, tuple[ArtifactKind, ...]] = {
     "images": (ArtifactKind.FULL_PAGE, ArtifactKind.VIEW),
     "full": (ArtifactKind.VIEW,),
@@ -318,7 +318,7 @@ class PlaybackChecker:
             text = compare_texts(kept.text, seen.text)
         parts = None
         if kept.manifest is not None:
-            # What the page asked for, but for what was taken down since: that is not missed.
+            # Requests of the page, except parts that were taken down since: these are not missing.
             is_hidden = self._playback.is_hidden
             parts = compare_resources(
                 (

@@ -41,7 +41,7 @@ _FAR = """(most) => {
   const isFar = (box) => box.bottom > innerHeight && box.width >= 1 && box.height >= 1;
   return [...boxes.keys()].filter((number) => isFar(boxes[number])).slice(0, most);
 }"""
-# Where on the page the part of it is that can be seen then: [x, y, width, height], in CSS pixels.
+# Return the visible part in page coordinates: [x, y, width, height], in CSS pixels.
 _SHOW = """async (number) => {
   const frame = Document.prototype.querySelectorAll.call(document, "iframe")[number];
   if (!frame) return null;
@@ -105,9 +105,9 @@ def _pasted(picture: bytes, pieces: list[_Piece], scale: float) -> bytes:
     return out.getvalue()
 
 
-# Nothing listens on a port that is called "discard"; whatever has to go through it goes nowhere.
+# Port 9 (discard) has no listener, so requests through this proxy fail.
 _NOWHERE = ("127.0.0.1", 9)
-_ANSWER_S = 8.0  # a page that does not answer a question for so long hangs
+_ANSWER_S = 8.0  # a page that leaves a command unanswered for so long hangs
 TALLEST_PX = 16_000
 _PHONE = PageScreen(width=412, height=915, scale=2.0, mobile=True)  # of the profile "mobile"
 # The copy in full stands in a frame, below a banner of ours: here it has the whole window, and the word.

@@ -43,11 +43,11 @@ ORIGINAL_GONE = "original-gone"
 EMPTY = "empty"
 
 _KEPT = frozenset({"response", "revisit"})
-# What a copy needs most is read first.
+# Reading order: the most important parts of a copy first.
 _FIRST = ("Document", "Stylesheet", "Image", "Font", "Media")
 _TAG = re.compile(rb"<[^>]*>?")
 _UNSEEN = re.compile(rb"<(?:style|title)\b[^<]*(?:<(?!/)[^<]*)*", re.IGNORECASE)
-# What is seen of a page without a word, also of those in its frames.
+# Visible content other than words, also in frames.
 _SEEN = re.compile(rb"<(?:img|svg|video|object|embed|input)\b|data-weboid-document=", re.IGNORECASE)
 
 
@@ -72,7 +72,7 @@ ROWS_OF_PAGE = (
     f"SELECT {_COLUMNS} FROM captures"  # noqa: S608 constants
     f" WHERE page_id = :page_id ORDER BY captured_ms LIMIT {_MOST_ROWS}"
 )
-# Most rows of a payload that came often are revisits: only so many are looked at.
+# Most rows of a payload that came often are revisits: only so many are tested.
 ROWS_OF_PAYLOAD = (
     f"SELECT {_COLUMNS} FROM"  # noqa: S608 constants
     f" (SELECT {_COLUMNS} FROM captures WHERE digest = :digest LIMIT 2000) AS same"
@@ -183,7 +183,7 @@ class HoldingsVerifier:
             _payload_place(row), row.digest, RecordType.RESPONSE
         ):
             return ""
-        # Whether another record has that payload, sound.
+        # Look for an intact record with the same payload.
         places = (
             _PayloadLocation(each.filename, each.offset, each.length)
             for each in self._twins_of(row.digest)
@@ -219,7 +219,7 @@ class HoldingsVerifier:
                 continue
             payload = _payload(self._layout, _PayloadLocation(row.filename, row.offset, row.length))
             if payload is None:
-                continue  # told already
+                continue  # reported already
             if artifact[0] is ArtifactKind.DOM:
                 if _is_empty(payload):
                     yield row.url, EMPTY

@@ -50,7 +50,7 @@ from warc.artifact_reader import read_manifest
 RECORD_EVERY = 20  # checks
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
-_REASON = "playback"  # that a run waits for, without waiting
+_REASON = "playback"  # reason in WaitStarted; the run does not block
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,11 +270,11 @@ class LiveChecker:
 log = logging.getLogger(__name__)
 
 ROUND_S = (
-    10.0  # while a run waits for more, what is broken and what is unwritten is seen to so often
+    10.0  # while a run waits for more, seconds between rounds of repairs and of writing records
 )
-FAILURE_LIMIT = 3  # at the end of a run nobody waits for longer
+FAILURE_LIMIT = 3  # at the end of a run; then its checks are dropped
 _KEPT = frozenset({VisitOutcome.COMPLETE, VisitOutcome.PARTIAL})
-_GAPS = 2.0  # how suspect a page is whose ledger has gaps
+_GAPS = 2.0  # suspicion weight of a page with gaps in its ledger
 _SHARES = 1 << 32
 
 
@@ -385,7 +385,7 @@ class LiveChecks:
                 while True:
                     await self._turn(looks)
         except Exception:
-            # Our own mistake: the crawl is not to pay for it, and goes on without us.
+            # A bug here must not stop the crawl, which continues without checks.
             log.exception("quality.ended")
 
     async def _turn(self, looks: LiveChecker) -> None:

@@ -46,7 +46,7 @@ from warc.artifact_reader import ArtifactReader
 from warc.index.database import IndexDatabase, open_database
 
 ENGINE = f"sanitiser {SANITISER_VERSION}, comparison {COMPARISON_VERSION}"
-# What a browser must resolve by itself to look at copies in full.
+# Host names that the browser must resolve by itself for full copies.
 HOST_MAPPING = {"*.localhost": "127.0.0.1"}
 _ANSWER_S = 30.0
 _REFUSAL_S = 10.0
@@ -104,7 +104,7 @@ async def running_replay(
             index_url=database_url,
             full=LOCAL if full else "",
             fonts=fonts,
-            show_logins=True,  # checked like all others; no reader is told of this address
+            show_logins=True,  # checked like all others; no page links to this URL
             signals=False,  # they are for the command around it
             cached=cached,
         )
@@ -334,7 +334,7 @@ async def open_browsers(settings: BrowserSettings, *, clock: Clock) -> AsyncIter
 
 
 @asynccontextmanager
-async def open_checkers(  # noqa: PLR0913 each is the caller's to say
+async def open_checkers(  # noqa: PLR0913 independent options
     layout: Layout,
     database_url: str,
     levels: Sequence[Level],

@@ -40,7 +40,7 @@ from qa.compare.text_comparison import TextComparison, compare_texts
 
 SAME_TEXT = 0.995  # score of `compare_texts`: a clock in the footer is no news
 SAME_PICTURE = 0.995
-MOST_WORDS = 0.6  # of the older text's runs of words: below, somebody wrote it anew
+MOST_WORDS = 0.6  # of the older text's runs of words: below, it was rewritten
 MOST_PICTURE = 0.7  # score of `compare_pictures`
 LITTLE_PICTURE = 0.3  # below it nothing of the old picture is left
 MOST_NAMED = 200  # links and parts that are named on each side
@@ -55,11 +55,11 @@ class PageDrift(StrEnum):
     OTHER_PAGE = "another page"
     OTHER_OWNER = "another owner"
     GONE = "gone"
-    HIDDEN = "hidden"  # a wall, a login or a check for robots stands before it
-    UNKNOWN = "unknown"  # nothing can be said: no answer, or nothing to compare
+    HIDDEN = "hidden"  # behind a wall, a login or a bot challenge
+    UNKNOWN = "unknown"  # no answer, or nothing to compare
 
 
-# How far each is from the page that was captured: the most changed first.
+# Distance from the captured page, the most changed first.
 _DISTANCE = {
     PageDrift.OTHER_OWNER: 6,
     PageDrift.GONE: 5,
@@ -70,7 +70,7 @@ _DISTANCE = {
     PageDrift.UNCHANGED: 0,
     PageDrift.UNKNOWN: -1,
 }
-# What a look that found no page says of it; a look that failed says nothing of what the page became.
+# Kind of change by the verdict of a visit without a page; failed visits have no entry.
 _NO_PAGE = {
     CheckVerdict.GONE: PageDrift.GONE,
     CheckVerdict.SUSPECT: PageDrift.GONE,
@@ -203,7 +203,7 @@ def compare_snapshots(then: PageSnapshot, now: PageSnapshot, *, heat: bool = Fal
     found = page_likeness(
         PageText(then.title, then.text or ""), PageText(now.title, now.text or "")
     )
-    # A text that nobody kept is not an empty one.
+    # A text that was not stored is not an empty one.
     words = replace(found, text=None) if then.text is None or now.text is None else found
     text = None if then.text is None or now.text is None else compare_texts(then.text, now.text)
     picture = _pictures(then, now, heat=heat)

@@ -80,7 +80,7 @@ from qa.page_changes import PageChanges, PageDrift
 
 MARGIN = 0.05  # of two broken copies, the better one shows so much more
 _ORDER = {QaVerdict.GOOD: 0, QaVerdict.DOUBTFUL: 1, QaVerdict.UNCHECKED: 2, QaVerdict.BROKEN: 3}
-# What stands at the URL is not the page any more.
+# Changes after which the URL no longer has the page.
 _NOT_THE_PAGE = {
     PageDrift.OTHER_PAGE: "another page",
     PageDrift.OTHER_OWNER: "the words of another owner",
@@ -90,7 +90,7 @@ _READABLE = 0.5  # of the words: what has fewer left is not worth more than anot
 _LESS = 0.5  # of what is left of the old copy
 _FEWEST_PARTS = 3  # of which some can be missing
 _FEWEST_WORDS = 40  # the same of words
-# What an archive that holds all of a page, and a playback that shows none of it, have in common.
+# Faults that are not evidence of a playback problem.
 _NOT_PLAYBACK = frozenset({PlaybackFault.DAMAGED})
 
 
@@ -308,7 +308,7 @@ class RepairManager:
         bucket = bucket_for(bench.clock.now())
         ordered = [(row, await self._order(row, orders, bucket)) for row in rows]
         if any(repair is not None for _, repair in ordered):
-            # Whoever claims one of these items has to know that it is a repair.
+            # Workers must have read the orders before they claim these items.
             await asyncio.sleep(bench.reach_s)
         for row, repair in ordered:
             if repair is not None:
@@ -365,7 +365,7 @@ class RepairManager:
         record = bench.frontier.find(url)
         if _id_of(record) == repair.item_before:
             if record is not None and record.state is ItemState.CLAIMED:
-                return added  # by somebody who may not have known; the next time
+                return added  # by a worker that may not know the order; retry in the next run
             if record is None:
                 items = await bench.turns.assign([NewItem(url, bench.lane)])
             else:
@@ -410,11 +410,11 @@ class RepairManager:
         bench, new_id = self._bench, row.repair_page_id
         page = await asyncio.to_thread(bench.manifest_of, new_id) if new_id else None
         if page is None:
-            # What became of a visit that left no manifest.
+            # A visit without a manifest: derive the result from its frontier record.
             bench, url = self._bench, row.check.url
             record = bench.frontier.find(url)
             if record is None or record.item.id != row.repair_page_id:
-                # The frontier that it was handed to is gone; nobody has visited it for us.
+                # The frontier it was queued in no longer has it: want the repair again.
                 cancel_repair(bench.frontier, url)
                 with bench.store.writing() as rows:
                     want_repair(rows, row.check.page_id, row.check.level, now=bench.clock.now())
@@ -451,7 +451,7 @@ class RepairManager:
         now = bench.clock.now()
         with bench.store.writing() as rows:
             if not end_repair(rows, page_id, choice.state, row.repair_page_id, now=now):
-                return  # somebody else was quicker, and told it
+                return  # another process has ended and reported it
             store_checks(rows, [row._replace(check=replace(row.check, reason=said))], now)
         with suppress(BadUrlError):
             cancel_repair(bench.frontier, url)

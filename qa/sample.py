@@ -117,7 +117,7 @@ def _suspicions(page: SampleCandidate) -> Iterator[tuple[float, str]]:
         yield 3.0, f"class: {page.page_class}"
     if page.before_bytes is not None and page.before_bytes > 0 and page.stored_bytes >= 0:
         ratio = page.stored_bytes / page.before_bytes
-        # A capture whose payloads were known already is small, whatever it shows.
+        # A capture with deduplicated payloads is small regardless of its content.
         if ratio > _CHANGED or ratio < 1 / _CHANGED:
             yield (2.0 if ratio > 1 else 1.0), f"size: {ratio:.1f} times that of the one before"
     if page.stored_bytes > _BIG_BYTES:

@@ -20,7 +20,7 @@ from warc.artifact_reader import ArtifactReader
 from warc.index.database import IndexDatabase, open_database
 
 _CLOCK = SystemClock()
-_LOOKED_AT = 50  # captures of a URL, from either end, for one that is good or says something
+_LOOKED_AT = 50  # captures of a URL, from either end, for a good or conclusive one
 _NOTHING_SAID = {CheckVerdict.FAILING, CheckVerdict.UNDECIDED}
 _PICTURES = (ArtifactKind.FULL_PAGE, ArtifactKind.VIEW)
 _KEPT = {"response", "revisit"}

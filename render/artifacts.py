@@ -25,7 +25,7 @@ CANVAS_LIMIT_CHARS = 4_000_000
 TEXT_LIMIT_CHARS = 2_000_000
 OUTLINK_LIMIT = 10_000
 OUTLINK_URL_LIMIT = 8_000
-LINK_LIMIT = 2_000  # so many are told with where they stand
+LINK_LIMIT = 2_000  # links recorded with their positions
 _LINK_LIMITS = (OUTLINK_LIMIT, OUTLINK_URL_LIMIT, LINK_LIMIT)
 _ESCAPES = str.maketrans(
     {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\u00a0": "&nbsp;"}

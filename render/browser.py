@@ -30,9 +30,9 @@ from render.browser_process import (
 from render.cdp import CdpConnection, CommandError
 from render.chromium import BrowserExecutable, command_line
 
-# A healthy browser makes or disposes of a context in some 20 ms; after so long it is ill.
+# A healthy browser makes or disposes of a context in some 20 ms; after so long it hangs.
 ANSWER_LIMIT_S = 10.0
-# A visit waits no longer for the end of its context; that goes on without it.
+# Maximum wait of a visit for the disposal of its context, which continues without it.
 DISPOSE_WAIT_S = 2.0
 PING_S = 2.0
 MEASURE_S = 1.0
@@ -403,7 +403,7 @@ class ProxyLogin:
                 "username": self._endpoint.username,
                 "password": self._endpoint.password,
             }
-            # Asked again, we have nothing else to say.
+            # A second request means that the credentials are wrong: give none.
             self._endpoint = None
         facts = {"requestId": params["requestId"], "authChallengeResponse": answer}
         self._post("Fetch.continueWithAuth", facts)

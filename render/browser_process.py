@@ -93,8 +93,7 @@ def privilege_prefix(*, root: bool, executable: Path) -> list[str]:
     """Return the command prefix that drops privileges before it starts the browser.
 
     ``--no-new-privs`` breaks a set-uid sandbox helper, which some systems need because they forbid
-    unprivileged user namespaces; the switch is left out where such a helper lies beside the
-    program.
+    unprivileged user namespaces; the switch is left out where such a helper is next to the program.
 
     Raises:
         BrowserUnavailableError: running as root without setpriv installed.
@@ -255,7 +254,7 @@ def child_environment(home: Path) -> dict[str, str]:
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "LANG": "C.UTF-8",
         "TZ": "UTC",
-        # No session bus: it would look for one, in vain and at length.
+        # No session bus: the browser would spend a long time searching for one.
         "DBUS_SESSION_BUS_ADDRESS": "disabled:",
         "CHROME_HEADLESS": "1",
     }
@@ -370,7 +369,7 @@ class BrowserGuardian:
 
     def well(self) -> None:
         """Send a heartbeat: the browser answered."""
-        # Full: it has not been read for long, so one more byte says nothing. Closed: it is gone.
+        # Full: the guardian has not read for long, so one more byte is redundant. Closed: it has ended.
         with contextlib.suppress(OSError):
             os.write(self._tells, b".")
 
@@ -380,7 +379,7 @@ class BrowserGuardian:
             return
         self._heard()
         asyncio.get_running_loop().remove_reader(self._hears)
-        # Killed first: the end of its pipe would tell it that we died.
+        # Killed first: it takes a closed pipe for the death of this process.
         self._popen.kill()
         os.close(self._tells)
         os.close(self._hears)

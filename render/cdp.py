@@ -20,7 +20,7 @@ EventHandler = Callable[[str, dict[str, Any]], None]
 READ_BYTES = 1 << 20
 # A 16,000 px screenshot of noise is about 80 MB of base64; more than this is no answer of ours.
 MESSAGE_LIMIT_BYTES = 512 * 1024 * 1024
-# What the browser sends whether or not it is wanted; the browser writes "method" first.
+# Unsolicited events to skip before decoding; the browser writes "method" first.
 UNREAD = tuple(
     b'{"method":"' + name + b'"'
     for name in (

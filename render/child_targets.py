@@ -19,7 +19,7 @@ from render.network_log import NetworkLog
 
 TIMER_BINDING = "weboidTimer"
 LONGEST_MS = 5_000  # a timer that was set to more is never waited for
-TIMER_LIMIT = 500  # documents and lateness whose timers are heard of
+TIMER_LIMIT = 500  # documents, each with short and late timers, that are tracked
 
 
 class PageTimers:

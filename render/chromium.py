@@ -28,7 +28,7 @@ _NAMES = (
     "google-chrome-stable",
     "google-chrome",
 )
-# Where a Playwright download keeps them, below its cache folder; newest build first.
+# Paths below Playwright's cache folder; newest build first.
 _PLAYWRIGHT = (
     "chromium_headless_shell-*/chrome-*/*headless[-_]shell",
     "chromium-*/chrome-linux*/chrome",
@@ -262,7 +262,7 @@ def command_line(
         f"--user-data-dir={profile}",
         f"--host-resolver-rules={known}MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE ::1",
         f"--disable-features={','.join(DISABLED_FEATURES)}",
-        # A shared worker is told this one, whatever its pages are told.
+        # Shared workers use this one, regardless of their pages' overrides.
         f"--user-agent={_DESKTOP.format(version=executable.version)}",
         *_FIXED,
     ]

@@ -20,7 +20,7 @@ from pathlib import Path
 from shutil import rmtree
 
 LOOK_S = 0.25  # memory fills by a gigabyte a second, or two
-# Who was himself asleep for so long, as with everything else in a paused container, knows nothing.
+# A pause of the guardian itself, as in a paused container, is no evidence of a hang.
 ASLEEP_S = 5.0
 KILL_ROUNDS = 40
 KILL_PAUSE_S = 0.05
@@ -100,7 +100,7 @@ def _state(pid: int) -> str:
 
 
 def _say(line: str) -> None:
-    # The pipe holds thousands of lines; when nobody reads them, they do not matter.
+    # The pipe holds thousands of lines; without a reader they can be dropped.
     with contextlib.suppress(OSError):
         os.write(1, f"{line}\n".encode())
 

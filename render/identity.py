@@ -12,7 +12,7 @@ from typing import Any
 from core.config.settings import VisitSettings
 from render.chromium import user_agent
 
-# What the browser is without being told: it is started with LANG=C.UTF-8 and TZ=UTC.
+# The browser's defaults: it is started with LANG=C.UTF-8 and TZ=UTC.
 OWN_LOCALE = "en-US"
 OWN_TIMEZONE = "UTC"
 PRODUCT = "Weboid/0.1"  # RFC 9110, 10.1.5
@@ -91,8 +91,8 @@ class PageOptions:
                     "mobile": self.mobile,
                 },
             )
-        # A process has one locale and one time zone: where they hold already the browser says so,
-        # and nobody needs its answer.
+        # A process has one locale and one time zone: where they are set already the browser
+        # answers with an error, which is ignored.
         if self.locale:
             yield "Emulation.setLocaleOverride", {"locale": self.locale}
         if self.timezone:

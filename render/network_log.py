@@ -4,21 +4,21 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-# A page that asks for more is no page: its visit goes on without the network (C-17).
+# A page that exceeds this continues without network access (C-17).
 REQUEST_LIMIT = 5_000
 URL_LIMIT_CHARS = 65_536
 # Long polls never answer; one that is silent for so long no longer counts as loading.
 PATIENCE_S = 5.0
-# A script that does not read its answer leaves it open; that one came is what counts.
+# A response that no script reads never finishes; its head is what counts.
 UNREAD_S = 1.5
-# What is asked for more often than this at one path is a poll, and soon holds nothing any more.
+# More requests than this to one path are a poll, which soon delays nothing any more.
 POLL_TIMES = 5
 POLL_HELD_TIMES = 40
 POLL_PATIENCE_S = 0.5
 ERROR_HEADER = "weboid-proxy-error"
 HEADERS_KEPT = 100
 
-DOWNLOAD = "Download"  # not the browser's word: what a link saves, which it tells in another way
+DOWNLOAD = "Download"  # not a CDP type: a download, which has an event of its own
 
 _LOGGED_SCHEMES = ("http://", "https://", "ws://", "wss://")
 # These are never waited for: they stream, or nothing on the page depends on them.
@@ -87,7 +87,7 @@ class DocumentResponse:
     def proxy_error(self) -> str:
         """Return the error that the proxy reported instead of an origin's response; empty: none."""
         if self.status == 407:
-            # Only a proxy says this (RFC 9110, 15.5.8): it did not take our credentials.
+            # Only a proxy sends this (RFC 9110, 15.5.8): it refused the credentials.
             return "proxy: 407"
         return self.headers.get(ERROR_HEADER, "")
 
@@ -149,8 +149,8 @@ class _Request:
         if self.resource_type in _NEVER_HOLD or self.times > POLL_HELD_TIMES:
             return 0.0
         if self.resource_type == "Stylesheet" and "xml" in self.mime:
-            # An XSLT sheet: the page that it makes takes the place of the one that asked for it, and
-            # nobody says that it has come.
+            # An XSLT sheet: its result replaces the document that requested it, and no event
+            # reports that it has finished.
             return 0.0
         if self.resource_type not in _HOLD_FOR_A_WHILE:
             return float("inf")

@@ -220,7 +220,7 @@ class BrowserPage:
         """
         self.held = True
         await self.send("Fetch.enable", {"patterns": _DOCUMENTS})
-        # What sets out from now on is turned back; what was faster than that still arrives.
+        # New navigations are aborted; one that was started before still arrives.
         held_at = self.now()
         while not self.dom_ready or self.log.arriving(held_at, self.commits):
             await self.wait_changed()
@@ -258,8 +258,8 @@ class BrowserPage:
         for method, params in self._options.commands("page"):
             self.post(method, params)
         self.post("Target.setAutoAttach", AUTO_ATTACH)
-        # What a page saves instead of showing went through the proxy, which fetches the rest of it
-        # without the browser: nothing is written here, and nothing asked for twice (C-11).
+        # Downloads went through the proxy, which fetches the rest without the browser: nothing is
+        # written here, and nothing is requested twice (C-11).
         self.post(
             "Browser.setDownloadBehavior",
             {"behavior": "deny", "browserContextId": self._context.id},

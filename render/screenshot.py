@@ -176,7 +176,7 @@ TILE_PATIENCE_S = 20.0
 # Of the picture, not of the page: what graphics can hold, and what keeps a tile's memory small.
 SIDE_LIMIT_PX = 16_384
 TILE_LIMIT_PX = 24_000_000
-# A lossy picture of a page that had to be joined is packed anew, and for that held unpacked.
+# A joined picture is encoded again as a lossy one, which needs it decoded in memory.
 REPACK_LIMIT_PX = 100_000_000
 WEBP_SIDE_LIMIT_PX = 16_383
 THUMBNAIL_WIDTH_PX = 320

@@ -58,7 +58,7 @@ async def navigate(page: BrowserPage, url: str) -> NavigationResult:
     return NavigationResult(loader, shown=False)
 
 
-# The page is asked for so long at a time; the network is looked at in between.
+# Duration of one query of the page; the network is checked in between.
 SLICE_S = 1.0
 # Of what it does besides loading, no more is waited for than this.
 SHOW_LIMIT_S = 8.0
@@ -161,7 +161,7 @@ class _SettleWait:
                 return
             now_seen = self._signs()
             if seen[:2] == now_seen[:2] and seen != now_seen:
-                # Looking counts too, or a page that goes on setting timers would be looked at for long.
+                # Observation counts too, or a page that keeps setting timers would be observed for long.
                 self._timers_left_s -= self._looked_s
             if told is None or self._is_unfinished(told) or seen != now_seen:
                 continue

@@ -31,7 +31,7 @@ LOOK_S = 1.0
 LOOKS_KEPT = 4
 ANSWER_LIMIT_S = 30.0
 ORIGINS_LIMIT = 50
-# What a window needs to find its screen; nothing else of our environment reaches the browser.
+# Display variables; no other environment variable reaches the browser.
 SCREEN_VARIABLES = ("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR")
 _SWITCHES = (
     "--remote-debugging-pipe",
@@ -81,8 +81,8 @@ class SignIn:
     def __init__(self, connection: CdpConnection, url: str) -> None:
         self._connection = connection
         self._url = url
-        # One whose last window is closed may still answer for a moment, but forgets, as it ends,
-        # the cookies that last as long as it does: what it held just before counts.
+        # After its last window is closed the browser may still answer for a moment, but has dropped
+        # its session cookies: the values just before count.
         self._looks: deque[tuple[Cookie, ...]] = deque(maxlen=LOOKS_KEPT)
         self._tabs: dict[str, str] = {}  # target id -> session id, empty until it is attached
         self.over = asyncio.Event()

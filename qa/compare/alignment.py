@@ -72,7 +72,7 @@ def row_hashes(grey: Grey, bounds: list[int]) -> Hashes:
 
 
 def _in_place(one: Hashes, other: Hashes) -> Flags:
-    """Return, by strips, the rows of the first that the second lacks at the same place."""
+    """Return the rows of the first, by strips, that the second lacks at the same place."""
     apart = np.ones(one.shape, np.bool_)
     both = min(len(one), len(other))
     apart[:both] = one[:both] != other[:both]
@@ -128,11 +128,11 @@ _TALL_BAND_PX = 16  # of pictures that are higher than `_TALL_PX`
 _TALL_PX = 2_500
 _FAR = 40  # of 255: profiles that far apart are as unlike as can be
 _FULL = 0.25  # share of a band's tiles that need be as unlike as can be, for all of it to be so
-_CHANGE = 1.2  # what a change of offset costs, in bands that do not fit at all
-_AWAY = 0.01  # what a band costs that is elsewhere than it was
+_CHANGE = 1.2  # cost of a change of offset, in units of bands without any match
+_AWAY = 0.01  # cost of a band at another position
 _FITS = 0.25  # a band that costs less is found again
-_FEW_BANDS = 3  # that an offset must mend to be believed
-_MOST_REFINED = 300  # changes of offset whose row is found exactly
+_FEW_BANDS = 3  # that an offset must improve to be accepted
+_MOST_REFINED = 300  # changes of offset that are refined to a row
 
 Places = NDArray[np.int32]
 
@@ -163,7 +163,7 @@ def find_moves(
 
 
 def _tile_means(grey: Grey) -> Grey:
-    """Reduce the rows horizontally to means of a tile's width."""
+    """Compute horizontal means of a tile's width in each row."""
     return np.asarray(Image.fromarray(grey).reduce((TILE_PX, 1)))
 
 

@@ -80,7 +80,7 @@ def find_regions(damage: TileDamage, tiles: TileMetrics) -> DamageRegions:
     damaged = damage.kinds != FINE
     if not damaged.any():
         return DamageRegions((), 0.0, damaged)
-    # The flags and those beside them, diagonally too.
+    # The flags and their neighbours, diagonal ones too.
     wide = damaged.copy()
     wide[:, 1:] |= damaged[:, :-1]
     wide[:, :-1] |= damaged[:, 1:]
@@ -214,8 +214,8 @@ def label_connected(flags: Flags) -> NDArray[np.intp]:
 
 
 MOST_WIDTH_PX = 1_280
-MOST_HEIGHT_PX = 4_000  # what is higher is drawn smaller
-_PALE = 0.35  # how much of the page's contrast is left
+MOST_HEIGHT_PX = 4_000  # higher pictures are scaled down
+_PALE = 0.35  # remaining contrast of the page
 _TINT = 0.45
 _COLOURS = {
     LOST: (214, 40, 40),

@@ -176,7 +176,7 @@ def _blanks(tiles: TileMetrics, shown: TiledPicture) -> tuple[bool, bool]:
     little = max(_BLANK_INK, _NEAR_BLANK * ink_seen)
     if _ink(tiles.spread_shown, tiles.range_shown) >= max(little, _SOME_INK * ink_seen):
         return False, False
-    # What was put in is not among the tiles, and a line may be cut by them: count its own.
+    # Inserted rows are in no tile, and tiles may cut a line: count it separately.
     own = measure_tiles(shown.rows, shown.rows.part)
     return _ink(own.spread_shown, own.range_shown) < little, False
 

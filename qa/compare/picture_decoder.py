@@ -149,7 +149,7 @@ FORMATS = ("PNG", "JPEG", "WEBP")
 MOST_PIXELS = 60_000_000
 MOST_BYTES = 120_000_000
 LONGEST_SIDE_PX = 65_535
-# What is done to a picture for each orientation of EXIF's but the first, which is as it is.
+# Operation for each EXIF orientation except the first, which is the identity.
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,

@@ -6,9 +6,9 @@ now, is certainly lost. A part that was loaded at capture and is not requested b
 often
 no loss: a script removed it again, or it was loaded for later. So it counts only where the copy
 requests
-next to nothing of that kind: then the references to the parts are gone.
+next to nothing of that kind: then the references to the parts were lost.
 
-A part that failed at capture is no loss, whatever playback answers.
+A part that failed at capture is no loss, even if playback refuses it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ from core.playback_check import LostPart, QaVerdict
 from core.urls import identity_key
 from render.network_log import RequestLog
 
-# What each level of playback loads, in the browser's words; of other kinds nothing is missed.
+# CDP resource types that each playback level loads; other kinds are never missing.
 RESOURCE_KINDS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "text": frozenset[str](),
@@ -40,10 +40,10 @@ _OF_OTHERS = 0.5
 TINY_BYTES = 1_000
 _OF_TINY = 0.05
 _MOST_OF_TINY = 1.0
-_LEAST_SHEET_BYTES = 500  # with its head: a shorter one says nothing
+_LEAST_SHEET_BYTES = 500  # with its head: a shorter one has no effect
 _LARGE_BYTES = 10_000  # a picture of so many weighs as much as any
 _OF_SMALL = 0.25
-_OF_UNASKED = 0.5  # that these are missed is a guess
+_OF_UNASKED = 0.5  # their loss is not certain
 _FEW = 0.25  # of the parts of a kind: next to none
 # The page itself took it back: a source that was replaced, a frame that was removed.
 _TAKEN_BACK = frozenset({"net::ERR_ABORTED", "detached"})

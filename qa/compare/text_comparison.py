@@ -88,7 +88,7 @@ class _TokenBag:
     """
 
     def __init__(self, text: str) -> None:
-        # Cells of a table stand beside each other, separated by tabs.
+        # Cells of a table row are separated by tabs.
         beginning = text[:MOST_CHARACTERS].replace("\r", _BREAK).replace("\t", _BREAK)
         tokens = _TOKENS.findall(beginning.casefold())
         self.words = Counter(tokens)

@@ -31,7 +31,7 @@ DRAWN = (
 )
 FILLED_WEIGHT = 0.2
 GROUND_WEIGHT = 0.03
-ADDED_WEIGHT = 0.25  # what was put in hides nothing, but is not what the visitor saw
+ADDED_WEIGHT = 0.25  # added content hides nothing, but the visitor did not see it
 _NEAR_GROUND = 18  # of 255, in any of brightness and two colours
 _FEW_MISSED = 0.02  # share of a tile's pixels: a cursor, an edge
 _MANY_MISSED = 0.12
@@ -88,7 +88,7 @@ def classify_tiles(
     weight_seen, weight_shown = (_weights(drawn[at], filled[at]) for at in (0, 1))
     likeness = _likeness(tiles, drawn)
     if beside is not None:
-        # Where brightness fits in place, it is the colour that does not, and it would not be looked at.
+        # Where brightness matches in place, only the colour differs, which is not searched for.
         found = np.where(beside > tiles.alike + _BETTER, beside, -1)
         likeness = np.maximum(likeness, _ramp(found, _UNLIKE_BESIDE, _LIKE_BESIDE))
     dimmed = _dimmed(tiles, drawn) & (likeness < 1)
@@ -207,7 +207,7 @@ def _written(grey: Grey, sharp: Flags) -> Flags:
 
 SIDEWAYS_PX = 8
 UPRIGHT_PX = 2
-_EVERY = 4  # rows of a tile that are looked at together, first
+_EVERY = 4  # rows of a tile that are compared together, first
 _ALIKE = 0.9  # tiles that are more alike need not be looked for
 _SAMPLE = 256  # tiles
 _WORTH = (

@@ -142,7 +142,7 @@ def mismatches(seen: Grey, shown: Grey) -> NDArray[np.bool_]:
 
 
 def _outside(one: Grey, other: Grey) -> NDArray[np.bool_]:
-    """Return the pixels of the first without a match in the second at that place or beside it."""
+    """Return the pixels of the first without a match among the second's 3 by 3 neighbours."""
     # Between arrays, never with a bound: numpy takes ten times as long for a minimum with one number.
     below = _around(other, np.minimum)
     np.maximum(below, one, out=below)
@@ -160,7 +160,7 @@ def _around(grey: Grey, most: np.ufunc) -> Grey:
     most(tall[1:], grey[:-1], out=tall[1:])
     most(tall[:-1], grey[1:], out=tall[:-1])
     found = tall.copy()
-    # As one line it takes half the time; what is beside a row's ends is not in another row.
+    # As one line it takes half the time; a row's ends have no neighbours in other rows.
     line, beside = found.reshape(-1), tall.reshape(-1)
     most(line[1:], beside[:-1], out=line[1:])
     most(line[:-1], beside[1:], out=line[:-1])

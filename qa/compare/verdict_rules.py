@@ -25,7 +25,7 @@ _ADVERTISEMENTS = (
 )  # fmt: skip
 _MOST_ADVERTISEMENTS = 3  # more boxes of one size are a gallery
 _BOX_SLACK_PX = 24  # boxes are of whole tiles
-# A picture so narrow is a phone's, whose screen is twice as high as wide.
+# So narrow a picture is from a phone, whose screen is twice as high as wide.
 _PHONE_PX, _PHONE_SHAPE = 600, 2.0
 _NOTHING = 0.005  # so little is not worth a word
 
@@ -63,7 +63,7 @@ _LEAST_PLACE = 0.02  # of a screen: a smaller place is an icon
 _EDGE_STRIP = 0.18  # of a screen: a strip at an edge is not higher
 _ANOTHER = 0.5  # a blank picture that is so little alike is another one
 _DOUBTED = 0.75  # weight of what is doubtful in itself
-_FEWEST_WORDS = 12  # to say anything of a text
+_FEWEST_WORDS = 12  # for a text to be judged
 # Another slide of a carousel: so much of the harm is in one place, of at most so many screens.
 _WORDS_OF_PAGE, _ALL_KEPT, _ALONE, _SLIDE = 40, 0.97, 0.8, 0.5
 _NOT_QUITE = 0.99  # of a bound
@@ -198,7 +198,7 @@ def _of_picture(
         yield _RuleFinding(PlaybackFault.BLANK, 2.0, "Nothing is drawn where the page was.")
         return
     if picture.seen_blank:
-        # Nothing of it can be lost. That it is another picture is for a person to look at.
+        # Nothing of it can be lost. Another picture needs a person's review.
         words = "The picture of the capture is blank, and the copy's is another one."
         yield _RuleFinding(
             PlaybackFault.OTHER, _DOUBTED if picture.score < _ANOTHER else 0.0, words

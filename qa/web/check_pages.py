@@ -185,7 +185,7 @@ class QualityPages:
         wanted = parse_check_filter(given)
         self._gate.count(request)
         result, others = self._results.one(names["page_id"], names["level"])
-        # Where it stood before it was judged: from there a reviewer goes on.
+        # Its position before the review: the reviewer continues from there.
         place = parse_start(given.get("at", "")) or result.row.place
         before, behind = self._results.neighbours(wanted, place)
         filters = filter_values(wanted)

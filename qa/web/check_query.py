@@ -179,10 +179,10 @@ def _limit(text: str) -> int:
 
 
 MOST_COUNTED = 1_000_000  # of each verdict
-MOST_COUNTED_OF_SOME = 100_000  # where a filter has to look at each
-_AT_ONCE = 200  # rows held against the index in one question
-_MANY = 1_000  # where all are wanted
-_ROUNDS = 20  # for one part of a list; then it is short, and goes on
+MOST_COUNTED_OF_SOME = 100_000  # where a filter reads every row
+_AT_ONCE = 200  # rows tested against the index in one query
+_MANY = 1_000  # rows per batch of `every`
+_ROUNDS = 20  # batches for one part of a list; then the part is short
 _MOST_HISTORY = 200
 _EVERYTHING = CheckFilter()
 Step = Callable[[Reader, CheckFilter, CheckPosition, int], list[CheckedPage]]
@@ -342,7 +342,7 @@ class VisibleChecks:
     def _parts(
         self, step: Step, reader: Reader, wanted: CheckFilter, place: CheckPosition
     ) -> Iterator[Sequence[CheckedPage]]:
-        """Yield the rows after (or before) a position in batches; the first batch is the nearest row."""
+        """Yield the rows after or before a position in batches; the first one is a single row."""
         size = 1
         for _ in range(_ROUNDS):
             part = step(reader, wanted, place, size)

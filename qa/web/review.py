@@ -187,7 +187,7 @@ class ReviewActions:
         now = self._clock.now()
         with self._writing() as rows:
             if act is ReviewAction.RECRAWL:
-                # What waits already goes on waiting, and what is under way is not begun again.
+                # A pending repair is neither reset nor started again.
                 known = find_checks(rows, [page_id])
                 waits = any(row.repair in PENDING_REPAIRS for row in known)
                 return waits or want_repair(rows, page_id, level, now=now)

@@ -181,7 +181,7 @@ def load_consent_rules() -> list[dict[str, Any]]:
     return found
 
 
-# What a banner of no known platform is called.
+# Likely ids and classes of banners of unknown platforms.
 _LIKELY = ("cookie", "consent", "gdpr", "dsgvo", "rgpd", "privacy", "ccpa", "cmp")
 _TOKEN = re.compile(r"[#.]([\w-]+)|=['\"]([^'\"]+)")
 

@@ -180,7 +180,7 @@ def _sum(one: BehaviourAnswer, other: BehaviourAnswer, **more: float) -> Behavio
     )
 
 
-# A frame that does not answer a look so soon has no banner that anybody could press.
+# A frame that does not answer in this time is treated as having no banner.
 BANNER_POLL_S = 0.5
 GONE_S = 0.6
 
@@ -211,7 +211,7 @@ async def refuse_consent(
                 await run_in(page, frame, source, {**options, "click": True, "framed": True})
             )
         except CommandError:
-            # The page took the frame away because of the answer, before we were told.
+            # The page removed the frame after the click, before the result arrived.
             notes.append(f"{name}: answered")
             done += 1
         else:

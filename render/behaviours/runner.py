@@ -1,6 +1,6 @@
 """Runner of behaviours: survey of the page, then each in turn within one time limit.
 
-No behaviour delays the visit beyond that limit, whatever the page does. A failure is recorded in
+No behaviour delays the visit beyond that limit, even on a page that hangs. A failure is recorded in
 `BehaviourResult.error` and does not affect the others.
 """
 
@@ -89,7 +89,7 @@ async def survey_page(
 
 
 SCRIPT_TIMEOUT_S = 0.5  # a behaviour that does not end by itself is given so long beyond its limit
-FRAMES_LIMIT_S = 2.0  # all frames together, beside each other
+FRAMES_LIMIT_S = 2.0  # all frames together, concurrently
 SURVEY_S = 1.0
 TIME_SHARE = 0.6  # no behaviour may use up more of the time that is left to all
 
@@ -175,7 +175,7 @@ async def _perform(
             page.post("Runtime.terminateExecution")
         except CommandError as failed:
             error = failed.detail or "failed"
-    # What was pressed may lead away at any later moment; then the page is held for good.
+    # A click may navigate at any later time, so navigation stays blocked from now on.
     if not (already_held or told.done or error):
         page.release()
     page.picture_css += "".join(told.css)
