@@ -1,16 +1,17 @@
 """Day numbers and the packed history of the checks of a link.
 
-Day 0 is 1 January 2017; day 65535 is in the year 2196. All of a day's checks share its number, so two
-histories can be compared (the Julian Day that begins at a day's noon is 2,457,755 more), and nobody reads from them at what hour somebody asked.
+Day 0 is 1 January 2017; day 65535 is in the year 2196. All checks of a day share its number, so histories
+can be compared (the Julian Day that begins at a day's noon is 2,457,755 more), and the hour of a request
+is not disclosed.
 
 >>> from datetime import UTC, date, datetime
 >>> day_of(datetime(2017, 1, 2, 23, 59, tzinfo=UTC)), date_of(0)
 (1, datetime.date(2017, 1, 1))
 
-Every look between a run's two days gave its code. What is kept is 5 bytes a run, 25 in all; the oldest
-run leaves first. Of several looks of one day the last one counts, unless the run began earlier: then the
-day ends one run and begins the next. What comes late, for a day before the newest run's last, adds
-nothing.
+A run is a period in which every check returned the same status code. A run takes 5 bytes, a history at
+most 25; the oldest run is dropped first. Of several checks on one day the last one counts, unless the run
+began earlier: then the day ends one run and begins the next. A check for a day before the end of the
+newest run is ignored.
 """
 
 import struct
@@ -25,17 +26,17 @@ LAST_DAY = 0xFFFF
 
 
 def day_of(moment: datetime) -> int:
-    """The moment's day in UTC; what lies outside of the calendar is its first or last day."""
+    """Return the day number of a time in UTC, clamped to the calendar's range."""
     return day_of_date(moment.astimezone(UTC).date())
 
 
 def day_of_date(when: date) -> int:
-    """The date's day; what lies outside of the calendar is its first or last day."""
+    """Return the day number of a date, clamped to the calendar's range."""
     return min(max((when - EPOCH).days, 0), LAST_DAY)
 
 
 def date_of(day: int) -> date:
-    """The day's date."""
+    """Return the date of a day number."""
     return EPOCH + timedelta(days=day)
 
 
@@ -45,7 +46,7 @@ _RUN = struct.Struct(">BHH")
 
 
 class HistoryRun(NamedTuple):
-    """Days on which every look gave the same."""
+    """Period of days with equal check codes."""
 
     code: int
     first: int
@@ -56,10 +57,10 @@ History = tuple[HistoryRun, ...]  # oldest first
 
 
 def add_check(history: History, code: int, day: int) -> History:
-    """The history with a look of that day.
+    """Return the history with a check added.
 
     >>> add_check((HistoryRun(1, 10, 17),), 18, 24)
-    (Run(code=1, first=10, last=17), Run(code=18, first=24, last=24))
+    (HistoryRun(code=1, first=10, last=17), HistoryRun(code=18, first=24, last=24))
 
     Raises:
         InvariantError: the code is no byte, or the day has no number.
@@ -79,7 +80,7 @@ def add_check(history: History, code: int, day: int) -> History:
 
 
 def pack_history(history: History) -> bytes:
-    """The history in at most 25 bytes; `unpack_history` is its inverse.
+    """Encode the history in at most 25 bytes; inverse of `unpack_history`.
 
     Raises:
         InvariantError: it is longer, or its runs are out of order.
@@ -90,10 +91,10 @@ def pack_history(history: History) -> bytes:
 
 
 def unpack_history(packed: bytes | None) -> History:
-    """The history that `pack_history` kept; empty for None.
+    """Decode a history from `pack_history`; empty for None.
 
     Raises:
-        InvariantError: these are no such bytes.
+        InvariantError: the bytes are invalid.
     """
     if packed is None:
         return ()

@@ -1,15 +1,15 @@
 """Link check results: status byte, verdicts and redirect hops.
 
-`STATUS_TABLE` is the table; docs/link-states.md shows it. It is W58's, with its defects settled (W59):
+`STATUS_TABLE` is the table; docs/link-states.md shows it. It is W58's with these corrections (W59):
 
-- 431 is 37 alone; 308 is 14 beside the other redirects, and 307 is called what it is, temporary.
-- 507 is 42, "insufficient storage"; loops (508) and 506 stand with the servers' other errors, 46.
-- 421 is 20. 511 is 77, since it comes from a gate of our own network. 520-530, which no RFC has, are the
-  edge servers' (45); 599 and its like are gateways' (39).
-- 68 to 76 tell apart what 64 to 67 lumped together: refused and broken connections, time-outs, TLS.
-- 80 to 86 are what a page says of itself; they never come from a status alone.
+- 431 is only 37; 308 is 14 like the other permanent redirects, and 307 is named temporary.
+- 507 is 42, "insufficient storage"; loops (508) and 506 are among the other server errors, 46.
+- 421 is 20. 511 is 77, since it comes from a captive portal of our own network. 520-530, which no RFC
+  defines, are CDN errors (45); 599 and similar are gateway errors (39).
+- 68 to 76 split what 64 to 67 combined: refused and broken connections, time-outs, TLS.
+- 80 to 86 are derived from the content of a page; they never come from a status alone.
 
-A number is never given another meaning: the registry is full of them.
+A number never changes its meaning, as registries store them.
 """
 
 import re
@@ -19,7 +19,7 @@ from enum import IntEnum, StrEnum
 
 
 class CheckVerdict(StrEnum):
-    """What a single look says of the URL. Never a state: a state is a history's (`links.states`)."""
+    """Verdict of a single check. Not a state: a state is derived from a history (`links.states`)."""
 
     OK = "ok"  # the page, or another good answer
     GONE = "gone"  # 404, 410, a name that does not exist, a page that says that there is none
@@ -33,7 +33,7 @@ class CheckVerdict(StrEnum):
 
 
 class CheckMethod(IntEnum):
-    """How it was looked at, by the numbers that the registry keeps."""
+    """Method of a check; the values are stored in the registry."""
 
     HEAD = 1
     GET = 2  # with the headers of a browser
@@ -44,7 +44,7 @@ class CheckMethod(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RedirectHop:
-    """A redirect on the way: its status, and where it leads."""
+    """Redirect in a chain: its status and its target."""
 
     status: int
     url: str
@@ -52,24 +52,24 @@ class RedirectHop:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What one look found.
+    """Result of one check.
 
     Attributes:
-        code: the status byte (`links.check_result`).
-        verdict: what that says.
-        how: how it was looked at.
-        http: the HTTP status of the last answer; None when none came.
-        final_url: where redirects led; empty when there were none.
-        hops: the redirects on the way, oldest first.
+        code: the status byte (`StatusCode`).
+        verdict: the verdict.
+        how: the method.
+        http: the HTTP status of the last answer; None without an answer.
+        final_url: the target of redirects; empty when there were none.
+        hops: the redirects, oldest first.
         note: the evidence in a few words, a constant first, e.g. ``dns: NXDOMAIN``.
-        mime: the bare media type; empty when none was told.
-        length: bytes of the body; None when it was not told.
-        tls_fault: why the certificate does not verify; empty when it does, or there is none.
-        retry_after_s: how long the host asked to be left alone; None when it did not.
-        whole_host: it holds for all URLs of the host: its name does not resolve, nobody listens.
-        head_fails: HEAD was answered otherwise than GET: this host needs GET (W42).
-        similarity: how much of the copy's text is still there, in percent; None when nobody compared.
-        seconds: how long it took.
+        mime: the bare media type; empty when not given.
+        length: bytes of the body; None when not given.
+        tls_fault: reason that the certificate does not verify; empty when it does, or there is none.
+        retry_after_s: delay requested by the host; None without one.
+        whole_host: it holds for all URLs of the host: its name does not resolve, no server listens.
+        head_fails: HEAD was answered differently from GET: this host needs GET (W42).
+        similarity: share of the copy's text that is still there, in percent; None when not compared.
+        seconds: duration of the check.
     """
 
     code: int
@@ -90,7 +90,7 @@ class CheckResult:
 
 
 class StatusCode(IntEnum):
-    """The status byte, by the numbers that the registry keeps; `STATUS_TABLE` says what each means."""
+    """Status byte, as stored in the registry; `STATUS_TABLE` describes each value."""
 
     NONE = 0
     FINE = 1
@@ -160,14 +160,14 @@ REEXAMINED = frozenset({StatusCode.NOT_ACCEPTABLE, StatusCode.STRANGE})
 
 @dataclass(frozen=True, slots=True)
 class StatusEntry:
-    """A line of the table.
+    """Entry of the status table.
 
     Attributes:
         code: the byte.
-        statuses: the HTTP statuses that it stands for; empty when it comes from none.
-        verdict: what it says, unless a look knows better.
-        outward: the HTTP status that others are told (W55); 0 when there is none to tell.
-        words: a sentence for people, English, and a key of the translations.
+        statuses: the HTTP statuses that map to it; empty when it comes from none.
+        verdict: the default verdict.
+        outward: the HTTP status for public APIs (W55); 0 when there is none.
+        words: English sentence for users, and key of the translations.
     """
 
     code: StatusCode
@@ -471,7 +471,7 @@ STATUS_TABLE: Mapping[StatusCode, StatusEntry] = {line[0]: StatusEntry(*line) fo
 
 
 def _statuses() -> Mapping[int, StatusCode]:
-    """The code of each HTTP status that a line names; what names a class comes first, and yields."""
+    """Map each listed HTTP status to its code; single statuses override status classes."""
     found: dict[int, StatusCode] = {}
     pieces = [
         (piece, entry.code) for entry in STATUS_TABLE.values() for piece in entry.statuses.split()
@@ -488,35 +488,35 @@ _OF_HTTP = _statuses()
 
 
 def code_of_http(status: int) -> StatusCode:
-    """The code of an HTTP status; any number has one, `Code.UNKNOWN` at the worst.
+    """Return the code of an HTTP status; any number has one, `StatusCode.UNKNOWN` as the default.
 
     >>> code_of_http(404), code_of_http(308), code_of_http(451), code_of_http(0)
-    (<Code.NOT_FOUND: 18>, <Code.PERMANENT: 14>, <Code.NO_ACCESS: 17>, <Code.UNKNOWN: 26>)
+    (<StatusCode.NOT_FOUND: 18>, <StatusCode.PERMANENT: 14>, <StatusCode.NO_ACCESS: 17>, <StatusCode.UNKNOWN: 26>)
     """
     return _OF_HTTP.get(status, StatusCode.UNKNOWN)
 
 
 def verdict_of(code: int) -> CheckVerdict:
-    """What the code says, unless a look knows better; of a number that nobody gave, UNDECIDED."""
+    """Return the default verdict of a code; UNDECIDED for an unassigned number."""
     entry = _entry(code)
     return entry.verdict if entry else CheckVerdict.UNDECIDED
 
 
 def public_status(code: int) -> int:
-    """The HTTP status that others are told for the code (W55); 0 when there is none to tell.
+    """Return the HTTP status of a code for public APIs (W55); 0 when there is none.
 
-    Where no server answered it is a gateway's: 502, or 504 when nobody answered in time.
+    Without an answer from the server it is a gateway's: 502, or 504 for a time-out.
     """
     entry = _entry(code)
     return entry.outward if entry else 0
 
 
 def answered_status(code: int, evidence: str = "") -> int | None:
-    """Return the HTTP status that the server gave; None when none answered, or nobody noted which.
+    """Return the HTTP status that the server gave; None when there was no answer or it is unknown.
 
     Args:
         code: the status byte.
-        evidence: what was noted of that look, such as ``http: 404``.
+        evidence: the note of that check, such as ``http: 404``.
 
     >>> [answered_status(code) for code in (StatusCode.NOT_FOUND, StatusCode.DNS_UNKNOWN, StatusCode.BAD_REQUEST)]
     [404, None, None]
@@ -540,7 +540,7 @@ def reason_of(code: int) -> str:
 
 
 def words_of(code: int) -> str:
-    """What the code means, a sentence for people: English, and a key of the translations."""
+    """Return the meaning of a code as an English sentence, which is a key of the translations."""
     entry = _entry(code)
     return entry.words if entry else "Nothing is known of it."
 

@@ -1,25 +1,24 @@
 """Link states, their transitions, and the failure thresholds of each preset.
 
-A failure is sure when the server itself says that the page is gone; all else may pass: an error, a
-time-out, and everything that strikes a whole host, its name included, since domains lapse and are
-renewed. A run of failures in which one may pass is held against the larger toll.
+A failure is sure when the server itself reports that the page is gone; all others may be temporary: an
+error, a time-out, and everything that affects a whole host including its name, since domains lapse and
+are renewed. A run with one temporary failure must reach the larger threshold.
 
-`DEFAULT`'s tolls: sure failures are at least 3 over 9 days (research links.md 2.5). Those that may pass
-are at least 5 over 18 days: an outage of two weeks spans 14 days and, with a stray failure three days
-before it, 17; and a host that goes the day after it was seen fails first a week later, so that its links
-are dead 26 days after it went, which leaves two of the four weeks' days for a checker that is late.
+Thresholds of `DEFAULT`: sure failures at least 3 over 9 days (research links.md 2.5); with temporary ones at
+least 5 over 18 days: an outage of two weeks spans 14 days and, with a stray failure three days before it,
+17; a host that disappears the day after a check fails first a week later, so that its links are dead 26
+days after it disappeared, which leaves two days of the four weeks for a late checker.
 
-A state is a function of a history of looks, never of one (`links.check_result.CheckVerdict` is one look's).
-`TRANSITIONS` says what is done for each state and verdict, `next_health` does it; how many failures over how
-many days are too many, `links.states` says. These hold whatever comes:
+A state is a function of a history of checks, never of one (`links.check_result.CheckVerdict` is one check's).
+`TRANSITIONS` has the rule for each state and verdict, `next_health` applies it. Invariants:
 
-- Any good look resets at once. What only the browser saw (another owner, another content, a page that
-  says with a 200 that there is none), only the browser takes back.
-- Who was refused knows nothing: blocked is never dead, until the server itself says that the page is
-  gone, every time.
+- Any good check resets the state at once. What only the browser found (another owner, another content, a
+  page that reports with a 200 that there is none), only the browser clears.
+- A refusal is no evidence: a blocked link becomes dead only after repeated reports of the server itself
+  that the page is gone.
 - A failure inferred from another URL of the host (W46) can only be the first of a run, and never the
-  last: what makes a link dead is its own.
-- What may be no page (`Verdict.SUSPECT`) is nobody's failure; the browser is asked.
+  last: a link becomes dead only by its own checks.
+- A possible soft 404 (`CheckVerdict.SUSPECT`) does not count as a failure; the browser is asked.
 """
 
 from collections.abc import Mapping
@@ -32,11 +31,11 @@ from links.check_result import REEXAMINED, CheckMethod, CheckResult, CheckVerdic
 
 @dataclass(frozen=True, slots=True)
 class FailureThreshold:
-    """What a run of failures must reach.
+    """Threshold for a run of failures.
 
     Attributes:
         fails: failures that count, at least.
-        days: from the first of them to the last look, at least.
+        days: from the first of them to the last check, at least.
     """
 
     fails: int
@@ -48,24 +47,24 @@ class CheckPreset:
     """Rules for states and schedules.
 
     Attributes:
-        name: what the setting says.
-        sure: the toll when every failure says that the page is gone.
-        passing: the toll when one of them may pass.
+        name: value of the setting.
+        sure: the threshold when every failure reports that the page is gone.
+        passing: the threshold when one of them may be temporary.
         apart_days: a failure sooner after the last that counted does not count.
         needs_get: one failure at least must be an own GET, or the browser's.
         needs_browser: where there is a browser, the last failure must be its.
-        trusts_tags: what a wiki's page calls dead is dead at its first failure, permalive or not.
-        alive_days: from a good look to the next.
-        first_days: from a link's first good look to the next, by its key in between: what was
-            imported on one day is not due on one day for ever after.
-        spread_days: by its key so many days more at most, after `alive_days` and the seldom ones.
-        failing_days: from a failure to the next look.
-        undecided_days: from a look that said nothing to the next, unless the host said when.
-        dead_days: from the failure that made it dead to the next look, growing by `dead_growth` …
-        dead_growth: … days with each look that finds it dead …
+        trusts_tags: a link that a wiki page tags as dead is dead at its first failure, permalive or not.
+        alive_days: from a good check to the next.
+        first_days: from a link's first good check to the next, spread by its key, so that links that were
+            imported on one day are not due on one day.
+        spread_days: maximum extra delay by its key, after `alive_days` and the seldom ones.
+        failing_days: from a failure to the next check.
+        undecided_days: from an inconclusive check to the next, unless the host gave a time.
+        dead_days: from the failure that made it dead to the next check, growing by `dead_growth` …
+        dead_growth: … days with each check that finds it dead …
         dead_limit_days: … up to so many.
-        blocked_days: from a refusal to the next look.
-        seldom_days: between two looks at a usurped or deviated one.
+        blocked_days: from a refusal to the next check.
+        seldom_days: between two checks of a usurped or deviated one.
     """
 
     name: str
@@ -118,11 +117,11 @@ PRESETS = {preset.name: preset for preset in (DEFAULT, IABOT, DEWIKI)}
 
 
 def preset_of(name: str, *, trusts_tags: bool = False) -> CheckPreset:
-    """The preset that the setting names.
+    """Return the preset that the setting names.
 
     Args:
         name: of the preset.
-        trusts_tags: as `[links] trust_tags` says.
+        trusts_tags: value of `[links] trust_tags`.
 
     Raises:
         ConfigError: there is none of that name.
@@ -134,7 +133,7 @@ def preset_of(name: str, *, trusts_tags: bool = False) -> CheckPreset:
 
 
 class LinkState(IntEnum):
-    """What is known of a link, by the numbers that the registry keeps."""
+    """State of a link; the values are stored in the registry."""
 
     UNKNOWN = 0  # never looked at, or nothing that was seen says anything
     ALIVE = 1
@@ -150,7 +149,7 @@ class LinkState(IntEnum):
 
 
 class FailureProof(IntFlag):
-    """What the failures of the present run were seen by, and what else must be remembered of it."""
+    """Bit flags for the methods that saw the failures of the current run."""
 
     NONE = 0
     GET = 1
@@ -164,7 +163,7 @@ class FailureProof(IntFlag):
 
 
 class TransitionRule(Enum):
-    """What is done about a verdict, in words for the documentation."""
+    """Rule for a state and a verdict, with a text for the documentation."""
 
     KEEP = "nothing changes"
     CLEAR = "alive, and all failures forgotten"
@@ -181,14 +180,14 @@ class TransitionRule(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LinkHealth:
-    """Where a link stands.
+    """State and current run of failures of a link.
 
     Attributes:
         state: its state.
         fails: failures in a row that count.
         first_fail: the day of the first of them; None without any.
-        last_fail: the day of the last of them, of a dead link that of the last look; None without any.
-        proofs: what saw them.
+        last_fail: the day of the last of them, of a dead link that of the last check; None without any.
+        proofs: the methods that saw them.
     """
 
     state: LinkState = LinkState.UNKNOWN
@@ -249,17 +248,17 @@ _ON_THE_SPOT = FailureThreshold(1, 0)
 def next_health(
     standing: LinkHealth, finding: CheckResult, day: int, preset: CheckPreset, *, browser: bool
 ) -> LinkHealth:
-    """Where the link stands after a look.
+    """Compute the state after a check.
 
-    The same object comes back when nothing changes. Looks are to come in the order of their days; a
-    second failure of one day is no second failure.
+    Returns the same object when nothing changes. Checks must come in the order of their days; a second
+    failure on one day does not count.
 
     Args:
-        standing: where it stood.
-        finding: what the look found.
-        day: the day of the look.
-        preset: what it takes.
-        browser: whether there is a browser to ask; without one nothing waits for its word.
+        standing: the previous state.
+        finding: the check result.
+        day: the day of the check.
+        preset: the rules.
+        browser: a browser is available; without one nothing waits for its result.
 
     Raises:
         InvariantError: the table has no rule for the state and the verdict.
@@ -295,9 +294,9 @@ def next_health(
 
 
 def needs_browser(standing: LinkHealth, preset: CheckPreset, day: int) -> bool:
-    """Whether the browser must look before anything more can be said, on that day.
+    """Return True when the next check must be the browser's, on that day.
 
-    Its next failure would make the link dead, or a look saw what only the browser can judge.
+    Either the next failure would make the link dead, or a check found what only the browser can judge.
     """
     if FailureProof.SUSPECT in standing.proofs:
         return True
@@ -310,21 +309,21 @@ def needs_browser(standing: LinkHealth, preset: CheckPreset, day: int) -> bool:
 
 
 def may_infer(standing: LinkHealth) -> bool:
-    """Whether a failure of the link's host may stand for a look at the link itself (W46).
+    """Return True when a failure of the link's host may replace a check of the link itself (W46).
 
-    Only as the first failure of a run, or once it is dead: so an inference is undone or confirmed by the
-    link's own next look, and one outage never makes up a run of failures.
+    Only as the first failure of a run, or once it is dead: so an inference is refuted or confirmed by the
+    link's own next check, and one outage never makes up a run of failures.
     """
     return standing.state in _INFERABLE
 
 
 def health_after_mark(standing: LinkHealth, mark: LinkState | None) -> LinkHealth:
-    """Where the link stands once people decided (B10, B11, A16).
+    """Compute the state after a manual decision (B10, B11, A16).
 
     Args:
-        standing: where it stood.
+        standing: the previous state.
         mark: PERMALIVE, PERMADEAD or EXCLUDED; None when no mark is left: a link that was marked
-            begins anew as UNKNOWN.
+            restarts as UNKNOWN.
 
     Raises:
         InvariantError: the mark is no such state.
@@ -337,7 +336,7 @@ def health_after_mark(standing: LinkHealth, mark: LinkState | None) -> LinkHealt
 
 
 def _told(standing: LinkHealth, finding: CheckResult, day: int, preset: CheckPreset) -> LinkHealth:
-    """After a person's word: a tag that is trusted waits for a failure, or ends PERMALIVE."""
+    """Compute the state after a check of a marked or tagged link: a trusted tag needs one failure."""
     if finding.verdict is CheckVerdict.OK and FailureProof.TAGGED in standing.proofs:
         return replace(standing, proofs=standing.proofs & ~FailureProof.TAGGED)
     if finding.verdict is not CheckVerdict.GONE or not preset.trusts_tags:
@@ -350,7 +349,7 @@ def _told(standing: LinkHealth, finding: CheckResult, day: int, preset: CheckPre
 
 
 def _changed(standing: LinkHealth, finding: CheckResult, rule: TransitionRule) -> LinkHealth:
-    """After all that neither clears nor counts."""
+    """Compute the state after a verdict that neither resets nor counts."""
     seen = finding.how is CheckMethod.BROWSER
     match rule:
         case TransitionRule.BLOCK:
@@ -399,7 +398,7 @@ def _counted(
 
 
 def _proofs(standing: LinkHealth, finding: CheckResult, *, sure: bool) -> FailureProof:
-    """What a failure adds to what is remembered of the run."""
+    """Return the proofs of the run including a failure."""
     proofs = _BY.get(finding.how, FailureProof.NONE)
     if not sure:
         proofs |= FailureProof.PASSING
@@ -413,12 +412,12 @@ def _proofs(standing: LinkHealth, finding: CheckResult, *, sure: bool) -> Failur
 
 
 def _counts(standing: LinkHealth, day: int, preset: CheckPreset) -> bool:
-    """Whether a failure of that day is one more."""
+    """Return True when a failure on that day counts."""
     return standing.last_fail is None or day - standing.last_fail >= preset.apart_days
 
 
 def _reached(standing: LinkHealth, preset: CheckPreset, day: int) -> bool:
-    """Whether the run of failures is what makes a link dead."""
+    """Return True when the run of failures reaches the threshold."""
     if preset.needs_get and FailureProof.GET not in standing.proofs:
         return False
     if FailureProof.TAGGED in standing.proofs and preset.trusts_tags:

@@ -1,7 +1,8 @@
 """URL split into scheme, host, port and path, with its registry key and bucket.
 
-The host is kept once for all its URLs, in two spellings: as it is asked for, and as MediaWiki indexes
-it (``org.example.www.``, X08). `key_of` is what makes two spellings one URL: a digest of the identity key (`core.urls`).
+The host is stored once for all its URLs, in two spellings: the canonical one, and MediaWiki's index form
+(``org.example.www.``, X08). `key_of` unifies spellings of one URL: a digest of the identity key
+(`core.urls`).
 """
 
 import ipaddress
@@ -20,7 +21,7 @@ _IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class UrlParts:
-    """A URL's parts.
+    """Parts of a URL.
 
     Attributes:
         scheme: ``http`` or ``https``.
@@ -36,48 +37,48 @@ class UrlParts:
 
     @property
     def url(self) -> str:
-        """The identity key."""
+        """Return the identity key."""
         port = f":{self.port}" if self.port else ""
         return f"{self.scheme}://{self.host}{port}{self.path}"
 
     @property
     def key(self) -> bytes:
-        """`key_of` the URL."""
+        """Return `key_of` the URL."""
         return key_of(self.url)
 
 
 def url_parts_of(url: str) -> UrlParts:
-    """The parts of the URL's identity key.
+    """Split the URL's identity key.
 
     Raises:
         BadUrlError: it is no http(s) URL.
 
     >>> url_parts_of("HTTPS://Example.org:8443/a?b#c")
-    Locator(scheme='https', host='example.org', port=8443, path='/a?b')
+    UrlParts(scheme='https', host='example.org', port=8443, path='/a?b')
     """
     return split_identity(identity_key(url))
 
 
 def split_identity(identity: str) -> UrlParts:
-    """The parts of an identity key."""
+    """Split an identity key."""
     parts = _PARTS.fullmatch(identity)
     assert parts is not None, identity
     return UrlParts(parts[1], parts[2], int(parts[3] or 0), parts[4])
 
 
 def key_of(identity: str) -> bytes:
-    """What the registry finds an identity key by: `KEY_BYTES` bytes, evenly spread."""
+    """Return the registry's key of an identity key: a digest of `KEY_BYTES` bytes."""
     return blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).digest()
 
 
 def bucket_of(host: str) -> int:
-    """Which of `BUCKETS` parts of the web the host is in: checkers and partitions share these out."""
+    """Return the bucket of a host, below `BUCKETS`; checkers and partitions are assigned buckets."""
     found = blake2b(host.encode("utf-8", "surrogatepass"), digest_size=2).digest()
     return int.from_bytes(found, "big") % BUCKETS
 
 
 def domain_index(host: str) -> str:
-    """The canonical host as MediaWiki's table of links orders it, without its scheme (X08).
+    """Return the canonical host in the order of MediaWiki's externallinks table, without scheme (X08).
 
     >>> domain_index("www.example.org"), domain_index("192.0.2.1")
     ('org.example.www.', 'V4.192.0.2.1.')
@@ -95,7 +96,7 @@ def _expanded(host: str) -> str:
 
 
 def _spoken(host: str) -> str:
-    """With IDNs as their readers write them: MediaWiki indexes these in UTF-8."""
+    """Decode IDNs to Unicode, as MediaWiki indexes them in UTF-8."""
     if "xn--" not in host:
         return host
     labels = []

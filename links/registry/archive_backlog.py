@@ -1,9 +1,9 @@
-"""Links waiting to be archived, with priority, due time and attempts.
+"""Backlog of links to be archived, with priority, due time and attempts.
 
-A link gets its row in the transaction that makes it a page's. It is due after the wiki's grace period,
-so that vandalism which is gone by then is never archived. A link that is gone when it is due is wanted no
-more; one that was away meanwhile, and is back, is. The row leaves when the archive has taken the link:
-at least once, however often somebody stops in between. What was archived stays archived (A24).
+A link gets its row in the transaction that adds it to a page. It becomes due after the wiki's grace period,
+so that reverted vandalism is not archived. A link that is no longer on the page when it is due is dropped;
+one that was removed and restored in the meantime is kept. The row is deleted when the archive has taken
+the link (at-least-once delivery). Archived copies are kept (A24).
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ AT_ONCE = (
 
 
 class ArchivePriority(IntEnum):
-    """Who waits for a link to be archived, the most urgent first; the numbers stand in registries."""
+    """Priority of a backlog row, the most urgent first; the values are stored in registries."""
 
     SAVED = 0  # somebody has just saved the page
     CROWD = 2  # the same, and the page brought so many that others' saves go first
@@ -41,16 +41,16 @@ IF_LACKING = frozenset(
 
 
 class BacklogRow(NamedTuple):
-    """A link that is to be archived.
+    """Link that is to be archived.
 
     Attributes:
         page: the registry's number for its page.
-        since: when the page was found to have it.
-        due: when it is looked at next.
-        attempts: how often it could not be handed on.
+        since: time when the page was found to have it.
+        due: time of the next attempt.
+        attempts: number of failed hand-overs.
         title: the page's.
-        spelling: how the URL stands on the page; empty: as its identity key.
-        gone_day: when the page lost it; None: it has it. The title is empty, and the page unknown, when
+        spelling: the URL as written on the page; empty: as its identity key.
+        gone_day: day when the page lost it; None: it has it. The title is empty, and the page unknown, when
             there is no such link at all.
     """
 
@@ -67,7 +67,7 @@ class BacklogRow(NamedTuple):
 
     @property
     def page_id(self) -> int:
-        """The page's number on its wiki."""
+        """Return the page's number on its wiki."""
         return self.page & ((1 << PAGE_BITS) - 1)
 
 
@@ -148,17 +148,17 @@ def want_links(
     now: datetime,
     grace: timedelta = timedelta(0),
 ) -> None:
-    """Note that pages have these links, so that they are archived; one that waits keeps its day.
+    """Add links of pages to the backlog; a waiting link keeps its day.
 
-    Of what was saved only the first `AT_ONCE` links of a page go before all others: a page with
-    thousands, saved once, must not keep everybody else waiting.
+    Only the first `AT_ONCE` links of a page that was just saved get the highest priority, so that a page with
+    thousands of links does not delay all others.
 
     Args:
-        connection: of the transaction that makes the links the pages'.
+        connection: of the transaction that adds the links to the pages.
         links: the links.
-        priority: who waits; a link that waits already is moved up, never down.
+        priority: raises the priority of a waiting link, but never lowers it.
         now: when they were seen.
-        grace: how long they must stand there before.
+        grace: delay until they are due.
     """
     moment, due = int(now.timestamp()), int((now + grace).timestamp())
     rows = [
@@ -193,9 +193,9 @@ def want_links(
 
 
 def want_urls(connection: Connection, url_ids: Iterable[int], *, now: datetime) -> None:
-    """Want these URLs for the first page that has each, on a wiki that is watched by its API.
+    """Add these URLs to the backlog, for the first page that has each, on a wiki watched by its API.
 
-    Whoever hands them on leaves alone what has a good copy.
+    The consumer skips URLs with a good copy.
     """
     links = [
         LinkRef(page, url_id)
@@ -216,12 +216,12 @@ def _in_turn(
 
 
 def forget_links(connection: Connection, links: Iterable[LinkRef]) -> None:
-    """Want these no more: their pages lost them, or the archive has them."""
+    """Delete links from the backlog: their pages lost them, or the archive has them."""
     FORGET.run(connection, [{"of": link.page, "url": link.url_id} for link in links])
 
 
 def postpone_links(connection: Connection, rows: Iterable[BacklogRow], *, until: datetime) -> None:
-    """Try these again then: they could not be handed on."""
+    """Set the next attempt of links that could not be handed over."""
     later = int(until.timestamp())
     POSTPONE.run(
         connection,
@@ -238,7 +238,7 @@ def postpone_links(connection: Connection, rows: Iterable[BacklogRow], *, until:
 
 
 def hold_back_pages(connection: Connection, numbers: Iterable[int], *, now: datetime) -> None:
-    """Let the links of these pages wait: nobody wants them archived at the moment, but may again."""
+    """Pause the backlog rows of these pages; they may be released later."""
     later = int((now + HELD).timestamp())
     for batch in batches(sorted(numbers)):
         HOLD_BACK.run(connection, {"pages": batch, "later": later})
@@ -247,7 +247,7 @@ def hold_back_pages(connection: Connection, numbers: Iterable[int], *, now: date
 def release_pages(
     connection: Connection, numbers: Iterable[int], *, now: datetime, grace: timedelta
 ) -> None:
-    """Let what was held back of these pages be archived after all."""
+    """Release the paused backlog rows of these pages."""
     times = {
         "far": int((now + HELD / 2).timestamp()),
         "later": int((now + grace).timestamp()),
@@ -257,7 +257,7 @@ def release_pages(
 
 
 def due_links(reader: Reader, wiki_id: int, *, now: datetime, limit: int) -> list[BacklogRow]:
-    """What is due of a wiki: what somebody has just saved first, then what has waited longest."""
+    """Return due links of a wiki: those of just saved pages first, then the longest waiting."""
     found: list[BacklogRow] = []
     for priority in ArchivePriority:
         if len(found) < limit:
@@ -268,7 +268,7 @@ def due_links(reader: Reader, wiki_id: int, *, now: datetime, limit: int) -> lis
 
 
 def next_due(reader: Reader, wiki_id: int) -> datetime | None:
-    """When the next link of the wiki is due; None: none waits."""
+    """Return when the next link of the wiki is due; None when none waits."""
     found = (
         NEXT_DUE.rows(reader, {"wiki": wiki_id, "which": int(priority)})[0][0]
         for priority in ArchivePriority
@@ -278,7 +278,7 @@ def next_due(reader: Reader, wiki_id: int) -> datetime | None:
 
 
 def current_links(reader: Reader, numbers: Sequence[int]) -> list[LinkRef]:
-    """All links that these pages have, by the registry's numbers of the pages."""
+    """Return all links that these pages have, by the registry's numbers of the pages."""
     return [
         LinkRef(*row)
         for batch in batches(sorted(numbers))

@@ -1,12 +1,11 @@
 """Bot edit log: intended, made, reverted and reviewed edits, and the edit lock of a wiki.
 
-An edit is written down before it is made (`record_intended_edit`), and settled when the wiki has answered. So after a
-crash it is known what may have been made, and the wiki's history tells whether it was. An edit that was
-made is watched for a while. Where people take it back it waits for a review: until then, and for good
-when the review finds that they were right, nothing is done about that link on that page.
+An edit is recorded before it is sent (`record_intended_edit`), and settled after the wiki's answer. After a
+crash, unsettled edits are compared with the page's history. Made edits are watched for a while. A reverted
+edit waits for a review; until then, and permanently if the review confirms the revert, the bot does not
+touch that link on that page.
 
-`MOVES` are all the ways from state to state; `settle` refuses any other, and says so when somebody else
-was quicker.
+`MOVES` lists all state transitions; `move_edit` refuses any other, and reports a concurrent change.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -50,7 +49,7 @@ from links.registry.statements import MOST, Reader, batches, insert_missing
 
 
 class EditState(IntEnum):
-    """What became of an edit, by the numbers that the registry keeps."""
+    """State of a bot edit; the values are stored in the registry."""
 
     INTENDED = 0  # written down; whether it was made is not known yet
     MADE = 1  # and it is watched
@@ -66,7 +65,7 @@ class EditState(IntEnum):
 
 
 class EditKind(StrEnum):
-    """What was edited."""
+    """Kind of a bot edit."""
 
     PAGE = "page"
     TALK = "talk"  # a message on the page's talk page (B16)
@@ -104,14 +103,14 @@ _Link = TypeVar("_Link")
 
 @dataclass(frozen=True, slots=True)
 class EditChange:
-    """What an edit does to one link.
+    """Change that an edit makes to one link.
 
     Attributes:
         url_id: the registry's number for the link.
-        kind: what is done to it.
-        before: the text that is replaced.
-        after: what stands in its place.
-        is_undone: somebody took it back.
+        kind: the kind of change.
+        before: the replaced text.
+        after: the new text.
+        is_undone: it was reverted.
     """
 
     url_id: int
@@ -123,11 +122,11 @@ class EditChange:
 
 @dataclass(frozen=True, slots=True)
 class IntendedEdit:
-    """An edit that is about to be made.
+    """Edit that is about to be sent.
 
     Attributes:
         page_id: the wiki's number for the page; of a message, the page that it is about.
-        job: the run that makes it, as the summary tells.
+        job: identifier of the run, as given in the edit summary.
         base_rev: the revision that was read.
         digest: SHA-1 of the text that is sent, in hexadecimal.
     """
@@ -142,15 +141,15 @@ class IntendedEdit:
 
 @dataclass(frozen=True, slots=True)
 class BotEdit:
-    """An edit as it is kept; moments are seconds since 1970.
+    """Edit as stored; times are seconds since 1970.
 
     Attributes:
         rev: the revision that it made; None: none.
-        undone_rev: the revision that took it back.
-        undone_by: whose that is.
-        note: why it failed, how it was undone, or what a review said.
-        checked: when it was last looked whether it stands; None: never.
-        is_reported: whoever undid it was heard as one who reports a working link.
+        undone_rev: the revision that reverted it.
+        undone_by: the account that reverted it.
+        note: reason of a failure, kind of revert, or comment of a review.
+        checked: time of the last check that it is still in place; None: never.
+        is_reported: the revert was counted as a report of a working link.
     """
 
     id: int
@@ -174,7 +173,7 @@ class BotEdit:
 
 
 class HeldLink(NamedTuple):
-    """A link of a page about which nothing is done, and the edit that is the reason."""
+    """Link of a page that the bot must not touch, and the edit that is the reason."""
 
     page_id: int
     url_id: int
@@ -182,11 +181,11 @@ class HeldLink(NamedTuple):
 
 
 class BotBusyError(CollectionInUseError):
-    """Another run of the bot edits the wiki."""
+    """Refusal of the edit lock because another run of the bot edits the wiki."""
 
 
 class LastEdit(NamedTuple):
-    """The last thing that was done about a page; `basis` is known where that was nothing."""
+    """Last action on a page; `basis` is set when nothing was to be done."""
 
     state: EditState
     base_rev: int
@@ -195,7 +194,7 @@ class LastEdit(NamedTuple):
 
 
 class RevivedLink(NamedTuple):
-    """A link that the bot changed on a page, and that lives now."""
+    """Link that the bot changed on a page, and that is alive now."""
 
     page_id: int
     url_id: int
@@ -205,7 +204,7 @@ class RevivedLink(NamedTuple):
 def record_intended_edit(
     connection: Connection, wiki_id: int, wanted: IntendedEdit, *, moment: int
 ) -> int:
-    """Write down an edit that is about to be made; its number."""
+    """Record an edit that is about to be sent; return its number."""
     row = {
         "wiki_id": wiki_id,
         "page_id": wanted.page_id,
@@ -244,19 +243,19 @@ def move_edit(
     undone: Collection[int] | None = None,
     **facts: Any,
 ) -> BotEdit:
-    """Bring an edit into another state; as it is then.
+    """Set the state of an edit; return the updated edit.
 
     Args:
         connection: of a transaction that writes.
         edit: as it was read.
-        state: what became of it.
-        moment: now, in seconds; kept as the time of the last look.
-        undone: places of the changes that were taken back; None: as they were.
-        **facts: what else is known: rev, note, undone_rev, undone_by, reviewed, reviewed_by.
+        state: the new state.
+        moment: now, in seconds; stored as the time of the last check.
+        undone: indexes of the changes that were reverted; None: unchanged.
+        **facts: further columns: rev, note, undone_rev, undone_by, reviewed, reviewed_by.
 
     Raises:
-        InvariantError: no edit goes from the one state to the other.
-        InputError: somebody else changed it meanwhile; nothing was written.
+        InvariantError: the transition is not allowed.
+        InputError: it was changed concurrently; nothing was written.
     """
     if state not in MOVES[edit.state]:
         raise InvariantError(f"An edit that is {edit.state.name} cannot become {state.name}.")
@@ -277,7 +276,7 @@ def move_edit(
 
 
 def forget_edit(connection: Connection, edit_id: int) -> None:
-    """Take an edit away that certainly was not made, such as one that met a conflict."""
+    """Delete an edit that was certainly not made, such as one that met a conflict."""
     if FORGET.run(connection, {"of": edit_id, "was": int(EditState.INTENDED)}):
         FORGET_CHANGES.run(connection, {"of": edit_id})
 
@@ -285,7 +284,7 @@ def forget_edit(connection: Connection, edit_id: int) -> None:
 def note_nothing_to_do(
     connection: Connection, wiki_id: int, wanted: IntendedEdit, basis: bytes, *, moment: int
 ) -> None:
-    """Keep that there was nothing to do on a page, at that revision and with what was known then."""
+    """Record that there was nothing to do on a page, for that revision and state of knowledge."""
     of_page = {"wiki": wiki_id, "page": wanted.page_id}
     FORGET_NOTHING.run(connection, {**of_page, "was": int(EditState.NOTHING)})
     row = {
@@ -302,18 +301,18 @@ def note_nothing_to_do(
 
 
 def set_checked(connection: Connection, edit_ids: Collection[int], *, moment: int) -> None:
-    """Keep that the edits still stood at that moment."""
+    """Record that the edits were still in place at that time."""
     for batch in batches(sorted(edit_ids)):
         SET_CHECKED.run(connection, {"ids": batch, "seen_at": moment})
 
 
 def set_reported(connection: Connection, edit_id: int) -> None:
-    """Keep that whoever undid the edit was heard."""
+    """Record that the revert of the edit was counted as a report."""
     SET_REPORTED.run(connection, {"of": edit_id})
 
 
 def make_urls_due(connection: Connection, url_ids: Collection[int], *, day: int) -> int:
-    """Let the links be looked at today (B14); how many would have waited longer."""
+    """Schedule the links for a check today (B14); return how many were due later."""
     return sum(
         LOOK_AGAIN.run(connection, {"ids": batch, "day_now": day})
         for batch in batches(sorted(url_ids))
@@ -323,14 +322,14 @@ def make_urls_due(connection: Connection, url_ids: Collection[int], *, day: int)
 def take_edit_lock(
     connection: Connection, wiki_id: int, who: str, *, now: int, length_s: int
 ) -> None:
-    """Take a wiki for a run, or keep it: no other run edits it for so long.
+    """Lock a wiki for a run, or renew the lock.
 
     Args:
         connection: of a transaction that writes.
         wiki_id: the wiki.
-        who: a name that no other run has.
+        who: unique name of the run.
         now: seconds since 1970.
-        length_s: how long the turn holds unless it is taken again.
+        length_s: lifetime of the lock unless it is renewed.
 
     Raises:
         BotBusyError: another run has it.
@@ -347,12 +346,12 @@ def take_edit_lock(
 
 
 def release_edit_lock(connection: Connection, wiki_id: int, who: str) -> None:
-    """Let the next run have the wiki; nothing when another has it already."""
+    """Release the lock of a wiki, unless another run holds it."""
     END_TURN.run(connection, {"wiki": wiki_id, "who": who})
 
 
 def edits_by_id(reader: Reader, ids: Iterable[int]) -> dict[int, BotEdit]:
-    """Those of the edits that are there."""
+    """Return the existing edits with these numbers."""
     found: list[Any] = []
     for batch in batches(dict.fromkeys(ids)):
         found += BY_ID.rows(reader, {"ids": batch})
@@ -360,7 +359,7 @@ def edits_by_id(reader: Reader, ids: Iterable[int]) -> dict[int, BotEdit]:
 
 
 def called_dead(changes: Iterable[tuple[_Link, str]]) -> frozenset[_Link]:
-    """Return the links that are called dead after these changes: (link, kind), the oldest first."""
+    """Return the links that are tagged dead after these changes: (link, kind), the oldest first."""
     found: set[_Link] = set()
     for link, kind in changes:
         if kind == REVIVED_KIND:
@@ -371,7 +370,7 @@ def called_dead(changes: Iterable[tuple[_Link, str]]) -> frozenset[_Link]:
 
 
 def called_dead_by_us(reader: Reader, links: Iterable[LinkRef]) -> frozenset[LinkRef]:
-    """Return those of the links of which the bot's own edits, as far as they stand, say that they are dead."""
+    """Return those of the links that the bot's own edits, if still in place, tag as dead."""
     asked = sorted(set(links))
     states = list(map(int, (EditState.INTENDED, *STANDING, *PARTLY)))
     found: list[tuple[LinkRef, str]] = []
@@ -384,7 +383,7 @@ def called_dead_by_us(reader: Reader, links: Iterable[LinkRef]) -> frozenset[Lin
 
 
 def edits_of_page(reader: Reader, wiki_id: int, page_id: int) -> list[BotEdit]:
-    """All that was done on the page, the oldest first."""
+    """Return all edits of the page, the oldest first."""
     return _whole(reader, OF_PAGE.rows(reader, {"wiki": wiki_id, "page": page_id}))
 
 
@@ -397,7 +396,7 @@ def edits_in(
     after: int = 0,
     limit: int = MOST,
 ) -> list[BotEdit]:
-    """Edits in these states, the oldest first, from behind the number `after`."""
+    """Return edits in these states after the number `after`, the oldest first."""
     asked = {"states": list(map(int, states)), "since": since, "after": after, "most": limit}
     return _whole(reader, IN_STATES.rows(reader, {"wiki": wiki_id, **asked}))
 
@@ -410,7 +409,7 @@ def newest_edits(
     before: int = 1 << 62,
     limit: int,
 ) -> list[BotEdit]:
-    """Edits in these states, the newest first, from before the number `before`."""
+    """Return edits in these states before the number `before`, the newest first."""
     asked = {"states": list(map(int, states)), "before": before, "most": limit}
     return _whole(reader, NEWEST.rows(reader, {"wiki": wiki_id, **asked}))
 
@@ -424,26 +423,26 @@ def edits_to_watch(
     before: int,
     limit: int,
 ) -> list[BotEdit]:
-    """Edits made since then that were last looked at before that moment, the oldest first."""
+    """Return edits made since `since` and last checked before `before`, the oldest first."""
     asked = {"states": list(map(int, states)), "since": since, "before": before, "most": limit}
     return _whole(reader, TO_WATCH.rows(reader, {"wiki": wiki_id, **asked}))
 
 
 def last_made(reader: Reader, wiki_id: int) -> int:
-    """When the bot last edited the wiki, or meant to; 0: never."""
+    """Return when the bot last edited the wiki, or intended to; 0: never."""
     states = [int(each) for each in EditState if each is not EditState.NOTHING]
     found = LAST_MADE.rows(reader, {"wiki": wiki_id, "states": states})
     return int(found[0][0] or 0)
 
 
 def count_edits(reader: Reader, wiki_id: int, kind: EditKind) -> dict[EditState, int]:
-    """How many of the wiki's edits are in which state."""
+    """Count the wiki's edits by state."""
     found = COUNTS.rows(reader, {"wiki": wiki_id, "kind": str(kind)})
     return {EditState(state): number for state, number in found}
 
 
 def held_links(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[int, dict[int, int]]:
-    """Links about which nothing is done, by page and link; the edit that is the reason of each."""
+    """Return links that the bot must not touch, by page and link, with the edit that is the reason."""
     found: dict[int, dict[int, int]] = {}
     states = list(map(int, HOLDING))
     for batch in batches({number_of(wiki_id, page_id) for page_id in page_ids}):
@@ -455,7 +454,7 @@ def held_links(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[in
 def last_edits(
     reader: Reader, wiki_id: int, page_ids: Iterable[int], *, kind: EditKind = EditKind.PAGE
 ) -> dict[int, LastEdit]:
-    """The last thing that was done about each of the pages."""
+    """Return the last action on each of the pages."""
     found: dict[int, LastEdit] = {}
     for batch in batches(dict.fromkeys(page_ids)):
         for row in LATELY.rows(reader, {"wiki": wiki_id, "ids": batch, "kind": str(kind)}):
@@ -467,14 +466,14 @@ def last_edits(
 def revived_links(
     reader: Reader, wiki_id: int, living: Sequence[int], *, after: int = 0, limit: int = MOST
 ) -> list[RevivedLink]:
-    """Links in one of the states `living` that the bot changed, page by page, behind page `after`."""
+    """Return links in one of the states `living` that the bot changed, by page, after page `after`."""
     asked = {"states": list(map(int, STANDING)), "living": list(living)}
     rows = REVIVED.rows(reader, {"wiki": wiki_id, "after": after, "most": limit, **asked})
     return [RevivedLink(*row) for row in rows]
 
 
 def _whole(reader: Reader, rows: Sequence[Any]) -> list[BotEdit]:
-    """Edits with their changes."""
+    """Load edits with their changes."""
     changes: dict[int, list[EditChange]] = {}
     for batch in batches(row[0] for row in rows):
         for number, url_id, kind, before, after, undone in CHANGES.rows(reader, {"ids": batch}):

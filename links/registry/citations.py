@@ -1,8 +1,8 @@
 """Citation data of links: access dates, archive URLs and dead-link tags in wikitext.
 
-A page's citations are written whenever its links are, as they stand then. Of a link that stands on its
-page more than once the citation that says most is kept. Without an access date the day counts on
-which the page was first seen with the link (B06).
+A page's citations are rewritten together with its links. Of several occurrences of a link on a page the
+most informative citation is stored. Without an access date the day counts on which the page was first
+seen with the link (B06).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ ARCHIVE_URL_LIMIT_CHARS = 8_192
 
 
 class CitationFlag(IntFlag):
-    """What the text says of a link, in bits; they are kept, so none changes its meaning."""
+    """Bit flags of a citation; the values are stored and must not change."""
 
     DEAD = 1
     PAYWALL = 2
@@ -38,14 +38,14 @@ NO_CITATION_FLAGS = CitationFlag(0)
 
 @dataclass(frozen=True, slots=True)
 class CitationRow:
-    """What a page says of a link.
+    """Citation of a link on a page.
 
     Attributes:
-        way: how it stands there: ``wiki.wikitext.citation_model.CitationForm``.
-        access_day: when its author saw it, as written (a number of `links.check_history`).
-        archive_url: the archive's address that stands with it; empty without one.
-        archive_timestamp: of that archive copy, as much as the page says: ``20240131``.
-        said: what else.
+        way: form of the citation: ``wiki.wikitext.citation_model.CitationForm``.
+        access_day: access date, as written (a number of `links.check_history`).
+        archive_url: archive URL of the citation; empty without one.
+        archive_timestamp: of that archive copy, as precise as given: ``20240131``.
+        said: further flags.
     """
 
     link: LinkRef
@@ -57,7 +57,7 @@ class CitationRow:
 
     @property
     def weight(self) -> tuple[bool, bool, bool, int]:
-        """How much it says; the heavier of two is kept."""
+        """Return a sort key by information content; the greater of two citations is stored."""
         return (
             self.access_day is not None,
             bool(self.archive_url),
@@ -67,7 +67,7 @@ class CitationRow:
 
 
 class CitingPageUse(NamedTuple):
-    """A page that has the link: since when it was seen there, and when its author read it, if told."""
+    """Page that has the link: day of first sight there, and access date if given."""
 
     link: LinkRef
     first_day: int
@@ -122,7 +122,7 @@ FIRST_SEEN = SqlStatement(select(refs.c.url_id, refs.c.first_day).where(refs.c.p
 
 
 def links_tagged_dead(reader: Reader, url_ids: Iterable[int]) -> frozenset[int]:
-    """Return those of the links that a page calls dead by other words than our bot's (B10)."""
+    """Return those of the links that a page tags as dead, other than by the bot's own tags (B10)."""
     said = [
         LinkRef(*row)
         for batch in batches(sorted(set(url_ids)))
@@ -135,13 +135,13 @@ def links_tagged_dead(reader: Reader, url_ids: Iterable[int]) -> frozenset[int]:
 def put_citations(
     connection: Connection, numbers: Iterable[int], rows: Iterable[CitationRow], *, day: int
 ) -> None:
-    """Write all that these pages say of their links; what they said before is forgotten.
+    """Write all citations of these pages; earlier ones are deleted.
 
     Args:
         connection: of the transaction that writes the pages' links.
         numbers: the registry's numbers of the pages that were read.
-        rows: what they say; of links that they have.
-        day: today. A link that is marked always alive and called dead is due from then on.
+        rows: the citations; of links that they have.
+        day: today. A link that is marked always alive and tagged dead becomes due today.
     """
     best: dict[LinkRef, CitationRow] = {}
     for row in rows:
@@ -173,7 +173,7 @@ def put_citations(
 
 
 def citations_of(reader: Reader, numbers: Iterable[int]) -> dict[LinkRef, CitationRow]:
-    """What these pages say of their links."""
+    """Return the citations of these pages."""
     return {
         row.link: row
         for batch in batches(sorted(set(numbers)))
@@ -182,7 +182,7 @@ def citations_of(reader: Reader, numbers: Iterable[int]) -> dict[LinkRef, Citati
 
 
 def cited_uses(reader: Reader, url_id: int, *, limit: int = 100) -> list[CitingPageUse]:
-    """Return the pages that have the link now, at most so many, those that had it first before others."""
+    """Return up to `limit` pages that have the link now, earliest use first."""
     rows = USES.rows(reader, {"url": url_id, "most": limit})
     return [
         CitingPageUse(LinkRef(page, url_id), first_day, access) for page, first_day, access in rows
@@ -190,9 +190,9 @@ def cited_uses(reader: Reader, url_id: int, *, limit: int = 100) -> list[CitingP
 
 
 def days_cited(reader: Reader, page: int) -> Mapping[int, int]:
-    """For each link of the page the day it was cited: as written, else first seen there (B05, B06).
+    """Return the citation day of each link of the page: as written, else first seen (B05, B06).
 
-    Of a page that had its links when it was first read that is the day of this reading;
+    For links that a page had when it was first read, that is the day of this reading;
     `wiki.sync.page_import` finds the revision.
     """
     days: dict[int, int] = dict(FIRST_SEEN.rows(reader, {"of": page}))
@@ -205,7 +205,7 @@ def days_cited(reader: Reader, page: int) -> Mapping[int, int]:
 def _newly_dated(
     rows: Mapping[LinkRef, CitationRow], before: Mapping[LinkRef, tuple[object, ...]]
 ) -> Iterator[LinkRef]:
-    """Yield links with an access date that the page did not tell before."""
+    """Yield links with an access date that the page did not have before."""
     place = [column.name for column in _COLUMNS[2:]].index("access_day")
     for link, row in rows.items():
         told = before[link][place] if link in before else None

@@ -1,18 +1,16 @@
 """Database of the link registry: opening, transactions, schema upgrade, table copy.
 
-Each version of the tables has a number, kept in ``link_version``; a step in `links.store.migrations`
-leads from one to the next. A registry of this version costs one question. An older one, and an empty
-database, take all steps that they lack in one transaction: two programs that open it at once both find
-it whole. A newer one is left alone.
+The schema version is stored in ``link_version``; a step in `links.registry.migrations` leads from one to
+the next. Opening a current registry costs one query. An older or empty database is upgraded in one
+transaction, so that concurrent openers both find a complete schema. A newer one is not touched.
 
     with store.reading() as rows:      # one snapshot
         rows.execute(select(urls.c.state)…)
     with store.writing() as rows:      # all of it, or nothing
         rows.execute(insert(urls)…)
 
-Statements are SQLAlchemy's over `links.registry.schema` and run on both. Any thread may ask; on SQLite
-writers take turns. What goes wrong is one of ours: TransientError when the database is gone, locked
-or full of questions, and trying later helps.
+Statements use SQLAlchemy over `links.registry.schema` and run on SQLite and PostgreSQL. Thread-safe; on
+SQLite writers are serialized. A database that is unreachable, locked or overloaded raises TransientError.
 """
 
 import sqlite3
@@ -50,7 +48,7 @@ _LOCK = 0x6C696E6B73  # "links": of PostgreSQL's advisory locks, held while tabl
 
 
 def version_of(connection: Connection) -> str:
-    """The version of the tables; empty when there are none."""
+    """Return the schema version; empty when there are no tables."""
     if not inspect(connection).has_table(VERSION_TABLE):
         return ""
     found = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608
@@ -58,15 +56,15 @@ def version_of(connection: Connection) -> str:
 
 
 def upgrade_schema(connection: Connection, where: str, *, to: str = HEAD) -> None:
-    """Take the steps that the tables lack, inside of the connection's transaction.
+    """Apply the missing migration steps within the connection's transaction.
 
     Args:
         connection: of a transaction that writes.
-        where: the database for people.
+        where: the database, for messages.
         to: the version to stop at.
 
     Raises:
-        CollectionVersionError: the tables are of a version that this program does not know.
+        CollectionVersionError: the tables have an unknown version.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
@@ -98,16 +96,16 @@ def upgrade_schema(connection: Connection, where: str, *, to: str = HEAD) -> Non
 
 
 def steps() -> Any:
-    """All steps, as the library keeps them: an ``alembic.script.ScriptDirectory``."""
+    """Return all migration steps as an ``alembic.script.ScriptDirectory``."""
     from alembic.script import ScriptDirectory
 
     return ScriptDirectory(str(MIGRATIONS_FOLDER))
 
 
 def create_schema(engine: Engine, schema: str) -> None:
-    """Make the schema that holds the tables, unless it is there: PostgreSQL only.
+    """Create the schema that holds the tables, if missing: PostgreSQL only.
 
-    It is looked for first: whoever may not make one may still use one.
+    Existence is checked first, as the role may lack the right to create one.
     """
     with engine.begin() as connection:
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
@@ -128,11 +126,11 @@ _PRAGMAS = (
 
 
 class RegistryStore:
-    """The registry's database. From any thread; `close` it.
+    """Database of the registry. Thread-safe; must be closed.
 
     Attributes:
         engine: SQLAlchemy's.
-        where: the database for people: a path, or an address without password.
+        where: the database, for messages: a path, or an address without password.
     """
 
     def __init__(self, engine: Engine, where: str, file: Path | None = None) -> None:
@@ -149,12 +147,12 @@ class RegistryStore:
 
     @property
     def is_shared(self) -> bool:
-        """Whether it is a server, which several machines may ask."""
+        """Return True for a database server, which several machines may use."""
         return self.engine.dialect.name == "postgresql"
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A connection whose questions all see the same moment.
+        """Open a connection that reads one snapshot.
 
         Raises:
             TransientError: the database does not answer.
@@ -164,10 +162,10 @@ class RegistryStore:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A connection whose changes are kept together when the block ends well.
+        """Open a connection whose changes are committed when the block ends without an error.
 
         Raises:
-            TransientError: the database does not answer; nothing was kept.
+            TransientError: the database does not answer; nothing was committed.
         """
         with self._mapped(), self.engine.connect() as plain:
             connection = plain.execution_options(**{_WRITES: True})
@@ -176,7 +174,7 @@ class RegistryStore:
 
     @contextmanager
     def snapshot(self) -> Iterator[DatabaseSnapshot]:
-        """As `reading`, for `links.registry.statements.SqlStatement.rows` alone, at a tenth of its price.
+        """Open a snapshot as `reading`, for `links.registry.statements.SqlStatement.rows` only, at a tenth of the cost.
 
         Raises:
             TransientError: the database does not answer.
@@ -195,12 +193,12 @@ class RegistryStore:
             self._keep(held)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._let_go()
         self.engine.dispose()
 
     def _held(self) -> Connection:
-        """A connection that no transaction uses; of the same file as the last."""
+        """Return an idle connection to the same file as the last one."""
         try:
             held = self._idle.pop()
         except IndexError:
@@ -218,7 +216,7 @@ class RegistryStore:
             held.close()
 
     def _end_badly(self, held: Connection, error: BaseException) -> None:
-        """Keep the connection when the fault is the asker's; else let go of all."""
+        """Keep the connection after a caller's error; else close all connections."""
         driver: Any = held.connection.driver_connection
         if isinstance(error, WeboidError):
             driver.rollback()
@@ -243,7 +241,7 @@ class RegistryStore:
             raise
 
     def _is_gone(self, error: Exception) -> bool:
-        """Whether it says that the database is not there, in use, or no database any more."""
+        """Return True for an error that means the database is missing, busy or corrupt."""
         if isinstance(error, PoolTimeoutError | DisconnectionError):
             return True
         driver: Any = self.engine.dialect.loaded_dbapi
@@ -264,7 +262,7 @@ class RegistryStore:
 
 
 def open_registry_store(layout: Layout, url: str = "") -> RegistryStore:
-    """The registry of a collection, or the one beside the index that `url` names; brought up to date.
+    """Open and upgrade the registry of a collection, or the one beside the index that `url` names.
 
     Raises:
         ConfigError: `url` names none.
@@ -285,7 +283,7 @@ def open_registry_store(layout: Layout, url: str = "") -> RegistryStore:
 
 
 def open_registry_read_only(layout: Layout, url: str = "") -> RegistryStore | None:
-    """The registry as it is; None when there is none yet, or one of another version: nothing is made.
+    """Open the registry without an upgrade; None when it is missing or has another version.
 
     Raises:
         ConfigError: `url` names none.
@@ -315,7 +313,7 @@ def _prepare(store: RegistryStore, address: IndexAddress | None) -> None:
 
 
 def _own(path: Path) -> RegistryStore:
-    """The database in a file; nothing but this makes one, so that a file that is gone is told."""
+    """Open the database in a file; only this creates one, so that a missing file is an error elsewhere."""
     path = path.absolute()
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
@@ -381,9 +379,9 @@ _AT_ONCE = 1_000
 
 
 def copy_rows(source: Connection, target: Connection) -> None:
-    """Replace all rows of the target's registry by those of the source's.
+    """Copy all rows of the source's registry over those of the target's.
 
-    Both are of the present version; the source's rows are read some at a time.
+    Both have the current version; the source's rows are read in batches.
 
     Args:
         source: a connection that reads one snapshot, of SQLite or PostgreSQL.

@@ -1,17 +1,16 @@
 """Readers of link lists: JSON Lines, TSV and SQL dumps of MediaWiki.
 
-A dump is lines: comments, a CREATE TABLE that names the columns, and INSERTs with many rows each.
-
     JSON lines   {"wiki": "dewiki@WMF", "page_id": 7, "title": "Foo", "namespace": 0, "url": "…"},
                  or "urls" with all of a page's
     TSV          wiki, page id, title, namespace, URL; without the wiki when one is given
-    SQL          a dump of MediaWiki's table externallinks, as Wikimedia publishes it
+    SQL          a dump of MediaWiki's table externallinks, as Wikimedia publishes it: comments, a
+                 CREATE TABLE with the columns, and INSERTs with many rows each
     MediaWiki    el_from, el_to, or el_from, el_to_domain_index, el_to_path, as its command line client
                  writes them: with backslash escapes, and NULL
 
-The first line of a TSV file may name the columns; then they may stand in any order, and others are
-passed over. Without it their number tells. What is compressed by gzip is known by its first bytes. A
-line that cannot be read is told of and passed over: nothing else depends on it.
+The first line of a TSV file may name the columns, in any order; unknown ones are ignored. Without it the
+number of columns determines them. Gzip is detected by its first bytes. An unreadable line is reported
+and skipped.
 """
 
 import gzip
@@ -36,7 +35,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "0": "\0", "r": "\r", "b": "\b", "Z": "\x1a"}
 
 
 class SqlDump:
-    """Reads a dump line by line.
+    """Line-by-line reader of an SQL dump.
 
     Attributes:
         columns: of the table, in their order; empty until its CREATE TABLE was read.
@@ -47,10 +46,10 @@ class SqlDump:
         self._is_creating = False
 
     def rows(self, line: str) -> Iterator[dict[str, str]]:
-        """The rows that the line inserts, by columns; NULL is empty.
+        """Yield the rows that the line inserts, by columns; NULL is empty.
 
         Raises:
-            ValueError: it cannot be read to its end; the rows before that place were given.
+            ValueError: the line is malformed; the rows before that place were yielded.
         """
         if line.startswith("CREATE TABLE"):
             self.columns, self._is_creating = [], True
@@ -65,7 +64,7 @@ class SqlDump:
 
 
 def unescape_sql(text: str) -> str:
-    """What MySQL writes with backslashes."""
+    """Decode MySQL's backslash escapes."""
     if "\\" not in text and "''" not in text:
         return text
     return _ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]) if found[1] else "'", text)
@@ -118,11 +117,11 @@ _INDEX = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:(?://)?)([^/@:]*)(:\d*)?(?:@(.*))
 
 
 class DumpLink(NamedTuple):
-    """A link of a page, as a file says it.
+    """Link of a page in a dump.
 
     Attributes:
-        wiki: its name; empty when the file does not say.
-        title: empty when the file does not say.
+        wiki: its name; empty when the file has none.
+        title: empty when the file has none.
     """
 
     wiki: str
@@ -133,7 +132,7 @@ class DumpLink(NamedTuple):
 
 
 class MalformedLine(NamedTuple):
-    """A line that is none: which, and why."""
+    """Unreadable line: its number and the reason."""
 
     number: int
     why: str
@@ -142,15 +141,15 @@ class MalformedLine(NamedTuple):
 def read_links(
     stream: BufferedIOBase, *, one_wiki: bool, progress: Callable[[int], None] = lambda _: None
 ) -> Iterator[DumpLink | MalformedLine]:
-    """The links of a file.
+    """Yield the links of a file.
 
     Args:
         stream: the file, from its beginning.
         one_wiki: TSV without a line of names has no column for the wiki.
-        progress: told how many bytes of the file were read since it was last told.
+        progress: called with the number of bytes read since the last call.
 
     Raises:
-        InputError: the file is damaged, or is none of these forms.
+        InputError: the file is damaged, or has another format.
     """
     source = cast("BufferedReader", _CountingStream(stream, progress))
     plain: Any = source
@@ -165,7 +164,7 @@ def read_links(
 
 
 def url_of_index(index: str, path: str) -> str:
-    """The URL of MediaWiki's domain index and path (X08).
+    """Build the URL from MediaWiki's domain index and path (X08).
 
     >>> url_of_index("https://org.creativecommons.", "/licenses/by-sa/3.0")
     'https://creativecommons.org/licenses/by-sa/3.0'
@@ -193,7 +192,7 @@ def _ipv6(groups: str) -> str:
 
 
 class _CountingStream:
-    """A stream that tells how much was read of it."""
+    """Stream that counts the bytes read."""
 
     def __init__(self, stream: BufferedIOBase, progress: Callable[[int], None]) -> None:
         self._stream = stream
@@ -260,10 +259,10 @@ def _lines(stream: Any) -> Iterator[tuple[int, str | None]]:
 
 
 def _columns(cells: list[str], *, one_wiki: bool) -> tuple[list[str], bool]:
-    """What the columns are, and whether the line says so itself.
+    """Return the columns, and True when the line is a header that names them.
 
     Raises:
-        InputError: it cannot be told.
+        InputError: they cannot be determined.
     """
     named = [_NAMES.get(cell.strip().lower(), "") for cell in cells]
     if "page" in named and ("url" in named or "index" in named):
@@ -293,7 +292,7 @@ def _tsv_row(columns: list[str], cells: list[str]) -> DumpLink:
 
 
 def _link_of(row: dict[str, str]) -> DumpLink:
-    """The link that a row of MediaWiki's table is."""
+    """Build the link from a row of MediaWiki's table."""
     values = {_NAMES.get(name, ""): value for name, value in row.items()}
     if "page" not in values or not ("url" in values or "index" in values):
         raise ValueError(

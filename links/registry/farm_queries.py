@@ -1,8 +1,8 @@
 """Queries limited to one farm or wiki: known URLs, copies, waiting links, counts.
 
-Told is only what a page of the asker's farm has now; whether another farm has it, nobody learns. A URL
-that the asking wiki has itself is found by a look at its own references. For one that it has not, the
-wikis that have it are visited one by one, each by a jump in the index, however many pages it has.
+Only links that a page of the requesting farm has now are disclosed; other farms' links stay hidden. URLs
+of the requesting wiki are found by its own references. For others the wikis that have the URL are
+visited one by one, each by an index jump, regardless of the number of pages.
 """
 
 from collections.abc import Iterable
@@ -40,27 +40,27 @@ LINKS_OF = SqlStatement(
 
 
 def count_pages(reader: Reader, wiki_id: int, *, limit: int) -> int:
-    """How many pages of the wiki are known; no more than the limit are counted."""
+    """Count the known pages of the wiki, up to `limit`."""
     found: int = COUNT_PAGES_OF_WIKI.rows(reader, {"wiki": wiki_id, "limit": limit})[0][0]
     return found
 
 
 def count_links(reader: Reader, wiki_id: int, *, limit: int) -> int:
-    """How many links its pages have, a URL counted once for each page; no more than the limit."""
+    """Count the links of its pages, a URL once for each page, up to `limit`."""
     asked = {"first": number_of(wiki_id, 0), "beyond": number_of(wiki_id + 1, 0), "limit": limit}
     found: int = COUNT_LINKS_OF_WIKI.rows(reader, asked)[0][0]
     return found
 
 
 def links_of(reader: Reader, wiki_id: int, *, limit: int) -> list[UrlRow]:
-    """Return URLs that the wiki's pages have now, each once; no more than the limit."""
+    """Return up to `limit` URLs that the wiki's pages have now, each once."""
     asked = {"first": number_of(wiki_id, 0), "beyond": number_of(wiki_id + 1, 0), "limit": limit}
     ids = [number for (number,) in LINKS_OF.rows(reader, asked)]
     return list(urls_by_id(reader, ids).values())
 
 
 class ExternalCopy(NamedTuple):
-    """A copy in another archive.
+    """Copy in another archive.
 
     Attributes:
         service: the archive's short name.
@@ -149,18 +149,18 @@ WANTED = SqlStatement(
 
 
 def known_in_farm(reader: Reader, wiki: Wiki, identities: Iterable[str]) -> dict[str, UrlRow]:
-    """Those of the URLs that a page of the wiki's farm has, by their identity keys.
+    """Return those of the URLs that a page of the wiki's farm has, by their identity keys.
 
     Args:
-        reader: of one moment.
-        wiki: the asker's.
+        reader: of one snapshot.
+        wiki: the requesting wiki.
         identities: identity keys (`core.urls.identity_key`).
     """
     return known_by_key(reader, wiki, map(key_of, identities))
 
 
 def known_by_key(reader: Reader, wiki: Wiki, keys: Iterable[bytes]) -> dict[str, UrlRow]:
-    """Return the same for URLs of which only the keys are there (`links.url_parts.key_of`)."""
+    """Return the same for URLs of which only the keys are known (`links.url_parts.key_of`)."""
     own: dict[str, UrlRow] = {}
     others: dict[int, UrlRow] = {}
     ends = {"low": number_of(wiki.id, 0), "high": number_of(wiki.id + 1, 0)}
@@ -187,12 +187,12 @@ def wikis_having(reader: Reader, ids: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def on_page(reader: Reader, wiki_id: int, page_id: int, ids: Iterable[int]) -> dict[int, str]:
-    """Return those of the URLs, by their numbers, that the page has now (W20), and how it spells them.
+    """Return those of the URLs that the page has now (W20), with their spelling on it.
 
     The spelling (A17) is empty where it is the identity key.
 
     Args:
-        reader: of one moment.
+        reader: of one snapshot.
         wiki_id: the page's wiki.
         page_id: the wiki's number of the page.
         ids: the URLs' numbers.
@@ -208,7 +208,7 @@ def on_page(reader: Reader, wiki_id: int, page_id: int, ids: Iterable[int]) -> d
 
 
 def missing_targets_on(reader: Reader, wiki_id: int, page_id: int) -> dict[str, int]:
-    """Return the page's links to pages of the farm that are not there, and since when it has them (W50)."""
+    """Return the page's links to missing pages of the farm, with the day of first sight (W50)."""
     if not 0 < page_id <= MAX_PAGE_ID:
         return {}
     rows = MISSING_ON_PAGE.rows(reader, {"page": number_of(wiki_id, page_id)})
@@ -216,9 +216,9 @@ def missing_targets_on(reader: Reader, wiki_id: int, page_id: int) -> dict[str, 
 
 
 def copies_elsewhere(reader: Reader, ids: Iterable[int]) -> dict[int, list[ExternalCopy]]:
-    """Copies that were chosen in other archives (W30), by the URLs' numbers; a person's choice first.
+    """Return chosen copies in other archives (W30), by URL number; manual choices first.
 
-    After these the newest comes first; one whose moment nobody tells is the last.
+    The rest is sorted by time, the newest first, copies with unknown time last.
     """
     found: dict[int, list[ExternalCopy]] = {}
     for batch in batches(dict.fromkeys(ids)):
@@ -233,7 +233,7 @@ def copies_elsewhere(reader: Reader, ids: Iterable[int]) -> dict[int, list[Exter
 
 
 def wanted_since(reader: Reader, ids: Iterable[int]) -> dict[int, int]:
-    """Since when those of the URLs wait for their way into the archive that do, as Unix seconds."""
+    """Return the start of the wait, in Unix seconds, of those URLs that wait to be archived."""
     return {
         number: since
         for batch in batches(dict.fromkeys(ids))

@@ -1,11 +1,11 @@
 """Accounts that added links, and domains spread over several wikis.
 
-An account is named only where there is no doubt: the page was read before at the parent of its newest
-revision, or the page has but that one revision. A link that came with several revisions at once, or that
-is back after a revert, is nobody's. The revision is kept as well, so that people can look at the difference
-before they conclude anything.
+An addition is attributed only when it is certain: the page was read before at the parent of its newest
+revision, or the page has only that revision. A link that came with several revisions at once, or that
+was restored by a revert, is not attributed. The revision is stored as well, so that the difference can
+be reviewed.
 
-Accounts that are IP addresses are as public in the wiki as names are; here they leave after `KEEP_DAYS`.
+IP addresses as account names are public in the wiki, too; rows are deleted after `KEEP_DAYS`.
 """
 
 from collections.abc import Iterable
@@ -33,14 +33,14 @@ ACCOUNT_LIMIT_CHARS = 255
 
 @dataclass(frozen=True, slots=True)
 class PageRevision:
-    """The revision of a page that was read.
+    """Revision of a page that was read.
 
     Attributes:
         page: the registry's number.
         rev_id: of the revision.
         parent_id: of the one before; 0: there is none; None: not known.
-        account: who made it; empty: not known, or hidden.
-        day: when it was made.
+        account: its author; empty: not known, or hidden.
+        day: day of the edit.
     """
 
     page: int
@@ -51,7 +51,7 @@ class PageRevision:
 
 
 class LinkAddition(NamedTuple):
-    """A link that an account added to a page."""
+    """Link that an account added to a page."""
 
     wiki: str
     page_id: int
@@ -64,7 +64,7 @@ class LinkAddition(NamedTuple):
 
 
 class DomainSpread(NamedTuple):
-    """How an account added links to a domain to pages of several wikis of a farm."""
+    """Links to one domain that an account added on several wikis of a farm."""
 
     farm: str
     account: str
@@ -86,7 +86,7 @@ OLD_ADDITIONS = SqlStatement(delete(additions).where(additions.c.day <= one("bef
 
 
 def revisions_of(reader: Reader, numbers: Iterable[int]) -> dict[int, int]:
-    """Return the revisions that the pages were read at, by the registry's numbers of pages."""
+    """Return the revisions at which the pages were read, by the registry's numbers of pages."""
     return {
         page: abs(rev_id)  # below zero: it is not certain whose the links of that revision are
         for batch in batches(sorted(set(numbers)))
@@ -101,7 +101,7 @@ def note_additions(
     *,
     day: int,
 ) -> int:
-    """Keep who added the links that are new on pages, and which revisions were read; how many.
+    """Store the accounts that added new links and the revisions read; return the number of additions.
 
     Args:
         connection: of the transaction that writes the pages.
@@ -146,14 +146,14 @@ def _is_certain(revision: PageRevision, before: int | None) -> bool:
 def additions_of(
     rows: Connection, *, since_day: int, domain: str = "", account: str = "", limit: int
 ) -> list[LinkAddition]:
-    """Links that were added since that day, the latest first.
+    """Return links that were added since that day, the latest first.
 
     Args:
         rows: a connection.
         since_day: the day.
-        domain: only those to that registrable domain.
-        account: only those by that account.
-        limit: how many at most.
+        domain: only links to that registrable domain.
+        account: only links by that account.
+        limit: maximum number.
     """
     found = (
         _since(
@@ -184,9 +184,9 @@ def additions_of(
 def domain_spreads(
     rows: Connection, *, since_day: int, least_wikis: int, limit: int
 ) -> list[DomainSpread]:
-    """Accounts that added links to one domain on several wikis of a farm, most wikis first (X11).
+    """Return accounts that added links to one domain on several wikis of a farm, most wikis first (X11).
 
-    It reads all additions since that day: a second for some hundred thousand.
+    It reads all additions since that day: about a second for some hundred thousand.
     """
     many_wikis = func.count(wikis.c.id.distinct())
     links = func.count()
@@ -206,7 +206,7 @@ def domain_spreads(
 
 
 def _since(day: int, *columns: Any) -> Select[Any]:
-    """Return the question for these columns of additions since that day, with page, wiki and URL."""
+    """Build the query for these columns of additions since that day, with page, wiki and URL."""
     return (
         select(*columns)
         .join_from(additions, pages, pages.c.id == additions.c.page)
@@ -219,5 +219,5 @@ def _since(day: int, *columns: Any) -> Select[Any]:
 
 
 def _plain(account: str) -> str:
-    """Return the name as both databases take it."""
+    """Return the account name in a form that both databases accept."""
     return storable(account)[:ACCOUNT_LIMIT_CHARS]

@@ -1,9 +1,8 @@
 """Import of the links of whole wikis, sorted by page and written in batches.
 
-A page's links may stand anywhere in a file, and a page is written as a whole, so the rows are first
-put in the order of pages, on the disk. Then a few hundred pages at a time are written, each batch with
-a note of how far it has come: an import that was interrupted goes on there, and one that is repeated
-changes nothing. What the file says of a page is all that the page has.
+A page's links may be anywhere in a file, and a page is written as a whole, so rows are first sorted by page
+on disk. Then batches of a few hundred pages are written, each with the import position: an interrupted
+import resumes there, and a repeated one changes nothing. The file's links replace all links of a page.
 """
 
 import sqlite3
@@ -34,15 +33,15 @@ FORGET = SqlStatement(delete(imports).where(imports.c.digest == one("of")))
 
 @dataclass(slots=True)
 class ImportSummary:
-    """What an import has done.
+    """Result of an import.
 
     Attributes:
-        pages: that were written.
-        resumed: that an earlier run had written.
+        pages: number written.
+        resumed: number that an earlier run had written.
         links: on the pages, each page's counted once.
-        added: references that are new or back.
-        gone: references that are no more.
-        sorts: how many links of each sort the pages have.
+        added: references that are new or restored.
+        gone: references that were removed.
+        sorts: number of links of each class on the pages.
     """
 
     pages: int = 0
@@ -60,7 +59,7 @@ class _SpooledPage(NamedTuple):
 
 
 class PageSpool:
-    """Rows that wait on the disk, in the order of their pages. `close` it."""
+    """Rows on disk, sorted by page. Must be closed."""
 
     def __init__(self) -> None:
         self._wikis: dict[str, int] = {}
@@ -74,11 +73,11 @@ class PageSpool:
         )
 
     def add(self, row: DumpLink, wiki: WikiName | None) -> None:
-        """Put a row aside.
+        """Add a row.
 
         Args:
             row: the row.
-            wiki: whose page it is when it does not say.
+            wiki: default wiki when the row has none.
 
         Raises:
             InputError: it names no wiki, or no page.
@@ -100,13 +99,13 @@ class PageSpool:
             self._flush()
 
     def pages(self) -> int:
-        """How many pages wait."""
+        """Count the pages."""
         self._flush()
         found = self._disk.execute("SELECT count(*) FROM (SELECT DISTINCT wiki, page FROM row)")
         return int(found.fetchone()[0])
 
     def of_wiki(self, place: int) -> Iterator[_SpooledPage]:
-        """The pages of the wiki at that place of `names`, by their ids."""
+        """Yield the pages of the wiki with that index in `names`, by their ids."""
         self._flush()
         found = self._disk.execute(
             "SELECT * FROM row WHERE wiki = ? ORDER BY page, rowid", (place,)
@@ -122,7 +121,7 @@ class PageSpool:
             yield _SpooledPage(wiki, PageName(page, title, namespace), texts)
 
     def close(self) -> None:
-        """Forget what waits."""
+        """Delete the spooled rows."""
         self._disk.close()
 
     def _flush(self) -> None:
@@ -134,10 +133,10 @@ class PageSpool:
 
 
 class LinkImporter:
-    """Writes what a spool holds. One import; not from several threads."""
+    """Writer of spooled pages. For one import; not thread-safe."""
 
     def __init__(self, store: RegistryStore, *, day: int, digest: bytes = b"") -> None:
-        """Take the registry, today, and a digest that tells this import from others.
+        """Store the registry, today's number, and a digest that identifies this import.
 
         Without a digest it cannot be resumed.
         """
@@ -153,16 +152,16 @@ class LinkImporter:
         anew: bool = False,
         progress: Callable[[int], None] = lambda _: None,
     ) -> ImportSummary:
-        """Write all pages; what was done.
+        """Write all pages; return a summary.
 
         Args:
             spool: the pages.
-            anew: from the first on, although an earlier run had begun.
-            progress: told how many pages were written, after each batch.
+            anew: start from the first page, ignoring the position of an earlier run.
+            progress: called with the number of pages written, after each batch.
 
         Raises:
             InputError: a wiki's farm is not known; nothing was written.
-            TransientError: the database does not answer; the next run goes on.
+            TransientError: the database does not answer; the next run resumes.
         """
         with self._store.writing() as connection:
             ids = [ensure_wiki(connection, name, day=self._day).id for name in spool.names]
@@ -191,7 +190,7 @@ class LinkImporter:
     def look(
         self, spool: PageSpool, *, progress: Callable[[int], None] = lambda _: None
     ) -> ImportSummary:
-        """What `run` would find on the pages; nothing is written."""
+        """Compute the summary of `run` without writing."""
         done = ImportSummary()
         rules: dict[int, WikiRules] = {}
         with self._store.reading() as connection:
@@ -232,5 +231,5 @@ class LinkImporter:
 
 
 def sorted_links(urls: Iterable[str], rules: WikiRules) -> tuple[ClassifiedLink, ...]:
-    """The links of a page, each sorted by its wiki's rules; in this one place."""
+    """Classify the links of a page by its wiki's rules."""
     return tuple(classify_link(url, rules) for url in urls)

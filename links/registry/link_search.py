@@ -1,16 +1,15 @@
 """Link search: URLs that match a pattern, and the pages that cite them.
 
     with store.reading() as rows:
-        found = search_links(rows, parse_link_pattern("*.example.org/a"), Wanted(wiki_id=3))
+        found = search_links(rows, parse_link_pattern("*.example.org/a"), LinkQuery(wiki_id=3))
 
-Links come in the order of the domain index and their paths. A pattern is one range of hosts and, on
-each host, one range of paths, so that an index leads to every link that is looked at. What indexes
-cannot decide (scheme, port, state, wiki) is decided link by link; one call looks at `SCAN_LIMIT` links
-at most and may end with fewer than were asked for. `Found.after` goes on where it ended, whatever
-came and went in between.
+Links are ordered by domain index and path. A pattern is one range of hosts and, on each host, one range
+of paths, so that every link examined is found by an index. Other conditions (scheme, port, state, wiki)
+are checked link by link; one call examines `SCAN_LIMIT` links at most and may return fewer than requested.
+`LinkSearchResult.after` is the cursor for the next call and stays valid when links are added or removed.
 
-A link that a wiki's exclusion list names is watched and archived as any other, but not found here by way
-of that wiki's pages (X05); with `Wanted.with_excluded` it is.
+A link on a wiki's exclusion list is watched and archived as any other, but is not found here by way of
+that wiki's pages (X05), except with `LinkQuery.with_excluded`.
 """
 
 import base64
@@ -52,7 +51,7 @@ _ID_LIMIT = 1 << 62
 
 
 class StateClass(StrEnum):
-    """Links by what a reader finds there (W04)."""
+    """Groups of link states by what a reader finds there (W04)."""
 
     WORKING = "working"
     UNREACHABLE = "unreachable"
@@ -72,13 +71,13 @@ STATES = {
 
 @dataclass(frozen=True, slots=True)
 class LinkQuery:
-    """Which of the links that a pattern means.
+    """Filter for the links that a pattern matches.
 
     Attributes:
         wiki_id: those on pages of that wiki; None: of any.
         namespaces: those on pages in one of these; empty: in any.
         states: those in one of these states; empty: in any.
-        with_excluded: those too that wikis keep out of link search.
+        with_excluded: include those that wikis exclude from link search.
     """
 
     wiki_id: int | None = None
@@ -88,13 +87,13 @@ class LinkQuery:
 
     @property
     def names_pages(self) -> bool:
-        """Whether it says anything about pages."""
+        """Return True when it has a condition on pages."""
         return self.wiki_id is not None or bool(self.namespaces)
 
 
 @dataclass(frozen=True, slots=True)
 class CitingPage:
-    """A page that has a link.
+    """Page that has a link.
 
     Attributes:
         wiki: ``dbname@farm``.
@@ -111,16 +110,16 @@ class CitingPage:
 
 @dataclass(frozen=True, slots=True)
 class FoundLink:
-    """A link that a search found.
+    """Link that a search found.
 
     Attributes:
         url_id: its number in the registry.
         url: its identity key.
-        state: what is known of it.
+        state: its state.
         code: its status byte.
-        checked_day: when it was last looked at; None: never.
-        pages: some of the pages that have it, of those that are wanted.
-        more_pages: whether there are others.
+        checked_day: day of the last check; None: never.
+        pages: some of the matching pages that have it.
+        more_pages: there are others.
     """
 
     url_id: int
@@ -134,12 +133,12 @@ class FoundLink:
 
 @dataclass(frozen=True, slots=True)
 class LinkSearchResult:
-    """What one call found.
+    """Result of one call.
 
     Attributes:
         links: in the order of domain index and path.
-        after: where to go on; empty when that was all.
-        looked_at: how many links and hosts were looked at.
+        after: cursor for the next call; empty at the end.
+        looked_at: number of links and hosts examined.
     """
 
     links: tuple[FoundLink, ...]
@@ -150,7 +149,7 @@ class LinkSearchResult:
 def _by_pages(
     make: Callable[[list[Any]], Any], first: str
 ) -> dict[tuple[bool, bool], SqlStatement]:
-    """The statement by whether a wiki is named, and whether namespaces are."""
+    """Build the statements with and without conditions on wiki and namespaces."""
     found = {}
     for is_wiki, are_namespaces in product((False, True), repeat=2):
         conditions: list[Any] = [refs.c.gone_day.is_(None), pages.c.id == refs.c.page]
@@ -207,10 +206,10 @@ def search_links(
     limit: int = 100,
     after: str = "",
 ) -> LinkSearchResult:
-    """The next links that the pattern means, with some of the pages that have them.
+    """Return the next links that match the pattern, with some of the pages that have them.
 
     Raises:
-        InputError: `after` is no place that an earlier answer told.
+        InputError: `after` is no cursor of an earlier result.
     """
     wanted = wanted or LinkQuery()
     limit = min(max(limit, 1), LIMIT)
@@ -247,7 +246,7 @@ def _wanted_of(
     wanted: LinkQuery,
     part: Sequence[tuple[SearchHost, SearchRow]],
 ) -> set[int]:
-    """The numbers of those that are wanted."""
+    """Return the numbers of the links in the part that match the filter."""
     good = [
         row.id
         for _, row in part
@@ -269,7 +268,7 @@ def _named(wanted: LinkQuery) -> dict[str, Any]:
 
 
 def _citing(rows: Reader, wanted: LinkQuery, url_ids: Sequence[int]) -> dict[int, list[CitingPage]]:
-    """Some pages of each link: one more than are shown, when there are more."""
+    """Return some pages of each link: one more than are shown, when there are more."""
     which = wanted.wiki_id is not None, bool(wanted.namespaces)
     named = _named(wanted)
     found: list[Any] = []
@@ -293,10 +292,10 @@ def _citing_page(row: Sequence[Any]) -> CitingPage:
 
 
 class _ExclusionFilter:
-    """The links of a search that exclusion lists keep out of it.
+    """Filter for links that exclusion lists hide from a search.
 
     Attributes:
-        citing: of links that some wikis exclude and others do not, pages of the others.
+        citing: pages of other wikis, of links that only some wikis exclude.
     """
 
     def __init__(self, rows: Reader, pattern: LinkPattern, wanted: LinkQuery) -> None:
@@ -313,7 +312,7 @@ class _ExclusionFilter:
                     self._lists[wiki_id] = meeting
 
     def among(self, links: Iterable[tuple[SearchHost, SearchRow]]) -> set[int]:
-        """Return those that no page has whose wiki shows them."""
+        """Return the links that are excluded by every wiki whose pages have them."""
         return {row.id for host, row in links if self._lists and self._is_hidden(host, row)}
 
     def _is_hidden(self, host: SearchHost, row: SearchRow) -> bool:
@@ -327,9 +326,9 @@ class _ExclusionFilter:
         return is_on_pages and not shown
 
     def _pages_besides(self, url_id: int, excluding: set[int]) -> tuple[list[CitingPage], bool]:
-        """Return some pages of other wikis that have the link, and whether any page has it.
+        """Return some pages of other wikis that have the link, and True when any page has it.
 
-        Pages of a wiki are side by side by their numbers, so each of its lists costs one question.
+        Pages of a wiki have adjacent numbers, so each of its lists costs one query.
         """
         statement = PAGES_OF[False, bool(self._wanted.namespaces)]
         shown: list[CitingPage] = []
@@ -353,7 +352,7 @@ class _ExclusionFilter:
 
 @lru_cache(maxsize=64)
 def _exclusions(settings: str) -> ExclusionList:
-    """Return the lists in a wiki's settings; reading thousands of entries takes tens of milliseconds."""
+    """Parse the lists in a wiki's settings; thousands of entries take tens of milliseconds."""
     return exclusions_of(parse_wiki_settings(settings))
 
 
@@ -375,7 +374,7 @@ def _cursor(place: SearchPosition) -> str:
 
 
 def _place_of(after: str) -> SearchPosition:
-    """The place that a cursor tells; it came from outside, so nothing about it is believed."""
+    """Parse and validate a cursor, which is untrusted input."""
     if not after:
         return SearchPosition()
     wrong = InputError("That is no place to go on at: take `after` from the answer before.")

@@ -1,7 +1,7 @@
 """Queries for all facts about a page or URL, and for the pages that use a URL.
 
-A page takes six questions however many URLs it has, and so do many pages. What one farm's readers
-ask is answered with that farm's pages only (W24); only an operator looks across (`uses_anywhere`).
+Any number of pages takes six queries, however many URLs they have. Requests of one farm's readers are
+answered with that farm's pages only (W24); only operators query across farms (`uses_anywhere`).
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -53,7 +53,7 @@ from links.states import LinkState
 
 
 class QuirkFacts(NamedTuple):
-    """What is odd about a URL or a host (W47, W56), from its first day to its last."""
+    """Quirk of a URL or a host (W47, W56), with its first and last day."""
 
     kind: int
     value: str
@@ -62,7 +62,7 @@ class QuirkFacts(NamedTuple):
 
 
 class CopyFacts(NamedTuple):
-    """A copy in an archive (W30-W32): `link_copies`."""
+    """Copy in an archive (W30-W32): `link_copies`."""
 
     service: str
     address: str
@@ -74,7 +74,7 @@ class CopyFacts(NamedTuple):
 
 
 class ReplacementFacts(NamedTuple):
-    """The one other URL that was proposed (W17), and what the test of it said."""
+    """Proposed replacement URL (W17), and the result of its test."""
 
     address: str
     state: int
@@ -82,11 +82,11 @@ class ReplacementFacts(NamedTuple):
 
 
 class UrlFacts(NamedTuple):
-    """All that is known of a URL.
+    """All facts about a URL.
 
     Attributes:
-        host_quirks: what is believed of its host, and of hosts above it, today (W47).
-        reports: how many readers say that they reach it, and that holds still (W13).
+        host_quirks: current quirks of its host and of parent hosts (W47).
+        reports: number of unexpired reader reports that the URL works (W13).
         reports_until: the day on which the last of these expires; None without any.
     """
 
@@ -100,10 +100,10 @@ class UrlFacts(NamedTuple):
 
 
 class PageLinkFacts(NamedTuple):
-    """A link of a page: what is known of its URL, and since when the page has it.
+    """Link of a page: facts about its URL, and the day of first sight on the page.
 
     Attributes:
-        spelling: how the page spells it (A17); empty: as its identity key.
+        spelling: the URL as written on the page (A17); empty: as its identity key.
     """
 
     facts: UrlFacts
@@ -112,7 +112,7 @@ class PageLinkFacts(NamedTuple):
 
 
 class InvalidLink(NamedTuple):
-    """A link that nobody can ask for, as it stands on the page; why (`core.urls.UrlFault`)."""
+    """Link that cannot be requested, as written on the page, with the reason (`core.urls.UrlFault`)."""
 
     text: str
     reason: str
@@ -120,7 +120,7 @@ class InvalidLink(NamedTuple):
 
 
 class SpamFacts(NamedTuple):
-    """A link that a spam list names: which list, and which line of it (W52)."""
+    """Link that matches a spam list: the list and the line (W52)."""
 
     url: str
     list: str
@@ -130,7 +130,7 @@ class SpamFacts(NamedTuple):
 
 
 class PageFacts(NamedTuple):
-    """A page, with its links as they were on the day it was read, `page.listed_day`."""
+    """Page with its links as of the day it was read, `page.listed_day`."""
 
     page: WikiPageRow
     links: tuple[PageLinkFacts, ...]
@@ -139,10 +139,10 @@ class PageFacts(NamedTuple):
 
 
 class LinkUse(NamedTuple):
-    """A page that has a URL, or had it lately: then `gone_day` is when it was found gone.
+    """Page that has a URL, or had it lately: then `gone_day` is the day of its removal.
 
     Attributes:
-        spelling: how the page spells the URL (A17); empty: as its identity key.
+        spelling: the URL as written on the page (A17); empty: as its identity key.
     """
 
     page: WikiPageRow
@@ -153,7 +153,7 @@ class LinkUse(NamedTuple):
 
 
 class RefusedUse(NamedTuple):
-    """A page with a link that is not watched: its reason, as `InvalidLink` has it."""
+    """Page with a link that is not watched, with its reason as in `InvalidLink`."""
 
     page: WikiPageRow
     reason: str
@@ -248,7 +248,7 @@ USES_ANYWHERE = SqlStatement(
 
 
 def _beyond(first: Any, second: Any) -> Any:
-    """Whether a row is after the last one that was seen, in the order of both columns."""
+    """Build the condition for rows after a cursor, in the order of both columns."""
     return (
         first >= one("after"),
         or_(first > one("after"), second > one("after_second")),
@@ -312,9 +312,9 @@ EVERY_STATE = tuple(int(state) for state in LinkState)
 
 
 def pages_by_title(reader: Reader, wiki_id: int, titles: Iterable[str]) -> dict[str, WikiPageRow]:
-    """Those of the wiki's pages that are known, by their titles as they were given.
+    """Return those of the wiki's pages that are known, by their titles as given.
 
-    After a move two pages may have one title until both were seen again; the one seen last has it.
+    After a move two pages may share a title until both were seen again; the one seen last is returned.
     """
     asked = {title: plain_title(title) for title in titles}
     rows: dict[str, WikiPageRow] = {}
@@ -327,13 +327,13 @@ def pages_by_title(reader: Reader, wiki_id: int, titles: Iterable[str]) -> dict[
 def page_facts(
     reader: Reader, wiki_id: int, page_ids: Iterable[int], *, day: int
 ) -> dict[int, PageFacts]:
-    """What is known of the wiki's pages and all their links, by the wiki's ids.
+    """Return the facts about the wiki's pages and all their links, by the wiki's ids.
 
     Args:
-        reader: of one moment (`links.registry.database.RegistryStore.reading`).
+        reader: of one snapshot (`links.registry.database.RegistryStore.reading`).
         wiki_id: the wiki of all of them.
-        page_ids: the wiki's; one that is not known is left out.
-        day: today, by which reports expire.
+        page_ids: the wiki's; unknown ones are omitted.
+        day: today, for the expiry of reports.
     """
     found = find_pages(reader, wiki_id, page_ids)
     by_number = {page.id: page for page in found.values()}
@@ -359,7 +359,7 @@ def page_facts(
 
 
 def links_of_page(reader: Reader, wiki_id: int, page_id: int) -> list[str]:
-    """The URLs that the page has: those that are watched, and those that nobody can ask for."""
+    """Return the URLs of the page: the watched ones and the invalid ones."""
     found = page_facts(reader, wiki_id, [page_id], day=0).get(page_id)
     if found is None:
         return []
@@ -368,7 +368,7 @@ def links_of_page(reader: Reader, wiki_id: int, page_id: int) -> list[str]:
 
 
 def url_facts(reader: Reader, ids: Iterable[int], *, day: int) -> dict[int, UrlFacts]:
-    """All that is known of the URLs."""
+    """Return all facts about the URLs."""
     return _with_all(urls_by_id(reader, ids), (), reader, day)[0]
 
 
@@ -381,14 +381,14 @@ def uses_of_url(
     after: int = 0,
     in_farm: bool = False,
 ) -> list[LinkUse]:
-    """Pages of the wiki that have the URL, or had it lately (W09), in the order of their numbers.
+    """Return pages of the wiki that have the URL, or had it lately (W09), by their numbers.
 
     Args:
-        reader: of one moment.
+        reader: of one snapshot.
         url_id: the registry's number for the URL.
-        wiki: the asker's.
-        limit: pages at most.
-        after: the number of the last page that was seen.
+        wiki: the requesting wiki.
+        limit: maximum number of pages.
+        after: the number of the last page of the previous result.
         in_farm: the pages of all wikis of the same farm.
     """
     asked = {"url": url_id, "most": limit}
@@ -400,13 +400,13 @@ def uses_of_url(
 
 
 def uses_anywhere(reader: Reader, url_id: int, *, limit: int, after: int = 0) -> list[LinkUse]:
-    """Pages of all farms that have the URL: for operators, never for readers (W24)."""
+    """Return pages of all farms that have the URL: for operators, never for readers (W24)."""
     found = USES_ANYWHERE.rows(reader, {"url": url_id, "after": after, "most": limit})
     return _uses(found)
 
 
 def refused_uses(reader: Reader, text: str, *, limit: int) -> list[RefusedUse]:
-    """Pages of all farms that have a link which is not watched, as it stands there: for operators."""
+    """Return pages of all farms that have a link which is not watched, as written: for operators."""
     found = REFUSED_USES.rows(reader, {"key": text_digest(text), "most": limit})
     return [RefusedUse(page_of(row), row[9], row[10]) for row in found]
 
@@ -420,14 +420,14 @@ def uses_of_host(
     after: tuple[int, int] = (0, 0),
     states: Sequence[int] = EVERY_STATE,
 ) -> list[LinkUse]:
-    """Pages of the wiki that have URLs of the host, a use of each URL, as `uses_of_url`.
+    """Return pages of the wiki that have URLs of the host, a use of each URL, as `uses_of_url`.
 
     Args:
-        reader: of one moment.
+        reader: of one snapshot.
         host: as `links.url_parts` has it.
-        wiki: the asker's.
-        limit: uses at most.
-        after: `url_id` and the page's number of the last one that was seen.
+        wiki: the requesting wiki.
+        limit: maximum number of uses.
+        after: `url_id` and the page's number of the last use of the previous result.
         states: only URLs in these.
     """
     asked = {
@@ -449,7 +449,7 @@ def links_of_wiki(
     after: tuple[int, int] = (0, 0),
     states: Sequence[int] = EVERY_STATE,
 ) -> list[LinkUse]:
-    """The wiki's links in these states (W05), page by page; `after`: page number and URL of the last."""
+    """Return the wiki's links in these states (W05) by page; `after`: last page number and URL."""
     low = max(after, (number_of(wiki.id, 0), 0))
     asked = {
         "after": low[0],
@@ -462,7 +462,7 @@ def links_of_wiki(
 
 
 def pages_of_wiki(reader: Reader, wiki: Wiki, *, limit: int, after: int = 0) -> list[WikiPageRow]:
-    """The wiki's pages by their ids; `after`: the wiki's id of the last one that was seen."""
+    """Return the wiki's pages by their ids; `after`: the wiki's id of the previous result's last page."""
     asked = {
         "after": number_of(wiki.id, after),
         "before": number_of(wiki.id + 1, 0),
@@ -479,7 +479,7 @@ def list_urls(
     host: str = "",
     states: Sequence[int] = EVERY_STATE,
 ) -> list[UrlRow]:
-    """URLs in these states, of one host or of all, by their numbers."""
+    """Return URLs in these states, of one host or of all, by their numbers."""
     asked = {"after": after, "states": states, "most": limit}
     if host:
         return [row_of(row) for row in URLS_OF_HOST.rows(reader, {**asked, "host": host})]
@@ -493,7 +493,7 @@ def _uses(rows: Iterable[Any]) -> list[LinkUse]:
 def _with_all(
     rows: dict[int, UrlRow], numbers: Collection[int], reader: Reader, day: int
 ) -> tuple[dict[int, UrlFacts], dict[int, list[InvalidLink]], dict[int, list[SpamFacts]]]:
-    """URLs with all that other tables have of them and of their hosts; what these have of pages."""
+    """Load all facts of URLs and their hosts from the other tables, and the invalid links of pages."""
     kept: dict[int, list[Any]] = {}
     believed = believed_quirks(reader, (row.host for row in rows.values()), day=day)
     of_hosts = {

@@ -1,12 +1,12 @@
 """Pages of wikis and the links on them, as written by synchronisation.
 
-The feeder, and nobody else, makes pages and takes them away. It touches each page every week or two,
-which marks the page stale; it reads stale pages, oldest first, and puts their URLs. What a page no
-longer has stays for a while, with the day it went (A24, W64); what returns lives again, and keeps its
-first day. A page's references are written in one go, many pages in one transaction (A25).
+Only synchronisation creates and deletes pages. It touches each page every week or two, which marks the page
+stale; it reads stale pages, oldest first, and writes their URLs. A removed reference is kept for a while,
+with the day of its removal (A24, W64); a restored one keeps its first day. A page's references are
+written at once, many pages in one transaction (A25).
 
-A page's number has its wiki above and the wiki's own page id below, so that it survives a move (W33)
-and a wiki's pages lie side by side wherever the number is an index's.
+A page's number has the wiki in its high bits and the wiki's own page id in its low bits, so that it
+survives a move (W33) and a wiki's pages are adjacent in indexes.
 """
 
 import re
@@ -52,11 +52,11 @@ MAX_TITLE_LENGTH = 1024  # MediaWiki's are of 255 bytes at most, and the namespa
 
 @dataclass(frozen=True, slots=True)
 class PageName:
-    """A page, as its wiki knows it.
+    """Identity of a page on its wiki.
 
     Attributes:
         page_id: the wiki's number for it, which a move does not change.
-        title: with the namespace's name; empty: not known, and what was known stays.
+        title: with the namespace's name; empty: not known, the stored one is kept.
         namespace: its number.
     """
 
@@ -67,20 +67,20 @@ class PageName:
 
 @dataclass(frozen=True, slots=True)
 class PutPage:
-    """A page that was read, with all its links."""
+    """Page that was read, with all its links."""
 
     name: PageName
     links: tuple[ClassifiedLink, ...]
 
 
 class WikiPageRow(NamedTuple):
-    """What the registry keeps of a page; days are `links.check_history` numbers.
+    """Row of a page; days are `links.check_history` numbers.
 
     Attributes:
         id: the registry's number for it, `number_of`.
-        touched_day: when the feeder last saw it.
-        asked_day: when somebody last asked for it (W34); None when nobody did.
-        listed_day: when its URLs were last read; None when never.
+        touched_day: day on which synchronisation last saw it.
+        asked_day: day of the last request for it (W34); None without any.
+        listed_day: day on which its URLs were last read; None when never.
         is_stale: its URLs are to be read again.
     """
 
@@ -96,21 +96,21 @@ class WikiPageRow(NamedTuple):
 
 
 class LinkRef(NamedTuple):
-    """A link of a page, by the registry's numbers for both."""
+    """Link of a page, by the registry's numbers for both."""
 
     page: int
     url_id: int
 
 
 class PutSummary(NamedTuple):
-    """What putting pages changed.
+    """Counts of the changes by writing pages.
 
     Attributes:
-        pages: how many were put.
+        pages: pages written.
         urls: URLs that they have, each page's counted.
-        added: references that are new or back.
-        gone: references that are no more.
-        invalid: URLs on them that nobody can ask for.
+        added: references that are new or restored.
+        gone: references that were removed.
+        invalid: invalid URLs on them.
     """
 
     pages: int
@@ -121,14 +121,14 @@ class PutSummary(NamedTuple):
 
 
 class WrittenLinks(NamedTuple):
-    """What putting pages changed, to the link.
+    """Changed links by writing pages.
 
     Attributes:
-        put: in figures.
+        put: the counts.
         ids: of the URLs that the pages have, by their identity keys.
-        added: references that are new or back.
-        gone: references that are no more.
-        new: of those that were added the ones that the page never had.
+        added: references that are new or restored.
+        gone: references that were removed.
+        new: of those added the ones that the page never had.
     """
 
     put: PutSummary
@@ -248,17 +248,17 @@ FORGET_INVALID = SqlStatement(
 
 
 def number_of(wiki_id: int, page_id: int) -> int:
-    """The registry's number for a page."""
+    """Return the registry's number for a page."""
     return wiki_id << PAGE_BITS | page_id
 
 
 def page_of(found: Sequence[Any]) -> WikiPageRow:
-    """The page whose first columns are `COLUMNS`."""
+    """Build the page from a row that begins with `COLUMNS`."""
     return WikiPageRow._make((*found[:8], bool(found[8])))
 
 
 def find_pages(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[int, WikiPageRow]:
-    """Those of the wiki's pages that the registry knows, by the wiki's ids."""
+    """Return those of the wiki's pages that the registry knows, by the wiki's ids."""
     rows: dict[int, WikiPageRow] = {}
     for batch in batches(_ids(page_ids)):
         for found in FIND.rows(reader, {"wiki": wiki_id, "ids": batch}):
@@ -269,21 +269,20 @@ def find_pages(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[in
 def put_pages(
     connection: Connection, wiki_id: int, given: Iterable[PutPage], *, day: int
 ) -> PutSummary:
-    """Write the URLs of pages that were read today; a page that is new is made.
+    """Write the URLs of pages that were read today; new pages are created.
 
-    Of two that name the same page the later one counts. What a page has of URLs that are watched
-    becomes its references; those that nobody can ask for are kept with it, as they stand there; what a
-    spam list names is noted, and what the exclusion list names is counted, too (`links.rules.link_class`). Example
-    domains, the farm's own hosts and other schemes leave no trace.
+    Of two entries for one page the later one counts. Watched URLs become references; invalid ones are stored
+    with the page as written; spam hits are recorded, and matches of the exclusion list are counted
+    (`links.rules.link_class`). Example domains, the farm's own hosts and other schemes are not stored.
 
     Args:
         connection: of a transaction that writes.
         wiki_id: the wiki of all of them.
-        given: the pages; some hundreds at once are written fastest.
+        given: the pages; batches of some hundreds are fastest.
         day: today.
 
     Raises:
-        InputError: a page's id or title is none.
+        InputError: a page's id or title is invalid.
     """
     return write_pages(connection, wiki_id, given, day=day).put
 
@@ -291,7 +290,7 @@ def put_pages(
 def write_pages(
     connection: Connection, wiki_id: int, given: Iterable[PutPage], *, day: int
 ) -> WrittenLinks:
-    """As `put_pages`; which links are new and which are gone comes back, too (A01)."""
+    """Write pages as `put_pages`; return the new and removed links as well (A01)."""
     put = {each.name.page_id: each for each in given}
     _lock(connection, wiki_id)
     _write_names(connection, wiki_id, [each.name for each in put.values()], day)
@@ -332,7 +331,7 @@ def write_pages(
 
 
 def mark_stale(connection: Connection, wiki_id: int, page_ids: Iterable[int]) -> int:
-    """Let the URLs of these pages be read again; how many of them are known."""
+    """Mark these pages to be read again; return how many of them are known."""
     return sum(
         MARK_STALE.run(connection, {"wiki": wiki_id, "ids": batch})
         for batch in batches(_ids(page_ids))
@@ -340,7 +339,7 @@ def mark_stale(connection: Connection, wiki_id: int, page_ids: Iterable[int]) ->
 
 
 def clear_stale(connection: Connection, wiki_id: int, page_ids: Iterable[int]) -> int:
-    """Let the URLs of these pages not be read again: they are observed no more (W36)."""
+    """Remove the stale marks of these pages: they are no longer observed (W36)."""
     return sum(
         CLEAR_STALE.run(connection, {"wiki": wiki_id, "ids": batch})
         for batch in batches(_ids(page_ids))
@@ -348,7 +347,7 @@ def clear_stale(connection: Connection, wiki_id: int, page_ids: Iterable[int]) -
 
 
 def find_titled(reader: Reader, wiki_id: int, titles: Iterable[str]) -> list[WikiPageRow]:
-    """The wiki's pages that had these titles when they were last seen; several may have had one."""
+    """Return the wiki's pages that had these titles when last seen; several may share one."""
     wanted_titles = sorted({title for each in titles if (title := plain_title(each))})
     return [
         page_of(found)
@@ -360,23 +359,23 @@ def find_titled(reader: Reader, wiki_id: int, titles: Iterable[str]) -> list[Wik
 def untouched(
     reader: Reader, wiki_id: int, *, before: int, after: int = 0, limit: int
 ) -> list[WikiPageRow]:
-    """Pages that the feeder did not see since before that day, in the order of their numbers.
+    """Return pages that synchronisation has not seen since before that day, by their numbers.
 
     Args:
         reader: a connection or a snapshot.
-        wiki_id: whose.
+        wiki_id: the wiki.
         before: the day.
-        after: the registry's number of the last that is known already.
-        limit: how many at most.
+        after: the registry's number of the previous result's last page.
+        limit: maximum number.
     """
     asked = {"wiki": wiki_id, "before": before, "after": after, "most": limit}
     return [page_of(found) for found in UNTOUCHED.rows(reader, asked)]
 
 
 def ask_for(connection: Connection, wiki_id: int, page_ids: Iterable[int], *, day: int) -> int:
-    """Note that somebody asks for the pages: a stamp a day (W34); how many had none of today.
+    """Record requests for the pages, once a day (W34); return how many had none today.
 
-    A page that is not known stays so: being asked for does not start observation (W10).
+    A request does not start the observation of an unknown page (W10).
     """
     return sum(
         ASK.run(connection, {"wiki": wiki_id, "ids": batch, "day": day})
@@ -385,20 +384,19 @@ def ask_for(connection: Connection, wiki_id: int, page_ids: Iterable[int], *, da
 
 
 def move_page(connection: Connection, wiki_id: int, name: PageName) -> bool:
-    """Give a page another title (W33); False when it is not known.
+    """Set another title of a page (W33); return False when it is not known.
 
     Raises:
-        InputError: that is no title.
+        InputError: the title is invalid.
     """
     facts = {"new_title": check_name(name), "new_namespace": name.namespace}
     return MOVE.run(connection, {"wiki": wiki_id, "page": name.page_id, **facts}) > 0
 
 
 def drop_pages(connection: Connection, wiki_id: int, page_ids: Iterable[int], *, day: int) -> int:
-    """Forget pages that their wiki has deleted (W25, W37); how many were known.
+    """Delete pages that their wiki has deleted (W25, W37); return how many were known.
 
-    Their URLs stay until nothing has touched them for long: a page that is restored finds all that
-    was known of them.
+    Their URLs are kept until they expire, so that a restored page finds their history.
     """
     _lock(connection, wiki_id)
     numbers = [number_of(wiki_id, page_id) for page_id in _ids(page_ids)]
@@ -406,7 +404,7 @@ def drop_pages(connection: Connection, wiki_id: int, page_ids: Iterable[int], *,
 
 
 def forget_pages(connection: Connection, wiki_id: int, numbers: Iterable[int], *, day: int) -> int:
-    """Take pages of a wiki away, by the registry's numbers, with all that hangs on them."""
+    """Delete pages of a wiki, by the registry's numbers, with all dependent rows."""
     gone = 0
     for batch in batches(sorted(numbers)):
         _write_tallies(connection, wiki_id, {page: {} for page in batch}, day)
@@ -417,7 +415,7 @@ def forget_pages(connection: Connection, wiki_id: int, numbers: Iterable[int], *
 
 
 def next_stale(reader: Reader, wiki_id: int, *, limit: int) -> list[WikiPageRow]:
-    """Pages whose URLs are to be read: those never read first, then the ones read longest ago (W38)."""
+    """Return pages whose URLs are to be read: never read first, then the longest ago (W38)."""
     asked = {"wiki": wiki_id, "most": limit}
     found = NEVER_LISTED.rows(reader, asked)
     if len(found) < limit:
@@ -426,12 +424,12 @@ def next_stale(reader: Reader, wiki_id: int, *, limit: int) -> list[WikiPageRow]
 
 
 def _ids(page_ids: Iterable[int]) -> list[int]:
-    """Those of the numbers that a page may have, in order, each once."""
+    """Return the valid page ids, sorted and unique."""
     return sorted({page_id for page_id in page_ids if 0 < page_id <= MAX_PAGE_ID})
 
 
 def plain_title(text: str) -> str:
-    r"""A title as it is kept; empty when the text can be none.
+    r"""Normalize a title for storage; empty when it is invalid.
 
     >>> plain_title("Foo_bar "), plain_title("Foo\x00")
     ('Foo bar', '')
@@ -447,7 +445,7 @@ def _lock(connection: Connection, wiki_id: int) -> None:
 
 
 def _write_names(connection: Connection, wiki_id: int, names: list[PageName], day: int) -> None:
-    """Make the pages, or change what is known of them: they were read today."""
+    """Insert or update the pages, which were read today."""
     titles = {name.page_id: check_name(name) for name in names}
     there = find_pages(connection, wiki_id, titles)
     new, changed = [], []
@@ -483,10 +481,10 @@ def _write_names(connection: Connection, wiki_id: int, names: list[PageName], da
 
 
 def check_name(name: PageName) -> str:
-    """The title as it is kept.
+    """Validate a page's id and title; return the normalized title.
 
     Raises:
-        InputError: it is none, or the id is none.
+        InputError: one of them is invalid.
     """
     title = plain_title(name.title)
     is_kept = bool(title) or not name.title.strip("_ ")
@@ -505,7 +503,7 @@ def _write_refs(
     spellings: Mapping[LinkRef, str | None],
     day: int,
 ) -> tuple[list[LinkRef], list[LinkRef], list[LinkRef]]:
-    """Make the pages' references what the lists say; those that are new, are back, and went."""
+    """Update the pages' references to the lists; return the new, restored and removed ones."""
     there: dict[int, dict[int, int | None]] = defaultdict(dict)
     said: dict[LinkRef, str | None] = {}
     for batch in batches(lists):
@@ -548,7 +546,7 @@ def _ref(row: Mapping[str, Any]) -> LinkRef:
 def _write_invalid(
     connection: Connection, lists: Mapping[int, Mapping[bytes, ClassifiedLink]], day: int
 ) -> None:
-    """Make the pages' lists of what nobody can ask for what they are now."""
+    """Update the pages' lists of invalid links."""
     there = {
         (page, bytes(digest))
         for batch in batches(lists)
@@ -575,7 +573,7 @@ def _write_invalid(
 def _write_tallies(
     connection: Connection, wiki_id: int, now: Mapping[int, Mapping[str, int]], day: int
 ) -> None:
-    """Keep how many links of each page the exclusion list names (X05), and the wiki's sums."""
+    """Update the counts of excluded links of each page (X05), and the wiki's sums."""
     before: dict[int, dict[str, int]] = {}
     for batch in batches(now):
         for page, text in TALLIES.rows(connection, {"pages": batch}):
@@ -592,5 +590,5 @@ def _write_tallies(
 
 
 def text_digest(text: str) -> bytes:
-    """Return the key of a link that is kept as it stands on its page."""
+    """Return the key of a link that is stored as written on its page."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

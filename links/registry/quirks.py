@@ -1,16 +1,15 @@
 """Quirks of hosts and URLs: kinds, detection from check results, database rows.
 
-A quirk is a row with the first and the last day it was seen. It is written anew only when it was last
-seen some days ago, so that a host that is asked each second costs no write each second. A host's quirk
-holds for all hosts below it as well; a host below may have its own.
+A quirk is a row with the first and the last day it was seen. It is rewritten only some days after the last
+update, so that a host with frequent checks causes few writes. A host's quirk applies to all its subdomains
+as well; a subdomain may have its own.
 
 >>> is_over(HostQuirk.GET_NEEDED, 0, 150, 199), is_over(HostQuirk.GET_NEEDED, 0, 150, 200)
 (False, True)
 >>> is_over(HostQuirk.DNS_ERROR, 0, 0, 99), is_over(HostQuirk.DNS_ERROR, 0, 0, 100)
 (False, True)
 
-Pure: `links.registry.quirks` keeps them. A host's quirk is seen, seen to be gone, or neither; a row
-goes as soon as it is seen to be gone.
+A check confirms a host's quirk, refutes it, or does neither; a refuted one is deleted at once.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,7 +28,7 @@ GET_ONLY_DAYS = 200  # then HEAD is tried again, and GET has to be earned anew (
 
 
 class HostQuirk(IntEnum):
-    """What is odd about a host, by the numbers that the registry keeps."""
+    """Kind of a host's quirk; the values are stored in the registry."""
 
     HTTPS_NEEDED = 1  # http:// leads to https:// of the same host
     HTTP_NEEDED = 2  # https:// has no certificate that verifies, http:// answers
@@ -41,7 +40,7 @@ class HostQuirk(IntEnum):
 
 
 class UrlQuirk(IntEnum):
-    """What is odd about a URL, by the numbers that the registry keeps; each has a text."""
+    """Kind of a URL's quirk, which has a text; the values are stored in the registry."""
 
     MOVED = 1  # for good; the text is where to
     CERTIFICATE = 2  # does not verify, though the page answers; the text is why
@@ -55,9 +54,9 @@ CONSOLIDATED_DAYS = 100  # "info standing > 100 days may be given" (W47)
 
 
 def is_over(kind: HostQuirk, first_day: int, last_day: int, day: int) -> bool:
-    """Whether nobody believes a host's quirk any more, and its row may go.
+    """Return True when a host's quirk has expired and its row may be deleted.
 
-    GET alone is forgotten by its first day: using it never shows whether HEAD works again.
+    GET_NEEDED expires by its first day: using GET never shows whether HEAD works again.
     """
     if kind is HostQuirk.GET_NEEDED:
         return day - first_day >= GET_ONLY_DAYS
@@ -65,9 +64,9 @@ def is_over(kind: HostQuirk, first_day: int, last_day: int, day: int) -> bool:
 
 
 def is_consolidated(kind: HostQuirk, first_day: int, day: int) -> bool:
-    """Return whether readers are told of a host's quirk: those of W47 once they stand so long.
+    """Return True when a host's quirk is old enough to be shown to readers (W47).
 
-    What readers or a browser said of the host (W16) is told at once.
+    Quirks from reader reports or a browser (W16) are shown at once.
 
     >>> is_consolidated(HostQuirk.DNS_ERROR, 0, 100), is_consolidated(HostQuirk.DNS_ERROR, 0, 101)
     (False, True)
@@ -76,12 +75,12 @@ def is_consolidated(kind: HostQuirk, first_day: int, day: int) -> bool:
 
 
 def is_url_quirk_over(last_day: int, day: int) -> bool:
-    """Whether nobody believes a URL's quirk any more."""
+    """Return True when a URL's quirk has expired."""
     return day - last_day >= URL_QUIRK_DAYS
 
 
 def is_to_refresh(last_day: int, day: int) -> bool:
-    """Whether a quirk that was met again is worth a write."""
+    """Return True when the row of a confirmed quirk is old enough to be rewritten."""
     return day - last_day >= REFRESH_DAYS
 
 
@@ -90,7 +89,7 @@ _Key = tuple[int, int]  # a host's or a URL's row, and the quirk's kind
 
 
 def parents(host: str) -> list[str]:
-    """The host and the names it lies below, nearest first; those of one label are nobody's.
+    """Return the host and its parent domains, nearest first, without top-level names.
 
     >>> parents("a.b.example.org"), parents("192.0.2.1")
     (['a.b.example.org', 'b.example.org', 'example.org'], ['192.0.2.1'])
@@ -112,9 +111,9 @@ QUIRKS = SqlStatement(
 def believed_quirks(
     reader: Reader, names: Iterable[str], *, day: int
 ) -> dict[str, dict[HostQuirk, tuple[int, int]]]:
-    """Return what is believed of each host on that day: the first and the last day by kind (W47).
+    """Return the unexpired quirks of each host: the first and the last day by kind (W47).
 
-    What a host above has holds for all below it; a host's own days go before those of hosts above.
+    Quirks of a parent host apply to its subdomains; a host's own days take precedence.
     """
     wanted = list(dict.fromkeys(names))
     above = dict.fromkeys(name for host in wanted for name in parents(host))
@@ -136,13 +135,13 @@ def believed_quirks(
 def quirks_of(
     connection: Connection, names: Iterable[str], *, day: int
 ) -> dict[str, frozenset[HostQuirk]]:
-    """What is believed of each of these hosts: its own quirks, and those of hosts above it."""
+    """Return the unexpired kinds of quirks of each host, including those of parent hosts."""
     believed = believed_quirks(connection, names, day=day)
     return {host: frozenset(kinds) for host, kinds in believed.items()}
 
 
 def hosts_that_limit(connection: Connection, *, day: int, limit: int) -> list[str]:
-    """Return hosts that told us lately to come later, by any of their URLs (seed of W56: rate limits)."""
+    """Return hosts with a recent rate limit on any of their URLs (seed of W56)."""
     rows = connection.execute(
         select(hosts.c.name)
         .distinct()
@@ -158,7 +157,7 @@ def hosts_that_limit(connection: Connection, *, day: int, limit: int) -> list[st
 
 
 class QuirkRow(NamedTuple):
-    """A quirk's row: its days and its text."""
+    """Row of a quirk: its days and its text."""
 
     first_day: int
     last_day: int
@@ -166,7 +165,7 @@ class QuirkRow(NamedTuple):
 
 
 class QuirkChanges(NamedTuple):
-    """Which rows go, and which are written."""
+    """Rows to delete and rows to write."""
 
     gone: list[_Key]
     written: dict[_Key, QuirkRow]
@@ -179,13 +178,13 @@ def settle_quirks(
     day: int,
     over: Callable[[_Key, QuirkRow], bool],
 ) -> QuirkChanges:
-    """What becomes of quirks' rows.
+    """Compute the changes of quirk rows.
 
     Args:
-        held: the rows that are there, by host or URL and kind.
-        seen: what was seen: its text, or None when the property is gone.
+        held: the existing rows, by host or URL and kind.
+        seen: the observed text, or None when the quirk is refuted.
         day: today.
-        over: whether nobody believes a row any more.
+        over: tells whether a row has expired.
     """
     gone: list[_Key] = []
     written: dict[_Key, QuirkRow] = {}
@@ -206,7 +205,7 @@ def settle_quirks(
 def write_host_quirks(
     connection: Connection, seen: Mapping[tuple[int, HostQuirk], bool], *, day: int
 ) -> None:
-    """Keep what was seen of hosts, by host's row and kind."""
+    """Store observed host quirks, by host id and kind."""
     there = {
         (row.host_id, row.kind): QuirkRow(row.first_day, row.last_day)
         for row in _rows(connection, host_quirks, host_quirks.c.host_id, seen)
@@ -231,7 +230,7 @@ def write_host_quirks(
 def write_url_quirks(
     connection: Connection, seen: Mapping[tuple[int, UrlQuirk], str], *, day: int
 ) -> None:
-    """Keep what was seen of URLs, by URL's row and kind; an empty text takes the quirk away."""
+    """Store observed URL quirks, by URL id and kind; an empty text deletes the quirk."""
     there = {
         (row.url_id, row.kind): QuirkRow(row.first_day, row.last_day, row.value)
         for row in _rows(connection, url_quirks, url_quirks.c.url_id, seen)
@@ -277,12 +276,12 @@ _BROWSER_SAW = frozenset({CheckVerdict.OK, CheckVerdict.DEVIATED})
 def detect_host_quirks(
     asked: UrlParts, finding: CheckResult, *, is_known_failing: bool = False
 ) -> dict[HostQuirk, bool]:
-    """Quirks of the host that were seen, or seen to be gone; about all others nothing was seen.
+    """Return the host quirks that a check confirmed (True) or refuted (False); others are omitted.
 
     Args:
         asked: the URL.
-        finding: what was found.
-        is_known_failing: looks without a browser have been failing for it.
+        finding: the check result.
+        is_known_failing: checks without a browser have been failing for it.
     """
     if finding.how is CheckMethod.INFERRED or finding.how is CheckMethod.PERSON:
         return {}
@@ -304,7 +303,7 @@ def detect_host_quirks(
 
 
 def detect_url_quirks(asked: UrlParts, finding: CheckResult) -> dict[UrlQuirk, str]:
-    """Quirks of the URL that were seen, each with its text; an empty text: seen to be gone."""
+    """Return the URL quirks that a check confirmed, with their texts; an empty text refutes one."""
     if finding.how in (CheckMethod.INFERRED, CheckMethod.PERSON):
         return {}
     if finding.verdict is CheckVerdict.UNDECIDED and finding.retry_after_s is not None:

@@ -1,13 +1,13 @@
 """Retention: removal of pages, links, URLs and observations that have expired.
 
-A page leaves when its feeder has not seen it for `keep_days`; the feeder's own last day counts, not
-today's, so that a wiki whose feeder stands still, or was imported once, loses nothing. A link that its
-page no longer has leaves as long after it went. A URL leaves with all that hangs on it when no page
-has it and none had for `keep_days`; a host with its last URL and its last quirk. Quirks leave when
-nobody believes them any more (W47, W56), single looks after 200 days, reports when they expire.
+A page is deleted when synchronisation has not seen it for `keep_days`, counted from the wiki's last
+synchronisation instead of today, so that a wiki without updates loses nothing. A removed link is deleted
+as long after its removal. A URL is deleted with all dependent rows when no page has it and none had for
+`keep_days`; a host with its last URL and its last quirk. Quirks are deleted when they expire (W47, W56),
+observations after 200 days, reports when they expire.
 
-Work is done in small transactions, each of which leaves the registry whole: a purge may be stopped at
-any moment, and the next one goes on.
+The work is done in small transactions, each of which leaves the registry consistent: a purge may be
+interrupted at any time, and the next one continues.
 """
 
 from collections.abc import Callable, Iterable
@@ -59,7 +59,7 @@ _OF_URLS = (
 
 
 class PurgeSummary(NamedTuple):
-    """How much was forgotten."""
+    """Counts of deleted rows."""
 
     pages: int = 0
     links: int = 0
@@ -71,16 +71,16 @@ class PurgeSummary(NamedTuple):
 
 
 def _unused(query: Any, *had: Any) -> Any:
-    """Of URLs: touched by nobody for long, and of no page, nor was it lately.
+    """Build the condition for expired URLs: not touched for long, and on no page now or lately.
 
-    A scalar question, since PostgreSQL makes a join of EXISTS, and reads all references for it.
+    It is a scalar subquery, as PostgreSQL turns EXISTS into a join that reads all references.
     """
     of_a_page = select(refs.c.page).where(refs.c.url_id == urls.c.id, *had).limit(1)
     return query.where(urls.c.touched_day <= one("before"), of_a_page.scalar_subquery().is_(None))
 
 
 def _oldest(table: Table, *conditions: Any) -> SqlStatement:
-    """Deletes some of those rows of which all the conditions hold."""
+    """Build the statement that deletes some rows of a table that match all conditions."""
     key = tuple(table.primary_key.columns)
     some: Select[Any] = select(*key).where(*conditions).limit(one("most"))
     chosen: Delete = delete(table).where(
@@ -174,16 +174,16 @@ def purge(
     keep_days: int = KEEP_DAYS,
     progress: Callable[[str, int], None] = lambda _what, _count: None,
 ) -> PurgeSummary:
-    """Forget what is to be forgotten today; how much that was.
+    """Delete all expired rows; return the counts.
 
     Args:
         store: it is written in many small transactions.
         day: today.
-        keep_days: how long what nobody sees any more stays: `[links] keep_days`.
-        progress: told what was forgotten, and how much, after each transaction.
+        keep_days: retention of unseen rows: `[links] keep_days`.
+        progress: called with the kind and number of deleted rows, after each transaction.
 
     Raises:
-        TransientError: the database does not answer; what was forgotten stays so.
+        TransientError: the database does not answer; completed deletions persist.
     """
     before = day - keep_days
     gone_pages = _purge_pages(store, day, keep_days, progress)
@@ -207,7 +207,7 @@ def purge(
 
 
 def to_purge(store: RegistryStore, *, day: int, keep_days: int = KEEP_DAYS) -> PurgeSummary:
-    """How much `purge` would forget today, but for what hangs on it; nothing is changed."""
+    """Count the rows that `purge` would delete today, except dependent ones; nothing is changed."""
     before = {"before": day - keep_days}
     with store.snapshot() as reader:
         gone_pages = 0
@@ -225,7 +225,7 @@ def to_purge(store: RegistryStore, *, day: int, keep_days: int = KEEP_DAYS) -> P
 
 
 def _second(day: int) -> int:
-    """The moment before which single looks are forgotten."""
+    """Return the time before which observations are deleted."""
     return (date_of(max(day - OBSERVATION_DAYS, 0)) - _UNIX).days * 86_400
 
 
@@ -308,7 +308,7 @@ def _purge_host_quirks(
 
 
 def _forget_hosts(connection: Connection, ids: Iterable[int]) -> int:
-    """Forget those of the hosts that have neither URLs nor quirks; how many."""
+    """Delete those of the hosts that have neither URLs nor quirks; return the number."""
     gone = 0
     for batch in batches(sorted(set(ids))):
         LOCK_HOSTS.rows(connection, {"ids": batch})

@@ -4,45 +4,45 @@ link_farms        projects whose wikis belong together (W61)
 link_wikis        ``dbname`` of a farm, and its settings
 link_pages        watched pages (W62): `page_id` is the wiki's own, so that it survives a move
 link_hosts        a host once for all its URLs, in two spellings (`links.url_parts`)
-link_urls         watched URLs (W63), with where each stands and its history
-link_refs         which pages have a URL (W64): rewritten for each page; what a page no longer has
-                  keeps its row, with the day it went, for a while
-link_additions    who added a link, for 90 days (X11)
-link_page_revisions which revision of a page was read last
-link_observations single looks that changed something or failed: the evidence
-link_host_quirks  what is odd about a host, from its first day to its last (W47)
-link_url_quirks   what is odd about a URL, valid for six months (W56)
+link_urls         watched URLs (W63), with state and history
+link_refs         pages that have a URL (W64): rewritten for each page; a removed reference keeps its
+                  row, with the day of its removal, for a while
+link_additions    accounts that added links, for 90 days (X11)
+link_page_revisions revision of a page that was read last
+link_observations single checks that changed something or failed: the evidence
+link_host_quirks  quirks of a host, with first and last day (W47)
+link_url_quirks   quirks of a URL, valid for six months (W56)
 link_copies       copies in archives: one chosen version in each (W30-W32)
 link_copy_versions  further versions of them, for citations of other days (B06)
-link_copy_searches  when archives were last asked about a URL, and what came of it
+link_copy_searches  last search of archives for a URL, and its outcome
 link_reports      "I can reach it", by readers (W13-W16)
 link_replacements one other URL for a dead one (W17)
-link_acts         how often people said something, by day and kind (W15)
-link_actors       when each reader, a keyed digest, last said something; kept for a day (W15)
-link_marks        what people decided: always alive, always dead, never checked (B10, B11, A16)
+link_acts         number of reader actions, by day and kind (W15)
+link_actors       last action of each reader, a keyed digest; kept for a day (W15)
+link_marks        manual decisions: always alive, always dead, never checked (B10, B11, A16)
 link_spam_lists   spam lists as the farm or the wiki wrote them
-link_spam_hits    URLs on pages that a spam list names (W52)
-link_excluded     what a wiki's exclusion list kept out of the table (X01-X10)
-link_invalid      URLs on pages that nobody can ask for, as they stand there (W48, W50)
-link_imports      how far an import of a file has come
-link_passes       passes over all URLs, to tell whether four weeks are enough (W38)
-link_leases       which checker has which part of the hosts
-link_feeds        how far a wiki's feeder has come, by kind of feed
-link_webhook_signatures  which signed requests to the webhook were taken, so that none is taken twice
-link_wanted       links that are to be archived: new ones wait here until their grace is over, and leave
-                  when the frontier has them, so that a crash between the two loses none
-link_citations    what a page's wikitext says of a link (B05)
-link_edits        edits that the bot made or would make, and what became of them (B14)
-link_edit_changes what each of them did to which link
-link_edit_turns   which run of the bot has a wiki, so that two never edit it at once
-link_quality      what the last check of a copy found, what a person said of it, and whether the page
-                  was captured again (U09): a row a capture and level
+link_spam_hits    URLs on pages that match a spam list (W52)
+link_excluded     counts of links that a wiki's exclusion list names (X01-X10)
+link_invalid      URLs on pages that cannot be requested, as written there (W48, W50)
+link_imports      position of a file's import
+link_passes       passes over all URLs, to verify that four weeks are enough (W38)
+link_leases       checkers' leases of host buckets
+link_feeds        cursors of a wiki's feeds, by kind
+link_webhook_signatures  used signatures of webhook requests, to prevent replays
+link_wanted       links that are to be archived: new ones wait here until their grace period ends, and
+                  are deleted when the frontier has them, so that a crash between the two loses none
+link_citations    citation data of a link in a page's wikitext (B05)
+link_edits        edits that the bot made or intends to make, and their states (B14)
+link_edit_changes changes of each edit to links
+link_edit_turns   edit locks of wikis, so that two bot runs never edit one wiki at once
+link_quality      last quality check of a copy, a person's verdict, and recaptures (U09): a row for each
+                  capture and level
 
-Days are numbers (`links.check_history`); moments are whole seconds since 1970 UTC, those of captures and their checks
-milliseconds (``_ms``). A URL is found by its key
-(`links.url_parts.key_of`); texts of any length stand in no index.
+Days are numbers (`links.check_history`); times are whole seconds since 1970 UTC, those of captures and
+their checks milliseconds (``_ms``). A URL is found by its key (`links.url_parts.key_of`); texts of
+unlimited length are in no index.
 
-Every table is small or grows with one of hosts, pages and URLs. Past 1e8 URLs on one PostgreSQL,
+Every table is small or grows in proportion to hosts, pages and URLs. Past 1e8 URLs on one PostgreSQL,
 ``link_urls``, ``link_observations``, ``link_copies`` and ``link_url_quirks`` are to be partitioned by
 the host's bucket (docs/registry.md).
 
@@ -74,7 +74,7 @@ metadata = MetaData()
 
 
 def _only(condition: str) -> dict[str, Any]:
-    """An index of those rows alone, on both databases."""
+    """Return the arguments of a partial index, for both databases."""
     return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
 
 
@@ -592,9 +592,9 @@ def _fault(fault: PlaybackFault) -> str:
 
 
 def has_fault(fault: PlaybackFault) -> str:
-    """The condition that a check found it; questions must use this very expression.
+    """Return the condition that a check found a fault; queries must use this exact expression.
 
-    It says the same twice: once for the index's first column, once for the rows that the index has.
+    The condition is redundant: one part matches the index's first column, the other its partial condition.
     """
     return f"{_fault(fault)} = {FAULT_BITS[fault]} AND {_fault(fault)} <> 0"
 

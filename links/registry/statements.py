@@ -1,12 +1,12 @@
 """SQL statements compiled once per database, and portable upserts.
 
-    PAGE = Statement(select(pages.c.title).where(pages.c.id.in_(many("ids"))))
+    PAGE = SqlStatement(select(pages.c.title).where(pages.c.id.in_(many("ids"))))
     PAGE.rows(connection, {"ids": [3, 4]})
 
-A statement is SQLAlchemy's and runs on SQLite and PostgreSQL. It is compiled for each database, and
-for lists that are half as long, twice as long and so on: a list is filled up with its last value.
-`rows` asks the driver itself; the values that come back are the driver's (a boolean of SQLite is 0
-or 1). Whoever keeps its statements in a module's names has their plans checked by the tests.
+A statement is SQLAlchemy's and runs on SQLite and PostgreSQL. It is compiled for each database and for
+list lengths in powers of two: a list is padded with its last value. `rows` calls the driver itself, so
+values are the driver's (a boolean of SQLite is 0 or 1). Tests check the query plans of all statements
+that are module constants.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,17 +30,17 @@ T = TypeVar("T")
 
 
 def one(name: str, type_: Any = None) -> BindParameter[Any]:
-    """A value that is given when the statement is run."""
+    """Create a parameter for a single value."""
     return bindparam(name, type_=type_)
 
 
 def many(name: str) -> BindParameter[Any]:
-    """A list of values, for ``in_``: at least one, at most `MOST`."""
+    """Create a parameter for a list of values, for ``in_``: at least one, at most `MOST`."""
     return bindparam(name, expanding=True)
 
 
 def batches(values: Iterable[T], size: int = MOST) -> Iterator[list[T]]:
-    """The values in lists that are not longer than that."""
+    """Split the values into lists of at most `size`."""
     rest = iter(values)
     while batch := list(islice(rest, size)):
         yield batch
@@ -48,7 +48,7 @@ def batches(values: Iterable[T], size: int = MOST) -> Iterator[list[T]]:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseSnapshot:
-    """One moment of the database, for statements that only ask (`links.registry.database.RegistryStore.snapshot`)."""
+    """Snapshot of the database, for read-only statements (`links.registry.database.RegistryStore.snapshot`)."""
 
     driver: Any  # the driver's connection
     dialect: Dialect
@@ -59,12 +59,12 @@ Reader = Connection | DatabaseSnapshot
 
 @dataclass(frozen=True, slots=True)
 class StatementPlan:
-    """A statement's text for one database, and what the driver is given with it.
+    """SQL text of a statement for one database, and its parameters.
 
     Attributes:
-        parts: in the order of the text: a value's name, and how many of its list (None: it is no
-            list); or no name, and what is always given.
-        keys: the text's names for what is given; None when it goes by place.
+        parts: in the order of the text: a value's name, and its index in the list (None: it is no
+            list); or no name, and a constant value.
+        keys: the parameter names of the text; None for positional parameters.
     """
 
     text: str
@@ -72,7 +72,7 @@ class StatementPlan:
     keys: tuple[str, ...] | None
 
     def given(self, values: Mapping[str, Any]) -> dict[str, Any] | list[Any]:
-        """What the driver is given."""
+        """Build the driver's parameters."""
         given: list[Any] = []
         for name, count, constant in self.parts:
             if count is not None:
@@ -86,7 +86,7 @@ class StatementPlan:
 
 
 class SqlStatement:
-    """A statement of the registry, compiled when it is first needed.
+    """Statement of the registry, compiled on first use.
 
     Attributes:
         body: SQLAlchemy's.
@@ -94,13 +94,13 @@ class SqlStatement:
     """
 
     def __init__(self, body: Executable, *lists: str) -> None:
-        """Take the statement, and which of its values are lists."""
+        """Store the statement, and find its list parameters."""
         self.body = body
         self.lists = lists
         self._plans: dict[tuple[str, tuple[int, ...]], StatementPlan] = {}
 
     def rows(self, reader: Reader, values: Mapping[str, Any]) -> list[Any]:
-        """All rows of the answer, as tuples."""
+        """Fetch all rows as tuples."""
         dialect = reader.dialect
         sizes = tuple([_padded(len(values[name])) for name in self.lists])
         plan = self._plans.get((dialect.name, sizes))
@@ -117,13 +117,13 @@ class SqlStatement:
     def run(
         self, connection: Connection, values: Mapping[str, Any] | Sequence[Mapping[str, Any]]
     ) -> int:
-        """Run it, once or for each of the mappings; how many rows it changed."""
+        """Run it, once or for each of the mappings; return the number of changed rows."""
         if not values and not isinstance(values, Mapping):
             return 0
         return connection.execute(self.body, values).rowcount
 
     def compiled(self, dialect: Dialect, sizes: Sequence[int]) -> StatementPlan:
-        """It as that database takes it, with lists of these sizes."""
+        """Return its plan for a database, with lists of these sizes."""
         size = dict(zip(self.lists, sizes, strict=True))
         body: Any = self.body
         made = body.compile(dialect=dialect)
@@ -144,7 +144,7 @@ class SqlStatement:
         )
 
     def _source(self, key: str) -> tuple[str, int | None]:
-        """The list that a value is of, and its place in it; None when it is of none."""
+        """Return the list that a value belongs to, and its index; None when it belongs to none."""
         for name in self.lists:
             start, _, number = key.rpartition("_")
             if start == name and number.isdigit():
@@ -153,7 +153,7 @@ class SqlStatement:
 
 
 def _padded(size: int) -> int:
-    """The next size that lists are filled up to."""
+    """Return the next size that lists are padded to."""
     if size < 2:
         return size
     assert size <= MOST, size
@@ -163,12 +163,12 @@ def _padded(size: int) -> int:
 def upsert(
     connection: Connection, table: Table, keys: Sequence[str], rows: Sequence[dict[str, Any]]
 ) -> None:
-    """Put the rows; where one with the same keys is there, it gets the values of all other columns.
+    """Insert the rows; a row with the same keys gets the values of all other columns.
 
     Args:
         connection: one that writes.
-        table: of which.
-        keys: columns that a row is found by: of its primary key, or of a unique constraint.
+        table: the table.
+        keys: columns that identify a row: its primary key, or a unique constraint.
         rows: each with the same columns; no two with the same keys.
     """
     if not rows:
@@ -188,14 +188,14 @@ def merge(
     rows: Sequence[dict[str, Any]],
     change: Callable[[Any], tuple[dict[str, Any], ColumnElement[bool]]],
 ) -> None:
-    """Put the rows; where one with the same keys is there, it is changed as `change` says.
+    """Insert the rows; a row with the same keys is updated by `change`.
 
     Args:
         connection: one that writes.
-        table: of which.
-        keys: columns that a row is found by.
+        table: the table.
+        keys: columns that identify a row.
         rows: each with the same columns; no two with the same keys.
-        change: of the columns of the new row: what columns become, and under which condition.
+        change: maps the columns of the new row to the updated values and their condition.
     """
     if not rows:
         return
@@ -206,13 +206,13 @@ def merge(
 
 
 def insert_missing(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
-    """Put those rows that break no primary key and no unique constraint; the others stay as they are."""
+    """Insert the rows that violate no primary key or unique constraint; others stay as they are."""
     if rows:
         connection.execute(insert_into(connection, table).on_conflict_do_nothing(), rows)
 
 
 def insert_into(connection: Connection, table: Table) -> sqlite.Insert:
-    """An INSERT that knows what to do when a row is there, as the connection's database writes it."""
+    """Return an INSERT with conflict handling for the connection's database."""
     if connection.dialect.name == "postgresql":
         # The two classes have what is used of them alike, but no base that has it.
         return postgresql.insert(table)  # type: ignore[return-value]
@@ -220,6 +220,6 @@ def insert_into(connection: Connection, table: Table) -> sqlite.Insert:
 
 
 def insert_new(connection: Connection, table: Table, row: dict[str, Any]) -> bool:
-    """Put the row unless one with the same primary key is there; return whether it was put."""
+    """Insert the row unless its primary key exists; return True when it was inserted."""
     put = insert_into(connection, table).values(row).on_conflict_do_nothing()
     return connection.execute(put.returning(*table.primary_key)).first() is not None

@@ -1,12 +1,11 @@
 """State of wiki synchronisation: feed cursors, leases, used webhook signatures.
 
-A feed's cursor is written in the transaction that writes what it told: whoever stops in between begins
-again at the cursor, so nothing is lost, and nothing is done twice that cannot be. Cursors are the
-feeds' own texts; this book does not read them.
+A feed's cursor is written in the transaction that writes its data: after an interruption the feed resumes
+at the cursor, without loss. Cursors are opaque texts of the feeds.
 
-A wiki is fed by one process at a time: its lease is a row of kind `LEASE`, which says who has it and
-until when. Whoever writes looks at it in the same transaction, so that one that slept through its end
-writes nothing any more. Machines' clocks may differ by less than a lease's length.
+A wiki is synchronised by one process at a time: its lease is a row of kind `LEASE` with the holder and the
+expiry. Writers check it in the same transaction, so that a process that outlived its lease cannot write.
+Machines' clocks may differ by less than a lease's length.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,10 +25,10 @@ LEASE = "lease"
 
 
 class FeedHeldError(CollectionInUseError):
-    """Another process feeds the wiki, or none was heard of for too short a time.
+    """Refusal of a lease because another process synchronises the wiki, or its lease has not expired.
 
     Attributes:
-        until: when its lease ends, unless it is renewed.
+        until: expiry of its lease, unless it is renewed.
     """
 
     def __init__(self, said: str, *, until: datetime) -> None:
@@ -38,13 +37,13 @@ class FeedHeldError(CollectionInUseError):
 
 
 class FeedCursor(NamedTuple):
-    """How far a feed has come.
+    """Position of a feed.
 
     Attributes:
         kind: ``changes``, ``sweep``, …
-        cursor: as the feed has it; empty: it has not begun.
-        moment: when it last came that far.
-        trouble: why it does not go on; empty: it does.
+        cursor: opaque text of the feed; empty: it has not begun.
+        moment: time of the last progress.
+        trouble: reason that it is stopped; empty: it runs.
     """
 
     wiki_id: int
@@ -70,7 +69,7 @@ SET_TROUBLE = SqlStatement(
 
 
 def feeds_of(reader: Reader, wiki_id: int) -> dict[str, FeedCursor]:
-    """The wiki's feeds, by their kinds."""
+    """Return the wiki's feeds, by their kinds."""
     return {
         row[1]: FeedCursor(row[0], row[1], row[2], datetime.fromtimestamp(row[3], UTC), row[4])
         for row in FEEDS.rows(reader, {"wiki": wiki_id})
@@ -80,7 +79,7 @@ def feeds_of(reader: Reader, wiki_id: int) -> dict[str, FeedCursor]:
 def put_cursor(
     connection: Connection, wiki_id: int, kind: str, cursor: str, *, now: datetime
 ) -> None:
-    """Note that the feed came that far now; it has no trouble any more."""
+    """Store the feed's position, and clear its trouble."""
     row = {
         "wiki_id": wiki_id,
         "kind": kind,
@@ -92,14 +91,14 @@ def put_cursor(
 
 
 def forget_feed(connection: Connection, wiki_id: int, kind: str) -> None:
-    """Forget how far a feed has come."""
+    """Delete the position of a feed."""
     FORGET_FEED.run(connection, {"of": wiki_id, "which": kind})
 
 
 def put_trouble(
     connection: Connection, wiki_id: int, kinds: Iterable[str], why: str, *, now: datetime
 ) -> None:
-    """Note why feeds do not go on; their cursors and moments stay. Empty: they do."""
+    """Set or clear the reason that feeds are stopped; cursors and times are kept."""
     for kind in kinds:
         told = {"of": wiki_id, "which": kind, "why": _plain(why)}
         if not SET_TROUBLE.run(connection, told) and why:
@@ -116,15 +115,15 @@ def take_feed_lease(
     length: timedelta,
     is_gone: Callable[[str], bool] = lambda _holder: False,
 ) -> None:
-    """Let that process alone feed the wiki, from now for so long; whoever has the lease renews it.
+    """Claim or renew the lease of a wiki.
 
     Args:
         connection: of a transaction that writes.
-        wiki_id: which wiki.
+        wiki_id: the wiki.
         holder: the process.
-        now: the moment.
-        length: for how long.
-        is_gone: tells of a holder whether it has certainly ended, so that nobody waits for it.
+        now: the current time.
+        length: lifetime of the lease.
+        is_gone: returns True for a holder that has certainly ended, whose lease is void.
 
     Raises:
         FeedHeldError: another has it.
@@ -142,7 +141,7 @@ def take_feed_lease(
 
 
 def hold_feed_lease(connection: Connection, wiki_id: int, holder: str) -> None:
-    """Hold the wiki until the connection's changes are kept.
+    """Lock the lease until the connection's changes are committed.
 
     Raises:
         FeedHeldError: another has the lease by now: nothing may be written.
@@ -157,7 +156,7 @@ def hold_feed_lease(connection: Connection, wiki_id: int, holder: str) -> None:
 
 
 def release_feed_lease(connection: Connection, wiki_id: int, holder: str, *, now: datetime) -> None:
-    """Let the next process have the wiki at once; nothing when somebody has it already."""
+    """Release the lease, unless another process holds it."""
     LOCK_WIKI.rows(connection, {"wiki": wiki_id})
     there = feeds_of(connection, wiki_id).get(LEASE)
     if there is not None and there.cursor == holder:
@@ -165,7 +164,7 @@ def release_feed_lease(connection: Connection, wiki_id: int, holder: str, *, now
 
 
 def _plain(text: str) -> str:
-    """The text on one line, without what no text of a database may hold."""
+    """Return the text on one line, without characters that databases reject."""
     return " ".join(storable(text).split())[:TROUBLE_LIMIT_CHARS]
 
 
@@ -177,16 +176,16 @@ FORGET_SIGNATURES = SqlStatement(
 def use_signature(
     connection: Connection, signature: bytes, moment: datetime, *, kept: timedelta
 ) -> bool:
-    """Note a signature as used, and forget those that are older than `kept`.
+    """Record a signature as used, and delete those older than `kept`.
 
     Args:
         connection: one that writes.
         signature: 32 bytes.
-        moment: when it was made.
-        kept: for how long a signature could be accepted at all.
+        moment: time of the signature.
+        kept: period in which a signature is acceptable.
 
     Returns:
-        True when nobody had used it before.
+        True when it was not used before.
     """
     made = int(moment.timestamp())
     FORGET_SIGNATURES.run(connection, {"before": made - int(kept.total_seconds())})

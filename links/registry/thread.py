@@ -1,7 +1,7 @@
 """Registry access from an event loop: one thread, FIFO, retried while the database is down.
 
-A database that goes away is waited for: what was to be read is read when it is back, what was to be
-written is written then. Reads and writes are done in the order in which they were asked for.
+Reads and writes run in the order in which they were submitted. During an outage they wait, and run when
+the database is back.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ LONGEST_DELAY_S = 10.0
 
 
 class RegistryThread:
-    """Reads and writes for one checker. `close` it; the store stays its owner's."""
+    """Thread for the reads and writes of one checker. Must be closed; it does not own the store."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class RegistryThread:
         patience_s: float = math.inf,
         first_delay_s: float = FIRST_DELAY_S,
     ) -> None:
-        """Wait for a database that is away for so many seconds at most."""
+        """Set the store, the maximum wait for an unavailable database and the first retry delay."""
         self.store = store
         self._monotonic = monotonic
         self._first_delay_s = first_delay_s
@@ -43,10 +43,10 @@ class RegistryThread:
         self.away_since: float | None = None  # by the monotonic clock; None: it answers
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """What the work makes of a reading connection; done again until the database answers.
+        """Run `work` on a reading connection; retry until the database answers.
 
         Raises:
-            TransientError: it did not answer for longer than the patience.
+            TransientError: the outage exceeded the patience.
         """
 
         def ask() -> T:
@@ -56,7 +56,7 @@ class RegistryThread:
         return await self._patiently(ask)
 
     async def read_aside(self, work: Callable[[Connection], T]) -> T:
-        """As `read`, but in a thread of its own: what takes minutes must not hold up a lease's renewal."""
+        """Run `read` in a separate thread, so that long reads do not delay a lease's renewal."""
 
         def ask() -> T:
             with self.store.reading() as rows:
@@ -65,26 +65,25 @@ class RegistryThread:
         return await self._patiently(ask, aside=True)
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        """What the work makes of a writing connection; done again until its changes are kept.
+        """Run `work` on a writing connection; retry until its changes are committed.
 
-        It may be done again although they were kept, when the answer was lost: the work must be one
-        that finds out.
+        It may be repeated after a commit whose confirmation was lost, so `work` must be idempotent.
 
         Raises:
-            TransientError: the database did not answer for longer than the patience.
+            TransientError: the outage exceeded the patience.
         """
         return await self._patiently(lambda: self._write(work))
 
     async def do(self, work: Callable[[], T]) -> T:
-        """What the work, which asks the database by itself, makes of it; as patiently.
+        """Run `work`, which opens its own connections, with the same retries.
 
         Raises:
-            TransientError: the database did not answer for longer than the patience.
+            TransientError: the outage exceeded the patience.
         """
         return await self._patiently(work)
 
     async def try_write(self, work: Callable[[Connection], T]) -> T:
-        """As `write`, but once.
+        """Run `write` without retries.
 
         Raises:
             TransientError: the database does not answer.
@@ -92,7 +91,7 @@ class RegistryThread:
         return await self._in_thread(lambda: self._write(work))
 
     def close(self) -> None:
-        """End the thread, once what it does is done."""
+        """Stop the thread after its current work."""
         self._thread.shutdown(wait=True, cancel_futures=True)
 
     def _write(self, work: Callable[[Connection], T]) -> T:

@@ -1,7 +1,7 @@
 """URLs of the registry: keys, states, lookup by pattern, latest observations.
 
-A URL is found by the digest of its identity key, whatever its length, and comes back byte for byte
-(A17). Its host is kept once, beside all URLs of it.
+A URL is found by the digest of its identity key, whatever its length, and is returned byte for byte
+(A17). Its host is stored once for all URLs of it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -43,16 +43,16 @@ FIRST_LOOKS_DAYS = (
 
 
 class UrlRow(NamedTuple):
-    """What the registry keeps of a URL.
+    """Row of a URL.
 
     Attributes:
         url: its identity key.
-        code: the status byte of the last look (`links.check_result`).
-        history: `links.check_history`; None before the first look.
-        added_day: when it became known; all days are `links.check_history` numbers.
-        touched_day: when a page that has it was last read.
-        checked_day: when it was last looked at; None when never.
-        due_day: when it is looked at next; None: never.
+        code: the status byte of the last check (`links.check_result`).
+        history: `links.check_history`; None before the first check.
+        added_day: day of discovery; all days are `links.check_history` numbers.
+        touched_day: day on which a page that has it was last read.
+        checked_day: day of the last check; None when never.
+        due_day: day of the next check; None: never.
         mime: an unusual type's short name (W66), with `kib`, its length.
     """
 
@@ -76,7 +76,7 @@ class UrlRow(NamedTuple):
 
     @property
     def standing(self) -> LinkHealth:
-        """Where it stands, as the rules see it."""
+        """Return its state and failures as used by `links.states`."""
         return LinkHealth(
             self.state,
             self.fails,
@@ -97,7 +97,7 @@ _BEGINNINGS = tuple(f"{scheme}://" for scheme in SCHEMES)
 
 
 def row_of(found: Sequence[Any]) -> UrlRow:
-    """The row whose first columns are `COLUMNS`."""
+    """Build the row from a result that begins with `COLUMNS`."""
     id_, scheme, host, port, path, host_id, state, *rest = found[: len(COLUMNS)]
     url = (
         f"{_BEGINNINGS[scheme]}{host}:{port}{path}"
@@ -108,7 +108,7 @@ def row_of(found: Sequence[Any]) -> UrlRow:
 
 
 def select_url_rows() -> Select[Any]:
-    """A query for `COLUMNS`."""
+    """Build a query for `COLUMNS`."""
     return select(*COLUMNS).select_from(urls.join(hosts, hosts.c.id == urls.c.host_id))
 
 
@@ -149,7 +149,7 @@ TOUCH = SqlStatement(
 
 
 def ensure_urls(connection: Connection, identities: Iterable[str], *, day: int) -> dict[str, int]:
-    """The ids of the URLs; those that are new are written, and all are touched.
+    """Insert missing URLs, touch all of them, and return their ids.
 
     Args:
         connection: of a transaction that writes.
@@ -157,7 +157,7 @@ def ensure_urls(connection: Connection, identities: Iterable[str], *, day: int) 
         day: today.
 
     Raises:
-        InvariantError: two URLs have one key. In 128 bits that is no accident.
+        InvariantError: two URLs have one key; 128 bits exclude an accident.
     """
     wanted: dict[bytes, str] = {}
     for identity in identities:
@@ -176,7 +176,7 @@ def ensure_urls(connection: Connection, identities: Iterable[str], *, day: int) 
 
 
 def find_urls(reader: Reader, identities: Iterable[str]) -> dict[str, UrlRow]:
-    """Those of the URLs that the registry knows, by their identity keys."""
+    """Return those of the URLs that the registry knows, by their identity keys."""
     rows: dict[str, UrlRow] = {}
     for batch in batches(dict.fromkeys(identities)):
         keys = [key_of(identity) for identity in batch]
@@ -186,7 +186,7 @@ def find_urls(reader: Reader, identities: Iterable[str]) -> dict[str, UrlRow]:
 
 
 def urls_by_id(reader: Reader, ids: Iterable[int]) -> dict[int, UrlRow]:
-    """Those of the URLs that are there."""
+    """Return the existing URLs with these ids."""
     rows: dict[int, UrlRow] = {}
     for batch in batches(dict.fromkeys(ids)):
         rows |= {found[0]: row_of(found) for found in FIND_IDS.rows(reader, {"ids": batch})}
@@ -194,19 +194,19 @@ def urls_by_id(reader: Reader, ids: Iterable[int]) -> dict[int, UrlRow]:
 
 
 def touch_urls(connection: Connection, ids: Iterable[int], *, day: int) -> int:
-    """Note that a page that was read today has the URLs (W37); of how many this was news."""
+    """Record that a page that was read today has the URLs (W37); return the number of updates."""
     return sum(TOUCH.run(connection, {"ids": batch, "day": day}) for batch in batches(sorted(ids)))
 
 
 def first_due_day(key: bytes, day: int) -> int:
-    """The day of the first look at a URL that becomes known today."""
+    """Return the day of the first check of a URL that is discovered today."""
     return day + int.from_bytes(key[8:], "big") % FIRST_LOOKS_DAYS
 
 
 def _known(
     reader: Reader, wanted: Mapping[bytes, str], day: int
 ) -> tuple[dict[str, int], list[int]]:
-    """The ids of those that are there, and which of these were last touched before today."""
+    """Return the ids of known URLs, and those that were last touched before today."""
     ids: dict[str, int] = {}
     old: list[int] = []
     for batch in batches(wanted):
@@ -277,18 +277,18 @@ _HOSTS_AT_ONCE = 1_000
 
 
 class NotObservedError(InputError):
-    """The registry watches nothing of what was named."""
+    """Lookup of a URL that the registry does not watch."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedUrl:
-    """A URL that the registry watches.
+    """URL that the registry watches.
 
     Attributes:
         id: its row.
         host_id: its host's.
         url: its identity key.
-        state: what is known of it.
+        state: its state.
     """
 
     id: int
@@ -308,18 +308,18 @@ _OBSERVED_COLUMNS = (
 
 
 def url_select() -> Select[tuple[Any, ...]]:
-    """The columns that `observed_of` reads, URLs with their hosts."""
+    """Build the query for `observed_of`, URLs joined with their hosts."""
     return select(*_OBSERVED_COLUMNS, hosts.c.name).join(hosts, hosts.c.id == urls.c.host_id)
 
 
 def observed_of(row: Row[tuple[Any, ...]]) -> ObservedUrl:
-    """The URL of such a row."""
+    """Build the URL from a row of `url_select`."""
     url = UrlParts(SCHEMES[row.scheme], row.name, row.port, row.path).url
     return ObservedUrl(row.id, row.host_id, url, LinkState(row.state))
 
 
 def find_observed(connection: Connection, url: str) -> ObservedUrl | None:
-    """The URL, however it is spelled; None when it is not watched.
+    """Find a URL in any spelling; None when it is not watched.
 
     Raises:
         BadUrlError: it is no URL.
@@ -330,7 +330,7 @@ def find_observed(connection: Connection, url: str) -> ObservedUrl | None:
 
 
 def require_observed(connection: Connection, url: str) -> ObservedUrl:
-    """The URL.
+    """Find a URL in any spelling.
 
     Raises:
         BadUrlError: it is no URL.
@@ -346,13 +346,13 @@ def require_observed(connection: Connection, url: str) -> ObservedUrl:
 
 
 def hosts_of(connection: Connection, pattern: UrlPattern, *, wide: bool = True) -> Iterator[int]:
-    """The ids of the hosts that the pattern can match on.
+    """Yield the ids of the hosts that the pattern can match.
 
     Args:
         connection: to the registry.
-        pattern: what names them.
-        wide: also where all hosts have to be looked through for that: expressions, and domains that
-            many own, such as ``co.uk``. Without it those have none.
+        pattern: the pattern.
+        wide: include patterns that require a scan of all hosts: expressions, and public suffixes such as
+            ``co.uk``. Without it those yield none.
     """
     if pattern.form is PatternForm.REGEX:
         if wide:
@@ -380,7 +380,7 @@ def hosts_of(connection: Connection, pattern: UrlPattern, *, wide: bool = True) 
 def find_matching_urls(
     connection: Connection, pattern: UrlPattern, *, limit: int
 ) -> list[ObservedUrl]:
-    """Up to so many watched URLs that the pattern matches, where no walk through all hosts is needed."""
+    """Return up to `limit` watched URLs that match the pattern, without a scan of all hosts."""
     matches = matcher(pattern)
     found: list[ObservedUrl] = []
     for host_id in list(hosts_of(connection, pattern, wide=False)):
@@ -395,14 +395,14 @@ def find_matching_urls(
 
 
 def matcher(pattern: UrlPattern) -> Callable[[str], bool]:
-    """Tells of a URL whether it is what the pattern names."""
+    """Return a predicate for URLs that match the pattern."""
     table: PatternTable[UrlPattern] = PatternTable()
     table.add(pattern, pattern)
     return lambda url: bool(table.find(pattern_target(url)))
 
 
 def host_in(text: str) -> str:
-    """The host of an authority with a path, as patterns keep them.
+    """Return the host of an authority with a path, as in patterns.
 
     >>> host_in("example.org:8080/x"), host_in("[::1]:80/")
     ('example.org', '[::1]')
@@ -414,12 +414,12 @@ def host_in(text: str) -> str:
 
 
 def shorten_for_message(text: str) -> str:
-    """What was typed, short enough for a message."""
+    """Limit user input to a length suitable for a message."""
     return text if len(text) <= 200 else text[:200] + "…"
 
 
 def _within_host(pattern: UrlPattern) -> Sequence[ColumnElement[bool]]:
-    """What the pattern says beside the host, as far as the database can tell: all but letter case."""
+    """Build the pattern's conditions beside the host that the database can check: all but letter case."""
     if pattern.form not in (PatternForm.PREFIX, PatternForm.EXACT):
         return ()
     authority, slash, rest = pattern.text.partition("/")
@@ -453,17 +453,17 @@ def _walk(connection: Connection, condition: ColumnElement[bool] | None) -> Iter
 
 
 class UrlObservation(NamedTuple):
-    """A look.
+    """Stored check.
 
     Attributes:
         moment: seconds since 1970 UTC.
-        how: how it was looked at.
+        how: the method.
         code: the status byte.
-        verdict: what that said, a `links.check_result.CheckVerdict`'s text.
-        http: the HTTP status; None when no answer came.
-        final_url: where redirects led; empty when there were none.
-        note: the evidence in a few words; empty when nothing was to be said.
-        similarity: how much of the copy's text was there, in percent; None when nobody compared.
+        verdict: text of a `links.check_result.CheckVerdict`.
+        http: the HTTP status; None without an answer.
+        final_url: the target of redirects; empty when there were none.
+        note: the evidence in a few words; may be empty.
+        similarity: share of the copy's text that was there, in percent; None when not compared.
     """
 
     moment: int
@@ -490,6 +490,6 @@ OF_URL = SqlStatement(
 
 
 def latest_observations(reader: Reader, url_id: int, *, limit: int = 8) -> list[UrlObservation]:
-    """The URL's latest looks that are kept, the newest first."""
+    """Return the URL's latest stored checks, the newest first."""
     rows = OF_URL.rows(reader, {"url": url_id, "most": limit})
     return [UrlObservation(row[0], CheckMethod(row[1]), *row[2:]) for row in rows]

@@ -1,13 +1,13 @@
 """Farms and wikis of the registry, and the interwiki map of each wiki.
 
-The map is what a wiki's API tells (`meta=siteinfo&siprop=interwikimap`). A link's URL is made as
-MediaWiki makes it: spaces become underscores, ``$1`` gives way to the escaped title, and where the map
-leaves the scheme open it is https. Links to wikis of the same farm are its own business: they have
-no URL here, but can be told apart, so that missing targets can be told (`wiki.sync.wiki_source`).
+The map comes from the wiki's API (`meta=siteinfo&siprop=interwikimap`). A link's URL is built as MediaWiki
+does: spaces become underscores, ``$1`` is replaced by the escaped title, and a protocol-relative URL becomes
+https. Links to wikis of the same farm are not watched, but are recognised, so that missing targets can be
+reported (`wiki.sync.wiki_source`).
 
-A farm is a project whose wikis belong together (W61). Two are known from the beginning, `wmflabs` and
-`WMF`; the latter is meant when a name has none. A wiki's settings (W35) are JSON that the registry
-keeps for whoever chooses the pages: choosing is not its business (W26).
+A farm is a project whose wikis belong together (W61). Two are predefined, `wmflabs` and `WMF`; the latter is
+the default. A wiki's settings (W35) are JSON that the registry stores for synchronisation, which selects
+the pages (W26).
 """
 
 import json
@@ -32,13 +32,13 @@ _KEPT = ";@$!*(),/~:"
 
 @dataclass(frozen=True, slots=True)
 class InterwikiPrefix:
-    """A prefix of the map.
+    """Prefix of the map.
 
     Attributes:
         prefix: lower case.
-        url: with ``$1`` for the title; its scheme is said.
-        is_local: it leads to a wiki of the same farm.
-        wiki: that wiki's database, when the map tells it.
+        url: with ``$1`` for the title; with a scheme.
+        is_local: it belongs to a wiki of the same farm.
+        wiki: that wiki's database, when the map has it.
     """
 
     prefix: str
@@ -49,14 +49,14 @@ class InterwikiPrefix:
 
 @dataclass(frozen=True, slots=True)
 class InterwikiLink:
-    """An interwiki link of a page, resolved.
+    """Resolved interwiki link of a page.
 
     Attributes:
         prefix: as the page has it, lower case.
-        title: what stands behind the prefix.
-        url: where it leads; empty when the map has no such prefix.
-        is_local: it leads to a wiki of the same farm, so its URL is not kept.
-        wiki: that wiki's database, when the map tells it.
+        title: the text after the prefix.
+        url: its target; empty when the map has no such prefix.
+        is_local: it belongs to a wiki of the same farm, so its URL is not stored.
+        wiki: that wiki's database, when the map has it.
     """
 
     prefix: str
@@ -67,20 +67,20 @@ class InterwikiLink:
 
 
 class InterwikiMap:
-    """A wiki's interwiki prefixes."""
+    """Interwiki prefixes of a wiki."""
 
     def __init__(self, prefixes: Iterable[InterwikiPrefix] = ()) -> None:
-        """Take the prefixes; of two that are alike the first counts."""
+        """Store the prefixes; of duplicates the first counts."""
         self._prefixes: dict[str, InterwikiPrefix] = {}
         for each in prefixes:
             self._prefixes.setdefault(each.prefix, each)
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of prefixes."""
         return len(self._prefixes)
 
     def link(self, prefix: str, title: str) -> InterwikiLink:
-        """Where ``prefix:title`` leads."""
+        """Resolve ``prefix:title``."""
         prefix = prefix.strip().lower()
         found = self._prefixes.get(prefix)
         if found is None:
@@ -94,16 +94,16 @@ class InterwikiMap:
         return list(dict.fromkeys(each.url for each in found if each.url and each.is_local))
 
     def urls(self, links: Iterable[tuple[str, str]]) -> list[str]:
-        """The URLs that links lead to, of (prefix, title); without those to the farm's own wikis."""
+        """Return the URLs of links, of (prefix, title); without those to the farm's own wikis."""
         found = (self.link(prefix, title) for prefix, title in links)
         return list(dict.fromkeys(each.url for each in found if each.url and not each.is_local))
 
 
 def read_interwikis(text: str | bytes) -> InterwikiMap:
-    """The map in an answer of the API, in either of its formats, or in its list alone.
+    """Parse the map from an API answer in either format, or from its list alone.
 
     Raises:
-        InputError: it is no such answer.
+        InputError: it has another format.
     """
     try:
         document = json.loads(text)
@@ -124,7 +124,7 @@ def read_interwikis(text: str | bytes) -> InterwikiMap:
 
 
 def encoded_title(title: str) -> str:
-    """The title as MediaWiki writes it into an address.
+    """Encode a title as MediaWiki does in URLs.
 
     >>> encoded_title("10.1000/a b?c+d")
     '10.1000/a_b%3Fc%2Bd'
@@ -156,7 +156,7 @@ _FARM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}", re.ASCII)
 
 
 class WikiName(NamedTuple):
-    """A wiki's name: its database's, and its farm's."""
+    """Name of a wiki: its database's, and its farm's."""
 
     dbname: str
     farm: str = DEFAULT_FARM
@@ -166,19 +166,19 @@ class WikiName(NamedTuple):
 
     @property
     def in_levels(self) -> str:
-        """What levels of copies are decided for, and stands in addresses: ``dewiki``, ``osmwiki.OSM``.
+        """Return the name used for access levels and in addresses: ``dewiki``, ``osmwiki.OSM``.
 
-        The default farm goes without saying; an ``@`` is no part of such a name.
+        The default farm is omitted; an ``@`` is no part of such a name.
         """
         return self.dbname if self.farm == DEFAULT_FARM else f"{self.dbname}.{self.farm}"
 
 
 class WikiFarm(NamedTuple):
-    """A farm.
+    """Farm of wikis.
 
     Attributes:
-        address: of its first page, whose host is the farm's own; empty when nobody said.
-        internal: an expression (RE2) that is found in the hosts of its own wikis; empty: none.
+        address: of its main page, whose host is the farm's own; empty when unknown.
+        internal: an expression (RE2) that matches the hosts of its own wikis; empty: none.
     """
 
     id: int
@@ -188,11 +188,11 @@ class WikiFarm(NamedTuple):
 
 
 class Wiki(NamedTuple):
-    """A wiki; `is_public` says whom its pages and links are told.
+    """Wiki of the registry; `is_public` controls the visibility of its pages and links.
 
     Attributes:
-        url: of its api.php; empty when nobody said.
-        pages_url: of a page, with ``$1`` for its title; empty when nobody said.
+        url: of its api.php; empty when unknown.
+        pages_url: of a page, with ``$1`` for its title; empty when unknown.
         settings: a JSON object.
     """
 
@@ -205,12 +205,12 @@ class Wiki(NamedTuple):
     added_day: int
 
     def page_address(self, title: str) -> str:
-        """Return the address of the page with that title; empty when nobody said how they are made."""
+        """Return the address of the page with that title; empty when `pages_url` is unknown."""
         return self.pages_url.replace("$1", encoded_title(title)) if title else ""
 
     @property
     def is_public(self) -> bool:
-        """Whether anybody may be told of its pages and links; else internal callers alone."""
+        """Return True when its pages and links are public; else only internal callers may see them."""
         return json.loads(self.settings or "{}").get(PUBLIC, True) is not False
 
 
@@ -250,10 +250,10 @@ def observed_namespaces(wiki: Wiki) -> tuple[int, ...]:
 
 
 def parse_wiki(text: str) -> WikiName:
-    """The wiki that the text names; the farm is `DEFAULT_FARM` when it names none.
+    """Parse the name of a wiki; the default farm is `DEFAULT_FARM`.
 
     Raises:
-        InputError: it names none.
+        InputError: it is no such name.
 
     >>> parse_wiki("dewiki"), str(parse_wiki("osmwiki@OSM"))
     (WikiName(dbname='dewiki', farm='WMF'), 'osmwiki@OSM')
@@ -270,12 +270,12 @@ def parse_wiki(text: str) -> WikiName:
 
 
 def all_farms(reader: Reader) -> list[WikiFarm]:
-    """All farms."""
+    """Return all farms."""
     return [WikiFarm(*row) for row in ALL_FARMS.rows(reader, {})]
 
 
 def find_farm(reader: Reader, name: str) -> WikiFarm | None:
-    """The farm of that name."""
+    """Return the farm of that name; None when it is unknown."""
     found = FIND_FARM.rows(reader, {"name": name})
     return WikiFarm(*found[0]) if found else None
 
@@ -283,10 +283,10 @@ def find_farm(reader: Reader, name: str) -> WikiFarm | None:
 def put_farm(
     connection: Connection, name: str, *, address: str = "", internal: str = ""
 ) -> WikiFarm:
-    """Add a farm, or change what is known of it.
+    """Add or update a farm.
 
     Raises:
-        InputError: that is no name, or no expression.
+        InputError: the name or the expression is invalid.
     """
     if not _FARM.fullmatch(name):
         raise InputError(f"{name[:80]!r} is no name for a farm: letters, digits, '.', '-' and '_'.")
@@ -306,23 +306,23 @@ def put_farm(
 
 
 def all_wikis(reader: Reader) -> list[Wiki]:
-    """All wikis, those of a farm together."""
+    """Return all wikis, those of a farm together."""
     return [_wiki(row) for row in ALL_WIKIS.rows(reader, {})]
 
 
 def find_wiki(reader: Reader, name: WikiName) -> Wiki | None:
-    """The wiki of that name."""
+    """Return the wiki of that name; None when it is unknown."""
     found = FIND_WIKI.rows(reader, {"farm": name.farm, "dbname": name.dbname})
     return _wiki(found[0]) if found else None
 
 
 def wiki_of(reader: Reader, wiki_id: int) -> Wiki:
-    """The wiki of that number."""
+    """Return the wiki of that number."""
     return _wiki(WIKI_BY_ID.rows(reader, {"id": wiki_id})[0])
 
 
 def known_wiki(reader: Reader, name: WikiName) -> Wiki:
-    """The wiki of that name.
+    """Return the wiki of that name.
 
     Raises:
         InputError: the registry does not know it.
@@ -336,7 +336,7 @@ def known_wiki(reader: Reader, name: WikiName) -> Wiki:
 
 
 def ensure_wiki(connection: Connection, name: WikiName, *, day: int) -> Wiki:
-    """The wiki of that name, which is added when it is new.
+    """Return the wiki of that name; add it when it is new.
 
     Raises:
         InputError: its farm is not known.
@@ -366,7 +366,7 @@ def change_wiki(
     pages_url: str | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Wiki:
-    """Change what is known of a wiki; what is None stays.
+    """Update a wiki; None leaves a value as it is.
 
     Raises:
         InputError: `pages_url` has no place for a title.
