@@ -171,7 +171,7 @@ def bibtex_text(text: str) -> str:
     r"""Escape text for BibTeX and LaTeX.
 
     >>> bibtex_text("50% of {A} & B_c")
-    '50\\% of \\{A\\} \\& B\\_c'
+    '50\\% of \\textbraceleft{}A\\textbraceright{} \\& B\\_c'
     """
     return "".join(_BIBTEX.get(each, each) for each in _clean(text))
 

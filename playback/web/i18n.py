@@ -1,12 +1,11 @@
 """Languages of the reader pages: catalogues, translation, numbers and dates.
 
-Catalogues are text, ``locale/<language>/LC_MESSAGES/front.po``, read when they are first needed; a
-language is offered as soon as its folder is there (W11). The source text is English.
+Catalogues are ``locale/<language>/LC_MESSAGES/front.po``, loaded on first use; a language is
+available if its directory exists (W11). The source language is English.
 
-A reader gets what the browser asks for (RFC 9110, 12.5.4), or says so in the address: ``/de/page/…``
-is ``/page/…`` in German, and every link on it stays in German. Nothing is stored at the reader's.
-The language of the request that is being answered is a context variable, which Starlette carries
-into its threads; so templates and macros need not hand it on.
+The language is negotiated (RFC 9110, 12.5.4) or set by the path: ``/de/page/…`` is ``/page/…`` in
+German, and links on it keep the prefix. No cookie is set. The language of the current request is a
+context variable, which Starlette propagates to its threads, so templates need not pass it on.
 """
 
 import io
@@ -40,12 +39,12 @@ _MOST_RANGES = 20
 
 @dataclass(frozen=True, slots=True)
 class PageLanguage:
-    """What the page that is being made is written in.
+    """Language of the current response.
 
     Attributes:
         language: e.g. ``de``.
-        prefix: what the page's links begin with: ``/de`` where the reader chose it, else empty.
-        path: the address that was asked for, without that prefix.
+        prefix: path prefix of the page's links: ``/de`` if the reader chose it, else empty.
+        path: the requested path without that prefix.
     """
 
     language: str
@@ -59,13 +58,13 @@ page_language: ContextVar[PageLanguage] = ContextVar("spoken", default=_UNSAID)
 
 @lru_cache(maxsize=1)
 def languages() -> tuple[str, ...]:
-    """The languages there are, the source first."""
+    """Return the available languages, the source language first."""
     found = LOCALES.glob(f"*/LC_MESSAGES/{DOMAIN}.po")
     return (SOURCE, *sorted({path.parent.parent.name for path in found} - {SOURCE}))
 
 
 def check_language(language: str) -> str:
-    """The language, when there is a catalogue for it.
+    """Validate that there is a catalogue for the language, and return it.
 
     Raises:
         ConfigError: there is none.
@@ -78,9 +77,9 @@ def check_language(language: str) -> str:
 
 
 def wanted_language(accepted: str, default: str = SOURCE) -> str:
-    """The language for an Accept-Language header; `default` when it names none that there is.
+    """Choose the language for an Accept-Language header; `default` when none matches.
 
-    Looked up as in RFC 4647, 3.4: ``de-AT`` is served by ``de``. Of equal wishes the first.
+    Lookup follows RFC 4647, 3.4: ``de-AT`` matches ``de``. The first of equal weights is used.
 
     >>> wanted_language("fr, de-AT;q=0.8, en;q=0.5")
     'de'
@@ -109,7 +108,7 @@ def wanted_language(accepted: str, default: str = SOURCE) -> str:
 
 
 def split_prefix(path: bytes) -> tuple[str, bytes]:
-    """The language that a raw path begins with, empty when none, and the path without it.
+    """Split a raw path into its language prefix (empty without one) and the remaining path.
 
     >>> split_prefix(b"/de/page/https://a.example/"), split_prefix(b"/page/x")
     (('de', b'/page/https://a.example/'), ('', b'/page/x'))
@@ -122,28 +121,28 @@ def split_prefix(path: bytes) -> tuple[str, bytes]:
 
 
 def localized_path(path: str) -> str:
-    """A path of the front in the language that the reader chose."""
+    """Return the path with the language prefix chosen by the reader."""
     return page_language.get().prefix + path
 
 
 def translate(text: str, **values: object) -> str:
-    """The text in the reader's language, its ``%(name)s`` filled in."""
+    """Return the text in the reader's language, with ``%(name)s`` filled in."""
     return _fill(_catalogue(page_language.get().language).ugettext(text), values)
 
 
 def translate_count(one: str, many: str, count: int, **values: object) -> str:
-    """The form for `count` things, whose number stands for ``%(count)s``."""
+    """Return the plural form for `count`, which replaces ``%(count)s``."""
     found = _catalogue(page_language.get().language).ungettext(one, many, count)
     return _fill(found, {"count": number(count), **values})
 
 
 def noop(text: str) -> str:
-    """The text as it is: marked for translators, translated where it is shown."""
+    """Mark the text for translation and return it unchanged."""
     return text
 
 
 def day(moment: date | datetime) -> str:
-    """A day written out: ``1 March 2026``, ``1. März 2026``."""
+    """Format a date: ``1 March 2026``, ``1. März 2026``."""
     return format_date(
         moment.date() if isinstance(moment, datetime) else moment,
         _PATTERNS.get(_language(), "long"),
@@ -152,32 +151,32 @@ def day(moment: date | datetime) -> str:
 
 
 def when(moment: datetime) -> str:
-    """A moment to the second, in digits, in UTC."""
+    """Format date and time to the second in digits, in UTC."""
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def minute(moment: datetime) -> str:
-    """The time of day, in UTC."""
+    """Format the time of day, in UTC."""
     return format_time(moment, "HH:mm", locale=_language())
 
 
 def moment_of(when_: datetime) -> str:
-    """Day and time written out, in UTC."""
+    """Format date and time in words, in UTC."""
     return f"{day(when_)}, {minute(when_)} UTC"
 
 
 def month(number_: int) -> str:
-    """A month's name, from 1."""
+    """Return the name of a month, from 1."""
     return str(Locale.parse(_language()).months["stand-alone"]["wide"][number_])
 
 
 def month_and_year(moment: date) -> str:
-    """A month and its year: ``March 2026``."""
+    """Format month and year: ``March 2026``."""
     return format_date(moment, "LLLL y", locale=_language())
 
 
 def weekdays() -> Sequence[tuple[str, str]]:
-    """Short and full names of the weekdays, in the order of the reader's weeks."""
+    """Return short and full names of the weekdays, in the locale's order."""
     locale = Locale.parse(_language())
     order = [(locale.first_week_day + step) % 7 for step in range(7)]
     names = locale.days["stand-alone"]
@@ -185,17 +184,17 @@ def weekdays() -> Sequence[tuple[str, str]]:
 
 
 def first_weekday() -> int:
-    """The day that the reader's weeks begin with; 0 is Monday."""
+    """Return the first day of the week in the locale; 0 is Monday."""
     return int(Locale.parse(_language()).first_week_day)
 
 
 def number(count: float) -> str:
-    """A number as it is written: ``5,000``, ``5.000``."""
+    """Format an integer: ``5,000``, ``5.000``."""
     return format_decimal(count, locale=_language())
 
 
 def language_name(language: str) -> str:
-    """What its speakers call a language."""
+    """Return the name of a language in that language."""
     name = Locale.parse(language).get_display_name() or language
     return name[:1].upper() + name[1:]
 
@@ -225,7 +224,7 @@ def _fill(text: str, values: dict[str, object]) -> str:
 
 
 def set_language(language: str) -> None:
-    """Answer in the language that a question names, if it names one."""
+    """Set the response language from a request parameter, if given."""
     said = page_language.get()
     if language:
         page_language.set(replace(said, language=language, prefix=f"/{language}"))

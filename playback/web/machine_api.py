@@ -1,11 +1,11 @@
 """APIs for machines: TimeGate, TimeMaps, CDX, robots.txt (RFC 7089).
 
-A memento's address (URI-M) is replay's, where the copy stands without a frame. The reader page of the
-same copy says the same of itself, so that a client finds its way from either.
+Mementos (URI-M) are served by replay, without a frame. The reader page of the same copy sends the
+same Memento headers, so that a client can start from either.
 
-``/timemap/<form>/<url>`` comes in three forms: ``link`` is RFC 7089's own, ``json`` and ``cdxj`` are
-those of the Memento aggregators. A long list comes in pages, ``/timemap/<form>/<number>/<url>``; the
-address without a number is then an index of them (RFC 7089, 5.1.2). No answer holds more than a page.
+``/timemap/<form>/<url>`` has three forms: ``link`` is that of RFC 7089, ``json`` and ``cdxj`` are
+those of the Memento aggregators. A long list is paged, ``/timemap/<form>/<number>/<url>``; the
+address without a number is then an index of the pages (RFC 7089, 5.1.2).
 """
 
 import json
@@ -54,7 +54,7 @@ _DATE = re.compile(
 
 
 def accepted_moment(text: str) -> datetime | None:
-    """The moment that a value of Accept-Datetime names; None when it is not of RFC 7089's form.
+    """Parse a value of Accept-Datetime; None when it does not have the form of RFC 7089.
 
     >>> accepted_moment("Sun, 01 Mar 2026 12:00:00 GMT").isoformat()
     '2026-03-01T12:00:00+00:00'
@@ -73,14 +73,14 @@ def accepted_moment(text: str) -> datetime | None:
 
 
 class TimeGate:
-    """``/timegate/<url>``: leads to the memento nearest to Accept-Datetime (RFC 7089, 4.1.2)."""
+    """Route ``/timegate/<url>``: redirect to the memento nearest to Accept-Datetime (RFC 7089, 4.1.2)."""
 
     def __init__(self, mementos: MementoIndex, places: MementoEndpoints) -> None:
         self._mementos = mementos
         self._places = places
 
     def answer(self, request: Request) -> Response:
-        """302 to the memento; 404 when there is none, 400 for a date that cannot be read."""
+        """Return 302 to the memento; 404 when there is none, 400 for an invalid date."""
         url = archived_url(raw_rest(request, 1))
         if url is None:
             return _said(404, "A TimeGate looks like /timegate/https://example.org/.", [])
@@ -108,14 +108,14 @@ def _said(status: int, text: str, links: list[str]) -> Response:
 
 
 class MementoHeaders:
-    """What a reader page says of the copy that it shows."""
+    """Memento headers of reader pages."""
 
     def __init__(self, mementos: MementoIndex, places: MementoEndpoints) -> None:
         self._mementos = mementos
         self._places = places
 
     def of(self, url: str, timestamp: str, *, is_offered: bool) -> dict[str, str]:
-        """Link, and for a copy that is offered Memento-Datetime: it alone is a memento."""
+        """Return Link and, for an offered copy, Memento-Datetime: only such a copy is a memento."""
         links = page_links(self._places, url)
         if not is_offered:
             return {"Link": link_header(links)}
@@ -134,12 +134,12 @@ _FRESH = {"Cache-Control": "no-cache"}
 
 @dataclass(frozen=True, slots=True)
 class TimeMapPart:
-    """A page of a list.
+    """Page of a TimeMap.
 
     Attributes:
         number: its number, from 1.
         first: its oldest memento.
-        last: its newest.
+        last: its newest memento.
     """
 
     number: int
@@ -149,14 +149,14 @@ class TimeMapPart:
 
 @dataclass(frozen=True, slots=True)
 class TimeMap:
-    """One list: of mementos, or of the parts of a longer one.
+    """TimeMap, or the index of a paged one.
 
     Attributes:
         url: the original (URI-R).
-        number: which part it is; None: it is everything there is, or the index.
-        mementos: what it lists, oldest first.
-        parts: what the index lists instead.
-        is_first, is_last: whether it begins with the first memento of all, and ends with the last.
+        number: its page number; None: the complete list, or the index.
+        mementos: its mementos, oldest first.
+        parts: the pages listed by an index.
+        is_first, is_last: whether it includes the first and the last memento of all.
     """
 
     url: str
@@ -168,13 +168,13 @@ class TimeMap:
 
     @property
     def span(self) -> tuple[PageMemento, PageMemento]:
-        """Its oldest and its newest memento."""
+        """Return its oldest and its newest memento."""
         if self.parts:
             return self.parts[0].first, self.parts[-1].last
         return self.mementos[0], self.mementos[-1]
 
     def listed(self) -> Iterator[tuple[PageMemento, list[str]]]:
-        """Each memento with its roles."""
+        """Yield each memento with its roles."""
         newest = len(self.mementos) - 1
         for place, each in enumerate(self.mementos):
             roles = ["first"] if self.is_first and place == 0 else []
@@ -182,7 +182,7 @@ class TimeMap:
 
 
 def time_map(mementos: MementoIndex, url: str, number: int | None) -> TimeMap | None:
-    """The list of a page's mementos, or a part of it; None when there is nothing to list."""
+    """Return the TimeMap of a URL, or a page of it; None when it is empty."""
     found = mementos.listed(url)
     if number is not None:
         before = PAGE_SIZE * (number - 1)
@@ -202,14 +202,14 @@ def time_map(mementos: MementoIndex, url: str, number: int | None) -> TimeMap | 
 
 
 class TimeMapRoute:
-    """``/timemap/<form>/[<number>/]<url>``."""
+    """Route ``/timemap/<form>/[<number>/]<url>``."""
 
     def __init__(self, mementos: MementoIndex, places: MementoEndpoints) -> None:
         self._mementos = mementos
         self._places = places
 
     def answer(self, request: Request) -> Response:
-        """The list in its form; 404 when there is no such list or nothing in it."""
+        """Return the TimeMap in the requested form; 404 when it does not exist or is empty."""
         form, _, rest = raw_rest(request, 1).partition("/")
         numbered = _NUMBERED.fullmatch(rest)
         number = int(numbered[1]) if numbered else None
@@ -256,7 +256,7 @@ def _span(oldest: PageMemento, newest: PageMemento) -> dict[str, str]:
 
 
 def _about(found: TimeMap, places: MementoEndpoints) -> dict[str, object]:
-    """What every list says of itself, under the aggregators' names."""
+    """Return the metadata of a TimeMap, under the aggregators' names."""
     return {
         "original_uri": found.url,
         "timegate_uri": places.timegate(found.url),
@@ -334,7 +334,7 @@ _SKEWS_S = 3.0  # for all pages of a list
 
 
 class SearchIndexing(StrEnum):
-    """What search engines may list (P-23)."""
+    """Permission for search engines to index reader pages (P-23)."""
 
     NONE = "none"
     FRONT = "front"  # the front's pages; copies never
@@ -342,12 +342,12 @@ class SearchIndexing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MachineAccess:
-    """What is told to machines.
+    """Access of machines.
 
     Attributes:
-        indexing: what search engines may list.
-        cdx_hosts: whether CDX queries may ask for whole hosts and domains.
-        replay_inside: where the front itself reaches replay, when readers reach it elsewhere.
+        indexing: permission for search engines.
+        cdx_hosts: allow CDX queries for whole hosts and domains.
+        replay_inside: internal origin of replay, if it differs from the public one.
     """
 
     indexing: SearchIndexing = SearchIndexing.NONE
@@ -356,7 +356,7 @@ class MachineAccess:
 
     @property
     def robots_tag(self) -> str:
-        """The value of X-Robots-Tag on the front's pages."""
+        """Return the value of X-Robots-Tag on the front's pages."""
         return "noindex, noarchive" if self.indexing is SearchIndexing.NONE else "noarchive"
 
 
@@ -364,7 +364,7 @@ CLOSED = MachineAccess()
 
 
 class MachineApi:
-    """What answers machines, and what reader pages say to them."""
+    """Routes for machines, and the headers for them on reader pages."""
 
     def __init__(
         self,
@@ -387,11 +387,11 @@ class MachineApi:
         )
 
     def page_headers(self, page: CapturedPage) -> dict[str, str]:
-        """What a reader page says of the copy that it shows."""
+        """Return the Memento headers of a reader page."""
         return self._headers.of(page.url, page.timestamp, is_offered=page.is_usable)
 
     def skews_of(self, pages: Sequence[CapturedPage]) -> list[TemporalDrift | None]:
-        """How far the parts of copies are from their moments, as far as replay says so soon."""
+        """Return the temporal drift of the copies; None where replay does not answer in time."""
         until = self._monotonic() + _SKEWS_S
         return [
             self.skews.of(page.url, page.timestamp)
@@ -401,7 +401,7 @@ class MachineApi:
         ]
 
     def routes(self, costly: LoadLimit) -> list[BaseRoute]:
-        """Return their addresses; `costly` limits those that list captures."""
+        """Return the routes; `costly` limits those that list captures."""
         cdx = costly(self._cdx.answer)
         return [
             Route("/timegate/{rest:path}", self._gate.answer),

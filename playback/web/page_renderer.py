@@ -47,7 +47,7 @@ _LOCAL_HOST = re.compile(r"(?:127\.0\.0\.1|\[::1\]|localhost)(?::\d+)?")
 
 
 def security_headers(replay_origin: str) -> dict[str, str]:
-    """What responses say by themselves: our own style, pictures and frames of the replay, no script."""
+    """Return the default headers: own styles, images and frames of replay, no script."""
     directives = (
         "default-src 'none'",
         "style-src 'self'",
@@ -71,7 +71,7 @@ def security_headers(replay_origin: str) -> dict[str, str]:
 
 
 def scripted_headers(replay_origin: str) -> dict[str, str]:
-    """What pages say that have a script of ours, and forms: besides, that script and what it sends."""
+    """Return the headers of pages with forms and a script of the front: allow it and its requests."""
     policy = security_headers(replay_origin)["Content-Security-Policy"]
     return {
         "Content-Security-Policy": f"{policy}; script-src 'self'; connect-src 'self'",
@@ -82,14 +82,14 @@ def scripted_headers(replay_origin: str) -> dict[str, str]:
 
 
 class FixedHeaders:
-    """ASGI middleware that sets `headers` on every response of `app` that does not say others."""
+    """ASGI middleware that adds `headers` to every response of `app` that does not set them."""
 
     def __init__(self, app: ASGIApp, headers: Mapping[str, str]) -> None:
         self._app = app
         self._headers = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -102,9 +102,9 @@ class FixedHeaders:
 
 
 class OneOrigin:
-    """ASGI middleware that answers to one Host only, so that a name rebound to it reads nothing.
+    """ASGI middleware that accepts a single Host, as protection against DNS rebinding.
 
-    The other names of this machine lead to it: replay lets no other origin frame it.
+    Other names of this machine redirect to it, since replay allows no other origin to frame it.
     """
 
     def __init__(self, app: ASGIApp, origin: str) -> None:
@@ -114,7 +114,7 @@ class OneOrigin:
         self._is_local = _LOCAL_HOST.fullmatch(self._host) is not None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         host = Headers(scope=scope).get("host", "").lower()
         if scope["type"] != "http" or host == self._host:
             await self._app(scope, receive, send)
@@ -128,10 +128,10 @@ class OneOrigin:
 
 
 class LanguageMiddleware:
-    """ASGI middleware: ``/de/…`` is ``/…`` in German; without such a prefix the browser's wish holds.
+    """ASGI middleware: ``/de/…`` is ``/…`` in German; without a prefix, Accept-Language applies.
 
     Raises:
-        ConfigError: there is no language `default`.
+        ConfigError: the language `default` is not available.
     """
 
     def __init__(self, app: ASGIApp, default: str) -> None:
@@ -139,7 +139,7 @@ class LanguageMiddleware:
         self._default = check_language(default)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -162,21 +162,21 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class WebContext:
-    """What the front's views work with.
+    """Shared objects of the front's views.
 
     Attributes:
-        store: which pages there are.
-        search: finds them.
-        records: reads texts and manifests; None where the WARCs are not.
-        status: knows what is queued; None when nobody does.
-        clock: the time.
-        origin: the front's own, for addresses that leave it; empty when every Host is answered.
-        replay_origin: where the copies are.
-        render: makes a page of a template, with a status code and the template's values.
-        offers: the levels that readers may choose.
-        cautions: what readers are warned of.
-        page_headers: what the answer with a capture's page says in its headers.
-        skews: how far the parts of copies are from their moments, as far as that is soon known.
+        store: look-up of captured pages.
+        search: search for pages.
+        records: reads texts and manifests; None where the WARCs are not available.
+        status: reads the crawl queue; None: not available.
+        clock: returns the current time.
+        origin: the front's origin for absolute addresses; empty when every Host is accepted.
+        replay_origin: the origin of the copies.
+        render: renders a template with a status code and values.
+        offers: levels offered to readers.
+        cautions: look-up of warnings.
+        page_headers: returns the Memento headers of a capture's page.
+        skews: returns the temporal drift of copies, where available in time.
     """
 
     store: PageStore
@@ -194,10 +194,10 @@ class WebContext:
 
 
 class PageRenderer:
-    """Makes pages of templates."""
+    """Renderer of templates."""
 
     def __init__(self, replay_origin: str, **functions: Callable[..., object]) -> None:
-        """Take where the copies are, and more functions that templates may call."""
+        """Create the template environment, with additional template functions."""
         self._templates = _environment(replay_origin)
         self._templates.globals.update(rough=rough_distance, **functions)
 
@@ -208,7 +208,7 @@ class PageRenderer:
         headers: Mapping[str, str] | None = None,
         **values: object,
     ) -> HTMLResponse:
-        """The page, in the reader's language."""
+        """Render the page in the reader's language."""
         said = page_language.get()
         values = {"language": said.language, "address": said.path, **values}
         text = self._templates.get_template(template).render(values)
@@ -222,27 +222,27 @@ class PageRenderer:
 def reader_path(
     timestamp: str, url: str, *, view: str = "page", asked: PageAddress | None = None
 ) -> str:
-    """`page_path` in the language that the reader chose, with the level and the wiki of `asked`."""
+    """Return `page_path` with the reader's language prefix, and level and wiki of `asked`."""
     level, wiki = (asked.level, asked.wiki) if asked is not None else (None, "")
     return localized_path(page_path(timestamp, url, view=view, level=level, wiki=wiki))
 
 
 def history_path(url: str, period: str = "", facets: CaptureFacets = EVERYTHING) -> str:
-    """Return the path of a URL's captures: all, or those of `period`, or up to it, and of `facets`."""
+    """Return the path of a URL's captures, filtered by `period` and `facets`."""
     return localized_path(
         "/".join(("/url", *filter(None, (facets.segment, period)), escape_url(url)))
     )
 
 
 def changes_path(older: CapturedPage, newer: CapturedPage) -> str:
-    """The path of what changed between two captures."""
+    """Return the path of the comparison of two captures."""
     return localized_path(f"/changes/{older.timestamp}/{newer.timestamp}/{escape_url(newer.url)}")
 
 
 def _environment(replay_origin: str) -> Environment:
-    """Templates that escape everything and know the addresses of front and replay.
+    """Create a template environment with autoescaping and the addresses of front and replay.
 
-    Text that people read stands in ``_()`` or ``ngettext()``.
+    Translatable text is in ``_()`` or ``ngettext()``.
     """
     environment = Environment(
         loader=FileSystemLoader(HERE / "templates"),
@@ -307,7 +307,7 @@ def _environment(replay_origin: str) -> Environment:
 
 
 def size_of(count: int) -> str:
-    """A number of bytes as people say it.
+    """Format a number of bytes.
 
     >>> size_of(999), size_of(4_321), size_of(12_345_678)
     ('999 B', '4.3 kB', '12.3 MB')

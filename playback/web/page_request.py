@@ -1,10 +1,10 @@
-"""Request target of a reader page: archived URL, moments, level, wiki, capture facets.
+"""Request target of a reader page: archived URL, timestamps, level, wiki, capture facets.
 
-A facet stands in the address before the time and the URL, ``/url/device=phone;language=de/2026/https://…``:
-the query of such an address belongs to the archived URL.
+Facets precede time and URL, ``/url/device=phone;language=de/2026/https://…``, since the query
+belongs to the archived URL.
 
-Addresses hold archived URLs as they are, so everything after the first segments is read from the
-undecoded request target (`playback.url_paths`), never from the decoded path.
+Addresses contain archived URLs verbatim, so everything after the first segments is read from the
+raw request target (`playback.url_paths`), never from the decoded path.
 """
 
 import re
@@ -29,42 +29,42 @@ _MOST_LANGUAGES = 20  # offered to choose from, the most frequent
 
 
 class FacetedCapture(Protocol):
-    """A capture, as far as facets go."""
+    """Interface of a capture with facets."""
 
     @property
     def device(self) -> str:
-        """What it was seen on; empty where that was not recorded."""
+        """Return the device profile; empty when not recorded."""
         ...
 
     @property
     def language(self) -> str:
-        """The first language that the browser asked for; empty where that was not recorded."""
+        """Return the browser's first language; empty when not recorded."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureFacets:
-    """Which captures are listed.
+    """Filter for captures.
 
     Attributes:
-        device: those of this `Device`; empty: of all.
-        language: those in this language; empty: in all.
+        device: name of a `DeviceType`; empty: all.
+        language: empty: all.
     """
 
     device: str = ""
     language: str = ""
 
     def __bool__(self) -> bool:
-        """Return True when some captures may be left out."""
+        """Return True when the filter is not empty."""
         return bool(self.device or self.language)
 
     def include(self, capture: FacetedCapture) -> bool:
-        """Return True when the capture is listed."""
+        """Return True when the capture passes the filter."""
         return self.device in ("", capture.device) and self.language in ("", capture.language)
 
     @property
     def segment(self) -> str:
-        """Return them as they stand in an address; empty when everything is listed.
+        """Return the path segment; empty for an empty filter.
 
         >>> CaptureFacets("phone", "de").segment, CaptureFacets(language="de").segment, CaptureFacets().segment
         ('device=phone;language=de', 'language=de', '')
@@ -77,7 +77,7 @@ EVERYTHING = CaptureFacets()
 
 
 def parse_facets(segment: str) -> CaptureFacets | None:
-    """Return the facets of an address's segment; None when it is none.
+    """Parse a path segment; None when it is not a filter.
 
     >>> parse_facets("language=de-AT")
     CaptureFacets(device='', language='de-AT')
@@ -91,13 +91,13 @@ def parse_facets(segment: str) -> CaptureFacets | None:
 
 @dataclass(frozen=True, slots=True)
 class FacetChoice:
-    """A value of a facet that a reader may choose.
+    """Facet value offered to the reader.
 
     Attributes:
         value: empty for all.
-        count: how many captures it leaves, the other facet as it is.
-        facets: what is listed then.
-        is_chosen: it is what is listed now.
+        count: number of captures with it, the other facet unchanged.
+        facets: the resulting filter.
+        is_chosen: it is the current value.
     """
 
     value: str
@@ -108,14 +108,14 @@ class FacetChoice:
 
 @dataclass(frozen=True, slots=True)
 class FacetChoices:
-    """What a reader may choose; empty where there is nothing to choose from."""
+    """Facet values offered to the reader; empty without a choice."""
 
     devices: tuple[FacetChoice, ...]
     languages: tuple[FacetChoice, ...]
 
 
 def facet_choices(captures: Iterable[FacetedCapture], chosen: CaptureFacets) -> FacetChoices:
-    """Return the facets of the captures with their counts, most frequent languages first."""
+    """Return the facet values of the captures with counts, most frequent languages first."""
     devices: Counter[str] = Counter()
     languages: Counter[str] = Counter()
     of_devices: Counter[str] = Counter()
@@ -161,7 +161,7 @@ def _choices(
 
 
 def raw_rest(request: Request, segments: int) -> str:
-    """What follows the first `segments` segments of the path, as it was sent, query included."""
+    """Return the raw path after the first `segments` segments, including the query."""
     target: str = request.scope["raw_path"].decode("latin-1")
     query = request.scope["query_string"].decode("latin-1")
     if query:
@@ -170,7 +170,7 @@ def raw_rest(request: Request, segments: int) -> str:
 
 
 def archived_url(rest: str) -> str | None:
-    """The URL that stands in an address; None when it is none of the web."""
+    """Return the archived URL in an address; None when it is not an HTTP URL."""
     parsed = parse_page_rest(rest)
     return None if parsed is None or parsed[0] is not None else parsed[1]
 
@@ -181,7 +181,7 @@ _TWO = re.compile(r"(\d{14})/(\d{14})/(.+)", re.ASCII | re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class HistoryRequest:
-    """A URL's captures: of a period of 4, 6 or 8 digits, or up to a moment of 14; or all; and which."""
+    """Request for captures: all, those of a period (4, 6 or 8 digits), or up to 14 digits; filtered."""
 
     period: str
     url: str
@@ -190,7 +190,7 @@ class HistoryRequest:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRequest:
-    """Two moments of a URL."""
+    """Request to compare two captures of a URL."""
 
     first: str
     second: str
@@ -198,10 +198,10 @@ class ComparisonRequest:
 
 
 def parse_page_request(request: Request) -> PageAddress:
-    """View, timestamp and URL, the level that was chosen and the wiki whose reader asks.
+    """Parse view, timestamp, URL, requested level and the reader's wiki.
 
     Raises:
-        HTTPException: 404, it names no URL.
+        HTTPException: 404, there is no URL.
     """
     address = parse_page_path(_target(request))
     if address is None:
@@ -210,10 +210,10 @@ def parse_page_request(request: Request) -> PageAddress:
 
 
 def url_of(request: Request) -> str:
-    """The URL that an address of any kind is about.
+    """Return the archived URL of an address of any kind.
 
     Raises:
-        HTTPException: 404, it names none.
+        HTTPException: 404, there is none.
     """
     view = _target(request).split("/", 2)[1]
     if view == "changes":
@@ -222,10 +222,10 @@ def url_of(request: Request) -> str:
 
 
 def parse_history_request(request: Request) -> HistoryRequest:
-    """The URL and which of its captures.
+    """Parse the URL, the period and the facets.
 
     Raises:
-        HTTPException: 404, it names no URL.
+        HTTPException: 404, there is no URL.
     """
     rest = _rest(request)
     first, _, behind = rest.partition("/")
@@ -240,10 +240,10 @@ def parse_history_request(request: Request) -> HistoryRequest:
 
 
 def parse_comparison_request(request: Request) -> ComparisonRequest:
-    """The URL and the two moments.
+    """Parse the URL and the two timestamps.
 
     Raises:
-        HTTPException: 404, it names no URL, or not two moments.
+        HTTPException: 404, there is no URL, or not two timestamps.
     """
     rest = _rest(request)
     match = _TWO.fullmatch(rest)
@@ -253,10 +253,10 @@ def parse_comparison_request(request: Request) -> ComparisonRequest:
 
 
 def moment_of(timestamp: str) -> datetime:
-    """The moment that 14 digits name.
+    """Parse a timestamp of 14 digits.
 
     Raises:
-        HTTPException: 404, they name none.
+        HTTPException: 404, it is invalid.
     """
     try:
         return parse_timestamp14(timestamp)
@@ -271,7 +271,7 @@ def _target(request: Request) -> str:
 
 
 def _rest(request: Request) -> str:
-    """What follows the first segment."""
+    """Return the raw path after the first segment."""
     return _target(request).split("/", 2)[2]
 
 

@@ -1,12 +1,13 @@
 """Search for pages by site, URL prefix, and words of title or URL.
 
-Newest first, a part at a time; a part is found by the key of its neighbour, never by counting from
-the front, so that the thousandth costs what the first does.
+Results are sorted newest first and paged by key, never by offset, so that late pages cost no more
+than the first.
 
-No question reads more than it may. Sites and addresses are ranges of the index by replay key: one
-with few pages is read and sorted; one with many is found among the newest. Words are looked for in
-the newest `MOST_READ` pages, and in as many again when the reader goes on; `Found.read_to` says how
-far that was. Measured on SQLite with 10^6 pages: `docs/front.md`.
+The number of rows read is bounded. Sites and addresses are ranges of the index by replay key: a
+range with few pages is read and sorted; one with many is found among the newest pages. Words are
+searched in the newest `MOST_READ` pages, and in as many again for the next page of results;
+`PageSearchResult.read_to` is the limit reached. Measured on SQLite with 10^6 pages:
+`docs/front.md`.
 """
 
 import re
@@ -42,7 +43,7 @@ _AFTER_HOST = ((")", "*"), (",", "-"), (":", ";"))
 
 
 class SearchField(StrEnum):
-    """Where the words are looked for."""
+    """Fields to search."""
 
     ANY = "any"
     TITLE = "title"
@@ -52,7 +53,7 @@ class SearchField(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PageSearchQuery:
-    """What is looked for; no words: everything."""
+    """Search query; without words, all pages match."""
 
     where: SearchField
     words: str
@@ -60,7 +61,7 @@ class PageSearchQuery:
 
 @dataclass(frozen=True, slots=True)
 class PageListCursor:
-    """A place in the list: the page there."""
+    """Position in a list: the key of a page."""
 
     captured_ms: int
     page_id: str
@@ -71,14 +72,14 @@ class PageListCursor:
 
 @dataclass(frozen=True, slots=True)
 class PageSearchResult:
-    """A part of a list, newest first.
+    """Page of results, newest first.
 
     Attributes:
-        question: what was answered; an address typed as words is looked for as one.
-        pages: what was found.
-        older: where the next part begins; None when nothing is left.
-        newer: where the part before ends; None when this is the first.
-        read_to: how far back was looked, when that was not to the end; else None.
+        question: the query used; a URL entered as words is searched as URL.
+        pages: the results.
+        older: start of the next page of results; None at the end.
+        newer: end of the previous page of results; None at the beginning.
+        read_to: where the bounded search stopped; None when it was complete.
     """
 
     question: PageSearchQuery
@@ -89,7 +90,7 @@ class PageSearchResult:
 
 
 def parse_question(text: str, where: str = "") -> PageSearchQuery:
-    """What a reader means: ``host:``, ``url:`` or ``title:`` before the words go before `where`.
+    """Parse the reader's input; ``host:``, ``url:`` or ``title:`` override `where`.
 
     >>> parse_question("title: to be")
     PageSearchQuery(where=<SearchField.TITLE: 'title'>, words='to be')
@@ -109,15 +110,15 @@ def parse_question(text: str, where: str = "") -> PageSearchQuery:
 
 
 def parse_cursor(text: str) -> PageListCursor | None:
-    """The place that an address names; None for any other text."""
+    """Parse a cursor from an address; None for any other text."""
     match = _CURSOR.fullmatch(text)
     return PageListCursor(int(match[1]), match[2]) if match else None
 
 
 class PageSearch:
-    """Questions about all pages; from any thread.
+    """Search in a captures index. Thread-safe.
 
-    Every one raises TransientError when the index cannot be read.
+    All methods raise TransientError when the index cannot be read.
     """
 
     def __init__(
@@ -134,7 +135,7 @@ class PageSearch:
         before: PageListCursor | None = None,
         after: PageListCursor | None = None,
     ) -> PageSearchResult:
-        """The newest pages; with `before` the ones older than that, with `after` those next newer."""
+        """Return the newest pages; with `before` older ones, with `after` the next newer ones."""
         is_address = question.words.lower().startswith(("http://", "https://"))
         if question.where is SearchField.ANY and is_address and before is None and after is None:
             found = self.find(PageSearchQuery(SearchField.URL, question.words))
@@ -169,9 +170,9 @@ class PageSearch:
         *,
         newer_wanted: bool,
     ) -> tuple[list[CapturedPage], PageListCursor | None]:
-        """A part's pages and one more; and how far was read, if that was not to the end.
+        """Return the pages of a result plus one, and where a bounded search stopped.
 
-        What is hidden leaves no gap, so it is read on until the part is full.
+        Hidden pages are skipped, and reading continues until the page of results is full.
         """
         pages: list[CapturedPage] = []
         for _ in range(_MOST_ROUNDS):
@@ -189,7 +190,7 @@ class PageSearch:
     def _rows(
         self, condition: "_SqlCondition", step: "_ListStep"
     ) -> tuple[list[Any], PageListCursor | None]:
-        """One row more than a part has; and how far was read, if that was not to the end."""
+        """Return one row more than a page of results has, and where a bounded search stopped."""
         if condition.range and self._is_few(condition):
             # The plus keeps both databases from walking the index by time.
             query = (
@@ -296,7 +297,7 @@ _BEGINNINGS = [(scheme, www) for scheme, www in product(("https", "http"), ("", 
 
 @dataclass(frozen=True, slots=True)
 class _SqlCondition:
-    """A condition in SQL: a range of the index by key, if it is one, what else holds, and values."""
+    """SQL condition: key range of the index, if any, other conditions, and parameters."""
 
     range: str
     filter: str
@@ -305,7 +306,7 @@ class _SqlCondition:
 
 @dataclass(frozen=True, slots=True)
 class _ListStep:
-    """From where in the list, in which direction, how many."""
+    """Start, direction and length of a read."""
 
     at: PageListCursor | None
     newer: bool
@@ -329,12 +330,12 @@ class _ListStep:
 
 
 def cursor_of(page: CapturedPage) -> PageListCursor:
-    """The page's place in every list."""
+    """Return the cursor of the page."""
     return PageListCursor(unix_milliseconds(page.captured_at), page.page_id)
 
 
 def _may_be_found(page: CapturedPage, question: PageSearchQuery) -> bool:
-    """Whether the reader may be told: the words of a blocked page's title do not find it."""
+    """Return True when the match may be shown: blocked pages are not found by title."""
     if page.taken_down is None or question.where in (SearchField.URL, SearchField.HOST):
         return True
     words = question.words.lower().split()
@@ -353,7 +354,7 @@ def _key(url: str) -> str | None:
 
 
 def _spellings(word: str) -> list[str]:
-    """The word in the cases it may stand in: databases fold those of ASCII letters only."""
+    """Return letter-case variants of the word: databases fold ASCII letters only."""
     if word.isascii():
         return [word]
     return list(dict.fromkeys((word, word.lower(), word.upper(), word.capitalize())))

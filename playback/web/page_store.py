@@ -1,7 +1,7 @@
-"""Captured pages as the reader pages know them, read from the captures index.
+"""Captured pages for the reader pages, read from the captures index.
 
-Every page that a reader is told of comes out of `PageStore.pages_of`, every moment of the calendar
-out of `PageStore.moments`: whoever must keep something from readers has these two places to do it.
+Access control is applied in two places: every page returned passes through `PageStore.pages_of`,
+every calendar entry through `PageStore.moments`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -47,22 +47,22 @@ COLUMNS = f"{', '.join(_OWN_COLUMNS)}, captured_ms, {QUALITY_SQL} AS quality"
 
 @dataclass(frozen=True, slots=True)
 class CapturedPage:
-    """A captured page as lists and the reader page show it.
+    """Captured page, as used by lists and the reader page.
 
     Attributes:
         artifacts: its artifact URIs by kind.
-        stored_bytes: what all its records take on disk.
-        page_class: what sort of page it is; see `core.page_classes`.
-        class_score: how sure that is, from 0 to 1.
-        class_evidence: what speaks for it, a sentence a line.
-        device: what it was seen on (`core.page_manifest.DeviceType`); empty where that was not recorded.
-        language: the first that the browser asked for; empty where that was not recorded.
-        login: the name of the login that it was visited with; empty without.
-        quality: how far a check of its copy moves it behind others; see `core.playback_check.choice_penalty`.
-        text_digest: of its visible text as it was kept; empty when none was.
-        taken_down: why it is blocked; then nothing is told of it but its address and its moment.
-        withheld: of a page with a framed document that must not be shown, whether that is told; then its
-            copy is shown without the document, and neither its text nor its pictures are.
+        stored_bytes: size of all its records on disk.
+        page_class: classification; see `core.page_classes`.
+        class_score: confidence of the classification, from 0 to 1.
+        class_evidence: evidence for it, one sentence per line.
+        device: device profile (`core.page_manifest.DeviceType`); empty when not recorded.
+        language: the browser's first Accept-Language; empty when not recorded.
+        login: name of the login used for the visit; empty without one.
+        quality: rank penalty from the replay check; see `core.playback_check.choice_penalty`.
+        text_digest: of its visible text as stored; empty without one.
+        taken_down: why it is blocked; then only its address and time are disclosed.
+        withheld: take-down of a framed document, if it is disclosed; then the copy is shown without
+            the document, and text and screenshots are not shown.
     """
 
     page_id: str
@@ -91,57 +91,57 @@ class CapturedPage:
 
     @property
     def label(self) -> str:
-        """What the page is called: its title or, without one, its URL."""
+        """Return the title or, without one, the URL."""
         return self.title.strip() or self.url
 
     @property
     def live_url(self) -> str | None:
-        """The page on the live web; None when the URL must not become a link."""
+        """Return the URL on the live web; None when it must not become a link."""
         return self.url if is_web_url(self.url) else None
 
     @property
     def has_copy(self) -> bool:
-        """True when replay can show it; a failed visit is never offered as the copy."""
+        """Return True when replay can show it; copies of failed visits are never offered."""
         return self.is_showable and self.page_class not in WITHHELD
 
     @property
     def is_showable(self) -> bool:
-        """True when replay can show it to who asks for this very capture."""
+        """Return True when replay can show it on request for exactly this capture."""
         shown = ArtifactKind.DOM in self.artifacts or self.mime in READ_TYPES
         return shown and self.outcome not in _NOT_OFFERED and self.taken_down is None
 
     @property
     def is_usable(self) -> bool:
-        """True when it is an archived copy of the page (`core.page_classes.is_usable`).
+        """Return True for a usable copy of the page (`core.page_classes.is_usable`).
 
-        Whether a threat in it holds it back is asked of `PageStore.threatened`.
+        Holds because of threats are not considered; see `PageStore.threatened`.
         """
         is_shown = self.has_copy or self.is_download
         return is_usable(self.page_class, self.status, is_shown=is_shown)
 
     @property
     def is_good(self) -> bool:
-        """True when nothing speaks against taking what the visitor saw for the page."""
+        """Return True when nothing indicates that the capture shows something other than the page."""
         return self.class_rank == 0
 
     @property
     def class_rank(self) -> int:
-        """How far what the visitor saw is from good; see `core.page_classes.class_rank`."""
+        """Return the rank of its class, 0 is good; see `core.page_classes.class_rank`."""
         return class_rank(self.page_class, self.status)
 
     @property
     def rank(self) -> int:
-        """How far its copy is from good: by what the visitor saw, and by what a check saw of it."""
+        """Return the rank of its copy, 0 is good: class rank plus penalty of the replay check."""
         return self.class_rank + self.quality
 
     @property
     def evidence(self) -> list[str]:
-        """What speaks for its class, when that is not a good one."""
+        """Return the evidence for its class, if that is not a good one."""
         return [] if self.page_class in GOOD else self.class_evidence.splitlines()
 
     @property
     def is_download(self) -> bool:
-        """True when the copy is a file to download rather than a page to read."""
+        """Return True when the copy is a file to download rather than a page."""
         return (
             self.mime in DOWNLOAD_TYPES
             and self.outcome not in _NOT_OFFERED
@@ -151,17 +151,17 @@ class CapturedPage:
 
     @property
     def is_pdf(self) -> bool:
-        """True when the copy is a PDF, which is shown page by page and handed out besides."""
+        """Return True when the copy is a PDF, which is shown by page and offered as download."""
         return self.mime == PDF and self.has_copy
 
     @property
     def is_file(self) -> bool:
-        """True when the copy is a file that is handed out and not shown."""
+        """Return True when the copy is a file that can only be downloaded."""
         return self.is_download and not self.is_pdf
 
     @property
     def picture(self) -> str | None:
-        """The URI of the best screenshot; None when there is none."""
+        """Return the URI of the best screenshot; None when there is none."""
         for kind in (ArtifactKind.FULL_PAGE, ArtifactKind.VIEW):
             if kind in self.artifacts:
                 return self.artifacts[kind]
@@ -169,13 +169,13 @@ class CapturedPage:
 
     @property
     def thumbnail(self) -> str | None:
-        """The URI of the small picture; None when there is none."""
+        """Return the URI of the thumbnail; None when there is none."""
         return self.artifacts.get(ArtifactKind.THUMBNAIL)
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureMoment:
-    """A capture as the calendar counts it: when, how it was seen, and whether there is a copy to read."""
+    """Capture as an entry of the calendar: time, facets, and whether there is a copy."""
 
     timestamp: str
     is_offered: bool
@@ -185,7 +185,7 @@ class CaptureMoment:
 
 
 class _AccessFields(NamedTuple):
-    """What a take-down is looked up by."""
+    """Fields of a page that take-downs are matched against."""
 
     page_id: str
     url: str
@@ -196,7 +196,7 @@ class _AccessFields(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimeSpan:
-    """A stretch of time: from `start` to before `end`."""
+    """Half-open interval from `start` to `end`."""
 
     start: datetime
     end: datetime
@@ -206,11 +206,11 @@ _KNOWN = ", ".join(_AccessFields._fields)
 
 
 class PageStore:
-    """Questions to the captures index of one collection; safe to ask from any thread.
+    """Look-up of pages in the captures index of one collection. Thread-safe.
 
-    Every question raises TransientError when the index cannot be read, and finds nothing when there
-    is none yet. Pages that are hidden are not found; of one that is blocked, its address and its
-    moment are. Without `permits` everything may be shown.
+    All methods raise TransientError when the index cannot be read, and return nothing when it does
+    not exist yet. Hidden pages are not returned; blocked ones only with address and time. Without
+    `permits` there is no access control.
     """
 
     def __init__(self, database: IndexDatabase, permits: AccessControl | None = None) -> None:
@@ -218,14 +218,14 @@ class PageStore:
         self._permits = permits
 
     def nearest(self, url: str, at: datetime | None, *, exact: bool = True) -> CapturedPage | None:
-        """The page of `url` to show for the moment `at` (None: the newest).
+        """Return the page of `url` to show for the time `at` (None: the newest).
 
-        That is the very capture whose timestamp `at` names, if there is one and `exact` is true; else
-        the best, and of several equally good ones the nearest (`warc.index.page_choice`). What can be shown
-        goes before what cannot.
+        With `exact`, a capture whose timestamp equals `at` is preferred; otherwise the best
+        capture, and of equally good ones the nearest (`warc.index.page_choice`). Captures that can
+        be shown come first.
 
         Raises:
-            TakenDownError: that very capture is blocked, or every one that there is.
+            TakenDownError: that capture is blocked, or all captures are.
         """
         try:
             values = key_values(replay_key(url))
@@ -246,9 +246,9 @@ class PageStore:
         return next(shown, first)
 
     def usable(self, url: str, at: datetime | None) -> Iterator[CapturedPage]:
-        """Yield the archived copies of `url` and its equals, the best first, then the nearest to `at`.
+        """Yield the usable copies of `url` and equivalent URLs, best first, then nearest to `at`.
 
-        None of them is taken down or held back for a threat.
+        Copies that are taken down or held for a threat are skipped.
         """
         try:
             values = key_values(replay_key(url))
@@ -262,10 +262,10 @@ class PageStore:
             yield from (page for page in pages if page.page_id not in threatened)
 
     def _candidates(self, key: dict[str, str], wanted: BestPageQuery) -> tuple[CapturedPage, ...]:
-        """The first pages that may be shown, the best before the others.
+        """Return the first pages that may be shown, best first.
 
         Raises:
-            TakenDownError: the very one that was asked for is blocked, or all are.
+            TakenDownError: the requested capture is blocked, or all are.
         """
         rows, blocked = self._best(key, wanted), None
         while part := list(islice(rows, _CANDIDATES)):
@@ -283,7 +283,7 @@ class PageStore:
         return ()
 
     def _best(self, key: dict[str, str], wanted: BestPageQuery) -> Iterator[Any]:
-        """Rows of pages, the best first; what failed or was skipped comes last, unless it is named."""
+        """Yield rows of pages, best first; failed or skipped visits come last, unless requested."""
         named = f"captured_ms BETWEEN :first AND :first + 999 AND timestamp = :timestamp AND NOT ({OFFERED})"
         facts = {
             **key,
@@ -319,7 +319,7 @@ class PageStore:
             yield from (row for row in rows if row["page_id"] not in seen)
 
     def better(self, page: CapturedPage) -> CapturedPage | None:
-        """A capture of the same URL to be read rather than `page`; None when `page` is the best."""
+        """Return a better capture of the same URL; None when `page` is the best."""
         try:
             found = self.nearest(page.url, page.captured_at, exact=False)
         except TakenDownError:
@@ -337,7 +337,7 @@ class PageStore:
         oldest_first: bool = False,
         facets: CaptureFacets = EVERYTHING,
     ) -> tuple[CapturedPage, ...]:
-        """Return at most `limit` pages of `url` under either of the web's schemes, newest first."""
+        """Return at most `limit` pages of `url` under both schemes, newest first."""
         values = _of_url(url)
         if values is None:
             return ()
@@ -366,7 +366,7 @@ class PageStore:
         return tuple(pages[:limit])
 
     def moments(self, url: str) -> tuple[CaptureMoment, ...]:
-        """The newest `MOST_MOMENTS` captures of `url` under either scheme, newest first."""
+        """Return the newest `MOST_MOMENTS` captures of `url` under both schemes, newest first."""
         values = _of_url(url)
         if values is None:
             return ()
@@ -390,7 +390,7 @@ class PageStore:
         return tuple(self._permitted(moments))
 
     def _permitted(self, moments: Iterable[CaptureMoment]) -> Iterator[CaptureMoment]:
-        """The moments without those that are hidden; blocked ones offer nothing."""
+        """Yield the entries that are not hidden; blocked ones have no copy."""
         if self._permits is None:
             yield from moments
             return
@@ -404,7 +404,7 @@ class PageStore:
                 yield replace(each, is_offered=False, device="", language="")
 
     def spellings(self, url: str, *, limit: int) -> tuple[str, ...]:
-        """Other URLs under the same replay key, which may be other pages."""
+        """Return other URLs with the same replay key, which may be different pages."""
         values = _of_url(url)
         if values is None:
             return ()
@@ -422,7 +422,7 @@ class PageStore:
         return tuple(urls)[:limit]
 
     def place(self, page: CapturedPage, kind: ArtifactKind) -> RecordPlace | None:
-        """Where the page's artifact of that kind lies; None when it has none."""
+        """Return the location of the page's artifact of that kind; None when it has none."""
         uri = page.artifacts.get(kind)
         if uri is None:
             return None
@@ -439,7 +439,7 @@ class PageStore:
         return place if is_shown else None
 
     def document(self, page: CapturedPage) -> RecordPlace | None:
-        """Return where the page's main resource lies; None when that is not known."""
+        """Return the location of the page's main resource; None when unknown."""
         rows = self._database.rows(
             'SELECT url, filename, "offset", length, digest FROM captures'
             " WHERE page_id = :page_id AND url = :url AND status BETWEEN 200 AND 299 LIMIT 1",
@@ -450,28 +450,28 @@ class PageStore:
         )
 
     def takedowns_of(self, urls: Sequence[str]) -> list[Takedown | None]:
-        """What holds for URLs whenever they were captured: of themselves, their hosts, paths above."""
+        """Return the take-downs of URLs regardless of time: URL, host and prefix."""
         if self._permits is None:
             return [None] * len(urls)
         return [self._permits.subject(TakedownSubject(url)) for url in urls]
 
     @property
     def page_condition(self) -> str:
-        """Return the SQL condition on ``pages`` that all meet which are not hidden for their login."""
+        """Return the SQL condition on ``pages`` that excludes pages hidden for their login."""
         return "1 = 1" if self._permits is None else self._permits.page_condition
 
     def are_open(self) -> bool:
-        """Return True when nothing is taken down or hidden, so that numbers of pages tell of nothing hidden."""
+        """Return True when nothing is taken down or hidden, so that page counts disclose nothing."""
         return self._permits is None or self._permits.are_open()
 
     def threatened(self, pages: Sequence[CapturedPage]) -> frozenset[str]:
-        """Those of the pages, by `page_id`, whose copy is held back for a threat in it."""
+        """Return the `page_id` of those pages whose copy is held for a threat."""
         if self._permits is None:
             return frozenset()
         return frozenset(self._permits.threats([page.page_id for page in pages]))
 
     def with_ids(self, page_ids: Sequence[str]) -> dict[str, CapturedPage]:
-        """The pages that have these identifiers, by them, without those that are hidden or not there."""
+        """Return the pages with these identifiers; hidden and missing ones are omitted."""
         found: dict[str, CapturedPage] = {}
         for start in range(0, len(page_ids), _IDS_AT_ONCE):
             part = page_ids[start : start + _IDS_AT_ONCE]
@@ -487,12 +487,13 @@ class PageStore:
     def pages_of(
         self, rows: Sequence[Any], *, artifacts_too: bool = True
     ) -> tuple[CapturedPage, ...]:
-        """The pages of rows with `COLUMNS`, in the same order, without those that are hidden.
+        """Convert rows with `COLUMNS` to pages in the same order, without hidden ones.
 
         Args:
-            rows: of the index; other columns do no harm.
-            artifacts_too: False where nobody asks which artifacts a page has; then only a page whose
-                media type can be shown has a copy.
+            rows: of the index; additional columns are ignored.
+            artifacts_too: False if artifacts are not needed; then only pages with a displayable
+                media
+                type have a copy.
         """
         artifacts = self._artifacts([row["page_id"] for row in rows]) if artifacts_too else {}
         pages = [_page(row, artifacts.get(row["page_id"], _PageArtifacts({}, ""))) for row in rows]
@@ -534,7 +535,7 @@ class PageStore:
 
 @dataclass(slots=True)
 class _PageArtifacts:
-    """A page's artifacts: URI by kind, and the digest of its text."""
+    """Artifacts of a page: URI by kind, and the digest of its text."""
 
     uris: dict[ArtifactKind, str]
     text_digest: str
@@ -553,7 +554,7 @@ def _page(row: Any, artifacts: _PageArtifacts) -> CapturedPage:
 
 
 def _blocked(page: CapturedPage, takedown: Takedown) -> CapturedPage:
-    """What may be told of a page that is blocked."""
+    """Return the page reduced to what a blocked page discloses."""
     return replace(
         page,
         final_url=page.url,
@@ -569,7 +570,7 @@ def _blocked(page: CapturedPage, takedown: Takedown) -> CapturedPage:
 
 
 def _without_frames(page: CapturedPage, why: Iterable[Takedown]) -> CapturedPage:
-    """Return what may be told of a page with framed documents that must not be shown."""
+    """Return the page reduced for framed documents that must not be shown."""
     is_told = all(each.effect is TakedownEffect.BLOCK for each in why)
     artifacts = {kind: uri for kind, uri in page.artifacts.items() if kind not in WITH_FRAMES}
     return replace(
@@ -581,7 +582,7 @@ def _without_frames(page: CapturedPage, why: Iterable[Takedown]) -> CapturedPage
 
 
 def _of_url(url: str) -> dict[str, Any] | None:
-    """The values that find a URL's pages; None when it has no key."""
+    """Return the query parameters for a URL's pages; None when it has no key."""
     try:
         return {**key_values(replay_key(url)), "url": url, "twin": other_scheme(url)}
     except BadUrlError:
@@ -589,6 +590,6 @@ def _of_url(url: str) -> dict[str, Any] | None:
 
 
 def _is_named(row: Any, facts: dict[str, Any]) -> bool:
-    """Whether the row is the very capture that is asked for."""
+    """Return True when the row is exactly the requested capture."""
     urls = (facts["url"], facts["twin"])
     return bool(row["timestamp"] == facts["timestamp"] and row["url"] in urls)

@@ -1,18 +1,18 @@
 """Rate limits: token buckets (local, Redis), exempt callers, and limits of costly routes.
 
-A bucket holds `burst` tokens and gains `per_s` of them each second. A question takes one, or is told
-how long to wait; one that was dear is charged for it afterwards, and the next has to wait longer. Memory is bounded: what was used longest ago is forgotten first, and because all
-share the last bucket, somebody with ever new addresses gains nothing by that.
+A bucket holds `burst` tokens and is refilled with `per_s` tokens per second. A request takes one
+token, or is rejected with the time to wait. Expensive requests are charged afterwards, which delays
+the next one. Memory is bounded: the least recently used buckets are dropped. As all clients share a
+global bucket, changing addresses does not evade the limits.
 
-Buckets are this process's, unless `SharedBuckets` keeps them for several; while those cannot be had,
-this process's count.
+Buckets are local to the process unless `SharedBuckets` shares them among several; when Redis is
+unavailable, the local buckets apply.
 
-An internal caller comes from a network that a setting names, or says a token that only such callers
-have. Both are off by default.
+Internal callers are exempt: their address is in a configured network, or they send a configured
+token. Both are off by default.
 
-Each such route has threads of its own, waits for them without holding one of the pool that all pages
-share, and is refused with 503 or 429 and ``Retry-After`` when too many wait or a neighbourhood asks too
-often.
+Each costly route has its own threads, without blocking the pool shared by all pages, and responds
+503 or 429 with ``Retry-After`` when too many requests wait or a network sends too many.
 """
 
 import hashlib
@@ -80,16 +80,16 @@ Bucket = tuple[str, float, float]  # name, tokens a second, burst
 
 
 class SharedBuckets:
-    """Take tokens from buckets in Redis. From any thread; `close` it.
+    """Token buckets in Redis. Thread-safe; `close` after use.
 
-    Names of buckets hold readers' addresses: keys are digests of them, and last as long as the bucket
-    is not full.
+    Bucket names contain client addresses, so keys are digests of them; they expire when the bucket
+    is full.
     """
 
     def __init__(
         self, address: RedisAddress, *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        """Take the address; nothing is connected yet."""
+        """Store the address; connections are opened on first use."""
         import redis
         from redis.backoff import NoBackoff
         from redis.retry import Retry
@@ -120,11 +120,11 @@ class SharedBuckets:
         return self._run(buckets, 1, wanted=1)
 
     def charge(self, buckets: Sequence[Bucket], cost: float) -> bool:
-        """Take so many tokens of each, even when they are not there; return False without an answer."""
+        """Take `cost` tokens of each bucket, even below zero; return False without an answer."""
         return self._run(buckets, cost, wanted=_ANY) is not None
 
     def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         self._redis.close()
 
     def _run(self, buckets: Sequence[Bucket], cost: float, *, wanted: float) -> int | None:
@@ -160,7 +160,7 @@ _ROUNDING_S = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class TokenRate:
-    """Tokens that come back each second, and how many there are at most."""
+    """Refill rate in tokens per second, and capacity of a bucket."""
 
     per_s: float
     burst: float
@@ -168,10 +168,10 @@ class TokenRate:
 
 @dataclass(frozen=True, slots=True)
 class ReaderRates:
-    """What one reader, one range and everybody together may ask.
+    """Rates for one reader, one address range and all readers together.
 
-    The defaults allow every sensible use: a gadget asks once for each page that is opened, a bot a
-    few times a second.
+    The defaults allow normal use: a gadget sends one request for each page opened, a bot a few per
+    second.
     """
 
     reader: TokenRate = TokenRate(5, 60)
@@ -180,7 +180,7 @@ class ReaderRates:
 
 
 class RequestThrottle:
-    """Counts questions. From any thread; the caller tells the time, in seconds that never go back."""
+    """Request counter with token buckets. Thread-safe; times are monotonic seconds."""
 
     def __init__(
         self,
@@ -190,13 +190,13 @@ class RequestThrottle:
         shared: SharedBuckets | None = None,
         name: str = "",
     ) -> None:
-        """Prepare the buckets.
+        """Create the buckets.
 
         Args:
-            rates: what may be asked.
-            most: how many buckets this process remembers.
-            shared: keeps the buckets of several processes; None: each has its own.
-            name: tells these buckets there from those of other questions.
+            rates: limits.
+            most: maximum number of buckets in this process.
+            shared: buckets shared by several processes; None: local buckets only.
+            name: name space of these buckets in `shared`.
         """
         self._rates = rates
         self._shared = shared
@@ -207,7 +207,7 @@ class RequestThrottle:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait_s(self, address: Address, now: float) -> int:
-        """0 when the question may be answered, and it is counted; else whole seconds to wait."""
+        """Count a request and return 0, or return the whole seconds to wait."""
         if self._shared is not None:
             shared_wait = self._shared.wait_s(self._shared_buckets(address))
             if shared_wait is not None:
@@ -221,7 +221,7 @@ class RequestThrottle:
             return 0
 
     def charge(self, address: Address, now: float, cost: float) -> None:
-        """Count a question that is being answered as so many more; it may leave a debt."""
+        """Charge additional tokens for an accepted request; the balance may become negative."""
         if self._shared is not None and self._shared.charge(self._shared_buckets(address), cost):
             return
         with self._lock:
@@ -263,15 +263,16 @@ FORM_RATES = ReaderRates(TokenRate(0.5, 15), TokenRate(2, 60), TokenRate(30, 300
 
 @dataclass(frozen=True, slots=True)
 class RateLimitPolicy:
-    """The rules.
+    """Settings of rate limits.
 
     Attributes:
-        readers: how a reader's address is found.
-        internal: networks whose callers are not throttled.
-        token: what internal callers from elsewhere say as ``Authorization: Bearer …``; empty: none can.
-        rates: for programs.
-        form_rates: for the form, which people fill in (W20).
-        shared: counts for several fronts together; None: each process counts for itself.
+        readers: determination of client addresses.
+        internal: networks of exempt callers.
+        token: bearer token of exempt callers from elsewhere (``Authorization: Bearer …``); empty:
+            none.
+        rates: for API requests.
+        form_rates: for the form (W20).
+        shared: buckets shared by several fronts; None: local buckets only.
     """
 
     readers: ClientAddresses = field(default_factory=ClientAddresses)
@@ -283,20 +284,20 @@ class RateLimitPolicy:
 
 
 class RateLimiter:
-    """Holds the rules against requests. From any thread."""
+    """Rate limiter for requests under a policy. Thread-safe."""
 
     def __init__(self, access: RateLimitPolicy, name: str = "links") -> None:
-        """Prepare the counts; those of doors with different names are separate."""
+        """Create the buckets; limiters with different names count separately."""
         self._access = access
         self._programs = RequestThrottle(access.rates, shared=access.shared, name=name)
         self._form = RequestThrottle(access.form_rates, shared=access.shared, name=f"{name} form")
 
     def address_of(self, request: Request) -> Address:
-        """The reader's address."""
+        """Return the client's address."""
         return self._access.readers.address_of(request)
 
     def is_internal(self, request: Request) -> bool:
-        """Whether the caller need not wait."""
+        """Return True for an exempt caller."""
         is_known = not self._access.readers.is_relayed(request)
         if is_known and within(self.address_of(request), self._access.internal):
             return True
@@ -306,28 +307,28 @@ class RateLimiter:
         return bool(self._access.token) and same
 
     def wait_s(self, request: Request, now: float) -> int:
-        """0 when a program's question may be answered; else whole seconds to wait."""
+        """Count an API request and return 0, or return the whole seconds to wait."""
         if self.is_internal(request):
             return 0
         return self._programs.wait_s(self.address_of(request), now)
 
     def charge(self, request: Request, now: float, cost: float) -> None:
-        """Count a program's question that is being answered as so many more."""
+        """Charge additional tokens for an accepted API request."""
         if cost > 0 and not self.is_internal(request):
             self._programs.charge(self.address_of(request), now, cost)
 
     def form_wait_s(self, request: Request, now: float) -> int:
-        """The same for the form."""
+        """Count a form request and return 0, or return the whole seconds to wait."""
         if self.is_internal(request):
             return 0
         return self._form.wait_s(self.address_of(request), now)
 
 
 def read_token(path: Path) -> str:
-    """The token that a file holds.
+    """Read the token from a file.
 
     Raises:
-        ConfigError: it cannot be read, others can read it, or it is too short to be a secret.
+        ConfigError: it cannot be read, is readable by other users, or the token is too short.
     """
     try:
         with path.open("rb") as file:
@@ -354,7 +355,7 @@ AsyncEndpoint = Callable[[Request], Awaitable[Response]]
 
 
 class BlockStream(StreamingResponse):
-    """An answer whose blocks are made while it is sent, in the threads of its route."""
+    """Streaming response whose blocks are produced in the threads of its route."""
 
     def __init__(self, blocks: Iterator[bytes], headers: dict[str, str]) -> None:
         super().__init__((), headers=headers)
@@ -362,7 +363,7 @@ class BlockStream(StreamingResponse):
         self.on_end: Callable[[], None] = lambda: None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the answer; `on_end` is called however that ends."""
+        """Send the response, and call `on_end` in any case."""
         try:
             await super().__call__(scope, receive, send)
         finally:
@@ -370,13 +371,13 @@ class BlockStream(StreamingResponse):
 
 
 class LoadLimit:
-    """Runs endpoints in threads of their own.
+    """Runner of endpoints in dedicated threads.
 
     Args:
-        door: who may ask how often.
-        monotonic: tells the time, in seconds.
-        threads: how many requests are answered at once.
-        most_waiting: how many more may wait for that.
+        door: the rate limiter.
+        monotonic: returns the time in seconds.
+        threads: number of requests processed in parallel.
+        most_waiting: maximum number of waiting requests.
     """
 
     def __init__(
@@ -391,7 +392,7 @@ class LoadLimit:
     def __call__(
         self, endpoint: Endpoint, *, when: Callable[[Request], bool] = lambda _: True
     ) -> AsyncEndpoint:
-        """Return the endpoint with the limits; requests for which `when` is false have none."""
+        """Return the endpoint with limits; requests for which `when` is false have none."""
         assert not inspect.iscoroutinefunction(endpoint)
 
         async def answer(request: Request) -> Response:
@@ -418,7 +419,7 @@ class LoadLimit:
         return answer
 
     async def _streamed(self, blocks: Iterator[bytes]) -> AsyncIterator[bytes]:
-        """Yield the blocks, each made in one of the threads."""
+        """Yield the blocks, each produced in one of the threads."""
         while True:
             block = await anyio.to_thread.run_sync(next, blocks, None, limiter=self._limiter)
             if block is None:
@@ -432,7 +433,7 @@ class LoadLimit:
 def load_limits(
     access: RateLimitPolicy, monotonic: Callable[[], float]
 ) -> tuple[LoadLimit, LoadLimit]:
-    """Return the limits of lists and searches, and those of comparisons, which take a core for a second."""
+    """Return the limits of lists and searches, and those of comparisons, which use a core for a second."""
     door = RateLimiter(replace(access, rates=COSTLY_RATES), "pages")
     return (
         LoadLimit(door, monotonic, threads=4, most_waiting=28),

@@ -32,13 +32,13 @@ _LOG = logging.getLogger(__name__)
 
 
 class ReaderPages:
-    """The views of one capture. Plain functions: Starlette runs them in threads."""
+    """Views of one capture. Plain functions, run by Starlette in threads."""
 
     def __init__(self, means: WebContext) -> None:
         self._means = means
 
     def view(self, request: Request) -> Response:
-        """A view of the capture that the address names, or the way to the one it should name."""
+        """Return a view of the requested capture, or a redirect to its canonical address."""
         wanted = parse_page_request(request)
         at = moment_of(wanted.timestamp) if wanted.timestamp else None
         page = self._means.store.nearest(wanted.url, at)
@@ -94,7 +94,7 @@ class ReaderPages:
         )
 
     def live(self, request: Request) -> Response:
-        """What stands before the link to the live page of an address that is listed."""
+        """Return the warning before the link to the live page of a listed URL."""
         url = parse_page_request(request).url
         if not is_web_url(url):
             raise HTTPException(404)
@@ -102,7 +102,7 @@ class ReaderPages:
         return self._means.render("live.html", url=url, caution=caution)
 
     def latest(self, request: Request) -> Response:
-        """The way to the newest copy."""
+        """Return a redirect to the newest copy."""
         wanted = parse_page_request(request)
         page = self._means.store.nearest(wanted.url, None)
         if page is None:
@@ -111,22 +111,22 @@ class ReaderPages:
 
 
 def path_of(page: CapturedPage, wanted: PageAddress) -> str:
-    """The path of what was wanted, of this page."""
+    """Return the path of the requested view for this page."""
     return page_path(
         page.timestamp, page.url, view=wanted.view, level=wanted.level, wiki=wanted.wiki
     )
 
 
 def no_copy(means: WebContext, url: str) -> Response:
-    """The answer for a URL without any capture: what becomes of it."""
+    """Return the response for a URL without a capture, with its state in the crawl queue."""
     return means.render("never.html", 404, url=url, standing=queue_status_of(means, url))
 
 
 def status_of(page: CapturedPage, caution: CopyWarning) -> int:
-    """Return the HTTP status of a reader page: 200 only around an archived copy that is shown.
+    """Return the HTTP status of a reader page: 200 only for a usable copy that is shown.
 
-    404 around a failed visit, an error page or a check for robots, 403 where a threat holds the copy
-    back. The bot goes by it before it cites an address.
+    404 for a failed visit, an error page or a bot challenge, 403 when a threat holds the copy back.
+    The bot checks it before it cites an address.
     """
     if caution.holds("page", is_download=page.is_download):
         return 403
@@ -134,9 +134,9 @@ def status_of(page: CapturedPage, caution: CopyWarning) -> int:
 
 
 def queue_status_of(means: WebContext, url: str) -> UrlQueueStatus | None:
-    """Where the URL stands; None when nobody knows, or nobody can say at the moment.
+    """Return the state of the URL in the crawl queue; None when unknown or unavailable.
 
-    That it was visited is not told: where no copy is shown, it may have been hidden (P-22).
+    A finished visit is not disclosed: without a copy to show, it may have been hidden (P-22).
     """
     if means.status is None:
         return None
@@ -149,7 +149,7 @@ def queue_status_of(means: WebContext, url: str) -> UrlQueueStatus | None:
 
 
 def manifest_of(means: WebContext, page: CapturedPage) -> PageInfo | None:
-    """The page's manifest; None when it cannot be read."""
+    """Return the page's manifest; None when it cannot be read."""
     place = means.store.place(page, ArtifactKind.PAGEINFO)
     if place is None or means.records is None:
         return None

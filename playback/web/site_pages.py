@@ -28,11 +28,11 @@ ABOUT_PATH: Final = "/about-crawler"
 
 @dataclass(frozen=True, slots=True)
 class Crawler:
-    """What its operator says of it.
+    """Operator details of the crawler.
 
     Attributes:
         contact: a page or mail address; empty: none.
-        addresses: where its visits come from; empty: nobody said.
+        addresses: its source addresses; empty: not stated.
     """
 
     contact: str = ""
@@ -43,7 +43,7 @@ NOBODY: Final = Crawler()
 
 
 def about_crawler(crawler: Crawler, render: PageRenderer) -> Callable[[Request], Response]:
-    """Return what answers with the page."""
+    """Return the endpoint of the page about the crawler."""
     contact = crawler.contact
     if contact.startswith(("http://", "https://")):
         address = contact
@@ -62,13 +62,13 @@ def about_crawler(crawler: Crawler, render: PageRenderer) -> Callable[[Request],
 
 
 class PageLists:
-    """Lists of pages. Plain functions: Starlette runs them in threads."""
+    """Lists of pages. Plain functions, run by Starlette in threads."""
 
     def __init__(self, means: WebContext) -> None:
         self._means = means
 
     def home(self, request: Request) -> Response:
-        """The newest pages, or what was looked for."""
+        """Return the newest pages, or search results."""
         found = self._found(request)
         return self._means.render(
             "home.html",
@@ -80,7 +80,7 @@ class PageLists:
         )
 
     def api(self, request: Request) -> Response:
-        """The same for programs; ``older`` is the address of the next part."""
+        """Return the same as JSON; ``older`` is the address of the next part."""
         found = self._found(request)
         listed = [as_json(page) for page in found.pages]
         if request.query_params.get("skew") == "1" or len(listed) <= MOST_DRIFTS_LISTED:
@@ -105,12 +105,12 @@ class PageLists:
 
 
 def is_search(request: Request) -> bool:
-    """Return True when the first page is asked to look for something, or for older pages."""
+    """Return True when the home page is requested with a search or a cursor."""
     return bool(request.query_params)
 
 
 def as_json(page: CapturedPage) -> dict[str, object]:
-    """A page for programs."""
+    """Convert a page to its JSON form."""
     return {
         "url": page.url,
         "final_url": page.final_url,

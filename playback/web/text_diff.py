@@ -1,9 +1,9 @@
 """Text differences by paragraphs and words (Myers' algorithm); pure.
 
 The shortest edit is found by Myers' algorithm ("An O(ND) Difference Algorithm and Its Variations",
-1986), which is quick where texts are alike and quadratic where they are not; so it has a budget of
-steps, and what is left when that is spent counts as replaced. Hostile texts cost the budget, which
-is counted and not timed: the same texts give the same answer on every machine.
+1986), which is fast for similar texts and quadratic otherwise. Its number of steps is limited by a
+budget; when that is used up, the remainder counts as replaced. Steps are counted rather than timed,
+so that results are reproducible.
 """
 
 import re
@@ -28,7 +28,7 @@ _WORDS = re.compile(
 
 
 class DiffKind(StrEnum):
-    """What happened to a paragraph."""
+    """Kind of change of a paragraph."""
 
     SAME = "same"
     CHANGED = "changed"
@@ -39,7 +39,7 @@ class DiffKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TextRun:
-    """A run of words of a paragraph; `is_gap`: unchanged words stand here that are not shown."""
+    """Run of words in a paragraph; `is_gap`: omitted unchanged words."""
 
     text: str
     is_changed: bool = False
@@ -48,7 +48,7 @@ class TextRun:
 
 @dataclass(frozen=True, slots=True)
 class DiffRow:
-    """A paragraph before and after; FOLDED: how many there are in `count`."""
+    """Paragraph before and after; FOLDED: `count` omitted paragraphs."""
 
     kind: DiffKind
     before: tuple[TextRun, ...] = ()
@@ -58,15 +58,15 @@ class DiffRow:
 
 @dataclass(frozen=True, slots=True)
 class TextDifference:
-    """What changed.
+    """Result of a comparison.
 
     Attributes:
-        rows: the changes and what stands around them, in order.
-        added: paragraphs that are new.
-        removed: paragraphs that are gone.
-        changed: paragraphs that are partly new.
+        rows: changes with context, in order.
+        added: number of added paragraphs.
+        removed: number of removed paragraphs.
+        changed: number of changed paragraphs.
         is_cut: only the beginning of the texts was compared, or of the changes is shown.
-        is_coarse: the texts differ so much that parts of them were not compared word by word.
+        is_coarse: parts of the texts were not compared by word, as they differ too much.
     """
 
     rows: tuple[DiffRow, ...]
@@ -78,24 +78,24 @@ class TextDifference:
 
     @property
     def is_none(self) -> bool:
-        """Whether a reader sees no change."""
+        """Return True when there is no visible change."""
         return not (self.added or self.removed or self.changed)
 
 
 class DiffBudget:
-    """Steps that may still be taken."""
+    """Number of steps left."""
 
     def __init__(self, steps: int) -> None:
         self.left = steps
         self.was_short = False
 
     def part(self, steps: int) -> "DiffBudget":
-        """A budget of at most so many of what is left."""
+        """Return a budget of at most `steps`, taken from this one."""
         return DiffBudget(min(steps, self.left))
 
 
 def compare_texts(before: str, after: str, *, steps: int = STEPS) -> TextDifference:
-    """What became of the text `before` in the text `after`; white space does not count."""
+    """Compare two texts, ignoring white space."""
     is_cut = len(before) > MOST_CHARACTERS or len(after) > MOST_CHARACTERS
     olds, news = paragraphs(before[:MOST_CHARACTERS]), paragraphs(after[:MOST_CHARACTERS])
     is_cut |= len(olds) > MOST_PARAGRAPHS or len(news) > MOST_PARAGRAPHS
@@ -115,7 +115,7 @@ def compare_texts(before: str, after: str, *, steps: int = STEPS) -> TextDiffere
 
 
 def paragraphs(text: str) -> list[str]:
-    r"""The lines of a text that hold something, their white space made single spaces.
+    r"""Return the non-empty lines of a text with white space collapsed.
 
     >>> paragraphs("  a  b ") + paragraphs("c\r\n\n\td")
     ['a b', 'c', 'd']
@@ -127,9 +127,9 @@ def paragraphs(text: str) -> list[str]:
 def edit_runs(
     olds: Sequence[str], news: Sequence[str], budget: DiffBudget
 ) -> Iterator[tuple[bool, int, int, int, int]]:
-    """The texts as alternating runs: whether it is the same, and where it is in either.
+    """Yield the edit script as alternating equal and changed runs.
 
-    Yields ``(is_same, i, j, k, l)``: ``olds[i:j]`` became ``news[k:l]``. Runs follow one another
+    Items are ``(is_same, i, j, k, l)``: ``olds[i:j]`` became ``news[k:l]``. The runs are contiguous
     and cover both sequences.
     """
     start = _common(olds, news)
@@ -163,7 +163,7 @@ def _common(olds: Sequence[str], news: Sequence[str]) -> int:
 def _shortest(
     olds: Sequence[str], news: Sequence[str], budget: DiffBudget
 ) -> list[tuple[int, int, int]]:
-    """Runs that are in both, ``(i, k, size)``; none when the budget does not suffice to find them."""
+    """Return common runs, ``(i, k, size)``; empty when the budget does not suffice to find them."""
     if not olds or not news:
         return []
     most = len(olds) + len(news)
@@ -191,7 +191,7 @@ def _shortest(
 
 
 def _walked_back(trace: list[dict[int, int]], x: int, y: int) -> list[tuple[int, int, int]]:
-    """The runs on the way that Myers' trace holds, in order."""
+    """Return the common runs along the path in Myers' trace, in order."""
     runs: list[tuple[int, int, int]] = []
     for depth in range(len(trace) - 1, -1, -1):
         reached, diagonal = trace[depth], x - y
@@ -249,7 +249,7 @@ def _row(old: str | None, new: str | None, budget: DiffBudget) -> DiffRow:
 
 
 def _shortened(pieces: list[TextRun]) -> tuple[TextRun, ...]:
-    """The pieces, of long unchanged ones only what is next to a change."""
+    """Return the pieces, with long unchanged ones reduced to the context of changes."""
     found: list[TextRun] = []
     for place, piece in enumerate(pieces):
         words = _WORDS.findall(piece.text)
@@ -267,7 +267,7 @@ def _shortened(pieces: list[TextRun]) -> tuple[TextRun, ...]:
 
 
 def _folded(rows: list[DiffRow]) -> Iterator[DiffRow]:
-    """The rows, unchanged ones only near a change."""
+    """Yield the rows, with unchanged ones only near a change."""
     near = [False] * len(rows)
     for place, row in enumerate(rows):
         if row.kind is not DiffKind.SAME:
@@ -287,7 +287,7 @@ def _folded(rows: list[DiffRow]) -> Iterator[DiffRow]:
 
 
 def _brief(row: DiffRow) -> DiffRow:
-    """An unchanged paragraph, cut where it is long."""
+    """Return an unchanged paragraph, truncated if it is long."""
     text = row.before[0].text
     if len(text) <= _LONGEST_CONTEXT:
         return row

@@ -33,7 +33,7 @@ _LAST_YEAR = 9999
 
 @dataclass(frozen=True, slots=True)
 class CalendarDay:
-    """A day of a month with its captures; `offered` of them have a copy to read."""
+    """Day of a month with its captures; `offered` of them have a copy."""
 
     date: date
     captures: int
@@ -43,7 +43,7 @@ class CalendarDay:
 
 @dataclass(frozen=True, slots=True)
 class CalendarMonth:
-    """A month: its weeks, whose cells are None before the first day and after the last."""
+    """Month with its weeks; cells are None before the first day and after the last."""
 
     year: int
     number: int
@@ -52,20 +52,20 @@ class CalendarMonth:
 
     @property
     def first(self) -> date:
-        """Its first day."""
+        """Return its first day."""
         return date(self.year, self.number, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class CalendarYear:
-    """A year and how many captures it has."""
+    """Year with its number of captures."""
 
     number: int
     captures: int
 
 
 class CaptureCalendar:
-    """The captures of one URL by day."""
+    """Captures of one URL by day."""
 
     def __init__(self, moments: Iterable[CaptureMoment]) -> None:
         self._captures: Counter[str] = Counter()
@@ -79,13 +79,13 @@ class CaptureCalendar:
 
     @property
     def total(self) -> int:
-        """How many captures there are."""
+        """Return the number of captures."""
         return self._captures.total()
 
     def years(self) -> tuple[CalendarYear, ...]:
-        """The years from the first capture to the last, those without any too, oldest first.
+        """Return the years from the first capture to the last, including empty ones, oldest first.
 
-        Of a stretch of over a hundred years only those with captures.
+        For a range of more than a hundred years, only years with captures are returned.
         """
         counts: Counter[int] = Counter()
         for day, count in self._captures.items():
@@ -99,7 +99,7 @@ class CaptureCalendar:
         )
 
     def months(self, year: int, *, first_weekday: int) -> tuple[CalendarMonth, ...]:
-        """The months of a year, in weeks that begin with that day (0: Monday)."""
+        """Return the months of a year, in weeks that begin with that day (0: Monday)."""
         weeks = calendar.Calendar(first_weekday)
         months = []
         for number in range(1, 13):
@@ -124,7 +124,7 @@ class CaptureCalendar:
 
 
 def span_of(period: str) -> TimeSpan | None:
-    """The time that 4, 6 or 8 digits name: a year, a month, a day; None when they name none.
+    """Parse a period of 4, 6 or 8 digits: a year, a month or a day; None when it is invalid.
 
     >>> span_of("202602").end
     datetime.datetime(2026, 3, 1, 0, 0, tzinfo=datetime.timezone.utc)
@@ -156,13 +156,14 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CaptureListEntry:
-    """A capture in the list of a URL's captures.
+    """Capture in the list of a URL's captures.
 
     Attributes:
         page: the capture.
-        older: the one before it, if there is one.
-        is_same: whether a reader sees the same text in both; None when nobody can say.
-        same_since: the earliest of the captures in a row with the same text, itself left out.
+        older: the previous capture, if any.
+        is_same: whether both have the same text; None when unknown.
+        same_since: the earliest of the consecutive captures with the same text, other than this
+            one.
     """
 
     page: CapturedPage
@@ -173,7 +174,7 @@ class CaptureListEntry:
 
 @dataclass(frozen=True, slots=True)
 class LinkChanges:
-    """Links that are new and links that are gone, each list cut where it is very long."""
+    """Added and removed links; each list is truncated if it is very long."""
 
     added: Sequence[str]
     removed: Sequence[str]
@@ -181,13 +182,13 @@ class LinkChanges:
 
 
 class HistoryPages:
-    """The views of one URL's captures. Plain functions: Starlette runs them in threads."""
+    """Views of one URL's captures. Plain functions, run by Starlette in threads."""
 
     def __init__(self, means: WebContext) -> None:
         self._means = means
 
     def captures(self, request: Request) -> Response:
-        """The calendar and the list."""
+        """Return the calendar and the list."""
         wanted = parse_history_request(request)
         store = self._means.store
         span = _span(wanted.period)
@@ -226,14 +227,14 @@ class HistoryPages:
         )
 
     def _live(self, url: str) -> str | None:
-        """Where a link to the live page leads: past a warning when the address is listed."""
+        """Return the target of the link to the live page: a warning page when the URL is listed."""
         if not is_web_url(url):
             return None
         listed = self._means.cautions.of_url(url)
         return localized_path(f"/live/{escape_url(url)}") if listed else url
 
     def changes(self, request: Request) -> Response:
-        """What differs between two captures, the older first."""
+        """Return the differences between two captures, the older one first."""
         wanted = parse_comparison_request(request)
         moments = moment_of(wanted.first), moment_of(wanted.second)
         pages = [self._means.store.nearest(wanted.url, each) for each in moments]
@@ -255,7 +256,7 @@ class HistoryPages:
         )
 
     def _difference(self, older: CapturedPage, newer: CapturedPage) -> TextDifference | None:
-        """None when one of them has no text that can be read."""
+        """Return the text difference; None when one capture has no readable text."""
         if _is_same(older, newer):
             return compare_texts("", "")
         texts = [self._text(page) for page in (older, newer)]
@@ -287,7 +288,7 @@ class HistoryPages:
 
 
 def list_captures(pages: Sequence[CapturedPage]) -> list[CaptureListEntry]:
-    """The captures, newest first, each held against the one before it."""
+    """Return the captures, newest first, each compared with the previous one."""
     found: list[CaptureListEntry] = []
     for page, older in zip(reversed(pages), _shifted(reversed(pages)), strict=True):
         is_same = None if older is None else _is_same(older, page)
@@ -312,10 +313,10 @@ def _is_same(older: CapturedPage, newer: CapturedPage) -> bool | None:
 
 
 def _span(period: str) -> TimeSpan | None:
-    """The time that the list shows; None: all of it.
+    """Return the period that the list shows; None: all.
 
     Raises:
-        HTTPException: 404, the digits name no time.
+        HTTPException: 404, the digits are not a valid period.
     """
     if not period:
         return None
