@@ -1,1 +1,1 @@
-"""Link registry for people (pages, forms, reports) and for programs (API)."""
+"""Link registry for readers (pages, forms, reports) and for programs (API)."""

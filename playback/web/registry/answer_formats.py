@@ -1,7 +1,7 @@
 """Formats of registry answers: data, JSON, XML and gadget JavaScript (W21, W70).
 
-`data_of` is the one place that decides what is told; all formats are made of what it gives. Dates are
-told twice: as they are kept, to the day, and in the words that people are shown (W60).
+`data_of` alone determines the content; all formats are derived from it. Dates are given twice:
+exact to the day, and in the rounded words shown to readers (W60).
 """
 
 import json
@@ -62,14 +62,14 @@ _SCRIPT = """/* Weboid {version}, GPL-3.0-or-later. Made by {source} */
 
 
 def scoped(page: PageAnswer, scope: LinkScope) -> PageAnswer:
-    """The page with the links that the scope asks for."""
+    """Return the page with the links selected by the scope."""
     if scope is LinkScope.ALL:
         return page
     return replace(page, links=tuple(each for each in page.links if each.has_findings))
 
 
 def data_of(answer: RegistryAnswer, origin: str, fields: Fields = ALL_FIELDS) -> Data:
-    """The answer as programs get it; `origin` is that of the pages with our own copies."""
+    """Convert the answer to JSON-compatible data; `origin` is that of the reader pages."""
     return {
         "wiki": str(answer.wiki),
         "scope": answer.scope.value,
@@ -96,7 +96,7 @@ def _page(page: PageAnswer, today: int, origin: str, fields: Fields) -> Data:
 
 
 def _link(link: LinkRecord, today: int, origin: str) -> Data:
-    """Return the link as all addresses for programs tell it."""
+    """Convert a link to the form shared by all API routes."""
     return {
         "url": link.url,
         "spelling": link.spelling or link.url,
@@ -146,7 +146,7 @@ def _link(link: LinkRecord, today: int, origin: str) -> Data:
 
 
 def own_copy(link: LinkRecord, origin: str) -> str:
-    """The address of our own newest copy; empty without one."""
+    """Return the address of this archive's newest copy; empty without one."""
     return f"{origin}/latest/{escape_url(link.url)}" if link.capture else ""
 
 
@@ -161,7 +161,7 @@ def _time(day: int | None, today: int) -> Data | None:
 
 
 def list_data(wiki: WikiName, kind: WikiListKind, listed: WikiListPart) -> Data:
-    """Return a part of a wiki's list as programs get it."""
+    """Convert a part of a wiki's page list to JSON-compatible data."""
     return {
         "wiki": str(wiki),
         "with": kind.value,
@@ -173,7 +173,7 @@ def list_data(wiki: WikiName, kind: WikiListKind, listed: WikiListPart) -> Data:
 
 
 def links_data(question: WikiQuestion, found: FoundLinks, origin: str) -> Data:
-    """Return a part of a wiki's links as programs get it, each with the page that has it."""
+    """Convert a part of a wiki's links to JSON-compatible data, each with its page."""
     return {
         "wiki": str(question.wiki),
         "as_of": date_of(found.day).isoformat(),
@@ -199,19 +199,19 @@ def _ref(page: PageReference) -> Data:
 
 
 def as_json(data: Mapping[str, Any]) -> bytes:
-    """The data as JSON that may stand anywhere, in ASCII."""
+    """Encode the data as JSON in ASCII, safe for embedding."""
     return json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
 
 
 def as_xml(root: str, data: Mapping[str, Any]) -> bytes:
-    """The data as XML: an element for each name, its items in it; what is unknown is left out."""
+    """Encode the data as XML: one element for each name; unknown values are omitted."""
     element = _element(root, data)
     found: bytes = ET.tostring(element, encoding="utf-8", xml_declaration=True)
     return found
 
 
 def as_javascript(answer: RegistryAnswer, origin: str, fields: Fields = ALL_FIELDS) -> bytes:
-    """The presumably unreachable URLs as a gadget takes them: active JavaScript (W67)."""
+    """Encode the presumably unreachable URLs as JavaScript for a gadget (W67)."""
     problems = problems_of(answer, origin, fields)
     source = f"{origin}{SOURCE_PATH}"
     told = {
@@ -223,7 +223,7 @@ def as_javascript(answer: RegistryAnswer, origin: str, fields: Fields = ALL_FIEL
 
 
 def problems_of(answer: RegistryAnswer, origin: str, fields: Fields = ALL_FIELDS) -> list[Data]:
-    """Return the presumably unreachable URLs of all pages, each once, as all links are told (W67)."""
+    """Return the presumably unreachable URLs of all pages, each once (W67)."""
     links = {link.url: link for page in answer.pages for link in page.links}
     return [
         select_fields(_link(link, answer.day, origin), fields)
@@ -233,7 +233,7 @@ def problems_of(answer: RegistryAnswer, origin: str, fields: Fields = ALL_FIELDS
 
 
 def select_fields(link: Data, fields: Fields) -> Data:
-    """Return what a question asks of a link; its URL always."""
+    """Return the requested fields of a link; the URL is always included."""
     if not fields:
         return link
     return {name: value for name, value in link.items() if name == "url" or name in fields}

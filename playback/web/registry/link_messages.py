@@ -1,7 +1,7 @@
 """Messages about links in the reader's language: state, duration, cause, hints (W60).
 
-Times are rough on purpose (W60): a day number stands for a day on which somebody looked, not for the
-moment something happened.
+Durations are rounded deliberately (W60): a day number is the day of a check, not of the event
+itself.
 """
 
 from typing import NamedTuple
@@ -166,22 +166,22 @@ FAULTS = {
 
 
 def request_words(state: RequestState | None) -> str:
-    """Return what becomes of the request to read a page that is not observed; empty for one that is."""
+    """Return the state of a request to read an unobserved page; empty for an observed one."""
     return translate(_REQUESTS[state]) if state is not None else ""
 
 
 def state_name(state: LinkState) -> str:
-    """The state in a word or two."""
+    """Return the name of the state in a word or two."""
     return translate(_STATES[state])
 
 
 def group_name(group: Group) -> str:
-    """What people filter by."""
+    """Return the name of a filter group."""
     return translate(_GROUPS[group])
 
 
 def cause_of(link: LinkRecord) -> str:
-    """The typical reason for what was seen, in a sentence; empty when there is none to be told (W06)."""
+    """Return the typical cause of a finding in a sentence; empty when there is none to report (W06)."""
     if link.spam:
         return translate("A spam list of the wiki names it, so it is not looked at.")
     if link.state is LinkState.INVALID:
@@ -196,18 +196,18 @@ def cause_of(link: LinkRecord) -> str:
 
 
 def service_name(service: str) -> str:
-    """What people call an archive."""
+    """Return the name of an archive."""
     known = SERVICES.get(service)
     return known.title if known is not None else service
 
 
 def hint_of(note: HintNote) -> str:
-    """A hint in a sentence."""
+    """Return a hint as a sentence."""
     return translate(_HINTS[note.hint])
 
 
 def ago(day: int, today: int) -> str:
-    """How long ago the day was, roughly: ``two weeks ago``, ``more than two years ago`` (W60)."""
+    """Format the time since a day, rounded: ``two weeks ago``, ``more than two years ago`` (W60)."""
     unit, count, is_more = rough_duration(today - day)
     if unit == "day" and count <= 1:
         return translate("yesterday") if count else translate("today")
@@ -217,7 +217,7 @@ def ago(day: int, today: int) -> str:
 
 
 def for_duration(day: int, today: int) -> str:
-    """For how long it has been so since the day, roughly: ``for six months`` (W60)."""
+    """Format the duration since a day, rounded: ``for six months`` (W60)."""
     unit, count, is_more = rough_duration(today - day)
     if unit == "day" and count <= 1:
         return translate("since yesterday") if count else translate("since today")
@@ -227,7 +227,7 @@ def for_duration(day: int, today: int) -> str:
 
 
 def standing_of(link: LinkRecord, today: int) -> str:
-    """State and time in one: ``Dead for six months``."""
+    """Format state and duration: ``Dead for six months``."""
     if link.since_day is None or link.group is Group.UNKNOWN or link.state is LinkState.INVALID:
         return state_name(link.state)
     time = for_duration(link.since_day, today)
@@ -235,7 +235,7 @@ def standing_of(link: LinkRecord, today: int) -> str:
 
 
 class RoughDuration(NamedTuple):
-    """A stretch of time in one unit; `is_more`: and somewhat more."""
+    """Duration in one unit; `is_more`: it is somewhat longer."""
 
     unit: str
     units: int
@@ -243,7 +243,7 @@ class RoughDuration(NamedTuple):
 
 
 def rough_duration(days: int) -> RoughDuration:
-    """The days in a unit that people would use.
+    """Round a number of days to a suitable unit.
 
     >>> [tuple(rough_duration(days)) for days in (1, 13, 14, 61, 183, 500, 800)]
     [('day', 1, False), ('day', 13, False), ('week', 2, False), ('month', 2, False), ('month', 6, False), ('year', 1, True), ('year', 2, True)]
@@ -259,7 +259,7 @@ def rough_duration(days: int) -> RoughDuration:
 
 
 def _dative(unit: str, count: int) -> str:
-    """A stretch of time as it stands after “for” and before “ago”, numbers up to twelve in words."""
+    """Format a duration as used after “for” and before “ago”, with numbers up to twelve in words."""
     said = spell_number(count)
     if unit == "day":
         return ngettext("one day", "%(number)s days", count, number=said)
@@ -277,5 +277,5 @@ _NUMBERS = (
 
 
 def spell_number(count: int) -> str:
-    """A number as texts have it: small ones in words."""
+    """Format a number for running text, with small ones in words."""
     return translate(_NUMBERS[count - 2]) if 2 <= count <= 12 else number(count)

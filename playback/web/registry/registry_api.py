@@ -1,7 +1,7 @@
 """Registry API for programs: page information, lists and gadget data.
 
-Reading only: GET and HEAD. Any page of any site may ask, without credentials (CORS); what is told is
-public. Errors are ``application/problem+json`` (RFC 9457), whatever the format.
+Read-only: GET and HEAD. Open to pages of any site, without credentials (CORS); all data is public.
+Errors are ``application/problem+json`` (RFC 9457) in every format.
 """
 
 import functools
@@ -88,7 +88,7 @@ _Endpoint = Callable[[Request], Response]
 
 
 class RegistryApi:
-    """Answers programs."""
+    """Routes of the registry API."""
 
     def __init__(
         self, desk: RegistryService, door: RateLimiter, people: RegistryPages, means: WebContext
@@ -99,7 +99,7 @@ class RegistryApi:
         self._means = means
 
     def routes(self) -> list[BaseRoute]:
-        """Their addresses."""
+        """Return the routes."""
         answers: tuple[tuple[str, _Endpoint], ...] = (
             (PAGE_PATH, self.page),
             (LIST_PATH, self.list),
@@ -117,7 +117,7 @@ class RegistryApi:
         ]
 
     def page(self, request: Request) -> Response:
-        """What is known of a page's links (W19, W21), or a ping (W22)."""
+        """Return information about a page's links (W19, W21), or handle a ping (W22)."""
         question = parse_page_question(request.query_params)
         self._count_pages(request, question)
         formats = (AnswerFormat.JSON, AnswerFormat.XML, AnswerFormat.HTML)
@@ -129,7 +129,7 @@ class RegistryApi:
         return self._written(question, self._answer(request, question), wanted)
 
     def problem(self, request: Request) -> Response:
-        """The presumably unreachable URLs, as a gadget loads them (W67)."""
+        """Return the presumably unreachable URLs as gadget script (W67)."""
         question = parse_page_question(request.query_params)
         formats = (AnswerFormat.JAVASCRIPT, AnswerFormat.JSON)
         wanted = parse_format(request.query_params.get("format", ""), formats)
@@ -147,7 +147,7 @@ class RegistryApi:
         return self._sent(question, as_json(data), wanted)
 
     def info(self, request: Request) -> Response:
-        """A page's links with findings as HTML for people (W68), or as the list alone."""
+        """Return a page's links with findings as an HTML page (W68), or the list only."""
         question = parse_page_question(request.query_params)
         self._count_pages(request, question)
         set_language(question.language)
@@ -159,7 +159,7 @@ class RegistryApi:
         return response
 
     def list(self, request: Request) -> Response:
-        """A part of a wiki's list (W05)."""
+        """Return a part of a wiki's page list (W05)."""
         given = request.query_params
         wiki, kind = parse_wiki(given.get("dbname", "")), parse_list(given.get("with", ""))
         after = parse_after(given.get("after", ""))
@@ -174,7 +174,7 @@ class RegistryApi:
         return Response(body, media_type=_TYPES[wanted])
 
     def links(self, request: Request) -> Response:
-        """Return a part of a wiki's links by state, or of those that changed since a day."""
+        """Return a part of a wiki's links, by state or changed since a day."""
         question = parse_wiki_question(request.query_params)
         set_language(parse_language(request.query_params.get("lang", "")))
         found = self._desk.links(question, is_internal=self._door.is_internal(request))
@@ -182,7 +182,7 @@ class RegistryApi:
         return Response(as_json(data), media_type=_TYPES[AnswerFormat.JSON])
 
     def normal(self, request: Request) -> Response:
-        """Return the normal form of URLs (W51); nothing is told of them, known or not."""
+        """Return the normal form of URLs (W51), independent of the registry's content."""
         asked = [each for each in request.query_params.getlist("url") if each]
         if not asked or len(asked) > MOST_PAGES:
             raise InputError(noop("Name 1 to 50 URLs: url=https://example.org/."))
@@ -190,7 +190,7 @@ class RegistryApi:
         return Response(as_json({"urls": urls}), media_type=_TYPES[AnswerFormat.JSON])
 
     def excluded(self, request: Request) -> Response:
-        """Return whether a wiki keeps links that a pattern means out of its link search (X06)."""
+        """Return whether a wiki excludes links that match a pattern from its link search (X06)."""
         given = request.query_params
         wiki = parse_wiki(given.get("dbname", ""))
         question = PatternQuestion(parse_pattern(given.get("pattern", "")), wiki, (), frozenset())
@@ -209,18 +209,18 @@ class RegistryApi:
         return Response(as_json(data), media_type=_TYPES[AnswerFormat.JSON])
 
     def source(self, _request: Request) -> Response:
-        """Return the source of what makes the gadget's script, in exactly this version."""
+        """Return the source code that generates the gadget script, in exactly this version."""
         return Response(_SOURCE.read_bytes(), media_type="text/plain; charset=utf-8")
 
     def openapi(self, _request: Request) -> Response:
-        """What this is, for programs that make programs."""
+        """Return the OpenAPI description."""
         return Response(as_json(description(self._means.origin)), media_type="application/json")
 
     def _answer(self, request: Request, question: PageQuestion) -> RegistryAnswer:
         return self._desk.answer(question, is_internal=self._door.is_internal(request))
 
     def _answered(self, answer: _Endpoint, request: Request) -> Response:
-        """The answer, or what went wrong as a problem; with the headers that all have."""
+        """Return the response, or the error as a problem document, with common headers."""
         if request.method == "OPTIONS":
             response = Response(status_code=204, headers=_PREFLIGHT)
         else:
@@ -249,7 +249,7 @@ class RegistryApi:
             raise _TooManyQuestionsError(wait)
 
     def _count_pages(self, request: Request, question: PageQuestion) -> None:
-        """One was counted when the question came in."""
+        """Charge the rate limit for pages beyond the first, which was counted on receipt."""
         more = (question.size - 1) / _PAGES_A_TOKEN
         self._door.charge(request, self._means.clock.monotonic(), more)
 
@@ -282,7 +282,7 @@ def _normal(text: str) -> dict[str, str | None]:
 
 
 class _TooManyQuestionsError(Exception):
-    """Too many questions; `seconds` is how long to wait."""
+    """Rate limit exceeded; `seconds` is the time to wait."""
 
     def __init__(self, seconds: int) -> None:
         super().__init__(seconds)
@@ -290,7 +290,7 @@ class _TooManyQuestionsError(Exception):
 
 
 def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
-    """What went wrong, for programs."""
+    """Return a problem document."""
     title = HTTPStatus(status).phrase
     body = as_json({"type": "about:blank", "title": title, "status": status, "detail": detail})
     return Response(body, status, headers, media_type="application/problem+json")

@@ -1,17 +1,17 @@
 """Forms of the registry pages: fields, proof-of-form stamps, tokens and sender checks.
 
-Three things tell. The browser says where a form was sent from (``Sec-Fetch-Site``, ``Origin``), and no
-page can change that. A browser that says neither, such as a text browser, has at least fetched the form
-itself: the token in it names its moment, its purpose and the range of addresses it was made for. And
-what is sent is a short form of the plainest kind, or it is not read at all.
+Forms that change something are protected from cross-site requests in three ways: by the browser's
+headers (``Sec-Fetch-Site``, ``Origin``), which pages cannot change; for browsers that send neither,
+by a token in the form that covers time, purpose and address range; and by limits on type and size
+of the body.
 
-Questions for single URLs and patterns are answered to the form alone. What the form sends carries a
-stamp: when it was made, for which range of addresses and for which URL or pattern, with a digest that
-only fronts of this collection can make. It answers one question. A question without a stamp, or with
-one that is old, used or another question's, gets the form, filled in; its button asks.
+Queries for single URLs and patterns are answered to the form only. It sends a stamp with time,
+address range and URL or pattern, and a digest that only fronts of this collection can create. A
+stamp is valid for one query. A query without a stamp, or with an expired, used or mismatched one,
+gets the filled-in form, whose button submits it.
 
-The stamp of the empty form answers any one question, of a browser that says that a person navigates
-(Sec-Fetch-Mode, W3C Fetch Metadata). Who says nothing of that presses the button of the filled form.
+The stamp of the empty form is valid for any one query from a browser that indicates navigation by
+the user (Sec-Fetch-Mode, W3C Fetch Metadata). Other clients have to submit the filled-in form.
 """
 
 import hmac
@@ -46,21 +46,21 @@ _OWN = frozenset({"same-origin", "none"})  # none: the reader's own doing, such 
 
 @dataclass(frozen=True, slots=True)
 class FormTokens:
-    """Makes and reads tokens of forms.
+    """Maker and verifier of form tokens.
 
     Attributes:
-        reporters: who can make them: all fronts that share the key.
+        reporters: digest maker, with the key shared by all fronts.
     """
 
     reporters: ReporterDigests
 
     def make(self, purpose: str, addresses: str, now: float) -> str:
-        """A token for a form with that purpose, sent from that range of addresses."""
+        """Create a token for a form with that purpose and address range."""
         made = int(now)
         return f"{made}.{self._digest(purpose, addresses, made)}"
 
     def holds(self, token: str, purpose: str, addresses: str, now: float) -> bool:
-        """Whether it was made for that, a while ago at most."""
+        """Return True when the token is valid for purpose and addresses, and not expired."""
         made, _, digest = token.partition(".")
         if not (made.isascii() and made.isdigit() and len(made) < 12 and digest.isascii()):
             return False
@@ -72,14 +72,14 @@ class FormTokens:
 
 
 def check_sender(request: Request, origin: str) -> None:
-    """Return when one of our own pages may have sent the request.
+    """Check that the request was sent by a page of this site.
 
     Args:
-        request: that changes something.
-        origin: the front's own; empty: whatever it was asked as.
+        request: a request that changes something.
+        origin: the front's origin; empty: the requested Host.
 
     Raises:
-        HTTPException: 403, another site's page sent it.
+        HTTPException: 403, it was sent by a page of another site.
     """
     site = request.headers.get("sec-fetch-site")
     if site is not None:
@@ -96,10 +96,10 @@ def check_sender(request: Request, origin: str) -> None:
 
 
 async def read_form_post(request: Request) -> Mapping[str, str]:
-    """The fields of a form that was sent; of a field that comes twice the first.
+    """Read the fields of a submitted form; the first value of repeated ones.
 
     Raises:
-        HTTPException: 415, it is no form of the plain kind; 413, it is too long; 400, it is no text.
+        HTTPException: 415 wrong content type, 413 too long, 400 not text.
     """
     kind, _, rest = request.headers.get("content-type", "").partition(";")
     charset = rest.strip().lower()
@@ -141,11 +141,11 @@ _LONGEST = 2_000  # characters that a field is shown again with
 
 @dataclass(frozen=True, slots=True)
 class RegistryForm:
-    """What the fields hold, as they were typed.
+    """Values of the form's fields, as entered.
 
     Attributes:
-        stamp: what the next question carries.
-        asked: which part of the form asks: ``page``, ``url``, ``pattern`` or ``list``.
+        stamp: stamp for the next query.
+        asked: the part of the form submitted: ``page``, ``url``, ``pattern`` or ``list``.
     """
 
     url: str = ""
@@ -162,10 +162,10 @@ class RegistryForm:
 
 
 class FormStamps:
-    """Makes stamps, and takes each once. From any thread.
+    """Maker and verifier of stamps, each valid once. Thread-safe.
 
-    Fronts of one collection share the key, so a stamp of one holds at another and after a restart.
-    Which stamps were used each front remembers by itself.
+    Fronts of one collection share the key, so a stamp is valid at other fronts and after a restart.
+    Used stamps are recorded by each front separately.
     """
 
     def __init__(self, reporters: ReporterDigests, *, most_used: int = MOST_USED) -> None:
@@ -175,24 +175,24 @@ class FormStamps:
         self._used: OrderedDict[str, None] = OrderedDict()
 
     def make(self, address: Address, now: float, question: str) -> str:
-        """Return a stamp for the address's range and that question; `now` is Unix seconds.
+        """Create a stamp for the address range and query.
 
         Args:
-            address: of the reader.
-            now: the moment.
-            question: `question_of` the form; empty: any.
+            address: the reader's address.
+            now: current time, Unix seconds.
+            question: `question_of` the form; empty: any query.
         """
         made, nonce = int(now), secrets.token_hex(8)
         return f"{made}.{nonce}.{self._digest(made, nonce, address, question)}"
 
     def take(self, stamp: str, address: Address, now: float, question: str) -> bool:
-        """Return whether the stamp answers that question, and see that it answers no other one.
+        """Verify the stamp and mark it as used; return True when it is valid.
 
         Args:
-            stamp: as it was sent.
-            address: of the reader.
-            now: the moment.
-            question: as `make` had it; empty: only a stamp for any.
+            stamp: as received.
+            address: the reader's address.
+            now: current time, Unix seconds.
+            question: as for `make`; empty: only a stamp for any query.
         """
         made, _, rest = stamp.partition(".")
         nonce, _, digest = rest.partition(".")
@@ -216,7 +216,7 @@ class FormStamps:
 
 
 def question_of(form: RegistryForm) -> str:
-    """Return what a stamp of the form is bound to: its URL or its pattern; empty for an empty form.
+    """Return the query that a stamp is bound to: URL or pattern; empty for an empty form.
 
     >>> question_of(RegistryForm(url=" https://a.example/ ")), question_of(RegistryForm(dbname="dewiki"))
     ('url https://a.example/', '')
@@ -227,7 +227,7 @@ def question_of(form: RegistryForm) -> str:
 
 
 def read_form(given: QueryParams) -> RegistryForm:
-    """What the address fills in; names of the programs' addresses are taken, too."""
+    """Read the form from query parameters; names of API parameters are accepted too."""
 
     def text(*names: str) -> str:
         found = next((given[name] for name in names if given.get(name)), "")
@@ -247,10 +247,10 @@ def read_form(given: QueryParams) -> RegistryForm:
 
 
 def parse_url(text: str) -> str:
-    """The identity key of what was typed.
+    """Return the identity key of the entered URL.
 
     Raises:
-        InputError: it is no URL; the text says why, for `translate`.
+        InputError: it is not a URL; the text, for `translate`, states why.
     """
     try:
         return identity_key(fetch_key(text))
@@ -260,10 +260,11 @@ def parse_url(text: str) -> str:
 
 
 def parse_pattern(text: str) -> LinkPattern:
-    """Return what was typed as a pattern.
+    """Parse the entered pattern.
 
     Raises:
-        InputError: it means nothing; the text, for `translate`, says what to write, in English also why.
+        InputError: it is invalid; the text, for `translate`, states the valid form, in English also
+            why.
     """
     try:
         return parse_link_pattern(text)
@@ -274,10 +275,10 @@ def parse_pattern(text: str) -> LinkPattern:
 
 
 def parse_namespaces(text: str) -> tuple[int, ...] | None:
-    """Return the namespaces that are asked for (W03); none: all; None: those that the wiki observes.
+    """Parse namespaces (W03); empty: all; None: those that the wiki observes.
 
     Raises:
-        InputError: it names none.
+        InputError: the text is invalid.
 
     >>> parse_namespaces("0, 4|14"), parse_namespaces(""), parse_namespaces("content")
     ((0, 4, 14), (), None)
@@ -295,7 +296,7 @@ def parse_namespaces(text: str) -> tuple[int, ...] | None:
 
 
 def parse_filter(text: str) -> frozenset[Group]:
-    """The states that are asked for (W04); none: all.
+    """Parse the state filter (W04); empty: all.
 
     Raises:
         InputError: there is no such filter.

@@ -1,11 +1,9 @@
 """Lists of the registry: pages of a wiki, links by state, links by pattern (W05).
 
-A part is found by the number of the page before it, never by counting from the front. Pages in order
-are rare among those without findings, so no more than some are looked through for one part, and the
-part says so when that was not enough.
-
-A part goes on behind the link that the part before ended with, never by counting. Links that changed are
-rare among all, so no more than `MOST_PAGES_SCANNED` are looked through for one part: it may be empty and go on.
+Lists are paged by key, never by offset: by page number, or by the last link of the previous part.
+As pages with findings and changed links may be rare, the number of rows read for one part is
+limited (`MOST_PAGES_SCANNED`); a part may therefore be incomplete or empty and still have a
+successor.
 """
 
 import json
@@ -64,18 +62,18 @@ def read_list(
     after: int = 0,
     domain: str = "",
 ) -> WikiListPart | None:
-    """Return a part of the list, behind the page of number `after`; None when nobody knows the wiki.
+    """Return a part of the list, after page number `after`; None for an unknown wiki.
 
     Args:
-        connection: of one moment.
-        reading: who asks.
-        wiki: whose list.
-        kind: which list.
-        after: the last page of the part before.
-        domain: only links to that domain and all below it, with the beginning of a path (W05).
+        connection: with a snapshot of the registry.
+        reading: reader with the caller's permissions.
+        wiki: the wiki.
+        kind: the list.
+        after: last page number of the previous part.
+        domain: only links to that domain and its subdomains, optionally with a path prefix (W05).
 
     Raises:
-        InputError: that is no domain, or it has too many watched URLs.
+        InputError: the domain is invalid, or has too many watched URLs.
     """
     row = reading.wiki(wiki)
     if row is None:
@@ -104,7 +102,7 @@ def read_list(
 
 
 def last_of_round(wiki_id: int, after: int) -> Select[Any]:
-    """The number of the last page that is looked through; None when all the rest is."""
+    """Select the last page number of the scan; None when it reaches the end."""
     return (
         select(pages.c.page_id)
         .where(pages.c.wiki_id == wiki_id, pages.c.page_id > after)
@@ -115,7 +113,7 @@ def last_of_round(wiki_id: int, after: int) -> Select[Any]:
 
 
 def _below(connection: Connection, domain: str) -> list[int]:
-    """Return the numbers of the watched URLs that begin so."""
+    """Return the numbers of the watched URLs below the domain."""
     try:
         pattern = parse_pattern(domain)
     except InputError:
@@ -135,7 +133,7 @@ def count_findings(
     last: int | None,
     only: Sequence[int] | None = None,
 ) -> Select[Any]:
-    """Pages with what puts them on the list, and how many of those; `only` of these URLs."""
+    """Select pages with their number of findings of that kind; `only` of these URLs."""
     query = select(pages.c.page_id, pages.c.title, pages.c.namespace, func.count().label("links"))
     if kind is WikiListKind.SPAM:
         query = query.join(spam_hits, spam_hits.c.page == pages.c.id).where(is_present())
@@ -160,14 +158,14 @@ MOST_FOUND_LINKS = 50
 
 @dataclass(frozen=True, slots=True)
 class PatternQuestion:
-    """Which links.
+    """Query for links by pattern.
 
     Attributes:
-        pattern: what their URLs are like.
-        wiki: on whose pages; None: any link that is watched, and no pages are told (W24).
-        namespaces: of these pages; none: all; None: those that the wiki observes.
-        groups: in these states; none: all.
-        after: the place that the part before gave.
+        pattern: URL pattern.
+        wiki: pages of this wiki; None: all watched links, without pages (W24).
+        namespaces: of these pages; empty: all; None: those that the wiki observes.
+        groups: states; empty: all.
+        after: position from the previous part.
     """
 
     pattern: LinkPattern
@@ -179,7 +177,7 @@ class PatternQuestion:
 
 @dataclass(frozen=True, slots=True)
 class FoundUse:
-    """A link that was found, and some of the pages that have it."""
+    """Link found, with some of the pages that contain it."""
 
     link: LinkRecord
     pages: tuple[PageReference, ...]
@@ -188,12 +186,12 @@ class FoundUse:
 
 @dataclass(frozen=True, slots=True)
 class PatternFound:
-    """A part of what was found.
+    """Part of the links found by pattern.
 
     Attributes:
-        uses: in the order of host and path.
-        after: the place where the next part begins; empty at the end.
-        is_wiki_known: False when the wiki that was named is not watched.
+        uses: sorted by host and path.
+        after: start of the next part; empty at the end.
+        is_wiki_known: False when the requested wiki is not watched.
     """
 
     uses: tuple[FoundUse, ...]
@@ -204,10 +202,10 @@ class PatternFound:
 def find_by_pattern(
     connection: Connection, reading: RegistryReader, question: PatternQuestion
 ) -> PatternFound:
-    """The next links that the pattern means.
+    """Return the next links that match the pattern.
 
     Raises:
-        InputError: `after` is no place that a part gave.
+        InputError: `after` is not a valid position.
     """
     wiki_id, namespaces = None, question.namespaces
     if question.wiki is not None:
@@ -233,10 +231,10 @@ def find_by_pattern(
 
 
 def exclusions_for(reading: RegistryReader, question: PatternQuestion) -> list[str] | None:
-    """Return entries of exclusion lists that keep links out of the answer (X06, X10).
+    """Return exclusion list entries that remove links from the result (X06, X10).
 
-    Without a wiki in the question those of all wikis: what one of them keeps out may be missing. None
-    when nobody knows the wiki, or it is not told of.
+    Without a wiki in the query those of all wikis, whose links may be missing. None when the wiki
+    is unknown or not disclosed to the caller.
     """
     if question.wiki is None:
         wikis = [each for each in all_wikis(reading.reader) if each.id not in reading.hidden()]
@@ -254,7 +252,7 @@ def exclusions_for(reading: RegistryReader, question: PatternQuestion) -> list[s
 
 
 def _use(link: LinkRecord, found: FoundLink, *, is_told: bool) -> FoundUse:
-    """Pages are told of the wiki that was named, and of no other (W24)."""
+    """Convert a row; pages are included for the requested wiki only (W24)."""
     if not is_told:
         return FoundUse(link, (), has_more_pages=False)
     pages = tuple(
@@ -273,14 +271,14 @@ _BY_NAME |= {group.value: tuple(STATES[group]) for group in Group}
 
 @dataclass(frozen=True, slots=True)
 class WikiQuestion:
-    """Which of a wiki's links.
+    """Query for the links of a wiki.
 
     Attributes:
-        wiki: whose.
-        states: in these.
-        since_day: whose state is so since that day or later, or which a page has since then; None: all.
-        after: page and URL of the last one that was told, by the registry's numbers.
-        fields: what is told of each link; empty: everything.
+        wiki: the wiki.
+        states: link states.
+        since_day: only links in their state, or added to a page, since that day; None: all.
+        after: page and URL numbers of the last link of the previous part.
+        fields: fields of each link; empty: all.
     """
 
     wiki: WikiName
@@ -292,7 +290,7 @@ class WikiQuestion:
 
 @dataclass(frozen=True, slots=True)
 class LinkOfPage:
-    """A link, and a page that has it since a day."""
+    """Link with a page that contains it, and since when."""
 
     page: PageReference
     link: LinkRecord
@@ -301,7 +299,7 @@ class LinkOfPage:
 
 @dataclass(frozen=True, slots=True)
 class FoundLinks:
-    """A part of a wiki's links; `after` is where the next part begins, empty at the end."""
+    """Part of a wiki's links; `after` is the start of the next part, empty at the end."""
 
     links: tuple[LinkOfPage, ...]
     after: str
@@ -309,10 +307,10 @@ class FoundLinks:
 
 
 def parse_wiki_question(given: QueryParams) -> WikiQuestion:
-    """Return what the parameters ask for.
+    """Parse the parameters.
 
     Raises:
-        InputError: they cannot be understood.
+        InputError: they are invalid.
     """
     names = [each for each in re.split("[|,]", given.get("state", "")) if each]
     if not _BY_NAME.keys() >= set(names):
@@ -335,7 +333,7 @@ def find_links(reading: RegistryReader, question: WikiQuestion) -> FoundLinks:
     """Return the next part of the wiki's links.
 
     Raises:
-        UnknownWikiError: nobody knows the wiki, or it is not told of.
+        UnknownWikiError: the wiki is unknown or not disclosed to the caller.
     """
     wiki = reading.wiki(question.wiki)
     if wiki is None:

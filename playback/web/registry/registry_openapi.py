@@ -136,7 +136,7 @@ _PROBLEMS = {
 
 
 def cached_path() -> _Schema:
-    """The address, described."""
+    """Return the description of ``/links/api/cached``."""
     question = {"schema": {"$ref": "#/components/schemas/CachedQuestion"}}
     problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
     responses: _Schema = {
@@ -194,7 +194,7 @@ def _one_of(values: list[str]) -> _Schema:
 
 
 def _choice(values: list[str]) -> _Schema:
-    """One of the values of a parameter, or nothing for the default."""
+    """Return the schema of an optional parameter with these values."""
     return _one_of([*values, ""])
 
 
@@ -410,7 +410,7 @@ _FIELDS = _parameter(
 
 
 def _pages(*names: str) -> list[_Schema]:
-    """The parameters that name pages, and those that all answers about pages have."""
+    """Return the parameters that select pages, and those common to all answers about pages."""
     ids = "Numbers of pages, with | or commas between them, or the parameter several times."
     number = {"type": "string", "pattern": f"^({_ID}([|,]{_ID}){{0,49}})?$"}
     title = {"type": "string", "maxLength": 1_000, "pattern": "^[^\u0000-\u001f\u007f-\u009f]*$"}
@@ -461,7 +461,7 @@ def _get(name: str, summary: str, parameters: list[_Schema], answers: _Schema) -
 
 
 def description(origin: str) -> dict[str, Any]:
-    """The whole description; `origin` is where it is served, empty when that is unknown."""
+    """Return the OpenAPI document; `origin` is the server, empty when unknown."""
     page = _get(
         "page",
         "What is known of the links on pages of a wiki",

@@ -1,7 +1,8 @@
-"""Registry pages for people: the form, its answers and a wiki's lists (W03 to W09, W69).
+"""Registry pages for readers: the form, its answers and a wiki's lists (W03 to W09, W69).
 
-Every answer has the form above it, filled in. A question for a page is always answered (W10); one for a
-single URL or a pattern only when the form asks it (`forms`), and within the form's own rates.
+Every answer includes the filled-in form. A query for a page is always answered (W10); one for a
+single URL or a pattern only when submitted by the form (`registry_forms`), and within the form's
+own rates.
 """
 
 import functools
@@ -60,7 +61,7 @@ _FILTERS = (Group.WORKING, Group.UNREACHABLE, Group.DOUBTFUL)
 
 
 class RegistryPages:
-    """Answers people. Plain functions: Starlette runs them in threads."""
+    """Routes of the registry pages. Plain functions, run by Starlette in threads."""
 
     def __init__(
         self, desk: RegistryService, door: RateLimiter, stamps: FormStamps, means: WebContext
@@ -71,14 +72,14 @@ class RegistryPages:
         self._means = means
 
     def routes(self) -> list[BaseRoute]:
-        """Their addresses."""
+        """Return the routes."""
         return [
             Route(FORM_PATH, self.form, name="links"),
             Route(LIST_PATH, self.lists),
         ]
 
     def form(self, request: Request) -> Response:
-        """The form, and the answer to what it asks."""
+        """Return the form with the answer to its query."""
         language = request.query_params.get("lang", "")
         if language in languages():
             set_language(language)
@@ -98,14 +99,14 @@ class RegistryPages:
         return self._told(request, form, asks[asked][1], asked)
 
     def lists(self, request: Request) -> Response:
-        """A part of a wiki's list (W05)."""
+        """Return a part of a wiki's list (W05)."""
         form = self._stamped(request, read_form(request.query_params))
         return self._told(request, form, self._list_told, "list")
 
     def page_told(
         self, request: Request, question: PageQuestion, answer: RegistryAnswer
     ) -> Response:
-        """The answer to a program's question as people see it (W68)."""
+        """Return the answer to an API query as HTML page (W68)."""
         form = RegistryForm(
             dbname=str(question.wiki),
             curid=str(question.page_ids[0]) if question.page_ids else "",
@@ -117,7 +118,7 @@ class RegistryPages:
         return self._rendered(form, answer=answer, address=address)
 
     def fragment(self, answer: RegistryAnswer) -> Response:
-        """The lists of the answer alone, for a page to take in."""
+        """Return the lists of the answer as HTML fragment."""
         # It may stand on a page of any site, so its addresses are whole.
         form = self._means.origin + localized_path(FORM_PATH)
         helpers = {**self._helpers(), "url_address": functools.partial(_url_address, form)}
@@ -219,7 +220,7 @@ class RegistryPages:
         tell: Callable[[Request, RegistryForm], Response],
         asked: str,
     ) -> Response:
-        """The answer, or what is wrong with the question, with the form that asked first."""
+        """Return the answer or the input error, below the form."""
         form = replace(form, asked=asked)
         try:
             if not self._desk.has_registry():
@@ -274,12 +275,12 @@ class RegistryPages:
         }
 
     def _stamped(self, request: Request, form: RegistryForm) -> RegistryForm:
-        """Return the form with the stamp that its next question carries."""
+        """Return the form with a stamp for its next query."""
         address, now = self._door.address_of(request), self._means.clock.now().timestamp()
         return replace(form, stamp=self._stamps.make(address, now, question_of(form)))
 
     def _is_asked_by_form(self, request: Request, form: RegistryForm) -> bool:
-        """Return whether a person pressed the form's button (W20); see `forms` for what tells."""
+        """Return True when the reader submitted the form (W20); see `registry_forms`."""
         mode = request.headers.get("sec-fetch-mode", "")
         if mode not in ("", "navigate"):
             return False
@@ -298,7 +299,7 @@ class RegistryPages:
 
 
 class BusyError(Exception):
-    """Too many questions; `seconds` is how long to wait."""
+    """Rate limit exceeded; `seconds` is the time to wait."""
 
     def __init__(self, seconds: int) -> None:
         super().__init__(seconds)
@@ -311,12 +312,12 @@ def _filled(form: RegistryForm) -> dict[str, str]:
 
 
 def _url_address(form: str, url: str, wiki: WikiName | None) -> str:
-    """The form, filled in with the URL."""
+    """Return the address of the form filled in with the URL."""
     return f"{form}?{urlencode({'url': url, **({'dbname': str(wiki)} if wiki else {})})}"
 
 
 def without_language(address: str) -> str:
-    """An address of ours that leaves the language to its prefix.
+    """Remove the language parameter from an address that has a language prefix.
 
     >>> without_language("/externalLinkInfo?dbname=x&lang=de&pageid=1")
     '/externalLinkInfo?dbname=x&pageid=1'
@@ -327,7 +328,7 @@ def without_language(address: str) -> str:
 
 
 def _page_address(page: PageReference) -> str:
-    """The form's answer for a page."""
+    """Return the address of the form's answer for a page."""
     return _address(FORM_PATH, {"dbname": str(page.wiki), "curid": str(page.page_id)})
 
 

@@ -1,6 +1,6 @@
-"""Reader of registry rows as answers, at one moment of the registry.
+"""Reader of registry rows as answers, from one snapshot of the registry.
 
-Reads only. No question goes beyond the asker's farm (W24). Whoever calls has opened the registry.
+Read-only. No query exceeds the caller's farm (W24). The caller opens the registry.
 """
 
 from collections.abc import Iterable, Sequence
@@ -89,7 +89,7 @@ _Kind = TypeVar("_Kind", bound=IntEnum)
 
 
 class UnknownWikiError(InputError):
-    """Nobody knows the wiki that is asked about, or the asker is not told of it."""
+    """Wiki unknown to the registry, or not disclosed to the caller."""
 
     def __init__(self) -> None:
         super().__init__(noop("Nothing is known of that wiki. Is its name right (dewiki@WMF)?"))
@@ -119,10 +119,9 @@ LAST_SEEN = SqlStatement(
 
 
 class RegistryReader:
-    """Questions at one moment of the registry, and one day.
+    """Reader of one registry snapshot, for one day.
 
-    To others than internal callers a wiki that is not public is not there, nor are URLs that only such
-    wikis have.
+    Only internal callers see wikis that are not public, and URLs that occur only there.
     """
 
     def __init__(self, reader: Reader, day: int, *, is_internal: bool = False) -> None:
@@ -133,19 +132,19 @@ class RegistryReader:
 
     @property
     def day(self) -> int:
-        """Today."""
+        """Return today's day number."""
         return self._day
 
     @property
     def reader(self) -> Reader:
-        """The moment of the registry."""
+        """Return the registry snapshot."""
         return self._reader
 
     def pages(self, question: PageQuestion) -> tuple[PageAnswer, ...]:
-        """Return the pages that were asked for, in that order, with all their links; each is answered (W10).
+        """Return the requested pages in order, with all their links; each has an entry (W10).
 
         Raises:
-            UnknownWikiError: nobody knows the wiki, or it is not told of.
+            UnknownWikiError: the wiki is unknown or not disclosed to the caller.
         """
         wiki = self.wiki(question.wiki)
         if wiki is None:
@@ -171,7 +170,7 @@ class RegistryReader:
         return (*by_id, *by_title)
 
     def page(self, wiki: Wiki, page_id: int) -> PageAnswer:
-        """Return what is known of a page; its links only where it is not observed (W10)."""
+        """Return a page's record; links are included only if it is not observed (W10)."""
         row = find_pages(self._reader, wiki.id, [page_id]).get(page_id)
         if row is None:
             return self._asked(wiki, [page_id], [])[page_id]
@@ -183,7 +182,7 @@ class RegistryReader:
         )
 
     def link(self, identity: str) -> tuple[int, LinkRecord] | None:
-        """A URL with its row's number; None when no page has it, or none had it lately."""
+        """Return a URL's row number and record; None when no page contains it or did so recently."""
         rows = URL_BY_KEY.rows(self._reader, {"key": key_of(identity)})
         if not rows:
             return None
@@ -192,9 +191,9 @@ class RegistryReader:
         return (number, found) if found is not None and found.url == identity else None
 
     def spam(self, identity: str, name: WikiName) -> tuple[LinkRecord, UrlUses] | None:
-        """A URL that a spam list of the wiki or its farm names, and its pages; None when none does.
+        """Return a URL on a spam list of the wiki or its farm, with its pages; None when it is on none.
 
-        Such URLs are not among those that are watched (W52).
+        Such URLs are not watched (W52).
         """
         wiki = self.wiki(name)
         if wiki is None:
@@ -212,13 +211,13 @@ class RegistryReader:
         return link, UrlUses(refs, len(rows) > MOST_USES, is_farm_wide=False)
 
     def links(self, ids: Sequence[int]) -> dict[int, LinkRecord]:
-        """URLs by their rows' numbers."""
+        """Return records by row number."""
         return self._links(url_facts(self._reader, ids, day=self._day))
 
     def uses(self, url_id: int, name: WikiName, *, farm_wide: bool = False) -> UrlUses | None:
-        """Pages of the wiki, or of its farm, that have the URL or had it a short while ago (W09).
+        """Return pages of the wiki, or of its farm, that contain the URL or did so recently (W09).
 
-        None when nobody knows the wiki.
+        None when the wiki is unknown.
         """
         wiki = self.wiki(name)
         if wiki is None:
@@ -231,24 +230,24 @@ class RegistryReader:
         return UrlUses(refs, len(found) > MOST_USES, farm_wide)
 
     def wiki(self, name: WikiName) -> Wiki | None:
-        """Return the wiki; None when the registry does not know it, or it is not told of.
+        """Return the wiki; None when it is unknown or not disclosed to the caller.
 
-        The case of a farm's letters is ours.
+        The farm's name is case-insensitive.
         """
         found = self._found_wiki(name)
         return found if found is None or self._is_internal or found.is_public else None
 
     def hidden(self) -> frozenset[int]:
-        """Return the numbers of wikis that the asker is not told of."""
+        """Return the numbers of wikis that are not disclosed to the caller."""
         if self._hidden is None:
             rows = [] if self._is_internal else ALL_WIKIS.rows(self._reader, {})
             self._hidden = frozenset(row[0] for row in rows if not _wiki(row).is_public)
         return self._hidden
 
     def told(self, ids: Sequence[int]) -> list[int]:
-        """Return those of the URLs, by their numbers, that a page of a wiki has which is told of.
+        """Return the numbers of those URLs that occur on a page of a disclosed wiki.
 
-        Where no wiki is hidden that is all of them, and costs nothing.
+        Without hidden wikis, all are returned without a query.
         """
         hidden = self.hidden()
         if not hidden:
@@ -276,7 +275,7 @@ class RegistryReader:
     def _told(
         self, wiki: Wiki, facts: dict[int, PageFacts], revision: int
     ) -> dict[int, PageAnswer]:
-        """The pages' answers by their numbers; `revision` is the one that the asker has."""
+        """Return the pages' answers by page number; `revision` is the caller's."""
         own = {each.facts.row.id: each.facts for page in facts.values() for each in page.links}
         links = self._links(own)
         read = revisions_of(self._reader, [page.page.id for page in facts.values()])
@@ -291,9 +290,9 @@ class RegistryReader:
     def _asked(
         self, wiki: Wiki, page_ids: Sequence[int], titles: Sequence[str]
     ) -> dict[int | str, PageAnswer]:
-        """Answers about pages that are not observed, by their numbers and titles (W10).
+        """Return answers about pages that are not observed, by number and title (W10).
 
-        Told are those of their links that a page of the farm has.
+        Only links that occur on a page of the farm are included.
         """
         told: dict[int | str, PageAnswer] = {each: PageAnswer(each, None) for each in page_ids}
         told |= {title: PageAnswer(None, title) for title in titles}
@@ -374,21 +373,21 @@ class RegistryReader:
 def since_day(
     state: LinkState, runs: tuple[CheckPeriod, ...], first_fail: int | None
 ) -> int | None:
-    """Since when it stands where it does: since the first failure, or since this answer came first."""
+    """Return the first day of the state: of the first failure, or of the current result."""
     if state in (LinkState.DYING, LinkState.DEAD) and first_fail is not None:
         return first_fail
     return runs[-1].first_day if runs else None
 
 
 def ref_of(wiki: Wiki, page: WikiPageRow) -> PageReference:
-    """A page of the wiki."""
+    """Return a reference to a page of the wiki."""
     return PageReference(
         wiki.name, page.page_id, page.title, page.namespace, address_of(wiki, page.title)
     )
 
 
 def address_of(wiki: Wiki, title: str) -> str:
-    """Where a wiki's page is read; empty when the wiki does not say, or says no address."""
+    """Return the address of a wiki page; empty when the wiki has no valid address pattern."""
     if "$1" not in wiki.pages_url:
         return ""
     address = wiki.pages_url.replace("$1", quote(title.replace(" ", "_"), safe=_TITLE_SAFE))
@@ -396,12 +395,12 @@ def address_of(wiki: Wiki, title: str) -> str:
 
 
 def title_spellings(titles: Sequence[str]) -> list[str]:
-    """The titles, and as most wikis keep them: with a capital letter first."""
+    """Return the titles, and those with a capital first letter as stored by most wikis."""
     return sorted({each for title in titles for each in (title, capitalize_title(title))})
 
 
 def capitalize_title(title: str) -> str:
-    """The title with a capital letter first."""
+    """Return the title with a capital first letter."""
     return title[:1].upper() + title[1:]
 
 
@@ -411,7 +410,7 @@ def _wiki(row: Sequence[object]) -> Wiki:
 
 
 def _page(wiki: Wiki, facts: PageFacts, links: list[LinkRecord]) -> PageAnswer:
-    """With what nobody can ask for (W48) and what spam lists name, which is not looked at (W52)."""
+    """Return the answer with unwatched links: not checkable (W48), and spam listed (W52)."""
     page = facts.page
     spam = {hit.url: (SpamListHit(hit.list, hit.line),) for hit in facts.spam}
     told = [_with_spam(link, spam.get(link.url, ())) for link in links]
@@ -436,7 +435,7 @@ def _page(wiki: Wiki, facts: PageFacts, links: list[LinkRecord]) -> PageAnswer:
 
 
 def _refused(link: InvalidLink, listed_day: int | None) -> LinkRecord:
-    """Return what is told of a link that is not watched, with the reason."""
+    """Return the record of a link that is not watched, with the reason."""
     text = _shown(link.text)
     if link.reason == MISSING_TARGET:
         return missing_target(text, link.first_day, listed_day)
@@ -446,7 +445,7 @@ def _refused(link: InvalidLink, listed_day: int | None) -> LinkRecord:
 
 
 def missing_target(url: str, first_day: int, listed_day: int | None) -> LinkRecord:
-    """Return what is told of a link to a page of the farm that was not there when the page was read (W50)."""
+    """Return the record of a link to a missing page of the farm, as of the last read (W50)."""
     return LinkRecord(
         *(url, LinkState.DEAD, StatusCode.NOT_FOUND, public_status(StatusCode.NOT_FOUND)),
         since_day=first_day,
@@ -461,15 +460,15 @@ def _with_spam(link: LinkRecord, spam: tuple[SpamListHit, ...]) -> LinkRecord:
 
 
 def _shown(text: str) -> str:
-    """A text of a page without what no answer can hold."""
+    """Return text of a page without characters that are invalid in an answer."""
     return text.encode("utf-8", "replace").decode()
 
 
 def _named(title: str, titles: Iterable[str]) -> list[str]:
-    """Return those of the titles that are kept as that one."""
+    """Return those titles that are stored as that one."""
     return [each for each in titles if plain_title(each) == title]
 
 
 def _known(kinds: type[_Kind], quirk: QuirkFacts) -> _Kind | None:
-    """The kind of quirk; None for one of a later version."""
+    """Return the kind of quirk; None for one of a later version."""
     return kinds(quirk.kind) if quirk.kind in kinds.__members__.values() else None

@@ -1,10 +1,12 @@
-"""Registry service: opens the registry, answers questions and notes page requests.
+"""Registry service: opens the registry, answers queries and records page requests.
 
-It is written once a day for each page. A ping also marks the page, so that the feeder reads its links
-again; so does a question that names another revision of the page than the one that was read (W08). A page that is not observed is handed to the feeder of its wiki, which applies the wiki's criteria;
-asking makes no page and no URL (W10, W12).
+A request for a page is recorded once per day. A ping also marks the page, so that the feeder reads
+its links again; so does a query that names another revision than the one read (W08). A page that is
+not observed is passed to the feeder of its wiki, which applies the wiki's criteria; queries create
+neither pages nor URLs (W10, W12).
 
-Everything blocks; Starlette runs it in threads. TransientError says that the registry is away.
+All methods block; Starlette runs them in threads. TransientError means that the registry is
+unavailable.
 """
 
 import logging
@@ -54,14 +56,14 @@ RETRY_S = 5.0
 
 
 class RegistrySource(Protocol):
-    """Where the registry is."""
+    """Interface that opens the registry."""
 
     def is_there(self) -> bool:
-        """Whether there is a registry, away or not; known at once."""
+        """Return True when a registry exists, available or not; does not block."""
         ...
 
     def store(self) -> RegistryStore | None:
-        """The registry; None when the collection has none.
+        """Return the registry; None when the collection has none.
 
         Raises:
             TransientError: it does not answer.
@@ -70,11 +72,11 @@ class RegistrySource(Protocol):
 
 
 class LazyRegistrySource:
-    """A collection's registry, or the one beside an index. From any thread; `close` it.
+    """Registry of a collection, or the one next to an index, opened on demand. Thread-safe; `close` it.
 
-    A collection has a registry as soon as its file is there, so one that is begun while the front
-    runs is found; a front makes none. On a server there always is one. One that could not be opened
-    is left alone for `RETRY_S`, so that nobody waits for it meanwhile.
+    A collection has a registry if its file exists; one created later is found, and none is created
+    here. On a database server it always exists. After a failure, opening is not attempted for
+    `RETRY_S`, so that requests do not block.
     """
 
     def __init__(
@@ -88,14 +90,14 @@ class LazyRegistrySource:
         self._failed: tuple[float, str] | None = None
 
     def is_there(self) -> bool:
-        """Whether there is one."""
+        """Return True when there is a registry."""
         return bool(self._url) or self._layout.links_db.is_file()
 
     def store(self) -> RegistryStore | None:
-        """The registry.
+        """Return the registry, opened if necessary.
 
         Raises:
-            TransientError: it does not answer, or is of another version.
+            TransientError: it does not answer, or has another version.
         """
         if not self.is_there():
             return None
@@ -105,7 +107,7 @@ class LazyRegistrySource:
             return self._opened
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the registry."""
         with self._lock:
             if self._opened is not None:
                 self._opened.close()
@@ -124,12 +126,12 @@ class LazyRegistrySource:
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """What lets readers speak.
+    """Settings of reader reports.
 
     Attributes:
-        layout: the collection, which keeps the key of digests.
-        limits: how often that may be.
-        archives: takes addresses of archives; None: nobody does.
+        layout: the collection, which stores the key of digests.
+        limits: rate limits of reports.
+        archives: receives addresses of archives; None: none.
     """
 
     layout: Layout
@@ -138,18 +140,18 @@ class ReportOptions:
 
 
 def note_request(store: RegistryStore, question: PageQuestion, day: int) -> None:
-    """Note that the pages were asked for today.
+    """Record that the pages were requested today.
 
-    The registry is written to only when there is news, so that who asks for a page again and again
-    keeps no writer waiting.
+    The registry is written only for new information, so that repeated requests do not block
+    writers.
 
     Args:
         store: the registry.
-        question: the pages; of a wiki that the asker is told of.
-        day: today.
+        question: pages of a wiki that is disclosed to the caller.
+        day: today's day number.
 
     Raises:
-        TransientError: the registry does not answer; nothing was noted.
+        TransientError: the registry does not answer; nothing was recorded.
     """
     with store.reading() as connection:
         wiki = RegistryReader(connection, day, is_internal=True).wiki(question.wiki)
@@ -184,7 +186,7 @@ def note_request(store: RegistryStore, question: PageQuestion, day: int) -> None
 
 
 def _outdated(reader: Reader, question: PageQuestion, rows: Sequence[WikiPageRow]) -> set[int]:
-    """Return the page, by the wiki's number, when its links were read from another revision."""
+    """Return the number of the page if its links were read from another revision."""
     if not question.revision:
         return set()
     read = revisions_of(reader, [row.id for row in rows if not row.is_stale])
@@ -199,12 +201,12 @@ _PATIENCE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class LinkRegistry:
-    """What a front must have to show a registry.
+    """Components of a front with a registry.
 
     Attributes:
-        source: where it is; the caller's, who closes it.
-        access: who may ask how often.
-        voice: lets readers speak; None: they cannot.
+        source: opens the registry; closed by the caller.
+        access: rate limits.
+        voice: settings of reader reports; None: disabled.
         layout: the collection, whose key signs the form's stamps; None: each process has a key.
     """
 
@@ -215,11 +217,11 @@ class LinkRegistry:
 
 
 class NoRegistryError(Exception):
-    """The collection has no registry."""
+    """Collection without a registry."""
 
 
 class RegistryService:
-    """Answers. From any thread."""
+    """Queries on the registry. Thread-safe."""
 
     def __init__(self, source: RegistrySource, own: OwnCopies, clock: Clock) -> None:
         self._source = source
@@ -229,15 +231,15 @@ class RegistryService:
 
     @property
     def day(self) -> int:
-        """Today."""
+        """Return today's day number."""
         return day_of(self._clock.now())
 
     def answer(self, question: PageQuestion, *, is_internal: bool = False) -> RegistryAnswer:
-        """What is known of the pages, with the links that the scope asks for.
+        """Return the records of the pages, with the links selected by the scope.
 
         Raises:
             NoRegistryError: there is none.
-            UnknownWikiError: it does not know the wiki.
+            UnknownWikiError: the registry does not know the wiki.
         """
         with self._store().snapshot() as reader:
             found = RegistryReader(reader, self.day, is_internal=is_internal).pages(question)
@@ -247,7 +249,7 @@ class RegistryService:
         )
 
     def link(self, identity: str, *, is_internal: bool = False) -> tuple[int, LinkRecord] | None:
-        """A URL and its row's number; None when it is on no page that is watched.
+        """Return a URL's row number and record; None when it is on no watched page.
 
         Raises:
             NoRegistryError: there is none.
@@ -262,7 +264,7 @@ class RegistryService:
     def spam(
         self, identity: str, wiki: WikiName, *, is_internal: bool = False
     ) -> tuple[LinkRecord, UrlUses] | None:
-        """A URL that a spam list of the wiki names, and its pages; None when none does.
+        """Return a URL on a spam list of the wiki, with its pages; None when it is on none.
 
         Raises:
             NoRegistryError: there is none.
@@ -273,7 +275,7 @@ class RegistryService:
     def uses(
         self, url_id: int, wiki: WikiName, *, farm_wide: bool, is_internal: bool = False
     ) -> UrlUses | None:
-        """Pages of the wiki, or of its farm, that have the URL.
+        """Return pages of the wiki, or of its farm, that contain the URL.
 
         Raises:
             NoRegistryError: there is none.
@@ -291,7 +293,7 @@ class RegistryService:
         domain: str = "",
         is_internal: bool = False,
     ) -> WikiListPart | None:
-        """A part of a wiki's list.
+        """Return a part of a wiki's list.
 
         Raises:
             NoRegistryError: there is none.
@@ -305,7 +307,7 @@ class RegistryService:
 
         Raises:
             NoRegistryError: there is none.
-            UnknownWikiError: it does not know the wiki.
+            UnknownWikiError: the registry does not know the wiki.
         """
         with self._store().snapshot() as reader:
             found = find_links(RegistryReader(reader, self.day, is_internal=is_internal), question)
@@ -317,7 +319,7 @@ class RegistryService:
         return replace(found, links=links)
 
     def search(self, question: PatternQuestion, *, is_internal: bool = False) -> PatternFound:
-        """A part of the links that a pattern means.
+        """Return a part of the links that match a pattern.
 
         Raises:
             NoRegistryError: there is none.
@@ -333,9 +335,9 @@ class RegistryService:
         return replace(found, uses=tuple(uses))
 
     def kept_out(self, question: PatternQuestion, *, is_internal: bool = False) -> list[str] | None:
-        """Return entries of exclusion lists that keep links out of the answer (X06, X10).
+        """Return exclusion list entries that remove links from the result (X06, X10).
 
-        None when nobody knows the wiki.
+        None for an unknown wiki.
 
         Raises:
             NoRegistryError: there is none.
@@ -346,11 +348,11 @@ class RegistryService:
             )
 
     def ping(self, question: PageQuestion, *, is_internal: bool = False) -> None:
-        """Note that somebody asks for the pages, and that their links be read again (W22).
+        """Record a request for the pages, and mark them to be read again (W22).
 
         Raises:
             NoRegistryError: there is none.
-            UnknownWikiError: it does not know the wiki.
+            UnknownWikiError: the registry does not know the wiki.
         """
         store = self._store()
         with store.snapshot() as reader:
@@ -367,10 +369,10 @@ class RegistryService:
             self._writing.release()
 
     def note(self, question: PageQuestion) -> None:
-        """Note that somebody asked for the pages, if that costs nobody anything (W34).
+        """Record a request for the pages, if the registry can be written without delay (W34).
 
-        One question at a time may wait for a writer; another is not noted now, and will be when the
-        page is asked for again.
+        One request at a time may wait for a writer; others are dropped, and recorded when the page
+        is requested again.
         """
         if not self._writing.acquire(blocking=False):
             return
@@ -382,11 +384,11 @@ class RegistryService:
             self._writing.release()
 
     def has_registry(self) -> bool:
-        """Whether there is one; a registry that is away is there."""
+        """Return True when there is a registry, available or not."""
         return self._source.is_there()
 
     def store(self) -> RegistryStore:
-        """The registry itself.
+        """Return the registry.
 
         Raises:
             NoRegistryError: there is none.

@@ -1,9 +1,10 @@
 """Values that the registry API exchanges: checked request parameters, and answers.
 
-Days are numbers (`links.check_history`). Text comes from wikis and the web as it is: whoever shows it escapes it.
+Days are day numbers (`links.check_history`). Text from wikis and the web is unescaped; escape it
+for output.
 
-Names of parameters that mean the same are taken alike: ``curid`` and ``pageid`` (W19, W67). Reasons
-are texts for `translate`: programs get them as they are, people in their language.
+Parameter names with the same meaning are synonyms: ``curid`` and ``pageid`` (W19, W67). Error texts
+are for `translate`: programs get them in English, readers in their language.
 """
 
 import re
@@ -26,14 +27,14 @@ GROUPS = {state: group for group, states in STATES.items() for state in states}
 
 
 class LinkScope(StrEnum):
-    """Which of a page's links are told."""
+    """Selection of a page's links to return."""
 
     PROBLEMS = "problems"  # those with findings (W06)
     ALL = "all"  # W07
 
 
 class LinkHint(StrEnum):
-    """What else is to be known of a link; its words are in `words`."""
+    """Additional hint about a link; its texts are in `link_messages`."""
 
     MOVED = "moved"  # for good
     CERTIFICATE = "certificate"
@@ -53,11 +54,11 @@ class LinkHint(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckPeriod:
-    """The same answer at every check from one day to another (W54).
+    """Consecutive checks of a link with the same result (W54).
 
     Attributes:
         code: the status byte.
-        http: the HTTP status that it stands for; None when it stands for none (W55).
+        http: the corresponding HTTP status; None without one (W55).
     """
 
     code: int
@@ -68,11 +69,11 @@ class CheckPeriod:
 
 @dataclass(frozen=True, slots=True)
 class LinkCopy:
-    """A copy in an archive (W30).
+    """Copy in an archive (W30).
 
     Attributes:
         service: the archive's short name.
-        address: the copy's; empty when there are copies and none was chosen.
+        address: of the copy; empty when there are copies and none was selected.
         timestamp: 14 digits, or empty.
     """
 
@@ -83,7 +84,7 @@ class LinkCopy:
 
 @dataclass(frozen=True, slots=True)
 class SpamListHit:
-    """A spam list that names the URL: which one, and its line (W52)."""
+    """Spam list that matches the URL, with the matching line (W52)."""
 
     list: str
     line: int
@@ -91,7 +92,7 @@ class SpamListHit:
 
 @dataclass(frozen=True, slots=True)
 class HintNote:
-    """A hint with what belongs to it: where a link moved to, what is wrong with a certificate."""
+    """Hint with its details: redirect target, certificate error."""
 
     hint: LinkHint
     text: str = ""
@@ -99,27 +100,27 @@ class HintNote:
 
 @dataclass(frozen=True, slots=True)
 class LinkRecord:
-    """What is known of one URL.
+    """Record of one URL.
 
     Attributes:
-        url: its normal form (W51); of what is no URL, the text as it stands on the page.
-        state: where it stands.
+        url: its normal form (W51); for an invalid URL, the text on the page.
+        state: link state.
         code: the last status byte.
-        http: the HTTP status that it stands for; None without one.
-        since_day: since when it is so; None when nobody knows.
-        checked_day: when it was last looked at; None: never.
-        fails: failures in a row that count.
-        runs: its history, oldest first.
-        evidence: what was seen last, a constant first; empty when nothing was noted.
-        led_to: where its redirects ended; empty without.
-        mime: an unusual type's short name, else empty; `kib` its length.
+        http: the corresponding HTTP status; None without one.
+        since_day: first day of the state; None when unknown.
+        checked_day: day of the last check; None: never.
+        fails: number of consecutive failures that count.
+        runs: check history, oldest first.
+        evidence: evidence of the last check, constant first; may be empty.
+        led_to: redirect target; empty without one.
+        mime: short name of an unusual media type, else empty; `kib` is the length.
         notes: hints.
-        copies: in archives.
-        capture: the timestamp of our own newest copy; empty without.
-        reports: readers who say that they reach it (W13).
-        replacement: another URL for it, tested; empty without (W17).
-        spam: spam lists that name it.
-        spelling: how the page in question spells it (A17); empty: as `url`.
+        copies: copies in other archives.
+        capture: timestamp of this archive's newest copy; empty without one.
+        reports: number of readers who report it as reachable (W13).
+        replacement: replacement URL, tested; empty without one (W17).
+        spam: spam lists that match it.
+        spelling: its spelling on the page (A17); empty: as `url`.
     """
 
     url: str
@@ -144,19 +145,19 @@ class LinkRecord:
 
     @property
     def group(self) -> Group:
-        """Its state as people ask for it."""
+        """Return the filter group of its state."""
         return GROUPS[self.state]
 
     @property
     def has_findings(self) -> bool:
-        """Whether there is something to be told without being asked for everything."""
+        """Return True when it is included in the default scope."""
         if self.spam or self.state is LinkState.INVALID:
             return True
         return self.group in (Group.UNREACHABLE, Group.DOUBTFUL)
 
     @property
     def is_unreachable(self) -> bool:
-        """Whether a reader who follows it does not find what was cited, as far as is known (W67)."""
+        """Return True when the cited content is presumably unreachable (W67)."""
         return self.group is Group.UNREACHABLE or self.state in (
             LinkState.INVALID,
             LinkState.USURPED,
@@ -164,7 +165,7 @@ class LinkRecord:
 
     @property
     def is_to_follow(self) -> bool:
-        """Whether it may be a link for people: not what is somebody else's now, or spam (W52)."""
+        """Return True when it may be shown as a link: not changed owner, not spam (W52)."""
         if self.spam or any(note.hint is LinkHint.FTP for note in self.notes):
             return False
         return self.state not in (LinkState.INVALID, LinkState.USURPED)
@@ -172,13 +173,13 @@ class LinkRecord:
 
 @dataclass(frozen=True, slots=True)
 class PageReference:
-    """A page of a wiki.
+    """Page of a wiki.
 
     Attributes:
-        wiki: whose.
-        page_id: the wiki's own number.
-        title: what it is called now, as far as is known.
-        address: where it is read; empty when nobody knows.
+        wiki: the wiki.
+        page_id: the wiki's page number.
+        title: current title, as far as known.
+        address: address of the page; empty when unknown.
     """
 
     wiki: WikiName
@@ -190,22 +191,24 @@ class PageReference:
 
 @dataclass(frozen=True, slots=True)
 class PageAnswer:
-    """What is known of a page's links.
+    """Answer about a page's links.
 
     Attributes:
-        page_id: as it was asked for, or as the page has it; None for a title that nobody knows.
-        title: the same.
+        page_id: as requested or stored; None for an unknown title.
+        title: as requested or stored.
         namespace: None when the page is not observed.
-        is_observed: whether the registry knows the page.
-        listed_day: when its links were read from the wiki; what was added since is not among them
-            (W08). None: not yet. Of one that is not observed, when it was read because somebody asked.
-        address: where the page is read; empty when nobody knows.
-        total: links on the page, whether they are told or not; of a page that is not observed those
-            that the registry knows.
-        revision: of the page, that the links were read from; None: nobody noted which.
-        is_current: whether that is the revision that the question names; None: it names none.
-        request: of a page that is not observed what becomes of the request to read it; None of others.
-        links: those that the scope asks for, in the order of `link_order`.
+        is_observed: whether the registry observes the page.
+        listed_day: day of the last read of its links; later additions are missing (W08). None: not
+            yet.
+            For a page that is not observed, the day it was read on request.
+        address: address of the page; empty when unknown.
+        total: number of links on the page, including those outside the scope; for a page that is
+            not
+            observed, of those known to the registry.
+        revision: revision the links were read from; None: not recorded.
+        is_current: whether that is the requested revision; None: none was given.
+        request: for a page that is not observed, state of the request to read it; else None.
+        links: those in the scope, in the order of `link_order`.
     """
 
     page_id: int | None
@@ -223,7 +226,7 @@ class PageAnswer:
 
 @dataclass(frozen=True, slots=True)
 class RegistryAnswer:
-    """The answer to a question for pages: one entry for each that was asked for, in that order."""
+    """Answer to a query for pages: one entry for each, in order."""
 
     wiki: WikiName
     scope: LinkScope
@@ -233,12 +236,12 @@ class RegistryAnswer:
 
 @dataclass(frozen=True, slots=True)
 class UrlUses:
-    """Pages that have a URL (W09).
+    """Pages that contain a URL (W09).
 
     Attributes:
         pages: the first of them.
         has_more: whether there are others.
-        is_farm_wide: whether other wikis of the farm were looked at.
+        is_farm_wide: whether all wikis of the farm were searched.
     """
 
     pages: tuple[PageReference, ...]
@@ -247,7 +250,7 @@ class UrlUses:
 
 
 class WikiListKind(StrEnum):
-    """Lists of a wiki's pages (W05)."""
+    """Kind of list of a wiki's pages (W05)."""
 
     SPAM = "spam"
     UNREACHABLE = "unreachable"
@@ -256,7 +259,7 @@ class WikiListKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WikiListEntry:
-    """A page on a list, and how many of its links put it there."""
+    """Page on a list, with its number of matching links."""
 
     page: PageReference
     links: int
@@ -264,12 +267,12 @@ class WikiListEntry:
 
 @dataclass(frozen=True, slots=True)
 class WikiListPart:
-    """A part of a list.
+    """Part of a list.
 
     Attributes:
-        pages: in the order of their numbers.
-        after: the page number that the next part begins after; None at the end.
-        is_whole: False when looking for more was ended before the part was full.
+        pages: sorted by page number.
+        after: page number after which the next part begins; None at the end.
+        is_whole: False when the scan limit was reached before the part was full.
     """
 
     pages: tuple[WikiListEntry, ...]
@@ -278,7 +281,7 @@ class WikiListPart:
 
 
 def link_order(url: str) -> tuple[object, ...]:
-    """The order of links: host from its top-level domain down, port, scheme, path (W68).
+    """Return the sort key of links: reversed host, port, scheme, path (W68).
 
     >>> sorted(["https://b.example.org/", "http://example.org/b", "http://a.example.com/"], key=link_order)
     ['http://a.example.com/', 'http://example.org/b', 'https://b.example.org/']
@@ -313,7 +316,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class AnswerFormat(StrEnum):
-    """What an answer is written in."""
+    """Output format of an answer."""
 
     JSON = "json"
     XML = "xml"
@@ -323,17 +326,17 @@ class AnswerFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PageQuestion:
-    """Pages that are asked for.
+    """Query for pages.
 
     Attributes:
-        wiki: whose.
-        page_ids: by their numbers, in the order they were given in, each once.
-        titles: by their names, in normal form, each once.
-        scope: which of their links.
-        language: of the words.
-        is_ping: only that somebody asked is to be noted (W22).
-        fields: what is told of each link; empty: everything.
-        revision: of the page, that the asker has; 0: it does not say, or asks for several (W08).
+        wiki: the wiki.
+        page_ids: page numbers in request order, without duplicates.
+        titles: normalised titles, without duplicates.
+        scope: selection of links.
+        language: of the texts.
+        is_ping: only record the request (W22).
+        fields: fields of each link; empty: all.
+        revision: the caller's revision of the page; 0: not given, or several pages (W08).
     """
 
     wiki: WikiName
@@ -347,15 +350,15 @@ class PageQuestion:
 
     @property
     def size(self) -> int:
-        """How many pages."""
+        """Return the number of pages."""
         return len(self.page_ids) + len(self.titles)
 
 
 def parse_page_question(given: QueryParams) -> PageQuestion:
-    """The pages that the parameters ask for.
+    """Parse the parameters of a query for pages.
 
     Raises:
-        InputError: they ask for none, for too many, or for something else.
+        InputError: no page, too many, or invalid parameters.
     """
     for name in ("url", "urls", "q", "pattern"):
         if given.get(name):
@@ -387,10 +390,10 @@ def parse_page_question(given: QueryParams) -> PageQuestion:
 
 
 def parse_wiki(text: str) -> WikiName:
-    """``dbname@farm``; without a farm, the default one (W24).
+    """Parse ``dbname@farm``; without a farm, the default one is used (W24).
 
     Raises:
-        InputError: it is none.
+        InputError: it is not a wiki name.
 
     >>> str(parse_wiki("dewiki"))
     'dewiki@WMF'
@@ -405,10 +408,10 @@ def parse_wiki(text: str) -> WikiName:
 
 
 def parse_page_id(text: str) -> int:
-    """A page's number.
+    """Parse a page number.
 
     Raises:
-        InputError: it is none.
+        InputError: it is invalid.
     """
     if not _PAGE_ID.fullmatch(text):
         raise InputError(noop("The number of a page is a whole number above 0, like 9301140."))
@@ -416,10 +419,10 @@ def parse_page_id(text: str) -> int:
 
 
 def parse_revision(text: str) -> int:
-    """Return the number of a page's revision; 0 when none is named.
+    """Parse a revision number; 0 when empty.
 
     Raises:
-        InputError: it is none.
+        InputError: it is invalid.
     """
     if text and not _PAGE_ID.fullmatch(text):
         raise InputError(noop("The number of a revision is a whole number above 0."))
@@ -427,10 +430,10 @@ def parse_revision(text: str) -> int:
 
 
 def parse_title(text: str) -> str:
-    """A page's name in the form that wikis keep: spaces, not underscores.
+    """Normalize a page title: spaces instead of underscores.
 
     Raises:
-        InputError: no page can be called so.
+        InputError: it is not a valid title.
 
     >>> parse_title("_Foo__bar ")
     'Foo bar'
@@ -444,7 +447,7 @@ def parse_title(text: str) -> str:
 
 
 def parse_scope(text: str) -> LinkScope:
-    """Which links; by default those with findings.
+    """Parse the scope; by default, links with findings.
 
     Raises:
         InputError: there is no such scope.
@@ -455,7 +458,7 @@ def parse_scope(text: str) -> LinkScope:
 
 
 def parse_format(text: str, formats: Sequence[AnswerFormat]) -> AnswerFormat:
-    """The format; the first of `formats` by default.
+    """Parse the format; the first of `formats` by default.
 
     Raises:
         InputError: it is none of these.
@@ -466,7 +469,7 @@ def parse_format(text: str, formats: Sequence[AnswerFormat]) -> AnswerFormat:
 
 
 def parse_list(text: str) -> WikiListKind:
-    """Which of a wiki's lists.
+    """Parse the kind of list.
 
     Raises:
         InputError: there is no such list.
@@ -477,10 +480,10 @@ def parse_list(text: str) -> WikiListKind:
 
 
 def parse_after(text: str) -> int:
-    """The page number behind which a list goes on; 0 for its beginning.
+    """Parse the page number after which a list continues; 0 for its beginning.
 
     Raises:
-        InputError: it is none.
+        InputError: it is invalid.
     """
     if text in ("", "0"):
         return 0
@@ -490,10 +493,10 @@ def parse_after(text: str) -> int:
 
 
 def parse_language(text: str) -> str:
-    """A language that there are words in; empty when none is named, or there is none for it.
+    """Parse a language; empty when none is given, or there is no translation.
 
     Raises:
-        InputError: it is the name of no language.
+        InputError: it is not a language code.
     """
     if not text:
         return ""
@@ -505,10 +508,10 @@ def parse_language(text: str) -> str:
 
 
 def parse_fields(text: str) -> frozenset[str]:
-    """Return the names of what is to be told of each link; none: everything.
+    """Parse the names of link fields; empty: all.
 
     Raises:
-        InputError: a link has no such field.
+        InputError: there is no such field.
     """
     names = frozenset(re.split("[|,]", text)) if text else frozenset()
     if not names <= LINK_FIELDS:
@@ -517,10 +520,10 @@ def parse_fields(text: str) -> frozenset[str]:
 
 
 def parse_flag(text: str) -> bool:
-    """Whether something is wanted: ``1``; ``0`` or nothing: it is not.
+    """Parse a flag: ``1`` is True; ``0`` or nothing is False.
 
     Raises:
-        InputError: it says neither.
+        InputError: it is neither.
     """
     if text not in ("", "0", "1"):
         raise InputError(noop("Say 1 for yes, or 0 for no."))
@@ -528,7 +531,7 @@ def parse_flag(text: str) -> bool:
 
 
 def _several(given: QueryParams, *names: str, separators: str = "|,") -> list[str]:
-    """The values of parameters that may be given several times, or several at once."""
+    """Return the values of parameters that may be repeated or contain several values."""
     texts = [text for name in names for text in given.getlist(name) if text]
     pattern = f"[{re.escape(separators)}]"
     return [each for text in texts for each in re.split(pattern, text)]

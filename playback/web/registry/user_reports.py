@@ -1,11 +1,11 @@
-"""Pages on which readers report links, and the acts behind them (W13 to W18).
+"""Pages on which readers report links, and the underlying actions (W13 to W18).
 
-Everything blocks; Starlette runs it in threads. What goes wrong is an error of `core.errors` or of the
-`links` module that says why.
+All methods block; Starlette runs them in threads. Errors are those of `core.errors` and the `links`
+package, with the reason as text.
 
-/links/say?url=…            what people say about an address, and what can be said
-/links/say/<act>?url=…      what would be said, with a button
-/links/say/<act>  (POST)    says it, and leads to the first
+/links/say?url=…            reports about a URL, and possible actions
+/links/say/<act>?url=…      confirmation of an action, with a button
+/links/say/<act>  (POST)    perform it and redirect to the first
 """
 
 import logging
@@ -77,15 +77,16 @@ REPORT_PATH = "/links/say"
 
 
 def report_path(url: str, act: str = "") -> str:
-    """The address of what is said about a URL, or of an act, in the reader's language."""
+    """Return the path of the reports about a URL, or of an action, with language prefix."""
     path = f"{REPORT_PATH}/{act}" if act else REPORT_PATH
     return f"{localized_path(path)}?{urlencode({'url': url})}"
 
 
 def report_addresses(registry: LinkRegistry | None, origin: str) -> Callable[[str], str]:
-    """Gives the address for a URL; empty where readers have no voice.
+    """Return a function that gives the address of a URL's reports; empty if reports are disabled.
 
-    It is whole, since lists of links also stand on pages of other sites; without an `origin` it is not.
+    The address is absolute if `origin` is given, since link lists are embedded in pages of other
+    sites.
     """
     has_voice = registry is not None and registry.voice is not None
     return (lambda url: origin + report_path(url)) if has_voice else lambda _url: ""
@@ -96,7 +97,7 @@ _WRITERS = 2
 
 
 class ReportAction(StrEnum):
-    """What readers do, as addresses name it."""
+    """Action of a reader, as named in addresses."""
 
     REPORT = "report"
     WITHDRAW = "withdraw"
@@ -105,7 +106,7 @@ class ReportAction(StrEnum):
 
 
 class ReportReach(StrEnum):
-    """How far a report goes."""
+    """Scope of a report: the URL, its directory, its host, or a prefix entered by the reader."""
 
     URL = "url"
     PATH = "path"  # what begins with the URL's folder
@@ -115,14 +116,14 @@ class ReportReach(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UrlReports:
-    """What is to be shown of a URL on the pages where people speak.
+    """Reports about a URL, for the report pages.
 
     Attributes:
         url: its normal form.
-        observed: the URL, None when it is not watched.
-        reachable: what readers report.
-        replacement: what is proposed for it, tested or not; None: nothing.
-        day: today.
+        observed: its record; None when it is not watched.
+        reachable: reports that it is reachable.
+        replacement: proposed replacement, tested or not; None: none.
+        day: today's day number.
     """
 
     url: str
@@ -133,17 +134,17 @@ class UrlReports:
 
     @property
     def is_working(self) -> bool:
-        """Whether it is known to work, so that there is nothing to report and nothing to replace."""
+        """Return True when it is known to work, so that there is nothing to report or replace."""
         return self.observed is not None and self.observed.state in WORKING
 
     @property
     def is_taken(self) -> bool:
-        """Whether the one place for a replacement is taken."""
+        """Return True when there is already a replacement; only one is stored."""
         return self.replacement is not None and self.replacement.stage is not ProposalStage.FAILED
 
 
 class ReportService:
-    """Does what readers ask for. From any thread."""
+    """Actions of readers. Thread-safe."""
 
     def __init__(self, source: RegistrySource, voice: ReportOptions, clock: Clock) -> None:
         self._source = source
@@ -157,17 +158,17 @@ class ReportService:
 
     @property
     def reporters(self) -> ReporterDigests:
-        """Makes digests; its key is made when it is first needed."""
+        """Return the digest maker; its key is created on first use."""
         with self._lock:
             if self._reporters is None:
                 self._reporters = open_reporter_digests(self._voice.layout)
             return self._reporters
 
     def said(self, url: str) -> UrlReports:
-        """What people say about the URL.
+        """Return the reports about the URL.
 
         Raises:
-            BadUrlError: it is no URL.
+            BadUrlError: it is not a URL.
             NoRegistryError: there is no registry.
             TransientError: it does not answer.
         """
@@ -187,19 +188,19 @@ class ReportService:
     def do(
         self, act: ReportAction, url: str, addresses: str, *, reach: ReportReach, address: str
     ) -> None:
-        """Do it.
+        """Perform an action.
 
         Args:
-            act: what is asked for.
-            url: about what.
-            addresses: the range of addresses that asks.
-            reach: of REPORT and WITHDRAW: how far that goes.
-            address: of REPLACE: what is proposed; of a report that reaches as far as a PREFIX, that.
+            act: the action.
+            url: its target.
+            addresses: the reader's address range.
+            reach: of REPORT and WITHDRAW: scope of the report.
+            address: of REPLACE: the proposed URL; of a report with the scope PREFIX: the prefix.
 
         Raises:
-            InputError: something is wrong with what was said; its class tells what.
+            InputError: the input is invalid; its class identifies the error.
             NoRegistryError: there is no registry.
-            TransientError: that was too often, or the registry does not answer.
+            TransientError: rate limit exceeded, or the registry does not answer.
         """
         reporter = self.reporters.of_range(addresses)
         now, limits = self._clock.now(), self._voice.limits
@@ -223,7 +224,7 @@ class ReportService:
                 remove_replacement(rows, url, reporter, now, limits)
 
     def _forget(self, store: RegistryStore) -> None:
-        """Once a day: whose minute is over long ago is nobody's business any more."""
+        """Delete expired records of readers' actions, once a day."""
         day = day_of(self._clock.now())
         with self._lock:
             is_due, self._forgot_day = self._forgot_day != day, day
@@ -233,7 +234,7 @@ class ReportService:
 
     @contextmanager
     def _writing(self, store: RegistryStore) -> Iterator[Connection]:
-        """A connection that writes; when others wait for one already, nobody waits long."""
+        """Open a write transaction; wait only briefly when others are waiting."""
         if not self._writers.acquire(timeout=_PATIENCE_S):
             raise TransientError("The link registry is being written to.")
         try:
@@ -257,10 +258,10 @@ class ReportService:
 
 
 def _prefix_of(url: str, prefix: str) -> str:
-    """Return the domain with a path that a reader typed, when the URL begins so.
+    """Return the entered domain with a path, if the URL begins with it.
 
     Raises:
-        InputError: it is none, or names something else.
+        InputError: it is invalid, or no prefix of the URL.
     """
     pattern = parse_pattern(prefix.strip())
     if pattern.form is PatternForm.REGEX or not matcher(pattern)(identity_key(fetch_key(url))):
@@ -269,7 +270,7 @@ def _prefix_of(url: str, prefix: str) -> str:
 
 
 def report_pattern(url: str, reach: ReportReach) -> str:
-    """What a report about more than the URL names, as a pattern.
+    """Return the pattern for a report with a scope above the URL.
 
     >>> report_pattern("https://www.example.org:81/a/b?c=/d", ReportReach.PATH)
     'www.example.org:81/a/'
@@ -318,14 +319,14 @@ _EVERYBODYS = noop("So much was said today that no more is taken until midnight 
 
 @dataclass(frozen=True, slots=True)
 class _ReportRequest:
-    """What a request says.
+    """Parsed request.
 
     Attributes:
-        act: what is asked for.
-        url: about what, as it was typed.
-        reach: how far it goes.
-        address: what is proposed, as it was typed.
-        token: the form's.
+        act: the action.
+        url: its target, as entered.
+        reach: scope of the report.
+        address: proposed URL, as entered.
+        token: the form's token.
     """
 
     act: ReportAction
@@ -336,12 +337,12 @@ class _ReportRequest:
 
     @property
     def purpose(self) -> str:
-        """What a form's token is for; what a reader types or chooses in the form is no part of it."""
+        """Return the purpose for the form's token, without values entered in that form."""
         return f"{self.act} {self.url}"
 
 
 class ReportPages:
-    """The pages."""
+    """Routes of the report pages."""
 
     def __init__(self, acts: ReportService, door: RateLimiter, means: WebContext) -> None:
         self._acts = acts
@@ -349,7 +350,7 @@ class ReportPages:
         self._means = means
 
     def routes(self) -> list[BaseRoute]:
-        """Their addresses."""
+        """Return the routes."""
         return [
             Route(REPORT_PATH, self.about),
             Route(f"{REPORT_PATH}/{{act}}", self.ask),
@@ -357,7 +358,7 @@ class ReportPages:
         ]
 
     def about(self, request: Request) -> Response:
-        """What people say about an address; without one, the question for it."""
+        """Return the reports about a URL; without one, the input form."""
         url = request.query_params.get("url", "")[:_LONGEST].strip()
         done = request.query_params.get("done", "")
         try:
@@ -370,7 +371,7 @@ class ReportPages:
         return self._page(said, url=url, done=done if has_done else "")
 
     def ask(self, request: Request) -> Response:
-        """What would be said, with the button that says it."""
+        """Return the confirmation page of an action."""
         wanted = _wanted(request.path_params["act"], request.query_params)
         try:
             said = self._found(request, wanted.url)
@@ -381,7 +382,7 @@ class ReportPages:
         return self._form(request, wanted, said)
 
     async def say(self, request: Request) -> Response:
-        """Say it."""
+        """Perform the action."""
         act = _act(request.path_params["act"])
         try:
             check_sender(request, self._means.origin)
@@ -412,7 +413,7 @@ class ReportPages:
         return RedirectResponse(f"{localized_path(REPORT_PATH)}?{query}", 303, headers=_HEADERS)
 
     def _found(self, request: Request, url: str) -> UrlReports:
-        """What is said about the address, when it is this reader's turn."""
+        """Return the reports about the URL, subject to the rate limit."""
         wait = self._door.form_wait_s(request, self._means.clock.monotonic())
         if wait:
             raise TooOftenError("", retry_after_s=wait, is_everybodys=False)
@@ -445,7 +446,7 @@ class ReportPages:
         said: UrlReports | None,
         request: Request | None = None,
     ) -> Response:
-        """The page that says what is wrong, with the form where another try may help."""
+        """Return the error page, with the form if another attempt may succeed."""
         headers: dict[str, str] = {}
         code, text, wait_s = 400, "", 0
         match error:
@@ -520,7 +521,7 @@ def _wanted(act: str, given: Mapping[str, str]) -> _ReportRequest:
 
 
 def _shows(act: ReportAction, said: UrlReports) -> bool:
-    """Whether what is said about the address now is what that act leaves behind."""
+    """Return True when the reports already reflect the result of the action."""
     match act:
         case ReportAction.REPORT:
             return said.reachable.reports > 0
