@@ -245,7 +245,7 @@ class ChecksumWorker:
                 return
 
     def _attempt(self, filename: str) -> None:
-        """Hash the file; a failure is left to the next process, or retried when the index is back."""
+        """Hash the file; a failure is left to the next process or retried later."""
         try:
             self._read(filename)
         except IndexUnavailableError as error:

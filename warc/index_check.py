@@ -1,6 +1,6 @@
 """Check of the index and SHA256SUMS against each other and the folder.
 
-Everything is read at one moment, in one transaction, so a crawl may go on meanwhile.
+Everything is read in one transaction, so a crawl may continue meanwhile.
 """
 
 import sqlite3
@@ -19,7 +19,7 @@ ReportFault = Callable[[CollectionFault], None]
 
 
 class IndexedFile(NamedTuple):
-    """A row of `files`."""
+    """Row of `files`."""
 
     indexed_to: int
     size: int | None
@@ -27,7 +27,7 @@ class IndexedFile(NamedTuple):
 
 
 def index_uri(path: Path, *, live: bool) -> str:
-    """How to open the index so that nothing in its folder changes."""
+    """Return the SQLite URI that opens the index without changing its folder."""
     uri = f"{path.absolute().as_uri()}?mode=ro"
     if live:
         return uri
@@ -39,12 +39,12 @@ def index_uri(path: Path, *, live: bool) -> str:
 
 
 def index_problem(path: Path, *, quick: bool, live: bool) -> str:
-    """Why the index is of no use; empty when it is well.
+    """Return the reason the index cannot be used; empty when it is intact.
 
     Args:
         path: the index.
-        quick: leave out the look at its pages.
-        live: whether a process writes it.
+        quick: skip the integrity check of its pages.
+        live: whether a process is writing it.
     """
     if not path.exists():
         return "There is no captures index."
@@ -62,10 +62,10 @@ def index_problem(path: Path, *, quick: bool, live: bool) -> str:
 
 @contextmanager
 def open_references(path: Path, scratch: Path, *, live: bool) -> Iterator[sqlite3.Connection]:
-    """A connection to the index, with a table in `scratch` of what refers to which record.
+    """Open the index and build in `scratch` a table of references to records.
 
-    It is made in the order of the files, so that each file's references are found at once, however
-    many payloads there are.
+    The table is in file order, so that each file's references are found at once, whatever the
+    number of payloads.
     """
     with closing(sqlite3.connect(scratch, uri=True, isolation_level=None)) as database:
         database.execute("PRAGMA journal_mode = OFF")
@@ -95,15 +95,15 @@ def check_files(
     known_now: Callable[[str], bool],
     report: ReportFault,
 ) -> None:
-    """Hold the folder, `files` and SHA256SUMS against each other.
+    """Compare the folder, `files` and SHA256SUMS with each other.
 
     Args:
         layout: the collection.
         database: from `open_references`.
         sums: SHA256SUMS.
-        live: whether a process writes the collection.
-        known_now: whether the index knows a file by now.
-        report: told each fault.
+        live: whether a process is writing the collection.
+        known_now: returns whether the index contains a file by now.
+        report: called with each fault.
     """
     rows = database.execute("SELECT filename, indexed_to, size, sha256 FROM seen.files")
     known = {name: IndexedFile(*rest) for name, *rest in rows}
@@ -119,7 +119,7 @@ def check_files(
 
 
 def is_known(path: Path, filename: str) -> bool:
-    """Whether the index knows the file by now."""
+    """Return whether the index contains the file by now."""
     with closing(sqlite3.connect(index_uri(path, live=True), uri=True)) as index:
         query = "SELECT 1 FROM files WHERE filename = ?"
         return index.execute(query, (filename,)).fetchone() is not None
@@ -168,7 +168,7 @@ def _check_known(
 
 
 def check_sums(layout: Layout, sums: ChecksumList, *, live: bool, report: ReportFault) -> None:
-    """Hold SHA256SUMS against the folder: a line for each closed WARC, a WARC for each line."""
+    """Compare SHA256SUMS with the folder: a line for each closed WARC, a WARC for each line."""
     for number in sums.bad:
         report(
             CollectionFault(
@@ -196,7 +196,7 @@ def check_sums(layout: Layout, sums: ChecksumList, *, live: bool, report: Report
 
 
 def check_unfinished(layout: Layout, *, live: bool, report: ReportFault) -> None:
-    """Name what is interrupted or being written, and what was set aside."""
+    """Report files that were interrupted, are being written, or were set aside."""
     for path in interrupted(layout):
         name = path.name.removesuffix(OPEN_SUFFIX)
         if live:
@@ -219,7 +219,7 @@ def check_unfinished(layout: Layout, *, live: bool, report: ReportFault) -> None
 
 
 def check_rows(layout: Layout, database: sqlite3.Connection, *, report: ReportFault) -> None:
-    """Look for rows without a file, and for pages without their manifest."""
+    """Find rows without a file, and pages without their manifest."""
     query = (
         "SELECT filename, count(*) FROM seen.captures"
         " WHERE filename NOT IN (SELECT filename FROM seen.files) GROUP BY filename"
@@ -240,10 +240,10 @@ def check_rows(layout: Layout, database: sqlite3.Connection, *, report: ReportFa
 def check_missing_files(
     layout: Layout, database: sqlite3.Connection, sums: ChecksumList, *, report: ReportFault
 ) -> None:
-    """Look for what refers to files that are not here.
+    """Find references to files that are not here.
 
-    A dedup index of several machines lets revisits refer to another machine's WARC. Such a payload
-    has no row here; without one it is lost.
+    With a dedup index of several machines revisits may refer to another machine's WARC. Such a
+    payload has no row here; a payload with a row and no file is lost.
     """
     query = (
         "SELECT filename, offset, content, times, url, EXISTS ("
@@ -268,7 +268,7 @@ def check_missing_files(
 
 
 def check_references(database: sqlite3.Connection, *, report: ReportFault) -> None:
-    """What the index can say by itself of its own references (for `--quick`)."""
+    """Check the index's own references without reading WARCs (for `--quick`)."""
     query = (
         "SELECT filename, offset, url FROM seen.captures"
         " WHERE record_type = 'revisit' AND orig_filename IS NULL"

@@ -1,8 +1,8 @@
 """Local storage: durable folder entries, disk reserve, scratch folders, I/O failures.
 
-A process that is killed cannot remove its own. So each holds a lock while its owner lives, and
-whoever needs a folder next removes those whose lock is free. One without a lock is nobody's to
-remove: its owner may be about to take it.
+A process that is killed cannot remove its scratch folders. So each folder has a lock held by its
+owner, and the next process that needs one removes those whose lock is free. A folder without a lock
+file is kept: its owner may be about to create it.
 """
 
 import errno
@@ -29,7 +29,7 @@ from core.errors import (
 
 
 def sync_folder(folder: Path) -> None:
-    """Force the folder's entries to disk, so that a name survives a power cut."""
+    """Write the folder's entries to disk, so that names survive a power failure."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -41,7 +41,7 @@ DISK_CHECK_S = 0.5
 
 
 class DiskReserve:
-    """Asked before a visit begins, and while its bytes come. Thread-safe."""
+    """Free space reserve, checked before a visit begins and while data arrives. Thread-safe."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class DiskReserve:
 
     @property
     def free_bytes(self) -> int:
-        """What is free now."""
+        """Return the free bytes."""
         return self._free_bytes(self._folder)
 
     def require_reserve(self, margin: float = 1.0) -> None:
@@ -77,7 +77,7 @@ class DiskReserve:
             )
 
     def is_low(self) -> bool:
-        """Whether visits that have begun have used up half of the reserve; looks twice a second."""
+        """Return whether running visits have used half of the reserve; measured twice a second."""
         now = self._monotonic()
         if now - self._looked > DISK_CHECK_S:
             self._looked = now
@@ -89,7 +89,7 @@ _LOCK = ".lock"
 
 
 class ScratchKind(StrEnum):
-    """What a folder is for: the beginning of its name."""
+    """Purpose of a scratch folder, as its name's prefix."""
 
     RUN = "weboid-run-"  # control sockets, the tally of bytes, the authority's certificate
     MEDIA = "weboid-media-"
@@ -98,7 +98,7 @@ class ScratchKind(StrEnum):
 
 @contextmanager
 def scratch_folder(kind: ScratchKind) -> Iterator[Path]:
-    """A private folder until the end of the block; those that were left behind go now.
+    """Create a private folder for the duration of the block; remove abandoned ones first.
 
     Raises:
         OSError: the temporary folder cannot be written.
@@ -120,7 +120,7 @@ def scratch_folder(kind: ScratchKind) -> Iterator[Path]:
 
 
 def remove_abandoned(base: Path) -> list[Path]:
-    """Remove the folders in `base` whose owners are gone, and say which."""
+    """Remove the folders in `base` whose owners have died; return their paths."""
     return [
         root
         for kind in ScratchKind
@@ -130,14 +130,14 @@ def remove_abandoned(base: Path) -> list[Path]:
 
 
 def _is_ours(root: Path) -> bool:
-    """Whether it is a folder of our own user: others' names, and links to elsewhere, mean nothing."""
+    """Return whether it is a folder of our own user; other users' folders and links are ignored."""
     with suppress(OSError):
         return not root.is_symlink() and root.stat().st_uid == os.geteuid()
     return False
 
 
 def _remove_if_abandoned(root: Path) -> bool:
-    """Whether it was left behind; then it is gone."""
+    """Remove the folder if its lock is free; return whether it was removed."""
     with suppress(OSError):
         descriptor = os.open(root / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
@@ -150,7 +150,7 @@ def _remove_if_abandoned(root: Path) -> bool:
 
 
 def failed_component(error: WeboidError) -> str:
-    """What part of us could not do its work."""
+    """Return the component that failed: "index", "dedup" or "disk"."""
     match error:
         case IndexUnavailableError():
             return "index"
@@ -161,7 +161,7 @@ def failed_component(error: WeboidError) -> str:
 
 
 def to_weboid_error(error: Exception) -> WeboidError:
-    """An I/O error in our terms, its cause kept."""
+    """Convert an I/O error to a WeboidError, with the original as its cause."""
     if isinstance(error, WeboidError):
         return error
     if _is_full(error):
@@ -179,7 +179,7 @@ def _is_full(error: Exception) -> bool:
 
 
 def log_failure(log: logging.Logger, event: str, error: Exception) -> None:
-    """Log an I/O error with its traceback; a full disk, which the run tells in one line, briefly."""
+    """Log an I/O error with its traceback; a full disk briefly, as the run reports it itself."""
     if isinstance(to_weboid_error(error), DiskFullError):
         log.info("%s error=%s", event, error)
     else:

@@ -1,7 +1,7 @@
 """Rebuild, completion and schema upgrade of the captures index from the WARCs.
 
-Wholly by ``weboid index rebuild``; by `complete_index`, before anything is written, for closed
-WARCs that the index does not cover because it was lost, or came from an older backup.
+``weboid index rebuild`` rebuilds it completely. `complete_index` runs before anything is written
+and adds closed WARCs that the index lacks because it was lost or restored from an older backup.
 """
 
 import sqlite3
@@ -39,17 +39,17 @@ _CONDITIONS = "UPDATE pages SET device = ?, language = ?, login = ? WHERE page_i
 
 
 def upgrade_index(layout: Layout, told: Callable[[str], None]) -> bool:
-    """Bring the collection's own index from schema 4 to 5; return True when that was needed.
+    """Convert the collection's own index from schema 4 to 5; return True when that was needed.
 
-    The new columns name what a page was seen with, which its manifest in the WARC says. A manifest
-    that cannot be read leaves them empty, as `weboid index rebuild` does.
+    The new columns describe the capture's device and language, which the manifest in the WARC
+    contains. They stay empty when a manifest cannot be read, as with `weboid index rebuild`.
 
     Args:
         layout: the collection. One that cannot be written to is left as it is.
         told: called with a sentence before and after.
 
     Raises:
-        CollectionVersionError: it is not of that schema, whatever it says, or cannot be written.
+        CollectionVersionError: it is not of that schema, despite its version, or cannot be written.
     """
     path = layout.captures_db
     if not path.exists() or is_frozen(path) or _version(layout) != _PREVIOUS_VERSION:
@@ -97,17 +97,20 @@ def complete_index(
     index: IndexSettings | None = None,
     told: Callable[[str], None] = lambda _text: None,
 ) -> int:
-    """Upgrade the captures index; index the closed WARCs of ours it does not cover; return their number.
+    """Add our closed WARCs that the captures index does not cover, upgrading it first.
 
     Args:
         layout: the collection.
         settings: the bucket and least size of payloads.
-        index: which captures index; None: the collection's own.
+        index: settings of the captures index; None: the collection's own.
         told: called with a sentence before the first file, for each damaged one, and at the end.
+
+    Returns:
+        The number of WARCs added.
 
     Raises:
         IndexUnavailableError, DedupUnavailableError: a server does not answer.
-        CollectionVersionError: another version made the index.
+        CollectionVersionError: the index has another schema version.
     """
     index = index or IndexSettings()
     if not index.url:
@@ -146,21 +149,21 @@ def rebuild_index(  # noqa: PLR0913 what a profile says of dedup, and whom to te
     told: Callable[[str], None] = lambda _text: None,
     index: IndexSettings | None = None,
 ) -> dict[str, int]:
-    """Make the captures index anew from the WARCs; the old one stays until the new one is whole.
+    """Rebuild the captures index from the WARCs; the old one stays until the new one is complete.
 
-    Interrupted files are put in order first. What is damaged is passed over. Every closed WARC gets
-    the line in SHA256SUMS that it lacks; lines that are there stay.
+    Interrupted files are recovered first. Damaged parts are skipped. Every closed WARC without a
+    line in SHA256SUMS gets one; existing lines stay.
 
     Args:
         layout: the collection.
-        bucket: the dedup bucket that payloads are filed under.
-        min_bytes: payloads shorter than it are not filed.
+        bucket: the dedup bucket for payloads.
+        min_bytes: payloads shorter than this are not added.
         also: buckets that are read only.
-        shared: the dedup index of several machines: it learns of every payload here, and knows
-            where the payloads of revisits lie that have none here.
-        progress: told each file's name and rows as it is done.
-        told: told in a sentence what could not be read, and what the old index knew that is gone.
-        index: which captures index; None: the collection's own.
+        shared: the dedup index of several machines: every local payload is added to it, and it
+            locates the payloads of revisits that have none here.
+        progress: called with each finished file's name and rows.
+        told: called with a sentence for unreadable parts and for files lost since the old index.
+        index: settings of the captures index; None: the collection's own.
 
     Returns:
         Rows by table, as `CaptureIndex.counts`.
@@ -168,8 +171,8 @@ def rebuild_index(  # noqa: PLR0913 what a profile says of dedup, and whom to te
     Raises:
         DedupUnavailableError: `shared` does not answer; the old index stays.
         IndexUnavailableError, CollectionInUseError: the index of several machines does not answer,
-            or is used; the old one stays.
-        OSError: a file cannot be read, or not be written; the old index stays.
+            or is in use; the old one stays.
+        OSError: a file cannot be read or written; the old index stays.
     """
     from warc.index.renewal import (
         renew_index,  # its PostgreSQL driver is a tenth of a command's start
@@ -201,7 +204,7 @@ def _recover_interrupted(
     covered: Mapping[str, int],
     told: Callable[[str], None],
 ) -> None:
-    """Put interrupted files in order, by what the old index covers; the new one reads them after."""
+    """Recover interrupted files by the coverage in the old index; they are indexed afterwards."""
     gone = []
     for filename, end in covered.items():
         closed, still_open = layout.warc(filename)
@@ -226,7 +229,7 @@ def _index_whole(
     min_bytes: int,
     told: Callable[[str], None],
 ) -> IndexedCounts:
-    """Index what of the file can be read; say what cannot."""
+    """Add the readable records of the file to the index; report the rest."""
     try:
         spans, passed_over = _spans(path)
         if passed_over:
@@ -246,7 +249,7 @@ def _index_whole(
 
 
 def _spans(path: Path) -> tuple[list[tuple[int, int]], list[int]]:
-    """From where to where there are whole records, and where there are none."""
+    """Return (start, end) of spans of whole records, and the offsets of damaged spans."""
     spans: list[tuple[int, int]] = []
     passed_over = []
     for each in walk_records(path, digests=False):
@@ -262,7 +265,7 @@ def _spans(path: Path) -> tuple[list[tuple[int, int]], list[int]]:
 def _adopt_orphans(
     index: CaptureIndex, shared: PayloadIndex, bucket: str, also: Sequence[str]
 ) -> None:
-    """Find the payloads that other machines hold. A chunked one's key is not in the revisit."""
+    """Find the payloads of revisits on other machines; a chunked one's key is not in the revisit."""
     orphans = {row: PayloadKey(digest, bucket) for row, digest in index.orphans().items()}
     found = shared.find(set(orphans.values()), also)
     with index.transaction():

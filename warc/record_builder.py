@@ -1,8 +1,8 @@
 """WARC/1.1 records as gzip members, deflated or stored.
 
-Most bytes of the web are pictures, video and archives, which no compressor shortens: they are put
-into stored blocks (RFC 1951, 3.2.4) as they lie in memory, which costs a checksum and no copy.
-Everything else goes through ISA-L's deflate in one call (docs/decisions/003-isal.md).
+Most bytes on the web are images, video and archives, which cannot be compressed further: they are
+put into stored blocks (RFC 1951, 3.2.4) straight from memory, which costs a checksum and no copy.
+All other data goes through ISA-L's deflate in one call (docs/decisions/003-isal.md).
 
 warcprox builds records from many small writes through zlib at level 9; that was 43 % of its time.
 """
@@ -75,12 +75,12 @@ _TEXT = ("text/", "application/json", "application/javascript", "application/xml
 
 
 def compress(data: bytes) -> bytes:
-    """One member that holds `data`."""
+    """Return one gzip member that holds `data`."""
     return bytes(isal_zlib.compress(data, LEVEL, _GZIP))
 
 
 def compress_pieces(pieces: Iterable[Bytes]) -> Iterator[bytes]:
-    """The same in pieces, for what should not be held in memory."""
+    """Yield one gzip member in pieces, for data that should not be held in memory."""
     compressor = isal_zlib.compressobj(LEVEL, isal_zlib.DEFLATED, _GZIP)
     for piece in pieces:
         yield compressor.compress(piece)
@@ -88,7 +88,7 @@ def compress_pieces(pieces: Iterable[Bytes]) -> Iterator[bytes]:
 
 
 def store_pieces(head: bytes, pieces: Iterable[Bytes], end: bytes) -> Iterator[Part]:
-    """One member that holds `head` deflated, then `pieces` and `end` stored.
+    """Yield one gzip member that holds `head` deflated, then `pieces` and `end` stored.
 
     `end` is at most 65,535 bytes long.
     """
@@ -113,13 +113,13 @@ def store_pieces(head: bytes, pieces: Iterable[Bytes], end: bytes) -> Iterator[P
 
 
 def is_packed(mime: str, coding: bytes | None, size: int, beginning: Bytes) -> bool:
-    """Whether deflating a body would save next to nothing.
+    """Estimate whether deflating a body would save next to nothing.
 
     Args:
         mime: its bare media type, in lower case.
         coding: its Content-Encoding.
         size: its length in bytes.
-        beginning: its first bytes, of which long bodies are judged.
+        beginning: its first bytes, a sample of a long body.
     """
     if size < 256:
         return False
@@ -141,7 +141,7 @@ Headers = list[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class OriginalRecord:
-    """What a revisit refers to: the record that holds the payload; `digest` as that one spells it."""
+    """Record that a revisit refers to; `digest` in the form that its header has."""
 
     digest: str
     url: str
@@ -152,28 +152,28 @@ class OriginalRecord:
 
 
 def new_record_id() -> str:
-    """A fresh WARC-Record-ID: a version 4 UUID (RFC 9562)."""
+    """Return a fresh WARC-Record-ID: a version 4 UUID (RFC 9562)."""
     text = os.urandom(16).hex()
     variant = "89ab"[int(text[16], 16) & 3]
     return f"<urn:uuid:{text[:8]}-{text[8:12]}-4{text[13:16]}-{variant}{text[17:20]}-{text[20:]}>"
 
 
 def header_block(headers: Headers) -> bytes:
-    """The record's header lines and the blank line after them.
+    """Return the record's header lines and the blank line after them.
 
-    Callers give no CR or LF: URLs come from a parsed request line, the rest is ours.
+    Values must not contain CR or LF: URLs come from a parsed request line, the rest is generated.
     """
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
     return f"WARC/1.1\r\n{lines}\r\n".encode()
 
 
 def record_member(headers: Headers, block: bytes) -> bytes:
-    """The whole record as one gzip member."""
+    """Return the whole record as one gzip member."""
     return compress(b"".join((header_block(headers), block, RECORD_END)))
 
 
 def warcinfo_facts(settings: Settings) -> dict[str, str]:
-    """Return what a `warcinfo` record says of who archives and by which rule of robots.txt."""
+    """Return the `warcinfo` fields that name the archive's operator and the robots.txt policy."""
     contact = settings.links.contact or settings.visit.contact
     facts = {"operator": contact} if contact else {}
     return facts | {"robots": settings.policy.robots, "http-header-user-agent": ""}
@@ -182,7 +182,7 @@ def warcinfo_facts(settings: Settings) -> dict[str, str]:
 def warcinfo_member(
     filename: str, *, date: str, software: str, facts: Mapping[str, str] = _NO_FACTS
 ) -> bytes:
-    """The first record of a file: what wrote it, in which format, and other facts by their names."""
+    """Return the first record of a file: software, format, and further facts by name."""
     named = "".join(f"{name}: {one_line(value)}\r\n" for name, value in facts.items() if value)
     block = (
         f"software: {software}\r\nformat: WARC File Format 1.1\r\n"
@@ -202,5 +202,5 @@ def warcinfo_member(
 
 
 def one_line(text: str) -> str:
-    """Return the text with every run of white space as one space, fit for a header's value."""
+    """Return the text with every run of white space as one space, valid as a header value."""
     return " ".join(text.split())

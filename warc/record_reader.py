@@ -1,11 +1,11 @@
 """Strict reader of one WARC record at an offset, within size limits.
 
-A record is its own gzip member, or plain. Its head and, of a response, the HTTP head within it are
-parsed here; what is too long, cut short or repeats what must stand once is damaged. Nothing here
-opens anything: bytes come from `read`, which gives what lies at an offset.
+A record is its own gzip member, or uncompressed. Its head and, for a response, the HTTP head within
+it are parsed here; a head that is too long, truncated or repeats a unique field is damaged. No file
+is opened here: `read` returns the bytes at an offset.
 
-What a record says of its payload is what somebody wrote there: here the payload itself is hashed,
-before any of it stands in for another.
+The digest in a record's header is not trusted: the payload itself is hashed before it may stand in
+for another.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ Read = Callable[[int, int], bytes]
 
 @dataclass(frozen=True, slots=True)
 class HeaderFields:
-    """The named fields of a head; names in lower case.
+    """Named fields of a head; names in lower case.
 
     Attributes:
         first_line: the version, or the status line.
@@ -45,19 +45,19 @@ class HeaderFields:
     values: dict[str, str]
 
     def get(self, name: str) -> str:
-        """The value; empty when there is none; several, as of HTTP, joined by commas."""
+        """Return the value; empty when there is none; several, as in HTTP, joined by commas."""
         return self.values.get(name, "")
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record's heads, and its content as it comes.
+    """A record's heads, and its content as a stream.
 
     Attributes:
         warc: the record's own fields.
         http: the fields of the response in it; None when it holds none.
-        size: how many bytes of content there are.
-        content: them in blocks, once; what they raise is a PermanentError.
+        size: bytes of content.
+        content: the content in blocks, readable once; errors are PermanentError.
     """
 
     warc: HeaderFields
@@ -67,7 +67,7 @@ class Record:
 
 
 def read_record(read: Read, offset: int, length: int) -> Record:
-    """The record at `offset`, `length` bytes long as it is stored; its heads are read now.
+    """Read the heads of the record at `offset`, `length` stored bytes long.
 
     Raises:
         PermanentError: there is no such record.
@@ -97,7 +97,7 @@ def read_record(read: Read, offset: int, length: int) -> Record:
 
 
 def _inflated(read: Read, offset: int, length: int) -> Iterator[bytes]:
-    """The record without its gzip member, some at a time."""
+    """Yield the record without its gzip member, block by block."""
     end = offset + length
     stored = read(offset, min(length, _BLOCK))
     offset += len(stored)
@@ -127,7 +127,7 @@ def _inflated(read: Read, offset: int, length: int) -> Iterator[bytes]:
 
 
 class _ByteSource:
-    """Bytes as they come, of which heads are taken first."""
+    """Byte stream from which heads are read first."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
@@ -136,7 +136,7 @@ class _ByteSource:
         self.taken = 0
 
     def until_blank_line(self) -> bytes:
-        """All up to the first blank line, which is dropped."""
+        """Read up to the first blank line, which is dropped."""
         while (end := _HEAD_END.search(self._held, self._at)) is None:
             if len(self._held) - self._at > LONGEST_HEAD:
                 raise PermanentError("A record's head is longer than any.")
@@ -151,7 +151,7 @@ class _ByteSource:
         return head
 
     def exactly(self, size: int) -> Iterator[bytes]:
-        """So many bytes.
+        """Yield exactly `size` bytes.
 
         Raises:
             PermanentError: there are fewer.
@@ -211,13 +211,13 @@ _CHUNK_SIZE = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\n]{0,4000})?\r
 
 
 def dechunked(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Content without its chunked coding (RFC 9112, 7.1); as it is when it has none.
+    """Yield content without its chunked coding (RFC 9112, 7.1); unchanged when it has none.
 
-    Archives hold bodies that were dechunked under the heads of chunked ones. One that breaks off
-    comes as far as it goes.
+    Archives hold bodies that were dechunked under the heads of chunked ones. A truncated body is
+    decoded as far as possible.
 
     Raises:
-        PermanentError: more chunks than any server would make of it.
+        PermanentError: an implausible number of chunks.
     """
     source, chunks, taken = _ChunkedBody(blocks), 0, 0
     while (size := source.next_size()) is not None:
@@ -233,7 +233,7 @@ def dechunked(blocks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 class _ChunkedBody:
-    """A body read by lines and sizes; what is held is never copied for a chunk that is short."""
+    """Body read by lines and sizes; buffered data is not copied for short chunks."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self._blocks = blocks
@@ -241,7 +241,7 @@ class _ChunkedBody:
         self._at = 0
 
     def next_size(self) -> int | None:
-        """The size that the next line says; None when it says none, and then nothing is taken."""
+        """Read the size line of the next chunk; None, consuming nothing, when it is invalid."""
         while (end := self._held.find(b"\n", self._at)) < 0:
             if len(self._held) - self._at > _LONGEST_CHUNK_LINE or not self._more():
                 return None
@@ -252,14 +252,14 @@ class _ChunkedBody:
         return int(match[1], 16)
 
     def take(self, size: int) -> Iterator[bytes]:
-        """So many bytes, or all there are."""
+        """Yield `size` bytes, or all that remain."""
         while size and (self._at < len(self._held) or self._more()):
             piece = self._held[self._at : self._at + size]
             yield piece
             self._at, size = self._at + len(piece), size - len(piece)
 
     def skip_line_end(self) -> None:
-        """Pass over the end of a line, if there is one."""
+        """Read past a line end, if there is one."""
         while len(self._held) - self._at < 2 and self._more():
             pass
         if self._held.startswith(b"\r\n", self._at):
@@ -268,7 +268,7 @@ class _ChunkedBody:
             self._at += 1
 
     def rest(self) -> Iterator[bytes]:
-        """All that was not taken."""
+        """Yield all remaining data."""
         if self._at < len(self._held):
             yield self._held[self._at :]
         yield from self._blocks
@@ -289,9 +289,9 @@ _TRUSTED = frozenset({"sha1", "sha256", "sha512"})
 def holds_payload(
     record: Record, digest: str, by_turns: Callable[[Iterator[bytes]], Iterable[bytes]]
 ) -> bool:
-    """Whether the record's payload has that digest; the payload is read for it.
+    """Check whether the record's payload has that digest, reading the payload.
 
-    Archives hash a chunked body as it is stored, or without its chunks: either will do.
+    Archives hash a chunked body as it is stored, or without its chunks: both are accepted.
 
     Raises:
         PermanentError: the record is damaged.

@@ -1,13 +1,13 @@
 """Recovery after a crash: interrupted WARCs cut to whole records and indexed.
 
-A WARC that nobody writes and that still has its ``.open`` suffix was interrupted. What the index
-covers was acknowledged: it stays, also beyond a damaged place. After that the file is whole up to
-the last record that follows without a gap; the rest was never acknowledged and is cut. Records that
-reached the disk but not the index are added from the file: the WARCs are the truth.
+A WARC with the suffix ``.open`` that no process writes was interrupted. Data covered by the index
+was acknowledged: it stays, even beyond a damaged span. After it, records that follow without a gap
+stay; the rest was never acknowledged and is cut. Records that are on disk but not in the index are
+added from the file: the WARCs are authoritative.
 
-Nothing is thrown away but a record that was not finished and zeroes. What cannot be used lies in
-``archive/damaged/``. No file, whatever it is, keeps a proxy from starting. All that is done is told
-(`Recovered.text`) and noted in ``reports/recovered.jsonl``.
+Only an unfinished record and zeroes are discarded. Other unusable data is moved to
+``archive/damaged/``. No file, whatever its content, prevents a proxy from starting. Every action is
+reported (`WarcRecovery.text`) and logged in ``reports/recovered.jsonl``.
 """
 
 import fcntl
@@ -36,7 +36,7 @@ from warc.local_storage import sync_folder
 
 
 class RecoveryOutcome(StrEnum):
-    """What was done with the file."""
+    """Action taken on the file."""
 
     CLOSED = "closed"  # cut to its last whole record, indexed, and given its final name
     REMOVED = "removed"  # there was not a byte in it
@@ -46,17 +46,17 @@ class RecoveryOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WarcRecovery:
-    """What was done to one interrupted WARC.
+    """Recovery of one interrupted WARC.
 
     Attributes:
         filename: its final name.
         cut: bytes after its last whole record that were cut off.
-        indexed: records that the index had missed.
-        lost_bytes: bytes that were acknowledged, and cannot be read.
-        lost_records: rows that left the index because of that.
-        damaged: where in the file there are acknowledged bytes that cannot be read.
-        kept_in: where in the collection lies what was cut or set aside; empty when nowhere.
-        reason: why it was set aside or left.
+        indexed: records that the index lacked.
+        lost_bytes: acknowledged bytes that cannot be read.
+        lost_records: index rows removed because of that.
+        damaged: offsets of acknowledged bytes that cannot be read.
+        kept_in: path in the collection of the data cut or set aside; empty when there is none.
+        reason: reason for setting it aside or leaving it.
     """
 
     filename: str
@@ -70,12 +70,12 @@ class WarcRecovery:
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """It as JSON values, with its text."""
+        """Return it as JSON values, with its text."""
         return {**asdict(self), "text": self.text}
 
     @property
     def text(self) -> str:
-        """The same in words."""
+        """Return a description in words."""
         parts = [f"{self.filename} was interrupted: {self._done()}."]
         if self.indexed:
             parts.append(f"{_count(self.indexed, 'record')} went from it into the index.")
@@ -107,15 +107,15 @@ class WarcRecovery:
 
 @dataclass(slots=True)
 class InterruptedWarc:
-    """An interrupted WARC while it is looked at.
+    """Interrupted WARC under examination.
 
     Attributes:
-        covered: up to where the index covers it: that was acknowledged.
-        size: how long it is.
-        keep: up to where it stays.
-        damage: from where to where there is no record.
-        torn: whether the last of these is a record that was not finished.
-        why: what is wrong at the first of these.
+        covered: bytes that the index covers, which were acknowledged.
+        size: its length.
+        keep: length to keep.
+        damage: (start, end) of spans without a record.
+        torn: whether the last of these is an unfinished record.
+        why: problem at the first of these.
         judged: whether it could be read.
     """
 
@@ -130,7 +130,7 @@ class InterruptedWarc:
 
     @property
     def filename(self) -> str:
-        """Its final name."""
+        """Return its final name."""
         return self.path.name.removesuffix(OPEN_SUFFIX)
 
 
@@ -144,12 +144,12 @@ _DATED = ("response", "revisit", "resource")
 
 
 def interrupted(layout: Layout) -> list[Path]:
-    """The files that are being written, or were when their writer died."""
+    """Return the files that are being written, or were when their writer died."""
     return sorted(layout.archive.glob(f"*{OPEN_SUFFIX}"))
 
 
 def abandoned(layout: Layout) -> frozenset[str]:
-    """The names of files that were being written and whose writer is dead."""
+    """Return the names of open files whose writer is dead."""
     found = set()
     for path in interrupted(layout):
         try:
@@ -168,11 +168,11 @@ def recover_collection(
     now: datetime,
     index: IndexSettings | None = None,
 ) -> list[WarcRecovery]:
-    """Mend what a crash left, claims, WARCs and indexes; note what was done.
+    """Recover claims, WARCs and indexes after a crash; write a report.
 
     Raises:
         IndexUnavailableError: the captures index of several machines does not answer.
-        CollectionVersionError: the index was made by another version.
+        CollectionVersionError: the index has another schema version.
         DedupUnavailableError: the shared dedup index does not answer.
     """
     bucket, least = settings.dedup_bucket, settings.dedup_min_bytes
@@ -193,10 +193,10 @@ def recover_warcs(
     Args:
         layout: the collection.
         index: its captures index.
-        payloads: the dedup index, which learns of every payload in these WARCs: their writer may
-            have died before it could say so.
-        bucket: the dedup bucket that payloads are filed under.
-        min_bytes: payloads shorter than it are not filed.
+        payloads: the dedup index, to which every payload in these WARCs is added: their writer may
+            have died before it could settle its claims.
+        bucket: the dedup bucket for payloads.
+        min_bytes: payloads shorter than this are not added.
 
     Raises:
         DedupUnavailableError: `payloads` does not answer; try again.
@@ -224,14 +224,14 @@ def recover_warcs(
 
 @contextmanager
 def recovery_lock(layout: Layout) -> Iterator[None]:
-    """Let one process at a time recover WARCs: none buries the dead while another reads them."""
+    """Lock recovery, so that no process releases dead claims while another reads their WARCs."""
     with (layout.databases / "recovery.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def append_report(layout: Layout, done: Iterable[WarcRecovery], *, now: datetime) -> None:
-    """Note what was done in ``reports/recovered.jsonl``, for those who were not there."""
+    """Write the recoveries to ``reports/recovered.jsonl``."""
     lines = [
         json.dumps({"at": warc_date(now), **each.to_dict()}, ensure_ascii=False) for each in done
     ]
@@ -247,7 +247,7 @@ def recover_file(
     index: CaptureIndex,
     index_tail: _IndexTail,
 ) -> WarcRecovery | None:
-    """Put one file in order; None when it lives, or is gone already."""
+    """Recover one file; None when a living process writes it, or it no longer exists."""
     wreck = InterruptedWarc(path, index.indexed_to(path.name.removesuffix(OPEN_SUFFIX)))
     try:
         if stat.S_ISREG(path.lstat().st_mode):
@@ -273,7 +273,7 @@ def recover_file(
 
 
 def _judge(wreck: InterruptedWarc) -> None:
-    """Find out what of the file is whole.
+    """Compute the part of the file that is intact.
 
     Raises:
         OSError: it cannot be read.
@@ -296,7 +296,7 @@ def _judge(wreck: InterruptedWarc) -> None:
 
 
 def is_sound(member: WarcMember) -> bool:
-    """Whether the record can be indexed."""
+    """Return whether the record can be indexed."""
     if member.problems:
         return False
     if member.kind in _DATED:
@@ -314,7 +314,7 @@ def _close(
     index: CaptureIndex,
     index_tail: _IndexTail,
 ) -> WarcRecovery:
-    """Cut the file, bring its rows up to date, and give it its final name."""
+    """Close the file: cut it, update its index rows, and rename it to its final name."""
     if wreck.size == 0:
         wreck.path.unlink()
         sync_folder(layout.archive)
@@ -349,7 +349,7 @@ def _close(
 
 
 def _save_tail(layout: Layout, wreck: InterruptedWarc) -> str:
-    """Keep what is cut off, unless it is an unfinished record or zeroes; where."""
+    """Save the data to be cut, unless it is an unfinished record or zeroes; return the path."""
     beyond = [span for span in wreck.damage if span[0] >= wreck.keep]
     unfinished = beyond == [(wreck.keep, wreck.size)] and wreck.torn
     if wreck.keep == wreck.size or unfinished or _is_zero(wreck.path, wreck.keep):
@@ -374,7 +374,7 @@ def _is_zero(path: Path, start: int) -> bool:
 def _set_aside(
     layout: Layout, wreck: InterruptedWarc, index: CaptureIndex, reason: str
 ) -> WarcRecovery:
-    """Move the file away, and take out what refers to it."""
+    """Move the file away, and remove the index rows that refer to it."""
     try:
         layout.damaged.mkdir(exist_ok=True)
         path = layout.damaged / wreck.filename
@@ -401,5 +401,5 @@ def _set_aside(
 
 
 def os_error_text(error: OSError) -> str:
-    """What the system calls the error."""
+    """Return the system's description of the error."""
     return error.strerror or str(error)

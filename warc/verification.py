@@ -1,10 +1,10 @@
 """Verification of a whole collection: WARCs, checksums and index.
 
 Checked are: every closed WARC against its checksum; every record, as `warcio check` does, and that
-it is one gzip member; every row of the index against its record, every payload and every revisit's
-original against the `response` that holds it; that nothing is unknown, missing or without checksum.
-What a living proxy writes is checked as far as the index covers it: that is what was acknowledged.
-(docs/decisions/008-verify.md)
+it is one gzip member; every index row against its record; every payload and every revisit's
+original against the `response` that holds it; and that no file is unknown, missing or without
+checksum. Files being written are checked as far as the index covers them, which is the acknowledged
+part (docs/decisions/008-verify.md).
 """
 
 import multiprocessing
@@ -53,15 +53,16 @@ SINGLE_PROCESS_BYTES = 16 << 20  # fewer are checked sooner than other processes
 
 @dataclass(slots=True)
 class VerificationResult:
-    """What was found.
+    """Result of a verification.
 
     Attributes:
-        files: WARCs that were looked at, and their bytes.
-        records: that were read; none when it was quick.
-        rows: of the index, that were held against their records.
-        faults: in the order of files and places.
-        notes: what is no fault.
-        more: faults that were not kept, because there are too many.
+        files: number of WARCs checked.
+        size: their total bytes.
+        records: number of records read; 0 for a quick check.
+        rows: number of index rows compared with their records.
+        faults: in the order of files and offsets.
+        notes: informational findings.
+        more: number of faults over the limit, which are not listed.
     """
 
     files: int = 0
@@ -74,15 +75,15 @@ class VerificationResult:
 
     @property
     def is_sound(self) -> bool:
-        """Whether there is no fault."""
+        """Return whether there are no faults."""
         return not self.faults and not self.more
 
     def add(self, fault: CollectionFault) -> None:
-        """Note a fault, or a note."""
+        """Add a fault, or a note."""
         (self.notes if fault.is_note else self.faults).append(fault)
 
     def take(self, report: FileCheckReport) -> None:
-        """Add what was found of one file."""
+        """Add the result of one file."""
         self.size += report.size
         self.records += report.records
         self.rows += report.rows
@@ -91,7 +92,7 @@ class VerificationResult:
             self.add(fault)
 
     def to_dict(self) -> dict[str, Any]:
-        """It as JSON values."""
+        """Return it as JSON values."""
         return {
             "sound": self.is_sound,
             "files": self.files,
@@ -118,14 +119,14 @@ def verify_collection(
     Args:
         layout: the collection.
         quick: sizes and index only; no WARC is read.
-        live: whether a process writes it.
-        jobs: processes that read at the same time.
-        progress: told how many bytes of how many are done.
-        index: which captures index; None: the collection's own.
+        live: whether a process is writing it.
+        jobs: number of processes that read in parallel.
+        progress: called with (bytes done, total bytes).
+        index: settings of the captures index; None: the collection's own.
 
     Raises:
         IndexUnavailableError: the index of several machines does not answer.
-        UnavailableError: a process that reads was killed.
+        UnavailableError: a reading process was killed.
     """
     verdict = VerificationResult()
     with scratch_folder(ScratchKind.VERIFY) as folder:
@@ -178,14 +179,14 @@ def _sums(layout: Layout, verdict: VerificationResult) -> ChecksumList:
 
 
 class _IndexSnapshot(NamedTuple):
-    """The index: a file to read, and how to ask whether it knows a WARC by now."""
+    """Readable index file, with a query whether the live index contains a WARC by now."""
 
     path: Path
     known_now: Callable[[str], bool]
 
 
 def _snapshot(layout: Layout, index: IndexSettings | None, folder: Path) -> _IndexSnapshot:
-    """The collection's own index, or what that of several machines is now."""
+    """Return the collection's own index, or a snapshot of the shared one."""
     if index is None or not index.url:
         path = layout.captures_db
         return _IndexSnapshot(path, partial(is_known, path))
@@ -204,7 +205,7 @@ def _check_index(  # noqa: PLR0913 what is held against what
     quick: bool,
     live: bool,
 ) -> None:
-    """Check what the index can be asked, and leave the table of references in `scratch`."""
+    """Check the index by queries, and leave the table of references in `scratch`."""
     report = verdict.add
     with open_references(seen.path, scratch, live=live) as database:
         known_now = seen.known_now
@@ -234,7 +235,7 @@ def _reports(tasks: list[FileCheckTask], jobs: int) -> Iterator[FileCheckReport]
 
 
 def _ignore_interrupts() -> None:
-    """Ctrl-C is the parent's business."""
+    """Set SIGINT to be ignored: the parent process handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

@@ -1,8 +1,8 @@
-"""WARC file being written: append, sync, roll over, take back.
+"""WARC file being written: append, sync, roll over, roll back.
 
 warcprox's writer flushes to the operating system and swallows errors. Here a batch is on disk
-before anyone is told, and a batch that could not be written is taken back: the file ends with its
-last whole record whatever happens.
+before it is acknowledged, and a batch that could not be written is rolled back: the file always
+ends with its last whole record.
 """
 
 import fcntl
@@ -31,10 +31,10 @@ SOFTWARE = f"Weboid {version('weboid')} on warcprox {warcprox.__version__}"
 
 
 class WarcFile(WarcWriter):  # type: ignore[misc]
-    """Appends members to ``PREFIX-*.warc.gz.open``; a closed file loses the suffix.
+    """Writer of ``PREFIX-*.warc.gz.open``; the suffix is removed when the file is closed.
 
-    Used from one thread. `append`, then `sync`, then `keep`; what was not kept is lost by
-    `take_back`. What is appended is gathered and written with few calls, unbuffered.
+    For use from one thread. Call `append`, then `sync`, then `keep`; `take_back` discards records
+    that were not kept. Appended data is collected and written with few unbuffered calls.
     """
 
     f: BinaryIO | None  # warcprox's names
@@ -71,7 +71,7 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
         self._waiting = 0
 
     def append(self, pieces: Iterable[Part]) -> RecordLocation:
-        """Take one member; where it lies. Not yet on disk.
+        """Append one member and return its location. It is not on disk yet.
 
         Raises:
             OSError: it could not be written; call `take_back`.
@@ -89,11 +89,11 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
 
     @property
     def end(self) -> int:
-        """How long the file is with all that was appended; 0 when none is open."""
+        """Return the file's length including all appended data; 0 when none is open."""
         return self._end
 
     def sync(self) -> None:
-        """Return once all that was appended is on disk.
+        """Write all appended data to disk.
 
         Raises:
             OSError: it could not be written; call `take_back`.
@@ -105,7 +105,7 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
         self._synced = self._end
 
     def keep(self) -> None:
-        """Say that all that was synced stays: somebody may know of it now."""
+        """Mark all synced data as permanent: other processes may refer to it now."""
         self._kept = self._synced
 
     def roll_over(self) -> None:
@@ -115,12 +115,12 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
             self.close()
 
     def filename(self, serial: int) -> str:
-        """The file's final name; warcprox asks the DNS for ours to make one."""
+        """Return the file's final name, without the DNS look-up that warcprox makes for it."""
         moment = timestamp14(self._now())
         return f"{self.prefix}-{moment}-{self.randomtoken}-{serial:05d}.warc.gz"
 
     def take_back(self) -> None:
-        """Cut what was not kept, so that the file ends with a whole record."""
+        """Remove data that was not kept, so that the file ends with a whole record."""
         self._gathered.clear()
         self._waiting = 0
         if self.f is None:
@@ -132,10 +132,10 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
             self._begin()
 
     def close(self) -> None:
-        """Give the file its final name; an empty one is removed.
+        """Rename the file to its final name; an empty one is removed.
 
         Raises:
-            OSError: it could not be renamed, or not be forced to disk.
+            OSError: it could not be renamed or forced to disk.
         """
         if self.f is None or self.path is None:
             return
@@ -153,7 +153,7 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
         self._end = self._synced = self._kept = 0
 
     def leave(self) -> None:
-        """Close the file as it is named now: recovery finds what the index missed of it.
+        """Close the file under its current name: recovery will add its missing index rows.
 
         Raises:
             OSError: it could not be forced to disk.
@@ -181,7 +181,7 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
         return self.f
 
     def _is_ours(self, file: BinaryIO) -> bool:
-        """Lock the new file against recovery; False when recovery was quicker and took it away."""
+        """Lock the new file against recovery; False when a recovery has already removed it."""
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return os.path.samestat(os.fstat(file.fileno()), Path(str(self.path)).stat())
@@ -189,7 +189,7 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
             return False
 
     def _begin(self) -> None:
-        """Take the record that every file begins with."""
+        """Append the `warcinfo` record that every file begins with."""
         date = warc_date(self._now())
         name, facts = str(self.finalname), self._facts()
         info = warcinfo_member(name, date=date, software=SOFTWARE, facts=facts)
@@ -197,7 +197,7 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
         self._end = self._waiting = len(info)
 
     def _write_out(self) -> None:
-        """Hand all that was gathered to the operating system."""
+        """Write all collected data to the operating system."""
         assert self.f is not None
         descriptor = self.f.fileno()
         pieces = iter(self._gathered)

@@ -273,7 +273,7 @@ class RedisPayloadIndex:
             pause = min(2 * pause, LAST_POLL_S)
 
     def add(self, originals: Mapping[PayloadKey, OriginalRecord]) -> None:
-        """Add payloads of records in WARCs; claims of this collection's dead processes are replaced."""
+        """Add payloads of records in WARCs; replaces claims of this collection's dead processes."""
         dead = "".join(path.name for path in self._dead).encode()
         for keys in _key_batches(list(originals)):
             self._script("add", keys, dead, *(pack_original(key, originals[key]) for key in keys))

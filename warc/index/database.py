@@ -49,7 +49,7 @@ class IndexDatabase(Protocol):
     joined_first: str
 
     def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
-        """Return the rows of a query, with columns accessible by name; none when there is no index yet.
+        """Return the rows of a query, columns accessible by name; none when there is no index yet.
 
         Raises:
             TransientError: the index exists and cannot be read.

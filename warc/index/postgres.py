@@ -28,7 +28,7 @@ _ORIGINAL = 'spelled, url, captured_ms, filename, "offset", length'  # in the or
 
 
 def _unnested(row: type[CaptureRow | PageIndexRow | QualityRow]) -> str:
-    """Return SQL for the rows as a table, from one array for each column: one plan for any number."""
+    """Return SQL for the rows as a table, from one array per column: one plan for any number."""
     hints = map(str, row.__annotations__.values())
     kinds = ("text" if "str" in h else "float8" if "float" in h else "bigint" for h in hints)
     marks = (f"%s::{kind}[]" for kind in kinds)
@@ -278,7 +278,7 @@ class PostgresCaptureIndex:
         return count
 
     def settle(self, filenames: Collection[str] | None = None) -> None:
-        """Resolve references between files added one by one; other processes may write meanwhile."""
+        """Resolve references between files added one by one; other processes may be writing."""
         with self.transaction():
             self._server.execute(
                 "UPDATE captures SET orig_filename = found.filename, orig_offset = found.start,"
@@ -315,7 +315,7 @@ class PostgresCaptureIndex:
 
 
 def _storable(value: Any) -> Any:
-    """Convert the value for PostgreSQL: its text type allows no NUL, which a page's title may contain."""
+    """Convert the value for PostgreSQL, whose text type allows no NUL; page titles may have one."""
     return value.replace("\0", "\ufffd") if isinstance(value, str) and "\0" in value else value
 
 

@@ -1,29 +1,33 @@
 """Captures index schema as SQL, for SQLite and PostgreSQL.
 
-The WARCs are the truth; this index is made from them and can be made again. Moments are whole
-milliseconds since 1970 UTC (``captured_ms``); `timestamp` is the same moment in 14 digits.
+The WARCs are authoritative; this index is built from them and can be rebuilt. Times are whole
+milliseconds since 1970 UTC (``captured_ms``); `timestamp` is the same time in 14 digits.
 
-captures  one row a record that can be played back. `page_id` joins it to its page. For a revisit
-          ``orig_*`` locate the payload, so that playback needs one look-up. `login` names the login that
-          the visit was made with; NULL without one.
-pages     one row a page: what its ``urn:pageinfo:`` record says, for lists and statistics.
-          `page_class` decides which of several captures is offered; `class_evidence` is a sentence
-          a line. `device` ("desktop", "phone") and `language` (the first of Accept-Language) are empty
-          where they were not recorded, `login` without one.
-payloads  one row a payload and dedup bucket: the first `response`. Its row is committed only after
-          its record is on disk, so that a digest never refers to nothing. `digest` is of the payload
-          without its transfer coding; `spelled` is the record's WARC-Payload-Digest
+captures  one row for each replayable record. `page_id` joins it to its page. For a revisit
+``orig_*``
+          locate the payload, so that replay needs one look-up. `login` names the login that the
+          visit used; NULL without one.
+pages     one row for each page: the content of its ``urn:pageinfo:`` record, for lists and
+statistics.
+          `page_class` decides which of several captures is offered; `class_evidence` has one
+          sentence per line. `device` ("desktop", "phone") and `language` (the first of
+          Accept-Language) are empty where they were not recorded, `login` without one.
+payloads  one row for each payload and dedup bucket: the first `response`. It is committed only
+after
+          its record is on disk, so that a digest never refers to a missing record. `digest` is of
+          the payload without its transfer coding; `spelled` is the record's WARC-Payload-Digest
           (docs/decisions/005-payload-digest.md). With a dedup index of several machines this table
-          holds what lies here: it is what that index is made again from.
-qualities one row a ``urn:pageinfo:`` record that is a check of a page's copy
-(`core.playback_check`), not a
-          page's manifest. Its record has a row of `captures` without a key, so that no look-up by URL
-          finds it. `quality` is how far it moves the page away from being offered: what counts of a page
-          is its newest check at the default level (`core.page_classes.rank_sql`).
-files     one row a WARC: how many of its bytes the index covers (``indexed_to``); once it is closed
-          also its size, its SHA-256 in hexadecimal and the moment it was last written to.
+          holds the local payloads, from which that index can be rebuilt.
+qualities one row for each ``urn:pageinfo:`` record that is a check of a page's copy
+          (`core.playback_check`), not a page's manifest. Its record has a row of `captures` without
+          a key, so that look-ups by URL do not find it. `quality` is the amount by which it lowers
+          the page's rank: only the page's newest check at the default level counts
+          (`core.page_classes.rank_sql`).
+files     one row for each WARC: the number of bytes that the index covers (``indexed_to``); once it
+is
+          closed also its size, its SHA-256 in hexadecimal and its last modification time.
 
-Two texts, the same tables: for SQLite, the index of one collection, and for PostgreSQL, that of
+Two texts for the same tables: for SQLite, the index of one collection, and for PostgreSQL, that of
 several machines (docs/decisions/016-index-on-postgresql.md).
 """
 

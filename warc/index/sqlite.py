@@ -89,7 +89,7 @@ class SqliteCaptureIndex:
         """Return at once: a file is always available."""
 
     def settle(self, filenames: Collection[str] | None = None) -> None:
-        """Resolve references between files added one by one; always for all, as there is one writer."""
+        """Resolve references between files added one by one; always for all files."""
         del filenames
         with self.transaction():
             self._db.execute(
@@ -322,7 +322,7 @@ def covered_by_file(database: Path) -> dict[str, int]:
 
 
 class SqlitePayloadIndex:
-    """Dedup index within a captures index; claim and settle in one `SqliteCaptureIndex.transaction`.
+    """Dedup index in a captures index; claim and settle in one `SqliteCaptureIndex.transaction`.
 
     The captures index stays the caller's.
     """
