@@ -1,1 +1,1 @@
-"""Marks of archived copies beside the links of any HTML page."""
+"""Links to archived copies next to the links of any HTML page."""

@@ -1,15 +1,15 @@
 """HTML tags, attributes and selected regions, read from bytes (WHATWG HTML 13.2.5).
 
-    for tag in tags(data): …        # those that matter to links, in their order
+    for tag in iter_tags(data, watch): …        # those relevant to links, in order
 
-A tag is found where a browser finds one: not in comments, in scripts and styles, in text areas, in what
-a template or a menu of choices holds, in SVG or MathML. Where a browser's reading depends on more than
-is known here, the reading ends: what follows is nobody's link, and stays as it is. Linear in time; the
-patterns are possessive, so that nothing is read twice.
+Tags are found as in a browser: not in comments, scripts, styles, text areas, the content of templates and
+select elements, SVG or MathML. Where a browser's parsing depends on unavailable information, parsing
+ends: links after that place stay unchanged. Linear in time; the patterns are possessive, so that nothing
+is read twice.
 
-A selector is a small part of CSS: ``nav``, ``.weboid-ignore``, ``#content``, ``div.box``, ``[attribute]``.
-A region ends where its element does: with its end tag, or, where HTML lets that be left out, where a
-browser closes it. Where the end is missed, the region is too large: links in it are left as they are.
+A selector is a small subset of CSS: ``nav``, ``.weboid-ignore``, ``#content``, ``div.box``,
+``[attribute]``. A region ends with its element: at its end tag, or, where HTML allows omitting that,
+where a browser closes it. If the end is missed, the region is too large: links in it stay unchanged.
 """
 
 import re
@@ -51,7 +51,7 @@ _RAW_END = {
 
 
 class HtmlTag(NamedTuple):
-    """A tag: from `start` up to, and without, `end`; `name` in lower case."""
+    """A tag: the range [start, end); `name` in lower case."""
 
     start: int
     end: int
@@ -60,13 +60,13 @@ class HtmlTag(NamedTuple):
 
 
 class HtmlAttribute(NamedTuple):
-    """An attribute as it stands in a tag.
+    """Attribute of a tag, with its position.
 
     Attributes:
         name: in lower case.
-        name_end: where its name ends.
-        start: where its value begins; `name_end` when it has none.
-        end: where its value ends.
+        name_end: end of its name.
+        start: start of its value; `name_end` without one.
+        end: end of its value.
         quote: ``"``, ``'``, or empty for a value without quotes; None without a value.
     """
 
@@ -78,22 +78,22 @@ class HtmlAttribute(NamedTuple):
 
 
 class TagFilter:
-    """Which tags a reader wants to see beside those of links; it may change its mind at each tag.
+    """Selection of tags that a reader needs in addition to links; may change at each tag.
 
     Attributes:
         names: of elements.
-        only_citing: links that lead to the page's own host, as most do, need not be seen.
+        only_citing: links to a path on the page's own host, which are most links, may be skipped.
     """
 
     def __init__(self, places: Sequence[int] = (), *, only_citing: bool = False) -> None:
-        """Take places in the page, in order: tags that hold one are wanted, whatever their names."""
+        """Store ordered offsets: tags that contain one are returned, with any name."""
         self.names = frozenset[bytes]()
         self.only_citing = only_citing
         self._places = places
         self._next = 0
 
     def stop(self, data: bytes, place: int) -> int:
-        """How far tags may be passed over from there."""
+        """Return the offset up to which tags may be skipped from there."""
         while self._next < len(self._places) and self._places[self._next] < place:
             self._next += 1
         if self._next == len(self._places):
@@ -105,11 +105,11 @@ class TagFilter:
 
 
 def iter_tags(data: bytes, watch: TagFilter | None = None) -> Iterator[HtmlTag]:
-    """The tags of a page that a browser makes elements of: all that are wanted, and maybe others.
+    """Iterate over the tags that a browser parses as elements: all selected ones, and possibly others.
 
     Args:
         data: the page, in an encoding that contains ASCII.
-        watch: which are wanted beside ``a``, ``base`` and ``sup``.
+        watch: tags selected in addition to ``a``, ``base`` and ``sup``.
     """
     watch = watch or TagFilter()
     place, templates, in_select = 0, 0, False
@@ -144,7 +144,7 @@ def iter_tags(data: bytes, watch: TagFilter | None = None) -> Iterator[HtmlTag]:
 
 
 def _after_skipped(data: bytes, place: int, watch: TagFilter) -> int:
-    """Where the next thing begins that is neither text nor a tag that nobody wants."""
+    """Return the start of the next item that is neither text nor an unselected tag."""
     stop = watch.stop(data, place)
     found = _skipped_pattern(watch.names, plain=watch.only_citing).match(data, place, stop)
     assert found is not None  # it matches nothing, too
@@ -161,7 +161,7 @@ _TO_A_PATH = rb"<a(?: ++[a-z-]++(?:=\"(?:[^\"/\\&<>\t\n\r]|/(?!/)|&amp;)*+\")?+)
 
 @lru_cache(maxsize=64)
 def _skipped_pattern(names: frozenset[bytes], *, plain: bool) -> re.Pattern[bytes]:
-    """Text, and tags of all but those names and our own; with `plain` also links to a path."""
+    """Compile the pattern of text and unselected tags; with `plain` also links to a path."""
     wanted = b"|".join(map(re.escape, sorted(_ALWAYS | names)))
     passed = rb"|" + _TO_A_PATH if plain else b""
     return re.compile(
@@ -172,7 +172,7 @@ def _skipped_pattern(names: frozenset[bytes], *, plain: bool) -> re.Pattern[byte
 
 
 def tag_attributes(data: bytes, tag: HtmlTag) -> list[HtmlAttribute]:
-    """A tag's attributes; of several with one name only the first counts, the others are left out."""
+    """Return a tag's attributes; duplicate names are left out."""
     place, seen = tag.start + 1 + tag.is_end + len(tag.name), {}
     while found := _ATTRIBUTE.match(data, place, tag.end - 1):
         name = found[1].lower()
@@ -186,14 +186,14 @@ def tag_attributes(data: bytes, tag: HtmlTag) -> list[HtmlAttribute]:
 
 
 def is_closed_itself(data: bytes, tag: HtmlTag) -> bool:
-    """Whether the tag ends with a slash that is no part of a value."""
+    """Return True if the tag ends with a slash that is not part of a value."""
     if data[tag.end - 2 : tag.end - 1] != b"/":
         return False
     return all(each.end < tag.end - 1 for each in tag_attributes(data, tag))
 
 
 def tag_at(data: bytes, place: int) -> HtmlTag | None:
-    """The tag that begins there; None when there is none, or the page ends within it."""
+    """Parse the tag that begins there; None without one, or when the page ends within it."""
     found = TAG.match(data, place)
     if found is None:
         return None
@@ -201,9 +201,9 @@ def tag_at(data: bytes, place: int) -> HtmlTag | None:
 
 
 def after_markup(data: bytes, place: int) -> int:
-    """Where a comment or declaration that begins there ends; -1 when the page ends before.
+    """Return the end of the comment or declaration that begins there; -1 when the page ends before.
 
-    So does what is none of these: a tag that never ends.
+    -1 also for a tag that never ends.
     """
     if data.startswith(b"<!--", place):
         if data.startswith((b">", b"->"), place + 4):
@@ -217,7 +217,7 @@ def after_markup(data: bytes, place: int) -> int:
 
 
 def after_raw(data: bytes, tag: HtmlTag) -> int:
-    """Where the end tag begins of an element whose content is text; -1 when there is none."""
+    """Return the start of the end tag of a raw text element; -1 without one."""
     if tag.name == b"script":
         place = tag.end
         depth = 0  # 1: in a comment; 2: in a script that the comment holds
@@ -263,7 +263,7 @@ class _OpenElement(NamedTuple):
 
 
 def after_foreign(data: bytes, root: HtmlTag) -> int:
-    """Where an SVG or MathML element ends; -1 when that cannot be told."""
+    """Return the end of an SVG or MathML element; -1 when unknown."""
     stack = [_OpenElement(root.name, root.name, holds_html=False)]
     place = root.end
     while stack:
@@ -288,7 +288,7 @@ def after_foreign(data: bytes, root: HtmlTag) -> int:
 
 
 def _closed(tag: HtmlTag, stack: list[_OpenElement]) -> int:
-    """Close what an end tag closes; where reading goes on."""
+    """Close the elements that an end tag closes; return the next offset."""
     if stack[-1].space != b"html" and tag.name in (b"p", b"br"):
         return _broken_out(tag, stack)
     is_html = stack[-1].space == b"html"
@@ -305,14 +305,14 @@ def _closed(tag: HtmlTag, stack: list[_OpenElement]) -> int:
 
 
 def _broken_out(tag: HtmlTag, stack: list[_OpenElement]) -> int:
-    """Leave SVG and MathML as far as a tag of HTML does."""
+    """Leave SVG and MathML as far as an HTML tag breaks out of them."""
     while stack and stack[-1].space != b"html" and not stack[-1].holds_html:
         stack.pop()
     return tag.end if stack else tag.start
 
 
 def _opened(data: bytes, tag: HtmlTag, stack: list[_OpenElement]) -> int:
-    """Open what a start tag opens; where reading goes on."""
+    """Open the element of a start tag; return the next offset."""
     top = stack[-1]
     if top.space != b"html" and not top.holds_html:
         if tag.name in _BREAKING_OUT or (
@@ -353,7 +353,7 @@ _SELECTOR = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ElementSelector:
-    """Which elements are meant: by name, and by class, id or attribute; what is empty says nothing."""
+    """Selector of elements by name, and by class, id or attribute; empty parts match anything."""
 
     name: bytes = b""
     sign: str = ""  # ".", "#", or "[" for an attribute
@@ -361,11 +361,11 @@ class ElementSelector:
 
     @property
     def needle(self) -> bytes:
-        """What such an element's tag contains, in any case of letters."""
+        """Return bytes that the tag of such an element contains, in any letter case."""
         return (self.value or self.name).lower()
 
     def fits(self, data: bytes, tag: HtmlTag) -> bool:
-        """Whether a start tag makes such an element."""
+        """Return True if a start tag matches."""
         if self.name and self.name != tag.name:
             return False
         if not self.sign:
@@ -382,13 +382,13 @@ class ElementSelector:
 
 
 def parse_selector(text: str) -> ElementSelector:
-    """The selector that a text is.
+    """Parse a selector.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: it is invalid.
 
     >>> parse_selector("div.box")
-    Selector(name=b'div', sign='.', value=b'box')
+    ElementSelector(name=b'div', sign='.', value=b'box')
     """
     found = _SELECTOR.fullmatch(text.strip())
     if found is None or not text.strip():
@@ -426,7 +426,7 @@ _VOID_ELEMENTS = frozenset(
 
 
 def selector_positions(selectors: Sequence[ElementSelector], lowered: bytes) -> list[int]:
-    """Where a page, in lower case, may have an element that a selector without a name means, in order."""
+    """Return offsets where a lower-case page may match a selector without a name, in order."""
     needles = sorted({each.needle for each in selectors if not each.name})
     if not needles:
         return []
@@ -434,7 +434,7 @@ def selector_positions(selectors: Sequence[ElementSelector], lowered: bytes) -> 
 
 
 class SelectedRegion:
-    """Whether we are within an element that one of the selectors means. Shown every tag, in order."""
+    """Tracker of elements that match a selector; true within one. Receives every tag, in order."""
 
     def __init__(self, selectors: Sequence[ElementSelector]) -> None:
         self._selectors = selectors
@@ -445,14 +445,14 @@ class SelectedRegion:
 
     @property
     def wanted(self) -> frozenset[bytes]:
-        """Names of the elements whose tags must be shown; others may be left out."""
+        """Return names of the elements whose tags are needed; others may be left out."""
         if not self._name:
             return self._named
         beside, around = _ENDED_BY.get(self._name, (frozenset(), frozenset()))
         return frozenset((self._name, *beside, *around))
 
     def enter(self, data: bytes, tag: HtmlTag) -> bool:
-        """Take the next tag; whether what is wanted has changed."""
+        """Process the next tag; return True if `wanted` has changed."""
         before = self._name
         if before:
             self._look(tag)
@@ -463,7 +463,7 @@ class SelectedRegion:
         return self._name != before
 
     def __bool__(self) -> bool:
-        """Whether we are within."""
+        """Return True within a matching element."""
         return bool(self._name)
 
     def _look(self, tag: HtmlTag) -> None:

@@ -1,13 +1,13 @@
 """Lookup of a page's links at the front: cited addresses, requests, answers.
 
-An answer ends in other people's pages. So nothing of it is taken but texts of known form, and addresses
-at the front's own origins or at a known archive; what is anything else counts as no answer.
+Answers are inserted into pages of other sites. So only texts of a known form are accepted, and addresses
+at the front's own origins or at a known archive; anything else counts as no answer.
 
-    async with HttpLookup("https://archive.example", …) as lookup:
+    async with HttpLinkLookup("https://archive.example", …) as lookup:
         answers = await lookup.ask("handbook@me", urls)
 
-A front that is slow or away costs one page its short time-out, and the next ones nothing: it is not
-asked again for half a minute. Answers are kept as long as the front says that they hold.
+A slow or unavailable front delays one page by the short time-out; then it is not queried for half a
+minute. Answers are cached as long as the front allows.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ _BEFORE_QUERY = re.compile(r"[^?#]*")
 
 
 def attribute_text(value: bytes, charset: str) -> str:
-    """An attribute's value, with its character references read as in attributes (13.2.5.73).
+    """Decode an attribute's value, with character references as in attributes (13.2.5.73).
 
     >>> attribute_text(b"/?a=1&amp;b=2&copy=3&eacute", "utf-8")
     '/?a=1&b=2&copy=3é'
@@ -65,13 +65,13 @@ def _referred(found: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CitedAddress:
-    """What a link cites.
+    """Address that a link cites.
 
     Attributes:
-        url: its address, absolute, else as it stands in the page.
-        host: whose it is.
-        page: what tells one page from others; of a copy, that of the original; empty when unknown.
-        is_copy: it is a known archive's, or this one's.
+        url: absolute if possible, else as written in the page.
+        host: its host.
+        page: identity of the cited page; of a copy, that of the original; empty when unknown.
+        is_copy: it belongs to a known archive, or to this one.
     """
 
     url: str
@@ -82,10 +82,10 @@ class CitedAddress:
 
 @dataclass(frozen=True)
 class PageLocation:
-    """Where a page lies, and which addresses are not to be marked.
+    """Location of a page, and the addresses excluded from marking.
 
     Attributes:
-        url: the page's own; empty when it is not known.
+        url: the page's own; empty when unknown.
         own: hosts whose pages are no citations: ``wiki.example``, ``*.example``.
         fronts: origins of this archive's front and replay.
     """
@@ -96,10 +96,10 @@ class PageLocation:
 
     @cached_property
     def hosts(self) -> HostPatterns[bool]:
-        """All hosts that are not to be marked.
+        """Return all hosts excluded from marking.
 
         Raises:
-            ConfigError: one of the patterns is none.
+            ConfigError: a pattern is invalid.
         """
         named = [*self.own]
         try:
@@ -109,7 +109,7 @@ class PageLocation:
         return HostPatterns(dict.fromkeys(named, True))
 
     def cited(self, href: str, base: str = "") -> "CitedAddress | None":
-        """What a link cites; None when it is nothing to ask for.
+        """Return the address that a link cites; None when it is excluded or not applicable.
 
         Args:
             href: the attribute's text.
@@ -126,7 +126,7 @@ class PageLocation:
         return cited if cited is not None and not self.hosts.of(cited.host) else None
 
     def _absolute(self, text: str, base: str) -> str:
-        """What a relative address means; empty when that is unknown, or nothing of the web."""
+        """Resolve a relative address; empty when unknown or not http(s)."""
         if _SCHEME.match(text):
             return ""
         is_of_host = text.replace("\\", "/", 2).startswith("//")
@@ -143,7 +143,7 @@ class PageLocation:
 
 @lru_cache(maxsize=8_192)  # a page's links are the same at its next view
 def _cited_address(text: str, fronts: tuple[str, ...]) -> CitedAddress | None:
-    """What an absolute address cites; None for one that nobody can ask for."""
+    """Parse an absolute address; None for one that cannot be looked up."""
     try:
         key = fetch_key(text)
         archive = recognise(key, own=fronts)
@@ -157,7 +157,7 @@ def _cited_address(text: str, fronts: tuple[str, ...]) -> CitedAddress | None:
 
 
 def with_escaped_query(text: str, charset: str) -> str:
-    """The address with its query in the page's own encoding, as browsers send it (WHATWG URL, 4.4).
+    """Percent-encode the query in the page's encoding, as browsers do (WHATWG URL, 4.4).
 
     >>> with_escaped_query("http://example.org/é?q=é", "cp1252")
     'http://example.org/é?q=%E9'
@@ -173,10 +173,10 @@ def with_escaped_query(text: str, charset: str) -> str:
 
 
 def all_origins(urls: Iterable[str]) -> tuple[str, ...]:
-    """The origins of addresses, each once.
+    """Return the distinct origins of addresses.
 
     Raises:
-        ConfigError: one is no http(s) address.
+        ConfigError: one is not an http(s) address.
     """
     found: dict[str, None] = {}
     for url in urls:
@@ -198,7 +198,7 @@ _FRESH_DEFAULT_S = 60.0
 
 
 class CopyDisplay(StrEnum):
-    """Beside which links the copy is offered."""
+    """Selection of links that get a link to their copy."""
 
     ALWAYS = "always"
     DEAD = "dead"
@@ -207,7 +207,7 @@ class CopyDisplay(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LinkAnswer:
-    """What is known of one link; the fields are those of docs/embedding.md."""
+    """Answer about one link; the fields are those of docs/embedding.md."""
 
     url: str
     answer: str = "none"
@@ -221,19 +221,19 @@ class LinkAnswer:
 
     @property
     def says_something(self) -> bool:
-        """Whether there is anything to show."""
+        """Return True if there is anything to display."""
         return self.answer != "none" or self.group != "unknown"
 
 
 def read_answers(
     document: Any, urls: Sequence[str], fronts: Iterable[str]
 ) -> tuple[dict[str, LinkAnswer], float]:
-    """The answers that can be believed, by the URLs asked for, and for how many seconds they hold.
+    """Validate the answers; return them by requested URL, with their lifetime in seconds.
 
     Args:
-        document: the front's JSON, parsed; whatever it is.
-        urls: what was asked for, in its order.
-        fronts: origins that a copy may lie at.
+        document: the front's parsed JSON, untrusted.
+        urls: requested, in order.
+        fronts: allowed origins of copies.
     """
     links = document.get("links") if isinstance(document, dict) else None
     if not isinstance(links, list):
@@ -275,7 +275,7 @@ def _text(each: Mapping[str, Any], key: str) -> str:
 
 
 def _address(value: Any, allowed: tuple[str, ...]) -> str:
-    """The address, in ASCII; empty when it is none that a reader may be led to."""
+    """Return the address in ASCII; empty when it is not allowed."""
     if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_ADDRESS:
         return ""
     is_ours = value.lower().startswith(allowed) and "\\" not in value
@@ -296,7 +296,7 @@ def _address(value: Any, allowed: tuple[str, ...]) -> str:
 
 
 def _plain_line(text: str) -> str:
-    """The text on one line, without what steers a terminal or turns the direction of letters."""
+    """Return the text on one line, without control and bidirectional formatting characters."""
     shown = "".join(
         " " if unicodedata.category(char) in {"Cc", "Zl", "Zp"} else char
         for char in text[: 2 * _LONGEST_WORDS]
@@ -316,21 +316,21 @@ _WAIT_LIMIT_S = 60
 
 
 class LinkLookup(Protocol):
-    """Whoever knows what became of links.
+    """Interface of link lookups.
 
     Attributes:
-        failure: why the last question had no answer; empty when it had one.
+        failure: reason why the last request failed; empty on success.
     """
 
     failure: str
 
     async def ask(self, wiki: str, urls: Sequence[str], /) -> Mapping[str, LinkAnswer]:
-        """What is known of the URLs, by URL; nothing of those that nobody knows. Never fails."""
+        """Return answers by URL; unknown URLs have none. Never raises."""
         ...
 
 
 class _RetryLaterError(Exception):
-    """The front asks to be left alone for a while."""
+    """Request of the front for a pause."""
 
     def __init__(self, said: str) -> None:
         super().__init__(said)
@@ -339,21 +339,21 @@ class _RetryLaterError(Exception):
 
 
 class EmptyLookup:
-    """Nothing is known of any link: what was marked loses its marks."""
+    """Lookup without answers: existing marks are removed."""
 
     failure = ""
 
     async def ask(self, _wiki: str, urls: Sequence[str]) -> Mapping[str, LinkAnswer]:
-        """Of each URL, nothing."""
+        """Return an empty answer for each URL."""
         return {url: LinkAnswer(url) for url in urls}
 
 
 class LookupFailedError(Exception):
-    """The front gave no answer; its text says why."""
+    """Failed request to the front; its text gives the reason."""
 
 
 def url_batches(urls: Iterable[str]) -> Iterator[list[str]]:
-    """The URLs in as few questions as the front reads."""
+    """Split the URLs into as few requests as the front accepts."""
     batch: list[str] = []
     size = 0
     for url in urls:
@@ -369,13 +369,13 @@ def url_batches(urls: Iterable[str]) -> Iterator[list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class LookupOptions:
-    """How a front is asked.
+    """Options of requests to a front.
 
     Attributes:
-        language: of the words that are shown; empty: the front's own.
-        token: that lets us ask as often as we like; empty for none.
-        rest_s: how long a front that failed is not asked.
-        is_patient: a front that says "later" is waited for.
+        language: of displayed words; empty: the front's own.
+        token: for unlimited requests; empty for none.
+        rest_s: pause in seconds after a failure.
+        is_patient: wait when the front requests a pause.
     """
 
     language: str = ""
@@ -385,7 +385,7 @@ class LookupOptions:
 
 
 class HttpLinkLookup:
-    """A front that is asked over HTTP. Close it, or use it as a context."""
+    """Lookup over HTTP. Close it, or use it as a context manager."""
 
     def __init__(
         self,
@@ -396,17 +396,17 @@ class HttpLinkLookup:
         timeout_s: float = TIMEOUT_S,
         manner: LookupOptions | None = None,
     ) -> None:
-        """Take the front's address.
+        """Store the front's address and options.
 
         Args:
-            front: its origin, and a path when it lies below one: ``https://wiki.example/archive``.
-            clock: tells how old an answer is.
-            origins: where copies may lie, beside the front's own origin.
-            timeout_s: for a whole question.
-            manner: how else it is asked.
+            front: its origin, with a path if it is below one: ``https://wiki.example/archive``.
+            clock: for the age of answers.
+            origins: allowed for copies, in addition to the front's own origin.
+            timeout_s: for a whole request.
+            manner: further options.
 
         Raises:
-            ConfigError: an address is none.
+            ConfigError: an address is invalid.
         """
         self._address = front.rstrip("/") + LOOKUP_PATH
         self._origins = all_origins((front, *origins))
@@ -439,7 +439,7 @@ class HttpLinkLookup:
         await self._client.aclose()
 
     async def ask(self, wiki: str, urls: Sequence[str]) -> Mapping[str, LinkAnswer]:
-        """What is known of the URLs; `failure` says whether the front was missed."""
+        """Return answers by URL; `failure` is set when the front failed."""
         now = self._clock.monotonic()
         found: dict[str, LinkAnswer] = {}
         missing = []

@@ -1,16 +1,16 @@
-"""Marks of archived copies beside a page's links, inserted into its bytes.
+"""Links to archived copies next to a page's links, inserted into its bytes.
 
-Only where a link's address holds bytes beyond ASCII does it matter which of them; but a page whose
-bytes do not contain ASCII cannot be read here, and is left alone.
+The encoding matters only for link addresses with non-ASCII bytes; a page whose encoding does not contain
+ASCII cannot be read, and stays unchanged.
 
-    page = read_page(html, surroundings)            # which links it cites
-    html = marked(page, answers, Show.ALWAYS)       # classes, attributes, and a copy's link after each
-    unmarked(html) == the page that was read        # for every page, and for garbage
+    page = read_page(html, location)                      # its citing links
+    html = insert_marks(page, answers, CopyDisplay.ALWAYS)     # classes, attributes, links to copies
+    remove_marks(html) == the page that was read          # for any input
 
-What is inserted is docs/embedding.md's: `weboid embed`, the gadget and the extension show the same.
-Links that somebody has marked already are left alone, so that marking twice changes nothing; `remove_marks`
-first, where what was known has changed. The insertions are ASCII, have no script and no style, and
-stand where a browser's reading of everything else stays the same. Pure; time and memory are linear.
+The inserted markup is that of docs/embedding.md, the same for `weboid embed`, the gadget and the
+extension. Links that are already marked stay unchanged, so that marking is idempotent; call
+`remove_marks` first when the answers have changed. Insertions are ASCII, without script and style, and do
+not change how a browser parses the rest. Pure; time and memory are linear.
 """
 
 import re
@@ -61,11 +61,11 @@ _PRESCAN_BYTES = 1_024  # how far a browser looks for it (WHATWG HTML, 13.2.3.2)
 
 
 def detect_codec(data: bytes, declared: str = "") -> str | None:
-    r"""The codec of a page's bytes; None when they do not contain ASCII, or cannot be read.
+    r"""Return the codec of a page's bytes; None when it does not contain ASCII or is unknown.
 
     Args:
         data: the page, or its beginning.
-        declared: what its server said; empty when it said nothing.
+        declared: charset of the Content-Type; empty without one.
 
     >>> detect_codec(b"<meta charset=latin1>"), detect_codec(b"\xff\xfe<\0")
     ('cp1252', None)
@@ -85,7 +85,7 @@ def detect_codec(data: bytes, declared: str = "") -> str | None:
 
 
 def _meta_charset(data: bytes) -> str | None:
-    """What the page itself says; empty when it says nothing."""
+    """Return the codec of the page's meta element; empty without one."""
     meta = _META.search(data, 0, _PRESCAN_BYTES)
     label = "" if meta is None else meta[1].decode("ascii", "replace").lower()
     # It was read as ASCII, so that is not true (WHATWG HTML, 13.2.3.2).
@@ -93,7 +93,7 @@ def _meta_charset(data: bytes) -> str | None:
 
 
 def _codec_of_label(label: str) -> str | None:
-    """The codec that a label names; None for one without ASCII, empty for one that names none."""
+    """Return the codec of a label; None for one without ASCII, empty for an unknown label."""
     label = label.strip("\t\n\f\r \"'").lower()
     if _WITHOUT_ASCII.match(label):
         return None
@@ -128,14 +128,14 @@ _HEAD = 16_384  # how far its name is looked for
 
 @dataclass(frozen=True, slots=True)
 class CopyLabels:
-    """The words beside links, on one line."""
+    """Labels of links to copies, on one line."""
 
     copy: str = "cached"
     queued: str = "queued"
     others: str = "not archived"
 
     def of(self, answer: str) -> str:
-        """The word for an answer."""
+        """Return the label for an answer."""
         return {"copy": self.copy, "queued": self.queued}.get(answer, self.others)
 
 
@@ -146,12 +146,12 @@ COPY_LABELS = {
 
 @dataclass(frozen=True)
 class MarkRules:
-    """Which links are marked.
+    """Selection of links to mark.
 
     Attributes:
-        only: links that are one of these, or in one of these; empty: in the content of an engine that
-            is known, else all.
-        skip: never those that are one of these, or in one of these.
+        only: elements that are or contain the links; empty: the content area of a known wiki engine, else
+            the whole page.
+        skip: elements whose links are never marked.
     """
 
     only: tuple[ElementSelector, ...] = ()
@@ -160,15 +160,15 @@ class MarkRules:
 
 @dataclass(slots=True)
 class MarkableLink:
-    """A link of a page that can be marked.
+    """Link of a page that can be marked.
 
     Attributes:
-        url: what it cites, absolute.
-        start: where its tag begins.
-        classes: its attribute `class`, placed from there.
-        page: what tells the cited page from others.
+        url: the cited address, absolute.
+        start: offset of its tag.
+        classes: its attribute `class`, relative to `start`.
+        page: identity of the cited page.
         is_copy: it leads to an archive.
-        end: where its end tag ends; -1 for one that has none, or is closed by what follows.
+        end: end of its end tag; -1 without one, or when closed implicitly.
     """
 
     url: str
@@ -181,18 +181,18 @@ class MarkableLink:
 
 @dataclass(frozen=True)
 class MarkablePage:
-    """A page that was read.
+    """Parsed page.
 
     Attributes:
         data: its bytes.
-        links: that can be marked, in their order.
+        links: that can be marked, in order.
     """
 
     data: bytes
     links: tuple[MarkableLink, ...] = ()
 
     def urls(self, limit: int) -> tuple[str, ...]:
-        """The addresses that its links cite, each once, the first `limit` of them."""
+        """Return the first `limit` distinct addresses that its links cite."""
         return tuple(dict.fromkeys(link.url for link in self.links))[:limit]
 
 
@@ -202,10 +202,10 @@ def read_page(
     """Find the links of a page.
 
     Args:
-        data: the page; anything. What cannot be read has no links.
-        around: where it lies.
-        rules: which of its links are marked; None: all.
-        charset: what its server says of its encoding.
+        data: the page; unreadable input has no links.
+        around: its location.
+        rules: selection of links; None: all.
+        charset: of its Content-Type.
     """
     codec = detect_codec(data, charset)
     if codec is None:
@@ -214,14 +214,14 @@ def read_page(
 
 
 def _content_of(data: bytes, lowered: bytes) -> tuple[ElementSelector, ...]:
-    """Where the page has its content, when its engine is known and it is there."""
+    """Return selectors of the content area, for a known wiki engine."""
     found = _GENERATOR.search(lowered, 0, _HEAD)
     content = () if found is None else _CONTENT[found[1]]
     return content if any(each.value in data for each in content) else ()
 
 
 class _LinkReader:
-    """Reads one page."""
+    """Reader of one page."""
 
     def __init__(self, data: bytes, around: PageLocation, rules: MarkRules, codec: str) -> None:
         self._data = data
@@ -240,7 +240,7 @@ class _LinkReader:
         self._none = bool(only) and not any(each.needle in lowered for each in only)
 
     def links(self) -> Iterator[MarkableLink]:
-        """The links, each when it is closed or can no more be."""
+        """Yield each link once it is closed or can no longer be."""
         if self._none:
             return
         found: list[MarkableLink] = []
@@ -280,7 +280,7 @@ class _LinkReader:
         return (not self._has_only or bool(self._only)) and not self._skip
 
     def _want(self) -> None:
-        """See to it that nothing is passed over that matters."""
+        """Update the tag filter to the tags needed now."""
         self._watch.names = self._only.wanted | self._skip.wanted
         self._may_pass = not self._base and b"a" not in self._watch.names
         self._watch.only_citing = False  # until the next link tells that none is open
@@ -304,7 +304,7 @@ class _LinkReader:
 
 @lru_cache(maxsize=8_192)  # a page's links are the same at its next view
 def _parse_link(raw: bytes, codec: str) -> tuple[str, HtmlAttribute | None] | None:
-    """A link's address and its classes, placed from the tag's beginning; None when it is not to be marked."""
+    """Return a link's address and its class attribute, relative to the tag; None when excluded."""
     href = classes = None
     for each in tag_attributes(raw, HtmlTag(0, len(raw), b"a", is_end=False)):
         if each.name in _MARKS:
@@ -321,7 +321,7 @@ def _parse_link(raw: bytes, codec: str) -> tuple[str, HtmlAttribute | None] | No
 
 
 def _beside_copies(found: Sequence[MarkableLink]) -> set[int]:
-    """Which links have an archive's copy of the same page near them, as citations do (B13)."""
+    """Return indexes of links with a nearby archive copy of the same page, as in citations (B13)."""
     places = set()
     for place, link in enumerate(found):
         if link.is_copy and link.page:
@@ -336,13 +336,13 @@ def insert_marks(
     show: CopyDisplay = CopyDisplay.ALWAYS,
     labels: CopyLabels | None = None,
 ) -> bytes:
-    """The page with what is known of its links; the same bytes when nothing is.
+    """Insert marks for the answers; without any the bytes are unchanged.
 
     Args:
         page: the page.
-        answers: by URL; links without one, or of which nothing is known, are left as they are.
-        show: beside which links the copy is offered.
-        labels: the words beside links where the front tells none; None: in English.
+        answers: by URL; links without an answer, or with an empty one, stay unchanged.
+        show: links that get a link to their copy.
+        labels: used where the front gives none; None: English.
     """
     insertions: list[tuple[int, bytes]] = []
     for link in page.links:
@@ -378,7 +378,7 @@ def _insertions(data: bytes, link: MarkableLink, answer: LinkAnswer) -> Sequence
 
 @lru_cache(maxsize=4_096)
 def _link_attributes(answer: LinkAnswer, *, with_class: bool) -> bytes:
-    """The attributes that a link gains."""
+    """Return the attributes added to a link."""
     known = {"originalurl": answer.url, "versionurl": answer.copy, "versiondate": answer.date}
     given = [(name, text) for name, text in known.items() if text]
     head = b"".join(b' data-%s="%s"' % (name.encode(), _escaped(text)) for name, text in given)
@@ -387,9 +387,9 @@ def _link_attributes(answer: LinkAnswer, *, with_class: bool) -> bytes:
 
 
 def _class_insertions(raw: bytes, place: HtmlAttribute, group: str) -> list[tuple[int, bytes]]:
-    """The classes into an attribute that is there.
+    """Return insertions of classes into an existing attribute.
 
-    What had no quotes gets some. The order of the two classes tells `remove_marks` which it was.
+    An unquoted value gets quotes. The order of the two classes records that for `remove_marks`.
     """
     own = b"weboid-" + group.encode("ascii")
     if place.quote is None:
@@ -406,7 +406,7 @@ def _class_insertions(raw: bytes, place: HtmlAttribute, group: str) -> list[tupl
 
 @lru_cache(maxsize=4_096)
 def _copy_link(answer: LinkAnswer, labels: CopyLabels) -> bytes:
-    """The copy's link."""
+    """Return the markup of the link to a copy."""
     label = answer.label or labels.of(answer.answer)
     named = {"title": answer.words, "aria-label": f"{label}: {answer.url[:_NAMED]}"}
     more = b"".join(
@@ -421,7 +421,7 @@ def _copy_link(answer: LinkAnswer, labels: CopyLabels) -> bytes:
 
 
 def _escaped(text: str) -> bytes:
-    """An attribute's value in ASCII, whatever the page's encoding is."""
+    """Escape an attribute's value as ASCII, valid in any encoding of the page."""
     safe = text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
     return safe.replace(">", "&gt;").encode("ascii", "xmlcharrefreplace")
 
@@ -441,7 +441,7 @@ _OWN_SUP = re.compile(
 
 
 def remove_marks(data: bytes) -> bytes:
-    """The page without what `insert_marks` inserts: `unmarked(marked(page)) == page`."""
+    """Remove the markup of `insert_marks`: ``remove_marks(insert_marks(page)) == page``."""
     if b"weboid-" not in data:
         return data
     gone: list[tuple[int, int]] = []
@@ -463,7 +463,7 @@ def remove_marks(data: bytes) -> bytes:
 
 
 def _own_spans(data: bytes, tag: HtmlTag) -> list[tuple[int, int]]:
-    """What `insert_marks` inserted into a link's tag, in order; nothing when another did."""
+    """Return spans inserted by `insert_marks` into a link's tag; empty for foreign marks."""
     head = _OWN_HEAD.match(data, tag.start + 2)
     if head is None:
         return []

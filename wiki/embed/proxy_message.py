@@ -1,7 +1,7 @@
 """HTTP heads and bodies of the marking proxy: header rules, buffering, codings.
 
-Pure. Heads are lists of (name in lower case, value), as ASGI and httpcore have them; several fields of
-one name stay several (RFC 9110, 5.3: Set-Cookie cannot be joined).
+Pure functions. Heads are lists of (name in lower case, value), as in ASGI and httpcore; repeated fields
+stay separate (RFC 9110, 5.3: Set-Cookie cannot be joined).
 """
 
 import asyncio
@@ -45,19 +45,19 @@ CODINGS = frozenset((b"", b"identity", b"gzip", b"x-gzip", b"deflate"))
 
 
 class PrivatePages(StrEnum):
-    """What is done with pages that are made for one reader."""
+    """Treatment of pages generated for one reader."""
 
     SKIP = "skip"  # nothing of them is asked
     ASK = "ask"
 
 
 def header_values(head: Iterable[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
-    """All values of a field."""
+    """Return all values of a field."""
     return [value for key, value in head if key == name]
 
 
 def header_value(head: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes:
-    """A field's values in one, with commas between; empty when there is none."""
+    """Return a field's values joined with commas; empty without one."""
     return b", ".join(header_values(head, name))
 
 
@@ -66,7 +66,7 @@ def _words(text: bytes) -> set[bytes]:
 
 
 def end_to_end_headers(head: Iterable[tuple[bytes, bytes]]) -> HeaderList:
-    """The fields that concern more than one connection."""
+    """Return the end-to-end fields, without hop-by-hop ones."""
     head = list(head)
     named = _words(header_value(head, b"connection")) | _ONE_CONNECTION
     return [(key, text) for key, text in head if key not in named]
@@ -74,12 +74,12 @@ def end_to_end_headers(head: Iterable[tuple[bytes, bytes]]) -> HeaderList:
 
 @dataclass(frozen=True)
 class ProxyCaller:
-    """Who asks, as this connection shows it.
+    """Client of this connection.
 
     Attributes:
-        address: of the other side.
-        scheme: that it was reached by here.
-        is_proxy: one that tells who asks, and is believed.
+        address: of the peer.
+        scheme: of this connection.
+        is_proxy: a trusted proxy, whose forwarding headers are accepted.
     """
 
     address: str
@@ -88,7 +88,7 @@ class ProxyCaller:
 
 
 def reader_scheme(head: HeaderList, caller: ProxyCaller) -> str:
-    """The scheme that the reader's browser used."""
+    """Return the scheme used by the reader's browser."""
     told = header_value(head, b"x-forwarded-proto").split(b",")[0].strip().lower()
     known = {b"http": "http", b"https": "https"}
     return known.get(told, caller.scheme) if caller.is_proxy else caller.scheme
@@ -97,13 +97,13 @@ def reader_scheme(head: HeaderList, caller: ProxyCaller) -> str:
 def request_head(
     head: HeaderList, caller: ProxyCaller, *, upstream: bytes, keeps_host: bool
 ) -> HeaderList:
-    """What the wiki is asked with.
+    """Return the head of the request to the wiki.
 
     Args:
-        head: what came.
-        caller: who asks.
+        head: of the received request.
+        caller: the client.
         upstream: the wiki's own host and port.
-        keeps_host: the wiki sees the host that the reader asked for.
+        keeps_host: forward the Host of the reader's request.
     """
     host = header_value(head, b"host") or upstream
     taken = {b"host", b"expect", b"content-length"} | (set() if caller.is_proxy else _FORWARDED)
@@ -127,10 +127,10 @@ def request_head(
 
 
 def may_be_page(method: str, head: HeaderList) -> bool:
-    """Whether the request may be for a page that a reader will see.
+    """Return True if the request may be for a page shown to a reader.
 
-    What a script fetches is not: an editor would save the marks. Browsers say what they fetch for
-    (Sec-Fetch-Dest); of others the accepted types tell.
+    Requests of scripts are not: an editor would save the marks. Decided by Sec-Fetch-Dest; without it by
+    the accepted types.
     """
     if method not in ("GET", "HEAD"):
         return False
@@ -144,7 +144,7 @@ def may_be_page(method: str, head: HeaderList) -> bool:
 
 
 def page_request_head(head: HeaderList) -> HeaderList:
-    """The head with which a page is asked for: whole, unconditionally, in a coding that can be read."""
+    """Return the head for requesting a page: complete, unconditional, in a supported coding."""
     taken = (b"if-none-match", b"if-modified-since", b"accept-encoding", b"if-range")
     made = [each for each in head if each[0] not in taken]
     coding = b"gzip" if accepts_gzip(head) else b"identity"
@@ -152,7 +152,7 @@ def page_request_head(head: HeaderList) -> HeaderList:
 
 
 def accepts_gzip(head: HeaderList) -> bool:
-    """Whether the other side reads gzip (RFC 9110, 12.5.3)."""
+    """Return True if the client accepts gzip (RFC 9110, 12.5.3)."""
     for word in _words(header_value(head, b"accept-encoding")):
         name, _, quality = word.partition(b";")
         if name.strip() in (b"gzip", b"x-gzip", b"*"):
@@ -161,12 +161,12 @@ def accepts_gzip(head: HeaderList) -> bool:
 
 
 def is_html(head: HeaderList) -> bool:
-    """Whether the answer is HTML."""
+    """Return True if the answer is HTML."""
     return header_value(head, b"content-type").split(b";")[0].strip().lower() == b"text/html"
 
 
 def declared_charset(head: HeaderList) -> str:
-    """The encoding that the answer's head names; empty when it names none."""
+    """Return the charset of the answer's Content-Type; empty without one."""
     found = re.search(
         rb"charset\s*=\s*\"?([\w:.-]{1,40})", header_value(head, b"content-type"), re.IGNORECASE
     )
@@ -176,7 +176,7 @@ def declared_charset(head: HeaderList) -> str:
 def unmarked_reason(
     request: HeaderList, status: int, answer: HeaderList, private: PrivatePages
 ) -> str:
-    """Why an answer is passed on as it is; empty for a page that is to be marked."""
+    """Return the reason for passing an answer on unchanged; empty for a page to be marked."""
     caching = _words(header_value(answer, b"cache-control"))
     is_private = header_values(request, b"authorization") or header_values(answer, b"set-cookie")
     reasons = (
@@ -194,17 +194,17 @@ def unmarked_reason(
 
 
 def page_tag(body: bytes) -> bytes:
-    """The validator of a marked page: another one whenever what is known of its links is."""
+    """Return the ETag of a marked page; it changes with the marks."""
     return _OWN_TAG + blake2b(body, digest_size=16).hexdigest().encode() + b'"'
 
 
 def marked_head(answer: HeaderList, *, length: int | None, tag: bytes, coding: bytes) -> HeaderList:
-    """The head of a marked page.
+    """Return the head of a marked page.
 
     Args:
         answer: the wiki's.
-        length: in bytes; None for HEAD, where nobody knows.
-        tag: its validator; empty for none.
+        length: in bytes; None for HEAD, where it is unknown.
+        tag: its ETag; empty for none.
         coding: in which it is sent.
     """
     made = [each for each in end_to_end_headers(answer) if each[0] not in _BODY_HEADERS]
@@ -221,7 +221,7 @@ def marked_head(answer: HeaderList, *, length: int | None, tag: bytes, coding: b
 
 
 def is_unchanged(request: HeaderList, answer: HeaderList) -> bool:
-    """Whether the reader has what the answer is of (RFC 9110, 13.1)."""
+    """Return True if the reader's cached copy is current (RFC 9110, 13.1)."""
     asked = header_value(request, b"if-none-match")
     if asked:
         tag = header_value(answer, b"etag").removeprefix(b"W/")
@@ -233,17 +233,17 @@ def is_unchanged(request: HeaderList, answer: HeaderList) -> bool:
 
 
 def unchanged_head(answer: HeaderList) -> HeaderList:
-    """The head of a 304 instead of the answer (RFC 9110, 15.4.5)."""
+    """Return the head of a 304 for the answer (RFC 9110, 15.4.5)."""
     return [each for each in answer if each[0] in _KEPT_UNCHANGED]
 
 
 def mapped_location(answer: HeaderList, *, upstream: str, seen: str) -> HeaderList:
-    """The head with an address of the wiki's own origin as readers reach it.
+    """Rewrite addresses of the wiki's own origin to the origin that readers use.
 
     Args:
         answer: the head.
         upstream: the wiki's origin: ``http://127.0.0.1:8080``.
-        seen: the origin that the reader asked.
+        seen: the origin of the reader's request.
     """
     start = upstream.encode()
     made = []
@@ -260,7 +260,7 @@ def mapped_location(answer: HeaderList, *, upstream: str, seen: str) -> HeaderLi
 
 
 def request_fault(method: str, target: bytes, head: HeaderList) -> tuple[int, str] | None:
-    """The status and sentence for a request that is not sent on; None for all others."""
+    """Return (status, message) for a request that is rejected; None for valid ones."""
     if method in ("CONNECT", "TRACE"):
         return 405, f"{method} is not passed on."
     if not target.startswith(b"/") and not (method == "OPTIONS" and target == b"*"):
@@ -280,7 +280,7 @@ def request_fault(method: str, target: bytes, head: HeaderList) -> tuple[int, st
 
 
 def is_in_networks(address: str, networks: Sequence[Network]) -> bool:
-    """Whether an address lies in one of the networks."""
+    """Return True if an address is in one of the networks."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:
@@ -289,7 +289,7 @@ def is_in_networks(address: str, networks: Sequence[Network]) -> bool:
 
 
 def host_header(url: httpcore.URL) -> bytes:
-    """The host and port as a request names them."""
+    """Return the Host header for a URL."""
     host = b"[" + url.host + b"]" if b":" in url.host else url.host
     return host if url.port is None else b"%s:%d" % (host, url.port)
 
@@ -300,7 +300,7 @@ _MEMBERS = 16  # each costs a copy of what follows
 
 @dataclass(slots=True)
 class BodyMemory:
-    """Memory for all pages that are held at once, in bytes."""
+    """Memory limit for all buffered pages together, in bytes."""
 
     limit: int
     used: int = 0
@@ -308,14 +308,14 @@ class BodyMemory:
 
 @dataclass(slots=True)
 class BufferedBody:
-    """What was read of a body.
+    """Buffered part of a body.
 
     Attributes:
-        parts: all of it so far, as it came.
-        is_whole: it has ended.
-        pending: the read that was going on when patience ended; None otherwise.
-        size: of the parts.
-        is_crowded: there was no room for more.
+        parts: received so far.
+        is_whole: the body is complete.
+        pending: the unfinished read at the time-out; None otherwise.
+        size: of the parts, in bytes.
+        is_crowded: the shared memory limit was reached.
     """
 
     parts: list[bytes]
@@ -325,7 +325,7 @@ class BufferedBody:
     is_crowded: bool = False
 
     async def rest(self, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """All of the body: what was read, then what comes."""
+        """Yield the whole body: buffered parts, then further ones."""
         for part in self.parts:
             yield part
         self.parts.clear()
@@ -344,14 +344,14 @@ class BufferedBody:
 async def buffer_body(
     body: AsyncIterator[bytes], *, limit: int, patience_s: float, clock: Clock, room: BodyMemory
 ) -> AsyncIterator[BufferedBody]:
-    """Read a body to its end, or until it is too large or too slow; it is held as long as the block runs.
+    """Read a body to its end, or up to a limit; its memory is reserved while the block runs.
 
     Args:
         body: its parts.
-        limit: bytes that are held at most.
-        patience_s: how long it may take.
-        clock: tells how long it took.
-        room: shared by all that are held.
+        limit: maximum size in bytes.
+        patience_s: time limit in seconds.
+        clock: for the time limit.
+        room: shared memory limit.
     """
     held = BufferedBody([], is_whole=False)
     try:
@@ -406,7 +406,7 @@ async def _next_chunk(body: AsyncIterator[bytes]) -> bytes:
 
 
 def decode_body(body: bytes, coding: bytes, *, limit: int) -> bytes | None:
-    """The body without its content coding; None when it is damaged, unknown or larger than `limit`."""
+    """Decode the content coding; None when damaged, unknown or larger than `limit`."""
     coding = coding.strip().lower()
     if coding in (b"", b"identity"):
         return body
@@ -439,5 +439,5 @@ def _inflated(body: bytes, bits: int, limit: int) -> bytes | None:
 
 
 def gzip_body(body: bytes) -> bytes:
-    """The body in gzip; the same bytes for the same body."""
+    """Compress the body with gzip, reproducibly."""
     return bytes(igzip.compress(body, _GZIP_LEVEL, mtime=0))

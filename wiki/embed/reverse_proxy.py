@@ -1,11 +1,11 @@
-"""Reverse proxy before a wiki of any engine that marks links in its pages.
+"""Reverse proxy in front of a wiki of any engine that marks links in its pages.
 
-    proxy = EmbeddingProxy("http://127.0.0.1:8080", lookup, marking, …)     # an ASGI application
+    proxy = EmbeddingProxy(settings, marking, lookup, clock)     # an ASGI application
 
-A page is asked for whole, held until it has ended, marked, and given a validator of its own: what is
-known of links changes while the page does not. Everything else streams both ways as it comes. Where a
-page cannot be marked (too large, too slow, the front away, a coding that is not known here) the reader
-gets it as it was; the field `Weboid-Embed` of each page's answer tells which.
+A page is requested completely, buffered, marked, and given an ETag of its own, since answers change while
+the page does not. Everything else is streamed in both directions. A page that cannot be marked (too
+large, too slow, front unavailable, unknown coding) is passed on unchanged; the field `Weboid-Embed` of
+each page's answer gives the result.
 """
 
 import asyncio
@@ -79,7 +79,7 @@ class EmbedExchange:
         self._body_read = asyncio.Event()
 
     async def run(self) -> None:
-        """Answer; whoever goes away is not waited for."""
+        """Answer the request; stop when the client disconnects."""
         fault = proxy_message.request_fault(self._method, self._target, self._head)
         if fault is not None:
             await self._say(*fault)
@@ -100,7 +100,7 @@ class EmbedExchange:
         await self._say(status, said)
 
     async def _until_gone(self, answering: Coroutine[Any, Any, None]) -> None:
-        """Answer, unless the reader goes away."""
+        """Answer unless the client disconnects first."""
         task = asyncio.ensure_future(answering)
         try:
             gone = asyncio.ensure_future(self._gone())
@@ -116,7 +116,7 @@ class EmbedExchange:
                 raise
 
     async def _gone(self) -> None:
-        """Return when the reader has gone; only after the request's body was read."""
+        """Wait until the client disconnects; only after the request's body was read."""
         await self._body_read.wait()
         while (await self._receive())["type"] != "http.disconnect":
             pass
@@ -160,7 +160,7 @@ class EmbedExchange:
             await self._pass(answer, is_page=True)
 
     async def _pass(self, answer: httpcore.Response, *, is_page: bool) -> None:
-        """Send the wiki's answer on, marked where it is a page."""
+        """Forward the wiki's answer, marked if it is a page."""
         head = proxy_message.end_to_end_headers(_lowered(answer))
         head = proxy_message.mapped_location(
             head, upstream=self._proxy.settings.upstream, seen=self._origin()
@@ -252,7 +252,7 @@ class EmbedExchange:
         await self._whole(status, head, b"" if self._method == "HEAD" else text)
 
     def _origin(self) -> str:
-        """The origin that the reader asked."""
+        """Return the origin of the reader's request."""
         host = proxy_message.header_value(self._head, b"host") or proxy_message.host_header(
             self._proxy.upstream
         )
@@ -294,17 +294,17 @@ NEVER_MARKED = ("/rest.php/", "/api.php", "/api/rest_v1/", "/w/rest.php/", "/w/a
 
 @dataclass(frozen=True)
 class EmbedProxySettings:
-    """How the proxy behaves.
+    """Settings of the proxy.
 
     Attributes:
-        upstream: the wiki's origin as it is reached from here: ``http://127.0.0.1:8080``.
-        keeps_host: the wiki sees the host that readers ask for; else its own.
-        private: what is done with pages that are made for one reader.
-        behind: networks of proxies that are believed about who asks.
-        skip_paths: paths that begin so are never marked.
-        page_limit: pages with more bytes pass as they are.
-        patience_s: pages that take longer to come pass as they are.
-        timeout_s: how long the wiki may be silent.
+        upstream: the wiki's origin as reached from here: ``http://127.0.0.1:8080``.
+        keeps_host: forward the readers' Host; otherwise send the wiki's own.
+        private: treatment of pages generated for one reader.
+        behind: networks of trusted proxies.
+        skip_paths: path prefixes that are never marked.
+        page_limit: larger pages (bytes) are passed on unchanged.
+        patience_s: slower pages (seconds) are passed on unchanged.
+        timeout_s: maximum silence of the wiki in seconds.
     """
 
     upstream: str
@@ -318,7 +318,7 @@ class EmbedProxySettings:
 
 
 class EmbeddingProxy:
-    """The proxy as an ASGI application. Close it, or let its server's lifespan do so."""
+    """Proxy as an ASGI application. Close it, or let its server's lifespan do so."""
 
     def __init__(
         self,
@@ -328,10 +328,10 @@ class EmbeddingProxy:
         *,
         clock: Clock,
     ) -> None:
-        """Take what to ask, how to mark, and whom to ask about links.
+        """Store settings, marking options and the lookup.
 
         Raises:
-            ConfigError: the wiki's address is no origin.
+            ConfigError: the wiki's address is not an origin.
         """
         self.settings = settings
         self._marking = marking
@@ -365,10 +365,10 @@ class EmbeddingProxy:
     async def asked(
         self, method: str, target: bytes, head: HeaderList, body: AsyncIterator[bytes] | None
     ) -> AsyncIterator[httpcore.Response]:
-        """The wiki's answer to a request; its body is read within the block.
+        """Send a request to the wiki; the answer's body is read within the block.
 
         Raises:
-            httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError: there is none.
+            httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError: there is no answer.
         """
         origin = self.upstream
         url = httpcore.URL(scheme=origin.scheme, host=origin.host, port=origin.port, target=target)
@@ -389,7 +389,7 @@ class EmbeddingProxy:
             await answer.aclose()
 
     async def marked(self, data: bytes, around: PageLocation, charset: str) -> tuple[bytes, str]:
-        """A page marked, and what was done, in words for machines."""
+        """Return a page marked, with the value of its `Weboid-Embed` field."""
         if len(data) > _IN_A_THREAD:
             page = await asyncio.to_thread(self._read, data, around, charset)
         else:
@@ -405,7 +405,7 @@ class EmbeddingProxy:
         return read_page(plain, around, rules=self._marking.rules, charset=charset)
 
     def around(self, url: str) -> PageLocation:
-        """Where a page lies that was asked for; nowhere, when the reader names a host that is none."""
+        """Return the location of a requested page; an empty one for an invalid Host."""
         try:
             host_of(url)
         except BadUrlError:
@@ -414,10 +414,10 @@ class EmbeddingProxy:
 
 
 def parse_upstream(text: str) -> httpcore.URL:
-    """The wiki's origin.
+    """Parse the wiki's origin.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: it is invalid.
     """
     try:
         parts = urlsplit(text)
@@ -445,18 +445,18 @@ async def serve_proxy(
     listener: socket.socket,
     on_ready: Callable[[], object],
 ) -> None:
-    """Answer until the process is asked to end.
+    """Serve until the process receives a stop signal.
 
     Args:
-        settings: how the proxy behaves.
-        marking: how pages are marked.
-        lookup: who is asked; closed at the end.
-        clock: tells how long a page takes.
-        listener: where to listen.
-        on_ready: called when it does.
+        settings: of the proxy.
+        marking: options for marking pages.
+        lookup: link lookup; closed at the end.
+        clock: for time limits.
+        listener: address to listen on.
+        on_ready: called when listening.
 
     Raises:
-        ConfigError: the wiki's address is none.
+        ConfigError: the wiki's address is invalid.
     """
     proxy = EmbeddingProxy(settings, marking, lookup, clock=clock)
     # A page being passed on takes a second descriptor, to the wiki.

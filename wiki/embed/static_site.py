@@ -1,8 +1,8 @@
 """Static site: a folder of HTML files, marked in place or into another folder.
 
-Only what changes is written, each file at once or not at all: whoever reads meanwhile sees the old file
-or the new one, several runs may meet, and one that was stopped goes on when it is started again. A link
-in the folder that leads elsewhere is never followed.
+Only changed files are written, each atomically: concurrent readers see the old file or the new one,
+several runs may overlap, and an interrupted run can be repeated. Symbolic links that lead out of the
+folder are never followed.
 """
 
 import os
@@ -37,17 +37,17 @@ _INDEX = ("index.html", "index.htm")
 
 @dataclass(frozen=True)
 class MarkOptions:
-    """How pages are marked.
+    """Options for marking pages.
 
     Attributes:
-        wiki: as whose pages the front knows them: ``handbook@me``.
-        show: beside which links the copy is offered.
-        rules: which links are marked.
-        base: address of the site's root folder; empty when it is not known.
+        wiki: name under which the front knows the pages: ``handbook@me``.
+        show: links that get a link to their copy.
+        rules: selection of links.
+        base: address of the site's root folder; empty when unknown.
         own: hosts whose pages are no citations.
         fronts: origins of this archive.
-        anew: what was marked before is marked by what is known now; else it stays.
-        labels: the words beside links.
+        anew: replace existing marks by current ones; otherwise they stay.
+        labels: of links to copies.
     """
 
     wiki: str
@@ -60,13 +60,13 @@ class MarkOptions:
     labels: CopyLabels = field(default_factory=CopyLabels)
 
     def around(self, name: str = "") -> PageLocation:
-        """Where the page of that name lies: its path below the root, with slashes."""
+        """Return the location of a page by its path below the root, with slashes."""
         url = f"{self.base.rstrip('/')}/{site_path(name)}" if self.base else ""
         return PageLocation(url, self.own, self.fronts)
 
 
 def site_path(name: str) -> str:
-    """The path that a file is served at, below its site's root.
+    """Return the URL path of a file below its site's root.
 
     >>> site_path("guide/first steps/index.html")
     'guide/first%20steps/'
@@ -76,7 +76,7 @@ def site_path(name: str) -> str:
 
 
 def site_title(name: str) -> str:
-    """What a file is called for people: its path, and a folder's page by its folder.
+    """Return a file's display title: its path, for an index page that of its folder.
 
     >>> site_title("guide/first steps/index.html"), site_title("index.html")
     ('guide/first steps/', '/')
@@ -89,7 +89,7 @@ def site_title(name: str) -> str:
 async def mark_page(
     data: bytes, marking: MarkOptions, lookup: LinkLookup, *, name: str = ""
 ) -> tuple[bytes, bool]:
-    """One page marked, and whether all that was asked was answered; else it is as it was."""
+    """Return one page marked, and True if the lookup succeeded; otherwise the page is unchanged."""
     plain = remove_marks(data) if marking.anew else data
     page = read_page(plain, marking.around(name), rules=marking.rules)
     urls = page.urls(len(page.links))
@@ -101,15 +101,15 @@ async def mark_page(
 
 @dataclass(slots=True)
 class SiteMarkResult:
-    """What became of a folder.
+    """Result of marking a folder.
 
     Attributes:
-        pages: HTML files that were read.
+        pages: HTML files read.
         links: links that can be marked, on all of them.
-        changed: names of pages that were, or with `--check` would be, written.
-        copied: other files that were written into the other folder.
-        unanswered: pages left as they were, because the front did not answer.
-        passed_over: files that could not be read, are too large, or changed meanwhile; with reasons.
+        changed: names of pages that were written, or with `--check` would be.
+        copied: other files written into the other folder.
+        unanswered: pages left unchanged because the front did not answer.
+        passed_over: files that were unreadable, too large or changed meanwhile, with reasons.
     """
 
     pages: int = 0
@@ -130,13 +130,13 @@ class _SiteFile:
 
 
 class StaticSite:
-    """A folder of HTML files."""
+    """Folder of HTML files."""
 
     def __init__(self, root: Path, marking: MarkOptions) -> None:
-        """Take the folder, or one file.
+        """Open the folder, or one file.
 
         Raises:
-            InputError: there is none.
+            InputError: it does not exist.
         """
         if not root.exists():
             raise InputError(f"{root} is not there.")
@@ -144,7 +144,7 @@ class StaticSite:
         self._marking = marking
 
     def names(self) -> list[str]:
-        """All files and links to files, as paths below the folder, in order."""
+        """List all files and links to files, as paths below the folder, in order."""
         if not self._root.is_dir():
             return [""]
         found = []
@@ -157,13 +157,13 @@ class StaticSite:
     async def mark(
         self, names: list[str], lookup: LinkLookup, *, target: Path | None, write: bool
     ) -> AsyncIterator[SiteMarkResult]:
-        """Mark the pages among the files; what was done, anew after each batch.
+        """Mark the pages among the files; yield the result so far after each batch.
 
         Args:
             names: of the files.
-            lookup: whoever knows of links.
-            target: the folder that a marked copy of all goes to; None: the files themselves.
-            write: change anything; else only tell what would be changed.
+            lookup: of links.
+            target: folder for a marked copy of all files; None: change the files themselves.
+            write: write changes; otherwise only report them.
         """
         done = SiteMarkResult()
         for batch in self._batches(names, done, target if write else None):
@@ -184,7 +184,7 @@ class StaticSite:
         yield done
 
     def pages(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Each page's name and the addresses that it cites, each once."""
+        """Yield each page's name and the distinct addresses that it cites."""
         done = SiteMarkResult()
         for name in self.names():
             found = self._read(name, done)
@@ -213,7 +213,7 @@ class StaticSite:
             yield batch
 
     def _read(self, name: str, done: SiteMarkResult) -> _SiteFile | None:
-        """A page; None for what is none, or is passed over."""
+        """Read a page; None for other files and skipped ones."""
         path = self._root / name if name else self._root
         if path.suffix.lower() not in HTML_SUFFIXES or path.is_symlink():
             return None
@@ -259,7 +259,7 @@ class StaticSite:
 
 
 def page_number(name: str) -> int:
-    """A number for a page that has none but its name: the same for the same name, in every run.
+    """Return a stable page number derived from the name.
 
     >>> page_number("guide/index.html") == page_number("guide/index.html") > 0
     True
@@ -284,9 +284,9 @@ def _moment(facts: os.stat_result) -> tuple[int, int, int]:
 
 
 def _replace(path: Path, data: bytes, of: _SiteFile) -> None:
-    """Put the bytes there at once, with the mode and moment of the page that they are of.
+    """Write the bytes atomically, with the mode and modification time of the original page.
 
-    Servers tell a file's versions by its moment and size: of one that keeps its size the moment changes.
+    Servers derive file versions from time and size: when the size is unchanged, the time is changed.
     """
     before = path.stat().st_size if path.exists() else -1
     with _scratch(path) as scratch:
@@ -298,7 +298,7 @@ def _replace(path: Path, data: bytes, of: _SiteFile) -> None:
 
 @contextmanager
 def _scratch(path: Path) -> Iterator[Path]:
-    """An empty file beside the path, which takes its place when the block ends well."""
+    """Create a temporary file that replaces the path when the block succeeds."""
     path.parent.mkdir(parents=True, exist_ok=True)
     number, name = mkstemp(_SCRATCH, ".", path.parent)
     os.close(number)
@@ -311,9 +311,9 @@ def _scratch(path: Path) -> Iterator[Path]:
 
 
 def _copied(source: Path, path: Path, root: Path) -> bool:
-    """Copy a file that is no page, unless it is there; whether it was written.
+    """Copy a file that is not a page unless it exists; return True if it was written.
 
-    A link stays a link where it leads into the folder; one that leads out of it is left out.
+    A symbolic link into the folder is copied as a link; one that leads out of it is left out.
     """
     if source.is_symlink():
         inside = source.resolve().is_relative_to(root.resolve())
