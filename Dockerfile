@@ -1,5 +1,6 @@
-# Three images from the locked requirements: `weboid` (proxy, worker, front, every command), `replay`
-# (what plays copies back lives in an environment of its own), and `playback` with both. docs/cluster.md says how to run them.
+# Three images from the locked requirements: `weboid` (every command, and replay up to the level images),
+# `playback` (weboid with pywb, for the level full) and `replay` (the replay server with pywb, without a browser).
+# docs/cluster.md says how to run them.
 
 FROM python:3.11-slim-bookworm AS base
 ENV LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
@@ -23,7 +24,7 @@ RUN from-lock /opt/weboid requirements/main.txt
 COPY . .
 RUN /opt/weboid/bin/pip install --no-cache-dir --no-deps --no-build-isolation --editable .
 
-FROM builder AS replay-packages
+FROM builder AS pywb-packages
 COPY requirements/replay.txt requirements/
 RUN from-lock /opt/replay requirements/replay.txt
 
@@ -42,18 +43,16 @@ VOLUME /collection
 ENTRYPOINT ["weboid"]
 CMD ["--help"]
 
-# What plays copies back for a browser or a scanner of its own: `weboid qa`, `weboid scan`.
+# For commands that show copies at the level full: `weboid serve --full`, `weboid qa --full`.
 FROM weboid AS playback
-COPY --from=replay-packages /opt/replay /opt/replay
+COPY --from=pywb-packages /opt/replay /opt/replay
 ENV WEBOID_REPLAY_PYTHON=/opt/replay/bin/python
 
 FROM base AS replay
-COPY --from=replay-packages /opt/replay /opt/replay
-COPY core core
-COPY net net
-COPY warc warc
-COPY playback playback
-ENV PATH=/opt/replay/bin:$PATH
+COPY --from=main-packages /opt/weboid /opt/weboid
+COPY --from=main-packages /app /app
+COPY --from=pywb-packages /opt/replay /opt/replay
+ENV PATH=/opt/weboid/bin:$PATH WEBOID_REPLAY_PYTHON=/opt/replay/bin/python
 USER weboid
 ENTRYPOINT ["python", "-m", "playback.replay"]
 CMD ["--help"]

@@ -15,13 +15,16 @@ unexport PYTHONDONTWRITEBYTECODE
 SOURCES := bench classify core crawler links net playback proxy qa render scripts tests warc weboid wiki
 
 .DEFAULT_GOAL := help
-.PHONY: help setup archive serve test check format messages demo bench lock fresh clean
+.PHONY: help setup setup-full archive serve test check format messages demo bench lock fresh clean
 
 help:  ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup:  ## install what is missing: both environments and a browser
-	@scripts/setup all
+setup:  ## install what is missing: the main environment and a browser
+	@scripts/setup archive
+
+setup-full:  ## the same, and pywb for copies at the level full (weboid serve --full)
+	@scripts/setup full
 
 archive:  ## archive a list: make archive URLS=urls.txt [COLLECTION=folder] [ARGS=…]
 	@test -n "$(URLS)" || { echo "Say which list: make archive URLS=urls.txt" >&2; exit 2; }
@@ -29,7 +32,7 @@ archive:  ## archive a list: make archive URLS=urls.txt [COLLECTION=folder] [ARG
 	@.venv/bin/weboid archive --list "$(URLS)" --collection "$(COLLECTION)" $(ARGS)
 
 serve:  ## serve a collection to readers: make serve [COLLECTION=folder] [ARGS=…]
-	@scripts/setup all
+	@scripts/setup archive
 	@.venv/bin/weboid serve --collection "$(COLLECTION)" $(ARGS)
 
 test:  ## install what is missing and run every test: make test [TESTS=path]

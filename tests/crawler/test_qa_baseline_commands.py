@@ -78,8 +78,6 @@ def test_a_sanitiser_that_loses_images_is_found(
     weboid: Weboid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing changes between two runs; then the images are lost, and the run says of which pages."""
-    replay = os.environ.get("WEBOID_REPLAY_PYTHON", str(ROOT / ".venv-replay" / "bin" / "python"))
-    monkeypatch.setenv("WEBOID_REPLAY_PYTHON", replay)
     planned = weboid.run("qa", "baseline", "save", "spring", "--dry-run", "--json")
     saved = weboid.run("qa", "baseline", "save", "spring", "--json")
     twice = weboid.run("qa", "baseline", "save", "spring")

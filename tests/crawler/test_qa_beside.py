@@ -130,10 +130,13 @@ def test_a_playback_that_dies_is_told_once_and_the_crawl_goes_on(weboid: Weboid)
 
 
 def test_no_playback_at_all_is_told_once_and_the_crawl_is_not_hurt(
-    weboid: Weboid, monkeypatch: pytest.MonkeyPatch
+    weboid: Weboid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its environment is missing, say: the pages are archived, and the exit code says so."""
-    monkeypatch.setenv("WEBOID_REPLAY_PYTHON", "/nowhere/python")
+    """One of its libraries is broken, say: the pages are archived, and the exit code says so."""
+    (tmp_path / "libraries").mkdir()
+    (tmp_path / "libraries" / "gevent.py").write_text("raise ImportError('broken')\n")
+    path = [str(tmp_path / "libraries"), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, path)))
 
     ran = weboid.archive("--qa", *URLS)
 
@@ -141,7 +144,7 @@ def test_no_playback_at_all_is_told_once_and_the_crawl_is_not_hurt(
     assert ran.summary["outcomes"] == {"complete": 3}
     assert ran.summary["checked"] == {}
     (told,) = of(ran.events, "waiting")
-    assert "make setup" in told["text"]
+    assert "Replay did not start" in told["text"]
 
 
 def test_a_run_that_is_told_to_stop_stops(weboid: Weboid) -> None:
