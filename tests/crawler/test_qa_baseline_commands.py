@@ -64,7 +64,7 @@ def broken_playback(folder: Path) -> Path:
     """Our packages with a sanitiser that loses every image: what a careless change does."""
     for name in ("core", "playback"):
         shutil.copytree(ROOT / name, folder / name)
-    lists = folder / "playback" / "replay" / "allowed.py"
+    lists = folder / "playback" / "replay" / "sanitizer" / "allowlist.py"
     assert SANE in lists.read_text()
     lists.write_text(lists.read_text().replace(SANE, 'words("area map picture")'))
     return folder
