@@ -183,10 +183,10 @@ class MirrorResult:
 
 
 def capture_outcome(verdict: CheckVerdict) -> CaptureOutcome | None:
-    """What a visit's verdict is to a mirror; None when it says nothing.
+    """Convert the verdict of a capture for mirroring; None when it is inconclusive.
 
     >>> capture_outcome(Verdict.REFUSED), capture_outcome(Verdict.UNDECIDED)
-    (<Visited.FAILED: 'failed'>, None)
+    (<CaptureOutcome.FAILED: 'failed'>, None)
     """
     if verdict is CheckVerdict.OK:
         return CaptureOutcome.GOOD

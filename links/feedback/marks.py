@@ -1,16 +1,16 @@
 """Operator marks on URLs: always alive, always dead, excluded, and check settings.
 
-A mark is about what a pattern matches (`core.url_patterns`: a URL, a prefix, a host, a domain, an
-expression), has a reason and somebody who made it, and ends when it expires or is lifted. The most specific
-pattern decides; of equal ones the newest mark. ALWAYS takes what it matches out of the less specific.
-A setting is decided for each key alone, by the same order.
+A mark applies to the URLs that a pattern matches (`core.url_patterns`: a URL, a prefix, a host, a domain, an
+expression), has a reason and an author, and ends when it expires or is lifted. The most specific pattern
+decides; of equal ones the newest mark. ALWAYS exempts its matches from less specific marks. A setting is
+decided for each key separately, in the same order.
 
-`MarkSet` is a table that is only read; `LiveMarks` reads the book when it changed. `links.feedback.marks` writes
-the book, and the states of the URLs that marks match.
+`MarkSet` is an immutable snapshot; `LiveMarks` reloads the table when it changed. `put_marks` and
+`lift_marks` write the table, `apply_marks` the states of the matching URLs.
 
-A mark counts from the moment it is in the book; the states that readers see follow by `apply_marks`, in batches
-that may be interrupted: whatever is left is found again, and doing it twice changes nothing. A URL that no
-mark decides on any more goes back to be watched, as one of which nothing is known, within the next week.
+A mark is effective as soon as it is stored; the states that readers see follow by `apply_marks`, in
+idempotent batches that may be interrupted. A URL to which no mark applies any more is watched again,
+with an unknown state, within the next week.
 """
 
 import threading
@@ -40,7 +40,7 @@ REFRESH_S: Final = 1.0
 
 
 class MarkKind(StrEnum):
-    """What a mark says."""
+    """Kind of a mark."""
 
     PERMALIVE = "permalive"
     PERMADEAD = "permadead"
@@ -58,7 +58,7 @@ MARKED_STATES: Final = frozenset(STATE_OF_MARK.values())
 
 
 class MarkProgress(IntEnum):
-    """Which URLs' states follow a mark, by the numbers that the registry keeps."""
+    """Progress of applying a mark to URL states; the values are stored in the registry."""
 
     NOT_YET = 0
     APPLIED = 1
@@ -67,19 +67,19 @@ class MarkProgress(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class LinkMark:
-    """A mark; moments are seconds since 1970 UTC.
+    """Operator mark; times are seconds since 1970 UTC.
 
     Attributes:
         id: its row.
-        kind: what it says.
-        pattern: what it is about, as it was written.
-        reason: why.
-        actor: who made it.
-        moment: when.
-        expires: when it ends; None: never.
-        lifted: when it was lifted; None: it was not.
-        lifted_by: who did that.
-        settled: which URLs follow it.
+        kind: its kind.
+        pattern: the pattern, as written.
+        reason: the reason.
+        actor: its author.
+        moment: time of creation.
+        expires: expiry; None: never.
+        lifted: time of lifting; None: it was not lifted.
+        lifted_by: the person who lifted it.
+        settled: progress of applying it to URLs.
         key: of a setting.
         value: of a setting.
     """
@@ -98,21 +98,21 @@ class LinkMark:
     value: str = ""
 
     def holds(self, now: datetime) -> bool:
-        """Whether it decides at that moment."""
+        """Return True when it is effective at that time."""
         return self.lifted is None and (self.expires is None or self.expires > now.timestamp())
 
     @property
     def state(self) -> LinkState | None:
-        """What it makes of a link; None: it leaves it to be looked at."""
+        """Return the link state that it sets; None when links are checked as usual."""
         return STATE_OF_MARK.get(self.kind)
 
     @property
     def until(self) -> datetime | None:
-        """When it expires."""
+        """Return its expiry."""
         return None if self.expires is None else datetime.fromtimestamp(self.expires, UTC)
 
     def is_pending(self, now: datetime) -> bool:
-        """Whether there may be URLs whose states do not follow it yet."""
+        """Return True when URLs may have states that do not reflect it yet."""
         if self.kind is MarkKind.SETTING:
             return False
         if self.holds(now):
@@ -121,9 +121,9 @@ class LinkMark:
 
 
 class MarkSet:
-    """Marks by what they match. From any thread.
+    """Marks indexed by pattern. Thread-safe.
 
-    A mark in the book that cannot be read decides nothing; `unread` says which, and why.
+    Unreadable marks are ignored; `unread` lists them with their errors.
     """
 
     def __init__(self, found: Iterable[LinkMark], clock: Clock) -> None:
@@ -141,11 +141,11 @@ class MarkSet:
         return self._table.size
 
     def first(self, url: str) -> LinkMark | None:
-        """The mark that comes before all others, ALWAYS among them; None when none matches."""
+        """Return the mark with the highest precedence, including ALWAYS; None when none matches."""
         return self._first(url, "")
 
     def deciding(self, url: str) -> LinkMark | None:
-        """The mark that decides on a link's state; None when it is watched as any other.
+        """Return the mark that determines a link's state; None when it is watched as any other.
 
         Raises:
             BadUrlError: it is no http(s) URL.
@@ -154,17 +154,17 @@ class MarkSet:
         return None if mark is None or mark.kind is MarkKind.ALWAYS else mark
 
     def state_of(self, url: str) -> LinkState | None:
-        """The state that a mark gives the link; None when none does."""
+        """Return the state that a mark gives the link; None when none does."""
         mark = self.deciding(url)
         return None if mark is None else mark.state
 
     def setting(self, url: str, key: str) -> str | None:
-        """What a setting is for the link; None when no mark says."""
+        """Return the value of a setting for the link; None when no mark has it."""
         mark = self._first(url, key)
         return None if mark is None else mark.value
 
     def refuses(self, url: str) -> str:
-        """Why the URL may not be anybody's replacement, in a few words; empty when it may."""
+        """Return the reason that the URL may not be a replacement; empty when it may."""
         mark = self.deciding(url)
         if mark is None or mark.kind is MarkKind.PERMALIVE:
             return ""
@@ -186,9 +186,9 @@ class MarkSet:
 
 
 class LiveMarks:
-    """The marks of a registry as they are now, read again when they changed. From any thread.
+    """Current marks of a registry, reloaded when they changed. Thread-safe.
 
-    A registry that does not answer is a TransientError, as of the store.
+    Methods raise TransientError when the registry does not answer.
     """
 
     def __init__(self, store: RegistryStore, clock: Clock) -> None:
@@ -200,7 +200,7 @@ class LiveMarks:
         self._asked = float("-inf")
 
     def current(self) -> MarkSet:
-        """The marks that hold; at most `REFRESH_S` old."""
+        """Return the effective marks; at most `REFRESH_S` old."""
         with self._lock:
             now = self._clock.monotonic()
             if now - self._asked >= REFRESH_S:
@@ -213,35 +213,35 @@ class LiveMarks:
             return self._marks
 
     def deciding(self, url: str) -> LinkMark | None:
-        """`Marks.deciding`, now."""
+        """Call `MarkSet.deciding` of the current marks."""
         return self.current().deciding(url)
 
     def state_of(self, url: str) -> LinkState | None:
-        """`Marks.state_of`, now."""
+        """Call `MarkSet.state_of` of the current marks."""
         return self.current().state_of(url)
 
     def setting(self, url: str, key: str) -> str | None:
-        """`Marks.setting`, now."""
+        """Call `MarkSet.setting` of the current marks."""
         return self.current().setting(url, key)
 
     def refuses(self, url: str) -> str:
-        """`Marks.refuses`, now."""
+        """Call `MarkSet.refuses` of the current marks."""
         return self.current().refuses(url)
 
 
 def marks_version(connection: Connection) -> tuple[int, int]:
-    """What changes whenever the book does: rows are added and lifted, and never leave."""
+    """Return a version that changes with the table: rows are added and lifted, but never deleted."""
     row = connection.execute(select(func.max(book.c.id), func.count(book.c.lifted))).one()
     return row[0] or 0, row[1]
 
 
 def active_marks(connection: Connection) -> list[LinkMark]:
-    """The marks that were not lifted, expired ones among them."""
+    """Return the marks that were not lifted, including expired ones."""
     return read_marks(connection, with_lifted=False)
 
 
 def read_marks(connection: Connection, *, with_lifted: bool = True) -> list[LinkMark]:
-    """The book, oldest first."""
+    """Return the marks, oldest first."""
     question = select(book).order_by(book.c.id)
     if not with_lifted:
         question = question.where(book.c.lifted.is_(None))
@@ -292,11 +292,11 @@ MARK_SETTINGS: Final[dict[str, tuple[Callable[[str], bool], str]]] = {
 
 @dataclass
 class MarkTally:
-    """What settling did, or would do.
+    """Result of applying marks, or its preview.
 
     Attributes:
-        looked: URLs that a mark matches.
-        changed: URLs by the state that they get.
+        looked: number of URLs that match a mark.
+        changed: number of URLs by new state.
     """
 
     looked: int = 0
@@ -304,10 +304,10 @@ class MarkTally:
 
 
 def check_mark(mark: LinkMark) -> LinkMark:
-    """The mark, when `put_marks` can take it; its number is given there.
+    """Validate a mark for `put_marks`, which assigns its number.
 
     Raises:
-        InputError: the pattern is none, the reason is missing, or the setting is none.
+        InputError: the pattern is invalid, the reason is missing, or the setting is invalid.
     """
     mark = replace(mark, pattern=mark.pattern.strip(), reason=mark.reason.strip())
     parse_pattern(mark.pattern)
@@ -331,7 +331,7 @@ def check_mark(mark: LinkMark) -> LinkMark:
 
 
 def put_marks(connection: Connection, made: Iterable[LinkMark]) -> list[LinkMark]:
-    """Put marks into the book, each in place of the one with the same pattern; as they are there."""
+    """Store marks, each in place of the one with the same pattern; return them as stored."""
     there: dict[tuple[object, str], list[LinkMark]] = {}
     for mark in active_marks(connection):
         try:
@@ -355,10 +355,10 @@ def put_marks(connection: Connection, made: Iterable[LinkMark]) -> list[LinkMark
 
 
 def named_marks(connection: Connection, names: Sequence[str]) -> list[LinkMark]:
-    """The marks with these numbers or patterns that were not lifted.
+    """Return the marks with these numbers or patterns that were not lifted.
 
     Raises:
-        InputError: no mark that stands goes by one of the names.
+        InputError: a name matches no active mark.
     """
     marks = active_marks(connection)
     chosen: dict[int, LinkMark] = {}
@@ -376,12 +376,12 @@ def named_marks(connection: Connection, names: Sequence[str]) -> list[LinkMark]:
 def lift_marks(
     connection: Connection, marks: Iterable[LinkMark], actor: str, now: datetime
 ) -> None:
-    """Lift the marks; they stay in the book."""
+    """Mark the marks as lifted; their rows are kept."""
     _lift(connection, [mark.id for mark in marks], actor, int(now.timestamp()))
 
 
 def pending_marks(connection: Connection, now: datetime) -> list[LinkMark]:
-    """The marks that states may not follow yet: new ones, lifted ones, and those that expired."""
+    """Return the marks that are not applied yet: new, lifted and expired ones."""
     return [mark for mark in read_marks(connection) if mark.is_pending(now)]
 
 
@@ -391,18 +391,18 @@ def apply_marks(
     *,
     told: Callable[[int], None] = lambda _count: None,
 ) -> MarkTally:
-    """Let the states of all URLs follow the marks that are pending.
+    """Update the states of all URLs to the pending marks.
 
-    Each batch is a transaction of its own, and reads the marks anew when they changed: those that another
-    process made meanwhile hold.
+    Each batch is a transaction of its own, and reloads the marks when they changed, so that concurrent
+    changes are respected.
 
     Args:
         store: the registry.
-        clock: tells the time.
-        told: told how many URLs were looked at, again and again.
+        clock: the clock.
+        told: called repeatedly with the number of URLs examined.
 
     Raises:
-        TransientError: the registry does not answer; what was done stays, the rest is done next time.
+        TransientError: the registry does not answer; completed batches persist, the rest is done next time.
     """
     tally = MarkTally()
     stamp, decided = None, MarkSet((), clock)
@@ -423,7 +423,7 @@ def apply_marks(
 def preview_marks(
     store: RegistryStore, made: Sequence[LinkMark], lifted: Collection[int], clock: Clock
 ) -> MarkTally:
-    """What `apply_marks` would do once these marks were made and those lifted; nothing is changed."""
+    """Compute the effect of `apply_marks` after these changes; nothing is written."""
     tally = MarkTally()
     with store.reading() as rows:
         there = active_marks(rows)
@@ -448,7 +448,7 @@ def preview_marks(
 
 
 def _matched(store: RegistryStore, mark: LinkMark) -> Iterable[list[int]]:
-    """The ids of URLs on the hosts that the mark can match on, in batches."""
+    """Yield the ids of URLs on the hosts that the mark can match, in batches."""
     if mark.kind is MarkKind.SETTING:
         return
     try:
@@ -475,7 +475,7 @@ def _rows(connection: Connection, ids: Sequence[int]) -> list[ObservedUrl]:
 
 
 def _count(url: ObservedUrl, marks: MarkSet, tally: MarkTally) -> LinkState | None:
-    """The state that the URL gets; None when it stays as it is."""
+    """Return the new state of the URL and count it; None when it does not change."""
     tally.looked += 1
     wanted = marks.state_of(url.url)
     if wanted is None and url.state in MARKED_STATES:
@@ -489,7 +489,7 @@ def _count(url: ObservedUrl, marks: MarkSet, tally: MarkTally) -> LinkState | No
 def _follow(
     connection: Connection, ids: Sequence[int], marks: MarkSet, clock: Clock, tally: MarkTally
 ) -> None:
-    """Give the URLs the states that the marks say."""
+    """Update the states of the URLs to the marks."""
     day = day_of(clock.now())
     groups: dict[tuple[LinkState, int | None], list[int]] = {}
     for each in _rows(connection, ids):

@@ -1,10 +1,10 @@
 """Reader requests to check pages that are not observed.
 
-Being asked for does not make a page observed. The feeder of its wiki reads it once a day at most, and
-applies the wiki's criteria. The links of one that is not to be observed are kept until the next day that
-the feeder reads such pages, so that what is known of them can be told; none of them is watched because of
-that. A page is named by the wiki's number, or by its title where only that is known. What waits is bounded,
-so that nobody fills the registry by asking.
+A request does not start the observation of a page. The wiki's synchronisation reads it once a day at most,
+and applies the wiki's criteria. The links of a page that fails them are stored until the next day on which
+such pages are read, so that known facts about them can be shown; they are not watched. A page is
+identified by the wiki's number, or by its title where only that is known. The queue is bounded, so that
+requests cannot fill the registry.
 """
 
 from collections.abc import Iterable, Mapping
@@ -65,14 +65,14 @@ FORGET_READ = SqlStatement(
 
 
 class RequestedPage(NamedTuple):
-    """A page that somebody asked for: by its number, else (0) by its title."""
+    """Requested page, by its number, else (0) by its title."""
 
     page_id: int
     title: str
 
 
 class RequestState(StrEnum):
-    """What becomes of the request to read a page that is not observed."""
+    """State of the request to read a page that is not observed."""
 
     QUEUED = "queued"  # it waits for the feeder
     DONE = "done"  # the feeder read it, and the wiki's criteria leave it out
@@ -80,11 +80,11 @@ class RequestState(StrEnum):
 
 
 class PageRequestFacts(NamedTuple):
-    """What is kept of a page that somebody asked for.
+    """Stored facts about a requested page.
 
     Attributes:
         state: of the request to read it.
-        read_day: when the feeder read it last; None: not yet.
+        read_day: day of the last reading; None: not yet.
         keys: of the URLs that it had then (`links.url_parts.key_of`).
     """
 
@@ -96,9 +96,9 @@ class PageRequestFacts(NamedTuple):
 def find_page_requests(
     reader: Reader, wiki_id: int, page_ids: Iterable[int] = (), titles: Iterable[str] = ()
 ) -> dict[RequestedPage, PageRequestFacts]:
-    """Return what is kept of these pages, none of which is observed.
+    """Return the stored facts about these pages, none of which is observed.
 
-    One that nobody asked for before is queued, as long as there is room: whoever looks asks for it
+    A page without a request is reported as queued while there is room, as the caller then requests it
     (`put_page_requests`).
     """
     wanted = _named(page_ids, titles)
@@ -130,9 +130,9 @@ def put_page_requests(
     *,
     day: int,
 ) -> int:
-    """Note pages for the wiki's feeder; return how many were not noted today already.
+    """Record requests for the wiki's synchronisation; return how many are new today.
 
-    Of what is beyond `MOST_OF_WIKI` nothing is noted; who still wants it asks again.
+    Requests beyond `MOST_OF_WIKI` are dropped and must be repeated.
     """
     wanted = _named(page_ids, titles)
     there = _states(connection, wiki_id)
@@ -152,7 +152,7 @@ def are_requested(
     *,
     day: int,
 ) -> bool:
-    """Return whether nothing is left to note of these pages today."""
+    """Return True when all of these pages are recorded today."""
     wanted = _named(page_ids, titles)
     there = _states(connection, wiki_id)
     noted = {page for page, state in there.items() if not _is_over(*state, day)}
@@ -160,7 +160,7 @@ def are_requested(
 
 
 def waiting_pages(connection: Connection, wiki_id: int, *, limit: int) -> list[RequestedPage]:
-    """Return pages that the feeder has not read yet, those that wait longest first."""
+    """Return pages that have not been read yet, longest waiting first."""
     return [
         RequestedPage(*row) for row in WAITING.rows(connection, {"wiki": wiki_id, "most": limit})
     ]
@@ -174,11 +174,11 @@ def finish_page_requests(
     day: int,
     keys: Mapping[RequestedPage, Iterable[bytes]] = MappingProxyType({}),
 ) -> None:
-    """Note that the feeder read these today; what was read on an earlier day is forgotten.
+    """Record that these pages were read today; results of earlier days are deleted.
 
     Args:
         connection: of a transaction that writes.
-        wiki_id: whose.
+        wiki_id: the wiki.
         read: the pages.
         day: today.
         keys: of the URLs of those that are not to be observed.
@@ -202,7 +202,7 @@ def _named(page_ids: Iterable[int], titles: Iterable[str]) -> list[RequestedPage
 
 
 def _states(connection: Connection, wiki_id: int) -> dict[RequestedPage, tuple[int, bool]]:
-    """Return (day, read) of each page of the wiki that was asked for."""
+    """Return (day, read) of each requested page of the wiki."""
     rows = OF_WIKI.rows(connection, {"wiki": wiki_id})
     return {RequestedPage(page_id, title): (day, bool(done)) for page_id, title, day, done in rows}
 

@@ -1,12 +1,11 @@
 """Replacement URLs proposed for dead links: address checks, stages, tests, storage.
 
-A look that says nothing certain is repeated for `PATIENCE_DAYS`; then the proposal has failed.
+A proposal waits until a check finds its page; an inconclusive check is repeated for `PATIENCE_DAYS`, after
+which the proposal has failed. Working ones are checked monthly, and only they are shown. The proposer is
+responsible for equal content; anybody may remove a proposal. Each URL has one slot, which is free again
+when its proposal failed or was removed.
 
-A proposal waits until a look finds its page, and is looked at again each month (`links.feedback.replacements`). Only
-what works is shown. Whoever proposes answers for its saying the same as the page that went; anybody may
-remove it. There is one place: it is free again when its proposal failed or was removed.
-
-An address of a known archive is no other URL but a copy, and goes to the copies of the URL.
+An address of a known archive is stored as a copy of the URL instead.
 """
 
 import ipaddress
@@ -43,7 +42,7 @@ PATIENCE_DAYS: Final = 7
 
 
 class ProposalStage(IntEnum):
-    """Where a proposal stands, by the numbers that the registry keeps."""
+    """Stage of a proposal; the values are stored in the registry."""
 
     WAITING = 0  # not yet tested, or the test said nothing certain
     WORKS = 1
@@ -51,7 +50,7 @@ class ProposalStage(IntEnum):
 
 
 class ProposalTest(StrEnum):
-    """What one look says of a proposal."""
+    """Outcome of one test of a proposal."""
 
     GOOD = "good"
     BAD = "bad"
@@ -87,7 +86,7 @@ STAGE_TABLE: Final[Mapping[tuple[ProposalStage, ProposalTest], ProposalStage]] =
 
 
 def next_stage(stage: ProposalStage, test: ProposalTest, days: int) -> ProposalStage:
-    """What a test makes of a proposal that has stood there for so many days."""
+    """Return the stage of a proposal after a test, given its days in the current stage."""
     after = STAGE_TABLE[stage, test]
     if stage is after is ProposalStage.WAITING and days >= PATIENCE_DAYS:
         return ProposalStage.FAILED
@@ -100,7 +99,7 @@ _NO_WEB = frozenset({"local", "internal", "onion", "home.arpa"})
 
 
 class RefusedAddressError(InputError):
-    """That address can be no replacement.
+    """Refusal of an address as a replacement.
 
     Attributes:
         reason: a short constant, e.g. ``same`` or ``private``; see `AddressRefusal`.
@@ -112,7 +111,7 @@ class RefusedAddressError(InputError):
 
 
 class AddressRefusal(StrEnum):
-    """Why an address can be no replacement."""
+    """Reason that an address cannot be a replacement."""
 
     SAME = "same"
     TOO_LONG = "too-long"
@@ -124,10 +123,10 @@ class AddressRefusal(StrEnum):
 
 
 def refusal_of(address: str) -> AddressRefusal | None:
-    """Why an address can be nobody's replacement, as far as its own text tells.
+    """Return the reason that an address cannot be a replacement, judged by its text alone.
 
     >>> refusal_of("http://10.1.2.3/"), refusal_of("http://nas.local/"), refusal_of("http://a.org/")
-    (<Refusal.PRIVATE: 'private'>, <Refusal.PRIVATE: 'private'>, None)
+    (<AddressRefusal.PRIVATE: 'private'>, <AddressRefusal.PRIVATE: 'private'>, None)
     """
     if len(address) > MAX_ADDRESS_LENGTH:
         return AddressRefusal.TOO_LONG
@@ -157,7 +156,7 @@ _WHY: Final[Mapping[AddressRefusal, str]] = {
 def refused_address_error(
     address: str, reason: AddressRefusal, why: str = ""
 ) -> RefusedAddressError:
-    """The error that says why that address can be no replacement."""
+    """Build the error for an address that cannot be a replacement."""
     return RefusedAddressError(
         f"{shorten_for_message(address)} can be no replacement: {why or _WHY[reason]}.",
         reason=reason,
@@ -173,32 +172,32 @@ _LOST = frozenset(
 
 
 class ProposalTakenError(InputError):
-    """The one place is taken by another proposal."""
+    """Refusal because another proposal occupies the slot."""
 
 
 class ArchiveCopySink(Protocol):
-    """Who knows archives."""
+    """Interface that stores archive addresses as copies."""
 
     def keep(self, connection: Connection, url: ObservedUrl, address: str, now: datetime) -> str:
-        """Put the address among the copies of the URL when a known archive has it.
+        """Store the address as a copy of the URL when it belongs to a known archive.
 
         Returns:
-            The archive's name; empty when the address is no archive's, and nothing was kept.
+            The archive's name; empty when the address is no archive's, and nothing was stored.
 
         Raises:
-            RefusedAddressError: it is an archive's, but of another URL, or none that can be used.
+            RefusedAddressError: it is an archive's, but of another URL, or unusable.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ProposalContext:
-    """What decides on an address beside its own text.
+    """Policies for proposed addresses.
 
     Attributes:
-        refuses: why policy refuses a URL, in a few words; empty when it does not.
-        archives: takes addresses of archives; None: they are treated as any other.
-        limits: how often people may say something.
+        refuses: returns the reason that policy refuses a URL; empty when it does not.
+        archives: stores addresses of archives; None: they are treated as any other.
+        limits: rate limits of user actions.
     """
 
     refuses: Callable[[str], str] = lambda _url: ""
@@ -211,14 +210,14 @@ NO_CONTEXT: Final = ProposalContext()
 
 @dataclass(frozen=True, slots=True)
 class ReplacementProposal:
-    """The one proposal for a URL.
+    """Proposal for a URL.
 
     Attributes:
         url_id: the URL's row.
         url: its identity key.
-        address: what is proposed.
-        stage: where it stands.
-        proposed: when.
+        address: the proposed address.
+        stage: its stage.
+        proposed: time of the proposal.
         tested_day: the day of the last test; None: none yet.
     """
 
@@ -232,12 +231,12 @@ class ReplacementProposal:
 
 @dataclass(frozen=True, slots=True)
 class ProposalResult:
-    """What a proposal did.
+    """Result of a proposal.
 
     Attributes:
-        address: what was kept, as it is asked for.
+        address: the stored address, as it is requested.
         archive: the archive whose copy it is; empty: it waits for its test.
-        is_new: whether it was not there already.
+        is_new: it was not stored before.
     """
 
     address: str
@@ -253,17 +252,17 @@ def propose_replacement(
     now: datetime,
     around: ProposalContext = NO_CONTEXT,
 ) -> ProposalResult:
-    """Propose an address for an unreachable URL; it is shown once a test has found it working.
+    """Store an address for an unreachable URL; it is shown after a successful test.
 
     The connection's transaction is rolled back when this raises.
 
     Raises:
         BadUrlError: one of them is no URL.
         NotObservedError: the URL is not watched.
-        NeedlessError: the URL works.
-        RefusedAddressError: the address can be no replacement.
-        TakenError: another proposal works, or waits for its test.
-        TooOftenError: that was said too often.
+        NeedlessReportError: the URL works.
+        RefusedAddressError: the address cannot be a replacement.
+        ProposalTakenError: another proposal works, or waits for its test.
+        TooOftenError: a rate limit is exceeded.
     """
     observed = require_observed(connection, url)
     wanted = _checked(connection, observed, address, around)
@@ -309,12 +308,12 @@ def remove_replacement(
     now: datetime,
     limits: Limits = DEFAULT_LIMITS,
 ) -> str:
-    """Remove what is proposed for the URL, whoever proposed it; the address that was.
+    """Remove the proposal for the URL, by any reporter; return its address.
 
     Raises:
         BadUrlError: it is no URL.
         NotObservedError: it is not watched.
-        NeedlessError: nothing is proposed for it.
+        NeedlessReportError: nothing is proposed for it.
         TooOftenError: the same reporter removed another some seconds ago.
     """
     observed = require_observed(connection, url)
@@ -333,7 +332,7 @@ def remove_replacement(
 def replacements_of(
     connection: Connection, url_ids: Sequence[int]
 ) -> dict[int, ReplacementProposal]:
-    """What is proposed for these URLs, tested or not; `shown_replacement` says what is shown."""
+    """Return the proposals for these URLs, tested or not; see `shown_replacement`."""
     found: dict[int, ReplacementProposal] = {}
     for some in batches(url_ids):
         for row in connection.execute(_proposals().where(replacements.c.url_id.in_(some))):
@@ -351,15 +350,15 @@ def replacements_of(
 def shown_replacement(address: str, stage: int, state: LinkState) -> str:
     """Return the address that readers see beside a URL in that state; empty: none.
 
-    It is told when its test found it working, and while the URL itself does not work (W17).
+    It is shown when its test succeeded, and while the URL itself does not work (W17).
     """
     return address if stage == ProposalStage.WORKS and state not in WORKING else ""
 
 
 def replacements_to_test(connection: Connection, day: int, limit: int) -> list[ReplacementProposal]:
-    """What a checker should look at next: what waits, the oldest first; then what is due again.
+    """Return the proposals that a checker should test next: waiting ones, oldest first; then due ones.
 
-    What waits is looked at once a day, all else once a month.
+    Waiting ones are tested once a day, all others once a month.
     """
     state, tested = replacements.c.state, replacements.c.tested_day
     last = day - RETEST_DAYS
@@ -384,9 +383,9 @@ def record_replacement_test(
     day: int,
     around: ProposalContext = NO_CONTEXT,
 ) -> ProposalStage | None:
-    """Keep what a look at the address found; where it stands now, None when it is no longer proposed.
+    """Store a test result; return the new stage, None when it is no longer proposed.
 
-    What leads back to the URL itself, or to where it may not lead, does not work.
+    A redirect back to the URL itself, or to a refused address, counts as a failure.
     """
     row = connection.execute(
         select(replacements).where(
@@ -416,7 +415,7 @@ def record_replacement_test(
 def _checked(
     connection: Connection, observed: ObservedUrl, address: str, around: ProposalContext
 ) -> str:
-    """The address as it is asked for, when it may replace the URL."""
+    """Return the normalized address, when it may replace the URL."""
     if len(address) > MAX_ADDRESS_LENGTH:
         raise refused_address_error(address, AddressRefusal.TOO_LONG)
     wanted = fetch_key(address)
@@ -437,7 +436,7 @@ def _checked(
 def _said(
     tested: ReplacementProposal, finding: CheckResult, around: ProposalContext
 ) -> ProposalTest:
-    """What the look says, what was asked and the place where it ended included."""
+    """Return the outcome of a test, considering the requested and the final address."""
     said = TEST_OF_VERDICT[finding.verdict]
     if said is not ProposalTest.GOOD:
         return said

@@ -1,13 +1,13 @@
 """Pseudonymous reporters, and rate limits on what they may submit.
 
-The key is a file of the collection, made at first use. Without it nobody can tell from a digest whose
-it is, nor try all addresses until one fits; who removes the file makes all digests strangers. Fronts
+Reporters are keyed digests. The key is a file of the collection, made at first use. Without it a digest
+cannot be attributed, not even by trying all addresses; deleting the file invalidates all digests. Fronts
 on several machines that share a registry need the same file to count a reader once.
 
-A reporter waits between two acts of a kind; all reporters together have a number of them a day. Both are
-conditional writes of the transaction that does the act: whoever is over a limit writes nothing, however
-many processes ask at the same moment, and what was refused or fails later counts for nothing. Taking
-something back does not give its place back, or whoever reports and withdraws in turns had no limit.
+There is a minimum interval between two acts of a kind by one reporter, and a daily maximum for all reporters
+together. Both are conditional writes of the transaction that does the act: a refused act writes nothing,
+however many processes run concurrently, and refused or failed acts do not count. A withdrawal does not
+restore the quota, as alternate reports and withdrawals would have no limit.
 """
 
 import contextlib
@@ -34,31 +34,31 @@ _KEY_BYTES = 32
 
 
 class ReporterDigests:
-    """Makes digests of those who report."""
+    """Factory of reporter digests."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
 
     def of_range(self, addresses: str) -> bytes:
-        """The reporter at an address range, e.g. ``192.0.2.0/24``."""
+        """Return the digest of an address range, e.g. ``192.0.2.0/24``."""
         return self.digest("range", addresses)
 
     def of_name(self, name: str) -> bytes:
-        """The reporter of that user name, of this machine or a wiki's."""
+        """Return the digest of a user name, of this machine or a wiki's."""
         return self.digest("name", name)
 
     def digest(self, purpose: str, text: str, *, size: int = REPORTER_BYTES) -> bytes:
-        """A digest that only holders of the key can make; each purpose has its own."""
+        """Compute a keyed digest, separate for each purpose."""
         person = blake2b(purpose.encode(), digest_size=blake2b.PERSON_SIZE).digest()
         data = text.encode("utf-8", "surrogatepass")
         return blake2b(data, digest_size=size, key=self._key, person=person).digest()
 
 
 def open_reporter_digests(layout: Layout) -> ReporterDigests:
-    """Those of the collection; its key is made when there is none yet, readable by its owner alone.
+    """Load the key of the collection; create it, readable by its owner only, when it is missing.
 
     Raises:
-        UnavailableError: the key can neither be read nor made, or is none.
+        UnavailableError: the key can neither be read nor made, or is invalid.
     """
     path = layout.databases / KEY_FILE
     try:
@@ -78,7 +78,7 @@ def open_reporter_digests(layout: Layout) -> ReporterDigests:
 
 
 def _make(path: Path) -> None:
-    """Write a new key beside the place and link it there, so that nobody reads half of one."""
+    """Write a new key to a temporary file and link it into place atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -98,7 +98,7 @@ _OLD_DAYS = 7  # counts of days that are over
 
 
 class LimitedAct(IntEnum):
-    """What people do, by the numbers that the registry keeps."""
+    """User action with a rate limit; the values are stored in the registry."""
 
     REPORT = 1
     WITHDRAW = 2
@@ -108,7 +108,7 @@ class LimitedAct(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ActLimit:
-    """How often an act is done.
+    """Rate limit of an action.
 
     Attributes:
         gap_s: seconds between two of one reporter.
@@ -124,9 +124,9 @@ REPORTS_A_DAY = 3_000
 
 
 def limits_of(reports_a_day: int = REPORTS_A_DAY) -> Limits:
-    """One report a minute, some thousand a day (W15); the same for replacements, counted apart.
+    """Return the limits: one report a minute, a daily total (W15); replacements are counted separately.
 
-    What was said can be taken back at any time (W14), so no day is too full for that.
+    Withdrawals have no daily limit, as they must be possible at any time (W14).
     """
     return {
         LimitedAct.REPORT: ActLimit(60, reports_a_day),
@@ -140,11 +140,11 @@ DEFAULT_LIMITS = limits_of()
 
 
 class TooOftenError(TransientError):
-    """A limit is reached; nothing was changed.
+    """Refusal of an action by a rate limit; nothing was changed.
 
     Attributes:
-        retry_after_s: after so many seconds the same is worth another try.
-        is_everybodys: the day's number is used up, by all together.
+        retry_after_s: delay in seconds until a retry may succeed.
+        is_everybodys: the daily total of all reporters is used up.
     """
 
     def __init__(self, message: str, *, retry_after_s: int, is_everybodys: bool) -> None:
@@ -156,10 +156,10 @@ class TooOftenError(TransientError):
 def count_act(
     connection: Connection, act: LimitedAct, reporter: bytes, now: datetime, limits: Limits
 ) -> None:
-    """Note that the reporter does that now. Roll the transaction back when it raises.
+    """Record an action of the reporter. Roll the transaction back when it raises.
 
     Raises:
-        TooOftenError: that is too often.
+        TooOftenError: a limit is exceeded.
     """
     limit, moment = limits[act], int(now.timestamp())
     _wait_for_turn(connection, act, reporter, moment, limit.gap_s)
@@ -184,7 +184,7 @@ def count_act(
 
 
 def forget_acts(connection: Connection, now: datetime) -> int:
-    """Remove what no limit asks for any more, digests of reporters among it; how many rows."""
+    """Delete expired rows, including digests of reporters; return the number."""
     moment, day = int(now.timestamp()), day_of(now)
     gone = connection.execute(delete(actors).where(actors.c.moment < moment - _DAY_S)).rowcount
     return gone + connection.execute(delete(acts).where(acts.c.day < day - _OLD_DAYS)).rowcount

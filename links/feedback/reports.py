@@ -1,15 +1,15 @@
 """Reader reports that a link marked dead is reachable.
 
-A report adds a note and changes nothing else: its URL is looked at as any other. It is about one URL,
-or about a domain with the beginning of a path (``example.org/docs/``), which means those URLs below it
-that are watched now. It is gone with the next regular good answer (`drop_reports`), after six months at
-the latest, and whenever anybody withdraws it; saying it again lets it begin anew.
+A report is a note and changes no state: its URL is checked as any other. It applies to one URL, or to a
+domain with a path prefix (``example.org/docs/``), which stands for the URLs below it that are watched
+now. It is deleted after the next regular good check (`drop_reports`), after six months at the latest, and
+when it is withdrawn; a repeated report renews it.
 
-When half of what is watched on a registrable domain is reported, all of the domain is presumed reachable
-for six months, later URLs of its hosts included (`links.registry.quirks.HostQuirk.PRESUMED_REACHABLE`). One reader
-cannot decide that, however much a report is about: it takes `PRESUMING_REPORTERS` of different ranges of
-addresses on `PRESUMING_DAYS` days, and half must be left when any one of them is left out (M5). The
-presumption is a note beside the links, and the bot leaves them alone; states and lists stay as they are.
+When half of the watched URLs of a registrable domain are reported, the whole domain is presumed reachable for
+six months, later URLs of its hosts included (`links.registry.quirks.HostQuirk.PRESUMED_REACHABLE`). This requires
+`PRESUMING_REPORTERS` of different address ranges on `PRESUMING_DAYS` days, and half must remain when any
+single one of them is left out (M5). The presumption is a note beside the links, and the bot does not
+edit them; states and lists stay as they are.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -45,18 +45,18 @@ WORKING: Final = frozenset({LinkState.ALIVE, LinkState.PERMALIVE})
 
 
 class NeedlessReportError(InputError):
-    """There is nothing to say: the registry says the same."""
+    """Refusal of an action without effect: the registry already has that state."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportResult:
-    """What a report did.
+    """Result of a report.
 
     Attributes:
-        urls: what it is about, the identity keys.
-        until_day: the last day on which it holds.
+        urls: the reported identity keys.
+        until_day: the last day on which it is valid.
         renewed: how many of them the same reporter had reported before.
-        presumed: whether the whole domain is presumed reachable now.
+        presumed: the whole domain is presumed reachable now.
     """
 
     urls: tuple[str, ...]
@@ -67,7 +67,7 @@ class ReportResult:
 
 @dataclass(frozen=True, slots=True)
 class WithdrawalResult:
-    """What a withdrawal did: how many reports went, and whether a presumption did."""
+    """Result of a withdrawal: number of deleted reports, and whether a presumption ended."""
 
     reports: int
     presumption: bool
@@ -75,12 +75,12 @@ class WithdrawalResult:
 
 @dataclass(frozen=True, slots=True)
 class ReachabilityReports:
-    """What is to be shown beside a URL.
+    """Report summary that is shown beside a URL.
 
     Attributes:
-        reports: how many readers say that they reach it.
-        last_day: of the newest of them; None without any.
-        until_day: when the newest ends.
+        reports: number of readers who can reach it.
+        last_day: of the newest report; None without any.
+        until_day: expiry of the newest.
         presumed_until: the last day on which all of its domain is presumed reachable; None: it is not.
     """
 
@@ -105,21 +105,21 @@ def add_report(
     is_pattern: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> ReportResult:
-    """Note that the reporter can reach the URLs, or with `is_pattern` what begins so: one report.
+    """Record that the reporter can reach the URLs, or with `is_pattern` the prefixes, as one report.
 
     Args:
         connection: of a transaction that is rolled back when this raises.
-        named: URLs, or domains with as much of a path as is meant.
+        named: URLs, or domains with an optional path prefix.
         reporter: `links.feedback.reporter_limits`.
-        now: the moment.
-        is_pattern: what is named.
-        limits: how often that may be done.
+        now: the current time.
+        is_pattern: `named` are prefixes.
+        limits: the rate limits.
 
     Raises:
-        InputError: one is no URL, or no such domain; or they mean too many.
-        NotObservedError: nothing of one is watched (W18).
-        NeedlessError: all of it is known to work.
-        TooOftenError: somebody was here less than a minute ago, or the day is full (W15).
+        InputError: one is no URL, or no such domain; or they match too many.
+        NotObservedError: none of one is watched (W18).
+        NeedlessReportError: all of it is known to work.
+        TooOftenError: the last report was less than a minute ago, or the daily total is used up (W15).
     """
     meant = _meant(connection, named, is_pattern=is_pattern)
     wanted = [each for each in meant if each.state not in WORKING]
@@ -155,15 +155,15 @@ def withdraw_reports(
     is_pattern: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> WithdrawalResult:
-    """Take all reports about these back, whoever made them (W14).
+    """Delete all reports about these, by any reporter (W14).
 
-    A domain of which too little is still reported loses its presumption; so does one that is named itself.
+    A domain with too few remaining reports loses its presumption; so does one that is named itself.
 
     Raises:
-        InputError: one is no URL, or no such domain; or they mean too many.
-        NotObservedError: nothing of one is watched.
-        NeedlessError: nothing of them is reported.
-        TooOftenError: the same reporter took something back some seconds ago.
+        InputError: one is no URL, or no such domain; or they match too many.
+        NotObservedError: none of one is watched.
+        NeedlessReportError: none of them is reported.
+        TooOftenError: the same reporter withdrew another some seconds ago.
     """
     meant = _meant(connection, named, is_pattern=is_pattern)
     count_act(connection, LimitedAct.WITHDRAW, reporter, now, limits)
@@ -184,7 +184,7 @@ def withdraw_reports(
 
 
 def drop_reports(connection: Connection, url_ids: Collection[int]) -> int:
-    """Remove the reports about these URLs, which a regular look found well (W14); how many."""
+    """Delete the reports about these URLs after a regular good check (W14); return the number."""
     gone = 0
     for some in batches(url_ids):
         gone += connection.execute(delete(reports).where(reports.c.url_id.in_(some))).rowcount
@@ -192,9 +192,9 @@ def drop_reports(connection: Connection, url_ids: Collection[int]) -> int:
 
 
 def expire_reports(connection: Connection, day: int, *, limit: int) -> int:
-    """Remove up to so many reports whose six months are over; how many.
+    """Delete up to `limit` reports older than six months; return the number.
 
-    Reports that are over are not shown either, whether they are still there or not.
+    Expired reports are not shown, even before they are deleted.
     """
     over = select(reports.c.id).where(reports.c.expires_day < day)
     ids = connection.execute(over.order_by(reports.c.expires_day).limit(limit)).scalars().all()
@@ -207,7 +207,7 @@ def expire_reports(connection: Connection, day: int, *, limit: int) -> int:
 def reachability_reports(
     connection: Connection, url_ids: Sequence[int], day: int
 ) -> Mapping[int, ReachabilityReports]:
-    """What is to be shown beside each of the URLs; those about which nothing is said are left out."""
+    """Return the report summary of each of the URLs; those without reports are omitted."""
     found: dict[int, ReachabilityReports] = {}
     for number, facts in url_facts(connection, url_ids, day=day).items():
         until = facts.reports_until
@@ -221,7 +221,7 @@ def reachability_reports(
 
 
 def _meant(connection: Connection, named: Sequence[str], *, is_pattern: bool) -> list[ObservedUrl]:
-    """The watched URLs that are meant, each once; never none."""
+    """Return the matching watched URLs, each once; never empty."""
     found: dict[int, ObservedUrl] = {}
     for what in named:
         some = _below(connection, what) if is_pattern else [require_observed(connection, what)]
@@ -258,7 +258,7 @@ def _reported_by(connection: Connection, reporter: bytes, url_ids: Sequence[int]
 
 
 def _domains(connection: Connection, named: Sequence[ObservedUrl]) -> list[str]:
-    """The registrable domains of the URLs."""
+    """Return the registrable domains of the URLs."""
     found: set[str] = set()
     for some in batches({each.host_id for each in named}):
         rows = connection.execute(select(hosts.c.domain).where(hosts.c.id.in_(some)).distinct())
@@ -267,9 +267,9 @@ def _domains(connection: Connection, named: Sequence[ObservedUrl]) -> list[str]:
 
 
 def _is_half_reported(connection: Connection, domain: str, day: int) -> bool:
-    """Return whether enough readers report at least half of the domain's watched URLs (W16).
+    """Return True when enough readers report at least half of the domain's watched URLs (W16).
 
-    The reports are counted first; there is no need to count further than twice as many URLs.
+    Reports are counted first, so that URLs need not be counted beyond twice that number.
     """
     on_it = hosts.c.domain == domain
     said = (
@@ -305,7 +305,7 @@ def _is_half_reported(connection: Connection, domain: str, day: int) -> bool:
 
 
 def _presume(connection: Connection, domain: str, day: int) -> bool:
-    """Presume the whole domain reachable from this day on, when enough readers report half of it."""
+    """Mark the whole domain as presumed reachable from this day, when enough readers report half of it."""
     if not _is_half_reported(connection, domain, day):
         return False
     kind = int(HostQuirk.PRESUMED_REACHABLE)

@@ -315,12 +315,13 @@ def detect_url_quirks(asked: UrlParts, finding: CheckResult) -> dict[UrlQuirk, s
 
 
 def moved_to(asked: UrlParts, hops: tuple[RedirectHop, ...]) -> str:
-    """Where the URL has moved for good: as far as redirects were permanent from the beginning on.
+    """Return the permanent new address of the URL: the last target before any temporary redirect.
 
-    Empty when it has not. That a host wants https is the host's quirk, not a move of each URL.
+    Empty when it has not moved. A redirect to https alone is the host's quirk, not a move of each URL.
 
     >>> from links.url_parts import url_parts_of
-    >>> hops = (Hop(301, "https://a.example/x"), Hop(301, "https://a.example/y"), Hop(302, "https://b/"))
+    >>> hops = tuple(RedirectHop(status, f"https://a.example/{path}") for status, path in
+    ...              ((301, "x"), (301, "y"), (302, "z")))
     >>> moved_to(url_parts_of("http://a.example/x"), hops), moved_to(url_parts_of("http://a.example/x"), hops[:1])
     ('https://a.example/y', '')
     """

@@ -1,19 +1,19 @@
 """Exclusion lists of wikis for link search: entries, counts, suggestions.
 
-In two forms, as MediaWiki's two settings have them:
+Two forms, as MediaWiki's two settings have them:
 
-    domains   ``example.com``: that host and all below it, every scheme, port and path (X03)
-    patterns  those of link search, and ``example.com`` alone means all below it, too (X04):
-              ``example.org/foo`` is what begins so on that very host, ``https://example.org/foo``
-              the same under one scheme
+    domains   ``example.com``: that host and its subdomains, every scheme, port and path (X03)
+    patterns  those of link search, except that ``example.com`` alone includes subdomains (X04):
+              ``example.org/foo`` is a prefix on exactly that host, ``https://example.org/foo``
+              the same for one scheme
 
-What is excluded is watched, archived and checked as any other link; only link search by way of the wiki's
-pages leaves it out (X05). It is counted for each entry when a page's links are written, by the page, so
-that a page written twice counts once, and a search that meets an entry says so.
+Excluded links are watched, archived and checked as any other; only link search by way of the wiki's pages
+omits them (X05). They are counted for each entry when a page's links are written, by page, so that a
+page written twice counts once; a search that overlaps an entry returns a warning.
 
-A host is worth excluding when it is trusted, linked from a very large share of the pages, and a search
-for it would be as good as none, since few different URLs of it are linked again and again, such as a
-licence's page from every picture. Trust is for people to judge; the figures are here.
+A host is a candidate for exclusion when it is trusted, linked from a very large share of the pages, and
+has few different URLs that are linked again and again, such as a licence's page from every picture.
+Trust is a human decision; `suggest_exclusions` provides the figures.
 """
 
 import json
@@ -37,7 +37,7 @@ _MOST_TOLD = 5
 
 
 class EntryForm(StrEnum):
-    """How an entry is read; by the names that a wiki's settings keep them under."""
+    """Syntax of an entry; the values are the names of the wiki's settings."""
 
     DOMAIN = "excluded_domains"  # X03, $wgExternalLinksExcludedDomains
     PATTERN = "exclusion_list"  # X04, $wgExternalLinkExclusionList
@@ -45,12 +45,12 @@ class EntryForm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ExclusionEntry:
-    """An entry of an exclusion list.
+    """Entry of an exclusion list.
 
     Attributes:
-        text: as it is kept and shown.
-        form: how it is read.
-        pattern: what it excludes.
+        text: as stored and shown.
+        form: its syntax.
+        pattern: the links that it excludes.
     """
 
     text: str
@@ -59,10 +59,10 @@ class ExclusionEntry:
 
 
 def parse_entry(text: str, form: EntryForm) -> ExclusionEntry:
-    """The entry that the text is.
+    """Parse an entry.
 
     Raises:
-        InputError: it is none; the text says why, and what to write instead.
+        InputError: it is invalid; the message gives the reason and a correction.
 
     >>> parse_entry("Example.com", EntryForm.DOMAIN).text
     'example.com'
@@ -74,10 +74,10 @@ def parse_entry(text: str, form: EntryForm) -> ExclusionEntry:
 
 
 class ExclusionList:
-    """An exclusion list, ready to be asked. From any thread."""
+    """Exclusion list, compiled for look-ups. Thread-safe."""
 
     def __init__(self, entries: Iterable[ExclusionEntry] = ()) -> None:
-        """Take the entries."""
+        """Compile the entries."""
         self.entries = tuple(entries)
         self._trees: dict[str, list[ExclusionEntry]] = {}
         self._hosts: dict[str, list[ExclusionEntry]] = {}
@@ -86,7 +86,7 @@ class ExclusionList:
             kept.setdefault(entry.pattern.index, []).append(entry)
 
     def entry_for(self, url: UrlParts) -> ExclusionEntry | None:
-        """The entry that keeps the URL out; None when none does."""
+        """Return the entry that excludes the URL; None when none does."""
         if not self.entries:
             return None
         index = domain_index(url.host)
@@ -98,17 +98,17 @@ class ExclusionList:
         return found
 
     def meeting(self, pattern: LinkPattern) -> list[ExclusionEntry]:
-        """The entries that may keep links out of what a search for the pattern finds."""
+        """Return the entries that may exclude results of a search for the pattern."""
         return [entry for entry in self.entries if entry.pattern.meets(pattern)]
 
 
 def exclusions_of(settings: Mapping[str, Any]) -> ExclusionList:
-    """The list in a wiki's settings. What cannot be read there excludes nothing: `unreadable`."""
+    """Build the list from a wiki's settings. Invalid entries are skipped; see `unreadable`."""
     return ExclusionList(entry for entry in _kept(settings) if isinstance(entry, ExclusionEntry))
 
 
 def unreadable(settings: Mapping[str, Any]) -> list[str]:
-    """Why each entry in a wiki's settings that is none is none; it was written there by hand."""
+    """Return the errors of invalid entries in a wiki's settings, which were written there by hand."""
     return [entry for entry in _kept(settings) if isinstance(entry, str)]
 
 
@@ -126,7 +126,7 @@ def _kept(settings: Mapping[str, Any]) -> Iterator[ExclusionEntry | str]:
 
 
 def with_entry(settings: Mapping[str, Any], entry: ExclusionEntry) -> dict[str, Any]:
-    """The settings with the entry in the list.
+    """Return the settings with the entry added.
 
     Raises:
         InputError: the list is full.
@@ -138,7 +138,7 @@ def with_entry(settings: Mapping[str, Any], entry: ExclusionEntry) -> dict[str, 
 
 
 def without_entry(settings: Mapping[str, Any], text: str, form: EntryForm) -> dict[str, Any] | None:
-    """The settings without the entry; None when the list has none such."""
+    """Return the settings without the entry; None when the list does not have it."""
     kept = _texts(settings, form)
     wanted = text.strip()
     if wanted not in kept:
@@ -152,7 +152,7 @@ def without_entry(settings: Mapping[str, Any], text: str, form: EntryForm) -> di
 
 
 def warning_for(pattern: LinkPattern, entries: Iterable[ExclusionEntry], wiki: str = "") -> str:
-    """What a search is told that meets these entries: why links are missing (X06, X10)."""
+    """Format the warning of a search that overlaps these entries: links are missing (X06, X10)."""
     named = [entry.text for entry in entries]
     if not named:
         return ""
@@ -167,7 +167,7 @@ def warning_for(pattern: LinkPattern, entries: Iterable[ExclusionEntry], wiki: s
 
 
 def count_entries(entries: Iterable[str]) -> dict[str, int]:
-    """How many links of a page each entry kept out."""
+    """Count the excluded links of a page by entry."""
     found: dict[str, int] = {}
     for entry in filter(None, entries):
         found[entry] = found.get(entry, 0) + 1
@@ -175,31 +175,31 @@ def count_entries(entries: Iterable[str]) -> dict[str, int]:
 
 
 def entry_counts_text(counts: Mapping[str, int]) -> str | None:
-    """A page's tally as `link_pages.excluded` keeps it; None when nothing was kept out."""
+    """Encode a page's counts for `link_pages.excluded`; None when nothing was excluded."""
     return json.dumps(counts, ensure_ascii=False, sort_keys=True) if counts else None
 
 
 def parse_entry_counts(text: str | None) -> dict[str, int]:
-    """The tally that a row keeps."""
+    """Decode the counts of a row."""
     return dict(json.loads(text)) if text else {}
 
 
 class ExclusionCounts:
-    """What pages that are written make of the counts of a wiki's entries."""
+    """Changes of the counts of a wiki's entries by written pages."""
 
     def __init__(self) -> None:
         self._links: dict[str, int] = {}
         self._pages: dict[str, int] = {}
 
     def note(self, before: Mapping[str, int], after: Mapping[str, int]) -> None:
-        """Note a page: its tally as it was kept, and as it is now; empty without the page."""
+        """Add the difference of a page's stored and new counts; empty for a page that does not exist."""
         for entry in {*before, *after}:
             old, new = before.get(entry, 0), after.get(entry, 0)
             self._links[entry] = self._links.get(entry, 0) + new - old
             self._pages[entry] = self._pages.get(entry, 0) + bool(new) - bool(old)
 
     def write(self, rows: Connection, wiki_id: int, *, today: int) -> None:
-        """Change the rows of `link_excluded` by what was noted."""
+        """Update the rows of `link_excluded` by the collected differences."""
         names = sorted(self._links)  # in one order, so that two writers never wait for each other
         table = excluded.c
         for name in names:
@@ -221,7 +221,7 @@ class ExclusionCounts:
 
 
 def counts_of(rows: Connection, wiki_id: int) -> dict[str, tuple[int, int, int]]:
-    """(links, pages, last day) of each entry that kept something out."""
+    """Return (links, pages, last day) of each entry with excluded links."""
     found = rows.execute(
         select(excluded.c.entry, excluded.c.links, excluded.c.pages, excluded.c.last_day).where(
             excluded.c.wiki_id == wiki_id
@@ -294,14 +294,14 @@ _HOSTS_LIMIT = 200
 
 @dataclass(frozen=True, slots=True)
 class ExclusionSuggestion:
-    """A host that might be excluded.
+    """Host that might be excluded.
 
     Attributes:
         host: canonical.
         pages: pages of the wiki that link to it.
         share: of all pages of the wiki, from 0 to 1.
-        urls: how many different URLs of it they link to.
-        links: how many rows of the table of links that takes.
+        urls: number of different URLs of it that they link to.
+        links: number of rows in the table of links.
     """
 
     host: str
@@ -312,14 +312,14 @@ class ExclusionSuggestion:
 
     @property
     def links_per_url(self) -> float:
-        """How many pages have the same URL, on average."""
+        """Return the average number of pages for each URL."""
         return self.links / self.urls
 
 
 def suggest_exclusions(
     rows: Connection, wiki_id: int, *, least_share: float = 0.1, most_urls: int = _MOST
 ) -> list[ExclusionSuggestion]:
-    """Hosts that at least that share of the wiki's pages link to, with few different URLs.
+    """Return hosts that at least that share of the wiki's pages link to, with few different URLs.
 
     It reads all references of the wiki once: some seconds for each million.
 
@@ -327,7 +327,7 @@ def suggest_exclusions(
         rows: a connection.
         wiki_id: the wiki.
         least_share: of the wiki's pages, from 0 to 1.
-        most_urls: different URLs that are few.
+        most_urls: maximum number of different URLs.
     """
     total = rows.execute(
         select(func.count()).select_from(pages).where(pages.c.wiki_id == wiki_id)

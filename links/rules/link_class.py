@@ -1,15 +1,15 @@
 """Classification of the URLs on a page: watched, invalid, example, own host, spam.
 
-A farm's own hosts are told by an expression (RE2) that is searched for in the host's name, and a wiki's
-by the names it is served under. Links to them are answered by the farm itself and kept by nobody (W50).
+A farm's own hosts are matched by an expression (RE2) on the host name, a wiki's by its server names. Links to
+them are handled by the farm itself and are not stored (W50).
 
-In this order: a scheme that no server answers is passed over, and FTP is noted and not asked for (W44); what breaks the rules of URLs is invalid
-and never asked for (W48); example domains are passed over (W45); the farm's own hosts are not kept;
-what a spam list names is noted and not asked for (W52). All else is watched; what the wiki's exclusion
-list names is left out of link search, and of nothing else (X05).
+Rules in order: schemes other than HTTP are ignored, except that FTP is recorded but not requested (W44);
+invalid URLs are recorded but never requested (W48); example domains are ignored (W45); the farm's own hosts
+are not stored; spam list matches are recorded but not requested (W52). All others are watched; the
+wiki's exclusion list only affects link search (X05).
 
-Addresses and names that are no part of the public web can never be asked for, so they are invalid too,
-however they are written. What is odd but harmless is watched, with warnings.
+Addresses and names outside the public web can never be requested, so they are invalid too, in any
+spelling. Unusual but harmless URLs are watched, with warnings.
 """
 
 import ipaddress
@@ -34,13 +34,13 @@ from net.address_policy import is_public
 
 
 class OwnHosts:
-    """The hosts of a farm and of one of its wikis."""
+    """Hosts of a farm and of one of its wikis."""
 
     def __init__(self, expression: str = "", servers: Iterable[str] = ()) -> None:
-        """Take the farm's expression and the wiki's server names or addresses.
+        """Compile the farm's expression and the wiki's server names or addresses.
 
         Raises:
-            InputError: RE2 cannot run the expression.
+            InputError: RE2 rejects the expression.
         """
         self._servers = frozenset(filter(None, map(server_name, servers)))
         self._search = None
@@ -49,14 +49,14 @@ class OwnHosts:
             self._search = re2.compile(check_regex(expression), options).search
 
     def has(self, host: str) -> bool:
-        """Whether the canonical host is one of them."""
+        """Return True when the canonical host is one of them."""
         if host in self._servers:
             return True
         return self._search is not None and self._search(host) is not None
 
 
 def server_name(text: str) -> str:
-    """The host of a server's name or address, as `$wgServer` has it; empty when it is none.
+    """Return the host of a server name or address, as in `$wgServer`; empty when it is none.
 
     >>> server_name("//Wiki.example.org"), server_name("https://[::1]:8080"), server_name("-x/")
     ('wiki.example.org', '[::1]', '')
@@ -74,7 +74,7 @@ def server_name(text: str) -> str:
 
 
 class LinkClass(StrEnum):
-    """What a URL on a page is to the registry."""
+    """Class of a URL on a page."""
 
     WATCHED = "watched"
     PASSED_OVER = "passed-over"  # mailto:, tel:, …
@@ -88,7 +88,7 @@ class LinkClass(StrEnum):
 
 
 class LinkWarning(StrEnum):
-    """What is odd about a URL that can be asked for nevertheless (W50)."""
+    """Oddity of a URL that can be requested nevertheless (W50)."""
 
     BIDI = "encoded-bidi"  # an escaped character that turns the direction of text
     HIDDEN = "encoded-invisible"  # an escaped control or zero-width character
@@ -98,7 +98,7 @@ class LinkWarning(StrEnum):
 
 
 class UnreachableReason(StrEnum):
-    """Why nobody on the public web answers, beside the faults of `core.urls.UrlFault`."""
+    """Reason that a host is not on the public web, besides the faults of `core.urls.UrlFault`."""
 
     ADDRESS = "private-address"  # this machine, a local network, a reserved block
     NAME = "private-name"  # resolved by local networks and not by the web
@@ -107,17 +107,17 @@ class UnreachableReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClassifiedLink:
-    """A URL of a page, sorted.
+    """Classified URL of a page.
 
     Attributes:
-        text: as it stands on the page.
-        sort: what it is.
+        text: as written on the page.
+        sort: its class.
         identity: its identity key; empty when it has none.
-        note: why, a constant first: a fault, a list's line, an entry; empty when nothing is to be said.
-        hit: the line of a spam list that names it, when that is why.
-        entry: the entry of the exclusion list that names it, when that is why.
-        warnings: what is odd about it.
-        spelling: what is asked for, as it stands on the page (A17); empty: the identity key.
+        note: the reason, a constant first: a fault, a list's line, an entry; may be empty.
+        hit: the matching line of a spam list.
+        entry: the matching entry of the exclusion list.
+        warnings: its oddities.
+        spelling: the URL to request, as written on the page (A17); empty: the identity key.
     """
 
     text: str
@@ -131,20 +131,20 @@ class ClassifiedLink:
 
     @property
     def is_watched(self) -> bool:
-        """Whether it is kept with its page, archived and checked; an exclusion list changes nothing of that."""
+        """Return True when it is stored with its page, archived and checked; exclusion lists do not matter."""
         return self.sort in WATCHED
 
 
 @dataclass(frozen=True)
 class WikiRules:
-    """What a wiki and its farm say of URLs.
+    """URL rules of a wiki and its farm.
 
     Attributes:
         own: the hosts of the farm and of the wiki itself (X02).
         spam: the farm's spam lists and the wiki's own.
         exclusions: the wiki's exclusion list.
-        is_private: the wiki's readers sit in a network of their own, so that addresses and names
-            which are not public, and hosts without a dot, are watched, too. `[egress] allow` must let them be asked for.
+        is_private: the wiki is on a private network, so that private addresses and names, and hosts
+            without a dot, are watched, too. `[egress] allow` must permit requests to them.
     """
 
     own: OwnHosts = field(default_factory=OwnHosts)
@@ -183,7 +183,7 @@ _WRITTEN_TOGETHER = (
 
 
 def classify_link(text: str, rules: WikiRules = NO_RULES) -> ClassifiedLink:
-    """What the URL is to a wiki with these rules; without any, as far as its own text tells."""
+    """Classify a URL by a wiki's rules; without any, by its text alone."""
     try:
         asked = fetch_key(text, allow_single_label=True)
         identity = identity_key(asked)
@@ -226,7 +226,7 @@ def _by_host(host: str, rules: WikiRules) -> tuple[LinkClass, str]:
 
 
 def is_example(host: str) -> bool:
-    """Whether the canonical host is kept free for examples and tests (RFC 2606, RFC 6761; W45).
+    """Return True for hosts reserved for examples and tests (RFC 2606, RFC 6761; W45).
 
     >>> is_example("www.example.com"), is_example("a.test"), is_example("example.co.uk")
     (True, True, False)
@@ -236,10 +236,10 @@ def is_example(host: str) -> bool:
 
 @lru_cache(maxsize=4_096)  # a page's links are on few hosts
 def unreachable_reason(host: str) -> UnreachableReason | None:
-    """Why no public server can be at the canonical host; None when one may be.
+    """Return the reason that no public server can have the canonical host; None when one may.
 
     >>> unreachable_reason("127.0.0.1"), unreachable_reason("[::ffff:7f00:1]"), unreachable_reason("example.org")
-    (<Unreachable.ADDRESS: 'private-address'>, <Unreachable.ADDRESS: 'private-address'>, None)
+    (<UnreachableReason.ADDRESS: 'private-address'>, <UnreachableReason.ADDRESS: 'private-address'>, None)
     """
     try:
         address = ipaddress.ip_address(host.strip("[]"))
@@ -251,14 +251,14 @@ def unreachable_reason(host: str) -> UnreachableReason | None:
 
 
 def _closed(host: str) -> str:
-    """Why no public server can be at the host, a name without dots among the reasons."""
+    """Return the reason that a host is not public, including a name without dots."""
     if "." not in host and not host.startswith("["):
         return UrlFault.SINGLE_LABEL
     return unreachable_reason(host) or ""
 
 
 def warnings_of(text: str, url: UrlParts) -> tuple[LinkWarning, ...]:
-    """What is odd about a URL: as it was written, and as it is asked for."""
+    """Return the oddities of a URL, as written and as requested."""
     found = []
     if "%" in url.path and _ESCAPE.search(url.path):
         said = unquote_to_bytes(url.path).decode("utf-8", "ignore")
@@ -274,7 +274,7 @@ def warnings_of(text: str, url: UrlParts) -> tuple[LinkWarning, ...]:
 
 
 def _is_mixed(label: str) -> bool:
-    """Whether letters of several scripts that are not written together make up the label."""
+    """Return True when the label mixes scripts that are not written together."""
     if not label.startswith("xn--"):
         return False
     try:

@@ -1,17 +1,17 @@
 """URL patterns of link search (LinkFilter of MediaWiki), and their ranges in the registry.
 
-    test.com                  that host alone, on its scheme's own port, whatever the path
-    *.test.com                that host and all below it, any port
-    test.com/path             what begins so: what follows is meant, and no star says it
-    127.0.*  [2001:db8:*]     all addresses that begin so; [2001:db8::*] is the last group alone
-    http://test.com/path      one scheme; without, http and https are meant alike
+    test.com                  exactly that host, on its scheme's own port, any path
+    *.test.com                that host and its subdomains, any port
+    test.com/path             path prefix, without a star
+    127.0.*  [2001:db8:*]     address prefix; in [2001:db8::*] the star is the last group alone
+    http://test.com/path      one scheme; without it, http and https
 
-A URL is one by its identity key: default ports, user information and fragments name nothing, and an
-IDN is one host in both its spellings. A pattern is a range of the domain index (`links.url_parts`) and,
-on each host there, a range of paths: `LinkPattern` says which, and `covers` decides the rest.
+URLs are compared by identity key: default ports, user information and fragments are ignored, and an IDN
+is one host in both its spellings. A pattern is a range of the domain index (`links.url_parts`) and, on
+each host there, a range of paths: `LinkPattern` has them, and `covers` checks the rest.
 
-Links come in the order of the domain index and of how their paths begin, in parts of bounded size.
-Each question is answered from an index, however many links a host has, or hosts a domain.
+Links are returned in the order of the domain index and of path prefixes, in parts of bounded size. Each
+query uses an index, however many links a host has, or hosts a domain.
 """
 
 import ipaddress
@@ -40,16 +40,16 @@ LAST_CHARACTER = "\U0010ffff"
 
 @dataclass(frozen=True, slots=True)
 class LinkPattern:
-    """A pattern that was understood.
+    """Parsed pattern.
 
     Attributes:
-        text: as it was written.
-        scheme: ``http`` or ``https``; empty when both are meant.
-        index: the domain index, or what it begins with.
-        is_tree: `index` is a beginning: the host with all below it, or a network.
+        text: as written.
+        scheme: ``http`` or ``https``; empty for both.
+        index: the domain index, or its prefix.
+        is_tree: `index` is a prefix: the host with its subdomains, or a network.
         port: a number; None: any port in a tree, else the scheme's own.
-        any_port: every port of the host is meant, although it is no tree.
-        path: what path and query begin with; empty or ``/``: whatever they are.
+        any_port: every port of the host, although it is no tree.
+        path: prefix of path and query; empty or ``/``: any.
     """
 
     text: str
@@ -62,21 +62,21 @@ class LinkPattern:
 
     @property
     def head(self) -> str:
-        """`path`; empty when it says nothing."""
+        """Return `path`; empty when it matches all paths."""
         return "" if self.path == "/" else self.path
 
     def covers(self, url: UrlParts) -> bool:
-        """Whether the URL is one that is meant."""
+        """Return True when the URL matches."""
         return self.covers_host(domain_index(url.host)) and self.covers_rest(
             url.scheme, url.port, url.path
         )
 
     def covers_host(self, index: str) -> bool:
-        """Whether the host of that domain index is one that is meant."""
+        """Return True when the host of that domain index matches."""
         return index.startswith(self.index) if self.is_tree else index == self.index
 
     def covers_rest(self, scheme: str, port: int, path: str) -> bool:
-        """Whether a URL on such a host is one that is meant; port 0 is the scheme's own."""
+        """Return True when a URL on a matching host matches; port 0 is the scheme's own."""
         if self.scheme and scheme != self.scheme:
             return False
         if not path.startswith(self.head):
@@ -86,7 +86,7 @@ class LinkPattern:
         return (port or _DEFAULT_PORTS[scheme]) == self.port
 
     def meets(self, other: "LinkPattern") -> bool:
-        """Whether there may be a URL that both mean."""
+        """Return True when a URL may match both patterns."""
         if self.scheme and other.scheme and self.scheme != other.scheme:
             return False
         if not (self.head.startswith(other.head) or other.head.startswith(self.head)):
@@ -101,10 +101,10 @@ class LinkPattern:
 
 
 def parse_link_pattern(text: str) -> LinkPattern:
-    """What a search for that text means; see the module.
+    """Parse a pattern; see the module.
 
     Raises:
-        InputError: it means nothing; the text says why, and what to write instead.
+        InputError: it is invalid; the message gives the reason and a correction.
 
     >>> parse_link_pattern("*.Test.com/x").index, parse_link_pattern("127.0.*").index
     ('com.test.', 'V4.127.0.')
@@ -127,7 +127,7 @@ def parse_link_pattern(text: str) -> LinkPattern:
 
 
 def ending(beginning: str) -> str:
-    """What comes after every text that begins so, in the order of code points.
+    """Return the upper bound of all texts with that prefix, in the order of code points.
 
     >>> ending("org."), ending("a") > "a/zz"
     ('org/', True)
@@ -156,7 +156,7 @@ def _without_scheme(text: str) -> tuple[str, str]:
 
 
 def _host(text: str, host: str) -> tuple[str, bool]:
-    """The domain index, or its beginning, and whether it is one."""
+    """Return the domain index or its prefix, and True when it is a prefix."""
     if host in ("", "*", "*."):
         _refuse(text, "it must name a host: every link there is would be no search")
     if host.startswith("["):
@@ -223,7 +223,7 @@ def _path(text: str, tail: str) -> str:
 
 
 def _contains(outer: LinkPattern, inner: LinkPattern) -> bool:
-    """Whether every host of one is a host of the other."""
+    """Return True when every host of `inner` is a host of `outer`."""
     if outer.is_tree:
         return inner.index.startswith(outer.index)
     return not inner.is_tree and inner.index == outer.index
@@ -247,7 +247,7 @@ LINKS_AT_ONCE = 2_000  # of several hosts
 
 
 class SearchPosition(NamedTuple):
-    """Behind which link to go on."""
+    """Position of a link after which a search continues."""
 
     order: str = ""
     host_id: int = 0
@@ -256,7 +256,7 @@ class SearchPosition(NamedTuple):
 
 
 class SearchSlice(NamedTuple):
-    """The next links, and the hosts that were looked at for them."""
+    """Next links, and the hosts examined for them."""
 
     links: list[tuple["SearchHost", "SearchRow"]]
     hosts: list["SearchHost"]
@@ -264,7 +264,7 @@ class SearchSlice(NamedTuple):
 
 
 class SearchHost(NamedTuple):
-    """A host that is meant."""
+    """Host that matches the pattern."""
 
     id: int
     name: str
@@ -272,7 +272,7 @@ class SearchHost(NamedTuple):
 
 
 class SearchRow(NamedTuple):
-    """A link as it is read."""
+    """Row of a link in a search."""
 
     id: int
     host_id: int
@@ -326,7 +326,7 @@ LATER = SqlStatement(
 def candidates(
     rows: Reader, pattern: LinkPattern, place: SearchPosition, size: int
 ) -> Iterator[SearchSlice]:
-    """Links within the ranges, in order and in parts, from behind the place on."""
+    """Yield the links within the ranges, in order and in parts, after the position."""
     waiting: list[SearchHost] = []
     width = 1
     for host in _hosts(rows, pattern, place):
@@ -342,7 +342,7 @@ def candidates(
 
 
 def _hosts(rows: Reader, pattern: LinkPattern, place: SearchPosition) -> Iterator[SearchHost]:
-    """The hosts that are meant, in order, from the place's own on."""
+    """Yield the matching hosts, in order, from the position's own host."""
     order, host_id = place.order, place.host_id
     if not pattern.is_tree:
         found = [SearchHost(*row) for row in EXACT_HOSTS.rows(rows, {"index": pattern.index})]
@@ -361,9 +361,9 @@ def _hosts(rows: Reader, pattern: LinkPattern, place: SearchPosition) -> Iterato
 def _on_hosts(
     rows: Reader, pattern: LinkPattern, on: list[SearchHost], size: int
 ) -> Iterator[SearchSlice]:
-    """The links of these hosts within the pattern's range of paths, in order and in parts.
+    """Yield the links of these hosts within the pattern's range of paths, in order and in parts.
 
-    Most hosts have few links: they are read together, and only when there are too many one by one.
+    Most hosts have few links and are read together; hosts with too many are read one by one.
     """
     if len(on) == 1:
         yield from _on_host(rows, pattern, on[0], ("", 0), size)
@@ -393,10 +393,10 @@ def _on_hosts(
 def _on_host(
     rows: Reader, pattern: LinkPattern, host: SearchHost, behind: tuple[str, int], size: int
 ) -> Iterator[SearchSlice]:
-    """The links of a host within the pattern's range of paths, behind one, in order and in parts.
+    """Yield the links of a host within the pattern's range of paths, after a link, in order and in parts.
 
-    Behind a link there are those whose paths begin alike, and those that come later. As one question
-    that would begin anew at the first that begins alike, each time.
+    Links with the same path prefix and later ones are read by two queries, as a single one would rescan the
+    former each time.
     """
     known = pattern.head[:PATH_HEAD_CHARS]
     is_long = len(known) == PATH_HEAD_CHARS

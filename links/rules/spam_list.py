@@ -1,21 +1,21 @@
 """Spam lists of wikis: parsing, and matching of URLs by many expressions at once.
 
-A line is a fragment of a regular expression for a host and what follows; ``#`` begins a comment
-anywhere, and letter case does not count. MediaWiki joins lines and runs them by PCRE; here each is
-run by itself, by RE2, so that a line which cannot be run is named and harms no other.
+A line is a fragment of a regular expression for a host and what follows; ``#`` begins a comment anywhere,
+and letter case is ignored. MediaWiki joins lines and runs them by PCRE; here each is compiled separately
+by RE2, so that an invalid line is reported and does not affect others.
 
-An automaton of ten thousand expressions is built while it runs, and a URL that it never saw costs
-milliseconds. Nearly every fragment of a spam list holds a word that must be there, so these words are
-searched for first, in microseconds, and the few fragments whose words are found are run alone.
+An automaton of ten thousand expressions is built while it runs, and a new URL costs milliseconds. Nearly
+every fragment of a spam list contains a literal word, so these words are searched for first, in
+microseconds, and only the fragments whose words are found are run.
 
-Three kinds of lists are known, as MediaWiki's extensions write them:
+Three kinds of lists, in the formats of MediaWiki's extensions:
 
-    blacklist  Spam blacklist: a fragment of a regular expression a line (`links.rules.spam_list`)
-    whitelist  Spam whitelist, of the same form: what it matches is cut out before the blacklists look
-    domains    MediaWiki:BlockedExternalDomains.json: ``[{"domain": …, "notes": …}]``, with all below
+    blacklist  Spam blacklist: a fragment of a regular expression a line
+    whitelist  Spam whitelist, of the same form: its matches are cut out before the blacklists are run
+    domains    MediaWiki:BlockedExternalDomains.json: ``[{"domain": …, "notes": …}]``, with subdomains
 
-A farm's lists hold for all its wikis, a wiki's own for that wiki alone; nobody is told what another
-wiki blocks. What RE2 cannot run is left out and named by its line: `SpamLists.problems`.
+A farm's lists apply to all its wikis, a wiki's own to that wiki alone, and are not disclosed to others.
+Lines that RE2 rejects are skipped and listed in `SpamLists.problems`.
 """
 
 import json
@@ -40,7 +40,7 @@ AT_HOST = r"(?i)^https?://+[a-z0-9_\-.]*(?:"
 
 
 def fragment_of(line: str) -> str:
-    """What the line says: without its comment and the white space around; often nothing.
+    """Return the line without its comment and surrounding white space; often empty.
 
     >>> fragment_of("  casino-[a-z]+  # since 2009 ")
     'casino-[a-z]+'
@@ -49,10 +49,10 @@ def fragment_of(line: str) -> str:
 
 
 def fragment_expression(fragment: str, *, before: str = ANYWHERE) -> str:
-    """The fragment as an expression (RE2) of its own.
+    """Convert a fragment to a complete expression (RE2).
 
     Raises:
-        InputError: it cannot be run.
+        InputError: RE2 rejects it.
     """
     if fragment.endswith("\\"):
         raise InputError(
@@ -82,10 +82,10 @@ _TOKEN = re.compile(
 
 
 class FragmentSet:
-    """Fragments that are searched for together; each has the number of its place. From any thread."""
+    """Fragments that are searched for together, numbered by position. Thread-safe."""
 
     def __init__(self, fragments: list[str]) -> None:
-        """Take them; `links.rules.spam_list.fragment_expression` has taken each."""
+        """Compile the fragments, each accepted by `fragment_expression`."""
         self._expressions = [fragment_expression(fragment) for fragment in fragments]
         self._compiled: dict[int, Any] = {}
         by_word: dict[str, list[int]] = {}
@@ -101,11 +101,11 @@ class FragmentSet:
         self._others = RegexList([self._expressions[number] for number in self._wordless])
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of fragments."""
         return len(self._expressions)
 
     def search(self, text: str) -> Iterator[int]:
-        """The numbers of those that are found in the text, in their order."""
+        """Yield the numbers of the fragments that match the text, in their order."""
         # The long s is an s but for its case; no other letter beyond ASCII stays one as a small letter.
         words = self._words.search(text.lower().replace("\u017f", "s"))
         alone = {number for word in words for number in self._numbers[word]}
@@ -115,7 +115,7 @@ class FragmentSet:
         return iter(sorted(found))
 
     def pattern(self, number: int) -> Any:
-        """The compiled expression of that number."""
+        """Return the compiled expression of that number."""
         found = self._compiled.get(number)
         if found is None:
             options = re2_options(REGEX_LIMIT_BYTES)
@@ -124,10 +124,10 @@ class FragmentSet:
 
 
 def words_of(fragment: str) -> list[str]:
-    """Words in lower case of which one stands in whatever the fragment is found in; often one.
+    """Return lower-case words of which one is in every match of the fragment; often just one.
 
-    None when there is no telling: words are too short, or it says what is not known here. What stands
-    in brackets is passed over.
+    Empty when none can be determined: words are too short, or the syntax is not supported here. Bracket
+    expressions are skipped.
 
     >>> words_of("casino-(?:one|two)[.]com"), words_of("foo|barbar"), words_of("abcd?e")
     (['casino-'], [], [])
@@ -153,7 +153,7 @@ def words_of(fragment: str) -> list[str]:
 
 
 def _tokens(fragment: str) -> Iterator[tuple[str, str]]:
-    """What the fragment is made of, and at last its end; the end is missing when it is not known."""
+    """Yield the tokens of the fragment and an end token, which is missing for unsupported syntax."""
     place = 0
     while place < len(fragment):
         token = _TOKEN.match(fragment, place)
@@ -173,7 +173,7 @@ _TEXT_SHOWN_CHARS = 120
 
 
 class SpamListKind(StrEnum):
-    """What a list is, by the words that the registry keeps."""
+    """Kind of a list; the values are stored in the registry."""
 
     BLACKLIST = "blacklist"
     WHITELIST = "whitelist"
@@ -181,7 +181,7 @@ class SpamListKind(StrEnum):
 
 
 def list_kind(name: str) -> SpamListKind:
-    """Return what a page or file of that name holds.
+    """Return the kind of list in a page or file of that name.
 
     >>> list_kind("MediaWiki:Spam-whitelist").value, list_kind("Spam blacklist").value
     ('whitelist', 'blacklist')
@@ -194,13 +194,13 @@ def list_kind(name: str) -> SpamListKind:
 
 @dataclass(frozen=True, slots=True)
 class SpamList:
-    """A list as somebody wrote it.
+    """Text of a spam list.
 
     Attributes:
-        name: what people know it by, e.g. ``MediaWiki:Spam-blacklist``.
-        kind: how it is read.
+        name: its display name, e.g. ``MediaWiki:Spam-blacklist``.
+        kind: its format.
         content: the whole text.
-        is_global: it is the farm's, and no wiki's own.
+        is_global: it applies to the whole farm.
     """
 
     name: str
@@ -210,13 +210,13 @@ class SpamList:
 
     @property
     def label(self) -> str:
-        """Its name, and whose it is."""
+        """Return its name and scope."""
         return f"{'farm' if self.is_global else 'wiki'}: {self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class SpamLine:
-    """A line that names a URL.
+    """Line of a list that matches a URL.
 
     Attributes:
         list: the list's label.
@@ -227,18 +227,18 @@ class SpamLine:
     line: int
 
     def __str__(self) -> str:
-        """As notes cite it."""
+        """Return the reference for notes."""
         return f"{self.list}, line {self.line}"
 
 
 @dataclass(frozen=True, slots=True)
 class SpamListProblem:
-    """A line that is left out.
+    """Line that is skipped.
 
     Attributes:
-        hit: where it stands.
+        hit: its position.
         text: the line, shortened.
-        reason: why it is left out.
+        reason: the error.
     """
 
     hit: SpamLine
@@ -247,10 +247,10 @@ class SpamListProblem:
 
 
 class SpamLists:
-    """A wiki's spam lists and its farm's, ready to be asked. From any thread."""
+    """Compiled spam lists of a wiki and its farm. Thread-safe."""
 
     def __init__(self, lists: Iterable[SpamList] = ()) -> None:
-        """Read the lists.
+        """Parse and compile the lists.
 
         Raises:
             InputError: a list of domains is no JSON of that form, or a list is too long.
@@ -285,14 +285,14 @@ class SpamLists:
 
     @property
     def problems(self) -> tuple[SpamListProblem, ...]:
-        """The first of the lines that are left out."""
+        """Return the first skipped lines."""
         return tuple(self._problems)
 
     def hit_of(self, text: str, identity: str) -> SpamLine | None:
-        """The line that names the URL; None when none does.
+        """Return the line that matches the URL; None when none does.
 
         Args:
-            text: as it stands on the page: a list may name a spelling.
+            text: as written on the page, as a list may name a spelling.
             identity: its identity key.
         """
         if not self.size:

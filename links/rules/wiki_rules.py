@@ -1,14 +1,14 @@
 """Rules of each wiki in the registry: cache, spam lists, spam hits, pages to re-read.
 
-A hit that a page has no more keeps its row, as the trace back to who had it; those that a page has now
-are the ones of the day on which its URLs were last written.
+A spam hit that is no longer on its page keeps its row, for later investigation; current hits have the day
+on which the page's URLs were last written.
 
-Rules are applied when a page's URLs are written. After a new entry or a new spam list, the pages that
-have such URLs are marked stale, and their feeder brings their URLs anew.
+Rules are applied when a page's URLs are written. After a new entry or a new spam list, the pages with
+matching URLs are marked stale, and synchronisation reads them again.
 
-A wiki's settings are a JSON object. Of it are read here: ``servers``, the names it is served under;
-``excluded_domains`` and ``exclusion_list`` (`links.rules.exclusion_list`); ``registers_own``, to keep links to its
-own hosts, too (X02); ``is_private`` (`links.rules.link_class.WikiRules`).
+A wiki's settings are a JSON object. Read here: ``servers``, its server names; ``excluded_domains`` and
+``exclusion_list`` (`links.rules.exclusion_list`); ``registers_own``, to store links to its own hosts, too
+(X02); ``is_private`` (`links.rules.link_class.WikiRules`).
 """
 
 import json
@@ -35,16 +35,16 @@ _ROWS_AT_ONCE = 400
 
 @dataclass(frozen=True, slots=True)
 class SpamHit:
-    """A URL of a page that a spam list names.
+    """URL of a page that matches a spam list.
 
     Attributes:
         page: the registry's number of the page.
         page_id: the wiki's number of it.
         title: the page's.
         url: the URL's identity key.
-        hit: the line that names it.
-        first_day: when it was first seen on the page, and named.
-        last_day: when it was last seen there.
+        hit: the matching line.
+        first_day: day on which it was first found on the page.
+        last_day: day on which it was last found there.
     """
 
     page: int
@@ -57,14 +57,14 @@ class SpamHit:
 
 
 def hits_of(links: Iterable[ClassifiedLink]) -> dict[str, SpamLine]:
-    """The line that names each URL, by identity keys: of the URLs that are spam."""
+    """Map the identity keys of spam URLs to the matching lines."""
     return {link.identity: link.hit for link in links if link.hit is not None}
 
 
 def write_spam_hits(
     rows: Connection, wiki_id: int, found: Mapping[int, Mapping[str, SpamLine]], *, today: int
 ) -> None:
-    """Write what pages have that spam lists name.
+    """Write the spam hits of pages.
 
     Args:
         rows: of a transaction that writes.
@@ -116,7 +116,7 @@ def _write_spam_hits(
 def is_present() -> ColumnElement[bool]:
     """Return the condition that a hit is on its page now; for a statement that has `pages`, too (W05).
 
-    What the page has no more keeps an earlier `last_day` than the page's last reading.
+    A removed hit has a `last_day` before the page's last reading.
     """
     return or_(pages.c.listed_day.is_(None), spam_hits.c.last_day >= pages.c.listed_day)
 
@@ -124,13 +124,13 @@ def is_present() -> ColumnElement[bool]:
 def spam_on(
     rows: Connection, wiki_id: int, *, limit: int = 100, after: tuple[int, bytes] = (0, b"")
 ) -> list[SpamHit]:
-    """The next hits that pages of the wiki have now (W05), in the order of pages.
+    """Return the next current hits on pages of the wiki (W05), in the order of pages.
 
     Args:
         rows: a connection.
         wiki_id: the wiki.
-        limit: how many at most.
-        after: the last one's page and `key_of` its URL, to go on.
+        limit: maximum number.
+        after: page and `key_of` the URL of the previous result's last hit.
     """
     table = spam_hits.c
     page, key = after
@@ -150,7 +150,7 @@ def spam_on(
 
 
 def forget_spam_hits(rows: Connection, *, before_day: int) -> int:
-    """Take away what was last seen before that day; how many."""
+    """Delete hits that were last seen before that day; return the number."""
     return rows.execute(delete(spam_hits).where(spam_hits.c.last_day < before_day)).rowcount
 
 
@@ -164,7 +164,7 @@ URLS_AT_ONCE = 2_000
 
 
 def mark_pages_stale(rows: Connection, wiki_ids: Iterable[int], url_ids: Iterable[int]) -> int:
-    """Let the pages of these wikis be read again that have one of the URLs; how many they are."""
+    """Mark the pages of these wikis that have one of the URLs; return the number."""
     having = select(refs.c.page).where(refs.c.url_id.in_(list(url_ids)), refs.c.gone_day.is_(None))
     found = rows.execute(
         update(pages)
@@ -179,7 +179,7 @@ def mark_pages_stale(rows: Connection, wiki_ids: Iterable[int], url_ids: Iterabl
 
 
 def mark_pages_of_entry(rows: Connection, wiki_id: int, entry: str) -> int:
-    """Let the pages be read again that the entry of the exclusion list kept links out of."""
+    """Mark the pages stale that have links excluded by the entry; return the number."""
     found = rows.execute(
         update(pages)
         .where(
@@ -193,7 +193,7 @@ def mark_pages_of_entry(rows: Connection, wiki_id: int, entry: str) -> int:
 
 
 def known_urls(reading: Callable[[int], list[tuple[int, str]]]) -> Iterator[list[tuple[int, str]]]:
-    """All URLs of the registry in parts, by their numbers; `reading` is `urls_behind` somewhere."""
+    """Yield all URLs of the registry in parts, by their numbers; `reading` runs `urls_behind`."""
     last = 0
     while part := reading(last):
         yield part
@@ -201,7 +201,7 @@ def known_urls(reading: Callable[[int], list[tuple[int, str]]]) -> Iterator[list
 
 
 def urls_behind(rows: Connection, last: int) -> list[tuple[int, str]]:
-    """The next URLs behind that number: numbers and identity keys."""
+    """Return the next URLs after that number: numbers and identity keys."""
     found = rows.execute(
         select(urls.c.id, urls.c.scheme, hosts.c.name, urls.c.port, urls.c.path)
         .where(urls.c.id > last, hosts.c.id == urls.c.host_id)
@@ -223,14 +223,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ListRow:
-    """A spam list that the registry keeps, without its text.
+    """Spam list in the registry, without its text.
 
     Attributes:
-        farm_id: whose it is.
-        wiki_id: that wiki's own; `FARM_WIDE`: all of the farm's.
-        name: what people know it by.
-        kind: how it is read.
-        loaded_day: when it was written.
+        farm_id: its farm.
+        wiki_id: the wiki that it is limited to; `FARM_WIDE`: all of the farm's.
+        name: its display name.
+        kind: its format.
+        loaded_day: day of the last update.
     """
 
     farm_id: int
@@ -241,14 +241,14 @@ class ListRow:
 
 
 class RuleBook:
-    """The rules of wikis. From any thread."""
+    """Cache of the rules of wikis. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: dict[int, tuple[object, WikiRules]] = {}
 
     def rules_of(self, rows: Connection, wiki_id: int) -> WikiRules:
-        """The wiki's rules as they are now; those of nobody when there is no such wiki."""
+        """Return the wiki's current rules; default rules when there is no such wiki."""
         facts = rows.execute(
             select(
                 *(wikis.c.settings, wikis.c.url, wikis.c.pages_url, wikis.c.farm_id),
@@ -281,13 +281,13 @@ class RuleBook:
 def search_warnings(
     rows: Connection, book: RuleBook, pattern: LinkPattern, named: Mapping[int, str]
 ) -> list[str]:
-    """What a search is told whose pattern meets entries of exclusion lists (X06).
+    """Return warnings for a search whose pattern overlaps entries of exclusion lists (X06).
 
     Args:
         rows: a connection.
         book: the rules.
-        pattern: what is searched for.
-        named: the wikis that are searched, by their numbers: their names.
+        pattern: the search pattern.
+        named: names of the searched wikis, by their numbers.
     """
     warnings = (
         warning_for(pattern, book.rules_of(rows, wiki_id).exclusions.meeting(pattern), name)
@@ -299,10 +299,10 @@ def search_warnings(
 def put_list(
     rows: Connection, farm_id: int, each: SpamList, *, wiki_id: int = FARM_WIDE, today: int
 ) -> SpamLists:
-    """Keep a list in place of the one of that name; what can be used of it.
+    """Store a list in place of the one of that name; return its compiled form.
 
     Raises:
-        InputError: it cannot be read at all, or its name is none.
+        InputError: the list or its name is invalid.
     """
     if not each.name.strip() or len(each.name) > NAME_LIMIT_CHARS or "\0" in each.name:
         raise InputError(f"A list's name has 1 to {NAME_LIMIT_CHARS} characters.")
@@ -324,7 +324,7 @@ def put_list(
 
 
 def has_list(rows: Connection, farm_id: int, each: SpamList, *, wiki_id: int = FARM_WIDE) -> bool:
-    """Return whether the list of that name has this very content."""
+    """Return True when the list of that name has this exact content."""
     table = spam_lists.c
     its = (table.farm_id == farm_id, table.wiki_id == wiki_id, table.name == each.name)
     found = rows.execute(select(table.digest).where(*its)).scalar()
@@ -337,7 +337,7 @@ def _digest(each: SpamList) -> bytes:
 
 
 def remove_list(rows: Connection, farm_id: int, name: str, *, wiki_id: int = FARM_WIDE) -> bool:
-    """Take the list of that name away; False when there is none."""
+    """Delete the list of that name; return False when there is none."""
     table = spam_lists.c
     found = rows.execute(
         delete(spam_lists).where(
@@ -348,7 +348,7 @@ def remove_list(rows: Connection, farm_id: int, name: str, *, wiki_id: int = FAR
 
 
 def lists_kept(rows: Connection) -> list[ListRow]:
-    """All lists, those of a farm together."""
+    """Return all lists, those of a farm together."""
     table = spam_lists.c
     columns = table.farm_id, table.wiki_id, table.name, table.kind, table.loaded_day
     order = table.farm_id, table.wiki_id, table.name
@@ -387,7 +387,7 @@ def _rules(facts: Any, lists: list[SpamList]) -> WikiRules:
 
 
 def _expression(text: str) -> str:
-    """The farm's expression; empty when RE2 cannot run it: other rules must go on."""
+    """Return the farm's expression; empty when RE2 rejects it, so that other rules still apply."""
     with suppress(InputError):
         OwnHosts(text)
         return text
@@ -396,7 +396,7 @@ def _expression(text: str) -> str:
 
 
 def parse_wiki_settings(text: str) -> Mapping[str, Any]:
-    """A wiki's settings; none when they cannot be read."""
+    """Parse a wiki's settings; empty when they are invalid."""
     try:
         found = json.loads(text or "{}")
     except ValueError:
