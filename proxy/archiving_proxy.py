@@ -133,7 +133,7 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
         self.keep_from(self.server_address)
 
     def keep_from(self, listener: tuple[str, int]) -> None:
-        """Block connections to that listener of this process, whatever the settings are (C-01)."""
+        """Block connections to that listener of this process, regardless of the settings (C-01)."""
         self._egress.refuse_listener(*listener[:2])
 
     def server_bind(self) -> None:

@@ -326,7 +326,7 @@ class UpstreamConnector:
             fresh: for requests that must not be sent twice, since an idle connection may be
                 closing.
             tunnel: bytes will be relayed: an upstream proxy must tunnel them. Implies `fresh`.
-            strict: the certificate must verify, whatever the settings are.
+            strict: the certificate must verify, regardless of the settings.
             cut: cancels the wait from another thread.
 
         Raises:

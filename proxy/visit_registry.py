@@ -196,7 +196,7 @@ class VisitSession:
             return [each.record_id for each in self.entries if each.url == url and each.record_id]
 
     def abandon(self) -> None:
-        """Cut all requests without waiting: the manifest is no longer needed."""
+        """Cancel all requests without waiting: the manifest is no longer needed."""
         with self._change:
             self._sealed = True
             for exchange in self._in_flight:

@@ -265,7 +265,7 @@ def _spans(path: Path) -> tuple[list[tuple[int, int]], list[int]]:
 def _adopt_orphans(
     index: CaptureIndex, shared: PayloadIndex, bucket: str, also: Sequence[str]
 ) -> None:
-    """Find the payloads of revisits on other machines; a chunked one's key is not in the revisit."""
+    """Find payloads of revisits on other machines; a chunked one's key is not in the revisit."""
     orphans = {row: PayloadKey(digest, bucket) for row, digest in index.orphans().items()}
     found = shared.find(set(orphans.values()), also)
     with index.transaction():

@@ -6,7 +6,7 @@ stay; the rest was never acknowledged and is cut. Records that are on disk but n
 added from the file: the WARCs are authoritative.
 
 Only an unfinished record and zeroes are discarded. Other unusable data is moved to
-``archive/damaged/``. No file, whatever its content, prevents a proxy from starting. Every action is
+``archive/damaged/``. No file content prevents a proxy from starting. Every action is
 reported (`WarcRecovery.text`) and logged in ``reports/recovered.jsonl``.
 """
 

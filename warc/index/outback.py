@@ -159,7 +159,7 @@ class OutbackCdx:
         return self._asked("GET", f"{self._address.path}?{query}", None)
 
     def _asked(self, method: str, target: str, body: bytes | None) -> str:
-        """Send a request and return the answer's text; reconnect if an idle connection was closed."""
+        """Send a request and return the answer's text; reconnect if the connection was closed."""
         try:
             kept = self._idle.get_nowait()
         except queue.Empty:

@@ -1,7 +1,7 @@
 """Read-only captures index in PostgreSQL or a replica: pooled connections.
 
 A small pool lends each connection to one query at a time. Waiting is bounded: a server that is
-down, hangs, or answers too slowly is an error, and the reader is asked to retry later.
+down, unresponsive, or answers too slowly is an error, and the reader is asked to retry later.
 """
 
 import os
@@ -157,7 +157,7 @@ class PostgresDatabase:
         return found
 
     def _watch(self) -> None:
-        """Close connections whose queries take too long: the server hangs."""
+        """Close connections whose queries take too long: the server is stuck."""
         while not self._over.wait(WATCH_S):
             now = self._monotonic()
             with self._lock:

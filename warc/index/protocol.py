@@ -218,7 +218,7 @@ class CaptureIndex(Protocol):
     def add_qualities(self, rows: Sequence[QualityRow]) -> None:
         """Add check results; an existing record is not changed.
 
-        The newest check of a page counts, in whatever order they are added.
+        The newest check of a page counts, in any order of addition.
         """
         ...
 

@@ -93,7 +93,7 @@ class KeyRange:
 
     @classmethod
     def of_prefix(cls, prefix: str) -> "KeyRange":
-        """Return the range of keys with the prefix; keys are ASCII, which always has a successor."""
+        """Return the range of keys with the prefix. Keys are ASCII: each has a successor."""
         return cls(prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1))
 
     @property

@@ -31,7 +31,7 @@ class IndexRenewal:
 
     Attributes:
         index: the fresh one.
-        covered: bytes that the old one covers, by file, whatever its version; empty when it cannot
+        covered: bytes that the old one covers, by file, for any version; empty when it cannot
             be read.
         publish: replaces the old index by the fresh one; no writes may follow.
     """
