@@ -87,7 +87,7 @@ def snapshot_frontier(layout: Layout, folder: Path, *, now: datetime) -> Frontie
         log = rotate_crawl_log(layout.crawl_log, now=now)
         _fsync(partial)
         partial.rename(copy.frontier_db)
-        # The marker comes last: a folder without it is no collection, and nobody takes it for one.
+        # The marker is written last: a folder without it is not recognised as a collection.
         shutil.copyfile(layout.marker, copy.marker)
         _fsync(copy.marker)
         _fsync(copy.databases)
@@ -112,7 +112,7 @@ def copy_database(source: Path, target: Path) -> None:
         closing(sqlite3.connect(read_only_uri(source), uri=True, timeout=60)) as opened,
         closing(sqlite3.connect(target)) as made,
     ):
-        # All pages in one step: the copy of a file that is written to begins anew with each write.
+        # All pages in one step: a concurrent write would restart a stepwise backup.
         opened.backup(made, pages=-1)
 
 

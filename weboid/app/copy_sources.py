@@ -40,7 +40,7 @@ from wiki.sync.page_import import find_cited_day
 
 CLOCK = SystemClock()
 _LOOKED_AT: Final = 500  # captures of a URL's equals by replay key, for one of that very URL
-COUNTED_MOST = 1_000  # lost links that are looked at to tell how many lack a copy
+COUNTED_MOST = 1_000  # upper bound of lost links examined
 
 
 @asynccontextmanager

@@ -57,7 +57,7 @@ def read_operator(root: Path) -> OperatorIdentity:
     """
     try:
         marker = tomllib.loads(Layout(root).marker.read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # who needs the collection itself says what is wrong with it
+    except (OSError, ValueError):  # code that needs the collection reports the error
         return OperatorIdentity()
     table = marker.get(TABLE, {})
     if not isinstance(table, dict) or not all(isinstance(each, str) for each in table.values()):
@@ -173,6 +173,6 @@ def contact_notice(contact: str) -> str:
     if contact:
         return ""
     return (
-        "Sites are not told whom to ask: no contact address is set. "
-        "Say `weboid wiki add URL --contact ADDRESS`, or set WEBOID_CONTACT or `contact` in a profile."
+        "No contact address is set, so sites cannot reach the operator. "
+        "Run `weboid wiki add URL --contact ADDRESS`, or set WEBOID_CONTACT or `contact` in a profile."
     )

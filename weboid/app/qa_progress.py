@@ -25,7 +25,7 @@ from weboid.app.text_table import clean, table, width
 
 _WORST = 10
 _MOST_NAMED = 10  # visits without a manifest
-# Why nothing was checked, by whether --again was said.
+# Reason that nothing was checked, by whether --again was given.
 NOTHING_TO_CHECK = {
     False: "Nothing is left to be checked; --again checks also what was checked already.",
     True: "There is no such capture with a copy.",

@@ -58,7 +58,7 @@ _SPARE_FILES = 512  # of a checker: databases, logs, pipes
 _CLAMD_TIMEOUT_S = 5.0
 _FONTS_TIMEOUT_S = 20.0
 _SCRIPTS = {"ja": "Japanese", "ar": "Arabic", "hi": "Devanagari"}
-_TIME_ERROR = 5  # of ntp_adjtime(3): nobody sets the clock
+_TIME_ERROR = 5  # of ntp_adjtime(3): the clock is not synchronised
 
 
 def check_fonts() -> SetupFinding:
@@ -99,12 +99,10 @@ def check_clock(state: Callable[[], int] | None = None) -> SetupFinding:
     """Check that the system clock, the source of all dates in the archive, is synchronised."""
     found = (state or _clock_state)()
     if found < 0:
-        return SetupFinding(
-            "clock", SetupHealth.UNSET, "the kernel does not tell whether it is set"
-        )
+        return SetupFinding("clock", SetupHealth.UNSET, "the kernel does not report its state")
     if found == _TIME_ERROR:
         remedy = "Set it by NTP: `apt-get install systemd-timesyncd`. In a container: on its host."
-        return SetupFinding("clock", SetupHealth.WARN, "nobody synchronises it", remedy)
+        return SetupFinding("clock", SetupHealth.WARN, "not synchronised", remedy)
     return SetupFinding("clock", SetupHealth.GOOD, "synchronised")
 
 
@@ -186,7 +184,7 @@ async def _sandbox(browser: Browser) -> SetupFinding:
         confined = False
         with suppress(TimeoutError):
             async with asyncio.timeout(CONFINED_WITHIN_S):
-                while not (confined := _confined(browser.pid)):  # noqa: ASYNC110 the kernel tells nobody
+                while not (confined := _confined(browser.pid)):  # noqa: ASYNC110 the kernel has no event for it
                     await asyncio.sleep(0.05)
     if confined:
         return SetupFinding("sandbox", SetupHealth.GOOD, "on: pages run under seccomp")

@@ -28,7 +28,7 @@ def settings_of_wiki(wiki: Wiki) -> WikiSettings:
     except ConfigError as error:
         raise ConfigError(
             f"The settings of {wiki.name} cannot be used: {error} "
-            f"`weboid links wiki {wiki.name} --set KEY=JSON` writes one anew."
+            f"`weboid links wiki {wiki.name} --set KEY=JSON` replaces it."
         ) from error
 
 
@@ -95,7 +95,7 @@ def route_to(url: str, settings: Settings) -> ServerRoute:
     (via,) = proxies.of(host) or (None,)
     if via is not None and via.scheme is not UpstreamProxyScheme.HTTP:
         raise ConfigError(
-            f"[egress] via leads to {host} through {via}, and wikis are asked through http proxies "
+            f"[egress] via routes {host} through {via}, and wikis are queried through http proxies "
             f'only: name one, or write "{host}" = "direct".'
         )
     proxy = ""
@@ -117,7 +117,7 @@ def open_wiki_api(wiki: Wiki, settings: Settings) -> WikiApi:
     """
     if not wiki.url:
         raise ConfigError(
-            f"Nobody said where {wiki.name} is: `weboid wiki add URL --name {wiki.name}`."
+            f"The address of {wiki.name} is unknown: run `weboid wiki add URL --name {wiki.name}`."
         )
     return open_api(wiki.url, wiki_credentials(settings_of_wiki(wiki).feed), settings)
 

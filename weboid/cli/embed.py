@@ -78,7 +78,7 @@ _OPTIONS = (
         type=click.Choice([str(each) for each in CopyDisplay]),
         default=str(CopyDisplay.ALWAYS),
         show_default=True,
-        help="Offer the copy beside every link, beside dead ones, or never (classes and attributes only).",
+        help="Offer the copy next to every link, to dead ones, or never (classes and attributes only).",
     ),
     click.option(
         "--timeout",
@@ -91,11 +91,9 @@ _OPTIONS = (
         "--token-file",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Makes this an internal caller: told how links are doing, as often as it asks (`weboid serve --links-token-file`).",
+        help="Token of an internal caller: gets the state of links, without rate limit (`weboid serve --links-token-file`).",
     ),
-    click.option(
-        "--lang", default="", metavar="CODE", help="The language of what is told of a link."
-    ),
+    click.option("--lang", default="", metavar="CODE", help="The language of the texts on links."),
 )
 _RULES = (
     click.option(
@@ -151,7 +149,7 @@ def marking_from_options(
         anew,
         COPY_LABELS.get(options["lang"].partition("-")[0].lower(), CopyLabels()),
     )
-    _ = marking.around().hosts  # a pattern that is none is told of now
+    _ = marking.around().hosts  # report an invalid pattern now
     return marking
 
 
@@ -200,8 +198,8 @@ def _token(path: Path | None) -> str:
     return token
 
 
-_TIMEOUT_S = 30.0  # nobody waits for a page
-_SHOWN = 20  # files that are told of one by one
+_TIMEOUT_S = 30.0  # batch mode: no reader is waiting
+_SHOWN = 20  # files listed individually
 
 
 @click.command("filter")
@@ -217,7 +215,7 @@ _SHOWN = 20  # files that are told of one by one
 )
 @click.option("--check", is_flag=True, help="Write nothing; end with 1 when a file would change.")
 @click.option(
-    "--remove", is_flag=True, help="Take out what earlier runs inserted; nobody is asked."
+    "--remove", is_flag=True, help="Remove what earlier runs inserted; no request is made."
 )
 @click.option("--keep", is_flag=True, help="Leave links as they are that were marked before.")
 @json_option
@@ -246,7 +244,7 @@ def filter_command(
     marking = marking_from_options(options, base=base, anew=not keep)
     options["timeout_s"] = options["timeout_s"] or _TIMEOUT_S
     if remove and keep:
-        raise InputError("Say --remove or --keep.")
+        raise InputError("Use --remove or --keep.")
     asked = lookup_from_options(options, is_patient=True)
     lookup: LinkLookup = EmptyLookup() if remove else asked
     names = files or ("-",)
@@ -274,7 +272,7 @@ def _check_places(roots: Sequence[Path], out: Path | None, *, is_said: int) -> N
         InputError: they do.
     """
     if is_said != 1:
-        raise InputError("Say one of --in-place, --out DIR, or --check.")
+        raise InputError("Use one of --in-place, --out DIR, or --check.")
     if Path("-") in roots:
         raise InputError("Standard input cannot be mixed with files.")
     if out is None:
@@ -291,7 +289,7 @@ async def _piped(marking: MarkOptions, lookup: LinkLookup) -> int:
     data = source.read(FILE_LIMIT_BYTES + 1)
     is_answered = True
     if len(data) <= FILE_LIMIT_BYTES:
-        # The page's own address is what --base says.
+        # The page's own address is from --base.
         data, is_answered = await mark_page(data, marking, lookup)
     sink.write(data)
     while data := source.read(1 << 20):
@@ -463,7 +461,7 @@ def urls_command(*, folder: Path, base: str, wiki_name: str, plain: bool, **opti
     "skip_paths",
     multiple=True,
     metavar="START",
-    help="Paths that begin so are never marked, beside MediaWiki's interfaces for programs.",
+    help="Path prefixes that are never marked, in addition to MediaWiki's APIs.",
 )
 @click.option(
     "--limit-mb",

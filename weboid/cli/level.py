@@ -72,7 +72,7 @@ def _options(function: _Command) -> _Command:
         json_option,
         database_option,
         collection_option,
-        click.option("--reason", default="", help="Why, for whoever asks later."),
+        click.option("--reason", default="", help="Reason, for the history."),
         click.option("--actor", metavar="NAME", help="Who decides.  [default: you]"),
         click.option("--editor", default="", metavar="NAME", help="One editor.  [default: all]"),
         click.option("--wiki", required=True, help="Within which wiki."),
@@ -239,8 +239,8 @@ def _deciding_options(function: _Command) -> _Command:
         json_option,
         database_option,
         collection_option,
-        click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing."),
-        click.option("--reason", default="", help="Why, for whoever asks later."),
+        click.option("--dry-run", is_flag=True, help="Show the changes without making them."),
+        click.option("--reason", default="", help="Reason, for the history."),
         click.option(
             "--actor",
             metavar="NAME[@WIKI]",
@@ -268,7 +268,7 @@ def set_command(*, level: str | None, store: str | None, **options: Any) -> int:
     if store is not None and level is None:
         return _decide(StoredLevel(store), is_stored=True, **options)
     raise InputError(
-        f"Say either how much is shown ({', '.join(Level)}), or --store and how much is recorded."
+        f"Name the level to show ({', '.join(Level)}), or --store and the level to record."
     )
 
 
@@ -338,7 +338,7 @@ def _targets(
     if is_default and (named or wiki):
         raise InputError("--default is about everything: leave out --link, --domain and --wiki.")
     if not named and not wiki and not is_default:
-        raise InputError("Say about what: --link URL, --domain NAME, --wiki NAME, or --default.")
+        raise InputError("Name the subject: --link URL, --domain NAME, --wiki NAME, or --default.")
     return list(dict.fromkeys(named)) or [target_of(wiki=wiki)]
 
 
@@ -374,7 +374,7 @@ def show_command(*, url: str, wiki: str, collection: Path, database_url: str, as
     )
     where = f" when a page of {wiki} cites it" if wiki else ""
     click.echo(f"It is recorded{where} at the level {stored.level}.")
-    _explain(stored, storing, "No rule says how much is recorded.")
+    _explain(stored, storing, "No rule sets how much is recorded.")
     return ExitCode.OK
 
 

@@ -49,7 +49,7 @@ _COMMANDS = {
 
 @click.group(cls=LazyGroup, commands_at=_COMMANDS)
 @click.version_option(version("weboid"), prog_name="weboid")
-@click.option("-v", "--verbose", is_flag=True, help="Say more about what goes on.")
+@click.option("-v", "--verbose", is_flag=True, help="Log more details.")
 @click.option(
     "--clock-offset",
     metavar="DURATION",
@@ -80,7 +80,7 @@ def main() -> None:
         click.echo(f"weboid: {error}", err=True)
         sys.exit(exit_code_for(error))
     except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output has had enough
+        sys.stderr.close()  # the reader of our output has closed the pipe
         sys.exit(ExitCode.OK)
 
 

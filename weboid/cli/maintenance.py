@@ -157,7 +157,7 @@ def _lines_for(fault: CollectionFault) -> list[str]:
     return [*found, f"      → {fault.remedy}"] if fault.remedy else found
 
 
-# Checks of pages are no captures of them; what was captured with a login is told to no other index.
+# Check records are not captures; captures made with a login are not sent to other indexes.
 _CAPTURES = """login IS NULL AND NOT EXISTS (SELECT 1 FROM qualities
     WHERE qualities.filename = captures.filename AND qualities."offset" = captures."offset")"""
 _ROWS = f"""
@@ -172,9 +172,12 @@ FROM captures WHERE id > :after AND {_CAPTURES} ORDER BY id LIMIT :limit
 @click.option("--batch", type=click.IntRange(1, 100_000), default=2_000, show_default=True,
               help="Captures a request.")  # fmt: skip
 @click.option(
-    "--all", "everything", is_flag=True, help="Begin anew: send what was sent before, too."
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Start from the beginning: send captures again that were sent before.",
 )
-@click.option("--dry-run", is_flag=True, help="Say how many would be sent, and send nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the number of captures, without sending them.")
 @collection_option
 @database_option
 @json_option
@@ -201,7 +204,7 @@ def push_command(
         stack.callback(database.close)
         top = _number(database, "SELECT coalesce(max(id), 0) AS n FROM captures", {})
         after = 0 if everything else _pushed(layout, str(address))
-        after = after if after <= top else 0  # the index was made anew
+        after = after if after <= top else 0  # the index was rebuilt
         if dry_run:
             query = f"SELECT count(*) AS n FROM captures WHERE id > :after AND {_CAPTURES}"  # noqa: S608 constants
             _print_push(
@@ -336,7 +339,7 @@ def show_command(*, collection: Path, as_json: bool) -> int:
 
 @cache_group.command("clear")
 @collection_option
-@click.option("--dry-run", is_flag=True, help="Only say how much it would be.")
+@click.option("--dry-run", is_flag=True, help="Show the amount, without deleting.")
 @json_option
 def clear_command(*, collection: Path, dry_run: bool, as_json: bool) -> int:
     """Delete the whole cache; also while the collection is served."""

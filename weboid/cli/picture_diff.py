@@ -51,7 +51,7 @@ def _compared(seen: Path, shown: Path, *, heat: bool) -> PictureComparison:
     try:
         return compare_pictures(first, second, heat=heat)
     except PictureError as error:
-        # Which of the two it was, it does not say: the first that cannot be opened.
+        # The error does not name the file: report the first that cannot be opened.
         for path, data in ((seen, first), (shown, second)):
             _check(path, data)
         raise InputError(f"The pictures cannot be compared: {error}") from error

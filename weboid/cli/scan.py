@@ -74,7 +74,7 @@ def lists_group() -> None:
 )
 @click.option("--width", "bytes_each", type=click.IntRange(4, 32), default=4, show_default=True,
               help="Bytes of a prefix, with --format binary.")  # fmt: skip
-@click.option("--warn", is_flag=True, help="Show the copy beside the notice, not behind it.")
+@click.option("--warn", is_flag=True, help="Show the copy together with the notice, not behind it.")
 @click.option("--reason", default="", help="What is on the list, for readers.")
 @click.option("--dry-run", is_flag=True, help="Read the file, and change nothing.")
 @collection_option
@@ -127,7 +127,7 @@ def remove_command(*, name: str, collection: Path, database_url: str, as_json: b
     with _store(collection, database_url) as (store, folder):
         gone = remove_list(store, folder, name)
         remember_source(folder, name, None)
-    _tell(gone, f"The list {clean(name)} of {gone.entries:,} entries is gone.", as_json=as_json)
+    _tell(gone, f"The list {clean(name)} of {gone.entries:,} entries was removed.", as_json=as_json)
     return ExitCode.OK
 
 
@@ -301,7 +301,7 @@ def _facts(about: ThreatList) -> dict[str, Any]:
 
 log = logging.getLogger(__name__)
 
-_ALL_AGAIN_S = 3_600.0  # between looks at the whole index, while watching
+_ALL_AGAIN_S = 3_600.0  # between scans of the whole index, while watching
 
 
 @click.group("scan", cls=GroupWithDefault, invoke_without_command=True)
@@ -319,7 +319,7 @@ _ALL_AGAIN_S = 3_600.0  # between looks at the whole index, while watching
 @click.option(
     "--watch", is_flag=True, help="Go on: scan what comes, and all when signatures change."
 )
-@click.option("--every", default="10s", show_default=True, help="How often to look, with --watch.")
+@click.option("--every", default="10s", show_default=True, help="Polling interval, with --watch.")
 @click.option("--again", is_flag=True, help="Also what has a verdict of these very signatures.")
 @click.option("--jobs", type=click.IntRange(1, 64), default=2, show_default=True, help="At once.")
 @click.option(
@@ -427,7 +427,7 @@ def _watch(
         try:
             now = _CLOCK.monotonic()
             current = scan.version()
-            # What clamd has not read yet is no reason to show it everything again.
+            # A database that clamd has not loaded yet does not require a full rescan.
             is_settled = not current.endswith(UNSETTLED) or not version
             if (current != version and is_settled) or now >= due:
                 highest, version, due = 0, current, now + _ALL_AGAIN_S

@@ -62,7 +62,7 @@ _OPTIONS = (
         "--behind",
         multiple=True,
         metavar="NETWORK",
-        help="A reverse proxy whose X-Forwarded-For tells who asks; may be given several times.",
+        help="A reverse proxy whose X-Forwarded-For is trusted; may be given several times.",
     ),
     click.option(
         "--links-internal",
@@ -173,10 +173,10 @@ def replay_port_for(port: int, named: int | None) -> int:
     type=click.Choice([str(each) for each in UnscannedPolicy]),
     default=str(UnscannedPolicy.ALLOW),
     show_default=True,
-    help="Files to download that no scanner has looked into: handed out, or held back.",
+    help="Downloads that were not scanned: served, or withheld.",
 )
 @click.option(
-    "--full", is_flag=True, help="Copies may run their scripts where a level rule says `full`."
+    "--full", is_flag=True, help="Copies may run their scripts where the level is `full`."
 )
 @click.option(
     "--full-origin",
@@ -196,7 +196,7 @@ def replay_port_for(port: int, named: int | None) -> int:
 @click.option(
     "--show-logins",
     is_flag=True,
-    help="Show captures that were made with a login to every reader; without it nobody sees them.",
+    help="Show captures that were made with a login to every reader; hidden by default.",
 )
 @click.option(
     "--indexing",

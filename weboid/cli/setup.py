@@ -397,7 +397,7 @@ def _tell(login: Login, path: Path, *, as_json: bool) -> None:
     storage = sum(map(len, login.session.storage.values()))
     click.echo(
         f"The login {login.name} is kept in {path}: {login.cookies} cookies and {storage} stored items "
-        f"of {', '.join(login.hosts)}.\nPages of these hosts are visited with it where a profile says\n"
+        f"of {', '.join(login.hosts)}.\nPages of these hosts are visited with it where a profile has\n"
         f'  [login]\n  names = ["{login.name}"]'
     )
 

@@ -33,7 +33,7 @@ from weboid.cli.support.options import collection_option, database_option, end_m
 from weboid.cli.takedown_enforcement import erase_command, open_takedown_stores, prove_command
 
 _CLOCK = SystemClock()
-_MOST_SHOWN = 20  # entries of one `add` that a person is told of one by one
+_MOST_SHOWN = 20  # entries of one `add` that are listed individually
 
 
 @click.group("takedown")
@@ -78,11 +78,11 @@ def takedown_facts(entry: book.TakedownEntry, now: datetime) -> dict[str, Any]:
 @click.option("--digest", is_flag=True, help="Payloads, wherever they were captured.")
 @click.option("--file", "file", type=click.File(encoding="utf-8"), help="More of them, one a line.")
 @click.option("--hide", is_flag=True, help="As if it had never been captured, instead of a notice.")
-@click.option("--reason", default="", help="Why: readers are told, unless it is hidden.")
-@click.option("--ticket", default="", help="Where it was asked for: readers are not told.")
+@click.option("--reason", default="", help="Reason; shown to readers, unless it is hidden.")
+@click.option("--ticket", default="", help="Reference of the request; not shown to readers.")
 @click.option("--actor", default=None, help="Who decides.  [default: you]")
 @click.option("--until", metavar="WHEN", help="For so long (30d), or until then (2026-12-31).")
-@click.option("--dry-run", is_flag=True, help="Say what would be covered, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be covered, without taking it down.")
 @collection_option
 @database_option
 @json_option
@@ -113,7 +113,7 @@ def add_command(
     kind = _kind(prefix=prefix, host=host, capture=capture, digest=digest)
     words = [*names, *(_lines_of(file) if file is not None else ())]
     if not words:
-        raise InputError("Say what to take down: a URL, or --file FILE.")
+        raise InputError("Name what to take down: a URL, or --file FILE.")
     model = Takedown(
         number=0,
         kind=kind,
@@ -185,9 +185,9 @@ def list_command(
 
 @takedown_group.command("lift")
 @click.argument("names", nargs=-1, required=True, metavar="NUMBER|URL...")
-@click.option("--reason", required=True, help="Why, for whoever asks later.")
+@click.option("--reason", required=True, help="Reason, for the history.")
 @click.option("--actor", default=None, help="Who decides.  [default: you]")
-@click.option("--dry-run", is_flag=True, help="Say which would be lifted, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Show which would be lifted, without lifting them.")
 @collection_option
 @database_option
 @json_option
@@ -213,7 +213,7 @@ def lift_command(
             found = [each for each in standing if _is_named(each, name)]
             if not found:
                 raise InputError(
-                    f"No take-down that stands has the number or the name {name[:200]!r};"
+                    f"No take-down in force has the number or the name {name[:200]!r};"
                     " `weboid takedown list --all` shows them."
                 )
             chosen |= {each.number: each for each in found}

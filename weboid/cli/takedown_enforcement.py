@@ -83,7 +83,7 @@ ON CONFLICT DO NOTHING
 
 @click.command("erase")
 @click.argument("number", type=int, required=False, metavar="NUMBER")
-@click.option("--yes", is_flag=True, help="Do it. Without it, only what would be done is said.")
+@click.option("--yes", is_flag=True, help="Erase. Without it, only show what would be erased.")
 @click.option("--finish", "only_finish", is_flag=True, help="End an erasing that was interrupted.")
 @click.option("--actor", default=None, help="Who does it.  [default: you]")
 @collection_option
@@ -107,7 +107,7 @@ def erase_command(
     collection, and disk space for one copy of each affected WARC.
     """
     if (number is None) != only_finish:
-        raise InputError("Say which take-down: its number, as `weboid takedown list` shows it.")
+        raise InputError("Name the take-down: its number, as `weboid takedown list` shows it.")
     said = actor if actor is not None else getpass.getuser()
     return asyncio.run(_run(collection, database_url, number, said, yes=yes, as_json=as_json))
 
@@ -143,7 +143,7 @@ async def _run(
                     }
                     click.echo(json.dumps(document, ensure_ascii=False))
                 else:
-                    click.echo("Nothing was erased. It cannot be undone: say --yes to do it.")
+                    click.echo("Nothing was erased. It cannot be undone: use --yes to do it.")
                 return ExitCode.OK
             erased = _erase(held.layout, at, takedown, (captures, lost), database_url, actor)
         _say(erased, as_json=as_json)
@@ -207,7 +207,7 @@ def _after(  # what is left to do when the WARCs are as they should be
     number: int,
     actor: str,
 ) -> None:
-    clear_cache(layout.made)  # safe copies of what is gone are gone, too
+    clear_cache(layout.made)  # erase the cached copies, too
     erase_check_results(layout, database_url, (each.page_id for each in erased))
     if database_url and erased:
         settings = with_database(Settings(), database_url)
@@ -291,7 +291,7 @@ _STARTS = 3
 @click.option(
     "--warm",
     type=click.Path(dir_okay=False, exists=True, path_type=Path),
-    help="Ask with what that file says readers hold.",
+    help="Send the validators in that file, as readers with a cached copy do.",
 )
 @click.option(
     "--show-logins",
@@ -323,7 +323,7 @@ def prove_command(
     such content, or the proof is inconclusive.
     """
     if bool(front) != bool(replay):
-        raise InputError("An archive has two origins: say both --front and --replay.")
+        raise InputError("An archive has two origins: use both --front and --replay.")
     layout = read_collection(collection)
     held = None if warm is None else _read_warm(warm)
     wanted = _ProofOptions(layout, database_url, url, held, keep is not None, show_logins)

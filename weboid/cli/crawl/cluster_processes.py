@@ -74,7 +74,7 @@ def worker_command(
     """
     os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
     settings = shared_settings(
-        # Whoever handed the URLs over may be a person: robots.txt means what the profile says.
+        # The URLs may have been given by hand: the profile decides about robots.txt.
         collection_settings(
             profile,
             collection,
@@ -146,7 +146,7 @@ def worker_command(
     default=90.0,
     show_default=True,
     type=click.FloatRange(0, 86_400),
-    help="Seconds that visits under way may take when it is told to stop.",
+    help="Seconds that visits in progress may take after a stop signal.",
 )
 @json_option
 def proxy_command(

@@ -85,7 +85,7 @@ def stop_command(*, where: CommandTarget, at_once: bool, wait: bool, as_json: bo
             frontier.give_order(STOP_ORDER, "", "now" if at_once else "")
             text = "Stopping at once." if at_once else "Stopping after the pages in work."
         else:
-            text = "Nobody works on it: there is nothing to stop."
+            text = "No run is active: there is nothing to stop."
         _tell(frontier, where, text, as_json=as_json, wait=wait)
     return ExitCode.OK
 
@@ -137,7 +137,7 @@ def _say_waiting(count: int, *, quiet: bool) -> None:
         click.echo(f"Waiting for {count} {'page' if count == 1 else 'pages'} in work.", err=True)
 
 
-# Further off than this, a block is told as one without an end.
+# A block that ends later than this is shown as one without an end.
 _FOREVER = timedelta(days=3_650)
 _OVER = datetime(1970, 1, 1, tzinfo=UTC)  # before any frontier's clock
 
@@ -203,7 +203,7 @@ def pause_host_command(
     """
     now = _CLOCK.now()
     if length is not None and until is not None:
-        raise InputError("Say --for or --until, not both.")
+        raise InputError("Use --for or --until, not both.")
     moment = until or now + (LONGEST_DURATION if length is None else length)
     if moment <= now:
         raise InputError("That moment is over: name a later one, or use `weboid resume-host`.")

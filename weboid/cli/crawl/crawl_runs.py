@@ -83,13 +83,13 @@ from weboid.cli.support.run_output import RunReporter, format_size, run_reporter
 @click.option(
     "--robots",
     type=click.Choice(("obey", "ignore")),
-    help="What robots.txt means to this run.  [default: ignore, as browsers do for what somebody"
+    help="Treatment of robots.txt in this run.  [default: ignore, as browsers do for what somebody"
     " names; obey with --stay]",
 )
 @store_option
 @qa_option
 @scan_option
-@click.option("--dry-run", is_flag=True, help="Read the list, say what would be done, do nothing.")
+@click.option("--dry-run", is_flag=True, help="Read the list and show what would be done.")
 @json_option
 def archive_command(
     *,
@@ -120,7 +120,7 @@ def archive_command(
     of that frontier. Ctrl-C finishes the pages in progress and stops; a second one stops at once.
     """
     if again and older_than is not None:
-        raise InputError("Say --again or --older-than, not both.")
+        raise InputError("Use --again or --older-than, not both.")
     if stay and frontier_url:
         raise InputError("Who stays at a shared frontier is `weboid worker`.")
     settings = shared_settings(
@@ -132,7 +132,7 @@ def archive_command(
     settings = with_store(settings, store)
     if store is not None and settings.frontier.url:
         raise InputError(
-            "The workers of a shared frontier go by levels: leave out --store and say"
+            "The workers of a shared frontier use the stored levels: omit --store and run"
             " `weboid level set --store`, or name a crawl with `weboid crawl --store`."
         )
     if no_wait:
@@ -142,7 +142,7 @@ def archive_command(
     with GivenUrls(
         urls, list_file, told=lambda text: click.echo(text, err=True), needed=not goes_on
     ) as given:
-        count = sum(1 for _ in given)  # every fault is told before anything is made
+        count = sum(1 for _ in given)  # report every error before anything is created
         if not goes_on:
             given.require_some()
         bad = given.bad
@@ -273,7 +273,7 @@ def _scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
     type=click.Choice([lane.name.lower() for lane in Lane]),
     default="standard",
     show_default=True,
-    help="How urgent its pages are beside others.",
+    help="Priority of its pages relative to others.",
 )
 @click.option("--name", metavar="JOB", help="The crawl's name.  [default: made from the seeds]")
 @collection_option
@@ -285,11 +285,11 @@ def _scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--continuous",
     is_flag=True,
-    help="Go on when nothing is left: visit again what is due, and whatever is added.",
+    help="Keep running when the queue is empty: visit due pages again, and added URLs.",
 )
 @store_option
 @qa_option
-@click.option("--dry-run", is_flag=True, help="Say what would be crawled, do nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be crawled.")
 @json_option
 def crawl_command(
     *,
@@ -467,7 +467,7 @@ def collect_seeds(urls: tuple[str, ...], list_file: str | None) -> ParsedUrlList
     """
     if list_file is None:
         if not urls:
-            raise InputError("Say what to crawl: seeds, or --list FILE.")
+            raise InputError("Name what to crawl: seeds, or --list FILE.")
         return parse_lines(urls, source="the command line")
     listed = read_list(list_file)
     if not urls:

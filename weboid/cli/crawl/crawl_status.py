@@ -266,14 +266,14 @@ REFRESH_S = 1.0
 
 @click.command("status")
 @target_options
-@click.option("--watch", is_flag=True, help="Show it anew each second, until Ctrl-C.")
+@click.option("--watch", is_flag=True, help="Refresh each second, until Ctrl-C.")
 def status_command(*, where: CommandTarget, watch: bool, as_json: bool) -> int:
     """Show the state of a collection and its crawl.
 
     Reads maintained counters and takes no locks: as quick for ten million URLs as for ten.
     """
     if watch and as_json:
-        raise InputError("Say --watch or --json; `weboid monitor` serves JSON again and again.")
+        raise InputError("Use --watch or --json; `weboid monitor` serves JSON repeatedly.")
     with open_status_reader(where) as reader:
         if watch:
             with suppress(KeyboardInterrupt):
@@ -360,7 +360,7 @@ def monitor_command(
     if as_json:
         raise InputError("JSON is at /stats.json; or use `weboid status --json`.")
     with open_status_reader(where) as reader:
-        reader.status()  # what cannot be read at all is said now
+        reader.status()  # report unreadable stores at start-up
         with contextlib.suppress(KeyboardInterrupt):
             asyncio.run(_serve(reader, listen, names))
     return ExitCode.OK

@@ -264,7 +264,7 @@ def retry_command(
     again: see `weboid policy` and the job's scope.
     """
     if bool(urls) == bool(state):
-        raise InputError("Say which: URLs, or --state dead or --state skipped.")
+        raise InputError("Select items: URLs, or --state dead or --state skipped.")
     selection = selection_of(host, job, reason, match)
     with where.frontier() as frontier:
         if urls:
@@ -285,7 +285,7 @@ def retry_command(
 @host_option
 @job_option
 @match_option
-@click.option("--reason", default="purged by an operator", help="What the books say of it.")
+@click.option("--reason", default="purged by an operator", help="Reason, stored with each item.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @dry_option
 @target_options
@@ -309,7 +309,7 @@ def purge_command(
     """
     selection = selection_of(host, job, "", match)
     if bool(urls) != selection.is_empty:
-        raise InputError("Say which: URLs, or at least one of --host, --job and --match.")
+        raise InputError("Select items: URLs, or at least one of --host, --job and --match.")
     count = 0
     with where.frontier() as frontier:
         if dry_run or not yes:
@@ -384,7 +384,7 @@ def _agreed(count: int) -> bool:
     if not count:
         return False
     if not sys.stdin.isatty():
-        raise InputError(f"{count} items would be skipped: say --yes, or --dry-run.")
+        raise InputError(f"{count} items would be skipped: use --yes, or --dry-run.")
     return click.confirm(f"{count} items will be skipped unvisited. Go on?", abort=True, err=True)
 
 

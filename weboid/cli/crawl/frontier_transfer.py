@@ -40,7 +40,7 @@ _CLOCK = SystemClock()
     type=click.Choice([lane.name.lower() for lane in Lane]),
     default="standard",
     show_default=True,
-    help="now: somebody is waiting; high: before the big crawl.",
+    help="now: for a waiting reader; high: before the regular crawl.",
 )
 @click.option("--again", is_flag=True, help="Queue also what was visited before.")
 @click.option(
@@ -69,7 +69,7 @@ def enqueue_command(
     --older-than.
     """
     if again and older_than is not None:
-        raise InputError("Say --again or --older-than, not both.")
+        raise InputError("Use --again or --older-than, not both.")
     lane = Lane[priority.upper()]
     # Nothing was visited a century ago, so that only moves what still waits to a higher lane.
     age = timedelta(0) if again else LONGEST_DURATION if older_than is None else older_than
@@ -123,7 +123,7 @@ def _say(result: AddResult, frontier: Frontier, where: CommandTarget, *, as_json
         click.echo(f"Nobody works on {where.name} now: {how} does.")
 
 
-# First what still moves: what ends while it is written is then told twice rather than not at all.
+# Unfinished states first: an item that ends meanwhile is written twice rather than not at all.
 _ORDER = (
     ItemState.QUEUED,
     ItemState.CLAIMED,
@@ -191,7 +191,7 @@ def _open_output(file: str) -> Iterator[TextIO]:
     type=click.Choice([str(each) for each in _ORDER]),
     default=("queued", "claimed"),
     show_default=True,
-    help="Take the lines of items in this state; may be said several times.",
+    help="Take the lines of items in this state; may be given several times.",
 )
 @target_options
 def import_command(
@@ -266,7 +266,7 @@ def snapshot(*, folder: Path | None, where: CommandTarget, as_json: bool) -> int
     if where.is_shared:
         if folder is not None:
             raise InputError(
-                "Redis writes the copy itself (BGSAVE), where its configuration says: leave DIR out."
+                "Redis writes the copy itself (BGSAVE), to its configured path: leave DIR out."
             )
         with where.frontier() as frontier:
             if not isinstance(frontier, RedisFrontier):
@@ -284,7 +284,7 @@ def snapshot(*, folder: Path | None, where: CommandTarget, as_json: bool) -> int
         click.echo("Workers rotate their crawl logs now.")
         return ExitCode.OK
     if folder is None:
-        raise InputError("Say where the copy is to be: `weboid frontier snapshot DIR`.")
+        raise InputError("Name the folder of the copy: `weboid frontier snapshot DIR`.")
     made = snapshots.snapshot_frontier(read_collection(where.layout.root), folder, now=_CLOCK.now())
     if as_json:
         facts = {

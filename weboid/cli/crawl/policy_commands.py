@@ -49,7 +49,7 @@ _WORDS = {
 @click.option(
     "--fetch",
     is_flag=True,
-    help="Ask for a robots.txt that is not known, through a proxy; nobody else may be archiving.",
+    help="Fetch an unknown robots.txt through a proxy; needs exclusive use of the collection.",
 )
 @target_options
 def explain_command(*, url: str, job: str, fetch: bool, where: CommandTarget, as_json: bool) -> int:
@@ -247,9 +247,9 @@ def list_command(
     metavar="KEY=VALUE",
     help="A setting for what matches: robots=ignore, noarchive=obey, archive=never, ban_s=3600.",
 )
-@click.option("--reason", required=True, help="Why, for whoever asks later.")
+@click.option("--reason", required=True, help="Reason, for the history.")
 @click.option("--expires", metavar="WHEN", help="After so long (30d), or then (2026-12-31).")
-@click.option("--by", "actor", default=None, help="Who says so.  [default: you]")
+@click.option("--by", "actor", default=None, help="Author of the change.  [default: you]")
 @target_options
 def add_command(
     *,
@@ -285,7 +285,7 @@ def add_command(
         for key, value in ([_pair(each) for each in settings] or [("", "")])
     ]
     if not where.is_shared and not where.layout.marker.exists():
-        asyncio.run(_make_collection(where))  # what a crawl must not do is said before it begins
+        asyncio.run(_make_collection(where))  # entries may be added before the first crawl
     with where.frontier(make=True) as frontier:
         for entry in made:
             frontier.give_order(POLICY_ORDER, entry.id, entry.to_json())

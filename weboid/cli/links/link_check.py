@@ -148,8 +148,8 @@ class CheckReporter:
                 click.echo(json.dumps(facts, ensure_ascii=False))
             return
         self._say(
-            f"A checker is at work on these hosts ({clean(error.holder)}): it looks at them next. "
-            "`weboid links show URL` tells what it finds."
+            f"A checker is at work on these hosts ({clean(error.holder)}): it checks them next. "
+            "`weboid links show URL` shows the result."
         )
 
     def stopping(self) -> None:
@@ -166,7 +166,7 @@ class CheckReporter:
             self._say(_summary(tally))
         if said.awaiting:
             self._say(
-                f"{said.awaiting} links wait for a browser's word before more is said of them: "
+                f"{said.awaiting} links wait for confirmation by a browser: "
                 "`weboid links confirm` lets it see them."
             )
         self.warn(said.warnings)
@@ -280,7 +280,7 @@ class _CheckOptions:
 )
 @click.option("--limit", type=click.IntRange(1), metavar="COUNT", help="At most so many looks.")
 @click.option("--for", "length", type=DURATION, metavar="LENGTH", help="For so long: 30m, 8h.")
-@click.option("--dry-run", is_flag=True, help="Say what is due, and ask for nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what is due, without requests.")
 @click.option("--watch", "is_watch", is_flag=True, help="Go on for ever, as URLs become due.")
 @collection_option
 @database_option
@@ -307,7 +307,7 @@ def check_command(
     """
     settings = registry_settings(profile, database_url, collection)
     if urls and (is_watch or dry_run or part != ALL_HOSTS):
-        raise InputError("Named URLs are looked at once: leave out --watch, --dry-run and --part.")
+        raise InputError("Named URLs are checked once: leave out --watch, --dry-run and --part.")
     if not dry_run:
         settings = fit_to_files(settings, lambda text: click.echo(text, err=True))
     order = _CheckOptions(settings, part, limit, length, is_watch)
@@ -389,7 +389,7 @@ async def _check_due(store: RegistryStore, order: _CheckOptions, show: CheckRepo
                     means, order.part, keep_days=order.settings.links.keep_days
                 )
                 await chores.run(stop.event)
-            # Say how it went, and what else should be known.
+            # Print the result and further notices.
             lines = CheckNotices(await _warnings(means, order.settings.links))
             lines.awaiting = await means.desk.read(due_urls.count_awaiting)
             show.end(tally, lines)
@@ -484,6 +484,6 @@ def _find(store: RegistryStore, texts: Sequence[str]) -> list[DueUrl]:
         raise InputError(
             f"The registry does not watch {clean(missing[0][:300])!r}"
             + (f", nor {len(missing) - 1} others" if len(missing) > 1 else "")
-            + ": only what a page has is looked at. `weboid links add-page` adds a page's links."
+            + ": only links on pages are checked. `weboid links add-page` adds a page's links."
         )
     return found

@@ -58,7 +58,7 @@ _CLOCK = SystemClock()
 _AT_ONCE = 200
 
 
-_ONE_ATTEMPT_DAYS = 7  # a link that nobody visits for so long is no matter of this round any more
+_ONE_ATTEMPT_DAYS = 7  # a link unvisited for this long is dropped from this round
 
 
 @click.command("confirm")
@@ -329,13 +329,13 @@ def _failure_of(attempt: ClaimAttempt) -> str:
 async def _visit(urls: Sequence[str], crew: _ConfirmOptions, settings: Settings) -> RunSummary:
     """Visit the links once each; failures are results, too, and are not retried."""
     if crew.hand_over:
-        # Leave the links to whoever works on the frontier; a later round takes what was seen.
+        # Leave the links to the frontier's workers; a later round takes the results.
         layout = Layout(crew.root)
         now = _CLOCK.now()
         until = now + timedelta(days=_ONE_ATTEMPT_DAYS)
         with open_frontier(layout, settings.frontier, settings.politeness) as frontier:
             records = dict(zip(urls, frontier.find_all(urls), strict=True))
-            # What waits for its site's return is asked for now; when it lives it is queued again.
+            # Links that wait for their site's return are tested now; a live one is queued again.
             waiting = [
                 url for url, each in records.items() if each is not None and _waits(each, now)
             ]

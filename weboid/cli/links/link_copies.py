@@ -61,7 +61,7 @@ _SAYS = {
     SearchStep.KEPT: "remembered",
     SearchStep.OWN: "our own capture",
     SearchStep.FOUND: "found",
-    SearchStep.SAVE: "nobody has a copy: archive it while it is there",
+    SearchStep.SAVE: "no copy exists: archive it while it is there",
     SearchStep.UNFIXABLE: "dead, and nobody has a copy",
     SearchStep.LATER: "not everybody answered; ask again later",
 }
@@ -98,18 +98,18 @@ class _CopiesOptions:
 )
 @click.option("--drop", "dropped", metavar="ARCHIVE", help="Forget the copy in that archive.")
 @click.option(
-    "--lock", "locked", is_flag=True, help="The page changes all the time: nobody chooses."
+    "--lock", "locked", is_flag=True, help="Disable the choice: the page changes all the time."
 )
 @click.option("--unlock", "unlocked", is_flag=True, help="Allow choosing again.")
 @click.option(
-    "--verify", is_flag=True, help="Look at the copies that nobody looked at for a quarter."
+    "--verify", is_flag=True, help="Verify the copies that were not verified for a quarter."
 )
 @click.option(
     "--limit", type=click.IntRange(1), default=100, show_default=True, help="At most so many."
 )
 @click.option("--front", default="", metavar="ORIGIN", help="Where readers find our own copies.")
 @click.option(
-    "--dry-run", is_flag=True, help="With --find or --verify: say what would be looked at."
+    "--dry-run", is_flag=True, help="With --find or --verify: show what would be checked."
 )
 @profile_option
 @collection_option
@@ -145,7 +145,7 @@ def command(
             "One at a time: --find, --choose, --drop, --lock, --unlock or --verify."
         )
     if not url and not find and not verify:
-        raise click.UsageError("Name a URL, or say --find or --verify.")
+        raise click.UsageError("Name a URL, or use --find or --verify.")
     settings = registry_settings(profile, database_url, collection)
     layout = read_collection(collection)
     with closing(open_registry_store(layout, settings.index.url)) as store:

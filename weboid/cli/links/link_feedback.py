@@ -95,7 +95,7 @@ def _shared_options(function: _Command) -> _Command:
         json_option,
         database_option,
         collection_option,
-        click.option("--dry-run", is_flag=True, help="Say how many links would change, no more."),
+        click.option("--dry-run", is_flag=True, help="Show how many links would change."),
         click.option("--actor", default=None, metavar="NAME", help="Who decides.  [default: you]"),
     ):
         function = option(function)
@@ -105,7 +105,7 @@ def _shared_options(function: _Command) -> _Command:
 def _making_options(function: _Command) -> _Command:
     for option in (
         click.option("--until", metavar="WHEN", help="After so long (90d), or then (2027-01-31)."),
-        click.option("--reason", required=True, help="Why, for whoever asks later."),
+        click.option("--reason", required=True, help="Reason, for the history."),
         click.argument("patterns", nargs=-1, required=True, metavar="PATTERN..."),
     ):
         function = option(function)
@@ -262,7 +262,7 @@ def list_command(
     if waiting:
         click.echo(
             f"{len(waiting):,} of the marks are not in all links' states yet:"
-            " `weboid links mark settle` goes on."
+            " `weboid links mark settle` continues it."
         )
     return ExitCode.OK
 
@@ -344,9 +344,9 @@ def _mark_lines(marks: Sequence[LinkMark], now: datetime) -> list[str]:
 
 
 _STAGES = {
-    ProposalStage.WAITING: "waits for its test; nobody is shown it yet",
+    ProposalStage.WAITING: "waits for its test; not shown yet",
     ProposalStage.WORKS: "works, and is shown",
-    ProposalStage.FAILED: "failed its test; nobody is shown it",
+    ProposalStage.FAILED: "failed its test; not shown",
 }
 
 
@@ -354,7 +354,7 @@ _STAGES = {
 @click.argument("url", required=False, metavar="[URL]")
 @click.argument("address", required=False, metavar="[NEW]")
 @click.option("--remove", "is_removal", is_flag=True, help="Remove what is proposed for URL.")
-@click.option("--test", "is_test", is_flag=True, help="Look at what waits or is due again.")
+@click.option("--test", "is_test", is_flag=True, help="Test proposals that wait or are due again.")
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
@@ -362,7 +362,7 @@ _STAGES = {
     show_default=True,
     help="With --test: at most so many.",
 )
-@click.option("--actor", default=None, metavar="NAME", help="Who says so.  [default: you]")
+@click.option("--actor", default=None, metavar="NAME", help="Author of the change.  [default: you]")
 @collection_option
 @database_option
 @profile_option
@@ -488,7 +488,7 @@ _MOST_SHOWN = 20
     help="What is named is a domain, with as much of a path as is meant: example.org/docs/.",
 )
 @click.option("--withdraw", "is_withdrawal", is_flag=True, help="Take all such reports back.")
-@click.option("--actor", default=None, metavar="NAME", help="Who says so.  [default: you]")
+@click.option("--actor", default=None, metavar="NAME", help="Author of the change.  [default: you]")
 @click.option(
     "--per-day",
     type=click.IntRange(min=1),

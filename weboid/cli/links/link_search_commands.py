@@ -88,7 +88,7 @@ def search_command(
     with open_registry(collection, database_url) as store:
         with store.reading() as rows:
             of_wiki = None if wiki is None else wiki_named(rows, wiki)
-            # What the exclusion lists of the wikis that are searched keep out.
+            # Entries of the exclusion lists of the searched wikis.
             asked = all_wikis(rows)[:_WIKIS_ASKED] if of_wiki is None else [of_wiki]
             named = {each.id: str(each.name) for each in asked}
             warnings = search_warnings(rows, RuleBook(), meant, named)
@@ -195,7 +195,7 @@ _form_option = click.option(
     show_default=True,
     help="Patterns of link search, or bare domains.",
 )
-_dry_option = click.option("--dry-run", is_flag=True, help="Say what would change, change nothing.")
+_dry_option = click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 
 
 @click.group("exclude")

@@ -73,10 +73,10 @@ def spam_group() -> None:
 @click.option(
     "--kind",
     type=click.Choice([str(kind) for kind in SpamListKind]),
-    help="What it is.  [default: told by the file's name]",
+    help="Kind of the list.  [default: by the file's name]",
 )
 @click.option("--name", help="What it is called.  [default: the file's name]")
-@click.option("--dry-run", is_flag=True, help="Say which lines cannot be used, and keep nothing.")
+@click.option("--dry-run", is_flag=True, help="Report unusable lines, without storing the list.")
 @collection_option
 @database_option
 @json_option
@@ -266,7 +266,7 @@ def scan_command(
         document = {"wiki": str(found.name), "looked_at": looked_at, "links": named}
         click.echo(json.dumps({**document, "pages_marked": marked, "dry_run": dry_run}))
         return ExitCode.OK
-    click.echo(f"Links looked at: {looked_at:,}; named by a list: {len(named):,}.")
+    click.echo(f"Links checked: {looked_at:,}; on a list: {len(named):,}.")
     for url, line in list(named.items())[:20]:
         click.echo(f"{clean(url)}: {clean(line)}")
     if not dry_run:
@@ -285,7 +285,7 @@ def _scan(store: RegistryStore, wiki: Wiki, *, dry_run: bool) -> tuple[int, dict
     looked_at, marked = 0, 0
     named: dict[str, str] = {}
     with Progress(
-        SpinnerColumn(), TextColumn("{task.completed:,} links looked at"), transient=True
+        SpinnerColumn(), TextColumn("{task.completed:,} links checked"), transient=True
     ) as progress:
         task = progress.add_task("")
         for part in known_urls(reading):
@@ -303,7 +303,7 @@ def _scan(store: RegistryStore, wiki: Wiki, *, dry_run: bool) -> tuple[int, dict
 def _owner(store: RegistryStore, wiki: str | None, farm: str | None) -> tuple[int, int]:
     """Return (farm, wiki) of a list; the wiki is `FARM_WIDE` when it is the farm's."""
     if (wiki is None) == (farm is None):
-        raise InputError("Say whose list it is: --farm NAME, or --wiki DBNAME@FARM.")
+        raise InputError("Name the list's owner: --farm NAME, or --wiki DBNAME@FARM.")
     with store.reading() as rows:
         if wiki is not None:
             found = wiki_named(rows, wiki)

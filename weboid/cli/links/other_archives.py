@@ -53,7 +53,7 @@ from weboid.cli.support.options import (
 from weboid.cli.support.registry_access import registry_settings
 
 _FAULTS = {
-    AddressFault.GONE: "The service is gone: no copy can be read there.",
+    AddressFault.GONE: "The service was shut down: no copy can be read there.",
     AddressFault.LIST: "It is a list of versions, and none of them.",
     AddressFault.REQUEST: "It asks for a copy to be taken, or leads away from one.",
     AddressFault.NOT_WEB: "What it is of is no http(s) URL.",
@@ -63,9 +63,11 @@ _FAULTS = {
 
 @click.command("recognise")
 @click.argument("urls", nargs=-1, required=True, metavar="URL...")
-@click.option("--of", "reference", metavar="URL", help="Say whether it is a copy of that page.")
+@click.option("--of", "reference", metavar="URL", help="Check that it is a copy of that page.")
 @click.option("--front", multiple=True, metavar="ORIGIN", help="An origin of our own pages.")
-@click.option("--ask", is_flag=True, help="Ask the archive what it is of, or with --of look at it.")
+@click.option(
+    "--ask", is_flag=True, help="Query the archive for the page, or with --of fetch the copy."
+)
 @profile_option
 @json_option
 def recognise_command(
@@ -148,7 +150,7 @@ def _lines(document: dict[str, Any]) -> list[str]:
         title = "An archive that is not known here" if service == OTHER else title
         rows = [
             ("archive", f"{title} ({service})"),
-            ("of", document["original"] or "not said: the archive must be asked"),
+            ("of", document["original"] or "unknown: use --ask"),
             ("when", document["timestamp"] or "no version is named"),
             ("first seen", document["seen_at"] if document["chain"] else ""),
             ("through", ", ".join(each["service"] for each in document["chain"])),
@@ -184,7 +186,7 @@ _AGAIN = timedelta(hours=1)  # visits may become known a little late
 )
 @click.option("--limit", default=100, show_default=True, help="Ask about so many links at most.")
 @click.option("--every", type=DURATION, metavar="LENGTH", help="Again and again, so often: 10m.")
-@click.option("--dry-run", is_flag=True, help="Say which links archives would be asked about.")
+@click.option("--dry-run", is_flag=True, help="Show the links, without querying archives.")
 @profile_option
 @collection_option
 @database_option

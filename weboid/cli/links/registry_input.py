@@ -63,9 +63,9 @@ _CLOCK = SystemClock()
     "settings",
     multiple=True,
     metavar="KEY=JSON",
-    help="A setting of it, such as public=false: the front tells its pages and links to internal callers alone.",
+    help="A setting of it, such as public=false: the front shows its pages and links to internal callers alone.",
 )
-@click.option("--new-farm", is_flag=True, help="Make the farm that NAME says after its @.")
+@click.option("--new-farm", is_flag=True, help="Create the farm that NAME has after its @.")
 @click.option("--farm-hosts", metavar="REGEX", help="Which hosts are the farm's own (RE2).")
 @click.option(
     "--farm-address",
@@ -159,9 +159,9 @@ def _settings(given: tuple[str, ...]) -> dict[str, Any]:
         except ValueError as error:
             raise InputError(f"The value of {clean(key)} is no JSON: {error}.") from error
     if not isinstance(found.get(PUBLIC, True), bool):
-        raise InputError(f"{PUBLIC} is true, or false: then only internal callers are told of it.")
+        raise InputError(f"{PUBLIC} is true, or false: then only internal callers see it.")
     groups = {key: found[key] for key in ("feed", "bot", "templates") if key in found}
-    WikiSettings.parse(json.dumps(groups))  # what cannot be used is told now, not by the feed
+    WikiSettings.parse(json.dumps(groups))  # report invalid settings now, not in the feed
     return found
 
 
@@ -185,7 +185,7 @@ def _facts(wiki: Wiki) -> dict[str, Any]:
 @click.argument("urls", nargs=-1, metavar="[URL]...")
 @click.option("--id", "page_id", type=click.IntRange(1), help="The wiki's number for the page.")
 @click.option("--namespace", type=int, default=0, show_default=True, help="The page's namespace.")
-@click.option("--add", "keep", is_flag=True, help="Beside the links that the page has already.")
+@click.option("--add", "keep", is_flag=True, help="Add to the links that the page has already.")
 @collection_option
 @database_option
 @json_option
@@ -248,7 +248,7 @@ def _put(
     return [(link.text, str(link.sort), link.note) for link in links]
 
 
-_BAD_SHOWN = 20  # bad lines that are told of one by one
+_BAD_SHOWN = 20  # bad lines reported individually
 
 
 @click.command("import")
@@ -257,7 +257,7 @@ _BAD_SHOWN = 20  # bad lines that are told of one by one
 @click.option(
     "--restart", is_flag=True, help="From the first page, although a run was interrupted."
 )
-@click.option("--dry-run", is_flag=True, help="Say what is in the file, and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the content of the file, without writing it.")
 @collection_option
 @database_option
 @json_option

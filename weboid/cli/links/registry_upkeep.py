@@ -77,7 +77,7 @@ def passes_command(
     if seen is not None:
         click.echo(seen.sentence if seen.fits else f"Warning: {seen.sentence}")
     elif found:
-        click.echo("No pass was long enough yet to tell whether everything is looked at in time.")
+        click.echo("No pass was long enough yet to judge whether all links are checked in time.")
     if late > settings.links.pass_days:
         click.echo(f"Warning: a URL has been due for {late} days.")
     if awaiting:
@@ -120,7 +120,7 @@ def _facts(row: CheckRunRow) -> dict[str, Any]:
 
 
 @click.command("purge")
-@click.option("--dry-run", is_flag=True, help="Say how much would go, and forget nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the amount, without deleting.")
 @profile_option
 @collection_option
 @database_option

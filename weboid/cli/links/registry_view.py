@@ -88,7 +88,7 @@ def list_command(
     With --json a line is an object, and the last line holds the continuation: {"after": PLACE}.
     """
     if as_pages and wiki_name is None:
-        raise InputError("Say whose pages: --wiki NAME.")
+        raise InputError("Name the wiki of the pages: --wiki NAME.")
     if as_pages and (host is not None or states):
         raise InputError("Pages have neither hosts nor states: leave out --pages, or the others.")
     with open_registry(collection, database_url) as store, store.snapshot() as reader:
@@ -381,7 +381,7 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
     fails = f", {count} failure{'s' * (count > 1)} in a row" if count else ""
     yield f"  {document['state']}{fails}"
     yield (
-        f"  known since {document['added']}, looked at {_or(document['checked'], 'never')}, "
+        f"  known since {document['added']}, checked {_or(document['checked'], 'never')}, "
         f"next {_or(document['due'], 'never')}"
     )
     if document["mime"]:

@@ -86,9 +86,13 @@ def command() -> None:
 )
 @click.option("--seed", default=0, show_default=True, help="Another number draws other pages.")
 @click.option(
-    "--level", type=_LEVELS, default=str(DEFAULT_LEVEL), show_default=True, help="Look at this one."
+    "--level",
+    type=_LEVELS,
+    default=str(DEFAULT_LEVEL),
+    show_default=True,
+    help="Check at this level.",
 )
-@click.option("--dry-run", is_flag=True, help="List the pages, and look at none.")
+@click.option("--dry-run", is_flag=True, help="List the pages, without checking them.")
 @_jobs_option
 @profile_option
 @collection_option
@@ -147,8 +151,8 @@ def save(
 
 @command.command("check")
 @click.argument("name")
-@click.option("--again", is_flag=True, help="Look at all of them, also when nothing was upgraded.")
-@click.option("--dry-run", is_flag=True, help="Say how many pages would be looked at.")
+@click.option("--again", is_flag=True, help="Check all of them, also when nothing was upgraded.")
+@click.option("--dry-run", is_flag=True, help="Show the number of pages, without checking them.")
 @_jobs_option
 @profile_option
 @collection_option

@@ -117,12 +117,12 @@ _LEVELS = click.Choice([str(level) for level in Level])
 )
 @click.option("--host", default="", metavar="HOST", help="Only pages of this host.")
 @click.option(
-    "--level", "levels", type=_LEVELS, multiple=True, help="Look at this one.  [default: images]"
+    "--level", "levels", type=_LEVELS, multiple=True, help="Check at this level.  [default: images]"
 )
 @click.option(
     "--full",
     is_flag=True,
-    help="Look also at copies in full, where the levels allow it; without --level that is the default.",
+    help="Check copies at level full, too, where the levels allow it; the default without --level.",
 )
 @click.option("--again", is_flag=True, help="Check also what was checked already.")
 @click.option(
@@ -141,7 +141,7 @@ _LEVELS = click.Choice([str(level) for level in Level])
 )
 @click.option("--no-repair", is_flag=True, help="Capture nothing again.")
 @click.option("--no-record", is_flag=True, help="Write nothing into WARCs: no records, no repairs.")
-@click.option("--dry-run", is_flag=True, help="Say what would be checked, and why.")
+@click.option("--dry-run", is_flag=True, help="Show what would be checked, and why.")
 @collection_option
 @database_option
 @frontier_option
@@ -198,7 +198,7 @@ def check_command(
     chosen_levels = tuple(dict.fromkeys(map(Level, levels))) or (DEFAULT_LEVEL,)
     was_said = ctx.get_parameter_source("sample") is not click.core.ParameterSource.DEFAULT
     if every and was_said:
-        raise InputError("Say --sample or --all, not both.")
+        raise InputError("Use --sample or --all, not both.")
     wanted = CandidateFilter(
         str(chosen_levels[0]),
         ENGINE,
@@ -266,7 +266,7 @@ class _QaRun:
         return drawn.drawn()
 
     def _candidates(self, wanted: CandidateFilter) -> Iterator[SampleCandidate]:
-        """Yield the pages that may be checked; at level full, only those shown so by level rules."""
+        """Yield the pages that may be checked; at level full, only those the rules show so."""
         found = read_candidates(self._database, self._store, wanted)
         return (page for page in found if self._is_allowed(page, wanted.level))
 

@@ -189,7 +189,7 @@ async def _repair_and_write(
 
 
 async def _nobody_checks(_page: PageInfo, _level: str) -> CheckedPage:
-    raise InvariantError("Nobody looks at copies here.")
+    raise InvariantError("No check tools are open.")
 
 
 class CollectionRepair:
@@ -216,7 +216,7 @@ class CollectionRepair:
             todo = [*repairs.wanted(self._home.limit), *repairs.begun()]
             if not todo:
                 return done
-            # Why the visits are left to others; empty when they are ours.
+            # Reason that other workers make the visits; empty when this process does.
             if self._home.settings.frontier.url:
                 done.why_left = "shared"
             else:

@@ -98,7 +98,7 @@ def filter_from_options(given: dict[str, Any]) -> CheckFilter:
 
 
 _AT_ONCE = 1_000
-# What a spreadsheet would take for a formula is no address of the web: it gets a letter before it.
+# Values that a spreadsheet would run as a formula get a quote before them.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -346,7 +346,9 @@ class ReviewMark:
 
 @click.command("marks")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--by", default="", metavar="NAME", help="Whose they are; else as the file says.")
+@click.option(
+    "--by", default="", metavar="NAME", help="Author of the marks; else as named in the file."
+)
 @collection_option
 @database_option
 def marks_command(*, file: Path, by: str, collection: Path, database_url: str) -> int:
@@ -400,7 +402,7 @@ def _mark(given: Mapping[str, Any]) -> ReviewMark:
     verdict = given.get("verdict")
     found = None if verdict is None else QaVerdict(verdict)
     if found is not None and found not in _ACTS:
-        raise ValueError(f"nobody can say {verdict!r}")
+        raise ValueError(f"invalid verdict {verdict!r}")
     page_id, level = given["page_id"], given["level"]
     if not isinstance(page_id, str) or not isinstance(level, str):
         raise TypeError("page_id and level are texts")

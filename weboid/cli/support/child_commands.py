@@ -32,7 +32,7 @@ _RETRY_WORDS = frozenset(
 )  # as `weboid.cli.support.run_output.event_line` begins them
 _RETRIES_EVERY = timedelta(hours=1)
 _RETRY_HOSTS = 10_000
-# All that may run beside a watcher; `--without` takes these.
+# All child commands of a watcher; `--without` takes these.
 CHILD_NAMES = (
     *("archive", "check", "confirm", "bot", "replace", "purge", "copies", "verify", "mirror"),
     *("serve", "scan", "lists"),
@@ -90,11 +90,11 @@ def _all_parts(home: ChildCommandOptions, links: LinksSettings) -> list[ManagedP
         crew = _part(home, "archive", f"archive --stay --workers={home.workers}{looks}")
         found.insert(0, crew)
     if links.archives:
-        # What is dead when it is first seen is rescued while readers still wait for it.
+        # Links dead at first sight are looked up quickly, while readers still wait for a copy.
         find = _part(home, "copies", "links copies --find", every_s=5 * _MINUTE, first_s=_MINUTE)
         verify = _part(home, "verify", "links copies --verify", every_s=_DAY, first_s=20 * _MINUTE)
         found += [find, verify]
-    else:  # says how many links are lost because nobody is asked
+    else:  # reports the number of lost links when no archive is configured
         found.append(
             _part(home, "copies", "links copies --find", every_s=_DAY, first_s=10 * _MINUTE)
         )
@@ -204,7 +204,7 @@ def _bare(
 
 def _serving(home: ChildCommandOptions, host: str, port: int) -> ManagedProcess:
     options = (f"--collection={home.collection}", f"--host={host}", f"--port={port}")
-    # The household scans by itself.
+    # The watcher runs its own scanner.
     return ManagedProcess("serve", (*WEBOID, "serve", "--no-scan", *options, *home.serve_options))
 
 

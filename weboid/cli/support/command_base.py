@@ -26,11 +26,11 @@ class ExitCode(IntEnum):
     # fmt: off
     SOME_FAILED = 1  # done, but pages failed, lines were no URLs, `verify` found faults, or pictures differ
     # fmt: on
-    INPUT = 2  # what was typed, or a file that it names, cannot be used: mend it
-    UNAVAILABLE = 3  # something must be installed or started first; `weboid doctor` says what
+    INPUT = 2  # an argument, or a file that it names, is invalid
+    UNAVAILABLE = 3  # something must be installed or started first; see `weboid doctor`
     DISK_FULL = 4  # free some space, then run the same command again
     COLLECTION = 5  # the collection is in use, or of another version
-    STOPPED = 6  # stopped as asked; the same command goes on where it stopped
+    STOPPED = 6  # stopped on request; the same command continues where it stopped
     INTERNAL = 70  # our own mistake
 
 

@@ -150,7 +150,7 @@ reason_option = click.option(
 match_option = click.option(
     "--match", metavar="PATTERN", help="Only URLs in which this pattern (RE2) is found."
 )
-dry_option = click.option("--dry-run", is_flag=True, help="Say what would be done, do nothing.")
+dry_option = click.option("--dry-run", is_flag=True, help="Show what would be done.")
 
 
 def selection_of(

@@ -31,8 +31,8 @@ def qa_option(command: _Command) -> _Command:
         "--qa/--no-qa",
         "qa",
         default=None,
-        help="Look at the copies of pages as they are archived, and capture again what is broken."
-        "  [default: as the profile says]",
+        help="Check the copies of pages as they are archived, and capture broken ones again."
+        "  [default: as set in the profile]",
     )
     return option(command)
 
@@ -45,7 +45,7 @@ def background_checks(settings: Settings, *, qa: bool | None) -> RunExtension | 
     """
     if qa and settings.frontier.url:
         raise InputError(
-            "Pages of a shared frontier are archived elsewhere: look at their copies with `weboid qa`."
+            "Pages of a shared frontier are archived elsewhere: check their copies with `weboid qa`."
         )
     wanted = settings.quality.check if qa is None else qa
     if not wanted or settings.frontier.url:
@@ -64,7 +64,7 @@ def store_option(command: _Command) -> _Command:
     return click.option(
         "--store",
         type=STORED_LEVELS,
-        help="Record only so much of each page.  [default: as `weboid level` says, else everything]",
+        help="Recording level of each page.  [default: as set by `weboid level`, else everything]",
     )(command)
 
 

@@ -54,7 +54,7 @@ def page_line(event: PageDone | PageSkipped) -> str:
         why = event.error or "finished by an earlier run"
         return f"{'failed' if event.error else 'complete':9} {'':>3} {event.url}  ({why})"
     status = str(page.status) if page.status is not None else "-"
-    said = GOOD | {PageClass.HTTP_ERROR}  # the status says it
+    said = GOOD | {PageClass.HTTP_ERROR}  # included in the status
     kind = "" if page.page_class in said else str(page.page_class)
     why = ", ".join(each for each in (kind, page.reason) if each)
     reason = f"  ({why})" if why else ""
@@ -102,16 +102,16 @@ def event_line(
         case DiskSpaceLow():
             text = (
                 f"waiting   for space on the disk: {format_size(event.free_bytes)} are free,"
-                f" {format_size(event.wanted_bytes)} are wanted. Free some, and it goes on by itself."
+                f" {format_size(event.wanted_bytes)} are needed. Free some; the run then continues."
             )
         case DiskSpaceRestored():
             text = f"going on  after {event.seconds:.0f} s: there is space again"
         case WaitStarted():
-            text = f"waiting   {event.text} It goes on by itself."
+            text = f"waiting   {event.text} The run continues when it is back."
         case WaitEnded():
             text = f"going on  after {event.seconds:.0f} s: the {event.reason} is there again"
         case SnapshotMade():
-            text = f"snapshot  of {event.at:%Y-%m-%d %H:%M:%S} UTC: the crawl log begins anew"
+            text = f"snapshot  of {event.at:%Y-%m-%d %H:%M:%S} UTC: a new crawl log begins"
         case _:
             text = f"recovered {event.text}"
     return text
@@ -143,7 +143,7 @@ def summary_lines(account: RunSummary) -> list[str]:
         ended = ", ".join(f"{count} {state}" for state, count in account.repaired.most_common())
         lines.append(f"Captured again: {account.repaired.total()} ({ended}).")
     if account.left:
-        lines.append(f"Left: {account.left}. The same command goes on with them.")
+        lines.append(f"Left: {account.left}. The same command continues with them.")
     return lines
 
 

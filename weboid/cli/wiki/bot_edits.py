@@ -67,7 +67,7 @@ def status_command(*, name: str, where: CommandTarget, as_json: bool) -> int:
     how = f"on, as {bot.account}" if bot.enabled else "off"
     click.echo(clean(f"The bot is {how} on {wiki.name}."))
     if bot.run_page:
-        click.echo(clean(f"It runs while {bot.run_page} says yes."))
+        click.echo(clean(f"It runs while {bot.run_page} has the text yes."))
     for warning in warnings:
         click.echo(clean(f"- {warning}"))
     for state, count in found.items():
@@ -117,7 +117,7 @@ def edits_command(
 )
 @click.option("--reason", default="", metavar="TEXT", help="In a few words.")
 @click.option("--why", "former", default="", hidden=True)  # the name until this release
-@click.option("--actor", default=None, metavar="NAME", help="Who says so.  [default: you]")
+@click.option("--actor", default=None, metavar="NAME", help="Author of the change.  [default: you]")
 @click.option(
     "--limit",
     type=click.IntRange(1, 10_000),

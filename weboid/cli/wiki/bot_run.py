@@ -83,7 +83,7 @@ class _BotRunOptions:
 @click.option("--dry-run", is_flag=True, help="Show what would be changed; write nothing anywhere.")
 @click.option("--limit", type=click.IntRange(1), default=None, help="Edits at most.")
 @click.option("--page", "titles", multiple=True, metavar="TITLE", help="Only this page.")
-@click.option("--look-back", is_flag=True, help="Only see what became of earlier edits.")
+@click.option("--look-back", is_flag=True, help="Only check the outcome of earlier edits.")
 @click.option(
     "--front", metavar="ORIGIN", help="With --dry-run: where readers find our own copies."
 )
@@ -290,7 +290,7 @@ def run_summary(tally: BotRunSummary, name: str) -> str:
         whys = ", ".join(f"{n:,} {why}" for why, n in tally.refused.most_common())
         parts.append(f"Left as they are: {whys}.")
     if tally.skipped:
-        parts.append(f"{tally.skipped:,} pages as before: --dry-run --page TITLE says why.")
+        parts.append(f"{tally.skipped:,} pages unchanged: --dry-run --page TITLE shows why.")
     if tally.messages:
         parts.append(f"{tally.messages:,} messages left.")
     if tally.settled:

@@ -74,7 +74,7 @@ def bot_api(wiki: Wiki, settings: Settings, *, needs_account: bool = True) -> Wi
     """
     said = settings_of_wiki(wiki)
     if not wiki.url:
-        raise InputError(f"Nobody said where {wiki.name} is: `weboid wiki add URL`.")
+        raise InputError(f"The address of {wiki.name} is unknown: run `weboid wiki add URL`.")
     bot = said.bot
     if bot.account and bot.password_file:
         basic = Path(said.feed.basic_file) if said.feed.basic_file else None
@@ -163,13 +163,15 @@ def _lost_with_copies(store: RegistryStore, where: CommandTarget, wiki: Wiki) ->
     "--account", metavar="USER@APP", help="An account of the bot's own: a bot password's name."
 )
 @click.option("--password-file", metavar="FILE", help="Its bot password, or an OAuth 2 token.")
-@click.option("--run-page", metavar="TITLE", help="Edits are made only while it says yes or run.")
+@click.option(
+    "--run-page",
+    metavar="TITLE",
+    help="Edits are made only while this page has the text yes or run.",
+)
 @click.option("--edits-per-minute", type=click.FloatRange(0.01, 600), help="At most.")
 @click.option("--talk", type=click.Choice(TALK_MODES), help="Messages on talk pages.")
 @click.option("--convert-bare/--keep-bare", default=None, help="Bare references become citations.")
-@click.option(
-    "--tag-dead/--no-tag-dead", default=None, help="Tag dead links that nobody has a copy of."
-)
+@click.option("--tag-dead/--no-tag-dead", default=None, help="Tag dead links without any copy.")
 @click.option("--mark/--no-mark", default=None, help="Edits carry the bot flag.")
 @click.option("--front", metavar="ORIGIN", help="Where readers find our own copies; - for nowhere.")
 @click.option("--messages-read", is_flag=True, help="What people wrote to the bot was read.")
@@ -267,18 +269,22 @@ def _warnings(me: BotAccount, bot: BotSettings, page: str | None, *, is_read: bo
     if bot.mark and "bot" not in me.rights:
         found.append(
             "The account has no bot flag (or its password lacks “High-volume access”): its edits are "
-            "seen by everybody who watches recent changes. Ask the wiki's bureaucrats, or say --no-mark."
+            "seen by everybody who watches recent changes. Ask the wiki's bureaucrats, or use --no-mark."
         )
     if bot.run_page and page is None:
         found.append(
-            f"The run page {bot.run_page} is missing: nothing is edited until it says yes."
+            f"The run page {bot.run_page} is missing: nothing is edited until it has the text yes."
         )
     elif bot.run_page and not allows_run(page or ""):
-        found.append(f"The run page {bot.run_page} does not say yes or run: nothing is edited.")
+        found.append(
+            f"The run page {bot.run_page} does not have the text yes or run: nothing is edited."
+        )
     if not bot.run_page:
         found.append("There is no run page: only `bot off` and a message to the bot stop it.")
     if me.has_messages and not is_read and bot.stop_on_messages:
-        found.append("Somebody wrote to the bot. Nothing is edited until --messages-read is given.")
+        found.append(
+            "The bot has unread messages. Nothing is edited until --messages-read is given."
+        )
     return found
 
 

@@ -64,10 +64,10 @@ class WikiProbe:
 
     address: str
     facts: SiteFacts
-    user: str  # who was logged in; empty: nobody
+    user: str  # the logged-in user; empty: none
     has_high_limits: bool
-    has_contact: bool  # the wiki is told where we are to be found
-    unknown: tuple[str, ...]  # what criteria name and nobody has
+    has_contact: bool  # the User-Agent names a contact address
+    unknown: tuple[str, ...]  # titles in criteria that do not exist
     trouble: str  # why not all of that could be asked for; empty: it could
 
 
@@ -87,7 +87,7 @@ class WikiProbe:
     "properties",
     multiple=True,
     metavar="P",
-    help="Only pages whose Wikidata item says it: P31, or P31=Q5.",
+    help="Only pages whose Wikidata item has this statement: P31, or P31=Q5.",
 )
 @click.option(
     "--not-category", "not_categories", multiple=True, metavar="C", help="No page in or below it."
@@ -100,7 +100,7 @@ class WikiProbe:
     "not_properties",
     multiple=True,
     metavar="P",
-    help="No page whose Wikidata item says it.",
+    help="No page whose Wikidata item has this statement.",
 )
 @click.option(
     "--item-api",
@@ -119,7 +119,7 @@ class WikiProbe:
 @click.option(
     "--store",
     type=STORED_LEVELS,
-    help="Record only so much of what its pages cite.  [default: as `weboid level` says]",
+    help="Recording level for what its pages cite.  [default: as set by `weboid level`]",
 )
 @click.option("--account", metavar="NAME", help="Who reads: USER@APP of a bot password.")
 @click.option("--password-file", metavar="FILE", help="Its bot password, or an OAuth 2 token.")
@@ -127,7 +127,7 @@ class WikiProbe:
 @click.option(
     "--contact",
     metavar="ADDRESS",
-    help="A page or mail address that sites are told, in every User-Agent of this collection; asked"
+    help="A page or mail address, sent in every User-Agent of this collection; asked"
     " for at a terminal when there is none.",
 )
 @click.option(
@@ -425,10 +425,10 @@ def _warnings(wiki: Wiki, seen: WikiProbe) -> list[str]:
             f"this version of MediaWiki is older than {oldest}, the oldest that was tried."
         )
     if facts.is_read_only:
-        found.append(f"the wiki is read-only: {facts.read_only_reason or 'it does not say why'}")
+        found.append(f"the wiki is read-only: {facts.read_only_reason or 'no reason given'}")
     if wiki.name.farm == DEFAULT_FARM and not seen.has_contact:
         found.append(
-            "Wikimedia refuses robots that do not say where their people are: set [links] contact in "
+            "Wikimedia refuses robots without a contact address: set [links] contact in "
             "a profile, to an address of a page or for mail."
         )
     if wiki.name.dbname != facts.dbname:

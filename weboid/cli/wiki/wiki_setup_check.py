@@ -51,7 +51,7 @@ _PRINT_OF = b"weboid webhook secret"  # as Settings::secretPrint() of the extens
 )
 @click.option("--replay", metavar="ORIGIN", help="The copies' origin.  [default: the same]")
 @click.option(
-    "--bell", metavar="HOST:PORT", help="Where the webhook is.  [default: as `wiki watch` has it]"
+    "--bell", metavar="HOST:PORT", help="Address of the webhook.  [default: that of `wiki watch`]"
 )
 @click.option("--secret-file", metavar="FILE", help="The wiki's secret.  [default: the same]")
 @target_options
@@ -121,7 +121,7 @@ class _WikiSetupCheck:
         return SetupFinding(
             "contact",
             SetupHealth.BAD,
-            "not said: sites and wikis cannot tell you of a problem",
+            "not set: sites and wikis cannot report a problem to you",
             'Set [links] contact = "https://…" or a mail address in the profile.',
         )
 
@@ -135,7 +135,7 @@ class _WikiSetupCheck:
         lease = feeds.get(LEASE)
         if lease is None or lease.moment < _CLOCK.now():
             return SetupFinding(
-                "watch", SetupHealth.BAD, "nobody watches the wiki", "Run `weboid wiki watch`."
+                "watch", SetupHealth.BAD, "the wiki is not watched", "Run `weboid wiki watch`."
             )
         return SetupFinding("watch", SetupHealth.GOOD, "a process watches the wiki")
 
@@ -143,13 +143,13 @@ class _WikiSetupCheck:
         """Query the front as the extension does."""
         origin = self._note.front
         if not origin:
-            remedy = "Run `weboid wiki watch --serve HOST:PORT`, or say --front ORIGIN."
+            remedy = "Run `weboid wiki watch --serve HOST:PORT`, or use --front ORIGIN."
             return SetupFinding("front", SetupHealth.UNSET, "no front is known", remedy)
         question = {"wiki": str(self._wiki.name), "urls": []}
         try:
             answer = await client.post(f"{origin}/links/api/cached", json=question)
         except httpx.HTTPError as error:
-            remedy = "Start `weboid wiki watch --serve`, or say --front ORIGIN."
+            remedy = "Start `weboid wiki watch --serve`, or use --front ORIGIN."
             return SetupFinding("front", SetupHealth.BAD, f"{origin}: {_why(error)}", remedy)
         # Judge the front's answer.
         if answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
@@ -201,7 +201,7 @@ class _WikiSetupCheck:
         place = self._note.bell
         if not place:
             remedy = (
-                "`weboid wiki watch --bell HOST:PORT --secret-file FILE` hears of changes at once."
+                "`weboid wiki watch --bell HOST:PORT --secret-file FILE` receives changes at once."
             )
             yield SetupFinding("webhook", SetupHealth.UNSET, "changes are found every 10 s", remedy)
             return
@@ -214,7 +214,10 @@ class _WikiSetupCheck:
         if not self._secret:
             remedy = f"`weboid wiki watch --secret-file {self._wiki.name}=FILE`."
             yield SetupFinding(
-                "secret", SetupHealth.BAD, "the wiki has none: only datagrams ring", remedy
+                "secret",
+                SetupHealth.BAD,
+                "the wiki has none: only UDP notifications are accepted",
+                remedy,
             )
             return
         yield SetupFinding("secret", SetupHealth.GOOD, f"{file}, readable by its owner alone")
@@ -226,7 +229,7 @@ class _WikiSetupCheck:
                 f"http://{place}/test", content=body, headers={"X-Weboid-Signature": signed}
             )
         except httpx.HTTPError as error:
-            remedy = "Start `weboid wiki watch --bell`, or say --bell HOST:PORT."
+            remedy = "Start `weboid wiki watch --bell`, or use --bell HOST:PORT."
             yield SetupFinding("webhook", SetupHealth.BAD, f"{place}: {_why(error)}", remedy)
             return
         if answer.status_code == httpx.codes.NO_CONTENT:
@@ -279,7 +282,11 @@ class _WikiSetupCheck:
         for key, setting in (("front", "$wgWeboidFront"), ("bell", "$wgWeboidBell")):
             if not found.get(key):
                 text = f"{setting} is not set"
-                remedy = "Nothing is shown beside links." if key == "front" else "No page is told."
+                remedy = (
+                    "Nothing is shown next to links."
+                    if key == "front"
+                    else "No change is notified."
+                )
                 findings.append(SetupFinding("extension", SetupHealth.WARN, text, remedy))
         if not findings:
             text = f"version {text_field(found, 'version')}, {named}"
@@ -308,7 +315,7 @@ class _WikiSetupCheck:
         missing = [each for each in needed if each.lower() not in known]
         if missing:
             both = ", ".join(f"'{each}'" for each in needed)
-            text = f"links may not lead to {' and '.join(missing)}"
+            text = f"links may not point to {' and '.join(missing)}"
             return SetupFinding("origins", SetupHealth.BAD, text, f"$wgWeboidOrigins = [ {both} ];")
         return SetupFinding("origins", SetupHealth.GOOD, ", ".join(sorted(known)))
 

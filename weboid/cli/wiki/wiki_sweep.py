@@ -55,7 +55,7 @@ _CLOCK = SystemClock()
     help="Only the pages in that category and those below it; may be repeated.",
 )
 @click.option("--now", "is_now", is_flag=True, help="Also when none is due yet.")
-@click.option("--dry-run", is_flag=True, help="Say what would be observed, and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be observed, without writing it.")
 @wiki_target_options
 def command(
     *,
@@ -147,7 +147,7 @@ async def _begun(
     if others:
         raise InputError(
             f"Pages of namespace {others[0]} of {wiki.name} are not observed: `weboid wiki add` with "
-            "--namespace says which are."
+            "--namespace of `weboid wiki add` sets them."
         )
     wanted = [("namespace", str(number)) for number in lists.namespaces]
     if lists.categories:
@@ -235,14 +235,14 @@ def _surveyed(
 def _sentence(facts: dict[str, Any]) -> str:
     name = facts["wiki"]
     if facts["trouble"]:
-        return f"{name}: {facts['trouble']} What was written stays; the next run goes on."
+        return f"{name}: {facts['trouble']} What was written stays; the next run continues."
     if "dry_run" in facts:
         links = ", ".join(f"{count:,} {sort}" for sort, count in facts["links"].items()) or "none"
         text = f"{name}: {facts['pages']:,} pages would be observed; their links: {links}."
         others = ", ".join(f"{count:,} ({why})" for why, count in facts["not_observed"].items())
         return f"{text} Not observed: {others}." if others else text
     if facts["left_to_watch"]:
-        return f"{name}: `weboid wiki watch` is at work on it and has been told to sweep now."
+        return f"{name}: `weboid wiki watch` is running on it and was requested to sweep now."
     if not facts["pages"] and not facts["added"]:
         return f"{name}: no sweep is due; --now begins one."
     return (

@@ -70,13 +70,13 @@ class _LinkForecast:
 @click.command("trial")
 @click.argument("name", required=False, default="", metavar="[WIKI]")
 @click.option(
-    "--days", type=click.IntRange(1, 400), default=40, show_default=True, help="How far to look."
+    "--days", type=click.IntRange(1, 400), default=40, show_default=True, help="Days to simulate."
 )
 @click.option(
     "--gone",
     multiple=True,
     metavar="HOST",
-    help="As if nobody answered at this host any more; may be given several times.",
+    help="Simulate that this host no longer answers; may be given several times.",
 )
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=200, show_default=True, help="So many links."
@@ -281,6 +281,6 @@ def _bot(root: Path, wiki: Wiki, days: int, profile: str) -> int:
     options = [f"--collection={root}", f"--profile={profile}"]
     env = {name: value for name, value in os.environ.items() if name not in _SHARED}
     ran = subprocess.run([*line, *options], env={**env, CLOCK_OFFSET: f"{days}d"}, check=False)
-    # One without a front or archives refuses and says why, as it would on that day.
+    # A bot without a front or archives refuses with the reason, as it would on that day.
     refused = (ExitCode.OK, ExitCode.SOME_FAILED, ExitCode.INPUT)
     return ExitCode.OK if ran.returncode in refused else ExitCode.SOME_FAILED

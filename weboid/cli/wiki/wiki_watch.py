@@ -81,7 +81,11 @@ class WebhookListener:
 
 @click.command("watch")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--bell", metavar="HOST:PORT", help="Listen there for changes, on UDP and HTTP.")
+@click.option(
+    "--bell",
+    metavar="HOST:PORT",
+    help="Address to listen on for change notifications, UDP and HTTP.",
+)
 @click.option(
     "--secret-file",
     "secret_files",
@@ -89,13 +93,13 @@ class WebhookListener:
     metavar="[WIKI=]FILE",
     envvar="WEBOID_BELL_SECRET_FILE",
     show_envvar=True,
-    help="What the wiki that rings over HTTP signs with, at least 32 characters; once for each wiki"
+    help="Secret with which the wiki signs HTTP notifications, at least 32 characters; once for each wiki"
     " where several are watched.",
 )
 @click.option(
     "--stream",
     metavar="URL",
-    help="Let a stream of changes ring, too: EventStreams of Wikimedia's wikis.",
+    help="Use a change stream for notifications, too: EventStreams of Wikimedia's wikis.",
 )
 @click.option("--once", is_flag=True, help="Do what there is to do now, and end: for cron.")
 @click.option(
@@ -146,13 +150,15 @@ def command(
     wanted = [parse_wiki(name) for name in names]
     hung = _bell(bell, secret_files)
     if once and (hung is not None or stream is not None):
-        raise InputError("--once ends before anybody could ring: leave out --bell and --stream.")
+        raise InputError(
+            "--once ends before any notification could arrive: leave out --bell and --stream."
+        )
     if serve is not None and (once or feed_only):
-        raise InputError("Where it only watches nobody is served: say `weboid serve`.")
+        raise InputError("--feed-only serves no readers: run `weboid serve`.")
     for_serve = serve_words(serving)
     if for_serve and serve is None:
         name = for_serve[0].partition("=")[0]
-        raise InputError(f"{name} is for the front of --serve: say that, too.")
+        raise InputError(f"{name} is for the front of --serve: add that, too.")
     home = ChildCommandOptions(
         where.layout.root,
         where.profile,
@@ -310,7 +316,7 @@ class WatchReporter:
             return
         facts = round_facts(said)
         if before:
-            self._line({"wiki": name, "trouble": None}, f"{name}: goes on.")
+            self._line({"wiki": name, "trouble": None}, f"{name}: recovered.")
         if any(facts.values()):
             self._line({"wiki": name, **facts}, f"{name}: {_sentence(facts)}")
 

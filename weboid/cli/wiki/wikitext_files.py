@@ -171,7 +171,7 @@ def _told(citation: Citation, lines: _LineCounter) -> list[str]:
 
 def _words(citation: Citation) -> list[str]:
     said = (
-        (citation.is_malformed, "no URL that can be fetched as it stands"),
+        (citation.is_malformed, "no URL that can be fetched unchanged"),
         (citation.is_archive_in_place, "the archive's address stands in the original's place"),
         (citation.is_paywalled, "takes a subscription or a login"),
         (citation.is_held, "bots are asked to leave it alone"),
