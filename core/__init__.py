@@ -1,1 +1,1 @@
-"""Values and rules that need no I/O; everyone may import them, they import nothing of ours."""
+"""Values and rules without I/O; imported by all packages, importing none of them."""

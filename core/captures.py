@@ -1,10 +1,10 @@
-"""Captures, WARC record types, artifact URIs and the logins of visits.
+"""Captures, WARC record types, artifact URIs and login names of visits.
 
 Artifacts are ``resource`` records whose target is ``urn:KIND:URL``; lower-case ``urn:`` is what
 pywb keys and replays, and the kinds are browsertrix's where it has one.
 
-What a visit with a login receives is that person's own. It shares no payload with other visits: a
-public capture that referred to it would not be whole without it.
+Responses to a visit with a login are personal. They share no payload with other visits: a public
+capture that referred to one would not be complete without it.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from core.layout import check_name
 
 
 class RecordType(StrEnum):
-    """The record types that we write (WARC/1.1, 5.5)."""
+    """WARC record types in use (WARC/1.1, 5.5)."""
 
     WARCINFO = "warcinfo"
     REQUEST = "request"
@@ -26,7 +26,7 @@ class RecordType(StrEnum):
 
 
 class ArtifactKind(StrEnum):
-    """What we make of a page, besides its captures."""
+    """Artifact of a page, in addition to its captures."""
 
     VIEW = "view"
     FULL_PAGE = "fullPage"
@@ -38,7 +38,7 @@ class ArtifactKind(StrEnum):
 
 
 def artifact_uri(kind: ArtifactKind, url: str) -> str:
-    """The target URI of a page's artifact.
+    """Return the target URI of a page's artifact.
 
     >>> artifact_uri(ArtifactKind.VIEW, "https://example.org/")
     'urn:view:https://example.org/'
@@ -47,7 +47,7 @@ def artifact_uri(kind: ArtifactKind, url: str) -> str:
 
 
 def parse_artifact_uri(uri: str) -> tuple[ArtifactKind, str] | None:
-    """The kind and page URL of an artifact's target URI; None when it names no artifact.
+    """Return (kind, page URL) of an artifact's target URI; None when it names no artifact.
 
     >>> parse_artifact_uri("urn:dom:https://example.org/")
     (<ArtifactKind.DOM: 'dom'>, 'https://example.org/')
@@ -63,16 +63,16 @@ LOGIN_NAME_LIMIT_CHARS = 64
 
 
 def check_login_name(name: str) -> str:
-    """The name of a login.
+    """Return the login name if it is valid.
 
     Raises:
-        InputError: it is no name.
+        InputError: it is no valid name.
     """
     return check_name(name, of="a login", limit=LOGIN_NAME_LIMIT_CHARS)
 
 
 def dedup_bucket(bucket: str, login: str) -> str:
-    """The dedup bucket of a visit: `bucket`, or within it the login's own.
+    """Return the dedup bucket of a visit: `bucket`, or within it the login's own.
 
     >>> dedup_bucket("default", ""), dedup_bucket("default", "wiki")
     ('default', 'default/login:wiki')
@@ -82,7 +82,7 @@ def dedup_bucket(bucket: str, login: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RecordLocation:
-    """Where a record lies: a WARC's final name, its offset and compressed length in bytes."""
+    """Location of a record: a WARC's final name, its offset and compressed length in bytes."""
 
     filename: str
     offset: int
@@ -91,10 +91,10 @@ class RecordLocation:
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """One row of the captures index.
+    """Row of the captures index.
 
     Attributes:
-        url: what was asked for (URI-R), or an artifact's ``urn:``.
+        url: the requested URL (URI-R), or an artifact's ``urn:``.
         urlkey: the replay key of `url` (`core.urls.replay_key`).
         captured_at: the record's WARC-Date, to the millisecond.
         record_type: response, revisit or resource; requests are never indexed.

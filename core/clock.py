@@ -12,34 +12,34 @@ CLOCK_OFFSET = "WEBOID_CLOCK_OFFSET"  # how far the clock is moved, on the copy 
 
 
 class Clock(Protocol):
-    """What tells the time."""
+    """Source of the time."""
 
     def now(self) -> datetime:
-        """The current moment, aware, in UTC."""
+        """Return the current moment, aware, in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never go back; for durations and deadlines."""
+        """Return monotonic seconds, for durations and deadlines."""
         ...
 
 
 class SystemClock:
-    """The machine's own clock, moved by `CLOCK_OFFSET` where that is set."""
+    """Machine's clock, shifted by `CLOCK_OFFSET` where that is set."""
 
     def now(self) -> datetime:
-        """The current moment, aware, in UTC."""
+        """Return the current moment, aware, in UTC."""
         return datetime.now(UTC) + clock_offset()
 
     def monotonic(self) -> float:
-        """Seconds that never go back."""
+        """Return monotonic seconds."""
         return time.monotonic()
 
 
 def clock_offset() -> timedelta:
-    """Return how far the environment moves the clock.
+    """Return the clock's offset set in the environment.
 
     Raises:
-        InputError: it names no duration.
+        InputError: it is no duration.
     """
     return _parsed(os.environ.get(CLOCK_OFFSET, ""))
 

@@ -4,10 +4,10 @@
     sha1:B2LTWWPUOYAH7UIPQ7…    base32, with its algorithm: warcio, pywb, Heritrix
     B2LTWWPUOYAH7UIPQ7…         bare: pywb's CDXJ drops ``sha1:``
 
-We write ``sha256:`` and lower-case hexadecimal. ``warcio check`` (1.8.1) verifies that whatever its
-case, whereas it calls SHA-256 in base32 wrong unless it is upper case with its four ``=``; and pywb
-2.10 indexes and compares a ``sha256:`` digest as it stands, so one spelling everywhere is what
-makes a revisit find its original.
+We write ``sha256:`` and lower-case hexadecimal. ``warcio check`` (1.8.1) verifies that in any case,
+whereas it rejects SHA-256 in base32 unless it is upper case with its four ``=``; and pywb 2.10 indexes
+and compares a ``sha256:`` digest literally, so one spelling everywhere lets a revisit find its
+original.
 """
 
 import base64
@@ -24,21 +24,21 @@ _HEX = frozenset(string.hexdigits)
 
 
 class HashObject(Protocol):
-    """What `hashlib.sha256` returns."""
+    """Protocol of hashlib's hash objects."""
 
     @property
     def name(self) -> str:
-        """The algorithm, as hashlib spells it."""
+        """Return the algorithm, as hashlib spells it."""
         ...
 
     def hexdigest(self) -> str:
-        """The digest of what was fed so far."""
+        """Return the digest of the data so far."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """A digest; two are equal when algorithm and bytes are, however they were spelled.
+    """Digest; two are equal when algorithm and bytes are, in any spelling.
 
     Attributes:
         algorithm: ``md5``, ``sha1``, ``sha256`` or ``sha512``.
@@ -59,9 +59,9 @@ class Digest:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The digest that `text` spells, in any of the three spellings.
+        """Parse a digest in any of the three spellings.
 
-        A bare text is SHA-1 or SHA-256, told apart by its length.
+        A bare text is SHA-1 or SHA-256, by its length.
 
         Raises:
             InputError: it spells no digest of a known algorithm.
@@ -77,12 +77,12 @@ class Digest:
 
     @property
     def base32(self) -> str:
-        """``sha1:`` and upper-case base32, padded: as warcio and pywb write it."""
+        """Return ``sha1:`` and upper-case base32, padded: as warcio and pywb write it."""
         return f"{self.algorithm}:{self._encoded}"
 
     @property
     def bare(self) -> str:
-        """Upper-case base32 without the algorithm: as pywb's CDXJ has a SHA-1."""
+        """Return upper-case base32 without the algorithm: as pywb's CDXJ has a SHA-1."""
         return self._encoded
 
     @property
@@ -90,12 +90,12 @@ class Digest:
         return base64.b32encode(bytes.fromhex(self.value)).decode()
 
     def __str__(self) -> str:
-        """The spelling that we write: ``sha256:`` and lower-case hexadecimal."""
+        """Return the spelling that we write: ``sha256:`` and lower-case hexadecimal."""
         return f"{self.algorithm}:{self.value}"
 
 
 def sha256_digest(payload: bytes | bytearray | memoryview | HashObject) -> str:
-    """The SHA-256 digest in the spelling that we write (module docstring).
+    """Return the SHA-256 digest in the spelling that we write (module docstring).
 
     Args:
         payload: the bytes, or a `hashlib.sha256` object that was fed with them.
@@ -114,13 +114,13 @@ def sha256_digest(payload: bytes | bytearray | memoryview | HashObject) -> str:
 
 
 def _lengths(algorithm: str) -> tuple[int, int]:
-    """Characters of a digest in hexadecimal, and in base32 without padding."""
+    """Return a digest's number of characters in hexadecimal, and in base32 without padding."""
     size = _SIZES.get(algorithm, 0)
     return 2 * size, -(-size * 8 // 5)
 
 
 def _hexadecimal(spelled: str, algorithm: str) -> str:
-    """The lower-case hexadecimal of either spelling; what is neither is left as it is."""
+    """Convert either spelling to lower-case hexadecimal; other texts are returned unchanged."""
     hexadecimal, base32 = _lengths(algorithm)
     if len(spelled) == hexadecimal and "=" not in spelled:  # padded MD5 has this length too
         return spelled.lower()

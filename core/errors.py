@@ -1,12 +1,12 @@
-"""Exception tree; each class says what its caller can do next.
+"""Exception tree; each class defines the caller's next step.
 
 WeboidError
-├── InputError              the user mends what was typed or written
+├── InputError              the user corrects the input
 │   ├── ConfigError         a setting, a profile or a collection.toml
-│   └── BadUrlError         a URL that nobody can fetch; `reason` says why
+│   └── BadUrlError         a URL that cannot be fetched; `reason` has the rule
 ├── TransientError          try again later
 │   └── IndexUnavailableError
-├── PermanentError          note it and go on with the rest
+├── PermanentError          record it and continue with the rest
 │   ├── BodyTooLargeError   a message over a limit
 │   └── PictureError        a picture that cannot be read
 ├── UnavailableError        something must be installed, started or freed first
@@ -17,9 +17,9 @@ WeboidError
 │   ├── DiskFullError
 │   ├── DedupUnavailableError
 │   └── LimitReachedError   a run's own limit
-└── InvariantError          our own mistake: crash and report
+└── InvariantError          a bug: crash and report
 
-Foreign errors are mapped to one of these once, at the seam, with their cause kept.
+Foreign errors are mapped to one of these once, where they occur, with their cause kept.
 """
 
 
@@ -28,15 +28,15 @@ class WeboidError(Exception):
 
 
 class InputError(WeboidError):
-    """What the user gave cannot be used; the text names the place and the remedy."""
+    """User input that cannot be used; the text names the place and the remedy."""
 
 
 class ConfigError(InputError):
-    """A setting is unknown, of the wrong type, or out of range."""
+    """Setting that is unknown, of the wrong type, or out of range."""
 
 
 class BadUrlError(InputError):
-    """The text is no URL that can be fetched.
+    """Text that is no URL that can be fetched.
 
     Attributes:
         reason: a short constant naming the broken rule, e.g. ``"port"`` or ``"invisible"``.
@@ -48,15 +48,15 @@ class BadUrlError(InputError):
 
 
 class TransientError(WeboidError):
-    """It may work later: retry with a delay."""
+    """Temporary failure: retry with a delay."""
 
 
 class IndexUnavailableError(TransientError):
-    """The captures index of several machines does not answer, so nothing can be acknowledged."""
+    """Shared captures index that does not answer, so no write can be acknowledged."""
 
 
 class OverloadedError(TransientError):
-    """Too much is asked for at the moment.
+    """Overload.
 
     Attributes:
         retry_after_s: whole seconds after which to ask again.
@@ -68,52 +68,52 @@ class OverloadedError(TransientError):
 
 
 class PermanentError(WeboidError):
-    """It will not work however often it is tried: note it and go on."""
+    """Failure that no retry changes: record it and continue."""
 
 
 class BodyTooLargeError(PermanentError):
-    """A message is larger than its limit."""
+    """Message larger than its limit."""
 
 
 class PictureError(PermanentError):
-    """A picture is damaged, of another format than PNG, JPEG and WebP, or too large to be compared."""
+    """Picture that is damaged, of another format than PNG, JPEG and WebP, or too large to be compared."""
 
 
 class MakingFailedError(PermanentError):
-    """A copy cannot be made safe within the limits of time and memory."""
+    """Copy that cannot be sanitised within the limits of time and memory."""
 
 
 class UnavailableError(WeboidError):
-    """Something must be installed, started or freed first; the text says what."""
+    """Missing resource that must be installed, started or freed first; the text names it."""
 
 
 class BrowserUnavailableError(UnavailableError):
-    """No browser was found, it did not start, or it died."""
+    """Browser that was not found, did not start, or died."""
 
 
 class ProxyUnavailableError(UnavailableError):
-    """The proxy did not start, or its control socket closed."""
+    """Proxy that did not start, or whose control socket closed."""
 
 
 class CollectionInUseError(UnavailableError):
-    """Another process holds the collection."""
+    """Collection locked by another process."""
 
 
 class CollectionVersionError(UnavailableError):
-    """The collection was made by another version."""
+    """Collection made by another version."""
 
 
 class DiskFullError(UnavailableError):
-    """Free bytes are below the reserve: free some, then go on."""
+    """Disk with less free space than the reserve: free some, then continue."""
 
 
 class DedupUnavailableError(UnavailableError):
-    """The shared dedup index does not answer, so nothing can be written exactly once."""
+    """Shared dedup index that does not answer, so nothing can be written exactly once."""
 
 
 class LimitReachedError(UnavailableError):
-    """A run has used up what its settings allow it."""
+    """Limit of a run's settings that is used up."""
 
 
 class InvariantError(WeboidError):
-    """A rule of ours is broken: stop, this is a bug."""
+    """Broken internal rule: stop, this is a bug."""

@@ -1,7 +1,7 @@
 """Hosts: canonical spelling, host patterns, endpoints, blocked ports, upstream proxies.
 
-What a page names and what a profile names meet here, so both are spelled the same way first: a
-rule for ``93.184.216.34`` holds for ``0x5db8d822`` and for ``93.184.216.34.`` too.
+Hosts of pages and of profiles are normalised in the same way before they are compared: a rule for
+``93.184.216.34`` holds for ``0x5db8d822`` and for ``93.184.216.34.`` too.
 """
 
 import ipaddress
@@ -20,7 +20,7 @@ _FORM = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})")
 
 
 def split_host_port(text: str) -> tuple[str, int]:
-    """Host and port; an IPv6 address stands in brackets, port 0 means any free one.
+    """Split host and port; an IPv6 address stands in brackets, port 0 means any free one.
 
     Raises:
         ConfigError: it is no such text.
@@ -35,7 +35,7 @@ def split_host_port(text: str) -> tuple[str, int]:
 
 
 def join_host_port(host: str, port: int) -> str:
-    """The inverse of `split_host_port`.
+    """Join host and port; the inverse of `split_host_port`.
 
     >>> join_host_port("::1", 8000)
     '[::1]:8000'
@@ -64,10 +64,10 @@ BAD_PORTS = frozenset((
 
 @lru_cache(maxsize=4096)
 def canonical_host(host: str) -> str:
-    """The host as the WHATWG URL Standard reads it, in its one spelling.
+    """Normalize the host as the WHATWG URL Standard does.
 
-    Lower case, punycode, IPv4 in dotted decimals however it was written, IPv6 in its shortest form
-    and in brackets, no final dot.
+    Lower case, punycode, IPv4 in dotted decimals, IPv6 in its shortest form and in brackets, no final
+    dot.
 
     Raises:
         BadUrlError: it is no host: characters that a host cannot hold, an empty label, a zone id, a
@@ -89,7 +89,7 @@ def canonical_host(host: str) -> str:
 
 
 def is_local_name(host: str) -> bool:
-    """Whether the canonical host means this machine by its name alone (RFC 6761, 6.3)."""
+    """Return True when the canonical host is a name of this machine (RFC 6761, 6.3)."""
     return host == "localhost" or host.endswith(".localhost")
 
 
@@ -101,7 +101,7 @@ class HostPatterns(Generic[T]):
     """
 
     def __init__(self, patterns: Mapping[str, T]) -> None:
-        """Take the patterns.
+        """Parse the patterns.
 
         Raises:
             ConfigError: one of them is no pattern.
@@ -118,7 +118,7 @@ class HostPatterns(Generic[T]):
                 self._exact[_pattern_host(pattern, pattern)] = value
 
     def of(self, host: str) -> T | None:
-        """The value for the canonical host; None when no pattern matches."""
+        """Return the value for the canonical host; None when no pattern matches."""
         if host in self._exact:
             return self._exact[host]
         domain = host
@@ -132,7 +132,7 @@ class HostPatterns(Generic[T]):
 
 
 def parse_endpoint(text: str) -> tuple[str, int | None]:
-    """(address, port or None) of ``address``, ``address:port``, ``[address]:port`` or IPv6 alone.
+    """Parse (address, port or None) of ``address``, ``address:port``, ``[address]:port`` or bare IPv6.
 
     Raises:
         ConfigError: it is none of these.
@@ -150,7 +150,7 @@ def parse_endpoint(text: str) -> tuple[str, int | None]:
 
 
 def resolve_key(name: str) -> str:
-    """``host`` or ``host:port``, as `[egress] resolve` names it, with the host in its one spelling.
+    """Normalize ``host`` or ``host:port``, a key of `[egress] resolve`.
 
     Raises:
         ConfigError: it is neither.
@@ -188,7 +188,7 @@ _REMEDY = "write socks5://host:port, socks5h://host:port, http://host:port or di
 
 
 class UpstreamProxyScheme(StrEnum):
-    """How a proxy is spoken to, and who resolves names."""
+    """Protocol of an upstream proxy, and the place of name resolution."""
 
     SOCKS5 = "socks5"  # RFC 1928; we resolve, and the proxy gets an address that was checked
     SOCKS5H = "socks5h"  # the proxy resolves
@@ -197,7 +197,7 @@ class UpstreamProxyScheme(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UpstreamProxy:
-    """A proxy on the way out. Its text never shows the password."""
+    """Upstream proxy of outgoing connections. Its text never shows the password."""
 
     scheme: UpstreamProxyScheme
     host: str
@@ -210,10 +210,10 @@ class UpstreamProxy:
 
 
 def parse_upstream_proxy(text: str) -> UpstreamProxy | None:
-    """The proxy that ``[egress] via`` names; None for ``direct``.
+    """Parse a proxy of ``[egress] via``; None for ``direct``.
 
     Raises:
-        ConfigError: it names none; the text holds no password.
+        ConfigError: it is invalid; the text holds no password.
     """
     if text == DIRECT:
         return None

@@ -1,8 +1,8 @@
 """Media types: declared against sniffed, and short format names for citations.
 
-Many formats have several registered names, and some are made of another (a document of an office
-program is a ZIP archive). Where the bytes agree with what was declared, the declared name is the
-better one; where they do not, the bytes are believed (C-13).
+Many formats have several registered names, and some are containers of another (an office document is
+a ZIP archive). Where the bytes agree with the declared type, the declared name is better; where they do
+not, the sniffed type counts (C-13).
 """
 
 import re
@@ -104,12 +104,12 @@ _SAME = tuple(
 
 
 def is_textual(mime: str) -> bool:
-    """Whether what has the type is made of characters."""
+    """Return True for a type of text."""
     return _TEXTUAL.fullmatch(mime) is not None
 
 
 def types_agree(sniffed: str, declared: str) -> bool:
-    """Whether a payload that looks like `sniffed` may well be what was declared."""
+    """Return True when a payload sniffed as `sniffed` may be of the declared type."""
     if not sniffed or not declared:
         return False
     if sniffed == declared or any(sniffed in names and declared in names for names in _SAME):
@@ -123,7 +123,7 @@ def types_agree(sniffed: str, declared: str) -> bool:
 
 
 def effective_type(sniffed: str, declared: str) -> str:
-    """The media type to go by.
+    """Return the media type to use.
 
     Args:
         sniffed: by the first bytes, as `core.mime_sniffer.sniff` names it.
@@ -140,10 +140,10 @@ def effective_type(sniffed: str, declared: str) -> str:
 
 
 def identified_type(sniffed: str, declared: str) -> str:
-    """What WARC-Identified-Payload-Type says of a payload (WARC/1.1); empty: no header.
+    """Return the value of WARC-Identified-Payload-Type (WARC/1.1); empty: no header.
 
-    It is what the bytes say, never what was declared. Of text, and of what nobody knows, the bytes
-    say too little to be worth a header, unless something else was declared.
+    It is the sniffed type, never the declared one. Text and unknown types give no header, unless another
+    type was declared.
     """
     if sniffed in (TEXT, BINARY) and types_agree(sniffed, declared):
         return ""
@@ -204,7 +204,7 @@ _NAMES = {
 
 
 def format_name(mime: str) -> str:
-    """The short name that a citation has for a type that is not a page (W66).
+    """Return a citation's short format name for a type that is not a page (W66).
 
     Returns:
         Empty for what every browser shows; ``binary`` for what has no name of its own.

@@ -2,7 +2,7 @@
 
 Sources: the published magic numbers of each format's own specification, as PRONOM and the IANA
 registrations list them; for pages, feeds and text the WHATWG's MIME Sniffing standard (7.1, 5.3).
-Invariants: nothing but the first `SNIFF_BYTES` counts, nothing raises, and time is linear in them.
+Invariants: only the first `SNIFF_BYTES` count, nothing raises, and time is linear in them.
 """
 
 import re
@@ -185,13 +185,13 @@ _MP3_BITRATES = 0xF0
 
 
 def sniff(beginning: bytes) -> str:
-    """The media type that the bytes have by themselves.
+    """Return the media type of the bytes.
 
     Args:
         beginning: the payload's first bytes, without any coding; no more than `SNIFF_BYTES` count.
 
     Returns:
-        A bare media type; `TEXT` and `BINARY` for what only that is known of, and nothing for nothing.
+        A bare media type; `TEXT` and `BINARY` for unknown formats, and empty for no bytes.
 
     >>> sniff(b"%PDF-1.7 ..."), sniff(b"<!doctype html><title>Hello</title>"), sniff(b"Hello")
     ('application/pdf', 'text/html', 'text/plain')
@@ -216,7 +216,7 @@ def _magic(head: bytes) -> str:
 
 
 def _container(head: bytes) -> str:
-    """What is known by more than its first bytes; empty when it is none of these."""
+    """Detect container formats; empty for none."""
     for probe in _PROBES:
         found = probe(head)
         if found:
@@ -225,7 +225,7 @@ def _container(head: bytes) -> str:
 
 
 def _chunked(head: bytes) -> str:
-    """IFF and RIFF: a four-letter form after the length."""
+    """Detect IFF and RIFF formats by the four-letter form after the length."""
     return {b"RIFF": _RIFF, b"FORM": _FORM}.get(head[:4], {}).get(head[8:12], "")
 
 
@@ -247,7 +247,7 @@ def _iso_media(head: bytes) -> str:
 
 
 def _by_offset(head: bytes) -> str:
-    """What has its mark elsewhere than at its beginning, or one too short to go by alone."""
+    """Detect formats whose magic number is not at the beginning, or too short alone."""
     if head[257:262] == b"ustar":
         return "application/x-tar"
     if head[:2] == b"BM" and head[6:10] == b"\0\0\0\0" and head[15:18] == b"\0\0\0":
@@ -261,7 +261,7 @@ def _by_offset(head: bytes) -> str:
 
 
 def _mpeg_audio(head: bytes) -> str:
-    """A frame of MPEG audio, or of AAC (ISO/IEC 11172-3, 2.4.1.3; 13818-7, 6.2)."""
+    """Detect a frame of MPEG audio, or of AAC (ISO/IEC 11172-3, 2.4.1.3; 13818-7, 6.2)."""
     if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE0 != 0xE0 or head[:2] in _UTF_16_MARKS:
         return ""
     if head[1] & 0xF6 == 0xF0:
@@ -272,7 +272,7 @@ def _mpeg_audio(head: bytes) -> str:
 
 
 def _inside_zip(head: bytes) -> str:
-    """What the archive is used for, by its first entries (OPC; ODF 1.3 part 2, 3.3; EPUB OCF, 4.3)."""
+    """Detect a ZIP archive's format by its first entries (OPC; ODF 1.3 part 2, 3.3; EPUB OCF, 4.3)."""
     if not head.startswith(b"PK\x03\x04"):
         return ""
     entries = [(at.end(), int.from_bytes(at.group(1), "little")) for at in _entries(head)]
@@ -301,7 +301,7 @@ def _entries(head: bytes) -> list[re.Match[bytes]]:
 
 
 def _inside_ole(head: bytes) -> str:
-    """Whose streams it holds, as far as its directory lies in the beginning."""
+    """Detect an OLE file's format by its stream names, if its directory is within the bytes."""
     at = _SECTOR.search(head)
     if at is None:
         return OLE
@@ -309,7 +309,7 @@ def _inside_ole(head: bytes) -> str:
 
 
 def _characters(head: bytes) -> str:
-    """Text and what is written in it; else `BINARY`, and nothing for nothing."""
+    """Detect text formats; else `BINARY`, and empty for no bytes."""
     if head[:3] == _UTF_8_MARK:
         return _written(head[3:]) or TEXT
     if head[:2] in _UTF_16_MARKS:
@@ -322,7 +322,7 @@ def _characters(head: bytes) -> str:
 
 
 def _written(head: bytes) -> str:
-    """HTML, XML with what it is used for, or JSON; empty when it is none."""
+    """Detect HTML, XML vocabularies, or JSON; empty for none."""
     text = head.lstrip(_BLANKS)
     if text[:1] == b"<":
         # The type of what begins with "<"; empty when that is all that it has of markup.
@@ -352,13 +352,13 @@ def _written(head: bytes) -> str:
 
 
 def _after(text: bytes, start: int, end: bytes) -> int:
-    """Where it goes on after `end`; at the end of the text when it is not there."""
+    """Return the position after `end`; the end of the text when it is not found."""
     found = text.find(end, start)
     return len(text) if found < 0 else found + len(end)
 
 
 def _root_type(text: bytes, at: int) -> str:
-    """The type of an XML document by its document element; empty when that tells nothing."""
+    """Return the type of an XML document by its document element; empty when unknown."""
     root = _ELEMENT.match(text, at)
     if root is None:
         return ""

@@ -1,8 +1,8 @@
 """Page classes (soft 404, challenge, login wall …) and their rank among captures.
 
-A page's class is a judgement with a score and its evidence, never a reason to throw bytes away. It
-decides which of several captures is offered: the lower a class's rank, the better. A capture whose copy
-a check found broken is moved behind by as much as the check says (`core.playback_check.choice_penalty`).
+A page's class is a judgement with a score and its evidence; it never causes data to be discarded. It
+decides which of several captures is offered: the lower a class's rank, the better. A check that finds a
+capture's copy broken adds a penalty to its rank (`core.playback_check.choice_penalty`).
 """
 
 from enum import StrEnum
@@ -11,7 +11,7 @@ DEFAULT_REPLAY_LEVEL = "images"
 
 
 class PageClass(StrEnum):
-    """What the visitor was shown."""
+    """Class of a captured page."""
 
     UNJUDGED = ""  # no page came, or another version captured it
     OK = "ok"
@@ -54,9 +54,9 @@ _WORST = max(_RANKS.values())
 
 
 def class_rank(page_class: str, status: int | None = None) -> int:
-    """How far a capture is from good: 0 is good, each greater number worse.
+    """Return the rank of a capture: 0 is good, each greater number worse.
 
-    One that was not judged goes by its status.
+    An unjudged capture is ranked by its status.
 
     >>> [class_rank("ok"), class_rank("soft-404"), class_rank("challenge"), class_rank("", 404)]
     [0, 3, 5, 3]
@@ -69,12 +69,12 @@ def class_rank(page_class: str, status: int | None = None) -> int:
 def is_usable(page_class: str, status: int | None, *, is_shown: bool) -> bool:
     """Return True when a capture is an archived copy of its page, which a reader or a wiki may be sent to.
 
-    The one rule for the bot, the link registry, the wiki's marks, Memento and `links copies`.
+    The common rule of the bot, the link registry, the wiki's marks, Memento and `links copies`.
 
     Args:
-        page_class: as it was judged; a class that this version does not know is no copy.
-        status: of the page's answer; a capture without one is a visit that failed.
-        is_shown: replay shows a page or hands out a file: neither failed, skipped nor withheld.
+        page_class: its class; a class that this version does not know is no copy.
+        status: of the page's response; a capture without one is a visit that failed.
+        is_shown: replay shows a page or serves a file: neither failed, skipped nor withheld.
 
     >>> is_usable("ok", 200, is_shown=True), is_usable("", 404, is_shown=True)
     (True, False)
@@ -84,7 +84,7 @@ def is_usable(page_class: str, status: int | None, *, is_shown: bool) -> bool:
 
 
 def usable_sql() -> str:
-    """Return `is_usable` of a row of `pages` as a condition of SQL, but for what is shown of it."""
+    """Return `is_usable` of a row of `pages` as an SQL condition, without `is_shown`."""
     names = ", ".join(f"'{each}'" for each in sorted(frozenset(_RANKS) - UNUSABLE))
     return f"(coalesce(status, 999) < 400 AND page_class IN ({names}))"
 
@@ -98,7 +98,7 @@ QUALITY_SQL = (
 
 
 def rank_sql() -> str:
-    """`class_rank` of a row of `pages` and what checks add to it, as an expression of SQL."""
+    """Return `class_rank` of a row of `pages` plus its checks' penalty, as an SQL expression."""
     cases = " ".join(f"WHEN '{each}' THEN {number}" for each, number in _RANKS.items() if each)
     error = _RANKS[PageClass.HTTP_ERROR]
     return (
@@ -109,11 +109,11 @@ def rank_sql() -> str:
 
 
 def withheld_sql() -> str:
-    """The condition that a row's page is of a class of which no copy is offered."""
+    """Return the SQL condition that a row's page is of a class of which no copy is offered."""
     names = ", ".join(f"'{each}'" for each in sorted(WITHHELD))
     return f"page_class IN ({names})"
 
 
 def parse_page_class(text: str) -> PageClass:
-    """The class of that name; UNJUDGED when this version knows none."""
+    """Return the class of that name; UNJUDGED when this version knows none."""
     return PageClass(text) if text in _RANKS else PageClass.UNJUDGED

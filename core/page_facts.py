@@ -1,15 +1,13 @@
 """Citation metadata that a page states about itself: meta tags, JSON-LD, headers.
 
-The text is a stranger's: sizes, depth and counts are bounded, and nothing is raised for what it
-holds. Contexts are not fetched; terms are taken by their names.
-
 From schema.org data, Highwire's ``citation_*``, Dublin Core, Open Graph, microdata, plain HTML and
-HTTP headers. Each fact is taken from the source that is most to the point; others are not told.
+HTTP headers. Each fact is taken from the most specific source; other sources are ignored.
 
     title, author (one fact each), published, modified, language, site, publisher, journal,
     description, type, canonical, doi
 
-Everything here was written by the page: values are bounded, and believed by nobody.
+The input is untrusted: sizes, depth and counts are bounded, and no content raises an error. JSON-LD
+contexts are not fetched; terms are matched by name.
 """
 
 import json
@@ -39,7 +37,7 @@ _INWARD = ("@graph", "mainEntity", "mainEntityOfPage", "@included")
 
 
 def main_work(scripts: list[str]) -> tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]]]:
-    """The node that describes what the page is, and all nodes by ``@id``; empty when there is none."""
+    """Return (node that describes the page, all nodes by ``@id``); empty without one."""
     nodes: list[Mapping[str, Any]] = []
     for script in scripts:
         nodes += list(_nodes(_load(script), DEPTH_LIMIT))[: NODE_LIMIT - len(nodes)]
@@ -54,14 +52,14 @@ def main_work(scripts: list[str]) -> tuple[Mapping[str, Any], Mapping[str, Mappi
 
 
 def json_ld_types(node: Mapping[str, Any]) -> list[str]:
-    """Its types by their bare names."""
+    """Return the node's types by their bare names."""
     said = node.get("@type")
     words = said if isinstance(said, list) else [said]
     return [word.rsplit("/", 1)[-1][:100] for word in words[:20] if isinstance(word, str)]
 
 
 def json_ld_text(value: Any, known: Mapping[str, Mapping[str, Any]], depth: int = 4) -> list[str]:
-    """The words of a value: a string, the name of a thing, or several of them."""
+    """Return the texts of a value: a string, the name of a thing, or several of them."""
     if depth == 0:
         return []
     if isinstance(value, str):
@@ -165,12 +163,12 @@ _SOURCES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class PageFact:
-    """Something that the page says of itself.
+    """Statement of a page about itself.
 
     Attributes:
         name: which fact.
-        value: dates in ISO 8601 where that is sure, languages as BCP 47, URLs absolute.
-        source: where it says so, e.g. ``ld:datePublished`` or ``meta:og:title``.
+        value: dates in ISO 8601 where unambiguous, languages as BCP 47, URLs absolute.
+        source: its source, e.g. ``ld:datePublished`` or ``meta:og:title``.
     """
 
     name: str
@@ -181,7 +179,7 @@ class PageFact:
 def read_facts(
     raw: Mapping[str, Any], *, url: str, headers: Mapping[str, str]
 ) -> tuple[PageFact, ...]:
-    """The facts of a page; whatever it holds, nothing is raised.
+    """Return the facts of a page; no content raises an error.
 
     Args:
         raw: what ``facts.js`` collected.
@@ -197,7 +195,7 @@ def read_facts(
 
 
 def fact_value(facts: Iterable[PageFact], name: str) -> str:
-    """The value of the first fact of that name; empty when there is none.
+    """Return the value of the first fact of that name; empty when there is none.
 
     >>> fact_value([PageFact("title", "A", "html:title")], "title")
     'A'
@@ -216,7 +214,7 @@ def _choose(name: str, sources: Sequence[str], said: "_FactSources", base: str) 
 
 
 def _normal(name: str, value: str, base: str) -> str:
-    """The value in its normal form; empty when it cannot be one."""
+    """Normalize the value; empty when it is not valid."""
     limit = DESCRIPTION_LIMIT_CHARS if name == "description" else VALUE_LIMIT_CHARS
     if name == "canonical":
         return _absolute(value, base)
@@ -247,7 +245,7 @@ def _absolute(value: str, base: str) -> str:
 
 
 class _FactSources:
-    """What the page says, by source."""
+    """Values of the page, by source."""
 
     def __init__(self, raw: Mapping[str, Any], headers: Mapping[str, str]) -> None:
         self._found: dict[str, list[str]] = {}
@@ -269,7 +267,7 @@ class _FactSources:
                 self._add(f"ld:{name}", value)
 
     def values(self, source: str) -> list[str]:
-        """What is said there, in order."""
+        """Return the values of a source, in order."""
         return self._found.get(source, [])
 
     def _add(self, source: str, value: str) -> None:
@@ -288,7 +286,7 @@ _LD_NAMES = sorted(
 
 
 def _meta_name(name: str) -> str:
-    """One spelling for all of Dublin Core's: ``DC:creator``, ``dc.creator``, ``DC.Creator.Name``."""
+    """Normalize the spellings of Dublin Core: ``DC:creator``, ``dc.creator``, ``DC.Creator.Name``."""
     lowered = name.strip().lower()
     for prefix in ("dc:", "dcterms:"):
         if lowered.startswith(prefix):

@@ -1,1 +1,1 @@
-"""Settings, the sheets that change them for a part of the web, and profiles in TOML."""
+"""Settings, sheets that override them for a part of the web, and profiles in TOML."""

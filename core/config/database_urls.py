@@ -1,20 +1,19 @@
-"""Addresses of databases: Redis URLs, and URIs for read-only SQLite files.
+"""Addresses of databases: PostgreSQL and Redis URLs, and URIs for read-only SQLite files.
 
     postgresql://user:password@host:5432/name?index=NAME       TCP
     postgresql://host/name?sslmode=verify-full&sslrootcert=…    TLS, as libpq knows it
     postgresql://user@/name?host=/run/postgresql               a socket on this machine
 
-`index` is the schema in that database that holds the tables: collections that have nothing to do
-with each other take different names. Without a password libpq looks into ``~/.pgpass``.
+`index` is the schema in that database that holds the tables. Without a password libpq reads
+``~/.pgpass``.
 
-    redis://user:password@host:6379/0?index=NAME      in the clear
-    rediss://host:6379/0?ca=/etc/ssl/our-ca.pem       TLS; `ca` besides the system's authorities
+    redis://user:password@host:6379/0?index=NAME      without encryption
+    rediss://host:6379/0?ca=/etc/ssl/our-ca.pem       TLS; `ca` in addition to the system's authorities
     unix:///run/redis/redis.sock?db=0                 a socket on this machine
 
-The setting `[proxy] dedup_url` names the dedup index this way, and `[frontier] url` the frontier;
-the word before NAME is ``index`` or ``frontier``. The same address and name are the same thing, for
-whoever uses it: machines that share it meet there. Collections that have nothing to do with each
-other take different names.
+The setting `[proxy] dedup_url` addresses the dedup index, and `[frontier] url` the frontier; the
+parameter before NAME is ``index`` or ``frontier``. Machines with the same address and name share the
+data; unrelated collections need different names.
 """
 
 import os
@@ -39,7 +38,7 @@ _NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,39}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class IndexAddress:
-    """A PostgreSQL server, the database in it, and the schema of the index there.
+    """PostgreSQL server, database and schema of the index.
 
     Attributes:
         host: a name, an address, or the folder of a unix socket.
@@ -57,7 +56,7 @@ class IndexAddress:
     ca_file: str = ""
 
     def __str__(self) -> str:
-        """The address for people: without user and password."""
+        """Format the address for messages: without user and password."""
         if self.host.startswith("/"):
             return f"postgresql:///{self.database}?host={self.host}"
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -65,7 +64,7 @@ class IndexAddress:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """The connection as libpq's parameters; what is empty is left to the library."""
+        """Return the connection as libpq parameters; empty ones are left to the library."""
         said = {
             "host": self.host,
             "port": str(self.port),
@@ -80,10 +79,10 @@ class IndexAddress:
 
 
 def parse_index_url(url: str) -> IndexAddress:
-    """The address that the setting names.
+    """Parse the address of the index.
 
     Raises:
-        ConfigError: it is none. The text quotes nothing that could be part of a password.
+        ConfigError: it is invalid. The text quotes nothing that could be part of a password.
     """
     try:
         parts = _split(url)
@@ -118,7 +117,7 @@ def parse_index_url(url: str) -> IndexAddress:
 
 
 def _split(url: str) -> SplitResult:
-    """The URL's parts; a ValueError when they are none, or a password was torn by its own '/'."""
+    """Split the URL; ValueError when it is invalid, or a password contains an unescaped '/'."""
     parts = urlsplit(url)
     if "@" in parts.path or (parts.port is not None and not parts.hostname):
         raise ValueError("torn")
@@ -145,23 +144,23 @@ _REDIS_URL_FORM = '"redis://host:port/number", "rediss://…" for TLS, or "unix:
 
 
 class RedisUse(StrEnum):
-    """What is kept there; the value is the word that names it in an address."""
+    """Kind of data in Redis; the value is the parameter that names it in an address."""
 
     DEDUP = "index"
     FRONTIER = "frontier"
 
     @property
     def setting(self) -> str:
-        """The setting that holds the address, for people."""
+        """Return the name of the setting that holds the address."""
         return "[proxy] dedup_url" if self is RedisUse.DEDUP else "[frontier] url"
 
 
 @dataclass(frozen=True, slots=True)
 class RedisAddress:
-    """A Redis server, the database in it, and the name of what is kept there.
+    """Redis server, database, and name of the data.
 
     Attributes:
-        use: what is kept there.
+        use: the kind of data.
         path: of a unix socket; empty for TCP.
         ca_file: certificates to trust, as a PEM file; empty: the system's.
     """
@@ -178,7 +177,7 @@ class RedisAddress:
     name: str = DEFAULT_REDIS_NAME
 
     def __str__(self) -> str:
-        """The address for people: without user and password."""
+        """Format the address for messages: without user and password."""
         if self.path:
             return f"unix://{self.path}?db={self.number}"
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -186,19 +185,19 @@ class RedisAddress:
 
     @property
     def tag(self) -> str:
-        """What every key begins with: a hash tag, so that a Redis Cluster keeps all in one slot.
+        """Return the prefix of every key: a hash tag, so that a Redis Cluster keeps all in one slot.
 
-        No name makes two uses meet: a colon in it is escaped.
+        Colons in the name are escaped, so that two uses never share a prefix.
         """
         use = "frontier:" if self.use is RedisUse.FRONTIER else ""
         return f"{{weboid:{use}{quote(self.name, safe='')}}}"
 
 
 def parse_redis_url(url: str, use: RedisUse) -> RedisAddress:
-    """The address that the setting names.
+    """Parse the address of a Redis.
 
     Raises:
-        ConfigError: it is none. The text quotes nothing that could be part of a password.
+        ConfigError: it is invalid. The text quotes nothing that could be part of a password.
     """
     where = use.setting
     try:
@@ -250,9 +249,9 @@ def _unquoted(parts: SplitResult, name: str) -> str:
 
 
 def is_frozen(path: Path) -> bool:
-    """Return True for a file at rest in a folder that cannot be written: a backup, a read-only mount.
+    """Return True for an unused file in a folder that is not writable: a backup, a read-only mount.
 
-    A log beside it says that somebody may be writing.
+    A log file next to it means that a process may be writing.
     """
     return not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
 
@@ -260,7 +259,7 @@ def is_frozen(path: Path) -> bool:
 def read_only_uri(path: Path) -> str:
     """Return the URI by which SQLite opens the file for reading.
 
-    A file in WAL mode needs a lock file beside it. Where none can be made, a file at rest is opened
+    A file in WAL mode needs a lock file next to it. Where none can be made, an unused file is opened
     as immutable, without locks (https://sqlite.org/uri.html#uriimmutable).
     """
     how = "mode=ro&immutable=1" if is_frozen(path) else "mode=ro"

@@ -1,10 +1,10 @@
-"""Profile reader: TOML laid over the default settings and validated.
+"""Profile reader: TOML applied to the default settings, and validation.
 
-They are added by the proxy, on the way to the origin, so the browser does not know of them and asks
-for no CORS preflight because of them. They go to every host that a page asks, so none of them may
-carry a secret: that is what logins are for.
+Unknown tables and keys are refused; every error names the place, the key, and valid values.
 
-What it does not know is refused, and every error names the place, the key, and what would be right.
+Extra request headers are added by the proxy on the way to the origin, so the browser does not know of
+them and sends no CORS preflight because of them. They go to every host of a page, so none of them may
+carry a secret: use logins for that.
 """
 
 import ipaddress
@@ -75,10 +75,10 @@ _REFUSED_PREFIXES = {
 
 
 def check_header(name: str, value: str) -> None:
-    """Refuse a header that may not be added.
+    """Check that a header may be added to requests.
 
     Raises:
-        ConfigError: it is no header, or one that is not for a profile to say; the text says why.
+        ConfigError: it is no header, or one that a profile may not set; the text gives the reason.
     """
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{name[:100]!r} is no name of a header: write letters and hyphens.")
@@ -96,10 +96,10 @@ def check_header(name: str, value: str) -> None:
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
-    """Refuse headers that may not be added.
+    """Check that the headers may be added to requests.
 
     Raises:
-        ConfigError: as `check_header`; or one is there twice, or they are too many or too long.
+        ConfigError: as `check_header`; or one occurs twice, or they are too many or too long.
     """
     for name, value in headers.items():
         check_header(name, value)
@@ -124,7 +124,7 @@ COLOUR_SCHEMES = ("light", "dark")
 
 
 def parse_settings(text: str, *, source: str = "profile") -> Settings:
-    """The settings that a profile's TOML text says; what it leaves out keeps its default.
+    """Parse the settings of a profile's TOML text; missing keys keep their defaults.
 
     Raises:
         ConfigError: no TOML, an unknown table or key, a wrong type, or a value out of range; the
@@ -140,7 +140,7 @@ def parse_settings(text: str, *, source: str = "profile") -> Settings:
 
 
 def settings_from(document: dict[str, Any], *, source: str = "profile") -> Settings:
-    """The settings in a parsed document, types checked.
+    """Return the settings in a parsed document, types checked.
 
     Raises:
         ConfigError: as `parse_settings`.
@@ -159,7 +159,7 @@ def settings_from(document: dict[str, Any], *, source: str = "profile") -> Setti
 
 
 def parse_sheet(prefix: str, document: Mapping[str, Any], *, source: str = "sheet") -> Sheet:
-    """The sheet that changes what `document` says, types checked.
+    """Parse a sheet from `document`, types checked.
 
     Args:
         prefix: as `core.config.sheets.surt_prefix` takes it.
@@ -193,7 +193,7 @@ def parse_sheet(prefix: str, document: Mapping[str, Any], *, source: str = "shee
 
 
 def with_sheets(settings: Settings, sheets: Iterable[Sheet]) -> Settings:
-    """The settings as the sheets change them, one after the other: of two the later one holds."""
+    """Apply the sheets to the settings in their order; later ones override earlier ones."""
     for sheet in sheets:
         groups = {
             name: replace(getattr(settings, name), **keys) for name, keys in sheet.changes().items()
@@ -203,7 +203,7 @@ def with_sheets(settings: Settings, sheets: Iterable[Sheet]) -> Settings:
 
 
 def _groups() -> dict[str, type]:
-    """The tables that a profile may have, `[[sheet]]` excluded."""
+    """Return the tables that a profile may have, `[[sheet]]` excluded."""
     return {
         name: kind for name, kind in typing.get_type_hints(Settings).items() if name != "sheets"
     }
@@ -260,7 +260,7 @@ def _value(kind: Any, value: object, where: str) -> object:
 
 
 def check_settings(settings: Settings, *, source: str) -> None:
-    """Refuse what no part could work with.
+    """Check the settings of all groups.
 
     Raises:
         ConfigError: the text names `source`, the key, and what would be right.
@@ -303,7 +303,7 @@ def check_settings(settings: Settings, *, source: str) -> None:
 
 
 def _check_visit(visit: VisitSettings, source: str) -> None:
-    """Refuse what no browser could be, and what would put a line of its own into a request."""
+    """Check the browser's values, and texts that could inject a header line."""
     where = f"{source} [visit]"
     for name in ("viewport_width", "viewport_height"):
         if not 1 <= getattr(visit, name) <= VIEWPORT_LIMIT_PX:
@@ -343,7 +343,7 @@ def _check_visit(visit: VisitSettings, source: str) -> None:
 
 
 def _check_links(links: LinksSettings, source: str) -> None:
-    """Refuse what no checker could work with, or what would be told to sites as another line."""
+    """Check the checker's values, and texts that could inject a header line."""
     where = f"{source} [links]"
     if links.preset not in LINK_PRESETS:
         known = ", ".join(LINK_PRESETS)
@@ -364,7 +364,7 @@ def _check_links(links: LinksSettings, source: str) -> None:
 
 
 def _check_frontier(frontier: FrontierSettings, source: str) -> None:
-    """Refuse orders that are none, leases of no length, and addresses of no Redis."""
+    """Check order, lease length and Redis address."""
     if frontier.url:
         parse_redis_url(frontier.url, RedisUse.FRONTIER)
     if frontier.order not in ("fifo", "random"):
@@ -376,7 +376,7 @@ def _check_frontier(frontier: FrontierSettings, source: str) -> None:
 
 
 def _check_scope(scope: ScopeSettings, source: str) -> None:
-    """Refuse kinds that are none, and patterns that cannot be run."""
+    """Check the kind, and that patterns compile."""
     if scope.kind not in SCOPE_KINDS:
         raise ConfigError(
             f"{source} [scope] kind must be one of {', '.join(SCOPE_KINDS)}, not {scope.kind!r}."
@@ -386,7 +386,7 @@ def _check_scope(scope: ScopeSettings, source: str) -> None:
 
 
 def _check_recrawl(recrawl: RecrawlSettings, source: str) -> None:
-    """Refuse an interval that is none."""
+    """Check the intervals."""
     try:
         length = parse_duration(recrawl.every) if recrawl.every else timedelta(1)
     except InputError as error:
@@ -396,7 +396,7 @@ def _check_recrawl(recrawl: RecrawlSettings, source: str) -> None:
 
 
 def _check_policy(policy: PolicySettings, source: str) -> None:
-    """Refuse words that mean nothing: a slip must not let a crawl ignore what sites say."""
+    """Check the values: a typing error must not make a crawl ignore robots.txt or noarchive."""
     for name in ("robots", "noarchive"):
         if getattr(policy, name) not in ("obey", "ignore"):
             raise ConfigError(
@@ -411,7 +411,7 @@ def _check_policy(policy: PolicySettings, source: str) -> None:
 
 
 def _check_egress(egress: EgressSettings, source: str) -> None:
-    """Refuse networks, addresses, host patterns and proxies that are none."""
+    """Check networks, addresses, host patterns and proxies."""
     if egress.connections_per_host < 1:
         raise ConfigError(f"{source} [egress] connections_per_host must be at least 1.")
     for name in ("allow", "refuse"):

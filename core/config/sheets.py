@@ -1,9 +1,9 @@
 """Sheets: settings for a part of the web, named by a SURT prefix.
 
-A SURT is a URL with its host turned round, ``https://www.example.org/wiki/A`` is
-``org,example,www,)/wiki/A``: everything that belongs together begins alike. The spelling is that of
-Heritrix; scheme and user information are left out, a port that is not the scheme's own stands before
-the parenthesis. (`core.url_keys` folds much more and serves look-ups in an index only.)
+A SURT is a URL with reversed host labels, ``https://www.example.org/wiki/A`` is
+``org,example,www,)/wiki/A``: related URLs have a common prefix. The spelling is that of Heritrix;
+scheme and user information are left out, a non-default port precedes the parenthesis.
+(`core.url_keys` merges many more spellings and is for index lookups only.)
 
     org,example,            example.org and all hosts below it
     org,example,)/          example.org alone
@@ -41,7 +41,7 @@ PREFIX_LIMIT_CHARS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """Settings that hold below a prefix.
+    """Settings for URLs with a SURT prefix.
 
     Attributes:
         prefix: of SURTs, as `surt_prefix` spells it.
@@ -57,27 +57,27 @@ class Sheet:
     recrawl: Mapping[str, Any] = field(default_factory=dict)
 
     def changes(self) -> dict[str, Mapping[str, Any]]:
-        """The groups that it changes, each with its keys."""
+        """Return the groups that it changes, each with its keys."""
         groups = {name: getattr(self, name) for name in SHEET_GROUPS}
         return {name: keys for name, keys in groups.items() if keys}
 
 
 class SurtPrefixMap(Generic[T]):
-    """Values by SURT prefix; a look-up costs one step for each length that a prefix has."""
+    """Values by SURT prefix; a lookup costs one step for each distinct prefix length."""
 
     def __init__(self, values: Iterable[tuple[str, T]]) -> None:
-        """Keep them; several values of one prefix keep their order."""
+        """Build the map; several values of one prefix keep their order."""
         self._values: dict[str, list[T]] = {}
         for prefix, value in values:
             self._values.setdefault(prefix, []).append(value)
         self._lengths = sorted({len(prefix) for prefix in self._values})
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Return True when there is any value."""
         return bool(self._values)
 
     def of(self, surt_: str) -> tuple[T, ...]:
-        """The values whose prefix the SURT begins with, the longest prefix last."""
+        """Return the values whose prefix the SURT begins with, the longest prefix last."""
         found: list[T] = []
         for length in self._lengths:
             if length > len(surt_):
@@ -87,7 +87,7 @@ class SurtPrefixMap(Generic[T]):
 
 
 def surt(url: str) -> str:
-    """The URL's SURT, of its identity key.
+    """Return the SURT of the URL's identity key.
 
     Raises:
         BadUrlError: it is no http(s) URL.
@@ -101,11 +101,11 @@ def surt(url: str) -> str:
 
 
 def surt_prefix(text: str) -> str:
-    """The prefix that a person means: of a SURT, or a host or URL to be turned round.
+    """Parse a prefix given as SURT, host or URL.
 
     Args:
         text: ``org,example,``, ``org,example,)/wiki/``, Heritrix's ``http://(org,example,``; or a
-            host, which means those below it, too, or the beginning of a URL: ``example.org``,
+            host, which includes those below it, or the beginning of a URL: ``example.org``,
             ``*.example.org``, ``example.org/wiki/``, ``https://example.org/wiki/``.
 
     Raises:
@@ -137,7 +137,7 @@ def surt_prefix(text: str) -> str:
 
 
 def _spelled(given: str, text: str) -> str:
-    """A SURT prefix as we spell it: the host in lower case, a comma after its last label."""
+    """Normalize a SURT prefix: the host in lower case, a comma after its last label."""
     front, parenthesis, path = given.partition(")")
     if not parenthesis:
         if not front.endswith(",") and ",:" not in front:
@@ -152,7 +152,7 @@ def _spelled(given: str, text: str) -> str:
 
 
 def _turned(authority: str) -> str:
-    """The authority with its labels turned round, ``org,example,`` or ``org,example,:8080``."""
+    """Reverse the authority's labels, ``org,example,`` or ``org,example,:8080``."""
     host, colon, port = authority.rpartition(":")
     if not colon or "]" in port:
         host, colon, port = authority, "", ""

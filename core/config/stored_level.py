@@ -1,7 +1,7 @@
-"""Stored levels: how much of a page is recorded, as `[visit] store` says.
+"""Stored levels: how much of a page is recorded, from `[visit] store`.
 
-A shown level (`playback.access.levels`) says how much of a copy a reader sees; a stored level says
-what is fetched and recorded in the first place. The proxy applies it to each request of a visit, so it
+A shown level (`playback.access.levels`) limits the parts of a copy that readers see; a stored level
+limits the requests that are recorded at all. The proxy applies it to each request of a visit, so it
 holds for frames, workers and scripts alike.
 """
 
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class StoredLevel(StrEnum):
-    """How much of a page is recorded, from the least to the most."""
+    """Stored level, from the least to the most."""
 
     TEXT = "text"  # documents, style sheets, scripts and data; no images, fonts, audio or video
     NO_MEDIA = "no-media"  # everything but audio and video
@@ -17,7 +17,7 @@ class StoredLevel(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Return the level's place; 0 for the least."""
+        """Return the level's rank; 0 for the least."""
         return _RANKS[self]
 
     @property

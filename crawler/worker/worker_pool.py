@@ -263,7 +263,7 @@ class WorkerPool:
                 await asyncio.wait_for(self.stopping.wait(), BLOCKED_PAUSE_S)
 
     def _give_back(self, item: FrontierItem) -> None:
-        """Release the item; when that fails, because the store does not answer for example, its lease expires."""
+        """Release the item; when that fails, its lease expires."""
         try:
             release_item(item, self.means, "stopped")
         except WeboidError:
