@@ -242,7 +242,7 @@ async def edit_error(api: WikiApi, code: str, said: str) -> Exception:
     if code in _DELETED_CODES:
         return PageDeletedError(f"The page is no more ({code}).")
     if code in _BLOCKED_CODES:
-        # From the whole wiki, or from some pages? Only the account's own facts tell that.
+        # A site-wide or a partial block: only the account's own data shows that.
         try:
             me = await read_bot_account(api)
         except (PermissionDeniedError, WikiRefusedError):

@@ -111,7 +111,7 @@ class EventReader:
         self._rest_chars += len(text)
         if self._rest_chars > EVENT_CHARS:
             raise WikiAwayError("The stream sends a line without end.")
-        # What ends no line is only laid aside, however small the pieces are; so is a CR at the end,
+        # Chunks without a line end are only collected, to stay linear for small chunks; so is a final CR,
         # which may be half of a CRLF.
         if "\n" not in text and "\r" not in "".join(self._rest[-2:])[:-1]:
             return []

@@ -447,7 +447,7 @@ def _report(watching: EditWatch, edit: BotEdit, undone: frozenset[int]) -> None:
         make_urls_due(rows, links, day=day)
     if watching.reporters is not None and edit.undone_by and names:
         who = watching.reporters.digest("wiki", f"{watching.wiki_id} {edit.undone_by}")
-        # What is known to work needs no report; a link that was forgotten meanwhile cannot have one.
+        # A link known to work needs no report; a link deleted meanwhile cannot have one.
         with suppress(NeedlessReportError, InputError), watching.store.writing() as rows:
             add_report(rows, names, who, watching.now, limits=_LIMITS)
     with watching.store.writing() as rows:

@@ -191,7 +191,7 @@ async def edit_page(bench: EditContext, task: EditTask, *, is_dry: bool = False)
     for _ in range(EDIT_ATTEMPTS):
         drafted = await _read_and_draft(bench, task, looks, is_dry=is_dry)
         if isinstance(drafted, EditDraft) and not is_dry and await bench.guard.wait():
-            # Time has passed: read it anew.
+            # Time has passed: read the page again.
             drafted = await _read_and_draft(bench, task, looks, is_dry=is_dry)
         if isinstance(drafted, PageEditResult):
             return drafted
@@ -406,7 +406,7 @@ async def _send(bench: EditContext, drafted: EditDraft, number: int) -> SavedEdi
         return replace(_outcome(did, drafted), note=str(error))
     except WikiAwayError as error:
         if not (error.is_unsent or isinstance(error, ReadOnlyError | ThrottledError)):
-            # It may have been made. The row stays: whoever comes next looks into the history.
+            # It may have been made. The row stays open; the next run checks the history.
             return replace(_outcome(PageEditStatus.UNKNOWN, drafted), note=str(error))
         _drop_intended(bench, number)
         raise

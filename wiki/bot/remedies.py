@@ -221,7 +221,7 @@ def choose_copy(
     usable = [
         each
         for each in found
-        # Without a moment nobody can tell what it is a copy of, nor write its date.
+        # Without a timestamp the copy's content and date are unknown.
         if each.timestamp and is_good(each, choosing.now) and _is_before(each, last)
         if each.address not in unshown
     ]
@@ -273,7 +273,7 @@ def _is_doubted(facts: UrlFacts, day: int) -> bool:
     if not facts.reports or facts.reports_until is None:
         return False
     said = facts.reports_until - VALID_DAYS + 1
-    # Who reaches it today may be right until somebody has looked again.
+    # A reader's report counts until the next check.
     return row.checked_day is None or row.checked_day <= said
 
 

@@ -21,8 +21,8 @@ from typing import NamedTuple
 from core.errors import ConfigError
 
 SPACE = rb"\t\n\f\r "
-# What follows a tag's name, up to its end. A `>` in quotes does not end it; a quote that never closes
-# takes the rest of the page, and then there is no tag.
+# Rest of a tag after its name. A `>` in quotes does not end it; an unclosed quote extends to the end
+# of the page, and then there is no tag.
 _REST = (
     rb"(?:[%(s)s/]++"
     rb"|[^%(s)s/>][^%(s)s/>=]*+"
@@ -132,7 +132,7 @@ def iter_tags(data: bytes, watch: TagFilter | None = None) -> Iterator[HtmlTag]:
         if not tag.is_end and name in _STEERING:
             if in_select and name in _DOUBTFUL_IN_SELECT:
                 return  # browsers differ in what this is
-            # Where reading goes on after a start tag whose content is no markup of the page.
+            # Skip the content of elements without markup.
             if tag.name in RAW or tag.name in (b"script", b"plaintext"):
                 place = after_raw(data, tag)
             elif tag.name in _FOREIGN and not is_closed_itself(data, tag):
@@ -401,7 +401,7 @@ def parse_selector(text: str) -> ElementSelector:
     return ElementSelector(name, found["sign"] or "", (found["value"] or "").encode("utf-8"))
 
 
-# Elements whose end tag may be left out: who may stand beside them, and what encloses them.
+# Elements with an optional end tag: possible siblings, and enclosing elements.
 _CELLS = frozenset((b"td", b"th", b"tr", b"tbody", b"thead", b"tfoot"))
 _ROWS = _CELLS - {b"td", b"th"}
 _BLOCKS = frozenset(

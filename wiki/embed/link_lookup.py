@@ -148,7 +148,7 @@ def _cited_address(text: str, fronts: tuple[str, ...]) -> CitedAddress | None:
         key = fetch_key(text)
         archive = recognise(key, own=fronts)
         is_copy = archive is not None and archive.is_known
-        # Copies of a page stand beside it under either scheme, and with or without a last slash.
+        # Copies of a page may have either scheme, and may lack the last slash.
         of = archive.original if archive is not None and is_copy else key
         page = identity_key(of).partition("://")[2].rstrip("/") if of else ""
         return CitedAddress(text, host_of(key), page, is_copy=is_copy)

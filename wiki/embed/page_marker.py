@@ -113,11 +113,11 @@ _NEARBY_LINKS = 3  # links between a citation's address and its archived copy, a
 _NAMED = 200  # characters of an address that a link's name for screen readers has
 _MARKS = frozenset((b"data-originalurl", b"data-versionurl", b"data-versiondate"))
 _SPACE_AND_SUP = re.compile(rb"\s*<sup\b[^>]*?\bweboid-cached\b", re.IGNORECASE)
-# What nobody marks: the word of a page's author, what can be edited (it would be saved), our own.
+# Never marked: excluded by the page's author, editable content (marks would be saved), our own marks.
 _ALWAYS_SKIPPED = tuple(
     map(parse_selector, (".weboid-ignore", ".weboid-cached", "[contenteditable]"))
 )
-# Where engines that say their name have what their authors wrote; around it are menus and notices.
+# Content areas of engines named in the page's generator; around them are menus and notices.
 _CONTENT = {
     b"mediawiki": (parse_selector("#mw-content-text"),),
     b"dokuwiki": (parse_selector("#dokuwiki__content"),),

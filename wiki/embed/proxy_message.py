@@ -22,7 +22,7 @@ from core.clock import Clock
 HeaderList = list[tuple[bytes, bytes]]
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-# RFC 9110, 7.6.1: they concern one connection. Lengths are made anew.
+# Hop-by-hop fields (RFC 9110, 7.6.1). Lengths are recomputed.
 _ONE_CONNECTION = frozenset(
     b"connection keep-alive proxy-connection te trailer trailers transfer-encoding upgrade "
     b"proxy-authenticate proxy-authorization http2-settings".split()
@@ -30,7 +30,7 @@ _ONE_CONNECTION = frozenset(
 _FORWARDED = frozenset(
     (b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"forwarded", b"x-real-ip")
 )
-# What a head says of bytes that are no longer those.
+# Fields that describe the unmarked body.
 _BODY_HEADERS = frozenset(
     b"content-length content-encoding etag last-modified accept-ranges content-md5 digest "
     b"content-digest repr-digest".split()

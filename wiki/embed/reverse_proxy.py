@@ -288,7 +288,7 @@ _CONNECTIONS = 200
 _BODY_MEMORY_BYTES = 256 << 20  # for all pages that are held at once
 # Asked again on a new connection when the wiki closed the kept one meanwhile (RFC 9110, 9.2.2).
 _REPEATABLE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
-# What programs read and write back: marks would be saved. MediaWiki's, and those like it.
+# Interfaces for programs, which would save the marks: MediaWiki's and similar ones.
 NEVER_MARKED = ("/rest.php/", "/api.php", "/api/rest_v1/", "/w/rest.php/", "/w/api.php")
 
 

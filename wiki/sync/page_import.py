@@ -249,7 +249,7 @@ class PageImporter:
         order: ImportOptions,
         now: datetime,
     ) -> None:
-        # What is gone stays wanted until it is due: it may be back by then, with its grace begun.
+        # Removed links stay queued until due: they may return by then, with the grace period running.
         if order.priority is None:
             return
         links: Iterable[LinkRef] = written.added

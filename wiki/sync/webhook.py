@@ -100,13 +100,13 @@ class WikiLevelsRequest:
     stored: str | None
 
 
-# What sets the levels of a wiki. InputError: why they do not hold.
+# Sets the levels of a wiki. InputError: they are refused, with the reason.
 SetWikiLevels = Callable[[WikiLevelsRequest], Awaitable[None]]
-# What sets a level: gives the level that holds then. RefusedRequestError: 403; InputError: 400.
+# Sets a level; returns the effective level. RefusedRequestError: 403; InputError: 400.
 SetLevel = Callable[[LevelRequest], Awaitable[str | None]]
-# What is rung: a wiki's database, its farm if that is known, and pages that changed, if they are named.
+# Arguments: a wiki's database, its farm if known, and the changed pages, if named.
 NotifyWiki = Callable[[str, str | None, tuple[int, ...]], bool]
-# Notes a signature (32 bytes) of that moment as used; False: it was used before.
+# Records a signature (32 bytes) of that time as used; False: it was used before.
 UseSignature = Callable[[bytes, datetime], Awaitable[bool]]
 
 

@@ -117,7 +117,7 @@ NEW_WIKIS_S = 30.0  # between two looks for wikis that were added
 RING_LIMIT = 10_000  # pages that are remembered for a wiki until it is asked
 
 
-# Opens the source of a wiki, as its settings say now.
+# Opens the source of a wiki with its current settings.
 Opener = Callable[[Wiki], AbstractAsyncContextManager[WikiSource]]
 
 

@@ -109,7 +109,7 @@ def _plain(text: str, start: int, end: int, children: Sequence[WikitextNode]) ->
 
 
 _FUNCTION = re.compile(r"\s*(?:(?:safe)?subst:)?\s*(#?)([^:|{}\n]{1,40}):", re.IGNORECASE)
-# Functions that show what they are given; what is given to the others, nobody sees as it stands.
+# Functions whose arguments are rendered; those of others are not shown as written.
 _SHOWING_FUNCTIONS: Final = frozenset(
     ("lc", "uc", "lcfirst", "ucfirst", "int", "gender", "plural", "formatnum")
 )
