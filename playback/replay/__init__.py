@@ -1,1 +1,1 @@
-"""Replay: one WSGI process that answers for archived pages and their parts."""
+"""Replay server: WSGI application that serves archived pages and their parts."""

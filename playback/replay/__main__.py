@@ -1,8 +1,8 @@
 """Start replay: ``python -m playback.replay --collection DIR --front-origin ORIGIN``.
 
-The environment variable ``WEBOID_DATABASE`` names a captures index of several machines: a password
-does not belong into a command line, which everyone on the machine may read. ``@FILE`` is what the
-file says.
+The environment variable ``WEBOID_DATABASE`` names a captures index of several machines, because its
+password must not appear in a command line, which every user of the machine can read. ``@FILE`` reads
+the value from a file.
 """
 
 import argparse
@@ -120,7 +120,7 @@ def _rewriters(options: argparse.Namespace) -> MakerPool | None:
 
 
 def _beyond() -> Beyond | None:
-    """What finds captures that the database does not hold, as the environment says."""
+    """Return the look-up of captures outside of the database, configured by the environment."""
     url = os.environ.get(CAPTURES_INDEX, "")
     if not url:
         return None
@@ -177,7 +177,7 @@ def _parse() -> argparse.Namespace:
 
 
 def _address(options: argparse.Namespace) -> tuple[str, int] | socket.socket:
-    """Where to listen, or what listens already; there may be as many connections as there are files."""
+    """Return the address or inherited socket to listen on; raise the limit of open files."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if options.listen_fd is not None:
@@ -192,7 +192,7 @@ def _most_connections() -> int:
 
 
 def _files(layout: Layout, limit: int) -> FileCache | None:
-    """Where what was made is kept."""
+    """Return the file cache of made values, or None without one."""
     if limit <= 0:
         return None
     later = gevent.get_hub().threadpool.spawn
@@ -200,12 +200,12 @@ def _files(layout: Layout, limit: int) -> FileCache | None:
 
 
 def _index_url(text: str) -> str:
-    """The URL; ``@FILE`` is the file's content."""
+    """Return the URL, read from a file for ``@FILE``."""
     return Path(text[1:]).read_text(encoding="utf-8").strip() if text.startswith("@") else text
 
 
 def _origin(text: str) -> str:
-    """The text when it is an origin: scheme, host, maybe a port, nothing else."""
+    """Return the normalised origin: scheme, host, optional port."""
     parts = urlsplit(text)
     if parts.scheme not in {"http", "https"} or not parts.netloc or parts[2:] != ("", "", ""):
         raise argparse.ArgumentTypeError(f"an origin looks like https://wiki.example; not {text!r}")
@@ -215,12 +215,12 @@ def _origin(text: str) -> str:
 
 
 def _own_origin(host: str, port: int) -> str:
-    """Where it is reached when no reverse proxy stands before it."""
+    """Return the origin of replay without a reverse proxy."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _hosts(host: str, port: int, origin: str | None) -> frozenset[str]:
-    """The values of Host that are ours: the public origin's, or else the listening address's."""
+    """Return the accepted values of Host: those of the public origin, else of the listening address."""
     if origin is not None:
         return frozenset({urlsplit(origin).netloc})
     names = {f"[{host}]" if ":" in host else host}

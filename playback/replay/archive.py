@@ -1,9 +1,9 @@
-"""Payloads of captures, read from the WARCs within access rules.
+"""Reader of capture payloads in WARCs, subject to access control.
 
-A WARC is named by the index, and an index can be poisoned: only plain names inside ``archive/`` are
-opened, only at the place the index says, and only when the record found there is the one that was
-looked for (P-20). A file is opened for each record and read in as few calls as there are blocks:
-whoever puts another file in its place, because a record was erased, is believed at once.
+The index names the WARC of a capture, and an index can be manipulated: only plain names inside
+``archive/`` are opened, only at the place that the index gives, and only when the record found there is
+the requested one (P-20). The file is opened for each record, so that a file that replaces another one,
+e.g. after an erasure, is used at once.
 """
 
 import os
@@ -36,7 +36,7 @@ _BLOCKS_A_TURN = 8  # half a megabyte, then others have theirs
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """What a capture holds.
+    """Payload of a capture.
 
     Attributes:
         body: decoded content.
@@ -53,11 +53,11 @@ class Payload:
 
 @dataclass(frozen=True, slots=True)
 class PartialPayload:
-    """A payload of which some is read.
+    """Payload that is read in blocks.
 
     Attributes:
-        size: of all of it, when its length needs no decoding; else None.
-        blocks: what was asked for, once.
+        size: length of the payload; None when it is known only after decoding.
+        blocks: the requested bytes; can be iterated once.
     """
 
     size: int | None
@@ -65,7 +65,7 @@ class PartialPayload:
 
 
 class CaptureArchive:
-    """The WARCs of one collection, for reading."""
+    """Read access to the WARCs of one collection."""
 
     def __init__(
         self,
@@ -73,22 +73,22 @@ class CaptureArchive:
         permits: AccessControl | None = None,
         twins: FindTwins = lambda _digest: (),
     ) -> None:
-        """Take the folder.
+        """Initialise.
 
         Args:
             layout: the collection.
-            permits: what may be read; None: everything.
-            twins: finds records for a revisit whose own original is gone or damaged.
+            permits: access control; None: everything may be read.
+            twins: finds other records for a revisit whose original is missing or damaged.
         """
         self._folder = str(layout.archive)
         self._permits = permits
         self._twins = twins
 
     def load(self, capture: Capture, *, limit: int) -> Payload:
-        """The capture's payload, at most `limit` bytes of it after decoding.
+        """Return the capture's payload, at most `limit` bytes after decoding.
 
-        A revisit's comes from the record it refers to, without a second look-up; where that is gone
-        or damaged, from another one with the very same payload.
+        The payload of a revisit is read from the record it refers to, without another look-up; when that is
+        missing or damaged, from another record with the same digest.
 
         Raises:
             TakenDownError: the capture or its payload must not be shown.
@@ -133,16 +133,16 @@ class CaptureArchive:
 
     @contextmanager
     def open(self, capture: Capture, *, limit: int) -> Iterator[PartialPayload]:
-        """The capture's payload as it comes, for what is too large to be held; `limit` bytes at most.
+        """Yield the capture's payload as blocks, for payloads too large for memory; `limit` bytes at most.
 
-        Whoever reads gives others a turn between blocks. A payload under a content coding has no
-        size here and no blocks: it is to be loaded.
+        Other greenlets run between blocks. A payload under a content coding has neither size nor blocks and
+        must be loaded.
 
         Raises:
             TakenDownError: the capture or its payload must not be shown.
             BodyTooLargeError: the payload is longer.
-            PermanentError: the record is missing, damaged, or not the capture's; later, too, from
-                the blocks.
+            PermanentError: the record is missing, damaged, or not the capture's; also raised while the
+                blocks are read.
         """
         self._check(capture)
         if capture.record_type is RecordType.REVISIT:
@@ -169,7 +169,7 @@ class CaptureArchive:
 
     @contextmanager
     def _payload_record(self, capture: Capture) -> Iterator[Record]:
-        """The record that holds the payload; it is the capture's."""
+        """Yield the record that holds the payload, after a check that it is the capture's."""
         if capture.record_type is not RecordType.REVISIT:
             with self._record(capture.location) as record:
                 self._check_record(capture, record)
@@ -187,7 +187,7 @@ class CaptureArchive:
 
     @contextmanager
     def _playable_record(self, capture: Capture, limit: int) -> Iterator[Record]:
-        """The same, or a twin where there is no such record."""
+        """Yield the record of the payload, or of a twin when it is missing."""
         with ExitStack() as opened:
             try:
                 record = opened.enter_context(self._payload_record(capture))
@@ -199,7 +199,7 @@ class CaptureArchive:
             yield record
 
     def _twin(self, capture: Capture, limit: int) -> RecordLocation | None:
-        """Where another record has the payload of a revisit; None: nowhere."""
+        """Return the location of another record with the payload of a revisit, or None."""
         if capture.record_type is not RecordType.REVISIT:
             return None
         for each in self._twins(capture.digest):
@@ -225,9 +225,9 @@ class CaptureArchive:
             os.close(file)
 
     def _check_record(self, capture: Capture, record: Record) -> None:
-        """Refuse a record that is not the one the index speaks of, or must not be shown for its login.
+        """Raise unless the record is the one in the index and its login may be shown.
 
-        An index of others does not tell what was captured with a login; the record does.
+        An index of another system does not record logins; the WARC record does.
         """
         target = record.warc.get("warc-target-uri").strip("<>")
         if target != capture.url or record.warc.get("warc-type") != capture.record_type:
@@ -237,7 +237,7 @@ class CaptureArchive:
             raise TakenDownError(why)
 
     def _open(self, filename: str) -> int:
-        """A WARC of that name: closed, or still open."""
+        """Open the WARC of that name, closed or still being written."""
         if not is_warc_name(filename):
             raise PermanentError("The index names a file that is no WARC of ours.")
         # As text: paths as objects cost more than opening the file.
@@ -273,7 +273,7 @@ def _payload(capture: Capture, shown: HeaderFields | None, record: Record, limit
 
 
 def _yield_turns(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """The blocks; other readers have their turns in between."""
+    """Yield the blocks; other greenlets run in between."""
     while turn := list(islice(blocks, _BLOCKS_A_TURN)):
         yield from turn
         if len(turn) == _BLOCKS_A_TURN:

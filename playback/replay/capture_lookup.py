@@ -65,7 +65,7 @@ Beyond = Callable[[str, int, int], list[dict[str, Any]]]
 
 
 def call_inline(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Call the function, and wait for it."""
+    """Call the function synchronously."""
     return function(*arguments)
 
 
@@ -82,10 +82,10 @@ class FoundPage:
 
 
 class CaptureLookup:
-    """Look-ups in a captures index, which belongs to whoever lends it.
+    """Look-ups in a captures index; the caller owns the database.
 
-    A collection without an index is empty. What was taken down is not found; a look-up that would
-    have found something, had it not been blocked, ends with TakenDownError (`playback.access.control`).
+    A collection without an index counts as empty. Taken-down captures are not found; a look-up that finds
+    nothing else raises TakenDownError (`playback.access.control`).
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class CaptureLookup:
         return self._database.has_key
 
     def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
-        """The answer's rows, for questions of others than this class (`playback.mementos`).
+        """Return the rows of a query, for other modules (`playback.mementos`).
 
         Raises:
             TransientError: the index cannot be read.
@@ -127,13 +127,13 @@ class CaptureLookup:
     def captures(
         self, url: str, at: datetime, *, window: timedelta | None = None
     ) -> Iterator[Capture]:
-        """Captures of `url` not further than `window` from `at`; the best first.
+        """Yield captures of `url` within `window` of `at`, best first.
 
-        The best is of the very URL asked for, and then the nearest in time. Others are looked
-        up only when they are asked for.
+        Captures of exactly this URL come first, then the nearest in time. Others are looked up only when the
+        iteration reaches them.
 
         Raises:
-            TakenDownError: after the last one: there are more, which are blocked.
+            TakenDownError: after the last one, when further captures are blocked.
             TransientError: the index cannot be read.
         """
         limit, blocked = _NEAREST, None
@@ -158,7 +158,7 @@ class CaptureLookup:
             raise blocked
 
     def twins(self, digest: str) -> list[Capture]:
-        """A few captures whose records claim that payload and may be shown, for one that is gone.
+        """Return some captures with that payload digest that may be shown.
 
         Raises:
             TransientError: the index cannot be read.
@@ -170,7 +170,7 @@ class CaptureLookup:
         return [each for each in found if each is not None and self._refusal(each) is None]
 
     def _adopted(self, capture: Capture | None) -> Capture | None:
-        """The capture with its page, when it came from where no pages are known."""
+        """Return the capture with its page, when it comes from an index without pages."""
         if capture is None or self._beyond is None or capture.page_id is not None:
             return capture
         url, at = url_within(capture.url), unix_milliseconds(capture.captured_at)
@@ -189,7 +189,7 @@ class CaptureLookup:
         return capture
 
     def _refusal(self, capture: Capture | None) -> TakenDownError | None:
-        """Why the capture must not be found."""
+        """Return the reason why the capture must not be found, or None."""
         if self._permits is None or capture is None:
             return None
         takedown = self._permits.capture(capture)
@@ -356,7 +356,7 @@ class CaptureLookup:
     def _rows_beyond(
         self, values: dict[str, Any], found: list[Any], *, own: bool
     ) -> Iterator[dict[str, Any]]:
-        """What lies beyond the database, and was not found in it."""
+        """Yield rows of captures outside of the database that were not found in it."""
         assert self._beyond is not None
         places = {(row["filename"], row["offset"]) for row in found}
         for row in self._beyond(values["url"], values["at"], _BEYOND * values["limit"]):
@@ -371,7 +371,7 @@ class CaptureLookup:
 
 
 def capture_of(row: Any) -> Capture | None:
-    """The row as a capture; None when it is none that we could have written."""
+    """Return the row as a capture; None when it is malformed."""
     try:
         original = None
         if row["orig_filename"] is not None:

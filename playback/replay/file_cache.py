@@ -1,12 +1,9 @@
 """File cache of made values, shared by all replay processes and restarts.
 
-They lie in the collection's ``cache/playback``: a folder for each of 256 parts of the names, a file
-for each value, whose first bytes hold a digest of name and value. What is damaged, cut short or
-another's is as if it were not there and is made again; a disk that is full or read-only only costs
-time. Together they are kept below a number of bytes, the least recently used ones going first.
-
-Processes that want to make the same value wait for each other by locks on a file, which end with
-whoever holds them.
+Values are files in the collection's ``cache/playback``, in 256 folders by name. Each file begins with a
+digest of name and value, so damaged, truncated or misplaced files are treated as missing and made again;
+a full or read-only disk only costs time. A size limit is kept by removing the least recently used
+files. Processes that need the same value wait for each other by file locks.
 """
 
 import contextlib
@@ -33,11 +30,11 @@ _PARTS = 2  # characters of a name that are its folder
 
 @dataclass(frozen=True, slots=True)
 class CacheUsage:
-    """How much files keep.
+    """Size of the cache.
 
     Attributes:
-        values: how many there are.
-        size: their bytes together.
+        values: number of values.
+        size: total bytes.
     """
 
     values: int
@@ -45,14 +42,14 @@ class CacheUsage:
 
 
 class FileCache:
-    """Values in files below `folder`, which is made when there is something to keep.
+    """Values in files below `folder`, which is created on first use.
 
     Args:
-        folder: where they lie.
-        limit: how many bytes they may have together.
-        wait: passes so many seconds.
-        later: calls a function with arguments, where it holds up nobody.
-        now: tells the time, in seconds since 1970.
+        folder: the cache folder.
+        limit: total size in bytes.
+        wait: sleeps for that many seconds.
+        later: calls a function with arguments in the background.
+        now: returns the time in seconds since 1970.
     """
 
     def __init__(
@@ -73,7 +70,7 @@ class FileCache:
         self._lock_file: int | None = None
 
     def find(self, name: str) -> bytes | None:
-        """The value of that name, whole; None when there is none, or a damaged one."""
+        """Return the value of that name; None when it is missing or damaged."""
         path = self._path(name)
         try:
             with open(path, "rb") as file:  # noqa: PTH123 as text: it is asked for each page
@@ -92,7 +89,7 @@ class FileCache:
         return value
 
     def keep(self, name: str, value: bytes) -> None:
-        """Keep the value; nothing happens when it cannot be kept."""
+        """Store the value; do nothing when that fails."""
         if len(value) > self._limit // 4:
             return
         path = self._path(name)
@@ -118,9 +115,9 @@ class FileCache:
 
     @contextlib.contextmanager
     def alone(self, name: str) -> Iterator[bool]:
-        """Hold the name's lock, which no other process holds then; False: it had to wait for it.
+        """Hold the lock of the name; yield False when it had to wait.
 
-        One that cannot be had in time, or on this disk, is done without.
+        A lock that cannot be acquired in time, or on this disk, is skipped.
         """
         # The file of locks. It stays open: closing one of its descriptors would end them all.
         if self._lock_file is None:
@@ -152,13 +149,13 @@ class FileCache:
 
 
 def cache_usage(folder: Path) -> CacheUsage:
-    """What lies in the cache's folder."""
+    """Return the size of the cache folder."""
     found = list(_files(folder))
     return CacheUsage(len(found), sum(size for _, size, _ in found))
 
 
 def clear_cache(folder: Path) -> CacheUsage:
-    """Delete all values; how much that was. Whoever asks next makes it again."""
+    """Delete all values and return how much was deleted."""
     return _deleted(list(_files(folder, also_unfinished=True)))
 
 
@@ -180,7 +177,7 @@ def sweep_cache(folder: Path, limit: int, now: float) -> CacheUsage:
 
 
 def _files(folder: Path, *, also_unfinished: bool = False) -> Iterator[tuple[float, int, str]]:
-    """When each was last used, its bytes, and its path. What is no file of ours is passed over."""
+    """Yield last use, size and path of each value; skip foreign files."""
     with contextlib.suppress(OSError), os.scandir(folder) as parts:
         for part in parts:
             if len(part.name) != _PARTS or not part.is_dir(follow_symlinks=False):
@@ -205,7 +202,7 @@ def _deleted(files: list[tuple[float, int, str]]) -> CacheUsage:
 
 
 def _digest(name: str, value: bytes) -> bytes:
-    """Of name and value, so that a file under another's name is none."""
+    """Return the digest of name and value, which detects misplaced files."""
     return hashlib.blake2b(
         name.encode() + b"\0" + value, digest_size=_DIGEST_BYTES, usedforsecurity=False
     ).digest()

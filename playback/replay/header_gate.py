@@ -1,12 +1,11 @@
-"""Header gate: outermost layer of replay, owner of every response header.
+"""Header gate: outermost layer of replay, sets every response header.
 
-What the application says is matched against a short list; what is not on it does not leave. What
-must be said is said on every response, whatever its status (research 1.6, P-12, P-17, P-19). Of a
-request only the method, the target, If-None-Match and, as strict patterns, Range, If-Range and what
-Sec-Fetch-Dest says of parts get in.
+Responses of the application are matched against an allow-list. Mandatory headers are set on every response,
+whatever its status (research 1.6, P-12, P-17, P-19). Of a request, the application sees only the method, the
+target, If-None-Match and, by strict patterns, Range, If-Range and Sec-Fetch-Dest of parts.
 
-Two tables say all there is to say: `TYPE_POLICIES`, what may leave and under which policy, and `ALLOWED_HEADERS`,
-which headers the application may set and what they may say.
+Two tables define the gate: `TYPE_POLICIES`, the media types and their policies, and `ALLOWED_HEADERS`, the
+headers that the application may set and their values.
 """
 
 import logging
@@ -37,16 +36,16 @@ _TEXT = "text/plain; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class TypePolicy:
-    """What a response of a type may do.
+    """Policy of a media type.
 
     Attributes:
         sandbox: the sandbox directive.
-        directives: what else the content policy allows.
+        directives: further directives of the content policy.
         is_part: shown within pages. In a sandboxed document our own images count as cross-origin
-            (research 1.6, the trap), so these must say that they may be embedded.
-        is_attached: never opened here: it needs a Content-Disposition, and may be had in ranges.
-        is_font: leaves only where fonts are switched on.
-        is_shared: fetched with CORS, and to a sandboxed document every origin is another.
+            (research 1.6, the trap), so these must allow embedding.
+        is_attached: always an attachment: needs a Content-Disposition, and allows ranges.
+        is_font: sent only where fonts are switched on.
+        is_shared: fetched with CORS; every origin is foreign to a sandboxed document.
     """
 
     sandbox: str = "sandbox"
@@ -163,13 +162,12 @@ _PERMISSIONS_POLICY = ", ".join(f"{feature}=()" for feature in _PERMISSIONS)
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the gate needs to know of the world.
+    """Configuration of the gate.
 
     Attributes:
-        front_origin: the one origin that may frame us.
-        hosts: values of Host that are ours; any other is refused, so that a name rebound to this
-            address reads nothing.
-        has_fonts: copies load fonts, from us and from within themselves.
+        front_origin: the only origin that may frame replay.
+        hosts: accepted values of Host; others are refused, which prevents DNS rebinding.
+        has_fonts: copies load fonts, from replay and from ``data:`` URLs.
     """
 
     front_origin: str
@@ -177,7 +175,7 @@ class Policy:
     has_fonts: bool = False
 
     def kind(self, content_type: str) -> TypePolicy | None:
-        """What such a response may do; None when there is none."""
+        """Return the policy of a content type; None when it is not allowed."""
         kind = TYPE_POLICIES.get(content_type)
         return None if kind is not None and kind.is_font and not self.has_fonts else kind
 
@@ -210,15 +208,15 @@ def _fixed(policy: Policy, content_type: str) -> tuple[tuple[str, str], ...]:
 
 
 def fixed_headers(policy: Policy, content_type: str) -> Headers:
-    """The headers that every response of that type carries, in order."""
+    """Return the headers that every response of that type carries, in order."""
     return list(_fixed(policy, content_type))
 
 
 class HeaderGate:
-    """WSGI middleware: the policy around `application`, which sees a request of a few facts.
+    """WSGI middleware that applies the policy to the responses of `application`.
 
     `application` answers with a complete body, in a list, or with an iterable whose attribute
-    `size` says how many bytes it will give; the gate sets Content-Length.
+    `size` is its number of bytes; the gate sets Content-Length.
     """
 
     def __init__(self, application: WSGIApplication, policy: Policy) -> None:
@@ -276,7 +274,7 @@ class HeaderGate:
 def response_headers(
     policy: Policy, status: str, content_type: str, allowed: Headers, length: int
 ) -> Headers:
-    """Every header of a response; an empty content type is plain text."""
+    """Return all headers of a response; an empty content type is plain text."""
     content_type = content_type or _TEXT
     # Take-down must hold in a second, so nothing is used again without asking; an ETag makes
     # asking cheap. Errors are not kept at all: the capture may arrive in the next second.
@@ -289,7 +287,7 @@ def response_headers(
 
 
 class _ApplicationResponse:
-    """What the application said through start_response."""
+    """Response that the application passed to start_response."""
 
     def __init__(self) -> None:
         self.status = ""
@@ -308,7 +306,7 @@ def _refuse_write(data: bytes) -> None:
 
 
 def _whole(body: Any) -> Any:
-    """The body as it is when it says its size, else in one piece."""
+    """Return the body unchanged when its size is known, else joined."""
     if hasattr(body, "size") or (isinstance(body, list) and len(body) == 1):
         return body
     try:
@@ -345,7 +343,7 @@ def _refusal(environ: WSGIEnvironment, policy: Policy) -> tuple[str, str] | None
 
 
 def _leads_home(value: str, policy: Policy) -> bool:
-    """Whether all that a Link names, but for the page that was archived, is ours."""
+    """Return True when all targets of a Link header but the archived page are ours."""
     homes = (
         policy.front_origin,
         *(f"{scheme}://{host}" for host in policy.hosts for scheme in _WEB),
@@ -363,7 +361,7 @@ def _leads_home(value: str, policy: Policy) -> bool:
 def _allowed(
     answer: _ApplicationResponse, policy: Policy, *, has_body: bool
 ) -> tuple[str, Headers] | None:
-    """Content type and headers that may leave; None when all of it must not."""
+    """Return content type and headers that may be sent; None when the response must not be."""
     status = answer.status
     content_type = next(
         (text for name, text in answer.headers if name.lower() == "content-type"), ""

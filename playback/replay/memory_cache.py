@@ -1,7 +1,7 @@
 """Memory cache of made values, in front of the file cache; one maker per value.
 
-A value is named by all that it was made of, so it is never out of date; whether it may be shown is
-asked before anybody asks here (P-22). The same value asked for twice at once is made once.
+The key of a value contains all that it was made of, so it never expires; access is checked before the cache
+is asked (P-22). Concurrent requests for the same value make it once.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ _MOST_FAILURES = 2_000
 
 
 class ByteCache:
-    """Values by key, the least recently used ones dropped when all together exceed `limit` bytes."""
+    """LRU cache of values that holds at most `limit` bytes."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -27,14 +27,14 @@ class ByteCache:
         self._values: OrderedDict[Hashable, bytes] = OrderedDict()
 
     def find(self, key: Hashable) -> bytes | None:
-        """The value of `key`; None when it is not here."""
+        """Return the value of `key`, or None."""
         value = self._values.get(key)
         if value is not None:
             self._values.move_to_end(key)
         return value
 
     def keep(self, key: Hashable, value: bytes) -> None:
-        """Keep the value, unless it is a large part of all."""
+        """Store the value unless it would take a large part of the cache."""
         if len(value) > self._limit // 4 or key in self._values:
             return
         self._values[key] = value
@@ -45,15 +45,14 @@ class ByteCache:
 
 
 class MadeCache:
-    """Values by what they are made of: in memory, then in files, and else made now.
+    """Values by their inputs, from memory, from files, or made on request.
 
-    What cannot be made within the limits is not tried again for `FAILURE_S`: each try would hold a
-    maker for as long as it may take.
+    After a failure a value is not tried again for `FAILURE_S`, because each try occupies a maker.
 
     Args:
-        memory_bytes: how much is kept in memory.
-        files: keep what was made; None: nothing does.
-        monotonic: tells the time.
+        memory_bytes: size of the memory cache.
+        files: file cache; None: none.
+        monotonic: the clock.
     """
 
     def __init__(
@@ -70,14 +69,14 @@ class MadeCache:
         self._failures: OrderedDict[str, float] = OrderedDict()  # when each may be tried again
 
     def get(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
-        """The value of `key`, made now when it is nowhere; what `make` raises, this raises.
+        """Return the value of `key`; make it when it is missing, and pass exceptions of `make` on.
 
         Args:
-            key: all that the value depends on; its text must tell it from any other.
-            make: makes the value; others are answered meanwhile.
+            key: all that the value depends on; its text must be unique.
+            make: makes the value; other requests are answered meanwhile.
 
         Raises:
-            MakingFailedError: it could not be made, now or a short while ago.
+            MakingFailedError: it could not be made, now or within the last `FAILURE_S`.
         """
         name = hashlib.sha256(repr(key).encode("utf-8", "surrogatepass")).hexdigest()
         while True:

@@ -1,12 +1,12 @@
-"""Level "full": answers for all hosts of full copies, and media types of their parts.
+"""Server of full copies (level `full`): captures at hosts of their own, with scripts.
 
-Browsers are told not to guess (nosniff), and are here told no type that was not foreseen. Nearly every
-type of the web may run or show something; what it may do then is the content policy's affair.
+Browsers must not guess media types (nosniff), and only known types are sent. Nearly every type can run or
+show something; the content policy limits what it can do.
 
-A host answers for the capture of a page that its name says (`playback.full_origins`), and only while
-the levels allow it for that page and no take-down forbids it. Its parts are the captures nearest to the
-page's moment, within the window of all copies (P-10). A document that is neither the page nor was
-captured with it is not shown under the page's banner: a notice leads to that other page's own copy.
+The host name identifies the capture of a page (`playback.full_origins`). It is served only while the level
+rules allow it for that page and no take-down forbids it. Its parts are the captures nearest to the page's
+moment, within the window of all copies (P-10). A document that is neither the page nor was captured with it
+is replaced by a notice with a link to its own copy.
 """
 
 import hashlib
@@ -108,7 +108,7 @@ _GUESSED = frozenset({"", "text/plain", _BINARY, "text/html", "binary/octet-stre
 
 
 def media_type_of(payload: Payload, modifier: str) -> str:
-    """The type of what was archived, by what it says, how it is asked for, and how it begins."""
+    """Return the media type of a payload from its header, its use in the page, and its first bytes."""
     said = payload.content_type.partition(";")[0].strip().lower()
     if modifier in SCRIPT_MODIFIERS - {"js_"}:
         return "text/javascript"
@@ -145,7 +145,7 @@ _RANGE = re.compile(r"bytes=(\d{0,12})-(\d{0,12})")
 
 @dataclass(frozen=True, slots=True)
 class _PartRequest:
-    """A part that is asked for, and the page that it is to be a part of."""
+    """Request for a part, with the page it belongs to."""
 
     page: FoundPage
     at: datetime
@@ -156,12 +156,12 @@ class _PartRequest:
 
     @property
     def is_document(self) -> bool:
-        """True for what fills the page's frame, and not a frame within it."""
+        """Return True for the document of the page's frame, False for frames within it."""
         return self.modifier == PAGE_MODIFIER and self.request.destination in {"", *_FRAMES}
 
     @property
     def is_nested(self) -> bool:
-        """True for what fills a frame within the page."""
+        """Return True for documents of frames within the page."""
         return self.modifier in {"if_", "fr_"}
 
 
@@ -171,13 +171,13 @@ def with_full(
     """Return the application that answers for full copies at their hosts, and `others` elsewhere.
 
     Args:
-        others: what answers at all other hosts; it has its own gate.
-        context: what every route works with.
+        others: application for all other hosts, with its own gate.
+        context: the context of all routes.
         pattern: the origins of full copies.
         rewrite: makers of the environment with pywb.
 
     Raises:
-        ConfigError: the origins, or the secret in the environment, will not do.
+        ConfigError: the origins, or the secret in the environment, are invalid.
     """
     origins = FullOrigins(pattern, os.environ.get(FULL_SECRET, "").encode())
     full = FullCopyServer(context, origins, FullPermission(context.levels), rewrite)
@@ -185,7 +185,7 @@ def with_full(
 
 
 class _FullCopyRefusedError(Exception):
-    """Something is not shown; `answer` says so."""
+    """Request that is refused with `answer`."""
 
     def __init__(self, answer: FullAnswer) -> None:
         super().__init__(answer.status)
@@ -193,7 +193,7 @@ class _FullCopyRefusedError(Exception):
 
 
 class FullCopyServer:
-    """Answers for all hosts of full copies."""
+    """Application for all hosts of full copies."""
 
     def __init__(
         self,
@@ -202,12 +202,12 @@ class FullCopyServer:
         permission: FullPermission,
         rewrite: Make,
     ) -> None:
-        """Take what it works with.
+        """Initialise.
 
         Args:
             context: index, archive, limits.
-            origins: which host is whose.
-            permission: which pages may be shown in full; asked for each request.
+            origins: maps hosts to captures.
+            permission: pages that may be shown in full; checked for each request.
             rewrite: makers of the environment with pywb.
         """
         self._context = context
@@ -217,7 +217,7 @@ class FullCopyServer:
         self._scripts: dict[str, FullAnswer] = {}
 
     def __call__(self, request: FullRequest) -> FullAnswer:
-        """What is answered to one request."""
+        """Answer one request."""
         try:
             return self._answer(request)
         except _FullCopyRefusedError as refused:
@@ -271,7 +271,7 @@ class FullCopyServer:
         return replace(self._shown(asked, found), nested=asked.is_nested)
 
     def _page_of(self, host: str) -> FoundPage:
-        """The page whose capture that host shows, when it may be shown."""
+        """Return the page that the host identifies, after a check that it may be shown."""
         named = self._origins.page_of(host)
         if named is None:
             raise _FullCopyRefusedError(plain_answer(421, "This host does not answer here.\n"))
@@ -379,7 +379,7 @@ def _is_page_itself(asked: _PartRequest) -> bool:
 
 
 def _at_home(request: FullRequest, page: FoundPage) -> FullAnswer:
-    """An address that was not rewritten, such as ``/logo.png``: it is meant on the page's own site."""
+    """Redirect an address that was not rewritten, e.g. ``/logo.png``, to the page's own site."""
     if not request.target.startswith("/") or request.target.startswith(("//", "/.weboid")):
         return _absent()
     site = urlsplit(page.final_url)
@@ -388,7 +388,7 @@ def _at_home(request: FullRequest, page: FoundPage) -> FullAnswer:
 
 
 def _redirect(asked: _PartRequest, capture: Capture, payload: Payload) -> FullAnswer:
-    """The archived redirect, within the capture (P-14)."""
+    """Return the archived redirect, rewritten to stay within the capture (P-14)."""
     target = urljoin(capture.url, payload.location)
     if not payload.location or not is_web_url(target):
         return _absent()
@@ -402,7 +402,7 @@ def _to(timestamp: str, modifier: str, url: str) -> FullAnswer:
 
 
 def _ranged(answer: FullAnswer, wanted: str) -> FullAnswer:
-    """The part of the body that is wanted (RFC 9110, 14); all of it when more than one is."""
+    """Return the requested range (RFC 9110, 14), or the whole body for several ranges."""
     size = len(answer.body)
     headers = (*answer.headers, ("Accept-Ranges", "bytes"))
     match = _RANGE.fullmatch(wanted.replace(" ", ""))
@@ -419,7 +419,7 @@ def _ranged(answer: FullAnswer, wanted: str) -> FullAnswer:
 
 
 def _next(captures: Iterator[Capture], best: Capture | None) -> Capture | None:
-    """The next capture; what is blocked among them counts only where there is nothing better."""
+    """Return the next capture; raise for blocked ones only when there is no better one."""
     try:
         return next(captures, None)
     except TakenDownError:

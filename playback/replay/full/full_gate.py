@@ -1,9 +1,9 @@
 """Header gate of full copies: sandbox and content policy for archived scripts.
 
-As `playback.replay.header_gate` it owns every header of every response. What it says is one policy for all
-that was archived, whatever its status, type and route: a sandbox, and nothing but the capture's own
-origin to ask (research 1.5, 1.6, P-01, P-03 to P-08, P-12, P-17). Rewriting is not trusted: an address
-that it missed meets the content policy.
+Like `playback.replay.header_gate`, it sets every header of every response. All archived content gets the
+same policy, whatever its status, type and route: a sandbox, and requests to the capture's own origin only
+(research 1.5, 1.6, P-01, P-03 to P-08, P-12, P-17). Safety does not depend on rewriting: the content policy
+blocks addresses that rewriting missed.
 """
 
 import logging
@@ -51,7 +51,7 @@ _STATUS = frozenset(each.value for each in HTTPStatus if each.value >= 200)
 
 @dataclass(frozen=True, slots=True)
 class FullRequest:
-    """All that is looked at of a request."""
+    """Facts of a request that the application sees."""
 
     host: str
     target: str
@@ -62,11 +62,11 @@ class FullRequest:
 
 @dataclass(frozen=True, slots=True)
 class FullAnswer:
-    """A response before the gate.
+    """Response before the gate.
 
     Attributes:
-        ours: it is in our words, holds no script and nothing archived.
-        nested: it fills a frame within the page's frame.
+        ours: written by Weboid; holds no script and nothing archived.
+        nested: it is for a frame within the page's frame.
     """
 
     status: int
@@ -79,14 +79,14 @@ class FullAnswer:
 
 @dataclass(frozen=True, slots=True)
 class FullPolicy:
-    """What the gate needs to know of the world."""
+    """Configuration of the gate."""
 
     origins: FullOrigins
     front_origin: str
 
 
 class FullGate:
-    """WSGI application: what `answer` says, under the policy."""
+    """WSGI application that applies the policy to the answers of `answer`."""
 
     def __init__(self, answer: Callable[[FullRequest], FullAnswer], policy: FullPolicy) -> None:
         self._answer = answer
@@ -128,7 +128,7 @@ class FullGate:
         return [answer.body]
 
     def _fit(self, answer: FullAnswer) -> FullAnswer:
-        """The answer without headers that may not leave; an error when it is none that we foresaw."""
+        """Return the answer with allowed headers only; an error for unexpected answers."""
         kept = tuple(each for each in answer.headers if self._may_leave(answer, *each))
         names = {name.lower() for name, _ in kept}
         is_redirect = 300 <= answer.status < 400 and answer.status != 304
@@ -154,12 +154,12 @@ class FullGate:
 
 
 def plain_answer(status: int, text: str) -> FullAnswer:
-    """A line in our words."""
+    """Return an answer with one line of plain text."""
     return FullAnswer(status, "text/plain; charset=utf-8", text.encode(), ours=True)
 
 
 def full_headers(policy: FullPolicy, host: str, answer: FullAnswer) -> Headers:
-    """Every header of a response, in order."""
+    """Return all headers of a response, in order."""
     kept = any(name.lower() == "etag" for name, _ in answer.headers)
     # Take-down must hold in a second: nothing is used again without asking.
     headers = [("Cache-Control", "private, no-cache" if kept else "no-store"), *answer.headers]
@@ -172,7 +172,7 @@ def full_headers(policy: FullPolicy, host: str, answer: FullAnswer) -> Headers:
 
 
 def fixed_full_headers(policy: FullPolicy, host: str, answer: FullAnswer) -> Headers:
-    """The headers that every response carries: of all that was archived the same, of our words less."""
+    """Return the headers that every response carries; notices of our own need fewer permissions."""
     permissions = dict(fixed_headers(Policy(policy.front_origin, frozenset()), _NOTICE_TYPE))[
         "Permissions-Policy"
     ]
@@ -198,16 +198,16 @@ def fixed_full_headers(policy: FullPolicy, host: str, answer: FullAnswer) -> Hea
 
 
 def _connections(policy: FullPolicy, host: str, answer: FullAnswer) -> str:
-    """Where a document may connect; a notice's link leads to the front."""
+    """Return the Connection-Allowlist of a document; that of a notice includes the front."""
     where = policy.front_origin if answer.ours else f"{policy.origins.scheme}{host}"
     return f'(response-origin "{where}/*")'
 
 
 def content_policy(policy: FullPolicy, host: str, answer: FullAnswer) -> str:
-    """The Content-Security-Policy of a response.
+    """Return the Content-Security-Policy of a response.
 
-    The capture's own origin is named by its address: what ``'self'`` means in an opaque origin was
-    long left to browsers. A host that is none of ours gets no origin at all.
+    The capture's origin is named explicitly, because browsers differed on the meaning of ``'self'`` in an opaque
+    origin. An unknown host gets no origin at all.
     """
     own = ""
     if not answer.ours and policy.origins.page_of(host) is not None:
@@ -243,7 +243,7 @@ def content_policy(policy: FullPolicy, host: str, answer: FullAnswer) -> str:
 def dispatch_by_host(
     full: WSGIApplication, others: WSGIApplication, origins: FullOrigins
 ) -> WSGIApplication:
-    """Both as one application: the request's Host decides, before any policy."""
+    """Return one application that chooses between both by the request's Host."""
 
     def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         chosen = full if origins.is_ours(environ.get("HTTP_HOST", "")) else others

@@ -51,11 +51,11 @@ def is_module(text: str) -> bool:
 
 
 def rewrite_module(text: str, rewrite: Rewrite, declarations: str) -> str:
-    """The module with rewritten addresses, and our names for pywb's.
+    """Return the module with rewritten addresses, and imports of our names in place of pywb's wrapper.
 
     Args:
         text: the module.
-        rewrite: makes an address of the archived site one of ours.
+        rewrite: maps an archived address to a replay address.
         declarations: the address of the module that exports our names.
     """
     text = _FROM.sub(lambda match: _with_address(match, rewrite), text)
@@ -71,7 +71,7 @@ def rewrite_module(text: str, rewrite: Rewrite, declarations: str) -> str:
 
 
 def rewrite_dynamic_imports(text: str, base: str) -> str:
-    """The script whose ``import(…)`` asks wombat where to.
+    """Return the script with ``import(…)`` rewritten to ask wombat for the address.
 
     >>> rewrite_dynamic_imports("x=import('./a.js')", "null")
     "x=____wb_rewrite_import__(null,'./a.js')"
@@ -80,7 +80,7 @@ def rewrite_dynamic_imports(text: str, base: str) -> str:
 
 
 def share_declarations(text: str) -> str:
-    """The script whose top names other scripts still see once pywb has put it into a block.
+    """Return the script with its top-level names exported, because pywb wraps it in a block.
 
     >>> share_declarations("const a=1").splitlines()
     ['const a=1', ';try{self.a=a}catch(_){}']
@@ -92,7 +92,7 @@ def share_declarations(text: str) -> str:
 
 
 def rewrite_import_map(text: str, rewrite: Rewrite) -> str:
-    """The import map with rewritten addresses; as it is when it is none (HTML, 8.1.6.3)."""
+    """Return the import map with rewritten addresses; invalid ones unchanged (HTML, 8.1.6.3)."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -112,7 +112,7 @@ def rewrite_import_map(text: str, rewrite: Rewrite) -> str:
 
 
 def script_addresses(urls: Any) -> Rewrite:
-    """Rewrites an address in a script; pywb leaves those relative to the script as they are."""
+    """Return a rewriter of addresses in scripts; pywb leaves relative ones unchanged."""
 
     def address(url: str) -> str:
         made: str = urls.rewrite(urljoin(urls.wburl.url, url), "js_")
@@ -142,7 +142,7 @@ def _is_address(text: str) -> bool:
 
 
 def _declares(name: str, text: str) -> bool:
-    """True when the module may have such a name of its own; then it keeps it."""
+    """Return True when the module may declare that name itself, and so keeps it."""
     return (
         re.search(
             rf"(?:let|const|var|function|class|import|as)\s+(?:[\w$]+\s*,\s*)*{name}(?![\w$])"

@@ -1,7 +1,4 @@
-"""HTML rewriter derived from pywb; imported in makers only.
-
-Import it nowhere else: pywb's rewriters bring much along (`playback.replay.full.text_rewriter`).
-"""
+"""HTML rewriter derived from pywb; imported in makers of the pywb environment only."""
 
 from typing import Any
 
@@ -34,7 +31,7 @@ _DROPPED = {"ping", "nonce", "referrerpolicy", "attributionsrc", "csp", "manifes
 
 
 class PywbPageRewriter(HTMLRewriter):  # type: ignore[misc]
-    """Pages with modules, without hints that would open connections elsewhere."""
+    """HTML rewriter with support for modules, which removes hints that open connections."""
 
     _script = ""
     _wb_parse_context: str | None
@@ -88,13 +85,13 @@ class PywbPageRewriter(HTMLRewriter):  # type: ignore[misc]
 
 
 def _no_headers(rewriting: Any) -> Any:
-    """No header of the archive is answered with."""
+    """Drop all archived headers."""
     del rewriting
     return lambda: None
 
 
 class PywbRewriter(DefaultRewriter):  # type: ignore[misc]
-    """The parts of pywb's rewriting that are used here."""
+    """pywb's rewriter, reduced to the parts that replay uses."""
 
     DEFAULT_REWRITERS = {  # noqa: RUF012 pywb's
         **DefaultRewriter.DEFAULT_REWRITERS,

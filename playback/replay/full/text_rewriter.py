@@ -96,7 +96,7 @@ def _do(job: dict[str, Any]) -> bytes:
 
 
 def kind_of(media_type: str, modifier: str) -> str:
-    """The media type by which a text is rewritten; empty: it is left as it is."""
+    """Return the media type that decides how a text is rewritten; empty: it is not rewritten."""
     if modifier in SCRIPT_MODIFIERS - {"js_"} or media_type in SCRIPT_TYPES:
         return "text/javascript"
     if media_type in HTML_TYPES:
@@ -105,7 +105,7 @@ def kind_of(media_type: str, modifier: str) -> str:
 
 
 def rewrite(job: RewriteJob) -> bytes:
-    """The text as it is shown at its page's own origin."""
+    """Return the text as it is served at its page's own origin."""
     from pywb.rewrite.url_rewriter import UrlRewriter  # in makers only, and when first needed
 
     media_type = job.content_type.partition(";")[0]
@@ -144,7 +144,7 @@ def rewrite(job: RewriteJob) -> bytes:
 
 
 def head_insert(job: RewriteJob) -> str:
-    """What comes first in a page's head: our own script, wombat, and what wombat must know."""
+    """Return the start of a page's head: our script, wombat, and wombat's configuration."""
     moment = parse_timestamp14(job.timestamp)
     scheme, _, rest = job.url.partition("://")
     static = f"{job.origin}{STATIC_PATH}"
@@ -179,14 +179,14 @@ def head_insert(job: RewriteJob) -> str:
 
 
 def charset_of(content_type: str) -> str:
-    """The charset that a Content-Type names; empty when it names none."""
+    """Return the charset of a Content-Type, or an empty string."""
     match = _CHARSET.search(content_type)
     return match[1] if match else ""
 
 
 @dataclass
 class _RewriterRecord:
-    """As much of a warcio record as the rewriters look at."""
+    """Substitute for a warcio record with the attributes that pywb's rewriters use."""
 
     content_type: str
     body: bytes
@@ -200,13 +200,13 @@ class _RewriterRecord:
         self.raw_stream = io.BytesIO(self.body)
 
     def content_stream(self) -> io.BytesIO:
-        """The decoded body."""
+        """Return the decoded body."""
         return self.raw_stream
 
 
 @cache
 def _rewriter() -> Any:
-    """Pywb's rewriter with our reading of pages, made once in each maker."""
+    """Return the process's instance of `PywbRewriter`."""
     from playback.replay.full.pywb_rewriter import PywbRewriter
 
     return PywbRewriter(replay_mod=PAGE_MODIFIER)
