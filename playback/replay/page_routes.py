@@ -35,9 +35,9 @@ CONFIRMED_VIEW = "as-captured"  # of the front: the copy, for who was told
 
 
 def threat_warning(context: ReplayContext, request: Request, *urls: str) -> ReplayResponse | None:
-    """The notice that stands before the copy; None when none of the addresses is held back.
+    """Return the notice shown before the copy; None when no address of it is on a threat list.
 
-    Its link leads to the front, whose page says it in the reader's language.
+    The notice links to the front, which shows the warning in the reader's language.
 
     Raises:
         TransientError: the lists cannot be read.
@@ -53,7 +53,7 @@ def threat_warning(context: ReplayContext, request: Request, *urls: str) -> Repl
 
 
 def threat_text(hit: ListHit) -> str:
-    """What is said of an address that was found on a list."""
+    """Return the text about an address that was found on a threat list."""
     on = "is" if hit.is_sure else "may be"
     text = f"It {on} on the list {hit.on.name}, as of {hit.on.added_at:%Y-%m-%d}"
     return f"{text}: {hit.on.reason}." if hit.on.reason else f"{text}."
@@ -73,12 +73,12 @@ _ERRORS = {
 
 
 def pdf_document(facts: Mapping[str, Any], title: str, picture: Callable[[int], str] | None) -> str:
-    """Return the document.
+    """Return the document that shows a PDF.
 
     Args:
-        facts: what `playback.replay.sanitizer.rasterizer.read_pdf` says of the file.
-        title: of the document.
-        picture: gives the address of a page's picture; None: only text is shown.
+        facts: the result of `playback.replay.sanitizer.rasterizer.read_pdf`.
+        title: title of the document.
+        picture: returns the address of a page's picture; None: only text is shown.
     """
     error = _ERRORS.get(facts["error"])
     if error is not None:
@@ -114,14 +114,14 @@ def _page(number: int, page: Mapping[str, Any], picture: Callable[[int], str] | 
 
 
 class PageRoutes:
-    """The routes whose answer is a document."""
+    """Routes that answer with a document."""
 
     def __init__(self, context: ReplayContext) -> None:
         self._context = context
         self._downloads = DownloadRoutes(context)
 
     def very_page(self, request: Request) -> ReplayResponse:
-        """The very capture that is named, also one that is offered to nobody."""
+        """Answer with the exact capture of the timestamp, also one that is not offered to readers."""
         url = request.memento.url
         page = (
             self._context.index.page(url, request.at, on_purpose=True) if is_web_url(url) else None
@@ -131,7 +131,7 @@ class PageRoutes:
         return self._shown(request, page)
 
     def page(self, request: Request) -> ReplayResponse:
-        """The copy of the page nearest to the moment asked for, at the level asked for."""
+        """Answer with the copy nearest to the requested moment, at the requested level."""
         url = request.memento.url
         if not is_web_url(url):
             return missing("Only pages of the web are shown here.")
@@ -143,7 +143,7 @@ class PageRoutes:
         return threat_warning(self._context, request, url) or self._source(request, None)
 
     def _page_of(self, request: Request) -> FoundPage | ReplayResponse | None:
-        """Return the page nearest to the moment, or the answer that leads to it or warns of it."""
+        """Return the page nearest to the moment, or a redirect to it or a warning."""
         page = self._context.index.page(request.memento.url, request.at)
         if page is None:
             return None
@@ -186,7 +186,7 @@ class PageRoutes:
         return self._source(request, page)
 
     def _source(self, request: Request, page: FoundPage | None) -> ReplayResponse:
-        """The page from its own response, where no DOM of it was kept."""
+        """Make the copy from the page's own response, when no DOM was stored."""
         url = page.final_url if page is not None else request.memento.url
         of_page = page.page_id if page is not None else None
         capture = first_playable(self._context.index.documents(url, request.at, of_page=of_page))
@@ -244,7 +244,7 @@ class PageRoutes:
         )
 
     def _other_document(self, request: Request, capture: Capture, level: Level) -> ReplayResponse:
-        """A main resource that is no HTML: shown as an image, as text or page by page, or handed out."""
+        """Answer with a main resource that is not HTML: image, text, PDF or download."""
         if capture.mime in TEXT_TYPES:
 
             def make() -> bytes:
@@ -266,7 +266,7 @@ class PageRoutes:
         return missing("Captures of this type are kept, but not shown.")
 
     def _pdf(self, request: Request, capture: Capture, level: Level) -> ReplayResponse:
-        """A PDF page by page, as pictures where the level shows images, and as text."""
+        """Answer with a PDF page by page, as text and, where the level shows images, as pictures."""
         has_pictures = level.covers(Level.IMAGES)
 
         def prepare() -> PdfJob:
@@ -291,7 +291,7 @@ class PageRoutes:
         return self._context.made_answer(request, capture, HTML, make)
 
     def file(self, request: Request) -> ReplayResponse:
-        """The file itself, of a page that is shown in another way, such as a PDF."""
+        """Answer with the original file of a page that is shown in another form, e.g. a PDF."""
         url = request.memento.url
         if not is_web_url(url):
             return missing("Only files of the web are handed out.")

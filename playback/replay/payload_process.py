@@ -29,7 +29,7 @@ TOO_LARGE = "too-large"
 
 
 def main() -> None:
-    """Answer what is asked on stdin until it ends; the collection is the one argument."""
+    """Answer requests on stdin until it ends; the only argument is the collection."""
     layout = Layout(Path(sys.argv[1]))
     for line in sys.stdin.buffer:
         bodies, error = _answered(layout, json.loads(line))
@@ -50,13 +50,13 @@ def _answered(layout: Layout, asked: dict[str, Any]) -> tuple[list[bytes], str]:
 
 
 def read_bodies(layout: Layout, asked: dict[str, Any]) -> list[bytes]:
-    """The record's content, and its body as stored where that is something else.
+    """Return the record's decoded content, and its body as stored when that differs.
 
-    A body under codings that nobody here can undo is given as stored.
+    A body with unknown content codings is returned as stored.
 
     Raises:
         BodyTooLargeError: either is longer than the limit.
-        PermanentError: the record is missing, or not the one that is asked for.
+        PermanentError: the record is missing, or not the requested one.
         Exception: the record is damaged.
     """
     limit = int(asked["limit"])
@@ -83,7 +83,7 @@ def _opened(layout: Layout, filename: str) -> BinaryIO:
 
 
 def _read(file: BinaryIO, asked: dict[str, Any], limit: int) -> tuple[bytes, str]:
-    """The body as stored, without chunks, and its content codings."""
+    """Return the body as stored, without chunked encoding, and its content codings."""
     offset, length = int(asked["offset"]), int(asked["length"])
     if offset < 0 or length <= 0:
         raise PermanentError("the index names a place that no record has")
@@ -107,7 +107,7 @@ def _records(stream: Any) -> Iterator[Any]:
 
 
 class _BlockReader:
-    """Bytes to be read in blocks."""
+    """Byte stream over bytes in memory."""
 
     def __init__(self, data: bytes) -> None:
         self._data = memoryview(data)

@@ -1,8 +1,8 @@
-"""Context of replay routes: index, archive, limits, caches, and the level to answer at.
+"""Context of replay routes: index, archive, limits, caches, and the level of an answer.
 
-The rules are asked anew for each answer, before anything that was made is looked up, so a change of
-them counts at once. They are asked about the URLs of what is shown, not about the URL that found it:
-an index look-up merges distinct pages, and rules about links must not.
+The level rules are read for each answer, before a cached value is looked up, so that changes take effect at
+once. They apply to the URLs of the shown capture, not to the URL of the request: an index look-up merges
+distinct pages, which rules about links must not.
 """
 
 import hashlib
@@ -32,10 +32,10 @@ from playback.url_paths import MementoModifier
 
 
 class PerRequestStore:
-    """`store`, whose version is read once after each `begin`.
+    """Wrapper of `store` that reads its version once per request.
 
-    Every request begins with it, so what is decided counts from the next request on. An answer that
-    was on its way from the store when another request began is that one's no longer.
+    `begin` starts a request, so decisions take effect with the next one. A version that arrives after another
+    request has begun is not stored.
     """
 
     def __init__(self, store: DecisionStore) -> None:
@@ -44,12 +44,12 @@ class PerRequestStore:
         self._requests = 0
 
     def begin(self) -> None:
-        """A request begins: nothing that was known before it counts."""
+        """Begin a request and forget the version."""
         self._requests += 1
         self._version = None
 
     def version(self) -> int:
-        """The number of the last change."""
+        """Return the number of the last change."""
         if self._version is not None:
             return self._version
         request = self._requests
@@ -59,7 +59,7 @@ class PerRequestStore:
         return version
 
     def rows(self, query: str, values: Values) -> list[Any]:
-        """The answer's rows."""
+        """Return the rows of a query."""
         return self._store.rows(query, values)
 
     def change(self, changes: Iterable[tuple[str, Values]]) -> None:
@@ -68,7 +68,7 @@ class PerRequestStore:
         self.begin()
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         self._store.close()
 
 
@@ -81,7 +81,7 @@ _META_PRESCAN = 1024  # bytes; HTML, 13.2.3.2
 
 @dataclass(frozen=True, slots=True)
 class ReplayLimits:
-    """How much of anything is shown (P-21); decoded bytes."""
+    """Size limits of what is shown (P-21), in decoded bytes."""
 
     html_bytes: int = 10_000_000
     css_bytes: int = 1_000_000
@@ -99,20 +99,20 @@ class ReplayLimits:
 
 @dataclass(frozen=True, slots=True)
 class ReplayContext:
-    """What a route may use.
+    """Objects that routes use.
 
     Attributes:
-        index: which captures there are.
-        archive: what they hold.
-        decisions: what people and scanners decided.
-        permits: what of it may be shown; `index` and `archive` ask it of all that they find.
-        front: the origin to which a page's links lead.
-        limits: how much is shown.
-        make: what makes documents and style sheets safe.
-        made: what was made.
-        origin: our own, as readers see it; empty where nobody needs to be told.
+        index: look-ups of captures.
+        archive: payloads of captures.
+        decisions: store of take-downs, levels and verdicts.
+        permits: access control, which `index` and `archive` apply to all results.
+        front: the origin that a page's links lead to.
+        limits: size limits.
+        make: sanitises documents and style sheets.
+        made: cache of made values.
+        origin: origin of replay, as readers see it; empty when it is not needed.
         has_fonts: copies load their own fonts, at the level `images`.
-        levels: how much of it each reader is shown.
+        levels: level rules.
     """
 
     index: CaptureLookup
@@ -128,15 +128,15 @@ class ReplayContext:
     levels: LevelStore = field(init=False)
 
     def __post_init__(self) -> None:
-        """Open the book of levels."""
+        """Open the level store."""
         object.__setattr__(self, "levels", LevelStore(self.decisions))
 
     def made_answer(
         self, request: Request, capture: Capture, content_type: str, make: Callable[[], bytes]
     ) -> ReplayResponse:
-        """What is made of a capture; made once.
+        """Return the answer made from a capture, from the cache when possible.
 
-        The caller has found the capture, and so asked whether it may be shown.
+        The caller has looked up the capture and thereby checked access.
         """
         address, place = request.memento, capture.location
         key = (
@@ -152,9 +152,9 @@ class ReplayContext:
 
 @cache
 def maker_version() -> str:
-    """Differs when the code or the libraries that make copies safe do.
+    """Return a text that changes with the code and libraries that make copies.
 
-    What is kept in files must not outlive a rule because somebody forgot to count a version up.
+    It is part of cache keys, so that cached values do not outlive a change of the sanitiser.
     """
     code = hashlib.sha256()
     replay = Path(__file__).parent
@@ -170,7 +170,7 @@ def maker_version() -> str:
 
 
 def first_playable(captures: Iterable[Capture]) -> Capture | None:
-    """The first capture that succeeded or redirected; artifacts have no status."""
+    """Return the first capture with status 2xx or 3xx, or artifact (which has none)."""
     for capture in captures:
         if capture.status is None and capture.record_type is RecordType.RESOURCE:
             return capture
@@ -180,7 +180,7 @@ def first_playable(captures: Iterable[Capture]) -> Capture | None:
 
 
 def decode_text(payload: Payload) -> str:
-    """By byte order mark, HTTP charset, meta element; else UTF-8 or, failing that, windows-1252."""
+    """Decode by byte order mark, HTTP charset, meta element; else as UTF-8 or windows-1252."""
     named = CHARSET.search(payload.content_type)
     label = named[1] if named else ""
     if not label and (meta := _META_CHARSET.search(payload.body[:_META_PRESCAN])):
@@ -200,15 +200,15 @@ def decode_text(payload: Payload) -> str:
 def limit_level(
     context: ReplayContext, request: Request, *urls: str
 ) -> tuple[Request, Level] | ReplayResponse:
-    """The request and the level to answer it at; or the way to what is allowed.
+    """Return the request and its level; or a redirect to the highest level that is allowed.
 
-    A wiki that no rule speaks of is forgotten: whoever invents names must not have a copy made and kept for
-    each of them (P-21).
+    A wiki without rules is removed from the request, so that invented names do not cause a cached copy each
+    (P-21).
 
     Args:
-        context: where the rules are.
-        request: for a page.
-        urls: those of the capture that would be shown: the one cited, and the one it led to.
+        context: has the rules.
+        request: request for a page.
+        urls: the URLs of the capture: the cited one, and the one it redirected to.
 
     Raises:
         TransientError: the rules cannot be read.
@@ -230,10 +230,10 @@ def shows_image(
     capture: Capture,
     artifact: tuple[ArtifactKind, str] | None,
 ) -> bool:
-    """True when the image in `capture` may be shown.
+    """Return True when the image in `capture` may be shown.
 
-    Where a page embeds it, that page's level has decided. By itself an image is a page of its own, and a
-    screenshot is an image of the page in its name, wherever it is shown.
+    An embedded image follows the level of its page. An image that is opened directly is a page of its own; a
+    screenshot follows the level of the page it shows.
 
     Raises:
         TransientError: the rules or the index cannot be read.
@@ -247,10 +247,10 @@ def shows_image(
 
 
 def loads_font(context: ReplayContext, request: Request, capture: Capture) -> bool:
-    """True when the font in `capture` may be handed out: to a page, whose level has decided.
+    """Return True when the font in `capture` may be sent: to a page, whose level decides.
 
-    Nobody opens a font, which would be a download, and no script reads it. Browsers before Fetch Metadata,
-    and all of them over plain HTTP, do not say what it is for; then the rules are asked about the font.
+    Opened directly or read by a script, a font is absent. Browsers without Fetch Metadata, and all browsers over
+    plain HTTP, do not send the destination; then the level of the font's own URL decides.
 
     Raises:
         TransientError: the rules cannot be read.
@@ -259,7 +259,7 @@ def loads_font(context: ReplayContext, request: Request, capture: Capture) -> bo
 
 
 def loads_mask(context: ReplayContext, request: Request, capture: Capture) -> bool:
-    """True when the shape of the image in `capture` may be handed out: to a page, as with fonts.
+    """Return True when the mask of the image in `capture` may be sent; rules as for fonts.
 
     Raises:
         TransientError: the rules cannot be read.
@@ -274,7 +274,7 @@ def _loads(context: ReplayContext, request: Request, capture: Capture, destinati
 
 
 def _may_be_seen(context: ReplayContext, request: Request, capture: Capture) -> bool:
-    """True when what belongs to a page's look may be had by itself."""
+    """Return True when the level rules allow images for the resource itself."""
     rules, wiki = context.levels.now(), request.memento.wiki
     level = lowest_level(rules.of(request.memento.url, wiki), rules.of(capture.url, wiki))
     return level.covers(Level.IMAGES)

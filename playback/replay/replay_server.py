@@ -1,9 +1,9 @@
 """HTTP server of replay: a gevent loop over connections.
 
-gevent's own server costs more than an image's look-up, read and answer together, takes bodies that
-nobody here wants, and stops accepting when connections are many. This one reads requests of two
-methods and no bodies (`playback.replay.request_head`), gives each step its time, and lets the connection go
-that has been idle for longest when there are too many (P-21).
+gevent's own server spends more time per request than replay itself, accepts request bodies, and stops
+accepting connections when there are many. This one reads GET and HEAD without bodies
+(`playback.replay.request_head`), has a timeout for each step, and closes the connection that has been idle
+for longest when there are too many (P-21).
 """
 
 import logging
@@ -53,11 +53,11 @@ _RECHECK_S = 1.0
 
 
 class ReplayServer(StreamServer):  # type: ignore[misc]
-    """A server bound to `address`, which answers once `answer_with` has said what.
+    """Server bound to `address`; answers after `answer_with` was called.
 
     Args:
-        address: host and port, or a socket that listens and may be shared with other processes.
-        most: how many connections are held at once.
+        address: host and port, or a listening socket, which other processes may share.
+        most: maximum number of connections.
 
     Attributes:
         before_each: called before each request is answered.
@@ -84,12 +84,12 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
+        """Port of the listening socket."""
         port: int = self.socket.getsockname()[1]
         return port
 
     def answer_with(self, application: WSGIApplication, policy: Policy) -> None:
-        """Put `application` behind the gate and serve it."""
+        """Serve `application` behind the gate."""
         self.policy = policy
         self.application = HeaderGate(application, policy)
 
@@ -128,7 +128,7 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
                 return
 
     def _next_head(self, client: Any, unread: bytes) -> tuple[bytes | None, bytes]:
-        """The next head without its blank line, and what came behind it; None at the end."""
+        """Return the next head without its blank line, and the bytes after it; None at the end."""
         begun = 0.0
         while True:
             unread = unread.removeprefix(b"\r\n")  # RFC 9112, 2.2
@@ -153,7 +153,7 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
             unread += piece
 
     def _receive(self, client: Any, seconds: float) -> bytes | None:
-        """What comes next, empty at the end; None when nothing comes in time. Meanwhile it is idle."""
+        """Return the next bytes, empty at the end, None after the timeout; the connection counts as idle."""
         client.settimeout(max(seconds, 0.001))
         self._idle[id(client)] = client
         try:
@@ -175,7 +175,7 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
         return False
 
     def _answer(self, client: Any, request: ReplayRequestHead, neighbourhood: str) -> bool:
-        """Answer the request; False when the connection is to be closed."""
+        """Answer the request; return False when the connection is to be closed."""
         said: list[Any] = []
 
         def start(status: str, headers: list[tuple[str, str]], _: object = None) -> Any:
@@ -221,7 +221,7 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
                 del self._in_flight[neighbourhood]
 
     def _send_large(self, client: Any, head: bytes, body: bytes) -> None:
-        """Send a large body; the fuller the quota of such bodies, the faster its reader must be."""
+        """Send a large body; the required speed grows with the total size of such bodies."""
         begun, view = time.monotonic(), memoryview(body)
         client.settimeout(_SEND_S)
         client.sendall(head)
@@ -239,7 +239,7 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
 
 
 def _neighbourhood_of(address: object) -> str:
-    """Return the network of a peer, as sockets name it; empty when it has no address."""
+    """Return the network prefix of a peer's address; empty when it has none."""
     host = str(address[0]) if isinstance(address, tuple) and address else ""
     try:
         return rate_limit_prefix(unmap_ipv4(ip_address(host.partition("%")[0])))
@@ -262,7 +262,7 @@ _dated: tuple[int, str] = (0, "")
 
 
 def _date() -> str:
-    """The field that says the time (RFC 9110, 6.6.1)."""
+    """Return the Date header field (RFC 9110, 6.6.1), cached for a second."""
     global _dated  # noqa: PLW0603 made once a second
     now = int(time.time())
     if _dated[0] != now:
@@ -271,7 +271,7 @@ def _date() -> str:
 
 
 def _send_blocks(client: Any, head: bytes, blocks: Iterable[bytes]) -> None:
-    """Send what is made while it is sent; in all no faster than its reader, nor for ever."""
+    """Send a body that is read while it is sent, within a minimum speed."""
     begun, size = time.monotonic(), 0
     client.settimeout(_SEND_S)
     client.sendall(head)
@@ -286,7 +286,7 @@ def _send_blocks(client: Any, head: bytes, blocks: Iterable[bytes]) -> None:
 
 
 def _refuse(client: Any, policy: Policy, status: str) -> None:
-    """Say that, with the headers of everything else (P-12), and close."""
+    """Send an error status with the standard headers (P-12), and close."""
     headers = response_headers(policy, status, "", [], 0)
     client.settimeout(_LINGER_S)
     client.sendall(_head(status, headers, keeps=False))
@@ -294,7 +294,7 @@ def _refuse(client: Any, policy: Policy, status: str) -> None:
 
 
 def _linger(client: Any) -> None:
-    """Read on for a little while: closing upon unread bytes would take the answer back."""
+    """Read for a moment before closing: closing with unread input would discard the answer."""
     client.shutdown(socket.SHUT_WR)
     ends = time.monotonic() + _LINGER_S
     for _ in _pieces(client, ends):
@@ -311,7 +311,7 @@ def _pieces(client: Any, ends: float) -> Iterator[bytes]:
 
 
 def call_on_eof(descriptor: int, call: Callable[[], None]) -> None:
-    """Have `call` called in a greenlet when that stream has ended, e.g. because a parent died."""
+    """Call `call` in a greenlet when the stream ends, e.g. because the parent process has ended."""
     watcher = gevent.get_hub().loop.async_()
     watcher.start(gevent.spawn, call)  # the loop itself must not block, and stopping a server does
 

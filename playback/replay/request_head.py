@@ -1,8 +1,8 @@
 """Strict parser of HTTP request heads (RFC 9112).
 
-Captures are only read, so a request has no body: one that announces a body, by whichever of the
-ways to do so, is refused and its connection closed, and nothing can be smuggled behind it. Folded
-lines, bare line feeds, spaces before colons and a second Host are refused, too.
+Requests have no body: one that announces a body, by any method, is refused and its connection closed,
+which prevents request smuggling. Folded lines, bare line feeds, spaces before colons and a second Host are
+refused, too.
 """
 
 import re
@@ -32,7 +32,7 @@ _SINGLE = {b"host", b"content-length", b"transfer-encoding"}
 
 
 class BadRequestHeadError(Exception):
-    """The head is none that is answered; `status` says what the client is told.
+    """Request head that is refused.
 
     Attributes:
         status: the status line's code and phrase.
@@ -45,11 +45,11 @@ class BadRequestHeadError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ReplayRequestHead:
-    """A request.
+    """Parsed request head.
 
     Attributes:
-        environ: its facts, named as in PEP 3333.
-        keeps: whether the connection is for more than this request.
+        environ: its values, named as in PEP 3333.
+        keeps: the connection stays open after this request.
     """
 
     environ: dict[str, str]
@@ -57,10 +57,10 @@ class ReplayRequestHead:
 
 
 def parse_head(head: bytes) -> ReplayRequestHead:
-    """The request whose head it is, up to and without the blank line.
+    """Parse a request head, given without the blank line.
 
     Raises:
-        RefusedError: it is malformed, ambiguous or too long.
+        BadRequestHeadError: it is malformed, ambiguous or too long.
     """
     line, *rest = head.split(b"\r\n")
     match = _REQUEST_LINE.fullmatch(line)
@@ -98,10 +98,10 @@ def _refused_line(line: bytes) -> str:
 
 
 def _check(method: str, target: str, fields: dict[bytes, str], *, is_http_1_1: bool) -> None:
-    """What must hold of a whole head.
+    """Check the rules that concern the whole head.
 
     Raises:
-        RefusedError: it does not.
+        BadRequestHeadError: one of them is broken.
     """
     has_body = b"transfer-encoding" in fields or fields.get(b"content-length", "0") != "0"
     host = fields.get(b"host")

@@ -1,7 +1,7 @@
 """Resource routes: images, style sheets, fonts, texts, and downloads with byte ranges.
 
-The type is told by the bytes alone, the name is neutral, and nothing of it is held in memory unless
-its body is under a content coding (P-16, P-21).
+Media types are detected from the bytes, file names are neutral, and bodies are streamed unless they have a
+content coding (P-16, P-21).
 """
 
 import re
@@ -43,14 +43,14 @@ _RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})", re.ASCII)
 
 
 class UnsatisfiableRangeError(Exception):
-    """What is asked for begins behind the end."""
+    """Range that begins after the end of the body."""
 
 
 def parse_range(text: str, if_range: str, etag: str, size: int) -> tuple[int, int] | None:
-    """First byte and the one behind the last; None when all of it is to be sent.
+    """Return the first byte of the range and the one after the last; None for the whole body.
 
-    Several ranges, other units and what is malformed count as not asked for, as the RFC allows; so
-    does a range of another version than `etag` (13.1.5).
+    Several ranges, other units and malformed ranges are ignored, as the RFC allows; so is a range of
+    another version than `etag` (13.1.5).
 
     Raises:
         UnsatisfiableRangeError: to be answered with 416.
@@ -90,7 +90,7 @@ _EXTENSIONS = {
 
 
 def download_type(head: bytes) -> str | None:
-    """The media type of what begins so; None when it is nothing that is handed out."""
+    """Return the media type of a file with that beginning; None when it is not offered."""
     # The marker may stand behind other bytes, but not far (ISO 32000-2, annex C.2).
     if b"%PDF-" in head[:1024]:
         return PDF
@@ -119,16 +119,16 @@ def download_type(head: bytes) -> str | None:
 
 
 class DownloadRoutes:
-    """Offers captures as downloads."""
+    """Downloads of captured files."""
 
     def __init__(self, context: ReplayContext) -> None:
         self._context = context
 
     def offer(self, request: Request, capture: Capture) -> ReplayResponse | None:
-        """The capture, or the range of it that is asked for; None when it is none to hand out.
+        """Return the capture as a download, or the requested range; None when it is not offered.
 
         Raises:
-            TakenDownError: it must not be, e.g. because it was not scanned yet.
+            TakenDownError: it must not be sent, e.g. because it was not scanned yet.
             PermanentError: it cannot be read, or is too large.
         """
         self._context.permits.download(capture)
@@ -187,7 +187,7 @@ def _with_head(head: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _cut(blocks: Iterator[bytes], first: int, end: int) -> Iterator[bytes]:
-    """The bytes from `first` to before `end`."""
+    """Yield the bytes from `first` to before `end`."""
     at = 0
     for block in blocks:
         if at + len(block) > first:
@@ -202,13 +202,13 @@ _MOST_REDIRECTS = 5
 
 
 class PartRoutes:
-    """The routes whose answer is no document."""
+    """Routes that answer with a part of a page."""
 
     def __init__(self, context: ReplayContext) -> None:
         self._context = context
 
     def image(self, request: Request) -> ReplayResponse:
-        """An image of a page, one of its screenshots, or a page of a PDF."""
+        """Answer with an image of a page, one of its screenshots, or a page of a PDF."""
         pdf_page = parse_pdf_page(request.memento.url)
         return self._image(request) if pdf_page is None else self._pdf_page(request, *pdf_page)
 
@@ -236,7 +236,7 @@ class PartRoutes:
         return absent() if media_type is None else request.answer(capture, media_type, lambda: body)
 
     def _pdf_page(self, request: Request, number: int, url: str) -> ReplayResponse:
-        """A page of a PDF, drawn."""
+        """Answer with the picture of a page of a PDF."""
         named = replace(request, memento=replace(request.memento, url=url))
         found = self._part(named, self._context.limits.pdf_shown_bytes)
         if found is None:
@@ -258,7 +258,7 @@ class PartRoutes:
     def _drawn(
         self, request: Request, capture: Capture, load: Callable[[], Payload]
     ) -> ReplayResponse:
-        """A picture that no browser is handed as it is, drawn as PNG (P-02)."""
+        """Answer with a picture drawn as PNG, for formats that are not sent as they are (P-02)."""
 
         def make() -> bytes:
             try:
@@ -270,7 +270,7 @@ class PartRoutes:
         return answer if answer.body else absent()
 
     def mask(self, request: Request) -> ReplayResponse:
-        """The shape of a small image, for a style sheet that masks with it."""
+        """Answer with the shape of a small image, for masks in style sheets."""
         if not is_web_url(request.memento.url):
             return absent()
         found = self._part(request, self._context.limits.mask_bytes)
@@ -291,7 +291,7 @@ class PartRoutes:
         return answer if answer.body or known else absent()
 
     def style(self, request: Request) -> ReplayResponse:
-        """A style sheet, filtered."""
+        """Answer with a filtered style sheet."""
         if not is_web_url(request.memento.url):
             return absent()
         found = self._part(request, self._context.limits.css_bytes)
@@ -318,7 +318,7 @@ class PartRoutes:
         return self._context.made_answer(request, capture, CSS, lambda: self._context.make(prepare))
 
     def font(self, request: Request) -> ReplayResponse:
-        """A font of a page, as it was archived; absent where fonts are switched off."""
+        """Answer with a font of a page as archived; absent where fonts are switched off."""
         if not self._context.has_fonts or not is_web_url(request.memento.url):
             return absent()
         found = self._part(request, self._context.limits.font_bytes)
@@ -339,7 +339,7 @@ class PartRoutes:
         return absent() if media_type is None else request.answer(capture, media_type, lambda: body)
 
     def text(self, request: Request) -> ReplayResponse:
-        """The visible text of a page."""
+        """Answer with the visible text of a page."""
         artifact = parse_artifact_uri(request.memento.url)
         if artifact is None or artifact[0] is not ArtifactKind.TEXT:
             return absent()
@@ -350,7 +350,7 @@ class PartRoutes:
         return request.answer(capture, TEXT, lambda: load().body.decode(errors="replace").encode())
 
     def _part(self, request: Request, limit: int) -> tuple[Capture, Callable[[], Payload]] | None:
-        """The capture of a page's part near the page's moment, redirects followed."""
+        """Return the capture of a page's part near the page's moment, after redirects."""
         url, seen = request.memento.url, set[str]()
         while url not in seen and len(seen) <= _MOST_REDIRECTS:
             seen.add(url)

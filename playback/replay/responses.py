@@ -1,4 +1,4 @@
-"""Requests to replay, and its responses before the header gate."""
+"""Requests to replay, and responses before the header gate."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -26,12 +26,12 @@ Headers = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class BodyStream:
-    """A body that is made while it is sent; whoever takes it reads it once, and closes it.
+    """Body that is read while it is sent; iterate once, then close.
 
     Attributes:
-        size: how many bytes it will give.
-        blocks: them.
-        close: lets go of what they are read from.
+        size: number of bytes.
+        blocks: the bytes.
+        close: closes the source.
     """
 
     size: int
@@ -39,13 +39,13 @@ class BodyStream:
     close: Callable[[], object]
 
     def __iter__(self) -> Iterator[bytes]:
-        """The blocks."""
+        """Iterate over the blocks."""
         return self.blocks
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayResponse:
-    """A response before the gate."""
+    """Response before the gate."""
 
     status: HTTPStatus
     content_type: str
@@ -54,21 +54,21 @@ class ReplayResponse:
 
     @property
     def text(self) -> str:
-        """The body as text; empty when it is made while it is sent."""
+        """Body as text; empty when it is streamed."""
         return self.body.decode() if isinstance(self.body, bytes) else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked for, the moment its timestamp names, and the ETags its reader holds.
+    """Request with its moment and the reader's ETags.
 
     Attributes:
-        destination: what the browser says it is for (Fetch Metadata): an image or a font of a page, or
-            a document; empty when it did not say so.
-        variant: what else the answer depends on, e.g. the level; part of its ETag.
-        range: the range that is asked for, as the header says it; empty: all.
-        if_range: the ETag for which alone a range is wanted; empty: any.
-        rules: differs when other payloads are taken down (`Permits.state_of_digests`).
+        destination: Sec-Fetch-Dest: an image or a font of a page, or a document; empty when the browser did
+            not send it.
+        variant: further inputs of the answer, e.g. the level; part of its ETag.
+        range: the Range header; empty: all.
+        if_range: the ETag that the range is for; empty: any.
+        rules: changes with the take-downs of payloads (`AccessControl.state_of_digests`).
     """
 
     memento: Memento
@@ -81,7 +81,7 @@ class Request:
     variant: str = ""
 
     def etag(self, capture: Capture) -> str:
-        """Changes when the bytes do: with the record, the rules, and the page's moment."""
+        """Return the ETag, which changes with the record, the rules, and the page's moment."""
         place = f"{capture.location.filename}:{capture.location.offset}"
         safe = _UNSAFE.sub("-", place)[-80:]
         rules = f"{self.rules}:" if self.rules else ""
@@ -92,7 +92,7 @@ class Request:
     def answer(
         self, capture: Capture, content_type: str, make: Callable[[], bytes], *more: tuple[str, str]
     ) -> ReplayResponse:
-        """The capture as `make` makes it; not made at all when its reader has it (304)."""
+        """Return the answer that `make` makes of the capture; 304 without making it when the reader has it."""
         etag = self.etag(capture)
         validators = (
             ("ETag", etag),
@@ -107,22 +107,22 @@ class Request:
 
 
 def redirect(memento: Memento) -> ReplayResponse:
-    """To another address of replay."""
+    """Return a redirect to another address of replay."""
     return ReplayResponse(HTTPStatus.FOUND, "", b"", (("Location", memento_path(memento)),))
 
 
 def notice(status: HTTPStatus, title: str, text: str) -> ReplayResponse:
-    """A page in our own words."""
+    """Return a notice page."""
     return ReplayResponse(status, HTML, notice_document(title, text).encode())
 
 
 def missing(text: str) -> ReplayResponse:
-    """There is no such page to show; `text` says why."""
+    """Return 404 for a page, with the reason."""
     return notice(HTTPStatus.NOT_FOUND, "No copy to show", text)
 
 
 def blocked(reason: str, front: str) -> ReplayResponse:
-    """It was captured and must not be shown (RFC 7725); `front` is who says so."""
+    """Return 451 for a taken-down capture (RFC 7725); `front` is named as the blocking authority."""
     text = "This copy is not shown, because its removal was asked for."
     if reason:
         text += f" {reason}"
@@ -131,10 +131,10 @@ def blocked(reason: str, front: str) -> ReplayResponse:
 
 
 def held_back(reason: str) -> ReplayResponse:
-    """It was captured and is kept, but does not leave: `reason` says why (C-16)."""
+    """Return 403 for a payload that is held back, with the reason (C-16)."""
     return notice(HTTPStatus.FORBIDDEN, "Held back", f"This copy is not handed out. {reason}")
 
 
 def absent() -> ReplayResponse:
-    """There is no such part of a page; its reader sees the alternative text."""
+    """Return 404 for a part of a page; the reader sees the alternative text."""
     return ReplayResponse(HTTPStatus.NOT_FOUND, TEXT, b"Not captured.\n")

@@ -64,7 +64,7 @@ def rewriter_command(python: Path, deadline_s: float) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class DocumentJob:
-    """Make a whole document safe; the result is UTF-8."""
+    """Job: sanitise a whole document; the result is UTF-8."""
 
     text: str
     rewriter: ReplayUrlRewriter
@@ -74,7 +74,7 @@ class DocumentJob:
 
 @dataclass(frozen=True, slots=True)
 class SheetJob:
-    """Filter a style sheet, given as its bytes and the charset that HTTP named."""
+    """Job: filter a style sheet, given as bytes and the charset of its HTTP header."""
 
     data: bytes
     charset: str | None
@@ -83,11 +83,11 @@ class SheetJob:
 
 @dataclass(frozen=True, slots=True)
 class RasterJob:
-    """Draw an SVG, or a picture in a format of old pages, as PNG.
+    """Job: draw an SVG, or a picture in an old format, as PNG.
 
     Attributes:
-        scale: how many pixels an SVG has to each of its own.
-        is_mask: of any small picture, only its shape.
+        scale: pixels per CSS pixel of an SVG.
+        is_mask: draw only the shape of a small picture.
     """
 
     data: bytes
@@ -97,11 +97,11 @@ class RasterJob:
 
 @dataclass(frozen=True, slots=True)
 class PdfJob:
-    """Read a PDF, or draw one of its pages.
+    """Job: read a PDF, or draw one of its pages.
 
     Attributes:
         pdf: the file.
-        page: which page to draw, from 1; 0: read sizes and text.
+        page: number of the page to draw, from 1; 0: read sizes and text.
     """
 
     pdf: bytes
@@ -113,13 +113,13 @@ Make = Callable[[Callable[[], Job]], bytes]
 
 
 class MakerPool:
-    """A few makers, lent to one job at a time; `close` ends them.
+    """Pool of maker processes, each used by one job at a time; `close` after use.
 
-    Large jobs never hold all makers, so that small ones are done beside them. Beyond a number of
-    waiting jobs none is accepted.
+    Large jobs never occupy all makers, so that small ones are done beside them. The number of waiting jobs is
+    limited.
 
     Args:
-        count: number of makers, and so of jobs done at once.
+        count: number of makers, and so of concurrent jobs.
         command: starts a maker.
         most_waiting: number of jobs that may wait for a maker.
         longest_wait_s: longest wait of a job.
@@ -146,12 +146,12 @@ class MakerPool:
     def __call__(self, prepare: Callable[[], Job]) -> bytes:
         """Return the result of the job that `prepare` loads; other greenlets run meanwhile.
 
-        A payload is loaded once a maker is free, so that waiting jobs hold none. A job that turns out
-        to be large gives its maker back and waits for its turn among the large ones.
+        The payload is loaded when a maker is free, so that waiting jobs hold no memory. A large job returns its maker
+        and waits for its turn among the large ones.
 
         Raises:
-            MakingFailedError: it took too long or too much memory, or broke the parser.
-            OverloadedError: too many jobs wait already, or it waited too long.
+            MakingFailedError: it exceeded its time or memory, or crashed the parser.
+            OverloadedError: too many jobs are waiting, or it waited too long.
         """
         with self._maker() as maker:
             job = prepare()
@@ -201,13 +201,13 @@ class MakerPool:
             self._large.release()
 
     def close(self) -> None:
-        """End every maker, whatever it is doing."""
+        """End all makers, also during a job."""
         for maker in self._makers:
             maker.end()
 
 
 class _MakerProcess:
-    """One process, started at once and again after it ended."""
+    """Maker process, started at once and restarted after a crash."""
 
     def __init__(self, command: list[str]) -> None:
         self._command = command
@@ -270,7 +270,7 @@ def _do(job: dict[str, Any]) -> bytes:
 
 
 def _size_of(job: Job) -> int:
-    """Return how long the hostile part of the job is."""
+    """Return the length of the untrusted part of the job."""
     if isinstance(job, DocumentJob):
         return len(job.text)
     if isinstance(job, PdfJob):

@@ -1,14 +1,14 @@
 """WSGI application of replay: a route per modifier, Memento headers, temporal drift.
 
-Only pages say so, and only those that are usable copies: what a page is made of is no memento by itself,
-and a capture of an error or of a check for robots is none at all.
+Only pages that are usable copies carry Memento headers: parts are no mementos by themselves, nor are
+captures of errors or bot challenges.
 
-A page's own records share its `page_id` and are of its moment, however long the visit took. Any other
-part is shown from another visit, and its distance is the copy's skew. What counts is what the copy shows:
-the addresses in the document as it is handed out, and in its style sheets.
+A page's own records share its `page_id` and count as captured at its moment. Any other part comes from
+another visit, and its distance in time is the drift of the copy. Drift is computed from the addresses in the
+document as it is sent, and in its style sheets.
 
-Records are read by `warc.record_reader`; pywb's rewriters serve the level full alone
-(docs/decisions/018). The gate (`playback.replay.header_gate`) must stand around this application.
+Records are read by `warc.record_reader`; pywb's rewriters serve the level full only
+(docs/decisions/018). The gate (`playback.replay.header_gate`) must wrap this application.
 """
 
 import hashlib
@@ -67,7 +67,7 @@ _SHOWN = {HTTPStatus.OK, HTTPStatus.NOT_MODIFIED}
 
 
 def with_memento_headers(context: ReplayContext, route: Route) -> Route:
-    """The route, whose pages say which mementos they are."""
+    """Return the route with Memento headers on its pages."""
     places = MementoEndpoints(context.front, context.origin)
     mementos = MementoIndex(context.index, context.permits)
 
@@ -94,7 +94,7 @@ def with_memento_headers(context: ReplayContext, route: Route) -> Route:
 
 
 def without_memento_headers(route: Route) -> Route:
-    """The route, whose answers are no mementos."""
+    """Return the route without Memento headers."""
 
     def answer(request: Request) -> ReplayResponse:
         made = route(request)
@@ -114,18 +114,18 @@ _MOST_SHEETS = 30
 
 
 class DriftRoute:
-    """``/c/<timestamp>sk_/<url>``: four numbers about a copy, a line each, for the front."""
+    """``/c/<timestamp>sk_/<url>``: four numbers about a copy, one per line, for the front."""
 
     def __init__(self, context: ReplayContext, page: Route, style: Route) -> None:
-        """Take the routes that make documents and style sheets."""
+        """Initialise with the routes that make documents and style sheets."""
         self._context = context
         self._page = page
         self._style = style
 
     def answer(self, request: Request) -> ReplayResponse:
-        """How many parts are shown, how many of them come from another visit, and how far away.
+        """Answer with the number of parts, the number from other visits, and their drift.
 
-        That is, how many seconds before and after the page these were captured at most.
+        The drift is the largest distance in seconds before and after the page.
         """
         parts = [*self._parts(request)]
         if not parts:
@@ -155,7 +155,7 @@ class DriftRoute:
         return ReplayResponse(HTTPStatus.OK, TEXT, text.encode())
 
     def _parts(self, request: Request) -> Iterator[Memento]:
-        """The page's address and those of its parts; nothing when there is no document."""
+        """Yield the address of the page and those of its parts; nothing when there is no document."""
         address = replace(request.memento, modifier=MementoModifier.PAGE)
         made = self._page(replace(request, memento=address, known_etags=""))
         if made.status is not HTTPStatus.OK or made.content_type != HTML:
@@ -176,7 +176,7 @@ class DriftRoute:
 
 
 def _addresses(text: str) -> Iterator[Memento]:
-    """The addresses of parts that a document or a style sheet names."""
+    """Yield the addresses of parts in a document or style sheet."""
     for found in _PART.findall(unescape(text)):
         part = parse_memento_path(found.rstrip(",)"))
         if part is not None:
@@ -200,7 +200,7 @@ ROBOTS = ReplayResponse(HTTPStatus.OK, TEXT, b"User-agent: *\nDisallow: /\n")
 
 
 def routes(context: ReplayContext) -> Mapping[MementoModifier, Route]:
-    """What answers for each modifier."""
+    """Return the route of each modifier."""
     pages, parts = PageRoutes(context), PartRoutes(context)
     skews = DriftRoute(context, pages.page, parts.style)
     return {
@@ -219,7 +219,7 @@ def routes(context: ReplayContext) -> Mapping[MementoModifier, Route]:
 
 
 class Replay:
-    """The application: finds the route, and says in our words what went wrong."""
+    """Application that dispatches to the routes and reports errors."""
 
     def __init__(self, context: ReplayContext) -> None:
         self._context = context
@@ -258,7 +258,7 @@ class Replay:
             return _failure(error)
 
     def _permitted(self, request: Request) -> ReplayResponse:
-        """The route's answer, or what takes its place when a take-down forbids it."""
+        """Return the route's answer, or a notice when a take-down forbids it."""
         modifier = request.memento.modifier
         try:
             return self._routes[modifier](request)
@@ -277,7 +277,7 @@ _moment = lru_cache(maxsize=256)(parse_timestamp14)
 
 
 def _failure(error: WeboidError) -> ReplayResponse:
-    """Return what a reader is told when a copy cannot be shown."""
+    """Return the answer for a copy that cannot be shown."""
     if isinstance(error, TransientError):
         _LOG.warning("replay.unavailable: %s", error)
         busy = notice(HTTPStatus.SERVICE_UNAVAILABLE, "Not now", "Try again in a moment.")

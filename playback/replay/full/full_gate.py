@@ -206,8 +206,8 @@ def _connections(policy: FullPolicy, host: str, answer: FullAnswer) -> str:
 def content_policy(policy: FullPolicy, host: str, answer: FullAnswer) -> str:
     """Return the Content-Security-Policy of a response.
 
-    The capture's origin is named explicitly, because browsers differed on the meaning of ``'self'`` in an opaque
-    origin. An unknown host gets no origin at all.
+    The capture's origin is named explicitly, because browsers differed on the meaning of ``'self'`` in an
+    opaque origin. An unknown host gets no origin at all.
     """
     own = ""
     if not answer.ours and policy.origins.page_of(host) is not None:
