@@ -15,7 +15,7 @@ PAGEINFO_VERSION = 1
 
 
 class VisitOutcome(StrEnum):
-    """How a visit ended."""
+    """Outcome of a visit."""
 
     COMPLETE = "complete"
     PARTIAL = "partial"  # the deadline came, or something is missing; what was gathered is kept
@@ -25,24 +25,24 @@ class VisitOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PageResource:
-    """One request of the page, as the browser saw it and as it was kept.
+    """Request of the page, as seen by the browser and as recorded.
 
     Attributes:
         url: as requested, without its fragment.
         method: HTTP method.
-        status: HTTP status; None when no response came.
-        mime: bare media type as the browser judged it.
-        resource_type: the browser's word: Document, Image, Script, ….
+        status: HTTP status; None without a response.
+        mime: bare media type as determined by the browser.
+        resource_type: the browser's type: Document, Image, Script, ….
         kept: ``response``, ``revisit``, ``failed``, ``blocked``, ``left-out``, or ``missing``.
         reason: why it failed, was blocked or is missing; empty otherwise.
-        digest: payload digest of what was kept; empty otherwise.
-        started_ms: when it was made, from the visit's first request on; None when nobody saw it.
-        ttfb_ms: from there to the end of the response's head; None when none came.
+        digest: payload digest of the record; empty without one.
+        started_ms: its start, from the visit's first request on; None when unknown.
+        ttfb_ms: from there to the end of the response's head; None without one.
         duration_ms: from there to its end; None when it did not end.
-        wire_bytes: received by the browser, head included; None when it did not count.
-        initiator: what made it: parser, script, preload, preflight, other, …
+        wire_bytes: received by the browser, head included; None when unknown.
+        initiator: parser, script, preload, preflight, other, …
         protocol: between browser and proxy: ``http/1.1``, ``h2``, …; empty when not known.
-        refetched: why it was asked for again, after the browser; empty when it was not.
+        refetched: why it was fetched again, after the browser; empty when it was not.
     """
 
     url: str
@@ -64,18 +64,18 @@ class PageResource:
 
 @dataclass(frozen=True, slots=True)
 class PageLink:
-    """A link of the page, and where on it it stands.
+    """Link of the page, with its place.
 
     Attributes:
         url: absolute, http or https, without its fragment unless that names a state (``#!``).
-        text: what a reader sees of it, or its label where it is a picture; shortened.
+        text: its visible text, or the label of a linked image; shortened.
         rel: its ``rel``, in lower case; empty when it has none.
         kind: ``a``, ``area``, ``link`` (in the head) or ``refresh``.
         place: the part of the page it is in: ``nav``, ``main``, ``article``, ``aside``, ``header``,
             ``footer``, ``form``, ``dialog``; empty when it is in none.
         heading: the heading above it; shortened, empty when there is none.
         visible: whether a reader can see it.
-        frame: whether it stands in a frame of the page.
+        frame: whether it is in a frame of the page.
     """
 
     url: str
@@ -90,13 +90,13 @@ class PageLink:
 
 @dataclass(frozen=True, slots=True)
 class PagePicture:
-    """A picture of the page that was kept.
+    """Stored picture of the page.
 
     Attributes:
-        kind: which artifact it is.
+        kind: the artifact's kind.
         width: in pixels of the picture.
         height: in pixels of the picture.
-        cut_from: how high the page is, in such pixels, when the picture ends before it; else None.
+        cut_from: the page's height in such pixels when the picture is cut; else None.
     """
 
     kind: str
@@ -106,7 +106,7 @@ class PagePicture:
 
 
 class DeviceType(StrEnum):
-    """A sort of screen; sites send phones other pages than desktops."""
+    """Type of screen; sites send phones other pages than desktops."""
 
     DESKTOP = "desktop"
     PHONE = "phone"
@@ -114,16 +114,16 @@ class DeviceType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PageScreen:
-    """The screen that a page was seen on, so that its copy can be looked at on the same.
+    """Screen that a page was rendered on, so that its copy can be rendered on the same.
 
     Attributes:
         width: of the viewport, in CSS pixels.
         height: of the viewport, in CSS pixels.
         scale: device pixels to a CSS pixel.
         mobile: whether it was a phone's.
-        colour_scheme: what prefers-color-scheme said.
-        reduced_motion: whether prefers-reduced-motion was said.
-        css: rules that held in the page's pictures only, such as those that hide a banner.
+        colour_scheme: value of prefers-color-scheme.
+        reduced_motion: whether prefers-reduced-motion was set.
+        css: rules applied for the page's pictures only, such as those that hide a banner.
         language: the Accept-Language that the browser sent; empty when that was not recorded.
     """
 
@@ -139,12 +139,12 @@ class PageScreen:
 
 @dataclass(frozen=True, slots=True)
 class MissingResource:
-    """Something that the page asked for and that its visit did not bring.
+    """Resource that the page requested and that its visit did not record.
 
     Attributes:
         url: without its fragment.
-        reason: why the archive has it not: a constant, and its detail after a colon.
-        kept: how the second request for it ended, as `PageResource.kept`; empty when there was none.
+        reason: why it is missing: a constant, and its detail after a colon.
+        kept: result of the second request, as `PageResource.kept`; empty when there was none.
     """
 
     url: str
@@ -154,15 +154,15 @@ class MissingResource:
 
 @dataclass(frozen=True, slots=True)
 class PageBehaviour:
-    """What one behaviour did on the page (docs/behaviours.md).
+    """Result of one behaviour on the page (docs/behaviours.md).
 
     Attributes:
         name: its name; of a user's own, that of its file.
-        found: how many things it met.
-        done: how many it acted on.
-        seconds: how long it took.
-        error: why it did not come to its end; empty when it did.
-        notes: what else there is to say, e.g. ``OneTrust: refused``.
+        found: number of elements it found.
+        done: number of elements it acted on.
+        seconds: its duration.
+        error: why it did not finish; empty when it did.
+        notes: further results, e.g. ``OneTrust: refused``.
     """
 
     name: str
@@ -175,19 +175,19 @@ class PageBehaviour:
 
 @dataclass(frozen=True, slots=True)
 class PlayerMedia:
-    """What was found behind a page's player.
+    """Media of a page's player.
 
     Attributes:
-        urls: where the media lies: files, and playlists of segments, all kept in the same visit.
-        extractor: what of yt-dlp knew the page.
+        urls: of the media: files, and playlists of segments, all recorded in the same visit.
+        extractor: the yt-dlp extractor that matched the page.
         identifier: the media's name at its site.
         title: of the media.
-        uploader: whose it is.
+        uploader: its uploader.
         published: its day as YYYYMMDD; empty when unknown.
-        duration_s: how long it plays.
+        duration_s: its playing time.
         height: of the picture, in pixels.
-        reason: why there is nothing, or not all; empty when all came.
-        seconds: how long the fetching took.
+        reason: why there is nothing, or not all; empty when all was fetched.
+        seconds: duration of the fetch.
     """
 
     urls: tuple[str, ...] = ()
@@ -204,14 +204,14 @@ class PlayerMedia:
 
 @dataclass(frozen=True, slots=True)
 class PageInfo:
-    """The manifest of one page.
+    """Manifest of one page.
 
     Attributes:
         page_id: the page's identifier, in every record of the visit as WARC-Page-ID.
-        url: what was asked for.
-        final_url: where redirects led.
+        url: the requested URL.
+        final_url: the URL after redirects.
         captured_at: WARC-Date of the visit's start.
-        outcome: how the visit ended.
+        outcome: the visit's outcome.
         reason: why it is not COMPLETE; empty when it is.
         status: HTTP status of the final document.
         mime: its media type.
@@ -220,40 +220,40 @@ class PageInfo:
         stored_bytes: their compressed size.
         seconds: duration of the visit.
         resources: every request.
-        artifacts: kinds kept beside the captures.
+        artifacts: kinds of the stored artifacts.
         outlinks: absolute URLs that the page links to.
-        links: the same and those of its head, each with where it stands; the first so many.
+        links: the same and those of its head, each with its place; the first so many.
         timings: seconds by step.
-        settled: seconds of the step ``settle`` by what held the page; ``quiet`` is the moment for
-            which nothing did.
-        restless: what did not come to rest within its limit, by the same names.
+        settled: seconds of the step ``settle`` by cause of the wait; ``quiet`` is the time without
+            any.
+        restless: causes that did not settle within the limit, by the same names.
         console: error lines the page printed, shortened.
         redirects: URLs passed on the way to `final_url`.
         tls_verified: False when the final document's certificate did not verify; None for http.
-        text_digest: of the visible text, white space aside; for what has none, of the document's
-            payload; empty when neither was kept. Equal ones mean that a reader sees no change.
-        behaviours: what was done on the page, in this order.
-        facts: what the page says of itself, for citations; `core.page_facts` says which.
-        pictures: the pictures that were kept, with their sizes.
-        favicon: URL of the page's icon, which is kept like any part of it; empty when it has none.
-        notes: what is less than whole in an artifact, a sentence each.
-        page_class: what sort of page it is; `PageClass.UNJUDGED` when that was not judged.
-        class_score: how sure that is, from 0 to 1.
-        class_evidence: what speaks for it, a sentence each; empty for a page that is ok.
+        text_digest: of the visible text, ignoring white space; without text, of the document's
+            payload; empty when neither was stored. Equal digests mean no visible change.
+        behaviours: results of the behaviours, in their order.
+        facts: statements of the page about itself, for citations; see `core.page_facts`.
+        pictures: the stored pictures, with their sizes.
+        favicon: URL of the page's icon, which is recorded like any resource; empty when it has none.
+        notes: defects of artifacts, a sentence each.
+        page_class: the page's class; `PageClass.UNJUDGED` when it was not classified.
+        class_score: confidence in the class, from 0 to 1.
+        class_evidence: evidence for the class, a sentence each; empty for a page that is ok.
         login: the name of the login that the page was visited with; empty without.
-        true_type: the final document's media type by its own bytes, where they say otherwise than
-            its header; else the header's.
-        format: the short name that citations have for a type that is no page; empty for pages.
-        size: bytes of its payload, as it came, content coding included.
-        filename: the name that a download was given (RFC 6266); empty otherwise.
-        refetched: what did not come at first and was asked for again, with how that ended.
-        missing: what stays missing.
-        tried: what the page tried that no visit allows, by kind, and how often: ``popup``, ….
-        media: what its player played; None when nobody looked.
-        screen: the one that it was seen on; None when it was not rendered, or by a version that
-            did not say.
-        stored: the level at which it was recorded (`core.config.stored_level`).
-        left_out: how many requests were not recorded because of that; they are not missing.
+        true_type: the final document's sniffed media type where it differs from its header; else
+            the header's.
+        format: the short format name for citations of a type that is no page; empty for pages.
+        size: bytes of its payload as received, content coding included.
+        filename: the file name of a download (RFC 6266); empty otherwise.
+        refetched: resources that were fetched again, with the result.
+        missing: resources that stay missing.
+        tried: forbidden actions of the page, by kind, with their number: ``popup``, ….
+        media: the media of its player; None when none was searched for.
+        screen: the screen that it was rendered on; None when it was not rendered, or by a version
+            that did not record it.
+        stored: the stored level (`core.config.stored_level`).
+        left_out: number of requests not recorded because of that; they are not missing.
     """
 
     page_id: str
@@ -302,19 +302,19 @@ class PageInfo:
 
     @property
     def device(self) -> str:
-        """Return the `DeviceType` that it was seen on; empty when that was not recorded."""
+        """Return its screen's `DeviceType`; empty when that was not recorded."""
         if self.screen is None:
             return ""
         return str(DeviceType.PHONE if self.screen.mobile else DeviceType.DESKTOP)
 
     @property
     def language(self) -> str:
-        """Return the first language that the browser asked for; empty when that was not recorded."""
+        """Return the first requested language; empty when that was not recorded."""
         accepted = self.screen.language if self.screen is not None else ""
         return accepted.partition(",")[0].partition(";")[0].strip()
 
     def to_json(self) -> bytes:
-        """The manifest as UTF-8 JSON, newline at its end."""
+        """Encode the manifest as UTF-8 JSON, with a newline at its end."""
         lines = [f' "version": {PAGEINFO_VERSION}']
         lines += [f' "{field.name}": {_json(getattr(self, field.name))}' for field in fields(self)]
         # A page's script can make a text with half a surrogate pair, which UTF-8 has no form for.
@@ -322,14 +322,14 @@ class PageInfo:
 
 
 def _json(value: object) -> str:
-    """JSON of a field, an entry a line: `json` itself indents twenty times more slowly."""
+    """Encode a field, one entry per line: `json` itself indents twenty times more slowly."""
     if isinstance(value, tuple) and value:
         return "[\n  " + ",\n  ".join(map(_ENCODE, value)) + "\n ]"
     return _ENCODE(value)
 
 
 def _entry(value: Any) -> dict[str, Any]:
-    """The fields of an entry."""
+    """Return the fields of an entry."""
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
@@ -337,7 +337,7 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False, default=_entry).encode
 
 
 def parse_pageinfo(data: bytes) -> PageInfo:
-    """The manifest that `PageInfo.to_json` wrote; keys it does not know are left out.
+    """Parse a manifest of `PageInfo.to_json`; unknown keys are ignored.
 
     Raises:
         InputError: it is no JSON object, of another version, or lacks a required key.
@@ -372,12 +372,12 @@ _SINGLE: dict[str, type[Any]] = {"media": PlayerMedia, "screen": PageScreen}
 
 
 def _each(kind: type[Any], entries: Any) -> tuple[Any, ...]:
-    """Values of a dataclass from their JSON."""
+    """Build values of a dataclass from their JSON."""
     return tuple(kind(**_known(kind, entry)) for entry in entries)
 
 
 def _known(kind: type[Any], entry: dict[str, Any]) -> dict[str, Any]:
-    """What of a JSON object the dataclass has fields for; lists as tuples."""
+    """Return the JSON object's entries that are fields of the dataclass; lists as tuples."""
     known = {each.name for each in fields(kind)}
     return {
         key: tuple(value) if isinstance(value, list) else value

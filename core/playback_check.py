@@ -1,12 +1,12 @@
-"""Result of a playback check, as kept in the registry and in WARC records.
+"""Result of a playback check, as stored in the registry and in WARC records.
 
-A check opens the copy of one page at one level and holds it against what was kept at capture: the
-picture, the text, the parts. It is written twice: as a row of the registry (`qa.check_store`), where
-people look, and as a ``urn:pageinfo:`` record of its own in a WARC, from which the captures index takes
-what counts for choosing among captures (`choice_penalty`) and can be made again.
+A check opens the copy of one page at one level and compares it with the capture: the picture, the
+text, the resources. It is written twice: as a row of the registry (`qa.check_store`), for display, and
+as a ``urn:pageinfo:`` record of its own in a WARC, from which the captures index takes what affects the
+choice among captures (`choice_penalty`) and can be rebuilt.
 
-The record has a page id of its own, since it is no page; which page was checked stands in it. Beside our
-figures it has browsertrix's `comparison`, so that tools for its QA archives find theirs.
+The record has a page id of its own, since it is no page; it names the checked page. In addition to our
+figures it has browsertrix's `comparison`, for tools that read its QA archives.
 """
 
 import json
@@ -24,7 +24,7 @@ MOST_CHARACTERS = 500  # of a reason
 
 
 class QaVerdict(StrEnum):
-    """What is to be thought of a copy."""
+    """Verdict on a copy."""
 
     UNCHECKED = ""  # nothing could be compared: artifacts are missing, or nothing may be shown
     GOOD = "good"
@@ -33,7 +33,7 @@ class QaVerdict(StrEnum):
 
 
 class PlaybackFault(StrEnum):
-    """What is wrong with a copy, as far as a machine can tell."""
+    """Machine-detected fault of a copy."""
 
     NOT_SHOWN = "not-shown"  # playback answers with an error, or never
     BLANK = "blank"  # nothing is drawn where something was
@@ -47,7 +47,7 @@ class PlaybackFault(StrEnum):
 
 
 class VerdictSource(StrEnum):
-    """Whose word a verdict is."""
+    """Source of a verdict."""
 
     MACHINE = "machine"
     PERSON = "person"
@@ -55,10 +55,10 @@ class VerdictSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LostPart:
-    """A part of the page that came at capture and does not come, or not the same, at playback.
+    """Resource that was recorded at capture and is missing or different at playback.
 
     Attributes:
-        url: as the page asked for it.
+        url: as the page requested it.
         reason: a constant, and its detail after a colon: ``status: 404``, ``digest``, ``missing``.
     """
 
@@ -68,29 +68,30 @@ class LostPart:
 
 @dataclass(frozen=True, slots=True)
 class PlaybackCheck:
-    """A check of one page at one level. Scores go from 0 (nothing alike) to 1 (alike); None: not compared.
+    """Check of one page at one level. Scores go from 0 (different) to 1 (equal); None: not compared.
 
     Attributes:
         page_id: of the page that was checked.
-        url: its URL, as it was asked for.
+        url: its URL, as it was requested.
         captured_at: WARC-Date of its visit.
-        level: the level of playback that was looked at (`playback.access.levels`).
+        level: the checked playback level (`playback.access.levels`).
         checked_at: WARC-Date of the check.
-        engine: versions of what shows and compares: a check by another engine says nothing of this one.
-        verdict: what to think of it.
-        judge: whose word that is.
+        engine: versions of the playback and comparison code: results of different engines are not
+            comparable.
+        verdict: the verdict.
+        judge: its source.
         score: the least of the following.
-        picture: how much of what was drawn is still drawn (`qa.compare.picture_comparison`).
-        text: how much of the text is there (`qa.compare.text_comparison`).
-        resources: share of the parts that are there (`qa.compare.resource_comparison`).
-        faults: what is wrong.
-        lost: which parts are missing; the first `MOST_LOST`.
-        reason: a sentence for people; empty when all is well.
-        seconds: how long the check took.
-        better: page id of another capture of the URL that is offered in its stead; empty: none.
+        picture: share of the picture that is still drawn (`qa.compare.picture_comparison`).
+        text: share of the text that is present (`qa.compare.text_comparison`).
+        resources: share of the resources that are present (`qa.compare.resource_comparison`).
+        faults: the faults found.
+        lost: the missing resources; the first `MOST_LOST`.
+        reason: a sentence for people; empty without faults.
+        seconds: duration of the check.
+        better: page id of another capture of the URL that is offered instead; empty: none.
         note: of the person who judged.
-        parts_seen: parts that came at capture and that this level shows.
-        parts_shown: of these, those that came at playback.
+        parts_seen: resources recorded at capture that this level shows.
+        parts_shown: of these, those received at playback.
     """
 
     page_id: str
@@ -116,9 +117,9 @@ class PlaybackCheck:
 
 
 def choice_penalty(check: PlaybackCheck) -> int:
-    """How far the check moves the capture away from being offered, added to `core.page_classes.class_rank`.
+    """Return the penalty for choosing the capture, added to `core.page_classes.class_rank`.
 
-    0: not at all; 1: it is broken; 2: a better capture is known. What a person finds good stays.
+    0: none; 1: it is broken; 2: a better capture is known. A person's good verdict has none.
     """
     if check.verdict is QaVerdict.GOOD and check.judge is VerdictSource.PERSON:
         return 0
@@ -128,7 +129,7 @@ def choice_penalty(check: PlaybackCheck) -> int:
 
 
 def check_record(check: PlaybackCheck, page_id: str) -> bytes:
-    """The check as the JSON of a ``urn:pageinfo:`` record; `page_id` is the record's own."""
+    """Encode the check as the JSON of a ``urn:pageinfo:`` record; `page_id` is the record's own."""
     own = {name: getattr(check, name) for name in PlaybackCheck.__slots__}
     own["lost"] = [[each.url, each.reason] for each in check.lost[:MOST_LOST]]
     own["reason"] = check.reason[:MOST_CHARACTERS]
@@ -153,7 +154,7 @@ def check_record(check: PlaybackCheck, page_id: str) -> bytes:
 
 
 def parse_check(data: bytes) -> PlaybackCheck | None:
-    """The check that `check_record` wrote; None when the record is no check, e.g. a page's manifest.
+    """Parse a check of `check_record`; None when the record is no check, e.g. a page's manifest.
 
     Raises:
         InputError: it is a check that cannot be read.
@@ -167,7 +168,7 @@ def parse_check(data: bytes) -> PlaybackCheck | None:
 
 
 def parse_manifest(data: bytes) -> PageInfo | PlaybackCheck:
-    """What a ``urn:pageinfo:`` record says: what a visit found, or what a check did.
+    """Parse a ``urn:pageinfo:`` record: the manifest of a visit, or a check.
 
     Raises:
         InputError: it is neither.
@@ -182,10 +183,10 @@ def parse_manifest(data: bytes) -> PageInfo | PlaybackCheck:
 
 
 def check_from_json(values: Mapping[str, Any]) -> PlaybackCheck:
-    """The check of its fields as JSON has them; fields that it does not know are left out.
+    """Build a check from its JSON fields; unknown fields are ignored.
 
     Raises:
-        InputError: one is missing or is none.
+        InputError: one is missing or invalid.
     """
     try:
         known = {name: values[name] for name in PlaybackCheck.__slots__ if name in values}
@@ -204,7 +205,7 @@ _TEXTS = (
 
 
 def _validated(check: PlaybackCheck) -> PlaybackCheck:
-    """The check, whose JSON anybody may have written.
+    """Return the check if its values are valid; its JSON is untrusted.
 
     Raises:
         InputError: a value is of another kind than it should be.
@@ -220,7 +221,7 @@ def _validated(check: PlaybackCheck) -> PlaybackCheck:
 
 
 def validate_check_ids(page_id: str, level: str) -> None:
-    """Hold a page id and a level against their form, which leads to no other file.
+    """Validate a page id and a level, so that a path made of them stays in its folder.
 
     Raises:
         InputError: one has another form, or is too long.
@@ -236,10 +237,10 @@ PICTURES = ("seen", "shown", "heat")
 
 
 def picture_name(page_id: str, level: str, kind: str) -> str:
-    """Where in the folder of a collection's checks a picture of one lies; `kind` is one of `PICTURES`.
+    """Return a check picture's path in the folder of a collection's checks; `kind` is one of `PICTURES`.
 
     Raises:
-        InputError: `page_id` or `level` could lead elsewhere.
+        InputError: `page_id` or `level` is invalid and could point outside the folder.
 
     >>> picture_name("0f3c-91", "images", "heat")
     '0f/0f3c-91.images.heat.webp'

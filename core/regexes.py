@@ -1,7 +1,7 @@
 """Regular expressions given by users, run by RE2 in linear time.
 
-RE2 searches in time that grows with the text alone and refuses what it cannot run in that way, such
-as look-ahead and back references. A pattern is searched for anywhere in the URL, letter case as given.
+RE2 searches in time linear in the text and refuses patterns that it cannot run so, such as look-ahead
+and back references. A pattern is searched for anywhere in the URL, letter case as given.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,15 +21,15 @@ _QUOTED = r"\Q"
 
 
 class CompiledPattern(Protocol):
-    """A compiled pattern."""
+    """Protocol of a compiled pattern."""
 
     def search(self, text: str, /) -> object | None:
-        """Something when it is found in the text."""
+        """Return a match, or None when the pattern is not found in the text."""
         ...
 
 
 class PatternList:
-    """A list of patterns, searched as one: the cost of a look-up hardly grows with their number."""
+    """List of patterns, searched as one: the cost of a lookup hardly grows with their number."""
 
     def __init__(self, texts: Iterable[str], *, where: str = "patterns") -> None:
         """Compile them.
@@ -49,11 +49,11 @@ class PatternList:
         self._joined = [each for group in _groups(self._texts) for each in _joined(group)]
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Return True when there is any pattern."""
         return bool(self._texts)
 
     def first_in(self, url: str) -> str | None:
-        """The first pattern that is found in the URL; None when none is."""
+        """Return the first pattern that is found in the URL; None when none is."""
         if not any(each.search(url) for each in self._joined):
             return None
         found = zip(self._texts, self._single, strict=True)
@@ -61,7 +61,7 @@ class PatternList:
 
 
 def compile_pattern(text: str, *, where: str) -> CompiledPattern:
-    """One pattern, ready to search.
+    """Compile one pattern.
 
     Raises:
         ConfigError: it is empty, longer than `PATTERN_LIMIT_CHARS`, or RE2 cannot run it.
@@ -84,7 +84,7 @@ def compile_pattern(text: str, *, where: str) -> CompiledPattern:
 
 
 def re2_options(limit_bytes: int = MEMORY_LIMIT_BYTES) -> re2.Options:
-    """How expressions are compiled: in so much memory, and without a word on standard error."""
+    """Return RE2 options: a memory limit, and no messages on standard error."""
     options = re2.Options()
     options.log_errors = False
     options.max_mem = limit_bytes
@@ -92,13 +92,13 @@ def re2_options(limit_bytes: int = MEMORY_LIMIT_BYTES) -> re2.Options:
 
 
 def re2_error_text(error: Exception) -> str:
-    """RE2's words as text: it raises bytes."""
+    """Return RE2's error message as text: it raises bytes."""
     word = error.args[0] if error.args else ""
     return word.decode(errors="replace") if isinstance(word, bytes) else str(error)
 
 
 def _groups(texts: Iterable[str]) -> list[list[str]]:
-    """The patterns in groups that are compiled as one."""
+    """Group the patterns that are compiled as one."""
     groups: list[list[str]] = []
     room = 0
     for text in texts:
@@ -112,7 +112,7 @@ def _groups(texts: Iterable[str]) -> list[list[str]]:
 
 
 def _joined(group: list[str]) -> list[CompiledPattern]:
-    """Patterns, as few as possible, one of which is found wherever one of the group is."""
+    """Compile a group to as few patterns as possible, one of which matches wherever the group does."""
     text = group[0] if len(group) == 1 else "|".join(f"(?:{each})" for each in group)
     try:
         return [re2.compile(text, re2_options())]
@@ -129,9 +129,7 @@ SET_LIMIT_BYTES = 32 << 20
 
 
 def check_regex(expression: str, *, before: str = "", after: str = "") -> str:
-    """The expression, with what is put around it, when RE2 can run it.
-
-    RE2 takes time that grows with the length of the URL alone, whatever the expression.
+    """Return the expression, between `before` and `after`, when RE2 can run it.
 
     Raises:
         InputError: RE2 cannot run it, or it is empty or too long.
@@ -151,10 +149,10 @@ def check_regex(expression: str, *, before: str = "", after: str = "") -> str:
 
 
 class RegexList:
-    """Expressions that are searched for together; each has the number of its place."""
+    """Expressions that are searched for together, numbered by position."""
 
     def __init__(self, expressions: list[str]) -> None:
-        """Compile them; `check_regex` has taken each."""
+        """Compile the expressions, which have passed `check_regex`."""
         sets: list[_RegexSet | _SingleRegex] = []
         start, chars = 0, 0
         for number, expression in enumerate(expressions):
@@ -165,7 +163,7 @@ class RegexList:
         self._sets = sets + _compiled(expressions[start:], start)
 
     def search(self, text: str) -> Iterator[int]:
-        """The numbers of those that are found in the text."""
+        """Yield the numbers of the expressions that are found in the text."""
         for each in self._sets:
             yield from each.search(text)
 
@@ -173,12 +171,12 @@ class RegexList:
 class _RegexSet:
     """Expressions that are searched for in one pass.
 
-    The first one matches everything. An automaton that ran out of memory says that nothing matches;
-    this tells it from a text in which nothing does, and then each is searched for by itself.
+    The first one matches everything. An automaton that ran out of memory reports no match at all, which
+    distinguishes it from a text without matches; each expression is then searched for by itself.
     """
 
     def __init__(self, expressions: list[str], first: int, limit_bytes: int) -> None:
-        """Compile them.
+        """Compile the expressions.
 
         Raises:
             re2.error: together they are too large.
@@ -191,7 +189,7 @@ class _RegexSet:
         self._set.Compile()
 
     def search(self, text: str) -> Iterator[int]:
-        """The numbers of the expressions that are found in the text."""
+        """Yield the numbers of the expressions that are found in the text."""
         found = self._set.Match(text) or []
         if 0 in found:
             yield from (self._first + number - 1 for number in sorted(found) if number)
@@ -200,14 +198,14 @@ class _RegexSet:
 
 
 class _SingleRegex:
-    """An expression that is too large for a set."""
+    """Expression that is too large for a set."""
 
     def __init__(self, expression: str, first: int) -> None:
         self._expression = expression
         self._first = first
 
     def search(self, text: str) -> Iterator[int]:
-        """Its number when it is found in the text."""
+        """Yield its number when it is found in the text."""
         return _each_alone([self._expression], self._first, text)
 
 
@@ -218,7 +216,7 @@ def _each_alone(expressions: list[str], first: int, text: str) -> Iterator[int]:
 
 
 def _compiled(expressions: list[str], first: int) -> list[_RegexSet | _SingleRegex]:
-    """They in one set, or in several when one would be too large."""
+    """Compile the expressions to one set, or to several when one would be too large."""
     if not expressions:
         return []
     try:

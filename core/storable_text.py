@@ -1,13 +1,13 @@
-"""Text from the web made storable: without NUL and lone surrogates."""
+"""Conversion of web text for storage: without NUL and lone surrogates."""
 
 import json
 from typing import Any
 
 
 def replace_surrogates(text: str) -> str:
-    r"""Return the text with a question mark for each half of a surrogate pair.
+    r"""Return the text with a question mark for each lone surrogate.
 
-    A script can make such a half; UTF-8 has no form for it, so nothing can be written that has one.
+    Scripts can produce lone surrogates; UTF-8 cannot encode them.
 
     >>> replace_surrogates("a\ud800b")
     'a?b'
@@ -16,12 +16,12 @@ def replace_surrogates(text: str) -> str:
 
 
 def storable(text: str) -> str:
-    """Return the text as both databases take it: without NUL and half surrogates."""
+    """Return the text in a form that both databases accept: without NUL and lone surrogates."""
     return replace_surrogates(text.replace("\0", ""))
 
 
 def parse_json(data: bytes) -> Any:
-    """Return what the JSON says, with half surrogates replaced.
+    """Parse JSON, with lone surrogates replaced.
 
     Raises:
         ValueError: it is no JSON, or nested too deeply.

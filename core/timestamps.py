@@ -35,33 +35,33 @@ _WARC_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9
 
 
 def truncate_to_milliseconds(when: datetime) -> datetime:
-    """The moment in UTC, cut (not rounded) to whole milliseconds, the precision we archive."""
+    """Return the moment in UTC, cut (not rounded) to whole milliseconds, the precision we archive."""
     when = _utc(when)
     return when.replace(microsecond=when.microsecond // 1000 * 1000)
 
 
 def unix_milliseconds(when: datetime) -> int:
-    """The moment as whole milliseconds since 1970 UTC, cut: how stores keep moments."""
+    """Return the moment as Unix milliseconds, rounded down, as stores keep moments."""
     return (_utc(when) - _EPOCH) // _MILLISECOND
 
 
 def unix_milliseconds_ceil(when: datetime) -> int:
-    """The same rounded up: how stores keep a moment before which nothing may happen."""
+    """Return the moment as Unix milliseconds, rounded up. Use for not-before times, so that none is early."""
     return -((_EPOCH - _utc(when)) // _MILLISECOND)
 
 
 def unix_microseconds(when: datetime) -> int:
-    """The moment as whole microseconds since 1970 UTC."""
+    """Return the moment as whole Unix microseconds."""
     return (_utc(when) - _EPOCH) // _MICROSECOND
 
 
 def from_unix_milliseconds(count: int) -> datetime:
-    """The moment so many milliseconds after 1970 UTC."""
+    """Return the moment of Unix milliseconds."""
     return _EPOCH + count * _MILLISECOND
 
 
 def timestamp14(when: datetime) -> str:
-    """The moment as the 14-digit UTC string of CDX and URI-M."""
+    """Format the moment as the 14-digit UTC string of CDX and URI-M."""
     # isoformat is several times faster than strftime, and pads years before 1000.
     text = _utc(when).isoformat(timespec="seconds")
     return text[:4] + text[5:7] + text[8:10] + text[11:13] + text[14:16] + text[17:19]
@@ -69,27 +69,27 @@ def timestamp14(when: datetime) -> str:
 
 @lru_cache(maxsize=256)
 def _second(count: int) -> tuple[str, str]:
-    """Both spellings of the second so many seconds after 1970 UTC; a crawl asks for few."""
+    """Format Unix seconds in both spellings; cached, as a crawl needs few."""
     text = (_EPOCH + timedelta(seconds=count)).isoformat(timespec="seconds")[:19]
     return text, text.translate(_DIGITS_ONLY)
 
 
 def timestamp14_at(count: int) -> str:
-    """`timestamp14` of the moment so many milliseconds after 1970 UTC."""
+    """Format Unix milliseconds as `timestamp14`."""
     return _second(count // 1000)[1]
 
 
 def warc_date_at(count: int) -> str:
-    """`warc_date` of the moment so many milliseconds after 1970 UTC."""
+    """Format Unix milliseconds as `warc_date`."""
     seconds, rest = divmod(count, 1000)
     return f"{_second(seconds)[0]}.{rest:03d}Z"
 
 
 def parse_timestamp14(text: str) -> datetime:
-    """The moment a 14-digit timestamp names.
+    """Parse a 14-digit timestamp.
 
     Raises:
-        InputError: it is not 14 digits, or names no moment.
+        InputError: it is not 14 digits, or no valid moment.
     """
     if len(text) != 14 or not (text.isascii() and text.isdigit()):
         raise InputError(f"A timestamp has 14 digits, YYYYMMDDhhmmss; this is {text!r}.")
@@ -100,15 +100,15 @@ def parse_timestamp14(text: str) -> datetime:
 
 
 def warc_date(when: datetime) -> str:
-    """The moment as a WARC-Date with milliseconds (WARC/1.1, 5.4)."""
+    """Format the moment as a WARC-Date with milliseconds (WARC/1.1, 5.4)."""
     return _utc(when).isoformat(timespec="milliseconds")[:23] + "Z"
 
 
 def parse_warc_date(text: str) -> datetime:
-    """The moment of a WARC-Date with whole seconds or a fraction (WARC/1.0 and 1.1).
+    """Parse a WARC-Date with whole seconds or a fraction (WARC/1.0 and 1.1).
 
     Raises:
-        InputError: it is no WARC-Date in UTC, or names no moment.
+        InputError: it is no WARC-Date in UTC, or no valid moment.
     """
     match = _WARC_DATE.fullmatch(text)
     if match is None:
@@ -137,10 +137,10 @@ _STEPS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 def parse_duration(text: str) -> timedelta:
-    """The length that ``45``, ``90s``, ``15m``, ``1h30m``, ``30d`` or ``4w`` names.
+    """Parse a duration such as ``45``, ``90s``, ``15m``, ``1h30m``, ``30d`` or ``4w``.
 
     Raises:
-        InputError: it names none, or more than a century.
+        InputError: it is none, or more than a century.
     """
     compact = "".join(text.split()).lower()
     if not _DURATION.fullmatch(compact):
@@ -152,10 +152,10 @@ def parse_duration(text: str) -> timedelta:
 
 
 def parse_moment(text: str) -> datetime:
-    """The moment that an ISO 8601 date, or date and time, names; without a zone it is in UTC.
+    """Parse an ISO 8601 date, or date and time; without a zone it is in UTC.
 
     Raises:
-        InputError: it names none.
+        InputError: it is none.
     """
     try:
         moment = datetime.fromisoformat(text.strip())
@@ -167,7 +167,7 @@ def parse_moment(text: str) -> datetime:
 
 
 def format_duration(seconds: float) -> str:
-    """The length for people, in two units at most; tenths below ten seconds."""
+    """Format the duration in two units at most; tenths below ten seconds."""
     if seconds < 10:
         return f"{max(seconds, 0.0):.1f} s"
     left = round(seconds)

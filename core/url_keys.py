@@ -1,13 +1,13 @@
 """Identity key and replay key (SURT) of a URL, by the standard library alone.
 
-`core.urls.identity_key` parses any text as the WHATWG URL Standard says, by a library that playback's
-environment lacks. What was captured was asked for by a browser, so it is spelled that way already, and
-reading it takes no more than this. The two agree on every such URL; of texts that no browser would
-have sent they may differ, and then no rule about one link finds them.
+`core.urls.identity_key` parses any text by the WHATWG URL Standard, with a library that playback's
+environment lacks. Captured URLs were sent by a browser, so they are normalised already, and this module
+is enough for them. The two agree on every such URL; they may differ for texts that no browser would
+send, and then a rule about one link does not match them.
 
-pywb 2.10 takes it from the library surt 0.3.1. The rule is written out here, and held to the
-library by tests, because the library asks the DNS about hosts that look like numbers, needs time
-that grows with the square of a hostile URL's length, and imports 18 MB to do so.
+pywb 2.10 computes the replay key with the library surt 0.3.1. The rule is reimplemented here, and
+compared with the library by tests, because the library makes DNS queries for hosts that look like
+numbers, needs time quadratic in a hostile URL's length, and imports 18 MB.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ _ASCII = "".join(map(chr, range(0x21, 0x7F)))
 
 
 def browser_identity(url: str) -> tuple[str, str]:
-    """The identity key and the host of a URL as a browser spells it.
+    """Return (identity key, host) of a URL as a browser spells it.
 
     Raises:
         BadUrlError: it is no http(s) URL with a host.
@@ -68,11 +68,11 @@ def browser_identity(url: str) -> tuple[str, str]:
 
 
 def normalize_escapes(component: str, kept: frozenset[str]) -> str:
-    """A path or query with each character spelled the one way it has in an identity key.
+    """Normalize the escapes of a path or query as in an identity key.
 
     Args:
         component: escaped as a browser does.
-        kept: characters that stand for themselves, escaped or not.
+        kept: characters that stay as they are, escaped or not.
     """
 
     def spelled(match: re.Match[str]) -> str:
@@ -87,12 +87,12 @@ def normalize_escapes(component: str, kept: frozenset[str]) -> str:
 
 
 def _escaped(component: str) -> str:
-    """With everything escaped that is not printable ASCII."""
+    """Escape everything that is not printable ASCII."""
     return component if component.isascii() else quote(component, safe=_ASCII, errors="replace")
 
 
 def _lowered(authority: str) -> str:
-    """Lower case, in ASCII when it can be."""
+    """Convert to lower case, in ASCII when possible."""
     if not authority.isascii():
         try:
             return authority.encode("idna").decode("ascii").lower()
@@ -102,7 +102,7 @@ def _lowered(authority: str) -> str:
 
 
 def _undotted(path: str) -> str:
-    """The path without the segments ``.`` and ``..`` (RFC 3986, 5.2.4)."""
+    """Remove the segments ``.`` and ``..`` from the path (RFC 3986, 5.2.4)."""
     if not _ANY_DOTS.search(path):
         return path
     kept: list[str] = []
@@ -156,11 +156,11 @@ _PATH_SESSIONS = (
 
 
 def replay_key(url: str) -> str:
-    """The key of `url` in a CDX index: SURT as pywb 2.10 computes it, ``org,example)/a?b=c``.
+    """Return the key of `url` in a CDX index: SURT as pywb 2.10 computes it, ``org,example)/a?b=c``.
 
     Scheme, ``www.``, letter case, session identifiers, the order of query arguments, repeated
     slashes and a final slash are folded; ``urn:`` URLs keep their scheme. Use it for index
-    look-ups only, since distinct pages share keys.
+    lookups only, since distinct pages share keys.
 
     Raises:
         BadUrlError: pywb cannot key it either; never for a fetch key.
@@ -216,7 +216,7 @@ def _key(url: bytes) -> bytes:
 
 
 def _split(url: bytes) -> tuple[bytes, bytes, int | None, bytes, bytes]:
-    """Scheme, host, port, path and query; the fragment and user information are dropped."""
+    """Split into scheme, host, port, path and query; the fragment and user information are dropped."""
     url = url.strip().translate(None, b"\n\r\t")
     if not url:
         raise ValueError("it is empty")
@@ -256,7 +256,7 @@ def _host(host: bytes) -> bytes:
 
 
 def _dotted_quad(host: bytes) -> bytes | None:
-    """The IPv4 address that a number-like host means to the C library; None when it means none.
+    """Return the IPv4 address of a number-like host as the C library reads it; None for others.
 
     As in inet_aton(3) a leading 0 makes a part octal and the last part fills the bytes left over;
     hexadecimal parts are not recognised.
@@ -277,7 +277,7 @@ def _dotted_quad(host: bytes) -> bytes | None:
 
 
 def _unescape(text: bytes) -> bytes:
-    """The text with escapes decoded until none is left, in time that grows with its length."""
+    """Decode escapes until none is left, in linear time."""
     if b"%" not in text:
         return text
     once = unquote_to_bytes(text)
@@ -301,7 +301,7 @@ def _escape(text: bytes) -> bytes:
 
 
 def _resolve(path: bytes) -> bytes:
-    """The path without dot segments and repeated slashes; a ``..`` above the root stays."""
+    """Remove dot segments and repeated slashes from the path; a ``..`` above the root stays."""
     kept: list[bytes] = []
     for segment in path.split(b"/")[1:]:
         if segment == b"..":
@@ -317,7 +317,7 @@ def _resolve(path: bytes) -> bytes:
 
 
 def _without_path_session(path: bytes) -> bytes:
-    """The lower-case path without an ASP.NET cookieless session before an ``.aspx`` page."""
+    """Remove an ASP.NET cookieless session before an ``.aspx`` page from the lower-case path."""
     if b".aspx" not in path:
         return path
     for pattern in _PATH_SESSIONS:
@@ -330,7 +330,7 @@ def _without_path_session(path: bytes) -> bytes:
 
 
 def _query(query: bytes) -> bytes:
-    """The query without sessions, in lower case, its arguments sorted; maybe empty."""
+    """Return the query without sessions, in lower case, its arguments sorted; maybe empty."""
     query = _escape(_unescape(query))
     if b"id=" in query.lower() or b"aspsessionid" in query.lower():
         query = _without_sessions(query)
@@ -344,7 +344,7 @@ def _query(query: bytes) -> bytes:
 
 
 def _without_sessions(query: bytes) -> bytes:
-    """The query without the last session identifier of each kind."""
+    """Remove the last session identifier of each kind from the query."""
     for pattern in _QUERY_SESSIONS:
         matches = list(pattern.finditer(query))
         if matches:

@@ -2,20 +2,20 @@
 
     example.org                       that host and all below it, any port, http and https
     =example.org                      that host alone
-    example.org/path                  what begins so, http and https; a final * may say so
-    https://example.org/private/      what begins so, https only; it ends in / or *
-    https://example.org/page?id=1     that URL; whatever does not end in / or * is meant exactly
+    example.org/path                  prefix, http and https; a final * is optional
+    https://example.org/private/      prefix, https only; it ends in / or *
+    https://example.org/page?id=1     that URL; any URL that does not end in / or * is exact
     =https://example.org/private/     that URL alone, though it ends in /
     org,example)/path                 SURT: as example.org/path; org,example, as example.org
-    re:/tag/[a-z]+$                   where this is found in the URL (RE2)
+    re:/tag/[a-z]+$                   regular expression found in the URL (RE2)
 
-URLs are compared by their identity keys (`core.urls.identity_key`), so that no other spelling of
-what is named slips through; beyond that every byte counts, and letter case does. **The most specific
-pattern decides**: an exact URL before a prefix, a longer prefix before a shorter, one for a scheme
-before one for both, then regular expressions, then exact hosts, then hosts from long to short.
+URLs are compared by their identity keys (`core.urls.identity_key`), so that other spellings of a URL
+match too; beyond that every byte counts, and letter case does. **The most specific pattern decides**:
+an exact URL before a prefix, a longer prefix before a shorter, one for a scheme before one for both,
+then regular expressions, then exact hosts, then hosts from long to short.
 
-A look-up takes some dictionary look-ups for the host, a few steps of binary search for the prefixes,
-and one pass of the URL through each set of expressions, however many patterns there are.
+A lookup takes some dictionary lookups for the host, a few steps of binary search for the prefixes, and
+one pass of the URL through each set of expressions, however many patterns there are.
 """
 
 import re
@@ -47,7 +47,7 @@ _SURT = re.compile(
 
 
 class PatternForm(IntEnum):
-    """The forms of patterns, from the least specific to the most."""
+    """Form of a pattern, from the least specific to the most."""
 
     HOST_TREE = 0
     HOST = 1
@@ -57,7 +57,7 @@ class PatternForm(IntEnum):
 
 
 class PatternRank(NamedTuple):
-    """How specific a pattern is; the greatest decides."""
+    """Specificity of a pattern; the greatest decides."""
 
     form: PatternForm
     length: int
@@ -66,12 +66,12 @@ class PatternRank(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UrlPattern:
-    """A pattern that was understood.
+    """Parsed pattern.
 
     Attributes:
-        form: what kind it is.
+        form: its form.
         text: the host, the authority with path, the URL without its scheme, or the expression.
-        scheme: ``http`` or ``https``; empty when both are meant.
+        scheme: ``http`` or ``https``; empty for both.
     """
 
     form: PatternForm
@@ -80,19 +80,19 @@ class UrlPattern:
 
     @property
     def rank(self) -> PatternRank:
-        """How specific it is."""
+        """Return its specificity."""
         length = 0 if self.form is PatternForm.REGEX else len(self.text)
         return PatternRank(self.form, length, bool(self.scheme))
 
     @property
     def names_site(self) -> bool:
-        """Whether it names a host with all that is on it."""
+        """Return True when it names a whole host."""
         return self.form in (PatternForm.HOST, PatternForm.HOST_TREE)
 
 
 @dataclass(frozen=True)
 class PatternTarget:
-    """A URL that is looked up. `pattern_target` makes it."""
+    """URL prepared for lookups. `pattern_target` makes it."""
 
     url: str
     scheme: str
@@ -101,12 +101,12 @@ class PatternTarget:
 
     @cached_property
     def text(self) -> str:
-        """The identity key, which expressions are searched in."""
+        """Return the identity key, which expressions are searched in."""
         return f"{self.scheme}://{self.rest}"
 
 
 def pattern_target(url: str) -> PatternTarget:
-    """The URL as patterns see it.
+    """Prepare the URL for lookups.
 
     Raises:
         BadUrlError: it is no http(s) URL.
@@ -116,10 +116,10 @@ def pattern_target(url: str) -> PatternTarget:
 
 
 def parse_pattern(text: str) -> UrlPattern:
-    """The pattern that the text means; see the module.
+    """Parse a pattern; see the module.
 
     Raises:
-        InputError: it means none; the text says why and what would be right.
+        InputError: it is invalid; the text has the reason and what would be right.
 
     >>> parse_pattern("org,example)/x") == parse_pattern("example.org/x*")
     True
@@ -191,7 +191,7 @@ def _host(text: str) -> UrlPattern:
 
 
 def _prefix(text: str) -> str:
-    """Authority and the beginning of path and query, as an identity key spells them."""
+    """Return authority and the beginning of path and query, as an identity key spells them."""
     text = text.removesuffix("*")
     key = identity_key(_fetch(text)).partition("://")[2]
     return f"{key}?" if text.endswith("?") and "?" not in key else key
@@ -212,7 +212,7 @@ HOST_LABELS = 128  # more than a host name can have
 
 
 class PatternMatch(NamedTuple, Generic[T]):
-    """A pattern that matched, by how specific it is, and what was kept under it."""
+    """Matching pattern with its specificity and value."""
 
     rank: PatternRank
     value: T
@@ -221,7 +221,7 @@ class PatternMatch(NamedTuple, Generic[T]):
 class PatternTable(Generic[T]):
     """Values, which are never None, by pattern.
 
-    Fill it with `add`, then ask it; once `ready`, it may be asked from any thread.
+    Fill it with `add`; after `ready` it may be searched from any thread.
     """
 
     def __init__(self) -> None:
@@ -234,7 +234,7 @@ class PatternTable(Generic[T]):
         self.size = 0
 
     def add(self, pattern: UrlPattern, value: T) -> None:
-        """Keep the value under the pattern, beside others that are there."""
+        """Add the value under the pattern, which may have several."""
         self.size += 1
         match pattern.form:
             case PatternForm.EXACT:
@@ -250,13 +250,13 @@ class PatternTable(Generic[T]):
                 _put(self._trees, pattern.text, value)
 
     def ready(self) -> None:
-        """Sort and compile now what the first look-up would have to."""
+        """Sort and compile now instead of at the first lookup."""
         for prefixes in self._prefixes.values():
             prefixes.ready()
         self._compiled()
 
     def find(self, target: PatternTarget) -> list[PatternMatch[T]]:
-        """What matches the URL, the most specific first."""
+        """Return the matches of the URL, the most specific first."""
         found = [*self._find_plain(target), *self._find_regexes(target)]
         found.sort(key=lambda match: match.rank, reverse=True)
         return found
@@ -291,7 +291,7 @@ class PatternTable(Generic[T]):
 
 
 class _ValueList(list[T]):
-    """The values under one pattern, when there are several."""
+    """Several values under one pattern."""
 
 
 def _put(values: "dict[str, T | _ValueList[T]]", key: str, value: T) -> None:
@@ -327,16 +327,16 @@ class _PrefixTable(Generic[T]):
         self._sorted = None
 
     def ready(self) -> list[str]:
-        """The prefixes in order."""
+        """Return the sorted prefixes."""
         if self._sorted is None:
             self._sorted = sorted(self._values)
         return self._sorted
 
     def of(self, text: str) -> Iterator[tuple[str, T]]:
-        """The prefixes that the text begins with, longest first.
+        """Yield the prefixes that the text begins with, longest first.
 
-        The greatest prefix that is not after the text is one of its own or differs from it
-        somewhere; what it is a prefix of, too, can only be found among what both have in common.
+        The greatest prefix that is not after the text either is one of its prefixes or differs from it at
+        some position; further prefixes can only be found in their common part.
         """
         keys = self.ready()
         end = bisect_right(keys, text)
@@ -352,7 +352,7 @@ class _PrefixTable(Generic[T]):
 
 
 def _in_common(one: str, other: str) -> int:
-    """How many characters two texts have in common at their beginnings."""
+    """Return the length of the common prefix of two texts."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

@@ -1,9 +1,9 @@
 """URLs: repair, fetch key, identity key and host by the WHATWG URL Standard.
 
-fetch key     what is asked for: the WHATWG serialisation of the repaired text.
-identity key  what counts as one URL: the fetch key without spelling that carries no meaning.
-replay key    where an index files its captures (`core.url_keys`): it merges distinct pages, so
-              it serves index look-ups and nothing else.
+fetch key     the URL to request: the WHATWG serialisation of the repaired text.
+identity key  the URL's identity: the fetch key without spelling that carries no meaning.
+replay key    the key of captures in an index (`core.url_keys`): it merges distinct pages, so it is
+              for index lookups only.
 """
 
 import re
@@ -41,7 +41,7 @@ _MAX_HOST_LENGTH = 253  # RFC 1035 2.3.4: 255 octets on the wire
 
 
 class UrlFault(StrEnum):
-    """Why a text is no URL that can be fetched: the `reason` of a `BadUrlError`."""
+    """`reason` of a `BadUrlError`: the rule that a text breaks."""
 
     EMPTY = "empty"
     TOO_LONG = "too-long"
@@ -66,7 +66,7 @@ _ONE_SPELLING_LENGTH = 250  # a host is shorter
 
 
 def has_one_spelling(url: str) -> bool:
-    """Whether the URL is its own fetch key and its own identity key, at a glance; False: it may not be.
+    """Return True when the URL is surely its own fetch key and identity key; a quick check.
 
     >>> has_one_spelling("https://example.org/a"), has_one_spelling("https://Example.org/a")
     (True, False)
@@ -75,17 +75,17 @@ def has_one_spelling(url: str) -> bool:
 
 
 def fetch_key(text: str, *, allow_single_label: bool = False) -> str:
-    """The URL that `text` means, as the WHATWG URL Standard serialises it.
+    """Return the URL in `text`, repaired and serialised as in the WHATWG URL Standard.
 
     User information and the fragment are left out; a fragment that begins with ``!`` stays, since
-    it names a page (``#!/page/2``). Applying it to its own answer changes nothing.
+    it names a page (``#!/page/2``). The function is idempotent.
 
     Args:
-        text: a URL as someone typed it; see `repair` for what is mended.
+        text: a URL as typed; `repair` lists what is corrected.
         allow_single_label: accept hosts such as ``localhost`` and ``intranet``.
 
     Raises:
-        BadUrlError: nobody can fetch that; `reason` is a `UrlFault` (W48).
+        BadUrlError: it cannot be fetched; `reason` is a `UrlFault` (W48).
 
     >>> fetch_key("HTTP://User@www.Example.org:80/a b#top")
     'http://www.example.org/a%20b'
@@ -117,7 +117,7 @@ def fetch_key(text: str, *, allow_single_label: bool = False) -> str:
 
 
 def repair(text: str) -> str:
-    """The text with what people and wikis commonly leave out or break put right.
+    """Correct common omissions and errors of people and wikis in a URL.
 
     White space around it is dropped. ``//host/`` becomes ``https:``, a missing scheme or ``://``
     ``http://``; a URL that was percent-encoded as a whole (``http%3A//…``) is decoded once, bytes
@@ -157,7 +157,7 @@ def repair(text: str) -> str:
 
 
 def identity_key(url: str) -> str:
-    """What makes two spellings one URL; the scheme, case, query order and slashes all count.
+    """Return the key that all spellings of a URL share; scheme, case, query order and slashes count.
 
     It is the fetch key without these, and only these:
 
@@ -165,7 +165,7 @@ def identity_key(url: str) -> str:
     - the case of escapes (``%c3``), and whether a character that delimits nothing is escaped (RFC
       3986, 6.2.2). In a path all but ``/ ? # %`` counts as such, in a query all but
       ``& = + ; # %``: MediaWiki merges these in its table of links but not in its pages, and both
-      must lead to the same link. Characters that no URL may hold, such as ``|``, are escaped.
+      must refer to the same link. Characters that no URL may hold, such as ``|``, are escaped.
 
     Raises:
         BadUrlError: it is no http(s) URL.
@@ -177,7 +177,7 @@ def identity_key(url: str) -> str:
 
 
 def identity_and_host(url: str) -> tuple[str, str]:
-    """`identity_key` and `host_of` for the price of one.
+    """Return (`identity_key`, `host_of`), parsing the URL once.
 
     Raises:
         BadUrlError: it is no http(s) URL.
@@ -191,7 +191,7 @@ def identity_and_host(url: str) -> tuple[str, str]:
 
 
 def host_of(url: str) -> str:
-    """The host: lower case, punycode, without port and final dot; IPv6 keeps its brackets.
+    """Return the host: lower case, punycode, without port and final dot; IPv6 keeps its brackets.
 
     Raises:
         BadUrlError: it is no http(s) URL.
@@ -203,7 +203,7 @@ def host_of(url: str) -> str:
 
 
 def authority_of(url: str) -> str:
-    """The host as `host_of` gives it, and the port unless it is the scheme's own.
+    """Return the host as `host_of`, and the port unless it is the scheme's default.
 
     Raises:
         BadUrlError: it is no http(s) URL.
@@ -227,7 +227,7 @@ def _parse(text: str) -> can_ada.URL:
 
 
 def _identity_of(parsed: can_ada.URL) -> str:
-    """The identity key of a parsed URL, which is changed."""
+    """Return the identity key of a parsed URL, which is changed."""
     href: str = parsed.href
     if PLAIN_URL.fullmatch(href):
         return href
@@ -263,7 +263,7 @@ def _refuse_invisible(checked: str, text: str) -> None:
 
 
 def _check_host(text: str, hostname: str, *, allow_single_label: bool) -> None:
-    """Refuse what is no host name of the public web, although it parses (W48)."""
+    """Refuse hosts that parse but are not on the public web (W48)."""
     if hostname.startswith("[") or _IPV4.fullmatch(hostname):
         return
     host = hostname.removesuffix(".")

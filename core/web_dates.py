@@ -8,8 +8,8 @@ True
 >>> parse_retry_after("120", now=None, limit=timedelta(days=1)).seconds
 120
 
-What can be read in two ways, such as ``01/02/2024``, or names no day that there is, is given back as
-it was: a wrong date in a citation is worse than an odd one.
+An ambiguous date of a page, such as ``01/02/2024``, or an invalid one is returned unchanged: a wrong
+date in a citation is worse than an unusual one.
 """
 
 import re
@@ -23,7 +23,7 @@ _DIGITS = 12  # of a number of seconds; beyond that every limit of ours is reach
 
 
 def parse_mail_date(text: str) -> datetime | None:
-    """Return the moment of an RFC 5322 date, in the zone that it names; None when it is none.
+    """Parse an RFC 5322 date, in its zone; None when it is none.
 
     The three forms of an HTTP date (RFC 9110, 5.6.7) are such dates. Without a zone it is in UTC.
     """
@@ -32,12 +32,12 @@ def parse_mail_date(text: str) -> datetime | None:
 
 
 def parse_http_date(text: str) -> datetime | None:
-    """Return the moment of an HTTP date in UTC (RFC 9110, 5.6.7); None when it names none."""
+    """Parse an HTTP date, in UTC (RFC 9110, 5.6.7); None when it is none."""
     return _in_utc(parse_mail_date(text))
 
 
 def parse_web_date(text: str) -> datetime | None:
-    """Return the moment of an ISO 8601 date or of an HTTP date, in UTC; None when it is neither."""
+    """Parse an ISO 8601 date or an HTTP date, in UTC; None when it is neither."""
     if len(text) > HTTP_DATE_LIMIT_CHARS:
         return None
     try:
@@ -47,12 +47,12 @@ def parse_web_date(text: str) -> datetime | None:
 
 
 def parse_retry_after(value: str, *, now: datetime | None, limit: timedelta) -> timedelta | None:
-    """Return how long a Retry-After header asks to wait (RFC 9110, 10.2.3); None when it says nothing.
+    """Parse the delay of a Retry-After header (RFC 9110, 10.2.3); None when it is invalid.
 
     Args:
         value: of the header: seconds or a date. A fraction of a second, which no RFC allows, is read.
         now: the moment that a date is compared with; None: dates cannot be read.
-        limit: the longest wait; whoever asks for longer, in a year of any length, gets this.
+        limit: the maximum; longer delays, with a year of any length, return this.
     """
     text = value.strip()
     if seconds := _SECONDS.fullmatch(text):
@@ -127,7 +127,7 @@ _NUMBERED = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})", re.ASCII)
 
 
 def iso_date(said: str) -> str:
-    """The date in ISO 8601, as precise as it was said; what is not sure comes back as it was, shortened.
+    """Convert the date to ISO 8601 in its precision; an ambiguous text is returned, shortened.
 
     >>> iso_date("2024/05/01"), iso_date("1 May 2024"), iso_date("01/02/2024")
     ('2024-05-01', '2024-05-01', '01/02/2024')
@@ -202,7 +202,7 @@ def _month_first(month: str, day: str, year: str) -> str | None:
 
 
 def _numbered(one: str, _: str, other: str, year: str) -> str | None:
-    """Day and month by numbers: sure only when one of them can be no month, or both are the same."""
+    """Convert numeric day and month, if only one order is valid or both are equal; else None."""
     first, second = int(one), int(other)
     if first > 12 or first == second:
         return date(int(year), second, first).isoformat()
