@@ -28,7 +28,7 @@ from playback.access.levels import Level
 
 FULL_SECRET = "WEBOID_FULL_SECRET"  # noqa: S105 the environment variable's name
 
-LOCAL = "local"  # stands for the origins below localhost, at whatever port replay listens
+LOCAL = "local"  # origins below localhost, at the port of replay
 
 _MAC_LENGTH = 20  # characters of base32: 100 bits
 _PAGE_ID = r"[a-z0-9](?:[a-z0-9-]{0,40}[a-z0-9])?"  # with the code at most 62 of a label's 63
@@ -72,7 +72,7 @@ class FullOrigins:
             )
         is_local = match["suffix"].partition(":")[0] == "localhost"
         if match["scheme"] == "http" and not is_local:
-            # Only there browsers say what a request is for, and without that a capture's page
+            # Only there browsers send Sec-Fetch-Dest, and without that a capture's page
             # could be opened outside its frame.
             raise ConfigError(
                 "Full copies need https, or *.localhost on this machine:"

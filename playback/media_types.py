@@ -11,7 +11,7 @@ IMAGE_TYPES = frozenset(
     | {"image/svg+xml", "image/bmp", "image/x-icon", "image/vnd.microsoft.icon"}
 )
 PDF = "application/pdf"
-# Handed out as files, when their bytes say the same (`playback.replay.resource_routes`).
+# Offered as downloads, if their content matches (`playback.replay.resource_routes`).
 MEDIA_TYPES = frozenset(
     {"audio/mpeg", "audio/mp3", "audio/mp4", "audio/ogg", "audio/webm", "audio/flac"}
     | {"audio/x-flac", "audio/wav", "audio/wave", "audio/x-wav", "application/ogg"}
@@ -22,4 +22,4 @@ READ_TYPES = HTML_TYPES | TEXT_TYPES | IMAGE_TYPES | {PDF}
 DOWNLOAD_TYPES = MEDIA_TYPES | {PDF}
 SHOWN_TYPES = tuple(sorted(READ_TYPES | DOWNLOAD_TYPES))
 
-TOO_LARGE = "This capture is too large to be shown."  # said in place of what is over a limit
+TOO_LARGE = "This capture is too large to be shown."  # shown in place of captures above a limit

@@ -40,7 +40,7 @@ from warc.index.page_choice import BEST_FIRST, EXACT_FIRST, USABLE, distance_of,
 
 MOST_MEMENTOS = 100_000  # of one URL; what lies beyond is not listed
 _LATEST_MS = 2**53
-_CHUNKS = (8, 500, 5_000)  # rows asked for at first, then, and from then on
+_CHUNKS = (8, 500, 5_000)  # rows of the first, the second and all later queries
 _TYPES = ", ".join(f"'{each}'" for each in SHOWN_TYPES)
 _HAS_DOM = """EXISTS (SELECT 1 FROM captures AS artifact
     WHERE artifact.page_id = pages.page_id AND substr(artifact.url, 1, 8) = :dom)"""

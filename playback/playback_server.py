@@ -175,10 +175,10 @@ async def run_replay_pool(
 
 
 _MOST_CONNECTIONS = 4_000
-_ANY_ADDRESS = {"", "0.0.0.0", "::"}  # noqa: S104 they are looked for, not listened on
+_ANY_ADDRESS = {"", "0.0.0.0", "::"}  # noqa: S104 compared with, not listened on
 
 
-async def serve(  # noqa: PLR0913 each is the caller's to say
+async def serve(  # noqa: PLR0913 independent options
     layout: Layout,
     *,
     host: str = "127.0.0.1",
@@ -403,7 +403,7 @@ def _replay_command(layout: Layout, host: str, front: str) -> list[str]:
     # -P: the working directory may hold anything, and must not hide our packages.
     command = [sys.executable, "-P", "-m", "playback.replay"]
     command += ["--collection", str(layout.root.absolute())]
-    # Two makers for each process: while a large copy is made, small ones are made beside it.
+    # Two makers for each process: while a large copy is made, small ones are made in parallel.
     return [*command, "--host", host, "--front-origin", front, "--makers", "2"]
 
 

@@ -45,7 +45,7 @@ from playback.web.copy_levels import FullCopyAccess
 from warc.index.database import IndexDatabase, escape_like
 
 _TIMEOUT_S = 60.0
-_MOST_WAITS = 20  # for one request, where too many are asked
+_MOST_WAITS = 20  # for one rate-limited request
 _LONGEST_WAIT_S = 10
 HELD = "held addresses"
 _MOST_CAPTURES = 500
@@ -160,7 +160,7 @@ class TakedownAuditor:
             UnavailableError: an origin does not answer.
         """
         proof = AuditReport(cases=cases)
-        # How lists, TimeMaps and CDX name captures that are hidden.
+        # Names of hidden captures in lists, TimeMaps and CDX.
         marks = set()
         for case in cases:
             if case.effect is TakedownEffect.HIDE:

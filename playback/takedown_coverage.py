@@ -83,7 +83,7 @@ class TakedownCoverage:
             marks, named = _marks(part)
             for capture in self._captures(f"page_id IN ({marks})", named):
                 yield from self._new(capture, seen)
-            # What checks said of the pages goes with them, whenever it was said.
+            # Check records of the pages are covered, regardless of their date.
             for capture in self._captures(_CHECKS.format(marks=marks), named):
                 place = (capture.location.filename, capture.location.offset)
                 if place not in seen:

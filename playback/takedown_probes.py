@@ -219,7 +219,7 @@ def front_probes(
             if any(name not in values for name in names):
                 unproved.append(path)
                 break
-            # What the routes are meant for is asked in every way, their other readings in one.
+            # Intended parameter values are requested in all variants, other values in one.
             usual = {tuple(values[name][:2][place] for name in names) for place in (0, -1)}
             for chosen in product(*(values[name] for name in names)):
                 target = _filled(path, chosen)

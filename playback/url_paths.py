@@ -50,7 +50,7 @@ class MementoModifier(StrEnum):
     """Modifiers that replay serves; none is a raw modifier of pywb."""
 
     PAGE = ""  # the page at the level that the rules give it
-    VERY = "mp_"  # the page of that very date, also one that is offered to nobody
+    VERY = "mp_"  # the page of exactly that date, even if it is not offered
     IMAGE = "im_"
     MASK = "mk_"  # the shape of a small image, for masks of style sheets
     STYLE = "cs_"

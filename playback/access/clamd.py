@@ -28,7 +28,7 @@ _CHUNK = 64 * 1024
 _LONGEST_ANSWER = 4096
 _LENGTH = struct.Struct(">I")
 _FOUND = re.compile(r"(?:stream|instream\([^)]*\)): (.{1,400}) FOUND", re.ASCII)
-# What `AlertExceedsMax yes` reports: the file was not looked at, which is no threat.
+# Reported with `AlertExceedsMax yes`: the file was not scanned, which is not a threat.
 _TOO_LARGE = re.compile(r"Heuristics\.Limits\.Exceeded", re.ASCII)
 
 
@@ -124,7 +124,7 @@ class ClamdClient:
         with self._connected() as connection:
             said = _streamed(connection, body)
         if said is None:
-            self.version()  # raises when it is the daemon that is gone
+            self.version()  # raises if the daemon is down
             raise TooLargeToScanError("clamd hung up before the end, as it does above its limit")
         if said.endswith(" OK"):
             return ""

@@ -33,16 +33,16 @@ from playback.media_types import HTML_TYPES, TEXT_TYPES
 
 Rows = Callable[[str, Mapping[str, Any]], Sequence[Any]]
 
-_AT_ONCE = 200  # pages asked about in one question
+_AT_ONCE = 200  # pages in one query
 _BY_ADDRESS = (TakedownKind.URL, TakedownKind.PREFIX, TakedownKind.HOST)
-# What may stand in a frame and is read there; an image is withheld by itself wherever it is embedded.
+# Types displayed as documents in frames; images are withheld individually where embedded.
 _FRAMED_TYPES = sorted(HTML_TYPES | TEXT_TYPES | {"text/xml", "application/xml", ""})
-# Evidence of what a page looked like; nothing in them can act.
+# Evidence of how a page looked; without active content.
 _PICTURES = (ArtifactKind.VIEW, ArtifactKind.FULL_PAGE, ArtifactKind.THUMBNAIL)
 # Made of a page with all that is framed in it.
 WITH_FRAMES = (*_PICTURES, ArtifactKind.TEXT, ArtifactKind.PDF)
 _ALGORITHMS = ("sha256", "sha1", "md5", "sha512")
-# What was captured with a login is as if it had never been captured.
+# Captures made with a login are treated as never captured.
 _OF_A_LOGIN = Takedown(
     number=0,
     kind=TakedownKind.CAPTURE,

@@ -18,7 +18,7 @@ from warc.index.postgres_database import PostgresDatabase, storable_values, tran
 HELD_S = 0.1  # so long a version counts: a decision holds within a second, and this is well below
 _OPTIONS = {"application_name": "weboid-decisions", "connect_timeout": "3"}
 _RELATIONS = re.findall(r"CREATE (?:TABLE|INDEX) IF NOT EXISTS (\w+)", TABLES)
-_LOCK = 7_130_223  # of whoever makes the tables; any number that nobody else uses
+_LOCK = 7_130_223  # advisory lock for table creation; any otherwise unused number
 
 
 class PostgresDecisionStore:
@@ -77,7 +77,7 @@ class PostgresDecisionStore:
             self._make_tables(connection)
             connection.commit()  # before anything else is locked
             self._has_tables = True
-        # Writers stand in line here, and so agree on numbers and versions.
+        # Serialises writers, so that numbers and versions are consistent.
         connection.execute("SELECT n FROM decision_version FOR UPDATE")
         for query, values in changes:
             connection.execute(translate_query(query), storable_values(values))

@@ -62,7 +62,7 @@ CREATE TABLE IF NOT EXISTS erasures (
     PRIMARY KEY (record_id, takedown)
 );
 """
-# `skipped` says why the scanner did not look into the payload; then `threat` is an earlier scan's.
+# `skipped` is the reason why the payload was not scanned; `threat` is then an earlier scan's.
 VERDICTS_DDL = """
 CREATE TABLE IF NOT EXISTS verdicts (
     digest TEXT NOT NULL PRIMARY KEY,
@@ -314,8 +314,8 @@ class SqliteDecisionStore:
             log = self._path.with_name(f"{self._path.name}-wal")
             if log.exists():
                 raise
-        # SQLite's locks need a file beside it that cannot be made here; without them it reads only
-        # what it is told will not change, and we look whether it did.
+        # SQLite's locks need a file that cannot be created here; without them it can only read
+        # files declared immutable, so changes are detected here.
         connection = self._open("?mode=ro&immutable=1")
         self._is_frozen = True
         return connection

@@ -144,13 +144,13 @@ def _verdict(row: Any) -> ScanVerdict:
     return ScanVerdict(row["digest"], row["threat"], row["scanner"], at, row["skipped"])
 
 
-UNSCANNED = "WEBOID_UNSCANNED"  # the environment variable that tells replay the setting
+UNSCANNED = "WEBOID_UNSCANNED"  # environment variable that passes the setting to replay
 
 
 class UnscannedPolicy(StrEnum):
     """Policy for downloads that have not been scanned."""
 
-    ALLOW = "allow"  # it is handed out, and said to be unscanned
+    ALLOW = "allow"  # served, and marked as not scanned
     HOLD = "hold-downloads"  # it is held back until it was scanned
 
 

@@ -75,7 +75,7 @@ class LevelScope(StrEnum):
     DEFAULT = "default"
 
 
-# What a right to the scope is a right to.
+# Scopes included in a right.
 _REACH = {
     LevelScope.LINK: (LevelScope.LINK,),
     LevelScope.DOMAIN: (LevelScope.LINK, LevelScope.DOMAIN),

@@ -290,7 +290,7 @@ def _url_key(url: str) -> str:
     try:
         return replay_key(url)
     except BadUrlError:
-        return url  # no index has a key for it either; its own text stands for it
+        return url  # no index has a key for it either; use the text itself
 
 
 def _prefixes(key: str, longest: int) -> Iterator[str]:
@@ -311,7 +311,7 @@ def _prefixes(key: str, longest: int) -> Iterator[str]:
 def _hosts(key: str, url: str) -> Iterator[str]:
     """Yield the host of a key, without its port, and its parent domains."""
     host = key.partition(")")[0]
-    if host.count(":") > 1:  # an IPv6 address, from whose end a port cannot be told
+    if host.count(":") > 1:  # an IPv6 address, where a port is ambiguous
         try:
             yield urlsplit(url).hostname or host
         except ValueError:
@@ -345,7 +345,7 @@ def _web_url(text: str) -> str:
 
 
 _VERSION = "(SELECT n FROM decision_version WHERE id = 1)"
-# Writers stand in line (`DecisionStore.change`), so the next number is free.
+# Writes are serialised (`DecisionStore.change`), so the next number is free.
 _ADD = f"""
 INSERT INTO takedowns (number, kind, what, timestamp, effect, reason, ticket, actor, decided_ms,
     expires_ms, lifted_ms, lifted_by, lifted_reason, changed)

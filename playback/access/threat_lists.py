@@ -288,7 +288,7 @@ class PrefixFile:
 
     def find(self, full_hash: bytes) -> int:
         """Return the length in bytes of the longest matching prefix of the hash; 0 without one."""
-        for width, count, start in reversed(self._sections):  # the longest says the most
+        for width, count, start in reversed(self._sections):  # longest first
             wanted = full_hash[:width]
 
             def entry(number: int, width: int = width, start: int = start) -> bytes:
@@ -310,7 +310,7 @@ class ListEffect(StrEnum):
     """Effect of a list on readers of a listed URL."""
 
     HOLD = "hold"  # a notice before the copy
-    WARN = "warn"  # a notice beside the copy
+    WARN = "warn"  # a notice with the copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -447,7 +447,7 @@ def remove_list(store: DecisionStore, folder: Path, name: str) -> ThreatList:
 
 
 def _forget(path: Path) -> None:
-    # Whoever has it mapped goes on reading it; a file that stays behind is of no consequence.
+    # Existing mappings remain readable; a file that cannot be removed does no harm.
     with suppress(OSError):
         path.unlink()
 

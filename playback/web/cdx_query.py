@@ -29,7 +29,7 @@ _NAMES = dict(zip(IA_FIELDS, FIELDS, strict=True))  # the Archive's names for th
 OUTPUTS = ("text", "json", "cdxj", "link")
 PAGE_ROWS = 3_000  # what the Archive's clients reckon with
 MOST_PAGE_ROWS = 10_000
-MOST_ROWS = 100_000  # looked at for one answer
+MOST_ROWS = 100_000  # read for one response
 MOST_PAGED = 1_000_000  # rows that pages reach; beyond them resumption keys do
 _MOST_FILTERS = 10
 _LONGEST_FILTER = 500  # characters
@@ -193,13 +193,13 @@ def _keys(url: str, match: str, *, wide: bool) -> KeyRange:
     if match in {"", "exact"} and key != "-":
         return KeyRange.of_key(key)
     if match == "prefix" and not key.startswith(("urn:", "-")):
-        # The key has lost a "/" or "?" at its end, which here says where a name is over.
+        # The key has lost a final "/" or "?", which here marks the end of a name.
         key += "".join(end for end in "/?" if url.endswith(end) and not key.endswith(end))
         return KeyRange.of_prefix(key)
     if match in _WIDE and ")" in key:
         # The keys of a host, or of a domain with all its hosts: in SURT they begin alike.
         host = key.partition(")")[0]
-        # "-" follows ","; a port stands between the host and its bracket, and belongs to it.
+        # "-" follows ","; a port is between the host and its bracket, and belongs to the host.
         return (
             KeyRange(f"{host})", f"{host}*")
             if match == "host"

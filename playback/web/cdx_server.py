@@ -38,7 +38,7 @@ from playback.web.rate_limits import BlockStream
 from warc.index.queries import CaptureQueries, IndexPosition, ListedCapture, TimeRange
 
 _CHUNK = 1_000  # rows
-_MOST_SORTED = 10_000  # rows that are held to be told in another order
+_MOST_SORTED = 10_000  # rows held in memory for sorting
 _NOWHERE = RecordLocation("", 0, 0)  # where a record lies is of no interest here
 
 

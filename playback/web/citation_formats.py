@@ -23,7 +23,7 @@ _WIKI_ALONE = frozenset("=~_*#:;'!/-")  # special only at the beginning of a tex
 _URL_UNSAFE = re.compile(r"[\[\]{}|<>\"'\s\\^`\x00-\x1f\x7f-\U0010ffff]")
 _BIBTEX = {
     "\\": r"\textbackslash{}",
-    "{": r"\textbraceleft{}",  # BibTeX counts braces, whatever stands before them
+    "{": r"\textbraceleft{}",  # BibTeX counts braces, even escaped ones
     "}": r"\textbraceright{}",
     "$": r"\$",
     "&": r"\&",

@@ -19,11 +19,11 @@ from core.errors import ConfigError
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-NO_ADDRESS = IPv4Address("0.0.0.0")  # noqa: S104 who asks over a socket without addresses
+NO_ADDRESS = IPv4Address("0.0.0.0")  # noqa: S104 client of a socket without addresses
 _MOST_HOPS = 20
 _RELAYED = ("forwarded", "x-forwarded-for", "via")
 _LOG = logging.getLogger(__name__)
-_HOST_BITS_V6 = 64  # one customer's network: its host half is anybody's to choose
+_HOST_BITS_V6 = 64  # one customer's network; its hosts choose the lower half freely
 
 
 @dataclass(frozen=True, slots=True)

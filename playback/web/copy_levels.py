@@ -101,7 +101,7 @@ class _FullPages:
         if page is None:
             return self._render("never.html", 404, url=wanted.url, standing=None)
         if (page.timestamp, page.url) != (wanted.timestamp, wanted.url):
-            # The notice comes first, and tells the true date.
+            # The notice comes first, with the actual date.
             return RedirectResponse(localized_path(_path(page, _NOTICE, wanted.wiki)), 302)
         frame = self._copies.frame_of(page, wanted.wiki)
         plain = localized_path(page_path(page.timestamp, page.url, wiki=wanted.wiki))
@@ -109,7 +109,7 @@ class _FullPages:
             return self._render("full_refused.html", 403, page=page, plain=plain)
         caution = self._cautions.of(page)
         if caution.threat is not None:
-            return RedirectResponse(plain, 302)  # there it is said
+            return RedirectResponse(plain, 302)  # that page explains it
         if wanted.view == _NOTICE:
             view = localized_path(_path(page, _VIEW, wanted.wiki))
             return self._render(
@@ -217,7 +217,7 @@ class LevelOffers:
         found = [
             LevelChoice(
                 level,
-                # What the rules give anyway needs no word in the address.
+                # The default level is not written in the address.
                 _address(page, replace(asked, level=None if level is usual else level)),
                 level is current,
             )

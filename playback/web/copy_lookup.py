@@ -35,7 +35,7 @@ class UrlQueueState(StrEnum):
 
     QUEUED = "queued"  # to be visited
     VISITING = "visiting"  # right now
-    REFUSED = "refused"  # not to be visited: its site, a rule or an operator said so
+    REFUSED = "refused"  # not to be visited, by its site, a rule or an operator
     FAILED = "failed"  # attempts were made, and are used up
     DONE = "done"  # visited; the copy is in the index, or was taken out of it
 
@@ -145,8 +145,8 @@ class UrlSpellings:
 class CopyObstacle(StrEnum):
     """Reason for the lack of a copy, from the index and the decisions."""
 
-    TAKEN_DOWN = "taken-down"  # and that is told
-    HIDDEN = "hidden"  # and nothing is told
+    TAKEN_DOWN = "taken-down"  # and this is disclosed
+    HIDDEN = "hidden"  # and nothing is disclosed
     HELD = "held"  # for a threat in it
     FAILED = "failed"  # visits brought nothing that is the page
     REFUSED = "refused"  # visits were not made

@@ -168,7 +168,7 @@ class RepresentationReader:
             return None
 
 
-MOST_DRIFTS_LISTED = 10  # pages of a list whose skews are told unasked
+MOST_DRIFTS_LISTED = 10  # longest list with skews by default
 _PATIENCE_S = 2.0
 _MOST_BYTES = 1_000
 _MOST_ASKING = 8  # of the front's threads; a page is shown without its skew rather than late

@@ -76,7 +76,7 @@ def scripted_headers(replay_origin: str) -> dict[str, str]:
     return {
         "Content-Security-Policy": f"{policy}; script-src 'self'; connect-src 'self'",
         "Cache-Control": "no-store",
-        # A browser then tells which of our pages sent a form; to other sites it tells nothing as ever.
+        # Browsers then send Origin and Referer with our own forms, and none to other sites.
         "Referrer-Policy": "same-origin",
     }
 

@@ -38,7 +38,7 @@ _HOST = re.compile(
     r"(?:[a-z][a-z0-9+.-]*://)?(?:\*\.)?([^/?#\s@]+?)(?::\d*)?(?:[/?#].*)?",
     re.IGNORECASE | re.DOTALL,
 )
-# What follows a host's labels in a replay key: its end, a subdomain's label, a port.
+# Characters after a host's labels in a replay key: its end, a subdomain's label, a port.
 _AFTER_HOST = ((")", "*"), (",", "-"), (":", ";"))
 
 
@@ -252,7 +252,7 @@ class PageSearch:
             spellings = [words, other_scheme(words)]
         else:
             spellings = [f"{scheme}://{www}{words}" for scheme, www in _BEGINNINGS]
-        # A query's arguments are sorted in the key, so only what stands before it is a beginning.
+        # Query arguments are sorted in the key, so only the part before the query is a prefix.
         key = _key(re.split(r"[?#]", spellings[0], maxsplit=1)[0])
         if key is None:
             return None

@@ -34,7 +34,7 @@ from warc.index.page_choice import (
 
 MOST_MOMENTS = 50_000  # of one URL's captures in its calendar, the newest
 _IDS_AT_ONCE = 200
-_CANDIDATES = 20  # looked at for one that can be shown
+_CANDIDATES = 20  # candidates read to find one that can be shown
 _LATEST_MS = 2**53
 _NOT_OFFERED = {VisitOutcome.FAILED, VisitOutcome.SKIPPED}
 _OWN_COLUMNS = (
@@ -301,7 +301,7 @@ class PageStore:
                 facts,
             )
             if very:
-                # What is offered of that very moment goes before it.
+                # An offered capture of the same time takes precedence.
                 offered = best_pages(
                     self._database.rows, self._database.has_key, key, COLUMNS, wanted
                 )
@@ -357,7 +357,7 @@ class PageStore:
             f" ORDER BY captured_ms {order}, page_id {order} LIMIT :limit OFFSET :offset"
         )
         pages: list[CapturedPage] = []
-        # What is hidden leaves no gap.
+        # Hidden rows are skipped without a gap.
         for offset in range(0, MOST_MOMENTS, limit):
             rows = self._database.rows(query, {**values, "limit": limit, "offset": offset})
             pages += filter(facets.include, self.pages_of(rows))

@@ -74,7 +74,7 @@ for i, key in ipairs(KEYS) do
 end
 return 0
 """
-_ANY = -1e9  # a charge is counted whatever is left
+_ANY = -1e9  # a charge is applied regardless of the balance
 
 Bucket = tuple[str, float, float]  # name, tokens a second, burst
 
@@ -203,7 +203,7 @@ class RequestThrottle:
         self._name = name
         self._most = most
         self._lock = threading.Lock()
-        # What is left, and when that was so; the least recently used first.
+        # Tokens left and time of the last update; the least recently used first.
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait_s(self, address: Address, now: float) -> int:
@@ -346,7 +346,7 @@ def read_token(path: Path) -> str:
     return token
 
 
-# A person who follows links of a calendar asks a few times a second, a program that lists a site more.
+# A reader browsing a calendar sends a few requests a second, a program listing a site more.
 COSTLY_RATES = ReaderRates(TokenRate(10, 300), TokenRate(30, 900), TokenRate(300, 3_000))
 _BUSY_RETRY_S = 5
 

@@ -45,7 +45,7 @@ class ReaderPages:
         if page is None:
             return no_copy(self._means, wanted.url)
         if (page.timestamp, page.url) != (wanted.timestamp, wanted.url):
-            # The address that the reader ends on tells the true date and the true URL.
+            # The final address contains the actual date and URL.
             return RedirectResponse(localized_path(path_of(page, wanted)), 302)
         if self._means.offers.is_above(page, wanted):
             return RedirectResponse(localized_path(path_of(page, replace(wanted, level=None))), 302)

@@ -253,7 +253,7 @@ def _shortened(pieces: list[TextRun]) -> tuple[TextRun, ...]:
     found: list[TextRun] = []
     for place, piece in enumerate(pieces):
         words = _WORDS.findall(piece.text)
-        # What stands at a change: the end of what comes before it, the beginning of what follows.
+        # Context of a change: the end of the text before it, the beginning of the text after it.
         tails, heads = place < len(pieces) - 1, place > 0 or len(pieces) == 1
         if piece.is_changed or len(words) <= 2 * (heads + tails) * _CONTEXT_WORDS:
             found.append(piece)

@@ -92,7 +92,7 @@ class CachedLink:
     service: str | None = None
     is_new: bool = False  # it may soon be on its way
     next_at: datetime | None = None  # queued: no attempt before
-    checked: Day | None = None  # when the link was last looked at
+    checked: Day | None = None  # last check of the link
     spelling: str | None = None  # how the page has it, as far as the registry knows
 
 

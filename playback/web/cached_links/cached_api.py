@@ -38,7 +38,7 @@ from playback.web.registry.registry_values import PageAnswer, PageQuestion
 
 GADGET_PATH = "/links/gadget.js"
 
-_FRESH_S = 3_600  # then it is asked whether there is another
+_FRESH_S = 3_600  # then the client revalidates
 
 
 class GadgetScript:

@@ -327,7 +327,7 @@ def link_of(row: UrlRow) -> LinkRecord:
     )
 
 
-# `reading.since_day` for those states whose time is told beside a link.
+# `registry_reader.since_day` for the states whose time is shown next to a link.
 _SINCE_FAILURE = frozenset({LinkState.DYING, LinkState.DEAD})
 _SINCE_ANSWER = frozenset(
     state for group in (Group.UNREACHABLE, Group.DOUBTFUL) for state in STATES[group]

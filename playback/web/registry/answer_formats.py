@@ -41,7 +41,7 @@ Fields = frozenset[str]  # of a link; empty: all
 ALL_FIELDS: Fields = frozenset()
 
 SOURCE_PATH = "/links/api/source"  # of this module, in exactly this version
-# What XML 1.0 cannot hold, not even as a reference.
+# Characters invalid in XML 1.0, even as a reference.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ITEMS = {
     "pages": "page",
@@ -51,7 +51,7 @@ _ITEMS = {
     "hints": "hint",
     "spam": "hit",
 }
-# Characters that end a script's element or a line of its text, wherever they stand in a string.
+# Characters that end a script element or a line, even within a string.
 _JS_ESCAPES = str.maketrans({each: f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029'"})
 _SCRIPT = """/* Weboid {version}, GPL-3.0-or-later. Made by {source} */
 ( function ( mw ) {{

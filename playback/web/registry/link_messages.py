@@ -149,7 +149,7 @@ _BY_STATE = {
     LinkState.BLOCKED: noop("The site answers, but refuses us: a login, a robot check or a block."),
 }
 
-# Why a text is no URL that can be asked for (W48).
+# Reasons why a text is not a URL that can be checked (W48).
 FAULTS = {
     UrlFault.EMPTY: noop("It is empty."),
     UrlFault.TOO_LONG: noop("It is too long."),

@@ -119,7 +119,7 @@ class RegistryPages:
 
     def fragment(self, answer: RegistryAnswer) -> Response:
         """Return the lists of the answer as HTML fragment."""
-        # It may stand on a page of any site, so its addresses are whole.
+        # It may be embedded in a page of any site, so addresses are absolute.
         form = self._means.origin + localized_path(FORM_PATH)
         helpers = {**self._helpers(), "url_address": functools.partial(_url_address, form)}
         helpers["say_address"] = lambda _url: ""  # the page with the form leads there

@@ -22,7 +22,7 @@ from links.registry.wikis import WikiName
 from links.states import LinkState
 from playback.web.i18n import languages, noop
 
-Group = StateClass  # states as people ask for them (W04)
+Group = StateClass  # states as filter groups (W04)
 GROUPS = {state: group for group, states in STATES.items() for state in states}
 
 
@@ -45,10 +45,10 @@ class LinkHint(StrEnum):
     SERVER_ERROR = "server-error"
     UNVERIFIABLE = "unverifiable"
     PRESUMED_REACHABLE = "presumed-reachable"  # by readers, for half of the domain (W16)
-    MISSING_TARGET = "missing-target"  # it leads to the farm itself, to no page (W50)
-    FTP = "ftp"  # nobody here asks for it (W44)
-    BIDI = "bidi"  # its path may be shown to say something else (W50)
-    HIDDEN = "hidden"  # its path holds what nobody sees
+    MISSING_TARGET = "missing-target"  # link to a missing page of the farm (W50)
+    FTP = "ftp"  # not checked (W44)
+    BIDI = "bidi"  # its path may be displayed as different text (W50)
+    HIDDEN = "hidden"  # its path has invisible characters
     MIXED = "mixed-scripts"  # its host may be taken for another
 
 
@@ -383,7 +383,7 @@ def parse_page_question(given: QueryParams) -> PageQuestion:
         parse_revision(given.get("revid", "")),
     )
     if question.size > 1:
-        question = replace(question, revision=0)  # of which page nobody could say
+        question = replace(question, revision=0)  # ambiguous for several pages
     if question.size > MOST_PAGES:
         raise InputError(noop("Ask for 50 pages at a time at most."))
     return question

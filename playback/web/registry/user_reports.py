@@ -210,7 +210,7 @@ class ReportService:
         else:
             named = [report_pattern(url, reach) if reach is not ReportReach.URL else url]
         is_pattern = reach is not ReportReach.URL
-        # What is decided by other tables is read before the writer's turn is taken.
+        # Conditions in other tables are read before waiting for the write lock.
         around = self._surroundings(store) if act is ReportAction.REPLACE else None
         self._forget(store)
         with self._writing(store) as rows:
@@ -287,7 +287,7 @@ def report_pattern(url: str, reach: ReportReach) -> str:
 
 _LOG = logging.getLogger(__name__)
 _LONGEST = 4_000  # characters of an address in a field
-# A browser then tells which of our pages sent a form; to other sites it tells nothing as ever.
+# Browsers then send Origin and Referer with our own forms, and none to other sites.
 _HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "same-origin"}
 
 _REFUSED = {
