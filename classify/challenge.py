@@ -1,10 +1,10 @@
 """Bot challenges and firewall refusals, by the published traits of their vendors.
 
-A header or a script that is sent for nothing else decides alone. Words decide only on a page that
-says little else, and only two findings together: an article about a check quotes its words.
+A header or script that is sent for no other purpose is decisive. Wording counts only on a page with
+little other text, and only as two findings together: an article about a challenge quotes its words.
 
-Such an answer says nothing of the page behind it, whatever its status: guards send 200, 202, 403, 405,
-429 and 503. The traits are what the services' own documentation and headers name. Pure.
+Such an answer is no evidence about the page behind it, whatever its status: guards send 200, 202, 403,
+405, 429 and 503. The traits come from the vendors' documentation and headers. Pure.
 """
 
 import re
@@ -186,7 +186,7 @@ _WALL_TEXT_CHARS = 1_500
 
 
 def judge_challenge(page: PageEvidence) -> ClassFindings:
-    """What speaks for a check of robots, or a firewall's refusal, in place of the page."""
+    """Collect findings for a bot challenge or a firewall's refusal in place of the page."""
     case = ClassFindings()
     for name, pattern, sentence in _HEADERS:
         value = page.headers.get(name, "")
@@ -312,9 +312,9 @@ _SMALL = 40_000  # bytes; a guard's page is small, an article that names one is 
 
 
 def detect_guard(head: LenientHead, body: bytes) -> str:
-    """Who guards the site, when the answer is a guard's; empty when it is not.
+    """Return the guard service that sent the answer; empty when none did.
 
-    >>> detect_guard(Head(403, (("cf-mitigated", "judge_challenge"),)), b"")
+    >>> detect_guard(LenientHead(403, (("cf-mitigated", "challenge"),)), b"")
     'cloudflare'
     """
     if head.status not in _STATUSES:
@@ -329,14 +329,14 @@ def detect_guard(head: LenientHead, body: bytes) -> str:
 
 
 def _by_page(body: bytes) -> str:
-    """By a page that looks well: its title and a mark that only guards have."""
+    """Detect a guard by a normal-looking page: its title and a mark specific to guards."""
     if not _TITLE.search(body):
         return ""
     return next((name for name, marks in _BODY if name in _SURE and _has(body, marks)), "")
 
 
 def _by_body(body: bytes, *, sure_only: bool) -> str:
-    """By a page that denies; a site's own page about a fault may have a form with a captcha."""
+    """Detect a guard by an error page; a site's own error page may contain a captcha form."""
     for name, marks in _BODY:
         if (name in _SURE or not sure_only) and _has(body, marks):
             return name
@@ -348,7 +348,7 @@ def _has(body: bytes, marks: tuple[bytes, ...]) -> bool:
 
 
 def _by_server(head: LenientHead) -> str:
-    """By who answered, of statuses that guards send and sites hardly do."""
+    """Detect a guard by the Server header, for statuses typical of guards."""
     server = head.first("server").lower()
     if head.status in (403, 406) and server.startswith("akamaighost"):
         return "akamai"

@@ -1,8 +1,8 @@
 """Evidence that pages are classified by: network facts and traits of the document.
 
-A text counts as *prose* where it stands in lines of some length that have the punctuation of
-sentences. A wall, an error page and a parked domain have little of it, an article about them has
-much; that is what keeps an article that quotes their words from being taken for one of them.
+Text counts as *prose* in lines of some length with the punctuation of sentences. A wall, an error page
+and a parked domain have little of it, an article about them has much; this keeps an article that quotes
+their wording from being classified as one of them.
 """
 
 # ruff: noqa: RUF001 words of many writings
@@ -29,23 +29,22 @@ _QUOTES = str.maketrans({"\u2019": "'", "\u2018": "'", "\u00a0": " ", "\u2026": 
 
 @dataclass(frozen=True, slots=True)
 class PageTraits:
-    """What the document is made of, as ``scripts/traits.js`` or `markup.read_traits` counted it.
+    """Document traits, as counted by ``scripts/traits.js`` or `page_classifier.read_traits`.
 
     Attributes:
-        text: what a reader sees, a block a line.
+        text: visible text, one line per block.
         headings: texts of its first headings of levels one and two.
-        links, passwords, fields: how many there are; fields are those that are filled in or
-            pressed, hidden ones left out.
+        links, passwords, fields: counts; fields are visible input fields and buttons.
         pictures: images, drawings and backgrounds of some size.
         media: video, audio, embedded objects.
         frames: URLs of its frames of some size.
-        is_frameset: it is nothing but frames.
-        overlay_share: how much of the viewport lies under something that floats above the page.
-        overlay_text: what that says.
+        is_frameset: it consists of frames only.
+        overlay_share: share of the viewport covered by an overlay.
+        overlay_text: text of the overlay.
         marks: names of those of `MARKS` that were found.
-        needles: those of `NEEDLES` that stand in its inline scripts.
+        needles: those of `NEEDLES` that occur in its inline scripts.
         robots: content of its robots meta element.
-        is_paywalled: it declares itself not accessible for free (schema.org).
+        is_paywalled: declared as not accessible for free (schema.org).
     """
 
     text: str = ""
@@ -67,18 +66,18 @@ class PageTraits:
 
 @dataclass(frozen=True)
 class PageEvidence:
-    """All that is known of a page.
+    """All evidence of a page.
 
     Attributes:
-        url: what was asked for.
-        final_url: where redirects led.
-        status: HTTP status; None when none came.
+        url: the requested URL.
+        final_url: the end of redirects.
+        status: HTTP status; None without a response.
         headers: of the document's response, names in lower case.
         mime: its bare media type.
         title: the page's title.
-        requests: URLs that the page asked for.
-        traits: None when the document could not be looked at.
-        is_rendered: a browser made it; else it is the source alone.
+        requests: URLs that the page requested.
+        traits: None when the document could not be inspected.
+        is_rendered: rendered by a browser; otherwise from the source only.
     """
 
     url: str
@@ -93,69 +92,69 @@ class PageEvidence:
 
     @cached_property
     def seen(self) -> PageTraits:
-        """The traits; none at all when the document could not be looked at."""
+        """Return the traits; empty ones when the document could not be inspected."""
         return self.traits or PageTraits()
 
     @cached_property
     def words(self) -> str:
-        """The beginning of the visible text, in lower case, white space as single spaces."""
+        """Return the beginning of the visible text, in lower case, white space as single spaces."""
         return normalize_text(self.seen.text[:8_000])
 
     @cached_property
     def title_parts(self) -> tuple[str, ...]:
-        """The title's parts, as sites put their name beside a page's, in lower case."""
+        """Return the title's parts in lower case, split at separators between page and site name."""
         return parts(self.title)
 
     @cached_property
     def heading_parts(self) -> tuple[str, ...]:
-        """The same of the first headings."""
+        """Return the parts of the first headings in the same way."""
         return tuple(part for each in self.seen.headings[:6] for part in parts(each))
 
     @cached_property
     def prose(self) -> float:
-        """How much prose there is, in letters; what floats above the page is left out."""
+        """Return the amount of prose in letters, without overlays."""
         return max(prose(self.seen.text) - prose(self.seen.overlay_text), 0.0)
 
     @cached_property
     def volume(self) -> float:
-        """How much text there is, in letters; what floats above the page is left out."""
+        """Return the amount of text in letters, without overlays."""
         over = min(volume(self.seen.overlay_text), volume(self.seen.text))
         return volume(self.seen.text) - over
 
     @cached_property
     def is_thin(self) -> bool:
-        """Whether the page says little."""
+        """Return True if the page has little text."""
         return self.prose < 900 and self.volume < 3_000 and self.seen.links < 60
 
     @cached_property
     def asked(self) -> tuple[str, ...]:
-        """URLs of requests and frames, in lower case."""
+        """Return URLs of requests and frames, in lower case."""
         found = (*self.requests[:_REQUESTS_LIMIT], *self.seen.frames[:_FEW_LIMIT])
         return tuple(each[:2_000].lower() for each in found)
 
     @cached_property
     def hosts(self) -> frozenset[str]:
-        """Hosts of these."""
+        """Return the hosts of requests and frames."""
         return frozenset(split_url(each).hostname or "" for each in self.asked)
 
     @cached_property
     def wanted(self) -> SplitResult:
-        """The URL that was asked for, in parts."""
+        """Return the requested URL, split."""
         return split_url(self.url.lower())
 
     @cached_property
     def final(self) -> SplitResult:
-        """The final URL, in parts."""
+        """Return the final URL, split."""
         return split_url(self.final_url.lower())
 
     @cached_property
     def has_moved(self) -> bool:
-        """Whether redirects led to another host or path; ``www.`` and the scheme aside."""
+        """Return True if redirects changed host or path, ignoring ``www.`` and the scheme."""
         return _place(self.wanted) != _place(self.final)
 
 
 def split_url(url: str) -> SplitResult:
-    """The URL in parts; of one that is malformed, none."""
+    """Split a URL; a malformed one gives empty parts."""
     try:
         found = urlsplit(url)
         _ = found.hostname
@@ -169,12 +168,12 @@ def _place(url: SplitResult) -> tuple[str, str]:
 
 
 def normalize_text(text: str) -> str:
-    """The text in lower case, with straight quotes and single spaces."""
+    """Convert text to lower case, with straight quotes and single spaces."""
     return _SPACE.sub(" ", text.translate(_QUOTES)).strip().lower()
 
 
 def parts(title: str) -> tuple[str, ...]:
-    """The title as a whole and in parts, without punctuation at their ends.
+    """Return the title as a whole and in parts, without punctuation at their ends.
 
     >>> parts("Page not found | Example")
     ('page not found | example', 'page not found', 'example')
@@ -185,22 +184,22 @@ def parts(title: str) -> tuple[str, ...]:
 
 
 def volume(text: str) -> float:
-    """How much the text says, in letters of a writing that spells."""
+    """Return the amount of text, in letters of an alphabetic script."""
     some = text[:TEXT_LIMIT_CHARS]
     return len(_SPACE.sub("", some)) + 1.5 * len(_DENSE.findall(some))
 
 
 def prose(text: str) -> float:
-    """How much of it is prose, in letters."""
+    """Return the amount of prose in it, in letters."""
     lines = text[:TEXT_LIMIT_CHARS].splitlines()
     sizes = (volume(line) for line in lines if _SENTENCE.search(line))
     return sum(size for size in sizes if size >= LINE_LIMIT_CHARS)
 
 
 class ClassFindings:
-    """What speaks for a class: findings, each with its weight.
+    """Weighted findings for one class.
 
-    Independent findings add up as probabilities do, so that none of many makes certain.
+    Independent findings combine as probabilities, so that many weak ones do not make certainty.
     """
 
     def __init__(self) -> None:
@@ -209,17 +208,17 @@ class ClassFindings:
 
     @property
     def score(self) -> float:
-        """How sure the class is, from 0 to 1."""
+        """Return the probability of the class, from 0 to 1."""
         return 1.0 - self._doubt
 
     def add(self, weight: float, sentence: str) -> None:
-        """Add a finding; `weight` is how sure it alone makes us."""
+        """Add a finding; `weight` is the probability from this finding alone."""
         self._doubt *= 1.0 - weight
         self.evidence.append(sentence)
 
 
 def host_in(host: str, domains: frozenset[str]) -> str:
-    """The domain of `domains` that the host is or lies in; empty when it lies in none."""
+    """Return the domain of `domains` that contains the host; empty without one."""
     labels = host.split(".")
     for start in range(len(labels)):
         candidate = ".".join(labels[start:])

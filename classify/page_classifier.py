@@ -1,13 +1,13 @@
 """Page classifier: document traits from HTML source, and judges in order of precedence.
 
-Nothing is laid out: what hides, floats or has no size is not known, and text that a script would
-write is not there.
+The source is parsed without layout: hidden, floating and zero-size elements are not recognised, and text
+written by scripts is missing.
 
-Each class but `ok` has its judge (`render.classing`), who collects findings; what is sure enough and
-surest is the page's class. A judge prefers to be silent: an ordinary page that is taken for a wall
-would be passed over in favour of an older capture, a wall that is taken for a page is seen as one.
+Each class except `ok` has a judge that collects findings; the class with the highest score above the
+threshold is chosen. Judges are conservative: an ordinary page classified as a wall would be skipped in
+favour of an older capture, while a wall classified as a page is visible as one.
 
->>> page = Evidence("https://a.example/x", "https://a.example/x", 404)
+>>> page = PageEvidence("https://a.example/x", "https://a.example/x", 404)
 >>> classify(page).evidence
 ('The document came with status 404.',)
 """
@@ -86,7 +86,7 @@ _FEW = 30
 
 
 def read_traits(html: str) -> PageTraits:
-    """The document's traits; whatever it holds, nothing is raised."""
+    """Read the document's traits; never raises."""
     reader = _TraitsParser()
     try:
         reader.feed(html)
@@ -138,7 +138,7 @@ class _TraitsParser(HTMLParser):
             self._headings.append("")
 
     def handle_endtag(self, tag: str) -> None:
-        """A block ends, or what is not shown."""
+        """End a block or a hidden element."""
         if tag == self._silent:
             self._silent = ""
         if tag in ("h1", "h2"):
@@ -147,7 +147,7 @@ class _TraitsParser(HTMLParser):
             self._lines.append("")
 
     def handle_data(self, data: str) -> None:
-        """Keep what is shown, and what inline scripts say."""
+        """Collect visible text and inline scripts."""
         if self._silent == "script":
             if self._scripts_kept < _SCRIPTS_LIMIT_CHARS:
                 self._scripts.append(data[:50_000])
@@ -161,7 +161,7 @@ class _TraitsParser(HTMLParser):
             self._headings[-1] = (self._headings[-1] + data)[:300]
 
     def traits(self) -> PageTraits:
-        """What was found."""
+        """Return the collected traits."""
         said = "\n".join(self._scripts)
         return PageTraits(
             text="\n".join(line.strip() for line in self._lines if line.strip()),
@@ -210,7 +210,7 @@ _HTML = ("text/html", "application/xhtml+xml")
 
 @dataclass(frozen=True, slots=True)
 class PageClassification:
-    """A page's class, how sure it is, from 0 to 1, and what speaks for it, a sentence each."""
+    """Class of a page, its probability from 0 to 1, and the evidence as sentences."""
 
     kind: PageClass = PageClass.UNJUDGED
     score: float = 0.0
@@ -233,7 +233,7 @@ _BEHIND_ERRORS = frozenset({PageClass.CHALLENGE, PageClass.PARKED, PageClass.LOG
 
 
 def classify(page: PageEvidence) -> PageClassification:
-    """The page's class; UNJUDGED when there is no page, or nothing of it could be looked at."""
+    """Classify a page; UNJUDGED when there is no page, or it could not be inspected."""
     if page.status is None:
         return NOT_JUDGED
     is_error = page.status >= 400

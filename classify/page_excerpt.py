@@ -1,7 +1,7 @@
 """Page excerpts: title, wording, refresh, simhash of the first bytes of an HTML page.
 
-Hints, every one: a title can be about error pages, a shop sells domains. None of them makes a link
-dead; they ask for the browser's opinion (links.md 2.3, W29). Pure, and linear in the page's length.
+All results are hints: a title can be about error pages, a shop sells domains. None of them makes a link
+dead; they trigger a check with the browser (links.md 2.3, W29). Pure, and linear in the page's length.
 """
 
 import re
@@ -78,13 +78,13 @@ _PARKED_TEXT = (
 
 @dataclass(frozen=True, slots=True)
 class PageExcerpt:
-    """A page's beginning.
+    """Beginning of a page.
 
     Attributes:
         title: its title; empty without one.
-        heading: its first heading of the first rank.
-        source: as it came, decoded.
-        text: what a reader sees of it.
+        heading: its first h1.
+        source: decoded source.
+        text: visible text.
     """
 
     title: str
@@ -94,7 +94,7 @@ class PageExcerpt:
 
 
 def parse_page_excerpt(body: bytes, content_type: str = "") -> PageExcerpt:
-    """The page that the bytes are, whatever they are."""
+    """Parse the bytes as a page; never raises."""
     source = _decoded(body[:LOOKED_AT], content_type)
     seen = _seen(source)
     title, heading = _TITLE.search(source[:_HEAD]), _HEADING.search(seen[:_HEAD])
@@ -108,9 +108,10 @@ def parse_page_excerpt(body: bytes, content_type: str = "") -> PageExcerpt:
 
 
 def says_not_found(page: PageExcerpt, url: str) -> bool:
-    """Whether title or heading say that there is no such page, and the URL does not speak of that.
+    """Return True if title or heading report a missing page, unless the URL is about that.
 
-    >>> says_not_found(parse_page_excerpt(b"<title>404 - PageExcerpt not found</title>"), "http://a.example/x")
+    >>> page = parse_page_excerpt(b"<title>404 - Page not found</title>")
+    >>> says_not_found(page, "http://a.example/x")
     True
     """
     if re.search(r"404|not[-_ +%20]{0,3}found", url, re.IGNORECASE):
@@ -119,7 +120,7 @@ def says_not_found(page: PageExcerpt, url: str) -> bool:
 
 
 def says_parked(page: PageExcerpt) -> bool:
-    """Whether the page sells its domain, or stands in for one that nobody uses (W29)."""
+    """Return True if the page offers its domain for sale, or is a placeholder of an unused one (W29)."""
     if len(page.text) >= _PARKED_TEXT:
         return False
     source, text = page.source.lower(), page.text.lower()
@@ -131,7 +132,7 @@ def says_parked(page: PageExcerpt) -> bool:
 
 
 def page_refresh_target(page: PageExcerpt) -> str:
-    """Where the page's own refresh leads soon, as it is written; empty when it does not."""
+    """Return the target of the page's prompt meta refresh, as written; empty without one."""
     for meta in _META.findall(page.source[:_HEAD]):
         content = _CONTENT.search(meta)
         if content is None or not _REFRESH.search(meta):
@@ -143,7 +144,7 @@ def page_refresh_target(page: PageExcerpt) -> str:
 
 
 def parse_refresh(said: str) -> str:
-    """Where ``5; url=/there`` leads, of a page or of a header; empty when it does not, or not soon.
+    """Return the target of ``5; url=/there`` in a page or header; empty without one or when delayed.
 
     >>> parse_refresh("0;URL='/there'"), parse_refresh("300; url=/there"), parse_refresh("60")
     ('/there', '', '')
@@ -153,7 +154,7 @@ def parse_refresh(said: str) -> str:
 
 
 def is_placeholder(page: PageExcerpt) -> bool:
-    """Whether the page is what servers and hosters show where there is no site.
+    """Return True for the default page of a server or hoster.
 
     >>> is_placeholder(parse_page_excerpt(b"<title>Welcome to nginx!</title>"))
     True
@@ -162,9 +163,9 @@ def is_placeholder(page: PageExcerpt) -> bool:
 
 
 def simhash(page: PageExcerpt) -> int:
-    """A hash of what the page says in words; alike for alike pages (Charikar 2002). 0: no words.
+    """Compute a similarity hash of the page's words (Charikar 2002). 0: no words.
 
-    Numbers and the page's own URL, which error pages repeat, do not count.
+    Numbers and the page's own URL, which error pages repeat, are ignored.
     """
     words = _WORD.findall(page.text.lower()[:_WORDS_CHARS])
     if not words:
@@ -189,12 +190,12 @@ def _count(digits: list[int], bit: int) -> int:
 
 
 def hamming_distance(one: int, other: int) -> int:
-    """How many bits of two hashes differ, 0 to `SIMHASH_BITS`."""
+    """Count the differing bits of two hashes, 0 to `SIMHASH_BITS`."""
     return (one ^ other).bit_count()
 
 
 def _seen(source: str) -> str:
-    """The source without what no reader sees; what is never closed hides all that follows."""
+    """Return the source without invisible content; an unclosed element hides all that follows."""
     kept: list[str] = []
     at = 0
     while opening := _UNSEEN.search(source, at):

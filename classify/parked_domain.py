@@ -1,7 +1,7 @@
-"""Parked, expired, suspended and for-sale domains, and untouched servers.
+"""Parked, expired, suspended and for-sale domains, and default pages of servers.
 
-Parking services are known by the hosts that their pages ask; a page that merely links to one of them
-asks nothing there. Default pages are known by their titles.
+Parking services are recognised by the hosts that their pages request; a mere link to one does not count.
+Default pages are recognised by their titles.
 """
 
 import re2
@@ -132,7 +132,7 @@ _BELOW_DEFAULT = re2.compile(
 
 
 def judge_parked(page: PageEvidence) -> ClassFindings:
-    """What speaks for a domain where nobody is at home."""
+    """Collect findings for a parked or unused domain."""
     case = ClassFindings()
     shop = _SHOPS.search(f"{page.final.hostname or ''}{page.final.path}")
     sold = host_in(page.final.hostname or "", _HOSTS)
@@ -190,7 +190,7 @@ def _words(page: PageEvidence, case: ClassFindings) -> None:
 
 
 def _default(page: PageEvidence, case: ClassFindings) -> None:
-    """The page that a server or host shows before there is a site."""
+    """Add findings for the default page of a server or host without a site."""
     called = next(
         (part for part in (*page.title_parts, *page.heading_parts) if _DEFAULTS.fullmatch(part)), ""
     )

@@ -1,8 +1,8 @@
 """Redirect targets: root page, error page, login, consent or parking service.
 
 A redirect is no failure: sites move, http becomes https. But a site that no longer has a page often
-leads to its front page, to an error page with status 200, to a login, or, when the domain has changed
-hands, to somebody who sells it (links.md 2.4, 2.5).
+redirects to its root page, to an error page with status 200, to a login, or, after a change of
+ownership, to a domain seller (links.md 2.4, 2.5).
 """
 
 import re
@@ -19,7 +19,7 @@ MAX_URL = 8_192  # of a Location; longer ones are cut off by servers, too
 
 
 class RedirectEnding(StrEnum):
-    """What the end of redirects looks like; the value is a constant of a finding's note."""
+    """Kind of a redirect's final target; the value is a constant of a finding's note."""
 
     FINE = ""
     ROOT = "redirect: root"
@@ -30,7 +30,7 @@ class RedirectEnding(StrEnum):
 
 
 class BadLocationError(Exception):
-    """A Location that cannot be followed; `args[0]` says why, a constant first."""
+    """Location that cannot be followed; `args[0]` gives the reason, a constant first."""
 
 
 _ROOTS = re.compile(
@@ -114,14 +114,14 @@ _SHORTENERS = frozenset(
 
 
 def resolve_location(base: str, location: str) -> str:
-    """The fetch key that a Location header means.
+    """Resolve a Location header to a fetch key.
 
     Args:
         base: the fetch key of the URL that sent it.
-        location: its value as it came, Latin-1 for bytes; those are taken for UTF-8 where they are.
+        location: its value as received, Latin-1 for bytes; decoded as UTF-8 where valid.
 
     Raises:
-        BadLocationError: it is empty, too long, another scheme, or no URL.
+        BadLocationError: it is empty, too long, of another scheme, or no URL.
     """
     try:
         text = location.encode("latin-1").decode()
@@ -149,7 +149,7 @@ _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):(?!\d)", re.IGNORECASE | re.ASCII)
 
 
 def classify_ending(asked: str, final: str) -> RedirectEnding:
-    """What the end of redirects looks like, for who asked for something else.
+    """Classify the final target of redirects relative to the requested URL.
 
     >>> classify_ending("http://example.org/a", "https://example.org/a").name
     'FINE'
@@ -214,7 +214,7 @@ _ERROR_VALUES = frozenset(("404", "410", "notfound"))
 
 
 def is_root(url: str) -> bool:
-    """Whether the URL is a site's front page, in whatever language."""
+    """Return True for a site's root page, in any language."""
     parts = urlsplit(url)
     if url.partition("#!")[2]:
         return False
@@ -228,14 +228,14 @@ _TRACKING = frozenset(
 
 
 def _bare(url: str) -> str:
-    """Without what a move to https or to another spelling of the host changes."""
+    """Return the URL without differences of scheme and host spelling."""
     parts = urlsplit(url)
     host = (parts.hostname or "").removeprefix("www.")
     return f"{host}{parts.path.rstrip('/')}?{parts.query}"
 
 
 def _segments(path: str) -> list[str]:
-    """The path's segments, each without the extension."""
+    """Return the path's segments, each without the extension."""
     found = [unquote(each) for each in path[:2048].split("/") if each]
     return [re.sub(r"\.[A-Za-z]{2,5}$", "", each)[:200] for each in found]
 
@@ -243,7 +243,7 @@ def _segments(path: str) -> list[str]:
 def _leads(
     segment: re.Pattern[str], hosts: re.Pattern[str], before: _RedirectPlace, after: _RedirectPlace
 ) -> bool:
-    """Whether the end is such a place, and the beginning was none."""
+    """Return True if the target is such a page and the requested URL was not."""
     if before.has(segment) or hosts.fullmatch(before.host):
         return False
     return after.has(segment) or (

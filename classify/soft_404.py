@@ -1,12 +1,12 @@
 """Soft 404s: wording, near-empty pages, and the answer to an invented sibling URL.
 
-A title or heading must be the saying, not hold it, and two findings must come together: pages about
+A title or heading must equal the phrase, not contain it, and two findings are required: pages about
 missing pages, and lists without entries, are pages.
 
-Two traps are known (links.md 2.3, 5.11). A site that leads everything it does not know to its front
-page makes that front page look like an error page: so a page counts as one only when the *cited* URL
-was led there too, or when both are answered on the spot with the same words. And a site that answers
-without redirects is missed by those who look at redirects alone: so words are compared as well.
+Two known pitfalls (links.md 2.3, 5.11): a site that redirects unknown URLs to its root page makes that
+page look like an error page; so a page counts as one only when the *cited* URL was redirected there too,
+or when both are answered without redirects and with the same words. And a site that answers without
+redirects is missed by comparing redirects alone; so words are compared as well.
 """
 
 import random
@@ -116,7 +116,7 @@ _EMPTY_CHARS = 6
 
 
 def judge_soft_404(page: PageEvidence) -> ClassFindings:
-    """What speaks for a page that is not there, although its status says that it is."""
+    """Collect findings for a missing page with a success status."""
     case = ClassFindings()
     _led_away(page, case)
     if page.prose >= 1_200 or page.volume >= 12_000:
@@ -164,7 +164,7 @@ def _led_away(page: PageEvidence, case: ClassFindings) -> None:
 
 
 def _is_about(page: PageEvidence, segment: str) -> bool:
-    """Whether what is shown is called as the segment of an address says: then it has only moved."""
+    """Return True if the page's title matches the URL's segment: then it has only moved."""
     words = [each for each in _WORD_ENDS.split(segment) if len(each) > 3 and not each.isdigit()]
     called = " ".join(
         (*page.title_parts[:1], *(normalize_text(each) for each in page.seen.headings[:3]))
@@ -174,7 +174,7 @@ def _is_about(page: PageEvidence, segment: str) -> bool:
 
 
 def judge_near_empty(page: PageEvidence) -> ClassFindings:
-    """What speaks for a page with nothing to read and nothing to look at."""
+    """Collect findings for a page without text and pictures."""
     case = ClassFindings()
     seen = page.seen
     if page.traits is None or not page.is_rendered or seen.is_frameset:
@@ -198,13 +198,13 @@ _EXTENSION = re.compile(r"\.[A-Za-z]{2,5}$")
 
 @dataclass(frozen=True, slots=True)
 class AnswerFingerprint:
-    """What a URL was answered with.
+    """Fingerprint of the answer to a URL.
 
     Attributes:
         status: of the last answer.
-        final: where redirects ended, or the URL itself.
-        moved: whether there were any.
-        words: `pages.simhash` of the page; 0 when it has none.
+        final: the end of redirects, or the URL itself.
+        moved: there were redirects.
+        words: `page_excerpt.simhash` of the page; 0 without words.
     """
 
     status: int
@@ -214,10 +214,10 @@ class AnswerFingerprint:
 
 
 def invent_sibling(url: str, rng: random.Random) -> str:
-    """A URL beside this one that no site has; empty for a front page, which has nothing beside it.
+    """Generate a sibling URL that no site has; empty for a root page.
 
-    The same directory and extension, so that the same part of the server answers. Where a query tells
-    pages apart, its last value is invented instead.
+    It has the same directory and extension, so that the same part of the server answers. Where a query
+    identifies pages, its last value is replaced instead.
     """
     if is_root(url):
         return ""
@@ -235,7 +235,7 @@ def invent_sibling(url: str, rng: random.Random) -> str:
 
 
 def compare_answers(cited: AnswerFingerprint, sibling: AnswerFingerprint) -> str:
-    """Why the cited URL's answer is the one for pages that do not exist; empty when it is not."""
+    """Return the reason if the cited URL is answered like a missing page; empty otherwise."""
     if not 200 <= sibling.status < 300 or not 200 <= cited.status < 300:
         return ""
     if cited.moved and sibling.moved and _place(cited.final) == _place(sibling.final):
@@ -248,6 +248,6 @@ def compare_answers(cited: AnswerFingerprint, sibling: AnswerFingerprint) -> str
 
 
 def _place(url: str) -> str:
-    """The URL without its query, which often repeats what was asked for."""
+    """Return the URL without its query, which often repeats the requested URL."""
     parts = urlsplit(url)
     return f"{parts.netloc}{parts.path.rstrip('/')}"

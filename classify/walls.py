@@ -1,7 +1,7 @@
 """Consent walls and login walls.
 
-A banner on a page that can be read is no wall, nor is a login box in a page's header: there must be
-little to read besides. What was asked for as such, a login page under its own address, is a page.
+A banner on a readable page is no wall, nor is a login box in a page's header: a wall has little other
+text. A login page requested under its own address is a page.
 """
 
 from urllib.parse import SplitResult
@@ -131,7 +131,7 @@ _LOGIN_WORDS = re2.compile(
 
 
 def judge_consent_wall(page: PageEvidence) -> ClassFindings:
-    """What speaks for a question about cookies in place of the page."""
+    """Collect findings for a cookie consent question in place of the page."""
     case = ClassFindings()
     host = page.final.hostname or ""
     named = host_in(host, _CONSENT_HOSTS) or _CONSENT_NAMES.search(host)
@@ -164,7 +164,7 @@ def _overlay(page: PageEvidence, case: ClassFindings) -> None:
 
 
 def _question(page: PageEvidence, case: ClassFindings) -> None:
-    """The page itself is the question."""
+    """Add findings for a page that is itself the question."""
     words = page.words
     if page.volume > 3_000 or page.seen.links > 40 or not _CONSENT_WORDS.search(words):
         return
@@ -183,7 +183,7 @@ def _question(page: PageEvidence, case: ClassFindings) -> None:
 
 
 def judge_login_wall(page: PageEvidence) -> ClassFindings:
-    """What speaks for a page that is shown to members or subscribers only."""
+    """Collect findings for a page restricted to members or subscribers."""
     case = ClassFindings()
     if page.prose >= 1_500:
         return case

@@ -1,9 +1,9 @@
-"""Addresses that may be contacted: public ones, `[egress] allow` and `refuse`.
+"""Address policy of outgoing connections: public addresses, `[egress] allow` and `refuse`.
 
-An address is judged by where a packet to it may end: some forms of IPv6 carry an IPv4 address
-inside, and a translator or tunnel on the way unpacks it. Python's `is_global` follows IANA's
-registries of special addresses but knows nothing of what was never allocated, so IPv6 is judged the
-other way round: only what is allocated to the world, 2000::/3, can be public.
+An address is judged by the possible destinations of a packet to it: some forms of IPv6 carry an IPv4
+address that a translator or tunnel unpacks. Python's `is_global` follows IANA's registries of special
+addresses but ignores unallocated space, so for IPv6 only the allocated global range, 2000::/3, can be
+public.
 """
 
 import errno
@@ -38,16 +38,16 @@ _NEVER: tuple[Network, ...] = tuple(  # is_global calls some of these global; no
 
 
 def unmap_ipv4(address: Address) -> Address:
-    """The IPv4 address that `::ffff:a.b.c.d` is a spelling of; others as they are."""
+    """Return the IPv4 address of `::ffff:a.b.c.d`; other addresses unchanged."""
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
     return address
 
 
 def destinations(address: Address) -> tuple[Address, ...]:
-    """Where packets to the address may end: itself, and what it carries inside.
+    """Return the possible destinations of packets to the address: itself, and embedded addresses.
 
-    A mapped address and one of the well-known NAT64 prefix are but spellings of the IPv4 address.
+    A mapped address, or one of the well-known NAT64 prefix, is equivalent to its IPv4 address.
     """
     address = unmap_ipv4(address)
     if not isinstance(address, ipaddress.IPv6Address):
@@ -66,12 +66,12 @@ def destinations(address: Address) -> tuple[Address, ...]:
 
 
 def is_public(address: Address) -> bool:
-    """Whether the address, and whatever it carries inside, is reachable by anybody."""
+    """Return True if the address and all embedded ones are globally reachable."""
     return all(_is_public_itself(each) for each in destinations(address))
 
 
 class AddressPolicy:
-    """What `[egress] allow` and `refuse` make of an address."""
+    """Decision on addresses by `[egress] allow` and `refuse`."""
 
     def __init__(
         self,
@@ -80,19 +80,19 @@ class AddressPolicy:
         refuse: Iterable[str],
         is_own: Callable[[Address], bool],
     ) -> None:
-        """Take the networks, and what knows this machine's own addresses."""
+        """Store the networks, and the predicate for this machine's own addresses."""
         self._allow = tuple(ipaddress.ip_network(network) for network in allow)
         self._refuse = tuple(ipaddress.ip_network(network) for network in refuse)
         self._is_own = is_own
 
     def allows(self, address: Address) -> bool:
-        """Whether a setting allows the address and none refuses it."""
+        """Return True if a setting allows the address and none refuses it."""
         return _within(address, self._allow) and not _within(address, self._refuse)
 
     def against(self, host: str, address: Address) -> str:
-        """Why nobody may connect to the address, as a sentence; empty when anybody may.
+        """Return the reason for refusing the address, as a sentence; empty when it is permitted.
 
-        It is not public and not allowed, or a setting refuses it, or what it carries inside.
+        Refused are addresses that are not public and not allowed, or refused by a setting; embedded ones too.
         """
         ends = destinations(address)
         for end in (unmap_ipv4(address), *ends):
@@ -141,10 +141,10 @@ _NO_ROUTE = frozenset((errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EAFNOSUPPORT
 
 
 def is_own(address: Address) -> bool:
-    """Whether the address is this machine's: asked of the kernel's routes, no packet is sent.
+    """Return True for an address of this machine, by the kernel's routes; no packet is sent.
 
-    A server that trusts its own machine listens there, public address or not. When the kernel has
-    no answer the address counts as ours.
+    Servers that trust their own machine may listen on public addresses, too. Without an answer from the
+    kernel the result is True.
     """
     try:
         family = socket.AF_INET if address.version == 4 else socket.AF_INET6
@@ -157,7 +157,7 @@ def is_own(address: Address) -> bool:
 
 
 class EnforcedAddressPolicy(AddressPolicy):
-    """What `[egress] allow` and `refuse` make of an address, as an error."""
+    """Address policy that raises errors."""
 
     def __init__(
         self,
@@ -169,10 +169,10 @@ class EnforcedAddressPolicy(AddressPolicy):
         super().__init__(allow=allow, refuse=refuse, is_own=is_own)
 
     def check(self, host: str, address: Address) -> Address:
-        """The address to connect to.
+        """Return the address to connect to.
 
         Raises:
-            BlockedAddressError: it, or what it carries inside, is not public and not allowed.
+            BlockedAddressError: it, or an embedded address, is not public and not allowed.
         """
         said = self.against(host, address)
         if said:

@@ -1,8 +1,8 @@
 """Exponential back-off, and retries of store calls while a store is unreachable.
 
-Redis or PostgreSQL may be restarted while a crawl runs for months. Nothing is lost by waiting: what
-was begun is finished, and its end is told when there is somebody to tell it to. A verb may be sent
-twice; every verb of the frontier and of the index allows for that.
+Redis or PostgreSQL may be restarted during a crawl of months. Callers wait and finish their work
+afterwards; no data is lost. A call may be sent twice; all calls of the frontier and the index are
+idempotent.
 """
 
 import asyncio
@@ -16,11 +16,11 @@ from core.errors import TransientError
 
 @dataclass(frozen=True, slots=True)
 class WaitStarted:
-    """Work waits.
+    """Start of a wait.
 
     Attributes:
-        reason: for what, a constant: ``store``, ``network``, ``memory``, ``host``.
-        text: a sentence for people.
+        reason: a constant: ``store``, ``network``, ``memory``, ``host``.
+        text: a sentence for display.
     """
 
     reason: str
@@ -29,7 +29,7 @@ class WaitStarted:
 
 @dataclass(frozen=True, slots=True)
 class WaitEnded:
-    """It goes on, after so many seconds."""
+    """End of a wait, with its length in seconds."""
 
     reason: str
     seconds: float
@@ -47,7 +47,7 @@ class ExponentialBackoff:
     """
 
     def __init__(self, first_s: float, longest_s: float) -> None:
-        """Begin with the first pause; none is longer than the longest."""
+        """Start with `first_s`; pauses are at most `longest_s` seconds."""
         self._first_s = first_s
         self._longest_s = longest_s
         self._pause_s = first_s
@@ -58,7 +58,7 @@ class ExponentialBackoff:
         return pause_s
 
     def reset(self) -> None:
-        """Begin anew: an attempt worked."""
+        """Reset to the first pause after a success."""
         self._pause_s = self._first_s
 
 
@@ -69,7 +69,7 @@ STORE_LONGEST_PAUSE_S = 5.0
 
 
 class StoreRetry:
-    """Asks stores on behalf of everyone in a process. One event for all who wait."""
+    """Retry of store calls for all tasks of a process; one event per outage."""
 
     def __init__(self, clock: Clock, report: Callable[[WaitStarted | WaitEnded], None]) -> None:
         self._clock = clock
@@ -77,10 +77,10 @@ class StoreRetry:
         self._away_since: float | None = None
 
     async def ask(self, verb: Callable[[], _T]) -> _T:
-        """What the verb returns, asked in a thread, again and again while the store is away.
+        """Run the call in a thread, repeated while the store is unreachable, and return its result.
 
         Raises:
-            WeboidError: the store answers and cannot do it, or cannot be used at all.
+            WeboidError: the store refuses the call, or is permanently unusable.
         """
         pause_s = STORE_FIRST_PAUSE_S
         while True:

@@ -1,14 +1,14 @@
 """Errors of outgoing connections, each with the constant of its reason.
 
-BlockedError            refused by us: asking again changes nothing
-├── BlockedHostError     a rule names the host, or it is no host
-├── BlockedPortError     a port that is no web
-├── BlockedAddressError  the host is at an address that is not public
-└── BlockedTlsError      its certificate does not verify, and a setting or a login insists
+BlockedError            refused by policy: a retry changes nothing
+├── BlockedHostError     a rule names the host, or it is invalid
+├── BlockedPortError     a port that is not used by the web
+├── BlockedAddressError  the host's address is not public
+└── BlockedTlsError      its certificate does not verify, and a setting or a login requires it
 UnknownHostError        its name does not resolve
-ConnectError            no address of it takes the connection
-├── TunnelRefusedError   the HTTP proxy on the way opens no tunnel there
-└── TlsError             it does not speak TLS that we can speak
+ConnectError            none of its addresses accepts the connection
+├── TunnelRefusedError   the HTTP proxy refuses the tunnel
+└── TlsError             no common TLS version or parameters
 """
 
 from typing import ClassVar
@@ -17,53 +17,53 @@ from core.errors import PermanentError, TransientError
 
 
 class BlockedError(PermanentError):
-    """We refuse to go there."""
+    """Connection refused by policy."""
 
     reason: ClassVar[str] = "blocked"
 
 
 class BlockedHostError(BlockedError):
-    """`[egress] block` names the host, or it is no host."""
+    """Host named by `[egress] block`, or invalid host."""
 
     reason = "host"
 
 
 class BlockedPortError(BlockedError):
-    """A port that browsers refuse, too (Fetch, 2.9)."""
+    """Port that browsers refuse, too (Fetch, 2.9)."""
 
     reason = "port"
 
 
 class BlockedAddressError(BlockedError):
-    """The host's address is not public, and no setting allows it."""
+    """Host with an address that is not public, and that no setting allows."""
 
     reason = "address"
 
 
 class BlockedTlsError(BlockedError):
-    """The origin's certificate does not verify, and `[egress] enforce_tls` or a login insists."""
+    """Unverified certificate, where `[egress] enforce_tls` or a login requires verification."""
 
     reason = "tls"
 
 
 class UnknownHostError(TransientError):
-    """The name does not resolve."""
+    """Name that does not resolve."""
 
     reason: ClassVar[str] = "dns"
 
 
 class ConnectError(TransientError):
-    """No address of the host takes the connection, or the proxy on the way does not."""
+    """Failure to connect to all addresses of the host, or to the upstream proxy."""
 
     reason: ClassVar[str] = "connect"
 
 
 class TunnelRefusedError(ConnectError):
-    """The HTTP proxy on the way does not allow a tunnel to that host or port."""
+    """Refusal of the upstream HTTP proxy to open a tunnel to that host or port."""
 
 
 class TlsError(ConnectError):
-    """The TLS handshake failed for another reason than verification."""
+    """TLS handshake failure for another reason than verification."""
 
     reason = "tls"
 

@@ -1,12 +1,12 @@
-"""Egress: opens connections to checked addresses of the web, and to nothing else.
+"""Egress: connections to checked web addresses only.
 
-The attempts start a quarter of a second apart, the families by turns, so that a dead IPv6 address
-costs a quarter of a second and not the whole time-out.
+Connection attempts start a quarter of a second apart, alternating address families, so that a dead IPv6
+address costs a quarter of a second and not the whole time-out.
 
-A page can name any host, and a host's name server can answer any address (C-03, C-04). So the
-address that was checked is the address connected to, on every new connection, and an address that
-is not globally reachable is refused unless a setting allows its network. Ports that browsers refuse
-and hosts that the profile blocks are refused before anything is looked up.
+A page can name any host, and a host's name server can return any address (C-03, C-04). So each new
+connection uses the address that was checked, and an address that is not globally reachable is refused
+unless a setting allows its network. Ports that browsers refuse and hosts that the profile blocks are
+refused before name resolution.
 """
 
 import errno
@@ -51,14 +51,14 @@ ATTEMPTS = 8  # a name may have thousands of addresses; all are checked, so many
 
 
 def by_turns(addresses: Sequence[Address]) -> list[Address]:
-    """The addresses, families by turns, beginning with the first one's (RFC 8305, 4)."""
+    """Return the addresses with alternating families, beginning with the first one's (RFC 8305, 4)."""
     first = [each for each in addresses if each.version == addresses[0].version]
     second = [each for each in addresses if each.version != addresses[0].version]
     return [each for pair in zip_longest(first, second) for each in pair if each is not None]
 
 
 class ConnectionRace:
-    """The attempts to connect to one host. `run` returns the winner and closes the others."""
+    """Parallel attempts to connect to one host. `run` returns the first success and closes the others."""
 
     def __init__(self, patience: CancellableTimeout) -> None:
         self._patience = patience
@@ -67,11 +67,11 @@ class ConnectionRace:
         self._failure = OSError(errno.ETIMEDOUT, "no answer")
 
     def run(self, addresses: Sequence[Address], port: int) -> socket.socket:
-        """The first connection that is made; blocking, without a time-out.
+        """Return the first established connection, as a blocking socket without a time-out.
 
         Raises:
-            OSError: none was made; the last failure.
-            CutError: the patience was ended.
+            OSError: all attempts failed; the last failure.
+            WaitCancelledError: the wait was cancelled.
         """
         wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._poller.register(wake, select.POLLIN)
@@ -122,7 +122,7 @@ class ConnectionRace:
         self._poller.register(attempt, select.POLLOUT)
 
     def _made(self, number: int) -> bool:
-        """Whether that attempt, which is over, made the connection."""
+        """Return True if that finished attempt established the connection."""
         attempt = self._running.get(number)
         if attempt is None:  # the wish to end
             return False
@@ -146,12 +146,12 @@ LOOKUP_BESIDE_PROXY_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class EgressConnection:
-    """An open way to a host.
+    """Open connection to a host, direct or through a proxy.
 
     Attributes:
-        remote_ip: the host's address; empty when only the proxy on the way knows it.
-        via: the proxy on the way.
-        absolute: whether requests are meant for that proxy, in absolute form (RFC 9112, 3.2.2).
+        remote_ip: the host's address; empty when only the upstream proxy knows it.
+        via: the upstream proxy.
+        absolute: requests use absolute form, for that proxy (RFC 9112, 3.2.2).
     """
 
     sock: socket.socket
@@ -161,7 +161,7 @@ class EgressConnection:
 
 
 class Egress:
-    """Opens connections to the web, and to nothing else. Thread-safe."""
+    """Factory of outgoing connections. Thread-safe."""
 
     _LOOPBACK: ClassVar[Addresses] = (
         ipaddress.IPv4Address("127.0.0.1"),
@@ -196,31 +196,31 @@ class Egress:
         self._listeners: frozenset[tuple[Address, int]] = frozenset()
 
     def refuse_listener(self, host: str, port: int) -> None:
-        """Never connect to that address and port, where this process listens."""
+        """Block connections to that address and port, where this process listens."""
         self._listeners |= {(ipaddress.ip_address(host), port)}
 
     def connect(self, host: str, port: int) -> socket.socket:
-        """A connection to the host, within the connect time-out; raises as `open`."""
+        """Connect to the host within the connect time-out; raises as `open`."""
         patience = CancellableTimeout(self._connect_timeout_s, monotonic=self._monotonic)
         return self.open(host, port, patience=patience).sock
 
     def open(
         self, host: str, port: int, *, patience: CancellableTimeout, tunnel: bool = False
     ) -> EgressConnection:
-        """A way to the host, through no address that was not checked.
+        """Open a connection to the host, through checked addresses only.
 
         Args:
-            host: as a URL names it.
+            host: as in the URL.
             port: the port.
-            patience: how long all of it may take.
-            tunnel: whether bytes must pass as they are (TLS, WebSockets), so that an HTTP proxy on
-                the way is asked for a tunnel whatever `[egress] via_absolute_form` says.
+            patience: time limit of the whole operation.
+            tunnel: bytes must pass unchanged (TLS, WebSockets), so that an upstream HTTP proxy is asked for
+                a tunnel regardless of `[egress] via_absolute_form`.
 
         Raises:
-            BlockedHostError, BlockedPortError, BlockedAddressError: we refuse to go there.
+            BlockedHostError, BlockedPortError, BlockedAddressError: refused by policy.
             UnknownHostError: the name does not resolve.
-            ConnectError: none of its addresses answers, or the proxy on the way does not.
-            CutError: the patience was ended.
+            ConnectError: none of its addresses answers, or the upstream proxy does not.
+            WaitCancelledError: the wait was cancelled.
         """
         host = self._permitted(host, port)
         via = self._via.of(host)
@@ -261,12 +261,12 @@ class Egress:
         raise failure
 
     def address_of(self, host: str, *, patience: CancellableTimeout) -> str:
-        """The one address that stands for the host: the lowest of those it has; nothing is opened.
+        """Return the host's lowest address as its representative, without connecting.
 
         Raises:
-            UnknownHostError: it has none, or only a proxy on the way knows it.
-            BlockedHostError: we refuse to go there.
-            CutError: the patience was ended.
+            UnknownHostError: it has none, or only an upstream proxy knows it.
+            BlockedHostError: refused by policy.
+            WaitCancelledError: the wait was cancelled.
         """
         host = self._permitted(host, HTTPS_PORT)
         via = self._via.of(host)
@@ -280,7 +280,7 @@ class Egress:
         return str(min(addresses, key=lambda address: (address.version, int(address))))
 
     def _permitted(self, host: str, port: int) -> str:
-        """The host in its one spelling, when it may be asked at all."""
+        """Return the host in normalised form if policy permits it."""
         try:
             canonical = canonical_host(host)
         except BadUrlError as error:
@@ -300,10 +300,10 @@ class Egress:
         *,
         tunnel: bool,
     ) -> EgressConnection:
-        """Open a way by an HTTP proxy: a tunnel to a checked address, for plain http as well.
+        """Open a tunnel through an HTTP proxy to a checked address, for plain http as well.
 
-        Asked in absolute form the proxy would resolve the name again, and reach an address that
-        nobody has checked; `[egress] via_absolute_form` allows it.
+        With absolute form the proxy would resolve the name again, to an unchecked address;
+        `[egress] via_absolute_form` allows it.
         """
         given = self._given(host, port)
         if given is not None:
@@ -337,7 +337,7 @@ class Egress:
     def _addresses_beside(
         self, via: UpstreamProxy, host: str, port: int, patience: CancellableTimeout
     ) -> Addresses:
-        """Return the host's addresses, checked; none when only the proxy knows it, and may."""
+        """Return the host's checked addresses; none when only the proxy may resolve it."""
         try:
             short = patience.renewed(min(LOOKUP_BESIDE_PROXY_S, patience.left_s))
             return self._checked(host, self._resolver.addresses(host, port, patience=short), port)
@@ -350,7 +350,7 @@ class Egress:
             ) from error
 
     def _reach(self, via: UpstreamProxy, patience: CancellableTimeout) -> socket.socket:
-        """A connection to the proxy. Its address is the operator's word, and not checked."""
+        """Connect to the proxy. Its address is configured by the operator and not checked."""
         literal = _literal(via.host)
         try:
             addresses = literal or self._resolver.addresses(via.host, via.port, patience=patience)
@@ -359,7 +359,7 @@ class Egress:
             raise ConnectError(f"The proxy {via} cannot be reached: {error}.") from error
 
     def _given(self, host: str, port: int) -> tuple[Addresses, int] | None:
-        """Addresses and port that need no look-up: by setting, by spelling, or by RFC 6761."""
+        """Return addresses and port that need no lookup: configured, literal, or by RFC 6761."""
         found = self._resolve.get(f"{host}:{port}") or self._resolve.get(host)
         if found is not None:
             return (ipaddress.ip_address(found[0]),), found[1] or port
@@ -376,7 +376,7 @@ class Egress:
         return checked
 
     def _is_listener(self, address: Address, port: int) -> bool:
-        """Whether a connection there would end at one of our own listeners."""
+        """Return True if the address is one of our own listeners."""
         ends = (address, *destinations(address))
         for listener, own_port in self._listeners:
             if port != own_port:

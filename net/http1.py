@@ -1,12 +1,11 @@
 """HTTP/1.1 messages as bytes: heads, body framing and payload (RFC 9110, RFC 9112).
 
-The recorder keeps what came over the wire, byte for byte, so nothing here reformats an origin's
-message: a head keeps its raw bytes, and `BodyParser` tells which of the bytes that pass are payload.
+The recorder stores the bytes of the wire, so an origin's message is never reformatted: a head keeps its
+raw bytes, and `BodyParser` identifies the payload among the bytes that pass.
 
-Rules: RFC 9110 and RFC 9112. Lenient where origins are sloppy and browsers go along; strict where
-two readers of the same bytes could differ about where a message ends. What the browser is sent is
-made anew from what was understood here, so that it cannot understand anything else. Each function
-takes time in proportion to the bytes it is given, and raises nothing but `MalformedMessageError`.
+Lenient where origins are sloppy and browsers accept it; strict where two parsers could disagree about
+the end of a message. The message to the browser is generated from the parsed form, so that both agree.
+Each function is linear in its input, and raises only `MalformedMessageError`.
 """
 
 import re
@@ -52,11 +51,11 @@ _UNREADABLE = (b"zstd", b"dcb", b"dcz")
 
 
 class MalformedMessageError(PermanentError):
-    """The peer does not speak HTTP/1; nothing after it can be trusted."""
+    """Violation of HTTP/1 by the peer; the connection is unusable."""
 
 
 class BodyFraming(Enum):
-    """How the end of a body is known (RFC 9112, 6.3)."""
+    """Method that delimits a body (RFC 9112, 6.3)."""
 
     NONE = "none"
     LENGTH = "length"
@@ -66,7 +65,7 @@ class BodyFraming(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RequestHead:
-    """A request's first line and headers; names are lower case, order is kept."""
+    """Request line and headers; names are lower case, order is kept."""
 
     method: str
     target: str
@@ -74,17 +73,17 @@ class RequestHead:
     headers: Headers
 
     def get(self, name: bytes) -> bytes | None:
-        """The first value of the header, None when absent; `name` in lower case."""
+        """Return the first value of the header, None when absent; `name` in lower case."""
         return _first(self.headers, name)
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseHead:
-    """A response's first line and headers, and the raw bytes they came in.
+    """Status line and headers of a response, with its raw bytes.
 
     Attributes:
-        raw: the head as it came, from its status line to its blank line.
-        headers: those that have a name which is one (RFC 9110, 5.6.2); `raw` has all.
+        raw: the head as received, from its status line to its blank line.
+        headers: those with a valid name (RFC 9110, 5.6.2); `raw` has all.
     """
 
     raw: bytes
@@ -94,12 +93,12 @@ class ResponseHead:
     headers: Headers
 
     def get(self, name: bytes) -> bytes | None:
-        """The first value of the header, None when absent; `name` in lower case."""
+        """Return the first value of the header, None when absent; `name` in lower case."""
         return _first(self.headers, name)
 
     @property
     def mime(self) -> str:
-        """The bare media type in lower case; empty when there is none, or none worth the name."""
+        """Return the bare media type in lower case; empty when missing or invalid."""
         value = self.get(b"content-type")
         if value is None:
             return ""
@@ -108,22 +107,22 @@ class ResponseHead:
 
     @property
     def is_plain(self) -> bool:
-        """Whether every reader of WARCs finds the end of this head where we found it.
+        """Return True if all WARC readers find the same end of this head.
 
-        A line of nothing but white space ends the head for warcio and pywb, not for browsers.
+        A line of white space only ends the head for warcio and pywb, but not for browsers.
         """
         found = _INVISIBLE_LINE.search(self.raw)
         return found is not None and found.end() == len(self.raw)
 
 
 def find_head_end(buffer: bytes | bytearray, start: int = 0) -> int:
-    """How many bytes the head takes, its blank line included; -1 when it is not whole yet.
+    """Return the length of the head including its blank line; -1 when incomplete.
 
-    A line ends with CRLF or LF (RFC 9112, 2.2), and a few empty ones before the head are borne.
+    Lines end with CRLF or LF (RFC 9112, 2.2); a few empty lines before the head are accepted.
 
     Args:
-        buffer: what came so far.
-        start: how many of its bytes an earlier call has searched in vain.
+        buffer: received so far.
+        start: bytes that an earlier call has searched without result.
     """
     begin = 0
     if buffer[:1] in (b"\r", b"\n"):
@@ -138,11 +137,11 @@ def find_head_end(buffer: bytes | bytearray, start: int = 0) -> int:
 
 
 def parse_request_head(raw: bytes) -> RequestHead:
-    """The request whose head is `raw`; what will stand in a WARC header is checked (C-12).
+    """Parse a request head; values that go into WARC headers are validated (C-12).
 
     Raises:
-        MalformedMessageError: it is no HTTP/1 request line, a line is no header, or one that
-            decides where the request goes or ends is there twice (RFC 9112, 3.2 and 5.1).
+        MalformedMessageError: invalid request line or header, or a duplicate of a header that determines
+            destination or framing (RFC 9112, 3.2 and 5.1).
     """
     first, rest = _lines(raw)
     line = _REQUEST_LINE.fullmatch(first)
@@ -162,12 +161,12 @@ def parse_request_head(raw: bytes) -> RequestHead:
 
 
 def parse_response_head(raw: bytes) -> ResponseHead:
-    """The response whose head is `raw`.
+    """Parse a response head.
 
-    Lines that are no header are left out, as browsers do; CR and NUL become blanks (RFC 9110, 5.5).
+    Lines that are no header are left out, as in browsers; CR and NUL become spaces (RFC 9110, 5.5).
 
     Raises:
-        MalformedMessageError: it is no HTTP/1 status line, or there are too many headers.
+        MalformedMessageError: invalid status line, or too many headers.
     """
     raw = raw.lstrip(b"\r\n")
     first, rest = _lines(raw)
@@ -182,7 +181,7 @@ def parse_response_head(raw: bytes) -> ResponseHead:
 
 
 def _lines(raw: bytes) -> tuple[bytes, bytes]:
-    """The first line, and the others with LF alone and with folds made a blank (RFC 9112, 5.2)."""
+    """Return the first line, and the others with LF ends and unfolded (RFC 9112, 5.2)."""
     text = raw.replace(b"\r\n", b"\n").strip(b"\n")
     if text.count(b"\n") > MAX_HEADERS:
         raise MalformedMessageError(f"More than {MAX_HEADERS} header lines.")
@@ -193,7 +192,7 @@ def _lines(raw: bytes) -> tuple[bytes, bytes]:
 
 
 def _headers(lines: bytes) -> Headers:
-    """Those of the lines that are headers."""
+    """Parse the lines that are headers."""
     return tuple(
         (name.lower(), name, value.rstrip(b" \t")) for name, value in _HEADER.findall(lines)
     )
@@ -215,16 +214,16 @@ def _first(headers: Headers, name: bytes) -> bytes | None:
 
 
 def _listed(headers: Headers, name: bytes) -> list[bytes]:
-    """The members of a list-valued header, in lower case, all its lines together (RFC 9110, 5.3)."""
+    """Return the members of a list-valued header in lower case, from all its lines (RFC 9110, 5.3)."""
     members = (part for key, _, value in headers if key == name for part in value.split(b","))
     return [part.strip(b" \t").lower() for part in members]
 
 
 def request_framing(head: RequestHead) -> tuple[BodyFraming, int]:
-    """How the request's body ends (RFC 9112, 6.3); two answers to that are refused.
+    """Return the framing of a request's body (RFC 9112, 6.3); ambiguous framing is refused.
 
     Raises:
-        MalformedMessageError: its length cannot be told.
+        MalformedMessageError: its length is invalid or ambiguous.
     """
     coding, length = head.get(b"transfer-encoding"), head.get(b"content-length")
     if coding is not None:
@@ -239,9 +238,9 @@ def request_framing(head: RequestHead) -> tuple[BodyFraming, int]:
 
 
 def response_framing(head: ResponseHead, method: str) -> tuple[BodyFraming, int]:
-    """How the response's body ends, and its length where that is known (RFC 9112, 6.3).
+    """Return the framing of a response's body, and its length where known (RFC 9112, 6.3).
 
-    A length that is no number is none, as browsers have it: the body goes on to the close.
+    An invalid length is ignored, as in browsers: the body extends to the close.
 
     Raises:
         MalformedMessageError: its lengths contradict each other.
@@ -257,14 +256,14 @@ def response_framing(head: ResponseHead, method: str) -> tuple[BodyFraming, int]
 
 
 def ends_chunked(headers: Headers) -> bool:
-    """Return whether the last transfer coding is chunked, all header lines together (RFC 9112, 6.3)."""
+    """Return True if the last transfer coding of all header lines is chunked (RFC 9112, 6.3)."""
     return _listed(headers, b"transfer-encoding")[-1:] == [b"chunked"]
 
 
 def _declared_framing(head: ResponseHead) -> tuple[bytes | None, bytes | None]:
-    """The last transfer coding, None without; the length, None if it is contradicted.
+    """Return the last transfer coding (None without), and the length (None if contradictory).
 
-    The length is empty when there is none that is a number.
+    The length is empty when there is no valid number.
     """
     found = [(key, value) for key, _, value in head.headers if key in _FRAMING]
     if len(found) != 1 or found[0][0] != b"content-length" or not found[0][1].isdigit():
@@ -278,7 +277,7 @@ def _declared_framing(head: ResponseHead) -> tuple[bytes | None, bytes | None]:
 
 
 def keeps_alive(version: bytes, connection: bytes | None) -> bool:
-    """Whether the peer means to go on with this connection (RFC 9112, 9.3)."""
+    """Return True if the peer keeps the connection open (RFC 9112, 9.3)."""
     options = () if connection is None else [o.strip() for o in connection.lower().split(b",")]
     if b"close" in options:
         return False
@@ -286,10 +285,9 @@ def keeps_alive(version: bytes, connection: bytes | None) -> bool:
 
 
 def reusable(head: ResponseHead) -> bool:
-    """Whether the origin's connection may carry another request once the body is over.
+    """Return True if the origin's connection can carry another request after this body.
 
-    Not when the response said in two ways where it ends: the next bytes may be anything
-    (RFC 9112, 6.1 and 11.2).
+    False for a response with two kinds of framing: the next bytes are ambiguous (RFC 9112, 6.1 and 11.2).
     """
     options = _listed(head.headers, b"connection")
     if not keeps_alive(head.version, b",".join(options) if options else None):
@@ -299,11 +297,10 @@ def reusable(head: ResponseHead) -> bool:
 
 
 class BodyParser:
-    """Follows a body as its bytes pass: which of them are payload, and when it is over.
+    """Incremental parser of a body: identifies payload and the end.
 
-    `feed` takes whatever came and returns (bytes of it that belong to the body, payload among
-    them); both come out the same wherever reads end. What comes after the body's end is not the
-    body's: the first number says where it ended.
+    `feed` takes received bytes and returns (number of bytes of the body, payload among them); results do
+    not depend on how reads are split. Bytes after the end are not counted.
     """
 
     __slots__ = ("_framing", "_left", "_line", "_state", "done", "malformed")
@@ -317,7 +314,7 @@ class BodyParser:
         self.done = framing is BodyFraming.NONE or (framing is BodyFraming.LENGTH and length == 0)
 
     def feed(self, data: bytes | bytearray) -> tuple[int, bytes | bytearray]:
-        """(how many of the bytes are the body's, the payload among them)."""
+        """Return (number of bytes that belong to the body, payload among them)."""
         if self.done:
             return 0, b""
         if self._framing is BodyFraming.CLOSE:
@@ -331,11 +328,11 @@ class BodyParser:
 
     @property
     def left(self) -> int | None:
-        """How many bytes are still to come, None when that is not known."""
+        """Return the number of outstanding bytes, None when unknown."""
         return self._left if self._framing is BodyFraming.LENGTH else None
 
     def close(self) -> bool:
-        """Say that the connection ended; True when the body was whole."""
+        """Handle the end of the connection; return True if the body was complete."""
         if self._framing is BodyFraming.CLOSE:
             self.done = True
         return self.done
@@ -356,7 +353,7 @@ class BodyParser:
         return at, b"".join(payload) if len(payload) != 1 else payload[0]
 
     def _feed_line(self, data: bytes | bytearray, at: int) -> int:
-        """Take a line that is no data, or what there is of it; where it ends."""
+        """Consume a framing line or a part of it; return its end."""
         limit = at + CHUNK_LINE_LIMIT_BYTES - len(self._line)
         end = data.find(b"\n", at, limit)
         stop = end + 1 if end >= 0 else min(limit, len(data))
@@ -368,7 +365,7 @@ class BodyParser:
         return stop
 
     def _end_line(self) -> None:
-        """Act on a whole line. Only CR may stand before its LF, or browsers see another end."""
+        """Process a complete line. Only CR is accepted before LF, or browsers see another end."""
         line = bytes(self._line[:-1]).removesuffix(b"\r")
         self._line.clear()
         if self._state == "size":
@@ -387,7 +384,7 @@ class BodyParser:
 
 
 def with_headers(head: RequestHead, added: Headers) -> RequestHead:
-    """The request with headers added, each in place of what it said under that name before."""
+    """Return the request with headers added, each replacing those of the same name."""
     if not added:
         return head
     wanted = {each[0]: each for each in added}
@@ -396,11 +393,11 @@ def with_headers(head: RequestHead, added: Headers) -> RequestHead:
 
 
 def forwarded_request(head: RequestHead, *, target: str, host: str, length: int | None) -> bytes:
-    """The request as the origin gets it: origin-form, this hop's headers replaced where they stood.
+    """Return the request for the origin: origin-form, with this hop's headers replaced in place.
 
-    Host says where the request goes, whatever it said before (RFC 9112, 3.2.2). Codings that no
-    WARC reader decodes are taken out of Accept-Encoding; a body of `length` bytes is announced by
-    Content-Length. Nothing else differs from what the browser would have sent (C-14).
+    Host is set to the destination (RFC 9112, 3.2.2). Codings that no WARC reader decodes are removed from
+    Accept-Encoding; a body of `length` bytes is announced by Content-Length. Everything else is as the
+    browser sent it (C-14).
     """
     lines = [f"{head.method} {target} HTTP/1.1".encode()]
     ours = {
@@ -437,10 +434,10 @@ _REPLACED = {
 
 
 def forwarded_response_head(head: ResponseHead, *, keep_alive: bool) -> bytes:
-    """The response's head as the browser gets it: this hop's headers replaced by ours.
+    """Return the response head for the browser, with this hop's headers replaced.
 
-    Where the body ends is said once, as it was understood here. An origin cannot speak in the
-    proxy's name: `Weboid-Proxy-Error` is taken out.
+    The framing is written once, as parsed here. `Weboid-Proxy-Error` of an origin is removed, as only the
+    proxy may send it.
     """
     lines = [b"HTTP/1.1 %d %s" % (head.status, head.reason)]
     coding, length = _declared_framing(head)

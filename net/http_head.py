@@ -1,8 +1,7 @@
 """Tolerant parser of HTTP response heads, as lenient as browsers.
 
-Servers that are cited and have answered readers for decades end lines with a line feed alone, write
-header lines without a colon, name the protocol ``ICY``, and send letters that no header may hold.
-Nothing here raises; what is no head at all is None. Pure.
+Old servers end lines with LF, write header lines without a colon, name the protocol ``ICY``, and send
+invalid characters. Nothing is raised; input without a head gives None. Pure.
 """
 
 import re
@@ -19,10 +18,10 @@ _PREFIXES = (b"http", b"icy")
 
 @dataclass(frozen=True, slots=True)
 class LenientHead:
-    """A head.
+    """Parsed head.
 
     Attributes:
-        status: the number that was sent, whatever it is.
+        status: the number as sent, in any range.
         headers: (name in lower case, value), in order; values as Latin-1, byte for byte.
     """
 
@@ -30,38 +29,38 @@ class LenientHead:
     headers: tuple[tuple[str, str], ...] = field(default=())
 
     def all(self, name: str) -> list[str]:
-        """The values of all headers of the name."""
+        """Return the values of all headers of the name."""
         return [value for key, value in self.headers if key == name]
 
     def first(self, name: str) -> str:
-        """The first header of the name; empty when there is none."""
+        """Return the first header of the name; empty without one."""
         return next((value for key, value in self.headers if key == name), "")
 
     @property
     def mime(self) -> str:
-        """The bare media type in lower case; empty when none was told."""
+        """Return the bare media type in lower case; empty without one."""
         mime = self.first("content-type").partition(";")[0].strip().lower()
         return mime if "/" in mime and mime.isascii() and len(mime) < 128 else ""
 
     @property
     def length(self) -> int | None:
-        """The Content-Length; None when there is none, or it is no number."""
+        """Return the Content-Length; None when missing or invalid."""
         text = self.first("content-length").partition(",")[0].strip()
         return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
 def may_begin(data: bytes) -> bool:
-    """Whether the bytes are, or may become, the beginning of a head."""
+    """Return True if the bytes are, or may become, the beginning of a head."""
     data = data.lstrip()[:4].lower()
     return any(prefix.startswith(data[: len(prefix)]) for prefix in _PREFIXES)
 
 
 def end_of_head(data: bytes | bytearray, start: int = 0) -> int:
-    """Where the body begins; 0 while the head goes on.
+    """Return the start of the body; 0 while the head is incomplete.
 
     Args:
-        data: what has come.
-        start: what was looked at before.
+        data: received so far.
+        start: length already searched.
     """
     first = _START.match(data)
     begin = max(start - 3, first.end() if first else 0)
@@ -73,7 +72,7 @@ def parse_head(data: bytes) -> LenientHead | None:
     r"""The head that the bytes are; None without a status line.
 
     >>> parse_head(b"HTTP/1.1 200 OK\nServer: x\nnonsense\n\n")
-    Head(status=200, headers=(('server', 'x'),))
+    LenientHead(status=200, headers=(('server', 'x'),))
     """
     lines = data.lstrip(b"\r\n\t \x00").split(b"\n")
     status = _STATUS.match(lines[0])

@@ -58,14 +58,14 @@ class HttpServer(uvicorn.Server):
         signals: bool = False,
         **options: Any,
     ) -> None:
-        """Prepare a server.
+        """Create a server.
 
         Args:
             app: the ASGI application.
             limits: bounds on its connections.
             on_ready: called when it listens.
             signals: end at SIGTERM and SIGINT; False where the caller handles them.
-            options: more of `uvicorn.Config`'s.
+            options: further options of `uvicorn.Config`.
         """
         config = uvicorn.Config(
             app,
@@ -99,7 +99,7 @@ class HttpServer(uvicorn.Server):
 
 @asynccontextmanager
 async def running(server: HttpServer, listener: socket.socket) -> AsyncIterator[None]:
-    """Run the server beside the block; at its end the server has stopped and the listener is closed."""
+    """Run the server during the block; afterwards it has stopped and the listener is closed."""
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     ready = asyncio.create_task(server.listening.wait())
     try:
@@ -120,7 +120,7 @@ def open_listener(host: str, port: int) -> socket.socket:
     """Return a socket that listens at the address; an empty host is every address, port 0 a free one.
 
     Raises:
-        UnavailableError: nothing can listen there.
+        UnavailableError: the address cannot be bound.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -153,10 +153,10 @@ def connection_limit(most: int, *, files_each: int = 1) -> int:
 
 @dataclass
 class _ConnectionSet:
-    """The open connections of one server.
+    """Open connections of one server.
 
     Attributes:
-        waiting: those whose request has not come entirely, or that are done; the longest waiting first.
+        waiting: those with an incomplete request or none; the longest waiting first.
     """
 
     limits: ConnectionLimits
@@ -164,7 +164,7 @@ class _ConnectionSet:
     all: "set[_HttpConnection]" = field(default_factory=set)
 
     def make_room(self, peer: str) -> None:
-        """Close the connection that waits longest: the peer's when it has too many, else anybody's."""
+        """Close the connection that waits longest: of the peer if it exceeds its limit, else of any."""
         if self.limits.per_peer is not None:
             own = [each for each in self.all if each.peer == peer]
             if len(own) >= self.limits.per_peer:
@@ -180,7 +180,7 @@ class _ConnectionSet:
 
 
 class _HttpConnection(H11Protocol):
-    """One connection, closed when a head does not come or an answer is not read in time."""
+    """Connection that is closed when a head does not arrive or an answer is not read in time."""
 
     def __init__(self, connections: _ConnectionSet, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -190,7 +190,7 @@ class _HttpConnection(H11Protocol):
         self.peer = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take the connection, and make room for it."""
+        """Register the connection, closing another one if the limit is reached."""
         super().connection_made(transport)
         self.peer = self.client[0] if self.client else ""
         self._open.make_room(self.peer)
@@ -198,7 +198,7 @@ class _HttpConnection(H11Protocol):
         self._follow()
 
     def data_received(self, data: bytes) -> None:
-        """Read on."""
+        """Process received data, and update the timer."""
         super().data_received(data)
         self._follow()
 
@@ -208,18 +208,18 @@ class _HttpConnection(H11Protocol):
         self._follow()
 
     def pause_writing(self) -> None:
-        """Begin to count the time in which the reader takes nothing."""
+        """Start the stall timer."""
         super().pause_writing()
         if self._stall_timer is None:
             self._stall_timer = self.loop.call_later(self._open.limits.stall_s, self.drop)
 
     def resume_writing(self) -> None:
-        """End that count."""
+        """Stop the stall timer."""
         self._cancel_stall_timer()
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
+        """Remove the connection."""
         self._cancel_head_timer()
         self._cancel_stall_timer()
         self._open.waiting.pop(self, None)
@@ -227,13 +227,13 @@ class _HttpConnection(H11Protocol):
         super().connection_lost(exc)
 
     def drop(self) -> None:
-        """Close the connection at once; what is buffered for its reader is lost."""
+        """Close the connection at once; buffered output is lost."""
         self._open.waiting.pop(self, None)
         self._open.all.discard(self)
         self.transport.abort()
 
     def _follow(self) -> None:
-        """Set timer and place in the queue by what the connection waits for now."""
+        """Set timer and queue position by the connection's current state."""
         waiting = self._open.waiting
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is None or cycle.response_complete:

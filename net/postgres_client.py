@@ -1,7 +1,6 @@
 """PostgreSQL connection that reconnects, limits waiting and maps errors.
 
-A server that went away says so, one that hangs does not: an answer that takes too long ends the
-connection, as a broken cable would.
+A server that hangs sends no error: a query that exceeds its time limit ends the connection.
 """
 
 import logging
@@ -40,11 +39,10 @@ _DATA_ERRORS = (errors.DataError, errors.ProgramLimitExceeded, errors.IntegrityE
 
 
 class PostgresConnection:
-    """One connection to the server that an address names. Thread-safe; `close` it.
+    """Connection to a PostgreSQL server. Thread-safe; `close` it.
 
-    Nothing is connected before the first question. Outside of a transaction a question is asked
-    once more on a new connection when the old one turns out to be broken: the server was restarted
-    meanwhile. So such a statement must bear to be done twice.
+    It connects at the first query. Outside of a transaction a query is repeated once on a new connection
+    when the old one is broken by a server restart. So such a statement must be idempotent.
     """
 
     def __init__(
@@ -54,11 +52,11 @@ class PostgresConnection:
         holds: bool = True,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take the address.
+        """Store the address.
 
         Args:
-            address: where it is.
-            holds: keep the index from being made anew for as long as the connection lasts.
+            address: of the server.
+            holds: block a rebuild of the index while the connection is open.
             monotonic: the clock.
         """
         self._holds = holds
@@ -74,16 +72,16 @@ class PostgresConnection:
     def execute(
         self, query: str, values: Sequence[Any] | None = None, *, patient: bool = False
     ) -> "psycopg.Cursor[Any]":
-        """Ask the server.
+        """Run a query.
 
         Args:
             query: one statement, or several without values.
-            values: for its places.
-            patient: let the answer take as long as it takes.
+            values: for its placeholders.
+            patient: no time limit.
 
         Raises:
-            IndexUnavailableError: it does not answer, or refuses us; the connection is closed.
-            InputError: it cannot hold what it was given.
+            IndexUnavailableError: no answer, or access denied; the connection is closed.
+            InputError: a value cannot be stored.
         """
         with self._turn:
             again = self._connection is not None and not self._within
@@ -99,8 +97,7 @@ class PostgresConnection:
         """Commit at the end of the block, or roll back on any error.
 
         Raises:
-            IndexUnavailableError: as `execute`. When the commit fails nobody knows whether it was
-                done.
+            IndexUnavailableError: as `execute`. After a failed commit the outcome is unknown.
         """
         with self._turn:
             self.execute(begin)
@@ -115,7 +112,7 @@ class PostgresConnection:
                 self._within = False
 
     def copy_out(self, query: str) -> Iterator[tuple[Any, ...]]:
-        """The rows of a query of any length, as they come. Inside a transaction.
+        """Stream the rows of a query of any length. Inside a transaction.
 
         Raises:
             IndexUnavailableError: as `execute`.
@@ -129,7 +126,7 @@ class PostgresConnection:
             raise self._as_ours(error) from None
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._over.set()
         self._drop()
         if self._watching is not None:
@@ -170,7 +167,7 @@ class PostgresConnection:
         return connection
 
     def _hold(self, connection: psycopg.Connection[Any]) -> None:
-        """Share the lock that whoever makes the index anew takes alone."""
+        """Take the shared lock that a rebuild of the index takes exclusively."""
         query = b"SELECT pg_try_advisory_lock_shared(hashtextextended(%s, 0))"
         try:
             row = connection.execute(query, (LOCK_NAME + self._address.index,)).fetchone()
@@ -199,7 +196,7 @@ class PostgresConnection:
             connection.close()
 
     def _watch(self) -> None:
-        """End the connection under a question that takes too long."""
+        """Close the connection when a query exceeds its time limit."""
         while not self._over.wait(WATCH_S):
             connection = self._connection
             if connection is None or self._monotonic() < self._deadline:

@@ -1,9 +1,9 @@
 """Process supervisor: starts several commands, restarts those that end, stops them all.
 
-Each part is a process of its own, so that one that dies or hangs takes nobody with it, and so that the
-same commands can be run on several machines instead. A part stays, or is run again some time after it
-has ended. One that stays and ends is started again, sooner at first, later when it goes on ending.
-Should we die, the kernel ends our children (`setpriv --pdeathsig`).
+Each command is a separate process, so that a crash or hang affects no other, and the same commands can
+run on several machines instead. A command runs permanently or at intervals. A permanent one that ends
+is restarted, with growing delays on repeated failures. If the supervisor dies, the kernel ends its
+children (`setpriv --pdeathsig`).
 """
 
 import asyncio
@@ -24,13 +24,13 @@ LINE_LIMIT_BYTES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ManagedProcess:
-    """A command of the household.
+    """Command run by the supervisor.
 
     Attributes:
-        name: what people see before its lines.
+        name: prefix of its output lines.
         command: the program and its arguments.
-        every_s: run again so long after it has ended; 0: it stays.
-        first_s: its first start comes so late.
+        every_s: delay from its end to the next run; 0: permanent.
+        first_s: delay of its first start.
     """
 
     name: str
@@ -41,7 +41,7 @@ class ManagedProcess:
 
 @dataclass(frozen=True, slots=True)
 class ProcessOutput:
-    """A line that a part wrote."""
+    """Line of output of a process."""
 
     part: str
     line: str
@@ -49,11 +49,11 @@ class ProcessOutput:
 
 @dataclass(frozen=True, slots=True)
 class ProcessExit:
-    """A part that stays has ended, or one that comes again has failed.
+    """End of a permanent process, or failure of a periodic one.
 
     Attributes:
         code: its exit code; below zero: the signal that ended it.
-        again_s: it is started again after so long.
+        again_s: delay of the restart.
     """
 
     part: str
@@ -62,7 +62,7 @@ class ProcessExit:
 
 
 class ProcessSupervisor:
-    """Runs parts until it is told to stop."""
+    """Supervisor of processes until it is stopped."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class ProcessSupervisor:
         report: Callable[[ProcessOutput | ProcessExit], None],
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Take the parts, and what their environment has beside ours: what others need not see."""
+        """Store the processes, and additions to their environment, such as secrets."""
         self._parts = parts
         self._environment = {**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})}
         self._clock = clock
@@ -80,9 +80,9 @@ class ProcessSupervisor:
         self._running: dict[str, asyncio.subprocess.Process] = {}
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Run all parts; after `stopping` is set they are told so, and waited for.
+        """Run all processes; after `stopping` is set they are terminated and waited for.
 
-        A cancellation tells them a second time, which ends what they have begun.
+        A cancellation sends a second signal, which aborts their work in progress.
 
         Raises:
             UnavailableError: no process can be started.
@@ -137,7 +137,7 @@ class ProcessSupervisor:
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     async def _once(self, part: ManagedProcess) -> int:
-        """Start it and pass on what it says; its exit code."""
+        """Run it once, forward its output, and return its exit code."""
         try:
             process = await asyncio.create_subprocess_exec(
                 *("setpriv", "--pdeathsig", "TERM", *part.command),
@@ -172,7 +172,7 @@ class ProcessSupervisor:
 
 
 async def _paused(seconds: float, stopping: asyncio.Event) -> bool:
-    """Whether it was told to stop before the time had passed."""
+    """Wait; return True if stopped before the time had passed."""
     try:
         await asyncio.wait_for(stopping.wait(), seconds)
     except TimeoutError:
@@ -181,7 +181,7 @@ async def _paused(seconds: float, stopping: asyncio.Event) -> bool:
 
 
 def describe_exit(code: int) -> str:
-    """An exit code, for people."""
+    """Format an exit code for display."""
     if code >= 0:
         return f"exit code {code}"
     try:

@@ -7,7 +7,7 @@ from publicsuffixlist import PublicSuffixList
 
 @lru_cache(maxsize=8192)
 def registrable(host: str) -> str:
-    """The domain that somebody has registered, which the host belongs to; else the host itself.
+    """Return the host's registrable domain; the host itself without one.
 
     >>> registrable("www.example.co.uk"), registrable("192.0.2.1"), registrable("[2001:db8::1]")
     ('example.co.uk', '192.0.2.1', '[2001:db8::1]')
@@ -18,7 +18,7 @@ def registrable(host: str) -> str:
 
 
 def warm_up() -> None:
-    """Read the list of public suffixes now: it takes a fraction of a second, once."""
+    """Load the list of public suffixes now, which takes a fraction of a second."""
     _suffixes()
 
 

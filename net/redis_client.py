@@ -25,7 +25,7 @@ _FULL = ("OOM ", "MISCONF")
 
 
 class RedisFault(Enum):
-    """What is wrong with a server, as far as the caller does something else about it."""
+    """Kind of a server fault, as far as callers distinguish them."""
 
     MISSING = auto()  # the client library is not installed
     REFUSED = auto()  # user, password or rights
@@ -37,12 +37,12 @@ class RedisFault(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RedisClientOptions:
-    """How a caller wants to be served.
+    """Options of a caller.
 
     Attributes:
-        package: where the scripts are: its folder ``lua``, in which ``common.lua`` is put before each.
-        as_error: the error to raise, by the fault and what the server or the library said of it.
-        answer_timeout_s: how long one answer may take.
+        package: package of the scripts: its folder ``lua``, whose ``common.lua`` is prepended to each.
+        as_error: creates the error to raise from the fault and the server's or library's message.
+        answer_timeout_s: time limit of one answer.
     """
 
     package: str
@@ -51,15 +51,15 @@ class RedisClientOptions:
 
 
 class RedisClient:
-    """The Redis that an address names. Thread-safe; `close` it.
+    """Client of a Redis server. Thread-safe; `close` it.
 
-    Everything may be sent twice: an answer that was lost is asked for again. Whatever the caller's
-    `RedisClientOptions` make of a fault is raised, without its cause: a library's error may hold what it sent,
-    the password included.
+    Commands may be sent twice, after a lost answer. Errors are created by the caller's
+    `RedisClientOptions` and raised without a cause: a library's error may contain what it sent, including
+    the password.
     """
 
     def __init__(self, address: RedisAddress, manners: RedisClientOptions) -> None:
-        """Take the address; nothing is connected yet."""
+        """Store the address; nothing is connected yet."""
         self._address = address
         self._manners = manners
         try:
@@ -89,13 +89,13 @@ class RedisClient:
         *,
         resent: Sequence[bytes | int] | None = None,
     ) -> Any:
-        """What the script of that name answers.
+        """Run a script and return its result.
 
         Args:
             name: its file, without ``.lua``.
             keys: its KEYS.
             arguments: its ARGV.
-            resent: its ARGV when it may have run already, because an answer was lost.
+            resent: its ARGV when it may have run already, after a lost answer.
         """
         again = arguments if resent is None else resent
         return self._ask(
@@ -105,7 +105,7 @@ class RedisClient:
         )
 
     def call(self, *command: bytes | str | int) -> Any:
-        """What the server answers to a command, undecoded."""
+        """Run a command and return its result, undecoded."""
         return self._ask(lambda client, _turn: client.execute_command(*command))
 
     def set_for(self, key: bytes, value: bytes, milliseconds: int) -> None:
@@ -117,12 +117,12 @@ class RedisClient:
         self._ask(lambda client, _turn: client.delete(*keys))
 
     def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         for client in self._nodes.values():
             client.close()
 
     def _script(self, name: str, client: Any) -> Any:
-        """The script, which is read once; any client of ours will do to make it."""
+        """Load the script, once."""
         script = self._scripts.get(name)
         if script is None:
             text = self._common + self._folder.joinpath(f"{name}.lua").read_text()

@@ -10,11 +10,11 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopSignals:
-    """What SIGINT and SIGTERM mean: the first stops gently, the second at once.
+    """Handler of SIGINT and SIGTERM: the first stops gently, the second at once.
 
     Attributes:
-        event: set by the first.
-        at_once: whether there was a second.
+        event: set by the first signal.
+        at_once: there was a second signal.
     """
 
     def __init__(self, told: Callable[[], None]) -> None:
@@ -28,7 +28,7 @@ class StopSignals:
         return self
 
     def listen(self) -> None:
-        """Hear the signals from now on, whoever heard them before."""
+        """Install the handlers, replacing existing ones."""
         for number in _SIGNALS:
             asyncio.get_running_loop().add_signal_handler(number, self._signalled)
 
@@ -45,7 +45,7 @@ class StopSignals:
 
     @contextmanager
     def cut_short(self) -> Iterator[None]:
-        """A block that the second signal may end early; any other cancellation goes on."""
+        """Run a block that the second signal may end early; other cancellations propagate."""
         try:
             yield
         except asyncio.CancelledError:
@@ -54,14 +54,14 @@ class StopSignals:
             self._task.uncancel()
 
     def hurry(self) -> None:
-        """Do what a second signal does."""
+        """Act as on a second signal."""
         if not self.at_once and self._task is not None:
             self.at_once = True
             self._task.cancel()
 
 
 def first_error(group: BaseException) -> BaseException:
-    """The first error of a group: the others are its consequences."""
+    """Return the first error of a group: the others are its consequences."""
     while isinstance(group, BaseExceptionGroup):
         group = group.exceptions[0]
     return group

@@ -1,9 +1,9 @@
 """Thread-safe resolver (getaddrinfo), bounded in time, threads and memory.
 
-The system's resolver cannot be interrupted and may take half a minute over a name whose servers
-keep silent, and a page can name thousands of those. So look-ups run in threads of their own, at
-most `LOOKUPS_AT_ONCE`; whoever waits for one waits no longer than it wants; and one look-up serves
-all who ask for that name meanwhile.
+The system's resolver cannot be interrupted and may take half a minute for a name whose servers do not
+answer, and a page can name thousands of those. So lookups run in threads of their own, at most
+`LOOKUPS_AT_ONCE`; callers wait at most their own time limit; concurrent requests for a name share one
+lookup.
 """
 
 import ipaddress
@@ -30,10 +30,10 @@ LOOKUP_LIMIT_S = 10.0
 
 
 def system_lookup(host: str, port: int) -> list[str]:
-    """The host's addresses as the system resolves them.
+    """Resolve the host with the system's resolver.
 
     Raises:
-        UnknownHostError: it has none, or no server answered.
+        UnknownHostError: it has no address, or no server answered.
     """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -51,7 +51,7 @@ class _PendingLookup:
 
 
 class Resolver:
-    """Looks names up, and remembers the answers for a while. Thread-safe."""
+    """Resolver with a cache. Thread-safe."""
 
     def __init__(
         self, lookup: Lookup = system_lookup, *, monotonic: Callable[[], float] = time.monotonic
@@ -65,11 +65,11 @@ class Resolver:
         self._threads = 0
 
     def addresses(self, host: str, port: int, *, patience: CancellableTimeout) -> Addresses:
-        """The host's addresses, at least one.
+        """Return the host's addresses, at least one.
 
         Raises:
             UnknownHostError: it has none, or no answer came in time.
-            CutError: the patience was ended.
+            WaitCancelledError: the wait was cancelled.
         """
         timeout_s = min(patience.left_s, LOOKUP_LIMIT_S)
         answer = self._ask(host, port, timeout_s)

@@ -14,7 +14,7 @@ SILENCE_S, PROBE_S, PROBES = 15, 5, 3
 
 
 def enable_keepalive(sock: socket.socket | TransportSocket) -> None:
-    """End the connection with an error half a minute after the other machine went (tcp(7))."""
+    """Enable TCP keep-alive: an error half a minute after the peer disappeared (tcp(7))."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, SILENCE_S)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, PROBE_S)
@@ -25,13 +25,13 @@ def enable_keepalive(sock: socket.socket | TransportSocket) -> None:
 
 
 class WaitCancelledError(TransientError):
-    """Nobody wants it any more."""
+    """Cancellation of a wait."""
 
 
 class CancelSignal:
-    """A wish to end, made once, by any thread; whoever waits is woken.
+    """One-time cancellation, set by any thread, that wakes all waiters.
 
-    The one who waits says how it is woken (`waking`), so that nothing has to look now and then.
+    Each waiter registers its wake-up function (`waking`), so that no polling is needed.
     """
 
     __slots__ = ("_lock", "_wakers", "is_set")
@@ -42,7 +42,7 @@ class CancelSignal:
         self.is_set = False
 
     def set(self) -> None:
-        """End it; wakes whoever waits. A waker must neither block nor raise."""
+        """Cancel and wake all waiters. A wake-up function must neither block nor raise."""
         with self._lock:
             self.is_set = True
             for wake in self._wakers:
@@ -50,10 +50,10 @@ class CancelSignal:
 
     @contextmanager
     def waking(self, wake: Callable[[], object]) -> Iterator[None]:
-        """While the block runs, `set` calls `wake`.
+        """Register `wake` to be called by `set` while the block runs.
 
         Raises:
-            CutError: it is over already, or when the block was left because of it.
+            WaitCancelledError: already cancelled, or the block was left because of it.
         """
         with self._lock:
             if self.is_set:
@@ -73,7 +73,7 @@ class CancelSignal:
 
 
 class CancellableTimeout:
-    """How long somebody waits, all steps together, and the wish that ends it earlier."""
+    """Time limit of several steps together, with a signal that ends it earlier."""
 
     __slots__ = ("_end", "_monotonic", "cut")
 
@@ -90,9 +90,9 @@ class CancellableTimeout:
 
     @property
     def left_s(self) -> float:
-        """What is left; zero when nothing is."""
+        """Return the remaining seconds; zero after the end."""
         return max(self._end - self._monotonic(), 0.0)
 
     def renewed(self, timeout_s: float) -> "CancellableTimeout":
-        """The same wish, a new limit."""
+        """Return a new time limit with the same signal."""
         return CancellableTimeout(timeout_s, cut=self.cut, monotonic=self._monotonic)

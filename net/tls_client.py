@@ -1,9 +1,8 @@
 """TLS client: strict handshake, lenient fallback, and the facts of the connection.
 
-The strict context asks what a browser asks. What it refuses is a fact about the origin, not a
-reason to keep nothing: the lenient context connects to it all the same, and the verdict is kept.
-Each context is made once; a new connection to an origin resumes the last session, which saves both
-sides the signatures of a handshake.
+The strict context has the requirements of a browser. When it fails, the lenient context connects
+nevertheless, and the fault is recorded. Each context is created once; a new connection to an origin
+resumes the last session, which saves both sides the signatures of a handshake.
 """
 
 import hashlib
@@ -46,7 +45,7 @@ _OP_LEGACY_SERVER_CONNECT = 0x4  # named in Python 3.12
 
 
 class TlsFault(StrEnum):
-    """Why nobody should trust the connection; a `tls_error` begins with it."""
+    """Fault that makes the connection untrusted; a `tls_error` begins with it."""
 
     EXPIRED = "expired"
     NOT_YET_VALID = "not-yet-valid"
@@ -87,13 +86,13 @@ _HANDSHAKE_FAULTS = (
 
 @dataclass(frozen=True, slots=True)
 class TlsFacts:
-    """What was spoken, and with whom.
+    """Parameters of a TLS connection.
 
     Attributes:
         version: as OpenSSL spells it, e.g. ``TLSv1.3``.
         cipher: the cipher suite.
         certificate: SHA-256 of the leaf certificate (DER), in hex.
-        error: why it did not verify, a `TlsFault` and OpenSSL's words; empty when it did.
+        error: verification error, a `TlsFault` and OpenSSL's text; empty when verified.
     """
 
     version: str = ""
@@ -103,11 +102,11 @@ class TlsFacts:
 
 
 class UnverifiedError(Exception):
-    """The strict handshake failed for a reason that the lenient one may not mind."""
+    """Failure of the strict handshake that the lenient one may accept."""
 
 
 class TlsClient:
-    """Speaks TLS on sockets that are open. Thread-safe."""
+    """TLS client for open sockets. Thread-safe."""
 
     def __init__(self, ca_file: str, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -129,19 +128,19 @@ class TlsClient:
         verdict: str,
         patience: CancellableTimeout,
     ) -> tuple[ssl.SSLSocket, TlsFacts]:
-        """The socket with TLS on it; it is closed when that fails.
+        """Perform a handshake on the socket, which is closed on failure.
 
         Args:
-            sock: where from.
-            host: whom we mean. An IP literal is verified but not named (RFC 6066, 3).
+            sock: the connected socket.
+            host: expected name. An IP literal is verified but not sent (RFC 6066, 3).
             port: with `host` the key of the session to resume.
-            verdict: what an earlier, strict handshake found; then this one is lenient.
-            patience: how long it may take, all messages together.
+            verdict: fault of an earlier, strict handshake; then this one is lenient.
+            patience: time limit of all messages together.
 
         Raises:
-            UnverifiedError: a strict handshake found fault; its text is the verdict.
-            TlsError: it cannot be done, or not in time.
-            CutError: the patience was ended.
+            UnverifiedError: a strict handshake found a fault; its text is the `verdict`.
+            TlsError: the handshake failed or timed out.
+            WaitCancelledError: the wait was cancelled.
         """
         strict = not verdict
         context = self._strict if strict else self._lenient
@@ -168,9 +167,9 @@ class TlsClient:
             raise
 
     def remember(self, sock: ssl.SSLSocket, host: str, port: int, *, strict: bool) -> None:
-        """Keep the session for the next connection; best after the first response.
+        """Store the session for the next connection; best after the first response.
 
-        In TLS 1.3 the server sends what a resumption needs after the handshake (RFC 8446, 4.6.1).
+        In TLS 1.3 the server sends session tickets after the handshake (RFC 8446, 4.6.1).
         """
         session = sock.session
         if session is None or not (session.has_ticket or session.id):
@@ -212,7 +211,7 @@ def _facts(sock: ssl.SSLSocket, verdict: str) -> TlsFacts:
 
 
 def _fault(error: OSError | ValueError) -> TlsFault | None:
-    """What the strict context minded; None when the lenient one would fail just as well."""
+    """Return the fault found by the strict context; None when the lenient one would fail, too."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _VERIFY_CODES.get(error.verify_code, TlsFault.OTHER)
     if isinstance(error, TimeoutError | ValueError):
@@ -235,7 +234,7 @@ def _words(error: Exception) -> str:
 
 
 def _lenient_context() -> ssl.SSLContext:
-    """Takes whatever an old or misconfigured origin offers; only after the strict one failed."""
+    """Create a context for old or misconfigured origins; used only after the strict one failed."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

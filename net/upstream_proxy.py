@@ -1,7 +1,7 @@
 """Client side of upstream proxies: SOCKS5 (RFC 1928, 1929) and HTTP CONNECT.
 
-SOCKS5 is forty lines on a blocking socket, fewer than it takes to lead a library's errors, time-outs
-and name look-ups to where ours are.
+SOCKS5 is implemented here in forty lines on a blocking socket, less code than adapting a library's
+errors, time-outs and name lookups.
 """
 
 import base64
@@ -33,11 +33,11 @@ _PROXY_SERVERS = (b"tinyproxy", b"squid", b"privoxy", b"3proxy")
 
 @contextmanager
 def socket_timeout(sock: socket.socket, patience: CancellableTimeout, peer: str) -> Iterator[None]:
-    """Talk on the socket within somebody's patience; it is closed when that fails.
+    """Apply the time limit to a socket during the block; it is closed on failure.
 
     Raises:
-        ConnectError: it took too long, or the peer went away.
-        CutError: the patience was ended.
+        ConnectError: it took too long, or the peer disconnected.
+        WaitCancelledError: the wait was cancelled.
     """
     try:
         with patience.cut.waking(lambda: shut_socket(sock)):
@@ -52,20 +52,20 @@ def socket_timeout(sock: socket.socket, patience: CancellableTimeout, peer: str)
 
 
 def shut_socket(sock: socket.socket) -> None:
-    """Wake whoever reads from the socket; never raises.
+    """Shut the socket down, waking its readers; never raises.
 
-    The plain socket's `shutdown`: the one of `ssl` makes the reader take ciphertext for data.
+    Uses the plain socket's `shutdown`: that of `ssl` makes the reader treat ciphertext as data.
     """
     with suppress(OSError):
         socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 
 def open_socks_tunnel(sock: socket.socket, via: UpstreamProxy, host: str, port: int) -> None:
-    """Have the SOCKS5 proxy connect to an address, or to a name that it resolves itself.
+    """Connect through the SOCKS5 proxy to an address, or to a name that the proxy resolves.
 
     Raises:
-        ConnectError: it refuses us, or cannot reach the host.
-        OSError: it went away.
+        ConnectError: it refuses, or cannot reach the host.
+        OSError: it disconnected.
     """
     sock.sendall(b"\x05\x02\x00\x02" if via.username else b"\x05\x01\x00")
     version, method = _exactly(sock, 2, via)
@@ -89,12 +89,12 @@ def open_socks_tunnel(sock: socket.socket, via: UpstreamProxy, host: str, port: 
 
 
 def open_http_tunnel(sock: socket.socket, via: UpstreamProxy, host: str, port: int) -> None:
-    """Have the HTTP proxy open a tunnel (RFC 9110, 9.3.6).
+    """Open a tunnel through the HTTP proxy (RFC 9110, 9.3.6).
 
     Raises:
         TunnelRefusedError: its rules allow no tunnel there.
-        ConnectError: it cannot reach the host, or does not take our credentials.
-        OSError: it went away.
+        ConnectError: it cannot reach the host, or rejects our credentials.
+        OSError: it disconnected.
     """
     authority = f"{host}:{port}".encode()
     sock.sendall(
@@ -118,7 +118,7 @@ def open_http_tunnel(sock: socket.socket, via: UpstreamProxy, host: str, port: i
 
 
 def authorization(via: UpstreamProxy) -> bytes:
-    """The header that logs us in at an HTTP proxy (RFC 7617); empty without credentials."""
+    """Return the Proxy-Authorization header (RFC 7617); empty without credentials."""
     if not via.username:
         return b""
     token = base64.b64encode(f"{via.username}:{via.password}".encode())
@@ -126,7 +126,7 @@ def authorization(via: UpstreamProxy) -> bytes:
 
 
 def absolute_request(request: bytes, via: UpstreamProxy, authority: str) -> bytes:
-    """A request in origin form as an HTTP proxy gets it: absolute form, and our credentials."""
+    """Convert a request from origin form to absolute form, with the proxy's credentials."""
     line, _, rest = request.partition(b"\r\n")
     method, _, target = line.partition(b" ")
     if target.startswith(b"*"):  # OPTIONS * (RFC 9112, 3.2.4): the last proxy makes it that again
@@ -136,10 +136,9 @@ def absolute_request(request: bytes, via: UpstreamProxy, authority: str) -> byte
 
 
 def proxy_fault(head: ResponseHead, via: UpstreamProxy) -> str:
-    """Why the response is the HTTP proxy's own and not the origin's; empty when it is not.
+    """Return the reason if the response is the HTTP proxy's own; empty when it is the origin's.
 
-    A proxy that speaks HTTP for us answers in our origin's place when it fails: what can be told
-    from it must not be archived in the origin's name.
+    A proxy that fails answers in the origin's place; such a response must not be archived as the origin's.
     """
     if head.status == 407:
         return f"{via} refuses our credentials: {_said(head)}."

@@ -125,7 +125,7 @@ def name_for(wanted: WikiRegistration, farms: Iterable[WikiFarm]) -> WikiName:
 def farm_for(host: str, farms: Iterable[WikiFarm]) -> str:
     r"""Return the farm that matches the host; else a new name derived from the host.
 
-    >>> farm_for("de.wikipedia.org", [Farm(1, "WMF", "", r"\.wikipedia\.org$")])
+    >>> farm_for("de.wikipedia.org", [WikiFarm(1, "WMF", "", r"\.wikipedia\.org$")])
     'WMF'
     >>> farm_for("[2001:db8::1]", [])
     '2001-db8-1'
